@@ -1,0 +1,57 @@
+# Everything runs in a virtual environment of its own (.venv) with pinned packages; what takes long to build is cached
+# outside the tree, under $XDG_CACHE_HOME/vgpu-scheduler.
+SHELL := /bin/bash
+PYTHON ?= python3
+BIN := .venv/bin
+ARGS ?=
+DIR ?= tests/vectors
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format vectors bench e2e manifests clean
+
+help: ## explain the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.venv/ready: pyproject.toml constraints.txt
+	@echo "environment 1/3: virtual environment in .venv"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed (set PYTHON=...)"; exit 1; }
+	@$(PYTHON) -m venv .venv
+	@echo "environment 2/3: packages (about 120 MB to download the first time)"
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@echo "environment 3/3: compiling the kernels"
+	@$(BIN)/python -c 'from vgpu_scheduler.runtime.warmup import warm_up; warm_up()'
+	@touch $@
+
+demo: .venv/ready ## show placements on an embedded cluster (ARGS=--once for a check without a show)
+	@$(BIN)/vgpu-scheduler demo $(ARGS)
+
+test: .venv/ready ## run all test suites, on a real API server where Go can build it
+	@$(BIN)/pytest $(ARGS)
+
+lint: .venv/ready ## check style, types, the arrows between rooms, and that rendered files are current
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/python manifests/render.py --check
+
+format: .venv/ready ## format the code
+	@$(BIN)/ruff format --quiet .
+	@$(BIN)/ruff check --fix --quiet .
+
+vectors: .venv/ready ## run the golden vectors under DIR (tests/vectors)
+	@$(BIN)/python -m tests.golden $(DIR)
+
+bench: .venv/ready ## measure, and write docs/performance.md
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+e2e: .venv/ready ## run the end-to-end tests only
+	@$(BIN)/pytest -m e2e $(ARGS)
+
+manifests: .venv/ready ## render manifests/install.yaml
+	@$(BIN)/python manifests/render.py
+
+clean: ## remove what was built in the tree
+	rm -rf .venv build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	find . -name '*.egg-info' -type d -prune -exec rm -rf {} +
