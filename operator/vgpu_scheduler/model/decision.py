@@ -1,0 +1,94 @@
+"""Decisions: what is to be done with a pod, together with the explanation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from vgpu_scheduler.model.placement import Placement
+from vgpu_scheduler.model.reasons import Hint
+
+
+class Outcome(Enum):
+    """What one attempt came to."""
+
+    PLACED = "placed"
+    UNSCHEDULABLE = "unschedulable"
+    """No node fits now; a hint may change that."""
+    REFUSED = "refused"
+    """The pod asks for what cannot be understood or is not supported; only the pod itself can change that."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeVerdict:
+    """Why one node does not fit.
+
+    Attributes
+    ----------
+    reasons
+        Each distinct reason once, as the condition counts them.
+    detail
+        The reasons with counts of cards (``1/4 CardNotHealth, 3/4 CardInsufficientMemory``); empty when nothing is
+        counted per card.
+    """
+
+    reasons: tuple[str, ...]
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NearMiss:
+    """The card that came closest: the smallest relative shortfall, then the names."""
+
+    node: str
+    uuid: str
+    dimension: str
+    unit: str
+    free: int
+    asked: int
+
+    def __str__(self) -> str:
+        """Word it for an event."""
+        return f"nearest: {self.free} of {self.asked} {self.unit} {self.dimension} free on {self.node}/{self.uuid}"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The outcome of one attempt to place a pod: the action and its explanation in one value.
+
+    Attributes
+    ----------
+    uid, pod
+        The pod's UID and ``namespace/name``.
+    placement
+        Set when the outcome is ``PLACED``.
+    score
+        The winner's node score, on its scorer's own scale.
+    message
+        The text of the condition and of the event: the standard summary of all nodes.
+    reasons
+        How many nodes gave each reason.
+    verdicts
+        Per node, only when the caller asked for an explanation.
+    helped_by
+        What could change an ``UNSCHEDULABLE`` outcome.
+    sources
+        Where each section of the policy in force came from.
+    warnings
+        Said once per pod as an event (an unknown policy value, for example).
+    """
+
+    uid: str
+    pod: str
+    outcome: Outcome
+    placement: Placement | None = None
+    score: float = 0.0
+    message: str = ""
+    nodes: int = 0
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    verdicts: Mapping[str, NodeVerdict] = field(default_factory=dict)
+    near_miss: NearMiss | None = None
+    helped_by: Hint = Hint.NONE
+    sources: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()

@@ -1,0 +1,107 @@
+"""Devices as a node registers them, and the claims that containers make on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+Amounts = tuple[int, ...]
+"""An amount per dimension of a dialect, in that dialect's order and units."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """One thing that a device has an amount of."""
+
+    name: str
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One physical card as its device plugin registered it.
+
+    Attributes
+    ----------
+    uuid
+        The name that allocations are booked under.
+    vendor
+        The maker's word in its dialect (``NVIDIA``); claims name it, not the model.
+    type
+        The model (``NVIDIA A100-SXM4-80GB``).
+    total
+        What the card has, one amount per dimension of its dialect.
+    index, numa
+        Position on the node, and NUMA node (0 where unknown).
+    mode
+        How the card is shared (``hami-core``, ``mig``, ``mps``); empty where the dialect has no modes.
+    healthy
+        What the plugin last said; missing counts as unhealthy.
+    cordoned
+        An administrator took the card out of service for new allocations.
+    """
+
+    uuid: str
+    vendor: str
+    type: str
+    total: Amounts
+    index: int = 0
+    numa: int = 0
+    mode: str = ""
+    healthy: bool = True
+    cordoned: bool = False
+
+
+class ContainerKind(IntEnum):
+    """When a container runs, which decides how its claims add up."""
+
+    INIT = 0
+    SIDECAR = 1
+    APP = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What one container asks of one vendor.
+
+    Attributes
+    ----------
+    vendor
+        Whose devices.
+    count
+        How many different devices, at least 1.
+    amounts
+        The amount per device and dimension; 0 means that ``percent`` may say it.
+    percent
+        Percent of the device's total per dimension, used where ``amounts`` is 0; 0 means none.
+    """
+
+    vendor: str
+    count: int
+    amounts: Amounts
+    percent: Amounts
+
+    def on(self, total: Amounts) -> Amounts:
+        """Resolve the claim on a device that has ``total``; percent is multiplied before it is divided (C-10)."""
+        return tuple(
+            amount or capacity * percent // 100
+            for amount, percent, capacity in zip(self.amounts, self.percent, total, strict=True)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerClaims:
+    """The claims of one container, at most one per vendor, ordered by vendor."""
+
+    name: str
+    kind: ContainerKind
+    claims: tuple[Claim, ...] = ()
+
+
+PodClaims = tuple[ContainerClaims, ...]
+"""The claims of a pod: init containers first, then app containers, one entry each, empty ones included."""
+
+
+def claims_devices(claims: PodClaims) -> bool:
+    """Tell whether any container of the pod asks for a device."""
+    return any(container.claims for container in claims)

@@ -1,0 +1,106 @@
+"""Placements: which devices a pod gets, and what that charges on each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from vgpu_scheduler.model.devices import Amounts, ContainerKind, PodClaims
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """A device that a container gets, with the amounts of it."""
+
+    vendor: str
+    uuid: str
+    amounts: Amounts
+
+
+ContainerAssignments = tuple[Assignment, ...]
+Charges = Mapping[str, Amounts]
+"""What a pod uses of each device on its node: UUID to amounts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A node and, for each container of the pod (init containers first), the devices that it gets."""
+
+    node: str
+    containers: tuple[ContainerAssignments, ...] = ()
+
+    def vendors(self) -> tuple[str, ...]:
+        """Return the vendors whose devices are used, sorted."""
+        return tuple(sorted({assignment.vendor for container in self.containers for assignment in container}))
+
+
+def add(left: Amounts, right: Amounts) -> Amounts:
+    """Add two amounts dimension by dimension."""
+    return tuple(a + b for a, b in zip(left, right, strict=True))
+
+
+def peak(left: Amounts, right: Amounts) -> Amounts:
+    """Return the larger amount of each dimension."""
+    return tuple(map(max, left, right))
+
+
+def charges(kinds: Sequence[ContainerKind], containers: Sequence[Iterable[Assignment]]) -> dict[str, Amounts]:
+    """Add up what a pod uses of each device.
+
+    A device is used to the larger of its peak while the init containers run, one after the other, and the sum of the
+    app containers; sidecars start in their place among the init containers and run on to the end.
+
+    Parameters
+    ----------
+    kinds
+        The kind of each container, init containers first.
+    containers
+        The assignments of each container, in the same order.
+
+    Returns
+    -------
+    dict
+        UUID to amounts, in order of first use.
+    """
+    running: dict[str, Amounts] = {}
+    peaks: dict[str, Amounts] = {}
+    for kind, assignments in zip(kinds, containers, strict=True):
+        # One container may hold several slices of one card: add them up before they are compared.
+        own: dict[str, Amounts] = {}
+        for assignment in assignments:
+            uuid = assignment.uuid
+            own[uuid] = add(own[uuid], assignment.amounts) if uuid in own else assignment.amounts
+        for uuid, amounts in own.items():
+            together = add(running[uuid], amounts) if uuid in running else amounts
+            peaks[uuid] = peak(peaks[uuid], together) if uuid in peaks else together
+            if kind is not ContainerKind.INIT:
+                running[uuid] = together
+    return peaks
+
+
+def kinds_of(claims: PodClaims) -> tuple[ContainerKind, ...]:
+    """Return the kind of each container."""
+    return tuple(container.kind for container in claims)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a pod uses on the node that it names: the part of a reservation that its objects tell.
+
+    Attributes
+    ----------
+    charges
+        UUID to amounts.
+    unreadable
+        Claims charged on *every* card of their vendor, because the pod runs and nothing readable tells which card it
+        sits on (C-17, C-25).
+    problem
+        What could not be read, for the event and the metric; empty when all is well.
+    """
+
+    charges: Charges
+    unreadable: PodClaims = ()
+    problem: str = ""
+
+
+NO_USAGE = Usage({})

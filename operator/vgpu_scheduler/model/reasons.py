@@ -1,0 +1,68 @@
+"""Why a node or a card does not fit: stable codes and texts, and what could change the answer.
+
+The texts of the card reasons are those of HAMi 2.10 (its users grep for them); the texts of the Kubernetes filters
+are kube-scheduler's and live beside the filters.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, IntFlag
+
+
+class Hint(IntFlag):
+    """Kinds of change that can help a pod that did not fit; reasons and events both carry them."""
+
+    NONE = 0
+    NODE = 1
+    """A node came, or its labels, taints or allocatable amounts changed."""
+    RESOURCES = 2
+    """Requests of a pod on a node were given back."""
+    DEVICES = 4
+    """A device was registered, became healthy or was uncordoned."""
+    DEVICE_FREED = 8
+    """Amounts of a device were given back."""
+    POLICY = 16
+    """A policy or a setting changed."""
+    POD = 32
+    """The pod itself changed."""
+
+
+class CardReason(IntEnum):
+    """Why cards of a node were passed over, in the order of the checks; the values index the kernels' counters."""
+
+    CardNotHealth = 0
+    CardCordoned = 1
+    CardTypeMismatch = 2
+    NumaNotFit = 3
+    CardUuidMismatch = 4
+    CardTimeSlicingExhausted = 5
+    ExclusiveDeviceAllocateConflict = 6
+    ResourceQuotaNotFit = 7
+    CardInsufficientMemory = 8
+    CardInsufficientCore = 9
+    CardComputeUnitsExhausted = 10
+    CardMigTopologyInfeasible = 11
+    AllocatedCardsInsufficientRequest = 12
+    NodeInsufficientDevice = 13
+    NodeUnregistered = 14
+
+    @property
+    def text(self) -> str:
+        """The wording that users see."""
+        return "node unregistered" if self is CardReason.NodeUnregistered else self.name
+
+    @property
+    def hint(self) -> Hint:
+        """What could help."""
+        return _HINTS.get(self, Hint.DEVICE_FREED | Hint.DEVICES)
+
+
+_HINTS = {
+    CardReason.CardNotHealth: Hint.DEVICES,
+    CardReason.CardCordoned: Hint.DEVICES,
+    CardReason.CardTypeMismatch: Hint.DEVICES,
+    CardReason.CardUuidMismatch: Hint.DEVICES,
+    CardReason.NodeInsufficientDevice: Hint.DEVICES,
+    CardReason.NodeUnregistered: Hint.DEVICES,
+    CardReason.ResourceQuotaNotFit: Hint.DEVICE_FREED | Hint.POLICY,
+}
