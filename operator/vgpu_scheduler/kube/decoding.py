@@ -1,0 +1,330 @@
+"""The one decoder: from the API's JSON, as bytes or as an already parsed dict, to values."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from vgpu_scheduler.kube.objects import Condition, Node, Pod
+from vgpu_scheduler.kube.podspecs import FieldError, intern_pod_spec, resized_requests
+from vgpu_scheduler.kube.quantities import QuantityError, to_int, to_milli
+from vgpu_scheduler.kube.resources import CPU, PODS, is_schedulable
+from vgpu_scheduler.kube.taints import taint
+from vgpu_scheduler.kube.wire import (
+    Quantities,
+    WireBookmark,
+    WireEvent,
+    WireList,
+    WireMeta,
+    WireNode,
+    WirePod,
+    WirePodSpec,
+    WirePodStatus,
+)
+
+__all__ = [
+    "DecodeError",
+    "NodeEvent",
+    "PodEvent",
+    "WatchStatus",
+    "decode_node",
+    "decode_node_event",
+    "decode_node_list",
+    "decode_pod",
+    "decode_pod_event",
+    "decode_pod_list",
+]
+
+_Wire = TypeVar("_Wire")
+_Value = TypeVar("_Value")
+
+_pods: Final = msgspec.json.Decoder(WirePod)
+_nodes: Final = msgspec.json.Decoder(WireNode)
+_lists: Final = msgspec.json.Decoder(WireList)
+_events: Final = msgspec.json.Decoder(WireEvent)
+_bookmarks: Final = msgspec.json.Decoder(WireBookmark)
+
+
+class DecodeError(ValueError):
+    """An object that cannot be read.
+
+    Attributes
+    ----------
+    kind
+        What it should have been, such as ``Pod``.
+    key
+        ``namespace/name`` or ``name``, as far as it can be read; empty if it cannot.
+    field
+        Path of the field that is wrong; empty if the whole is.
+    problem
+        What is wrong with it.
+    """
+
+    def __init__(self, kind: str, key: str, field: str, problem: str) -> None:
+        super().__init__(f"{kind} {key or '(unnamed)'}: {field + ': ' if field else ''}{problem}")
+        self.kind = kind
+        self.key = key
+        self.field = field
+        self.problem = problem
+
+
+class WatchStatus(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    """The error that ends a watch; code 410 means that the resource version is too old."""
+
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+
+
+_statuses: Final = msgspec.json.Decoder(WatchStatus)
+
+
+class PodEvent(msgspec.Struct, frozen=True, gc=False):
+    """A line of a pod watch.
+
+    Attributes
+    ----------
+    type
+        ADDED, MODIFIED, DELETED, BOOKMARK or ERROR.
+    object
+        The pod; None for BOOKMARK and ERROR.
+    resource_version
+        Where to resume the watch after this line; empty for ERROR.
+    status
+        What went wrong; only for ERROR.
+    """
+
+    type: str
+    object: Pod | None
+    resource_version: str
+    status: WatchStatus | None = None
+
+
+class NodeEvent(msgspec.Struct, frozen=True, gc=False):
+    """A line of a node watch; the attributes are those of :class:`PodEvent`."""
+
+    type: str
+    object: Node | None
+    resource_version: str
+    status: WatchStatus | None = None
+
+
+def decode_pod(obj: Mapping[str, Any] | bytes | msgspec.Raw) -> Pod:
+    """Read a pod.
+
+    Parameters
+    ----------
+    obj
+        The object as a dict (as kopf hands it out) or as JSON.
+
+    Raises
+    ------
+    DecodeError
+        If a field that is read has the wrong type, or a quantity is none.
+    """
+    return _decode(obj, "Pod", _pods, WirePod, _pod)
+
+
+def decode_node(obj: Mapping[str, Any] | bytes | msgspec.Raw) -> Node:
+    """Read a node.
+
+    Parameters
+    ----------
+    obj
+        The object as a dict (as kopf hands it out) or as JSON.
+
+    Raises
+    ------
+    DecodeError
+        If a field that is read has the wrong type, or a quantity is none.
+    """
+    return _decode(obj, "Node", _nodes, WireNode, _node)
+
+
+def decode_pod_list(data: bytes) -> tuple[list[Pod], str, str]:
+    """Read a PodList.
+
+    Returns
+    -------
+    items : list of Pod
+    resource_version : str
+        Where to start a watch that follows the list.
+    continue_token : str
+        Where the next page starts; empty on the last page.
+
+    Raises
+    ------
+    DecodeError
+        If the list or one of its pods cannot be read.
+    """
+    return _decode_list(data, "PodList", decode_pod)
+
+
+def decode_node_list(data: bytes) -> tuple[list[Node], str, str]:
+    """Read a NodeList; what is returned and raised is as for :func:`decode_pod_list`."""
+    return _decode_list(data, "NodeList", decode_node)
+
+
+def decode_pod_event(line: bytes) -> PodEvent:
+    """Read a line of a pod watch.
+
+    Raises
+    ------
+    DecodeError
+        If the line or its pod cannot be read.
+    """
+    event = _wire(line, "WatchEvent", _events, WireEvent)
+    if event.type in ("BOOKMARK", "ERROR"):
+        return PodEvent(event.type, None, *_without_object(event))
+    pod = decode_pod(event.object)
+    return PodEvent(event.type, pod, str(pod.resource_version))
+
+
+def decode_node_event(line: bytes) -> NodeEvent:
+    """Read a line of a node watch.
+
+    Raises
+    ------
+    DecodeError
+        If the line or its node cannot be read.
+    """
+    event = _wire(line, "WatchEvent", _events, WireEvent)
+    if event.type in ("BOOKMARK", "ERROR"):
+        return NodeEvent(event.type, None, *_without_object(event))
+    node = decode_node(event.object)
+    return NodeEvent(event.type, node, str(node.resource_version))
+
+
+def _without_object(event: WireEvent) -> tuple[str, WatchStatus | None]:
+    if event.type == "ERROR":
+        return "", _wire(event.object, "Status", _statuses, WatchStatus)
+    return _wire(event.object, "Bookmark", _bookmarks, WireBookmark).metadata.resource_version, None
+
+
+def _decode_list(data: bytes, kind: str, decode: Callable[[msgspec.Raw], _Value]) -> tuple[list[_Value], str, str]:
+    page = _wire(data, kind, _lists, WireList)
+    return [decode(item) for item in page.items or ()], page.metadata.resource_version, page.metadata.continue_
+
+
+def _wire(
+    obj: Mapping[str, Any] | bytes | msgspec.Raw, kind: str, decoder: msgspec.json.Decoder[_Wire], wire: type[_Wire]
+) -> _Wire:
+    """Typed form of an object as the API writes it."""
+    try:
+        return decoder.decode(obj) if isinstance(obj, bytes | msgspec.Raw) else msgspec.convert(obj, wire)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        problem, _, path = str(error).partition(" - at `$")
+        raise DecodeError(kind, _key_of(obj), path.lstrip(".").rstrip("`"), problem) from error
+
+
+def _decode(
+    obj: Mapping[str, Any] | bytes | msgspec.Raw,
+    kind: str,
+    decoder: msgspec.json.Decoder[_Wire],
+    wire: type[_Wire],
+    build: Callable[[_Wire], _Value],
+) -> _Value:
+    typed = _wire(obj, kind, decoder, wire)
+    try:
+        return build(typed)
+    except FieldError as error:
+        raise DecodeError(kind, _key_of(obj), error.field, error.problem) from error
+
+
+def _key_of(obj: object) -> str:
+    """``namespace/name`` of an object that could not be read as a whole, as far as it can be."""
+    try:
+        if isinstance(obj, bytes | msgspec.Raw):
+            obj = msgspec.json.decode(obj)
+        metadata = obj["metadata"]  # type: ignore[index]
+        name, namespace = metadata.get("name"), metadata.get("namespace")
+    except (msgspec.DecodeError, UnicodeDecodeError, AttributeError, LookupError, TypeError):
+        return ""
+    return f"{namespace}/{name}" if namespace else str(name or "")
+
+
+def _version(meta: WireMeta) -> int:
+    """Resource version as a number.
+
+    Kubernetes promises since 1.35 that they are decimal numbers that can be compared, as etcd's always were.
+    """
+    text = meta.resource_version
+    if not text:
+        return 0
+    if not (text.isascii() and text.isdecimal()):
+        raise FieldError("metadata.resourceVersion", f"{text!r} is not a number")
+    return int(text)
+
+
+def _pod(wire: WirePod) -> Pod:
+    meta, pod, status = wire.metadata, wire.spec, wire.status
+    spec = intern_pod_spec(pod)
+    reported = bool(status.container_statuses or status.init_container_statuses)
+    return Pod(
+        uid=meta.uid,
+        namespace=meta.namespace,
+        name=meta.name,
+        resource_version=_version(meta),
+        labels=meta.labels or {},
+        annotations=meta.annotations or {},
+        scheduler_name=pod.scheduler_name,
+        node_name=pod.node_name,
+        nominated_node_name=status.nominated_node_name,
+        phase=status.phase,
+        priority=pod.priority or 0,
+        preemption_policy=pod.preemption_policy or "PreemptLowerPriority",
+        creation_timestamp=meta.creation_timestamp or "",
+        deleting=meta.deletion_timestamp is not None,
+        started=reported,
+        init_finished=_init_finished(pod, status),
+        scheduled_condition=_scheduled(status),
+        spec=spec,
+        resized_requests=resized_requests(pod, status, spec) if reported else None,
+    )
+
+
+def _init_finished(pod: WirePodSpec, status: WirePodStatus) -> bool:
+    expected = {c.name for c in pod.init_containers or () if c.restart_policy != "Always"}
+    if not expected:
+        return True
+    for entry in status.init_container_statuses or ():
+        ended = entry.state.terminated if entry.state else None
+        if ended is not None and ended.exit_code == 0:
+            expected.discard(entry.name)
+    return not expected
+
+
+def _scheduled(status: WirePodStatus) -> Condition | None:
+    for condition in status.conditions or ():
+        if condition.type == "PodScheduled":
+            return Condition(condition.status, condition.reason or "", condition.message or "")
+    return None
+
+
+def _node(wire: WireNode) -> Node:
+    meta = wire.metadata
+    ready = next((c.status for c in wire.status.conditions or () if c.type == "Ready"), "")
+    return Node(
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=_version(meta),
+        labels=meta.labels or {},
+        annotations=meta.annotations or {},
+        unschedulable=wire.spec.unschedulable,
+        taints=tuple(taint(t.key, t.value, t.effect) for t in wire.spec.taints or ()),
+        allocatable=_allocatable(wire.status.allocatable),
+        ready={"True": True, "False": False}.get(ready),
+        deleting=meta.deletion_timestamp is not None,
+    )
+
+
+def _allocatable(quantities: Quantities | None) -> dict[str, int]:
+    amounts: dict[str, int] = {}
+    for name, text in (quantities or {}).items():
+        if name != PODS and not is_schedulable(name):
+            continue
+        try:
+            amounts[name] = to_milli(text) if name == CPU else to_int(text)
+        except QuantityError as error:
+            raise FieldError(f"status.allocatable[{name}]", str(error)) from error
+    return amounts

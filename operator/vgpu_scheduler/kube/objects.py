@@ -1,0 +1,202 @@
+"""Pods and nodes as values: immutable, small, and already understood."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from vgpu_scheduler.kube.resources import ContainerKind
+from vgpu_scheduler.kube.selectors import NodeSelector
+from vgpu_scheduler.kube.taints import Taint, Toleration
+
+__all__ = ["Condition", "Container", "HostPort", "Node", "Pod", "PodSpec"]
+
+
+class Container(msgspec.Struct, frozen=True, gc=False):
+    """A container, as far as scheduling goes.
+
+    Attributes
+    ----------
+    name
+        Its name in the pod.
+    kind
+        When it runs.
+    limits, requests
+        Quantities as written, per resource.
+    """
+
+    name: str
+    kind: ContainerKind
+    limits: Mapping[str, str]
+    requests: Mapping[str, str]
+
+
+class HostPort(msgspec.Struct, frozen=True, gc=False):
+    """A port of the node that a container takes.
+
+    Attributes
+    ----------
+    field
+        Where the spec says so.
+    protocol, ip, port
+        What is taken; an empty address means all addresses.
+    """
+
+    field: str
+    protocol: str
+    ip: str
+    port: int
+
+
+class PodSpec(msgspec.Struct, frozen=True, eq=False, weakref=True, kw_only=True):
+    """What a pod asks of a scheduler. Pods that ask the same share one object, so identity is a key for the shape.
+
+    Attributes
+    ----------
+    fingerprint
+        Digest (16 bytes) of everything below.
+    containers
+        Init containers first, then app containers, in the order of the pod.
+    requests
+        Effective request of the pod: cpu in milli, all others in whole units, zeros left out.
+    tolerations, node_selector, scheduling_gates
+        As in the spec.
+    node_affinity
+        The required node affinity; None if there is none.
+    host_ports
+        Ports of the node that containers take.
+    constrained_volumes
+        Index and source of each volume that may restrict the choice of a node.
+    required_pod_affinity, required_pod_anti_affinity
+        Number of required inter-pod terms.
+    hard_spread
+        Indexes of the topology spread constraints that forbid nodes.
+    resource_claims
+        Number of dynamic resource claims.
+    pod_group_field
+        The field that makes the pod a member of a group; empty if none does.
+    required_features
+        Field and name of each node feature that the pod cannot run without.
+    """
+
+    fingerprint: bytes
+    containers: tuple[Container, ...]
+    requests: Mapping[str, int]
+    tolerations: tuple[Toleration, ...] = ()
+    node_selector: Mapping[str, str]
+    node_affinity: NodeSelector | None = None
+    scheduling_gates: tuple[str, ...] = ()
+    host_ports: tuple[HostPort, ...] = ()
+    constrained_volumes: tuple[tuple[int, str], ...] = ()
+    required_pod_affinity: int = 0
+    required_pod_anti_affinity: int = 0
+    hard_spread: tuple[int, ...] = ()
+    resource_claims: int = 0
+    pod_group_field: str = ""
+    required_features: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def init_containers(self) -> tuple[Container, ...]:
+        """The init containers that end before the app starts: sidecars are not among them."""
+        return tuple(c for c in self.containers if c.kind is ContainerKind.INIT)
+
+
+class Condition(msgspec.Struct, frozen=True, gc=False):
+    """A condition of an object: its status (``True``, ``False``, ``Unknown``), reason and message."""
+
+    status: str
+    reason: str
+    message: str
+
+
+class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """A pod.
+
+    Attributes
+    ----------
+    resource_version
+        Version of the object; 0 if it has none (a file).
+    node_name
+        The node it is bound to, empty if it is not bound.
+    nominated_node_name
+        The node that preemption made room on, empty if none.
+    priority
+        ``spec.priority``, 0 if unset.
+    creation_timestamp
+        RFC 3339, as written.
+    deleting
+        Whether it has a deletion timestamp.
+    started
+        Whether the node has reported on any of its containers.
+    init_finished
+        Whether every init container (sidecars aside) ended with exit code 0; true if there are none.
+    scheduled_condition
+        Its ``PodScheduled`` condition.
+    spec
+        What it asks for.
+    resized_requests
+        What it holds while an in-place resize makes that differ from ``spec.requests``; None otherwise.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    resource_version: int
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    scheduler_name: str
+    node_name: str
+    nominated_node_name: str
+    phase: str
+    priority: int
+    preemption_policy: str
+    creation_timestamp: str
+    deleting: bool
+    started: bool
+    init_finished: bool
+    scheduled_condition: Condition | None
+    spec: PodSpec
+    resized_requests: Mapping[str, int] | None = None
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def terminal(self) -> bool:
+        """Whether it has run to its end and holds nothing any more."""
+        return self.phase in ("Succeeded", "Failed")
+
+    @property
+    def used_requests(self) -> Mapping[str, int]:
+        """What it takes from its node: the largest of what it asks for, was allocated and really has."""
+        return self.spec.requests if self.resized_requests is None else self.resized_requests
+
+
+class Node(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """A node.
+
+    Attributes
+    ----------
+    resource_version
+        Version of the object; 0 if it has none (a file).
+    taints
+        Its taints in the order of the spec; equal taints are one object.
+    allocatable
+        What it offers to pods: cpu in milli, all others in whole units; only what kube-scheduler compares.
+    ready
+        Its ``Ready`` condition; None if unknown.
+    deleting
+        Whether it has a deletion timestamp.
+    """
+
+    name: str
+    uid: str
+    resource_version: int
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    unschedulable: bool
+    taints: tuple[Taint, ...]
+    allocatable: Mapping[str, int]
+    ready: bool | None
+    deleting: bool

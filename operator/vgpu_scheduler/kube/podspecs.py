@@ -1,0 +1,270 @@
+"""From a typed pod spec to the shared :class:`PodSpec` that says what it asks of a scheduler."""
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from vgpu_scheduler.kube.objects import Container, HostPort, PodSpec
+from vgpu_scheduler.kube.quantities import QuantityError, to_nano
+from vgpu_scheduler.kube.resources import ContainerKind, pod_requests
+from vgpu_scheduler.kube.selectors import NodeSelector, compile_node_selector
+from vgpu_scheduler.kube.wire import Quantities, WireContainer, WirePodSpec, WirePodStatus
+
+__all__ = ["FieldError", "intern_pod_spec", "resized_requests"]
+
+# Sources that are there on whatever node the pod lands: files made by the kubelet, directories of the node, and network
+# file systems that every node can mount. kube-scheduler does not look at them either.
+_UNCONSTRAINED_VOLUMES: Final = frozenset({
+    "name", "azureFile", "cephfs", "configMap", "csi", "downwardAPI", "emptyDir", "fc", "flexVolume", "flocker",
+    "gitRepo", "glusterfs", "hostPath", "image", "nfs", "photonPersistentDisk", "projected", "quobyte", "scaleIO",
+    "secret", "storageos",
+})  # fmt: skip
+
+_INTERNED: Final = 4096
+
+_encoder: Final = msgspec.msgpack.Encoder()
+# The weak table makes identity hold for as long as any pod of the shape lives; the bounded one keeps recent shapes
+# alive between the pods of a workload.
+_live: Final[WeakValueDictionary[bytes, PodSpec]] = WeakValueDictionary()
+_recent: Final[OrderedDict[bytes, PodSpec]] = OrderedDict()
+
+
+class FieldError(ValueError):
+    """A field whose type is right and whose value is not."""
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(f"{field}: {problem}")
+        self.field = field
+        self.problem = problem
+
+
+def intern_pod_spec(wire: WirePodSpec) -> PodSpec:
+    """Understand what a spec asks of a scheduler; the result is one object for all specs that ask the same.
+
+    Volumes without bearing on the choice of a node are no difference: the one for the service account's token has a
+    random name in every pod.
+
+    Raises
+    ------
+    FieldError
+        If a quantity is none.
+    """
+    volumes = _constrained_volumes(wire.volumes) if wire.volumes else ()
+    shape = (
+        wire.containers, wire.init_containers, wire.node_selector, wire.affinity, wire.tolerations,
+        wire.scheduling_gates, wire.overhead, wire.resources, wire.topology_spread_constraints, volumes,
+        wire.resource_claims, wire.scheduling_group, wire.workload_ref, wire.host_network, wire.host_users,
+    )  # fmt: skip
+    fingerprint = blake2b(_encoder.encode(shape), digest_size=16).digest()
+    spec = _live.get(fingerprint)
+    if spec is None:
+        spec = _build(wire, fingerprint, volumes)
+        _live[fingerprint] = spec
+    _recent[fingerprint] = spec
+    _recent.move_to_end(fingerprint)
+    if len(_recent) > _INTERNED:
+        _recent.popitem(last=False)
+    return spec
+
+
+def _constrained_volumes(volumes: Sequence[Mapping[str, Any]]) -> tuple[tuple[int, str], ...]:
+    return tuple(
+        (index, min(volume.keys() - _UNCONSTRAINED_VOLUMES))
+        for index, volume in enumerate(volumes)
+        if not volume.keys() <= _UNCONSTRAINED_VOLUMES
+    )
+
+
+def _each_container(wire: WirePodSpec) -> Iterator[tuple[str, ContainerKind, WireContainer]]:
+    """Field, kind and container, init containers first."""
+    for index, container in enumerate(wire.init_containers or ()):
+        kind = ContainerKind.SIDECAR if container.restart_policy == "Always" else ContainerKind.INIT
+        yield f"spec.initContainers[{index}]", kind, container
+    for index, container in enumerate(wire.containers):
+        yield f"spec.containers[{index}]", ContainerKind.APP, container
+
+
+def _nanos(quantities: Quantities | Mapping[str, str] | None, field: str) -> dict[str, int]:
+    """Quantities in nanos.
+
+    Raises
+    ------
+    FieldError
+        Naming the entry that is no quantity.
+    """
+    nanos: dict[str, int] = {}
+    for name, text in (quantities or {}).items():
+        try:
+            nanos[name] = to_nano(text)
+        except QuantityError as error:
+            raise FieldError(f"{field}[{name}]", str(error)) from error
+    return nanos
+
+
+def _texts(quantities: Quantities | None) -> dict[str, str]:
+    return {name: str(text) for name, text in (quantities or {}).items()}
+
+
+def _build(wire: WirePodSpec, fingerprint: bytes, volumes: tuple[tuple[int, str], ...]) -> PodSpec:
+    containers: list[Container] = []
+    asked: list[tuple[ContainerKind, dict[str, int]]] = []
+    for field, kind, container in _each_container(wire):
+        resources = container.resources
+        requests = resources.requests if resources else None
+        limits = resources.limits if resources else None
+        _nanos(limits, f"{field}.resources.limits")
+        asked.append((kind, _nanos(requests, f"{field}.resources.requests")))
+        containers.append(Container(container.name, kind, _texts(limits), _texts(requests)))
+    affinity = wire.affinity
+    pod_affinity = affinity.pod_affinity if affinity else None
+    pod_anti_affinity = affinity.pod_anti_affinity if affinity else None
+    return PodSpec(
+        fingerprint=fingerprint,
+        containers=tuple(containers),
+        requests=pod_requests(asked, _pod_level(wire), _nanos(wire.overhead, "spec.overhead")),
+        tolerations=tuple(wire.tolerations or ()),
+        node_selector=wire.node_selector or {},
+        node_affinity=_node_affinity(wire),
+        scheduling_gates=tuple(gate.name for gate in wire.scheduling_gates or ()),
+        host_ports=tuple(_host_ports(wire)),
+        constrained_volumes=volumes,
+        required_pod_affinity=len(pod_affinity.required or ()) if pod_affinity else 0,
+        required_pod_anti_affinity=len(pod_anti_affinity.required or ()) if pod_anti_affinity else 0,
+        hard_spread=tuple(
+            index
+            for index, constraint in enumerate(wire.topology_spread_constraints or ())
+            if constraint.when_unsatisfiable == "DoNotSchedule"
+        ),
+        resource_claims=len(wire.resource_claims or ()),
+        pod_group_field=_pod_group_field(wire),
+        required_features=tuple(_required_features(wire)),
+    )
+
+
+def _pod_level(wire: WirePodSpec) -> dict[str, int]:
+    return _nanos(wire.resources.requests if wire.resources else None, "spec.resources.requests")
+
+
+def _node_affinity(wire: WirePodSpec) -> NodeSelector | None:
+    node_affinity = wire.affinity.node_affinity if wire.affinity else None
+    if node_affinity is None or node_affinity.required is None:
+        return None
+    terms = node_affinity.required.node_selector_terms or ()
+    return compile_node_selector((term.match_expressions or (), term.match_fields or ()) for term in terms)
+
+
+def _host_ports(wire: WirePodSpec) -> Iterator[HostPort]:
+    # A plain init container never runs beside anything that could hold the port against it; the API server and
+    # kube-scheduler count only app containers and sidecars.
+    for field, kind, container in _each_container(wire):
+        for index, port in enumerate(container.ports or ()):
+            if port.host_port > 0 and kind is not ContainerKind.INIT:
+                yield HostPort(f"{field}.ports[{index}].hostPort", port.protocol, port.host_ip, port.host_port)
+
+
+def _pod_group_field(wire: WirePodSpec) -> str:
+    if wire.scheduling_group is not None:
+        return "spec.schedulingGroup"
+    return "spec.workloadRef" if wire.workload_ref is not None else ""
+
+
+def _required_features(wire: WirePodSpec) -> Iterator[tuple[str, str]]:
+    """Node features that kube-scheduler's NodeDeclaredFeatures infers from a pod."""
+    for field, _, container in _each_container(wire):
+        for index, rule in enumerate(container.restart_policy_rules or ()):
+            if rule.action == "RestartAllContainers":
+                yield f"{field}.restartPolicyRules[{index}].action", "RestartAllContainersOnContainerExits"
+    if wire.host_network and wire.host_users is False:
+        yield "spec.hostUsers", "UserNamespacesHostNetworkSupport"
+
+
+def resized_requests(wire: WirePodSpec, status: WirePodStatus, spec: PodSpec) -> dict[str, int] | None:
+    """Compute what a pod holds on its node, where an in-place resize makes that differ from what its spec asks for.
+
+    Per container it is the largest of the spec's, the allocated and the actuated requests; without the spec's while the
+    kubelet calls the resize infeasible (``determineContainerReqs`` of component-helpers).
+
+    Parameters
+    ----------
+    wire, status
+        Spec and status of the pod.
+    spec
+        The interned form of ``wire``.
+
+    Returns
+    -------
+    dict of str to int or None
+        Amount per resource as in ``spec.requests``; None if it equals ``spec.requests``.
+
+    Raises
+    ------
+    FieldError
+        If a quantity is none.
+    """
+    pending = next((c.reason for c in status.conditions or () if c.type == "PodResizePending"), None)
+    infeasible = pending == "Infeasible"
+    if not infeasible and _as_asked(wire, status):
+        return None
+    reported: dict[str, dict[str, int]] = {}
+    for field, statuses in (
+        ("status.containerStatuses", status.container_statuses),
+        ("status.initContainerStatuses", status.init_container_statuses),
+    ):
+        for index, entry in enumerate(statuses or ()):
+            if entry.resources is not None:
+                allocated = _nanos(entry.allocated_resources, f"{field}[{index}].allocatedResources")
+                actuated = _nanos(entry.resources.requests, f"{field}[{index}].resources.requests")
+                reported[entry.name] = _largest(allocated, actuated)
+    held: list[tuple[ContainerKind, dict[str, int]]] = []
+    for container in spec.containers:
+        asked = _nanos(container.requests, container.name)
+        now = reported.get(container.name)
+        if now is not None and container.kind is not ContainerKind.INIT:
+            asked = now if infeasible else _largest(asked, now)
+        held.append((container.kind, asked))
+    used = pod_requests(
+        held, _resized_pod_level(wire, status, infeasible=infeasible), _nanos(wire.overhead, "spec.overhead")
+    )
+    return None if used == spec.requests else used
+
+
+def _as_asked(wire: WirePodSpec, status: WirePodStatus) -> bool:
+    """Whether every report repeats the spec word for word, as it does for all pods that are not being resized."""
+    if status.resources is not None and wire.resources is not None:
+        return False
+    asked = {container.name: container.resources for container in wire.containers}
+    if status.init_container_statuses:
+        asked.update((container.name, container.resources) for container in wire.init_containers or ())
+    for statuses in (status.container_statuses, status.init_container_statuses):
+        for entry in statuses or ():
+            if entry.resources is None:
+                continue
+            resources = asked.get(entry.name)
+            requests = (resources.requests if resources else None) or {}
+            if (entry.resources.requests or requests) != requests or (
+                entry.allocated_resources or requests
+            ) != requests:
+                return False
+    return True
+
+
+def _resized_pod_level(wire: WirePodSpec, status: WirePodStatus, *, infeasible: bool) -> dict[str, int]:
+    asked = _pod_level(wire)
+    if not asked or status.resources is None:
+        return asked
+    held = _largest(
+        _nanos(status.allocated_resources, "status.allocatedResources"),
+        _nanos(status.resources.requests, "status.resources.requests"),
+    )
+    # Only what the spec sets at pod level replaces the containers' sums.
+    if infeasible:
+        return {name: held.get(name, 0) for name in asked}
+    return {name: max(nanos, held.get(name, 0)) for name, nanos in asked.items()}
+
+
+def _largest(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {name: max(one.get(name, 0), other.get(name, 0)) for name in {**one, **other}}

@@ -1,0 +1,175 @@
+"""Kubernetes quantities, exactly.
+
+The grammar and the rounding are those of apimachinery's ``resource.Quantity``: a sign, decimal digits with an optional
+point, and one of the suffixes ``n u m k M G T P E Ki Mi Gi Ti Pi Ei`` or a decimal exponent. A quantity has no digits
+below a billionth (finer ones round away from zero), so an integer number of *nanos* holds every quantity exactly and
+sums stay exact until they are rounded once, at the end, as kube-scheduler does.
+"""
+
+import re
+from fractions import Fraction
+from functools import lru_cache
+from typing import Final
+
+__all__ = [
+    "MAX_INT64",
+    "QuantityError",
+    "nano_to_int",
+    "nano_to_milli",
+    "parse_quantity",
+    "to_exact_int",
+    "to_int",
+    "to_milli",
+    "to_nano",
+]
+
+NANO: Final = 10**9
+MAX_INT64: Final = 2**63 - 1
+
+_GRAMMAR: Final = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:([KMGTPE]i|[numkMGTPE])|[eE]([+-]?[0-9]+))?")
+_DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+
+# Beyond these digit counts the value is far outside int64 or below one nano whatever the digits are. Stopping there
+# keeps "1e2000000000" from becoming a number with two billion digits.
+_MOST_DIGITS: Final = 60
+_SATURATED: Final = 10**_MOST_DIGITS * NANO
+
+_CACHE: Final = 1 << 14
+
+
+class QuantityError(ValueError):
+    """A text that is no quantity: the API server would refuse it.
+
+    Parameters
+    ----------
+    text
+        What was found instead of a quantity.
+    """
+
+    def __init__(self, text: object) -> None:
+        super().__init__(f"{text!r} is not a quantity")
+        self.text = text
+
+
+def parse_quantity(text: str | float) -> Fraction:
+    """Value of a quantity as an exact number.
+
+    Parameters
+    ----------
+    text
+        A quantity as the API server writes it, or a number as a YAML file may have it.
+
+    Returns
+    -------
+    Fraction
+        The value, a whole number of nanos; above 2**63-1 for binary suffixes it is 2**63-1, as in apimachinery.
+
+    Raises
+    ------
+    QuantityError
+        If apimachinery's ``ParseQuantity`` would refuse the text.
+    """
+    return Fraction(to_nano(text), NANO)
+
+
+@lru_cache(maxsize=_CACHE, typed=True)
+def to_nano(q: str | float) -> int:
+    """Value of a quantity in billionths, the finest unit there is; made for sums that are rounded at their end.
+
+    Raises
+    ------
+    QuantityError
+        If the text is no quantity.
+    """
+    match = _GRAMMAR.fullmatch(str(q))
+    if match is None or not match[0]:
+        raise QuantityError(q)
+    sign, whole, fraction, suffix, exponent = match.groups()
+    power = _exponent(exponent, q) if exponent else _DECIMAL.get(suffix or "", 0)
+    nanos = _magnitude(whole.lstrip("0"), fraction or "", power, _BINARY.get(suffix or "", 0))
+    return -nanos if sign == "-" else nanos
+
+
+def _exponent(text: str, q: object) -> int:
+    """Exponent after ``e``; apimachinery reads it as an int64."""
+    digits = text.lstrip("+-").lstrip("0")
+    if len(digits) > 19 or int(digits or "0") > MAX_INT64:
+        raise QuantityError(q)
+    return int(text)
+
+
+def _magnitude(whole: str, fraction: str, power: int, shift: int) -> int:
+    """Nanos of ``whole.fraction * 10**power * 2**shift``, rounded up to a whole nano."""
+    digits = (whole + fraction).lstrip("0")
+    if not digits:
+        return 0
+    scale = power - len(fraction) + 9  # the digits times 10**scale are nanos
+    if len(digits) + scale > _MOST_DIGITS:
+        return _SATURATED if not shift else MAX_INT64 * NANO
+    if len(digits) + scale < -_MOST_DIGITS:
+        return 1
+    if len(digits) > 2 * _MOST_DIGITS:
+        # Only that something non-zero follows can matter from here on, for rounding up.
+        rest = digits[2 * _MOST_DIGITS :].strip("0")
+        scale += len(digits) - 2 * _MOST_DIGITS - 1
+        digits = digits[: 2 * _MOST_DIGITS] + ("1" if rest else "0")
+    nanos = int(digits) << shift
+    factor: int = 10 ** abs(scale)
+    nanos = nanos * factor if scale >= 0 else -(-nanos // factor)
+    return min(nanos, MAX_INT64 * NANO) if shift else nanos
+
+
+def _ceil_int64(nanos: int, unit: int) -> int:
+    """Nanos in multiples of ``unit``, rounded away from zero and held inside int64."""
+    amount = min(-(-abs(nanos) // unit), MAX_INT64)
+    return amount if nanos >= 0 else -amount
+
+
+def nano_to_milli(nanos: int) -> int:
+    """Nanos as thousandths, rounded up, at most 2**63-1: ``Quantity.MilliValue``."""
+    return _ceil_int64(nanos, NANO // 1000)
+
+
+def nano_to_int(nanos: int) -> int:
+    """Nanos as whole units, rounded up, at most 2**63-1: ``Quantity.Value``."""
+    return _ceil_int64(nanos, NANO)
+
+
+@lru_cache(maxsize=_CACHE, typed=True)
+def to_milli(q: str | float) -> int:
+    """Quantity in thousandths, rounded up: how kube-scheduler compares ``cpu``.
+
+    Raises
+    ------
+    QuantityError
+        If the text is no quantity.
+    """
+    return nano_to_milli(to_nano(q))
+
+
+@lru_cache(maxsize=_CACHE, typed=True)
+def to_int(q: str | float) -> int:
+    """Quantity in whole units, rounded up: how kube-scheduler compares everything but ``cpu``.
+
+    Raises
+    ------
+    QuantityError
+        If the text is no quantity.
+    """
+    return nano_to_int(to_nano(q))
+
+
+@lru_cache(maxsize=_CACHE, typed=True)
+def to_exact_int(q: str | float) -> int | None:
+    """Quantity as an integer if it is exactly one that fits int64, else None.
+
+    HAMi reads device claims this way (``AsInt64`` of quantities in the API server's canonical form).
+
+    Raises
+    ------
+    QuantityError
+        If the text is no quantity.
+    """
+    value, rest = divmod(to_nano(q), NANO)
+    return value if rest == 0 and -MAX_INT64 - 1 <= value <= MAX_INT64 else None

@@ -1,0 +1,288 @@
+"""Label selectors and node selectors, compiled once and matched often.
+
+The rules are those of apimachinery's ``labels.Requirement`` and of component-helpers' ``nodeaffinity``.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Final
+
+import msgspec
+
+from vgpu_scheduler.kube.quantities import MAX_INT64
+
+__all__ = [
+    "FieldRequirement",
+    "LabelSelector",
+    "NodeSelector",
+    "NodeSelectorTerm",
+    "Operator",
+    "RawRequirement",
+    "Requirement",
+    "SelectorError",
+    "compile_label_selector",
+    "compile_node_selector",
+    "compile_requirement",
+    "label_equals",
+]
+
+NODE_NAME_FIELD: Final = "metadata.name"
+
+_VALUE: Final = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
+_NAME: Final = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
+_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
+
+
+class SelectorError(ValueError):
+    """A selector that the API machinery cannot compile."""
+
+
+class Operator(StrEnum):
+    """How a requirement compares; the spelling is the API's."""
+
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+    GT = "Gt"
+    LT = "Lt"
+
+
+_OPERATORS: Final = {str(operator): operator for operator in Operator}
+_LABEL_SELECTOR_OPERATORS: Final = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
+
+
+class RawRequirement(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A requirement as the API writes it, not yet understood."""
+
+    key: str
+    operator: str
+    values: list[str] | None = None
+
+
+class Requirement(msgspec.Struct, frozen=True):
+    """A condition on one label.
+
+    Attributes
+    ----------
+    key
+        The label.
+    operator
+        How to compare.
+    values
+        What to compare with, for In and NotIn.
+    bound
+        What to compare with, for Gt and Lt.
+    """
+
+    key: str
+    operator: Operator
+    values: frozenset[str] = frozenset()
+    bound: int = 0
+
+    def matches(self, value: str | None) -> bool:
+        """Whether a label with this value (None: no such label) satisfies the requirement."""
+        match self.operator:
+            case Operator.IN:
+                return value in self.values
+            case Operator.NOT_IN:
+                return value not in self.values
+            case Operator.EXISTS:
+                return value is not None
+            case Operator.DOES_NOT_EXIST:
+                return value is None
+        number = None if value is None else _int64(value)
+        if number is None:
+            return False
+        return number > self.bound if self.operator is Operator.GT else number < self.bound
+
+
+class LabelSelector(msgspec.Struct, frozen=True):
+    """A compiled label selector: every requirement must hold, so none at all matches everything."""
+
+    requirements: tuple[Requirement, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether an object with these labels is selected."""
+        return all(requirement.matches(labels.get(requirement.key)) for requirement in self.requirements)
+
+
+class FieldRequirement(msgspec.Struct, frozen=True):
+    """A ``matchFields`` condition. The only field a node offers is ``metadata.name``; any other reads as empty."""
+
+    key: str
+    negated: bool
+    value: str
+
+    def matches(self, name: str) -> bool:
+        """Whether the node of this name satisfies the requirement."""
+        return ((name if self.key == NODE_NAME_FIELD else "") == self.value) != self.negated
+
+
+class NodeSelectorTerm(msgspec.Struct, frozen=True):
+    """One alternative of a node selector: all its expressions and fields must match."""
+
+    expressions: tuple[Requirement, ...]
+    fields: tuple[FieldRequirement, ...]
+
+    def matches(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether the node satisfies the whole term."""
+        return all(e.matches(labels.get(e.key)) for e in self.expressions) and all(f.matches(name) for f in self.fields)
+
+
+class NodeSelector(msgspec.Struct, frozen=True):
+    """A compiled required node affinity.
+
+    Attributes
+    ----------
+    terms
+        The alternatives that can match at all: empty terms and terms that do not compile match nothing and are left
+        out, as in kube-scheduler. No terms: no node matches.
+    names
+        The only nodes worth trying, if every term names some through ``metadata.name``; empty if the names contradict
+        each other; None if some term names none.
+    """
+
+    terms: tuple[NodeSelectorTerm, ...]
+    names: frozenset[str] | None
+
+    def matches(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether the node satisfies one of the terms."""
+        return any(term.matches(name, labels) for term in self.terms)
+
+
+def _int64(text: str) -> int | None:
+    """Go's ``strconv.ParseInt(text, 10, 64)``; None where it fails."""
+    if not _INTEGER.fullmatch(text) or len(text) > 64:
+        return None
+    number = int(text)
+    return number if -MAX_INT64 - 1 <= number <= MAX_INT64 else None
+
+
+def _check_key(key: str) -> None:
+    prefix, slash, name = key.rpartition("/")
+    if slash and (len(prefix) > 253 or not _SUBDOMAIN.fullmatch(prefix)):
+        raise SelectorError(f"{key!r} is not a label key: its prefix is no DNS subdomain")
+    if len(name) > 63 or not _NAME.fullmatch(name):
+        raise SelectorError(f"{key!r} is not a label key")
+
+
+def compile_requirement(key: str, operator: str, values: Sequence[str] = ()) -> Requirement:
+    """Compile one label requirement.
+
+    Raises
+    ------
+    SelectorError
+        Where ``labels.NewRequirement`` fails: a bad key, operator, value or number of values.
+    """
+    _check_key(key)
+    op = _OPERATORS.get(operator)
+    if op is None:
+        raise SelectorError(f"{operator!r} is not a valid label selector operator")
+    for value in values:
+        if len(value) > 63 or not _VALUE.fullmatch(value):
+            raise SelectorError(f"{value!r} is not a label value (key {key!r})")
+    if op in (Operator.EXISTS, Operator.DOES_NOT_EXIST):
+        if values:
+            raise SelectorError(f"operator {operator} takes no values (key {key!r})")
+        return Requirement(key, op)
+    if op in (Operator.IN, Operator.NOT_IN):
+        if not values:
+            raise SelectorError(f"operator {operator} needs values (key {key!r})")
+        return Requirement(key, op, frozenset(values))
+    bound = _int64(values[0]) if len(values) == 1 else None
+    if bound is None:
+        raise SelectorError(f"operator {operator} needs one integer (key {key!r}), not {list(values)!r}")
+    return Requirement(key, op, bound=bound)
+
+
+def label_equals(labels: Mapping[str, str]) -> tuple[Requirement, ...]:
+    """Compile a plain ``nodeSelector`` map: each label has exactly this value, whatever the value is."""
+    return tuple(Requirement(key, Operator.IN, frozenset((value,))) for key, value in sorted(labels.items()))
+
+
+def compile_label_selector(selector: Mapping[str, Any] | None) -> LabelSelector | None:
+    """Compile a ``LabelSelector`` in its API form.
+
+    Parameters
+    ----------
+    selector
+        A mapping with ``matchLabels`` and ``matchExpressions``.
+
+    Returns
+    -------
+    LabelSelector or None
+        None for no selector at all, which selects nothing. An empty selector selects everything.
+
+    Raises
+    ------
+    SelectorError
+        If a part of it is not understood.
+    """
+    if selector is None:
+        return None
+    if unknown := selector.keys() - {"matchLabels", "matchExpressions"}:
+        raise SelectorError(f"a label selector has no {', '.join(sorted(unknown))}")
+    requirements = [
+        compile_requirement(key, "In", [value]) for key, value in sorted((selector.get("matchLabels") or {}).items())
+    ]
+    for expression in selector.get("matchExpressions") or ():
+        operator = expression.get("operator", "")
+        if operator not in _LABEL_SELECTOR_OPERATORS:
+            raise SelectorError(f"{operator!r} is not a valid label selector operator")
+        requirements.append(compile_requirement(expression.get("key", ""), operator, expression.get("values") or ()))
+    return LabelSelector(tuple(requirements))
+
+
+def _compile_field(raw: RawRequirement) -> FieldRequirement:
+    if raw.operator not in ("In", "NotIn") or len(raw.values or ()) != 1:
+        raise SelectorError(f"matchFields takes In or NotIn with one value, not {raw.operator!r} with {raw.values!r}")
+    return FieldRequirement(raw.key, raw.operator == "NotIn", (raw.values or [""])[0])
+
+
+def _term_names(fields: Sequence[RawRequirement]) -> frozenset[str] | None:
+    """Node names that a term allows through ``metadata.name In``; None if it does not say."""
+    names: frozenset[str] | None = None
+    for raw in fields:
+        if raw.key == NODE_NAME_FIELD and raw.operator == "In":
+            values = frozenset(raw.values or ())
+            names = values if names is None else names & values
+    return names
+
+
+def compile_node_selector(
+    terms: Iterable[tuple[Sequence[RawRequirement], Sequence[RawRequirement]]],
+) -> NodeSelector:
+    """Compile the terms of a required node affinity.
+
+    Parameters
+    ----------
+    terms
+        For each term its ``matchExpressions`` and its ``matchFields``.
+
+    Returns
+    -------
+    NodeSelector
+        It never raises: a term that does not compile matches nothing, as in kube-scheduler, where its error is dropped.
+    """
+    compiled: list[NodeSelectorTerm] = []
+    names: frozenset[str] | None = frozenset()
+    any_term = False
+    for expressions, fields in terms:
+        any_term = True
+        named = _term_names(fields)
+        names = None if names is None or named is None else names | named
+        if not expressions and not fields:
+            continue
+        try:
+            compiled.append(
+                NodeSelectorTerm(
+                    tuple(compile_requirement(raw.key, raw.operator, raw.values or ()) for raw in expressions),
+                    tuple(_compile_field(raw) for raw in fields),
+                )
+            )
+        except SelectorError:
+            continue
+    return NodeSelector(tuple(compiled), names if any_term else None)

@@ -1,0 +1,52 @@
+"""Taints and tolerations."""
+
+from functools import lru_cache
+from typing import Final
+
+import msgspec
+
+__all__ = ["NO_EXECUTE", "NO_SCHEDULE", "UNSCHEDULABLE_TAINT", "Taint", "Toleration", "taint"]
+
+NO_SCHEDULE: Final = "NoSchedule"
+NO_EXECUTE: Final = "NoExecute"
+
+
+class Taint(msgspec.Struct, frozen=True):
+    """What a node repels pods with. Equal taints are one object when made by :func:`taint`."""
+
+    key: str
+    value: str
+    effect: str
+
+
+class Toleration(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a pod puts up with. How long (``tolerationSeconds``) does not matter to a scheduler."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+
+    def tolerates(self, taint: Taint) -> bool:
+        """Whether this toleration covers the taint (``Toleration.ToleratesTaint`` of Kubernetes).
+
+        An empty key matches every key, an empty effect every effect, an empty operator means Equal. An operator that
+        is not understood tolerates nothing.
+        """
+        if self.effect and self.effect != taint.effect:
+            return False
+        if self.key and self.key != taint.key:
+            return False
+        if self.operator in ("", "Equal"):
+            return self.value == taint.value
+        return self.operator == "Exists"
+
+
+@lru_cache(maxsize=4096)
+def taint(key: str, value: str, effect: str) -> Taint:
+    """Taint with these parts; the same object for the same parts."""
+    return Taint(key, value, effect)
+
+
+UNSCHEDULABLE_TAINT: Final = taint("node.kubernetes.io/unschedulable", "", NO_SCHEDULE)
+"""Stands for ``spec.unschedulable`` when tolerations are asked."""

@@ -1,0 +1,245 @@
+"""The parts of Kubernetes objects that are read, typed as the API writes them.
+
+msgspec skips every field that is not named here, so these structs are also the list of what this program looks at. What
+the API server already guarantees is not validated again; only types are. All of it is private to this package.
+"""
+
+from typing import Any
+
+import msgspec
+
+from vgpu_scheduler.kube.selectors import RawRequirement
+from vgpu_scheduler.kube.taints import Toleration
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+Quantities = dict[str, str | int | float]
+
+
+class Wire(msgspec.Struct, rename="camel", omit_defaults=True):
+    """Base: camel case on the wire; defaults are left out of fingerprints."""
+
+
+class WireMeta(Wire):
+    """``ObjectMeta``."""
+
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+class WireResources(Wire):
+    """``ResourceRequirements`` of a container, a pod or a status."""
+
+    limits: Quantities | None = None
+    requests: Quantities | None = None
+
+
+class WirePort(Wire):
+    """A container port, as far as it takes a port of the host."""
+
+    host_port: int = 0
+    host_ip: str = msgspec.field(default="", name="hostIP")
+    protocol: str = "TCP"
+
+
+class WireRestartRule(Wire):
+    """A container restart rule."""
+
+    action: str = ""
+
+
+class WireContainer(Wire):
+    """A container of the spec."""
+
+    name: str
+    restart_policy: str | None = None
+    resources: WireResources | None = None
+    ports: list[WirePort] | None = None
+    restart_policy_rules: list[WireRestartRule] | None = None
+
+
+class WireNodeSelectorTerm(Wire):
+    """A term of a required node affinity."""
+
+    match_expressions: list[RawRequirement] | None = None
+    match_fields: list[RawRequirement] | None = None
+
+
+class WireNodeSelector(Wire):
+    """The required part of a node affinity."""
+
+    node_selector_terms: list[WireNodeSelectorTerm] | None = None
+
+
+class WireNodeAffinity(Wire):
+    """``nodeAffinity``; preferences are not read."""
+
+    required: WireNodeSelector | None = msgspec.field(default=None, name=REQUIRED)
+
+
+class WireTerm(Wire):
+    """An inter-pod affinity term, of which only the existence is read."""
+
+
+class WirePodAffinity(Wire):
+    """``podAffinity`` or ``podAntiAffinity``; preferences are not read."""
+
+    required: list[WireTerm] | None = msgspec.field(default=None, name=REQUIRED)
+
+
+class WireAffinity(Wire):
+    """``spec.affinity``."""
+
+    node_affinity: WireNodeAffinity | None = None
+    pod_affinity: WirePodAffinity | None = None
+    pod_anti_affinity: WirePodAffinity | None = None
+
+
+class WireSpread(Wire):
+    """A topology spread constraint, as far as it can forbid nodes."""
+
+    when_unsatisfiable: str = "DoNotSchedule"
+
+
+class WireGate(Wire):
+    """A scheduling gate."""
+
+    name: str
+
+
+class WirePodSpec(Wire):
+    """``PodSpec``."""
+
+    containers: list[WireContainer]
+    init_containers: list[WireContainer] | None = None
+    scheduler_name: str = "default-scheduler"
+    node_name: str = ""
+    priority: int | None = None
+    preemption_policy: str | None = None
+    node_selector: dict[str, str] | None = None
+    affinity: WireAffinity | None = None
+    tolerations: list[Toleration] | None = None
+    scheduling_gates: list[WireGate] | None = None
+    overhead: Quantities | None = None
+    resources: WireResources | None = None
+    topology_spread_constraints: list[WireSpread] | None = None
+    # Volumes stay untyped: a source that this program has never heard of must be seen, not skipped.
+    volumes: list[dict[str, Any]] | None = None
+    resource_claims: list[WireTerm] | None = None
+    scheduling_group: WireTerm | None = None
+    workload_ref: WireTerm | None = None
+    host_network: bool = False
+    host_users: bool | None = None
+
+
+class WireCondition(Wire):
+    """A condition of a pod or a node."""
+
+    type: str
+    status: str = ""
+    reason: str | None = None
+    message: str | None = None
+
+
+class WireTerminated(Wire):
+    """How a container ended."""
+
+    exit_code: int = 0
+
+
+class WireContainerState(Wire):
+    """``ContainerState``."""
+
+    terminated: WireTerminated | None = None
+
+
+class WireContainerStatus(Wire):
+    """``ContainerStatus``."""
+
+    name: str
+    state: WireContainerState | None = None
+    resources: WireResources | None = None
+    allocated_resources: Quantities | None = None
+
+
+class WirePodStatus(Wire):
+    """``PodStatus``."""
+
+    phase: str = ""
+    nominated_node_name: str = ""
+    conditions: list[WireCondition] | None = None
+    container_statuses: list[WireContainerStatus] | None = None
+    init_container_statuses: list[WireContainerStatus] | None = None
+    resources: WireResources | None = None
+    allocated_resources: Quantities | None = None
+
+
+class WirePod(Wire):
+    """A pod."""
+
+    metadata: WireMeta
+    spec: WirePodSpec
+    status: WirePodStatus = msgspec.field(default_factory=WirePodStatus)
+
+
+class WireTaint(Wire):
+    """A taint of a node."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class WireNodeSpec(Wire):
+    """``NodeSpec``."""
+
+    unschedulable: bool = False
+    taints: list[WireTaint] | None = None
+
+
+class WireNodeStatus(Wire):
+    """``NodeStatus``."""
+
+    allocatable: Quantities | None = None
+    conditions: list[WireCondition] | None = None
+
+
+class WireNode(Wire):
+    """A node."""
+
+    metadata: WireMeta
+    spec: WireNodeSpec = msgspec.field(default_factory=WireNodeSpec)
+    status: WireNodeStatus = msgspec.field(default_factory=WireNodeStatus)
+
+
+class WireListMeta(Wire):
+    """``ListMeta``."""
+
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class WireList(Wire):
+    """A list; its items are decoded one by one, so that an error can name its object."""
+
+    metadata: WireListMeta = msgspec.field(default_factory=WireListMeta)
+    items: list[msgspec.Raw] | None = None
+
+
+class WireEvent(Wire):
+    """A line of a watch."""
+
+    type: str
+    object: msgspec.Raw
+
+
+class WireBookmark(Wire):
+    """The object of a BOOKMARK."""
+
+    metadata: WireListMeta = msgspec.field(default_factory=WireListMeta)
