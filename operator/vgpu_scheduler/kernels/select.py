@@ -1,0 +1,76 @@
+"""The choice among nodes, and which of them have to be looked at again."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+
+@njit(cache=True)
+def select_best(
+    rows: NDArray[np.int64],
+    feasible: NDArray[np.bool_],
+    score: NDArray[np.float32],
+    rank: NDArray[np.int64],
+    sign: float,
+) -> int:
+    """Return the feasible row with the highest ``sign * score``; equal scores go to the lowest rank (name).
+
+    Parameters
+    ----------
+    rows
+        Node rows to choose from, shape (n,).
+    feasible, score, rank
+        By node row, shape (N,).
+    sign
+        +1 to prefer high scores, -1 to prefer low ones.
+
+    Returns
+    -------
+    int
+        The row, or -1 when none is feasible.
+    """
+    best = -1
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        if not feasible[row]:
+            continue
+        if best < 0:
+            best = row
+            continue
+        ours = sign * score[row]
+        theirs = sign * score[best]
+        if ours > theirs or (ours == theirs and rank[row] < rank[best]):
+            best = row
+    return best
+
+
+@njit(cache=True)
+def stale_rows(
+    rows: NDArray[np.int64], version: NDArray[np.int64], seen: NDArray[np.int64], out: NDArray[np.int64]
+) -> int:
+    """Collect the rows whose version differs from the one seen last, and mark them seen.
+
+    Parameters
+    ----------
+    rows
+        Live node rows, shape (n,).
+    version, seen
+        By node row, shape (N,); ``seen`` is updated.
+    out
+        Receives the stale rows, shape (>= n,).
+
+    Returns
+    -------
+    int
+        How many were written.
+    """
+    found = 0
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        if seen[row] != version[row]:
+            seen[row] = version[row]
+            out[found] = row
+            found += 1
+    return found

@@ -1,0 +1,8 @@
+"""The one owner of what is known: nodes, devices, pods, and who uses what."""
+
+from vgpu_scheduler.state.matrix import DeviceMatrix, canonical, distinct
+from vgpu_scheduler.state.nodes import NodeTable
+from vgpu_scheduler.state.reservations import Phase, Reservation
+from vgpu_scheduler.state.state import Ledger, State
+
+__all__ = ["DeviceMatrix", "Ledger", "NodeTable", "Phase", "Reservation", "State", "canonical", "distinct"]

@@ -1,0 +1,91 @@
+"""Columns of interned values: one small integer per row instead of a string or a tuple."""
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["ABSENT", "InternedColumn"]
+
+ABSENT: Final = -1
+"""The id of rows without a value."""
+
+_SMALLEST_LIMIT: Final = 64
+
+_Value = TypeVar("_Value", bound=Hashable)
+
+
+class InternedColumn(Generic[_Value]):
+    """One value per row, stored as an id into a table of distinct values.
+
+    A predicate looks up each *value* once and then each *row* by its id. Values that no row has any more are dropped
+    when they outnumber the others, so that a label that keeps changing cannot grow the table without end; ids then
+    change and ``epoch`` tells.
+
+    Attributes
+    ----------
+    ids : NDArray[int32], shape (rows,)
+        Id of each row's value, -1 where there is none. Replaced when the column grows: do not keep it.
+    epoch : int
+        Changes whenever ids that were given out change their meaning.
+    """
+
+    __slots__ = ("_index", "_limit", "_values", "epoch", "ids")
+
+    def __init__(self, rows: int) -> None:
+        self.ids: NDArray[np.int32] = np.full(rows, ABSENT, dtype=np.int32)
+        self.epoch = 0
+        self._values: list[_Value] = []
+        self._index: dict[_Value, int] = {}
+        self._limit = _SMALLEST_LIMIT
+
+    @property
+    def values(self) -> Sequence[_Value]:
+        """The distinct values; an id is a position in it."""
+        return self._values
+
+    def find(self, value: _Value) -> int | None:
+        """Id of a value; None if no row ever had it."""
+        return self._index.get(value)
+
+    def set(self, row: int, value: _Value | None) -> None:
+        """Give a row a value, or none."""
+        if value is None:
+            self.ids[row] = ABSENT
+            return
+        value_id = self._index.get(value)
+        if value_id is None:
+            if len(self._values) >= self._limit:
+                self._drop_unused()
+            value_id = self._index[value] = len(self._values)
+            self._values.append(value)
+        self.ids[row] = value_id
+
+    def grow(self, rows: int) -> None:
+        """Make room for more rows, without values."""
+        ids = np.full(rows, ABSENT, dtype=np.int32)
+        ids[: self.ids.shape[0]] = self.ids
+        self.ids = ids
+
+    def copy(self) -> "InternedColumn[_Value]":
+        """Copy that can change on its own."""
+        other: InternedColumn[_Value] = InternedColumn(0)
+        other.ids = self.ids.copy()
+        other.epoch = self.epoch
+        other._values = list(self._values)
+        other._index = dict(self._index)
+        other._limit = self._limit
+        return other
+
+    def _drop_unused(self) -> None:
+        used = np.unique(self.ids[self.ids != ABSENT])
+        renumbered = np.full(len(self._values) + 1, ABSENT, dtype=np.int32)
+        renumbered[used] = np.arange(used.shape[0], dtype=np.int32)
+        self.ids = renumbered[self.ids]  # the spare last entry keeps ABSENT what it is
+        self._values = [self._values[value_id] for value_id in used.tolist()]
+        self._index = {value: value_id for value_id, value in enumerate(self._values)}
+        self._limit = max(_SMALLEST_LIMIT, 2 * len(self._values))
+        self.epoch += 1

@@ -1,0 +1,237 @@
+"""The device matrix: what every device of every node has and how much of it is used, as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vgpu_scheduler.kernels import DeviceColumns
+from vgpu_scheduler.model import Amounts, Device
+
+_GROWTH = 2
+_MIN_ROWS = 16
+
+
+class DeviceMatrix:
+    """Devices in columns; the devices of a node row are neighbours, in canonical order (index, then UUID).
+
+    A node whose device list changes gets new rows at the end, and the matrix is compacted once more than half of it
+    is unused. ``layout`` counts such moves: whoever keeps something by device number compares it.
+
+    Parameters
+    ----------
+    dimensions
+        The number of amounts per device; dialects with fewer leave the rest 0.
+    """
+
+    def __init__(self, dimensions: int) -> None:
+        self.dimensions = dimensions
+        self.layout = 0
+        self._end = 0
+        self._live = 0
+        self._first = np.zeros(_MIN_ROWS, dtype=np.int64)
+        self._last = np.zeros(_MIN_ROWS, dtype=np.int64)
+        self._allocate(_MIN_ROWS)
+        self._uuids: list[str] = []
+        self._positions: dict[int, dict[str, int]] = {}
+        self._devices: dict[int, tuple[Device, ...]] = {}
+        self._vendors: dict[str, int] = {}
+        self._models: dict[tuple[str, str, str], int] = {}
+
+    def _allocate(self, rows: int) -> None:
+        self._total = np.zeros((rows, self.dimensions), dtype=np.int64)
+        self._used = np.zeros((rows, self.dimensions), dtype=np.int64)
+        self._vendor = np.zeros(rows, dtype=np.int32)
+        self._model = np.zeros(rows, dtype=np.int32)
+        self._numa = np.zeros(rows, dtype=np.int64)
+        self._index = np.zeros(rows, dtype=np.int64)
+        self._healthy = np.zeros(rows, dtype=np.bool_)
+        self._cordoned = np.zeros(rows, dtype=np.bool_)
+
+    @property
+    def columns(self) -> DeviceColumns:
+        """The columns as the kernels take them; valid until the next change."""
+        return DeviceColumns(
+            self._first,
+            self._last,
+            self._total,
+            self._used,
+            self._vendor,
+            self._model,
+            self._numa,
+            self._index,
+            self._healthy,
+            self._cordoned,
+        )
+
+    @property
+    def most_cards(self) -> int:
+        """The largest number of devices on one node."""
+        return int((self._last - self._first).max(initial=0))
+
+    @property
+    def size(self) -> int:
+        """The number of device rows, unused ones included."""
+        return self._total.shape[0]
+
+    @property
+    def models(self) -> Sequence[tuple[str, str, str]]:
+        """Interned (vendor, type, mode), in the order of their numbers."""
+        return tuple(self._models)
+
+    def vendor_number(self, vendor: str) -> int:
+        """Return the number that the vendor has in the ``vendor`` column, giving it one if need be."""
+        return self._vendors.setdefault(vendor, len(self._vendors))
+
+    def devices(self, row: int) -> tuple[Device, ...]:
+        """Return the devices of a node row."""
+        return self._devices.get(row, ())
+
+    def uuid(self, device: int) -> str:
+        """Return the UUID of a device number."""
+        return self._uuids[device]
+
+    def numbered(self) -> Iterator[tuple[int, str]]:
+        """Yield the number and the UUID of every listed device."""
+        for positions in self._positions.values():
+            for uuid, number in positions.items():
+                yield number, uuid
+
+    def position(self, row: int, uuid: str) -> int | None:
+        """Return the number of a device of a node row, or None if it is not listed there."""
+        return self._positions.get(row, {}).get(uuid)
+
+    def usage(self, row: int) -> Iterator[tuple[str, Amounts]]:
+        """Yield the UUID and the used amounts of each device of a node row."""
+        for device in range(int(self._first[row]), int(self._last[row])):
+            yield self._uuids[device], tuple(int(amount) for amount in self._used[device])
+
+    def over_capacity(self, row: int) -> list[str]:
+        """Return the UUIDs of the devices of a node row that are used beyond what they have."""
+        first, last = int(self._first[row]), int(self._last[row])
+        over = (self._used[first:last] > self._total[first:last]).any(axis=1)
+        return [self._uuids[first + int(position)] for position in np.flatnonzero(over)]
+
+    def ensure_rows(self, rows: int) -> None:
+        """Make room for node rows up to ``rows``."""
+        if rows > self._first.shape[0]:
+            self._first = np.resize(self._first, rows)
+            old = self._last.shape[0]
+            self._last = np.resize(self._last, rows)
+            self._first[old:] = 0
+            self._last[old:] = 0
+
+    def replace(self, row: int, devices: Sequence[Device]) -> None:
+        """Give a node row these devices, in this order, with nothing used on them yet."""
+        self.clear(row)
+        if not devices:
+            return
+        self._reserve(len(devices))
+        first = self._end
+        for number, device in enumerate(devices, start=first):
+            padding = (0,) * (self.dimensions - len(device.total))
+            self._total[number] = device.total + padding
+            self._used[number] = 0
+            self._vendor[number] = self.vendor_number(device.vendor)
+            model = (device.vendor, device.type, device.mode)
+            self._model[number] = self._models.setdefault(model, len(self._models))
+            self._numa[number] = device.numa
+            self._index[number] = device.index
+            self._healthy[number] = device.healthy
+            self._cordoned[number] = device.cordoned
+            self._uuids.append(device.uuid)
+        self._end += len(devices)
+        self._live += len(devices)
+        self._first[row], self._last[row] = first, self._end
+        self._positions[row] = {device.uuid: number for number, device in enumerate(devices, start=first)}
+        self._devices[row] = tuple(devices)
+        self.layout += 1
+
+    def clear(self, row: int) -> None:
+        """Take all devices from a node row."""
+        self.ensure_rows(row + 1)
+        self._live -= int(self._last[row] - self._first[row])
+        self._first[row] = self._last[row] = 0
+        self._positions.pop(row, None)
+        self._devices.pop(row, None)
+        self.layout += 1
+
+    def charge(self, device: int, amounts: Amounts, sign: int) -> None:
+        """Add (``sign`` = 1) or give back (-1) amounts on a device number."""
+        used = self._used[device]
+        for dimension, amount in enumerate(amounts):
+            used[dimension] += sign * amount
+
+    def reset_usage(self, row: int) -> None:
+        """Set everything used on a node row to 0."""
+        self._used[self._first[row] : self._last[row]] = 0
+
+    def copy(self) -> DeviceMatrix:
+        """Return an independent copy, for what-if questions."""
+        twin = DeviceMatrix(self.dimensions)
+        twin.layout, twin._end, twin._live = self.layout, self._end, self._live
+        for name in ("_first", "_last", "_total", "_used", "_vendor", "_model", "_numa", "_index", "_healthy"):
+            setattr(twin, name, getattr(self, name).copy())
+        twin._cordoned = self._cordoned.copy()
+        twin._uuids = list(self._uuids)
+        twin._positions = dict(self._positions)
+        twin._devices = dict(self._devices)
+        twin._vendors = dict(self._vendors)
+        twin._models = dict(self._models)
+        return twin
+
+    def _reserve(self, more: int) -> None:
+        if self._end + more <= self.size:
+            return
+        needed = max(_MIN_ROWS, _GROWTH * (self._live + more))
+        self._move_to(needed)
+
+    def _move_to(self, size: int) -> None:
+        """Move all live devices, closing the gaps, into columns of ``size`` rows."""
+        order = sorted(self._positions, key=lambda row: int(self._first[row]))
+        sources = [np.arange(self._first[row], self._last[row]) for row in order]
+        taken: NDArray[np.int64] = np.concatenate([np.empty(0, dtype=np.int64), *sources])
+        old = (
+            self._total,
+            self._used,
+            self._vendor,
+            self._model,
+            self._numa,
+            self._index,
+            self._healthy,
+            self._cordoned,
+        )
+        self._allocate(size)
+        new = (
+            self._total,
+            self._used,
+            self._vendor,
+            self._model,
+            self._numa,
+            self._index,
+            self._healthy,
+            self._cordoned,
+        )
+        for target, source in zip(new, old, strict=True):
+            target[: len(taken)] = source[taken]
+        self._uuids = [self._uuids[int(number)] for number in taken]
+        end = 0
+        for row in order:
+            count = int(self._last[row] - self._first[row])
+            self._first[row], self._last[row] = end, end + count
+            self._positions[row] = {uuid: end + i for i, uuid in enumerate(self._positions[row])}
+            end += count
+        self._end = end
+        self.layout += 1
+
+
+def canonical(devices: Sequence[Device]) -> tuple[Device, ...]:
+    """Order devices by index, then UUID: plugins list them in random order (design section 4)."""
+    return tuple(sorted(devices, key=lambda device: (device.index, device.uuid)))
+
+
+def distinct(devices: Sequence[Device]) -> bool:
+    """Tell whether every UUID is listed once."""
+    return len({device.uuid for device in devices}) == len(devices)

@@ -1,0 +1,386 @@
+"""Nodes as columns: what Kubernetes' filters ask of every node, in arrays addressed by row."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vgpu_scheduler.kube import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Node, Taint
+from vgpu_scheduler.state.columns import InternedColumn
+
+__all__ = ["NodeTable"]
+
+_FIRST_CAPACITY: Final = 16
+_FIRST_RESOURCES: Final = (CPU, MEMORY, EPHEMERAL_STORAGE, PODS)
+
+# A pod's share of a column is held below this, so that a node would need thousands of absurd pods before its sum leaves
+# int64. 2**52 bytes are 4 PiB.
+_MOST_PER_POD: Final = 1 << 52
+
+
+class NodeTable:
+    """Columns over nodes.
+
+    A node keeps its row for as long as it is there; rows of removed nodes are reused. All arrays have ``capacity``
+    rows, dead ones included, and are replaced when the table grows: read them from the table each time.
+
+    Resource columns exist for what some node offers. What pods hold of anything else is remembered aside and moves into
+    a column when one appears, so pods cannot make the table wider.
+    """
+
+    def __init__(self) -> None:
+        self._rows: dict[str, int] = {}
+        self._nodes: list[Node | None] = [None] * _FIRST_CAPACITY
+        self._free: list[int] = list(range(_FIRST_CAPACITY - 1, -1, -1))
+        self._generation = 0
+        self._columns: dict[str, int] = {name: index for index, name in enumerate(_FIRST_RESOURCES)}
+        self._aside: dict[int, Counter[str]] = {}
+        self._alive = np.zeros(_FIRST_CAPACITY, dtype=np.bool_)
+        self._unschedulable = np.zeros(_FIRST_CAPACITY, dtype=np.bool_)
+        self._version = np.zeros(_FIRST_CAPACITY, dtype=np.int64)
+        self._static_version = np.zeros(_FIRST_CAPACITY, dtype=np.int64)
+        # One contiguous line per resource: filters read few resources of many nodes.
+        self._allocatable = np.zeros((len(_FIRST_RESOURCES), _FIRST_CAPACITY), dtype=np.int64)
+        self._used = np.zeros_like(self._allocatable)
+        self._taints: InternedColumn[tuple[Taint, ...]] = InternedColumn(_FIRST_CAPACITY)
+        self._labels: dict[str, InternedColumn[str]] = {}
+        self._label_keys: Counter[str] = Counter()
+        self._no_label: InternedColumn[str] = InternedColumn(_FIRST_CAPACITY)
+        self._ranked: tuple[int, NDArray[np.int64], NDArray[np.int64]] | None = None
+
+    # Reading ---------------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._rows
+
+    @property
+    def capacity(self) -> int:
+        """Number of rows, dead ones included."""
+        return self._alive.shape[0]
+
+    @property
+    def generation(self) -> int:
+        """Changes when a node comes or goes."""
+        return self._generation
+
+    @property
+    def alive(self) -> NDArray[np.bool_]:
+        """Which rows hold a node; shape (capacity,)."""
+        return self._alive
+
+    @property
+    def version(self) -> NDArray[np.int64]:
+        """Version of each row, raised by all that can alter a decision about the node alone; shape (capacity,).
+
+        Never lowered, not even when a row changes hands, so a remembered version means a remembered state.
+        """
+        return self._version
+
+    @property
+    def static_version(self) -> NDArray[np.int64]:
+        """Like ``version``, for labels, taints, cordon and allocatable amounts only; shape (capacity,)."""
+        return self._static_version
+
+    @property
+    def unschedulable(self) -> NDArray[np.bool_]:
+        """``spec.unschedulable`` of each row; shape (capacity,)."""
+        return self._unschedulable
+
+    @property
+    def allocatable(self) -> NDArray[np.int64]:
+        """What each row offers, cpu in milli and all else in whole units; shape (capacity, resources).
+
+        A column of it is contiguous, a row is not.
+        """
+        return self._allocatable.T
+
+    @property
+    def used(self) -> NDArray[np.int64]:
+        """What is charged to each row, in the units of ``allocatable``; shape (capacity, resources)."""
+        return self._used.T
+
+    @property
+    def taint_set(self) -> NDArray[np.int32]:
+        """Position in ``taint_sets`` of each row's taints, -1 for dead rows; shape (capacity,)."""
+        return self._taints.ids
+
+    @property
+    def taint_sets(self) -> Sequence[tuple[Taint, ...]]:
+        """The distinct tuples of taints."""
+        return self._taints.values
+
+    @property
+    def taints(self) -> InternedColumn[tuple[Taint, ...]]:
+        """The taints as a column."""
+        return self._taints
+
+    def row(self, name: str) -> int | None:
+        """Row of a node; None if it is not there."""
+        return self._rows.get(name)
+
+    def name(self, row: int) -> str:
+        """Name of the node in a live row."""
+        return self._node(row).name
+
+    def node(self, name: str) -> Node | None:
+        """Last observation of a node that changed anything relevant; None if it is not there."""
+        row = self._rows.get(name)
+        return None if row is None else self._nodes[row]
+
+    def rows(self) -> NDArray[np.int64]:
+        """Live rows, ascending; shape (nodes,). Shared: do not write to it."""
+        return self._ranking()[1]
+
+    @property
+    def rank(self) -> NDArray[np.int64]:
+        """Position of each row's name among the sorted names; ``capacity`` for dead rows; shape (capacity,).
+
+        Sorted anew only after a node came or went.
+        """
+        return self._ranking()[2]
+
+    # Resources -------------------------------------------------------------------------------------------------------
+
+    @property
+    def resources(self) -> Mapping[str, int]:
+        """Column of each resource that has one."""
+        return self._columns
+
+    def resource_column(self, name: str) -> int:
+        """Column of a resource, made now if there is none."""
+        column = self._columns.get(name)
+        return self._add_resource(name) if column is None else column
+
+    def charge(self, row: int, requests: Mapping[str, int], pods: int = 1) -> None:
+        """Count a pod on a node.
+
+        Parameters
+        ----------
+        row
+            A live row.
+        requests
+            Amount per resource: cpu in milli, all others in whole units.
+        pods
+            How many pods it is; 0 if only amounts change.
+        """
+        self._account(row, requests, pods, 1)
+
+    def discharge(self, row: int, requests: Mapping[str, int], pods: int = 1) -> None:
+        """Take back exactly what :meth:`charge` counted."""
+        self._account(row, requests, pods, -1)
+
+    def over_capacity(self, row: int) -> list[str]:
+        """Return the resources that a live row offers and has given out more of than it has, sorted."""
+        over = self._used[:, row] > self._allocatable[:, row]
+        if not over.any():
+            return []
+        return sorted(name for name in self._node(row).allocatable if over[self._columns[name]])
+
+    # Labels ----------------------------------------------------------------------------------------------------------
+
+    def label(self, key: str) -> InternedColumn[str]:
+        """Values of a label as a column, which is kept up to date from the first time it is asked for.
+
+        A label that no node has costs nothing: whoever may create pods may select by any number of those.
+        """
+        column = self._labels.get(key)
+        if column is not None:
+            return column
+        if key not in self._label_keys:
+            return self._no_label
+        column = self._labels[key] = InternedColumn(self.capacity)
+        for row in self._rows.values():
+            column.set(row, self._node(row).labels.get(key))
+        return column
+
+    def label_column(self, key: str) -> NDArray[np.int32]:
+        """Value of a label as a position in ``label_values(key)``, -1 where it is absent; shape (capacity,)."""
+        return self.label(key).ids
+
+    def label_values(self, key: str) -> Sequence[str]:
+        """Distinct values of a label."""
+        return self.label(key).values
+
+    # Changing --------------------------------------------------------------------------------------------------------
+
+    def upsert(self, node: Node) -> bool:
+        """Take in an observation of a node.
+
+        Returns
+        -------
+        bool
+            True if anything that filters look at changed. A heartbeat changes nothing and keeps the versions.
+        """
+        row = self._rows.get(node.name)
+        if row is None:
+            self._fill(self._new_row(node.name), node, None)
+            return True
+        old = self._node(row)
+        if (
+            old.labels == node.labels
+            and old.taints == node.taints
+            and old.allocatable == node.allocatable
+            and old.unschedulable == node.unschedulable
+            and old.uid == node.uid
+        ):
+            return False
+        self._fill(row, node, old)
+        return True
+
+    def remove(self, name: str) -> bool:
+        """Forget a node and all that is charged to it.
+
+        Returns
+        -------
+        bool
+            Whether it was there.
+        """
+        row = self._rows.pop(name, None)
+        if row is None:
+            return False
+        self._count_labels(self._node(row), None)
+        self._nodes[row] = None
+        self._free.append(row)
+        self._aside.pop(row, None)
+        self._alive[row] = False
+        self._unschedulable[row] = False
+        self._allocatable[:, row] = 0
+        self._used[:, row] = 0
+        self._taints.set(row, None)
+        for column in self._labels.values():
+            column.set(row, None)
+        self._static_version[row] += 1
+        self._version[row] += 1
+        self._generation += 1
+        return True
+
+    def touch(self, row: int, *, static: bool = False) -> None:
+        """Raise a row's version, and its static version if asked, for a change that this table does not see."""
+        self._static_version[row] += int(static)
+        self._version[row] += 1
+
+    def copy(self) -> "NodeTable":
+        """Copy that can change on its own. Versions go on from the same numbers on both sides."""
+        other = NodeTable.__new__(NodeTable)
+        other._rows = dict(self._rows)
+        other._nodes = list(self._nodes)
+        other._free = list(self._free)
+        other._generation = self._generation
+        other._columns = dict(self._columns)
+        other._aside = {row: Counter(amounts) for row, amounts in self._aside.items()}
+        other._alive = self._alive.copy()
+        other._unschedulable = self._unschedulable.copy()
+        other._version = self._version.copy()
+        other._static_version = self._static_version.copy()
+        other._allocatable = self._allocatable.copy()
+        other._used = self._used.copy()
+        other._taints = self._taints.copy()
+        other._labels = {key: column.copy() for key, column in self._labels.items()}
+        other._label_keys = Counter(self._label_keys)
+        other._no_label = self._no_label.copy()
+        other._ranked = self._ranked  # never changed in place
+        return other
+
+    # Inside ----------------------------------------------------------------------------------------------------------
+
+    def _node(self, row: int) -> Node:
+        node = self._nodes[row]
+        if node is None:
+            raise LookupError(f"row {row} holds no node")
+        return node
+
+    def _ranking(self) -> tuple[int, NDArray[np.int64], NDArray[np.int64]]:
+        """Sort the names if a node came or went since; return the generation, the live rows and the ranks."""
+        if self._ranked is None or self._ranked[0] != self._generation:
+            live = np.flatnonzero(self._alive)
+            by_name = [row for _, row in sorted(self._rows.items())]
+            rank = np.full(self.capacity, self.capacity, dtype=np.int64)
+            rank[by_name] = np.arange(len(by_name), dtype=np.int64)
+            self._ranked = (self._generation, live, rank)
+        return self._ranked
+
+    def _new_row(self, name: str) -> int:
+        if not self._free:
+            self._grow(2 * self.capacity)
+        row = self._free.pop()
+        self._rows[name] = row
+        self._alive[row] = True
+        self._generation += 1
+        return row
+
+    def _fill(self, row: int, node: Node, old: Node | None) -> None:
+        """Write the static columns of a row."""
+        for name in node.allocatable:
+            self.resource_column(name)
+        self._allocatable[:, row] = 0
+        for name, amount in node.allocatable.items():
+            self._allocatable[self._columns[name], row] = amount
+        self._nodes[row] = node
+        self._unschedulable[row] = node.unschedulable
+        self._taints.set(row, node.taints)
+        if old is None or old.labels != node.labels:
+            self._count_labels(old, node)
+            for key, column in self._labels.items():
+                column.set(row, node.labels.get(key))
+        self._static_version[row] += 1
+        self._version[row] += 1
+
+    def _count_labels(self, old: Node | None, new: Node | None) -> None:
+        """Keep count of the nodes that have each label."""
+        self._label_keys.update(new.labels.keys() if new else ())
+        for key in old.labels if old else ():
+            self._label_keys[key] -= 1
+            if not self._label_keys[key]:
+                del self._label_keys[key]
+
+    def _account(self, row: int, requests: Mapping[str, int], pods: int, sign: int) -> None:
+        used = self._used
+        for name, amount in requests.items():
+            change = sign * min(amount, _MOST_PER_POD)
+            column = self._columns.get(name)
+            if column is not None:
+                used[column, row] += change
+            else:
+                self._account_aside(row, name, change)
+        used[self._columns[PODS], row] += sign * pods
+        self._version[row] += 1
+
+    def _account_aside(self, row: int, name: str, change: int) -> None:
+        aside = self._aside.setdefault(row, Counter())
+        aside[name] += change
+        if not aside[name]:
+            del aside[name]
+        if not aside:
+            del self._aside[row]
+
+    def _add_resource(self, name: str) -> int:
+        column = self._columns[name] = len(self._columns)
+        width = ((0, 1), (0, 0))
+        self._allocatable = np.pad(self._allocatable, width)
+        self._used = np.pad(self._used, width)
+        for row in self._rows.values():
+            aside = self._aside.get(row)
+            if aside:
+                self._used[column, row] = aside.pop(name, 0)
+        return column
+
+    def _grow(self, capacity: int) -> None:
+        more = capacity - self.capacity
+        self._free.extend(range(capacity - 1, self.capacity - 1, -1))
+        self._nodes.extend([None] * more)
+        self._alive = np.pad(self._alive, (0, more))
+        self._unschedulable = np.pad(self._unschedulable, (0, more))
+        self._version = np.pad(self._version, (0, more))
+        self._static_version = np.pad(self._static_version, (0, more))
+        self._allocatable = np.pad(self._allocatable, ((0, 0), (0, more)))
+        self._used = np.pad(self._used, ((0, 0), (0, more)))
+        self._taints.grow(capacity)
+        self._no_label.grow(capacity)
+        for column in self._labels.values():
+            column.grow(capacity)
+        self._ranked = None

@@ -1,0 +1,83 @@
+"""What a pod holds on a node, as a value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from vgpu_scheduler.model import Amounts, Device, Placement, PodClaims, Usage, charges, kinds_of, peak
+from vgpu_scheduler.model.placement import Assignment
+
+
+class Phase(Enum):
+    """How sure a reservation is."""
+
+    ASSUMED = "assumed"
+    """Decided here, not yet seen in the API."""
+    CONFIRMED = "confirmed"
+    """The API answered that the pod is bound; no observation shows it yet."""
+    BOUND = "bound"
+    """An observation shows the pod on the node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A pod's hold on a node: devices and Kubernetes resources.
+
+    Attributes
+    ----------
+    widened
+        The charges are the maximum of several allocations seen while the pod ran, not the one in its annotations now;
+        a rebuild from the API would come to less.
+    placement
+        Kept while the reservation is assumed, for the re-check before binding.
+    """
+
+    uid: str
+    pod: str
+    node: str
+    phase: Phase
+    usage: Usage
+    requests: Mapping[str, int]
+    placement: Placement | None = None
+    widened: bool = False
+
+    def device_charges(self, devices: tuple[Device, ...]) -> dict[str, Amounts]:
+        """Return what the pod is charged on each of the node's devices; UUIDs that are not listed are left out.
+
+        Claims that cannot be attributed to a card are charged on every card of their vendor.
+        """
+        listed = {device.uuid: device for device in devices}
+        result = {uuid: amounts for uuid, amounts in self.usage.charges.items() if uuid in listed}
+        for device in devices if self.usage.unreadable else ():
+            blanket = blanket_charge(self.usage.unreadable, device)
+            if blanket:
+                result[device.uuid] = peak(result[device.uuid], blanket) if device.uuid in result else blanket
+        return result
+
+    def ghosts(self, devices: tuple[Device, ...]) -> tuple[str, ...]:
+        """Return the UUIDs that the pod holds although the node does not list them now."""
+        listed = {device.uuid for device in devices}
+        return tuple(uuid for uuid in self.usage.charges if uuid not in listed)
+
+
+def blanket_charge(claims: PodClaims, device: Device) -> Amounts | None:
+    """Return what the pod would use of ``device`` if all its claims on that vendor sat there; None if it has none."""
+    containers = [
+        [
+            Assignment(claim.vendor, device.uuid, claim.on(device.total))
+            for claim in container.claims
+            if claim.vendor == device.vendor
+        ]
+        for container in claims
+    ]
+    return charges(kinds_of(claims), containers).get(device.uuid)
+
+
+def widen(old: Usage, new: Usage) -> Usage:
+    """Return the larger of two usages of a running pod, device by device."""
+    merged = dict(new.charges)
+    for uuid, amounts in old.charges.items():
+        merged[uuid] = peak(merged[uuid], amounts) if uuid in merged else amounts
+    return Usage(merged, new.unreadable or old.unreadable, new.problem)

@@ -1,0 +1,390 @@
+"""The one owner of what is known: nodes, devices, pods, and who uses what.
+
+Everything is keyed by UID and idempotent: observations may come twice, late or out of order. The rule that the rest
+follows from: *usage is a pure function of the bound or assumed, non-terminal pods*, so the ledger always equals the
+one that :meth:`State.rebuild` makes from the objects alone.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from vgpu_scheduler.kube import Node, Pod, PodSpec
+from vgpu_scheduler.model import Amounts, Device, Hint, Placement, Usage
+from vgpu_scheduler.state.matrix import DeviceMatrix, canonical, distinct
+from vgpu_scheduler.state.nodes import NodeTable
+from vgpu_scheduler.state.reservations import Phase, Reservation, widen
+
+_TOMBSTONES = 10_000
+"""How many removed UIDs are remembered, besides those with a write in flight."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPod:
+    """The last accepted observation of a pod."""
+
+    pod: Pod
+    usage: Usage
+
+
+Ledger = dict[str, dict[str, Amounts]]
+"""Node name to UUID to used amounts; devices with nothing used are left out."""
+
+
+class State:
+    """Nodes, devices, pods and reservations.
+
+    Parameters
+    ----------
+    dimensions
+        The number of amounts per device: the most that any dialect in use declares.
+    """
+
+    def __init__(self, dimensions: int = 3) -> None:
+        self.nodes = NodeTable()
+        self.devices = DeviceMatrix(dimensions)
+        self._pods: dict[str, KnownPod] = {}
+        self._node_objects: dict[str, Node] = {}
+        self._reservations: dict[str, Reservation] = {}
+        self._on_node: dict[str, dict[str, None]] = {}
+        self._assumed_as: dict[str, tuple[PodSpec, Mapping[str, str], tuple[int, int]]] = {}
+        self._device_lists: dict[str, int] = {}
+        self._in_flight: set[str] = set()
+        self._removed: OrderedDict[str, None] = OrderedDict()
+
+    # Reading ---------------------------------------------------------------------------------------------------------
+
+    def pod(self, uid: str) -> Pod | None:
+        """Return a pod as last observed."""
+        known = self._pods.get(uid)
+        return known.pod if known else None
+
+    def pods(self) -> Iterable[Pod]:
+        """Return all known pods."""
+        return (known.pod for known in self._pods.values())
+
+    def node(self, name: str) -> Node | None:
+        """Return a node as last observed."""
+        return self._node_objects.get(name)
+
+    def all_nodes(self) -> Iterable[Node]:
+        """Return all known nodes."""
+        return self._node_objects.values()
+
+    def reservation(self, uid: str) -> Reservation | None:
+        """Return what a pod holds, or None."""
+        return self._reservations.get(uid)
+
+    def reservations(self, node: str | None = None) -> Iterable[Reservation]:
+        """Return all reservations, or those on one node, oldest first."""
+        if node is None:
+            return self._reservations.values()
+        return (self._reservations[uid] for uid in self._on_node.get(node, ()))
+
+    def ledger(self) -> Ledger:
+        """Return the used amounts of every device in use."""
+        result: Ledger = {}
+        for name in self._node_objects:
+            row = self.nodes.row(name)
+            if row is None:
+                continue
+            used = {uuid: amounts for uuid, amounts in self.devices.usage(row) if any(amounts)}
+            if used:
+                result[name] = used
+        return result
+
+    # Nodes -----------------------------------------------------------------------------------------------------------
+
+    def observe_node(self, node: Node, devices: Sequence[Device] | None) -> Hint:
+        """Take in a node and the devices that it registered.
+
+        Parameters
+        ----------
+        node
+            The node; an older resource version than the one known is ignored.
+        devices
+            Its devices, or None to keep the last good list (the registration could not be decoded).
+
+        Returns
+        -------
+        Hint
+            What this may help.
+        """
+        known = self._node_objects.get(node.name)
+        if known and known.uid == node.uid and node.resource_version < known.resource_version:
+            return Hint.NONE
+        self._node_objects[node.name] = node
+        changed = self.nodes.upsert(node)
+        row = self.nodes.row(node.name)
+        assert row is not None
+        hint = Hint.NODE if changed else Hint.NONE
+        fresh = known is None
+        if fresh:
+            for reservation in self.reservations(node.name):
+                self.nodes.charge(row, reservation.requests)
+        if devices is not None and self._list_devices(row, node.name, devices):
+            hint |= Hint.DEVICES
+        elif fresh:
+            self.devices.ensure_rows(row + 1)
+        return hint
+
+    def remove_node(self, name: str) -> None:
+        """Forget a node; the reservations on it stay, for it may come back (ghosts)."""
+        row = self.nodes.row(name)
+        if row is None:
+            return
+        del self._node_objects[name]
+        self.devices.clear(row)
+        self.nodes.remove(name)
+
+    def _list_devices(self, row: int, node: str, devices: Sequence[Device]) -> bool:
+        ordered = tuple(devices)
+        if self.devices.devices(row) == ordered:
+            self.devices.ensure_rows(row + 1)
+            return False
+        assert distinct(ordered), f"node {node} lists a device twice"
+        self.devices.replace(row, ordered)
+        for reservation in self.reservations(node):
+            self._charge_devices(row, reservation, 1)
+        self._device_lists[node] = self._device_lists.get(node, 0) + 1
+        self.nodes.touch(row)
+        return True
+
+    # Pods ------------------------------------------------------------------------------------------------------------
+
+    def observe_pod(self, pod: Pod, usage: Usage) -> Hint:
+        """Take in a pod and what its objects say that it uses.
+
+        Parameters
+        ----------
+        pod
+            The pod; an older resource version, or one that was removed, is ignored.
+        usage
+            What it uses on ``pod.node_name``; meaningless while it is unbound.
+
+        Returns
+        -------
+        Hint
+            What this may help: resources and devices given back.
+        """
+        if pod.uid in self._removed:
+            return Hint.NONE
+        known = self._pods.get(pod.uid)
+        if known and pod.resource_version < known.pod.resource_version:
+            return Hint.NONE
+        self._pods[pod.uid] = KnownPod(pod, usage)
+        held = self._reservations.get(pod.uid)
+        if pod.terminal:
+            return self._release(pod.uid)
+        if not pod.node_name:
+            # A reservation of ours outlives observations from before its binding; nothing else holds an unbound pod.
+            return self._release(pod.uid) if held and held.phase is Phase.BOUND else Hint.NONE
+        return self._hold_bound(pod, usage, held)
+
+    def _hold_bound(self, pod: Pod, usage: Usage, held: Reservation | None) -> Hint:
+        widened = False
+        if held and held.phase is Phase.BOUND and held.node == pod.node_name and pod.started:
+            wider = widen(held.usage, usage)
+            widened = wider.charges != usage.charges
+            usage = wider
+        fresh = Reservation(
+            pod.uid, pod.key, pod.node_name, Phase.BOUND, usage, pod.used_requests, None, widened=widened
+        )
+        if held and held.node == fresh.node and held.usage == usage and held.requests == fresh.requests:
+            self._reservations[pod.uid] = fresh  # nothing to charge anew, so no version moves
+            return Hint.NONE
+        hint = self._release(pod.uid)
+        self._hold(fresh)
+        return hint
+
+    def remove_pod(self, uid: str) -> Hint:
+        """Forget a deleted pod and remember its UID, so that a late answer does not raise the dead."""
+        self._pods.pop(uid, None)
+        self._removed[uid] = None
+        self._removed.move_to_end(uid)
+        while len(self._removed) > _TOMBSTONES:
+            oldest = next((candidate for candidate in self._removed if candidate not in self._in_flight), None)
+            if oldest is None:
+                break
+            del self._removed[oldest]
+        return self._release(uid)
+
+    def assume(self, uid: str, placement: Placement, usage: Usage, requests: Mapping[str, int]) -> None:
+        """Reserve a placement that was just decided; ``settled`` must follow once its writes are over.
+
+        Raises
+        ------
+        ValueError
+            If the pod is not known or holds something already.
+        """
+        known = self._pods.get(uid)
+        if known is None or uid in self._reservations:
+            raise ValueError(f"pod {uid} cannot be assumed: it is unknown or holds a reservation")
+        self._in_flight.add(uid)
+        self._assumed_as[uid] = (known.pod.spec, known.pod.annotations, self._looks(placement.node))
+        self._hold(Reservation(uid, known.pod.key, placement.node, Phase.ASSUMED, usage, requests, placement))
+
+    def confirm(self, uid: str) -> None:
+        """Note that the API answered that an assumed pod is bound; from then on only an observation can release it."""
+        held = self._reservations.get(uid)
+        if held and held.phase is Phase.ASSUMED:
+            self._reservations[uid] = replace(held, phase=Phase.CONFIRMED)
+
+    def forget(self, uid: str) -> Hint:
+        """Give back an assumed reservation; a bound one is not touched."""
+        held = self._reservations.get(uid)
+        if held is None or held.phase is not Phase.ASSUMED:
+            return Hint.NONE
+        return self._release(uid)
+
+    def settled(self, uid: str) -> None:
+        """Say that no write for this pod is in flight any more."""
+        self._in_flight.discard(uid)
+
+    def was_removed(self, uid: str) -> bool:
+        """Tell whether a pod is known to be gone."""
+        return uid in self._removed
+
+    def in_flight(self, uid: str) -> bool:
+        """Tell whether a write for this pod may still be on its way."""
+        return uid in self._in_flight
+
+    def unchanged_since_assumed(self, uid: str, pod: Pod) -> bool:
+        """Tell whether an assumed placement needs no second look.
+
+        That is so while the pod asks for the same, its node looks the same (labels, taints, allocatable, devices and
+        their health), and nothing on the node is used beyond what it has: other pods assumed since then were decided
+        with this one in sight.
+        """
+        held, assumed_as = self._reservations[uid], self._assumed_as.get(uid)
+        row = self.nodes.row(held.node)
+        if row is None or assumed_as is None:
+            return False
+        spec, annotations, looks = assumed_as
+        same = spec is pod.spec and annotations == pod.annotations and looks == self._looks(held.node)
+        return same and not self.devices.over_capacity(row) and not self._over_allocatable(row, held.requests)
+
+    def _looks(self, node: str) -> tuple[int, int]:
+        """Return versions that move when labels, taints, allocatable amounts or the listed devices of a node do."""
+        row = self.nodes.row(node)
+        return (-1 if row is None else int(self.nodes.static_version[row]), self._device_lists.get(node, 0))
+
+    def _over_allocatable(self, row: int, requests: Mapping[str, int]) -> bool:
+        columns = [self.nodes.resources[name] for name in ("pods", *requests) if name in self.nodes.resources]
+        return bool((self.nodes.used[row, columns] > self.nodes.allocatable[row, columns]).any())
+
+    def forget_versions(self) -> None:
+        """Accept any resource version from now on: the store was restored from an older copy."""
+        self._pods = {
+            uid: KnownPod(msgspec.structs.replace(known.pod, resource_version=0), known.usage)
+            for uid, known in self._pods.items()
+        }
+        self._node_objects = {
+            name: msgspec.structs.replace(node, resource_version=0) for name, node in self._node_objects.items()
+        }
+        self._removed.clear()
+
+    # The whole -------------------------------------------------------------------------------------------------------
+
+    def rebuild(self) -> State:
+        """Return a state made from the observed objects and the open assumptions alone."""
+        twin = State(self.devices.dimensions)
+        for name, node in self._node_objects.items():
+            row = self.nodes.row(name)
+            twin.observe_node(node, self.devices.devices(row) if row is not None else ())
+        for known in self._pods.values():
+            twin.observe_pod(known.pod, known.usage)
+        for reservation in self._reservations.values():
+            if reservation.phase is not Phase.BOUND and reservation.uid not in twin._reservations:
+                twin._hold(reservation)
+        return twin
+
+    def drift(self) -> dict[str, tuple[Ledger, Ledger]]:
+        """Compare the ledger with its rebuild: per node, what is booked and what the objects say; empty when equal.
+
+        Nodes that hold a widened reservation (see :class:`Reservation`) are expected here and named by it.
+        """
+        ours, theirs = self.ledger(), self.rebuild().ledger()
+        names = sorted(ours.keys() | theirs.keys())
+        return {
+            name: ({name: ours.get(name, {})}, {name: theirs.get(name, {})})
+            for name in names
+            if ours.get(name) != theirs.get(name)
+        }
+
+    def overlay(self, without: Iterable[str] = ()) -> State:
+        """Return a view of this state that can be changed freely.
+
+        Parameters
+        ----------
+        without
+            UIDs of pods whose reservations are left out.
+
+        Notes
+        -----
+        Objects are shared, columns and tables are copied: under a millisecond for 5,000 nodes with 8 cards.
+        """
+        view = State.__new__(State)
+        view.nodes = self.nodes.copy()
+        view.devices = self.devices.copy()
+        view._pods = dict(self._pods)
+        view._node_objects = dict(self._node_objects)
+        view._reservations = dict(self._reservations)
+        view._on_node = {name: dict(uids) for name, uids in self._on_node.items()}
+        view._assumed_as = dict(self._assumed_as)
+        view._device_lists = dict(self._device_lists)
+        view._in_flight = set(self._in_flight)
+        view._removed = OrderedDict(self._removed)
+        for uid in without:
+            view._release(uid)
+        return view
+
+    def over_capacity(self) -> dict[str, list[str]]:
+        """Return the devices used beyond what they have, by node."""
+        result = {}
+        for name in self._node_objects:
+            row = self.nodes.row(name)
+            over = self.devices.over_capacity(row) if row is not None else []
+            if over:
+                result[name] = over
+        return result
+
+    # Booking ---------------------------------------------------------------------------------------------------------
+
+    def _hold(self, reservation: Reservation) -> None:
+        self._reservations[reservation.uid] = reservation
+        self._on_node.setdefault(reservation.node, {})[reservation.uid] = None
+        row = self.nodes.row(reservation.node)
+        if row is not None:
+            self.nodes.charge(row, reservation.requests)
+            self._charge_devices(row, reservation, 1)
+
+    def _release(self, uid: str) -> Hint:
+        reservation = self._reservations.pop(uid, None)
+        self._assumed_as.pop(uid, None)
+        if reservation is None:
+            return Hint.NONE
+        held = self._on_node[reservation.node]
+        del held[uid]
+        if not held:
+            del self._on_node[reservation.node]
+        row = self.nodes.row(reservation.node)
+        if row is None:
+            return Hint.NONE
+        self.nodes.discharge(row, reservation.requests)
+        self._charge_devices(row, reservation, -1)
+        uses_devices = reservation.usage.charges or reservation.usage.unreadable
+        return Hint.RESOURCES | Hint.DEVICE_FREED if uses_devices else Hint.RESOURCES
+
+    def _charge_devices(self, row: int, reservation: Reservation, sign: int) -> None:
+        for uuid, amounts in reservation.device_charges(self.devices.devices(row)).items():
+            device = self.devices.position(row, uuid)
+            assert device is not None
+            self.devices.charge(device, amounts, sign)
+
+
+__all__ = ["KnownPod", "Ledger", "State", "canonical"]
