@@ -1,0 +1,129 @@
+"""Conditions on interned columns: asked once per distinct value, then looked up per row."""
+
+from collections.abc import Callable, Hashable
+from typing import Final, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vgpu_scheduler.kube import NodeSelectorTerm, Operator, Requirement, Taint, Toleration
+from vgpu_scheduler.kube.selectors import FieldRequirement
+from vgpu_scheduler.kube.taints import NO_EXECUTE, NO_SCHEDULE
+from vgpu_scheduler.state import NodeTable
+from vgpu_scheduler.state.columns import InternedColumn
+
+__all__ = ["LabelLookup", "TermLookup", "ValueLookup", "tolerates"]
+
+_Value = TypeVar("_Value", bound=Hashable)
+
+_HARD: Final = frozenset({NO_SCHEDULE, NO_EXECUTE})
+
+
+class ValueLookup(Generic[_Value]):
+    """Which rows of an interned column have a value that satisfies a condition.
+
+    Parameters
+    ----------
+    absent
+        The answer for rows without a value.
+    accepts
+        The answer for a value, asked for each.
+    exceptions
+        For conditions on a few values among many: the values whose answer differs from that of all others. ``accepts``
+        is then asked for these only.
+    """
+
+    __slots__ = ("_absent", "_accepts", "_column", "_epoch", "_exceptions", "_table", "_values")
+
+    def __init__(
+        self,
+        *,
+        absent: bool,
+        accepts: Callable[[_Value], bool],
+        exceptions: tuple[frozenset[_Value], bool] | None = None,
+    ) -> None:
+        self._absent = absent
+        self._accepts = accepts
+        self._exceptions = exceptions
+        self._column: InternedColumn[_Value] | None = None
+        self._epoch = 0
+        self._values = 0
+        self._table: NDArray[np.bool_] = np.array([absent])
+
+    def __call__(self, column: InternedColumn[_Value], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Answer for each of the rows; shape as ``rows``."""
+        if column is not self._column or column.epoch != self._epoch:
+            self._column, self._epoch, self._values = column, column.epoch, 0
+            self._table = np.array([self._absent])
+        if self._values != len(column.values):
+            # The answer for absence stays last, where the id -1 finds it.
+            self._table = np.concatenate((self._table[:-1], self._answers(column), self._table[-1:]))
+            self._values = len(column.values)
+        return self._table.take(column.ids.take(rows))
+
+    def _answers(self, column: InternedColumn[_Value]) -> NDArray[np.bool_]:
+        """Answers for the values that are new in the column."""
+        first = self._values
+        if self._exceptions is None:
+            return np.fromiter((self._accepts(value) for value in column.values[first:]), dtype=np.bool_)
+        values, others = self._exceptions
+        answers = np.full(len(column.values) - first, others)
+        for value in values:
+            value_id = column.find(value)
+            if value_id is not None and value_id >= first:
+                answers[value_id - first] = self._accepts(value)
+        return answers
+
+
+def tolerates(tolerations: tuple[Toleration, ...], taints: tuple[Taint, ...]) -> bool:
+    """Whether a pod puts up with all taints of a node that keep pods away (NoSchedule and NoExecute)."""
+    return all(taint.effect not in _HARD or any(t.tolerates(taint) for t in tolerations) for taint in taints)
+
+
+class LabelLookup:
+    """Which rows satisfy a requirement on a label."""
+
+    __slots__ = ("_key", "_lookup")
+
+    def __init__(self, requirement: Requirement) -> None:
+        self._key = requirement.key
+        compares = requirement.operator in (Operator.GT, Operator.LT)
+        others = requirement.operator in (Operator.NOT_IN, Operator.EXISTS)
+        self._lookup: ValueLookup[str] = ValueLookup(
+            absent=requirement.matches(None),
+            accepts=requirement.matches,
+            exceptions=None if compares else (requirement.values, others),
+        )
+
+    def __call__(self, nodes: NodeTable, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Answer for each of the rows; shape as ``rows``."""
+        return self._lookup(nodes.label(self._key), rows)
+
+
+class TermLookup:
+    """Which rows satisfy a term of a node affinity: all its expressions and fields."""
+
+    __slots__ = ("_fields", "_labels")
+
+    def __init__(self, term: NodeSelectorTerm) -> None:
+        self._labels = [LabelLookup(requirement) for requirement in term.expressions]
+        self._fields = term.fields
+
+    def __call__(self, nodes: NodeTable, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Answer for each of the rows; shape as ``rows``."""
+        answers = np.ones(rows.shape[0], dtype=np.bool_)
+        for field in self._fields:
+            answers &= _field(field, nodes, rows)
+        for label in self._labels:
+            answers &= label(nodes, rows)
+        return answers
+
+
+def _field(field: FieldRequirement, nodes: NodeTable, rows: NDArray[np.int64]) -> NDArray[np.bool_] | bool:
+    if field.key != "metadata.name":
+        return field.matches("")
+    row = nodes.row(field.value)
+    if row is None:
+        return field.negated
+    there: NDArray[np.bool_] = rows == row
+    return ~there if field.negated else there

@@ -1,0 +1,84 @@
+"""Why a node or a pod was passed over, in kube-scheduler's words, and the message that sums it up."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from vgpu_scheduler.model import Hint
+
+__all__ = [
+    "AFFINITY",
+    "AFFINITY_CONFLICT",
+    "NODE_NAME",
+    "NOT_NAMED",
+    "TAINT",
+    "TOO_MANY_PODS",
+    "UNSCHEDULABLE",
+    "Reason",
+    "insufficient",
+    "unschedulable_message",
+]
+
+
+class Reason(msgspec.Struct, frozen=True):
+    """Why a node was passed over.
+
+    Attributes
+    ----------
+    plugin
+        The kube-scheduler plugin that says so.
+    text
+        What it says, word for word: people search for it.
+    resolvable
+        Whether removing pods could help. For resources it depends on the node as well: see
+        :meth:`CompiledPredicates.unresolvable`.
+    hint
+        What kind of change could help.
+    """
+
+    plugin: str
+    text: str
+    resolvable: bool
+    hint: Hint
+
+
+UNSCHEDULABLE: Final = Reason("NodeUnschedulable", "node(s) were unschedulable", False, Hint.NODE)
+NODE_NAME: Final = Reason("NodeName", "node(s) didn't match the requested node name", False, Hint.NODE)
+TAINT: Final = Reason("TaintToleration", "node(s) had untolerated taint(s)", False, Hint.NODE)
+AFFINITY: Final = Reason("NodeAffinity", "node(s) didn't match Pod's node affinity/selector", False, Hint.NODE)
+NOT_NAMED: Final = Reason("PreFilterResult", "node(s) didn't satisfy plugin(s) [NodeAffinity]", False, Hint.NODE)
+AFFINITY_CONFLICT: Final = Reason("NodeAffinity", "pod affinity terms conflict", False, Hint.NONE)
+TOO_MANY_PODS: Final = Reason("NodeResourcesFit", "Too many pods", True, Hint.NODE | Hint.RESOURCES)
+
+
+def insufficient(what: str) -> Reason:
+    """Return the reason of a node that has too little of a resource."""
+    return Reason("NodeResourcesFit", f"Insufficient {what}", True, Hint.NODE | Hint.RESOURCES)
+
+
+def unschedulable_message(total_nodes: int, counts: Mapping[str, int], rejection: str = "") -> str:
+    """Sum up why no node was found, in the grammar of kube-scheduler's ``FitError``.
+
+    Parameters
+    ----------
+    total_nodes
+        Number of nodes that were looked at.
+    counts
+        Number of nodes under each reason; a node may count under several.
+    rejection
+        Why the pod was turned away before any node was tried; it then stands alone, without counts.
+
+    Returns
+    -------
+    str
+        Such as ``0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 Insufficient cpu.``; the parts are
+        sorted as text, so ``10 x`` comes before ``2 y``.
+    """
+    if not total_nodes:
+        return "no nodes available to schedule pods"
+    head = f"0/{total_nodes} nodes are available:"
+    if rejection:
+        return f"{head} {rejection}."
+    parts = sorted(f"{count} {reason}" for reason, count in counts.items() if count)
+    return f"{head} {', '.join(parts)}." if parts else head

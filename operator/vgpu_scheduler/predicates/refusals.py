@@ -1,0 +1,52 @@
+"""Pods that are not tried at all: gated ones, and ones that ask for what is not checked here."""
+
+from collections.abc import Iterator
+
+from vgpu_scheduler.kube import Pod, PodSpec
+
+__all__ = ["gated", "refusals"]
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def gated(pod: Pod) -> str | None:
+    """Why a pod must not be queued yet, as kube-scheduler's SchedulingGates says it; None if no gate is left."""
+    gates = pod.spec.scheduling_gates
+    return f"waiting for scheduling gates: [{' '.join(gates)}]" if gates else None
+
+
+def refusals(pod: Pod) -> tuple[str, ...]:
+    """Why a pod cannot be placed by this scheduler whatever the nodes are.
+
+    What would be ignored is refused by name instead: a pod that is placed against its own words is worse than one that
+    waits and says why.
+
+    Returns
+    -------
+    tuple of str
+        One sentence per field that asks for something that is not checked here; empty for pods that can be placed.
+    """
+    return tuple(
+        f"{field} is not supported: this scheduler does not check {what}, so it will not place the pod"
+        for field, what in _unchecked(pod.spec)
+    )
+
+
+def _unchecked(spec: PodSpec) -> Iterator[tuple[str, str]]:
+    """Field, and what it asks for, of everything that is not checked."""
+    if spec.required_pod_affinity:
+        yield f"spec.affinity.podAffinity.{_REQUIRED}", "required inter-pod affinity"
+    if spec.required_pod_anti_affinity:
+        yield f"spec.affinity.podAntiAffinity.{_REQUIRED}", "required inter-pod anti-affinity"
+    for index in spec.hard_spread:
+        yield f"spec.topologySpreadConstraints[{index}].whenUnsatisfiable", "DoNotSchedule constraints"
+    for port in spec.host_ports:
+        yield port.field, "which ports of a node are taken"
+    for index, source in spec.constrained_volumes:
+        yield f"spec.volumes[{index}].{source}", "where such a volume can be mounted"
+    if spec.resource_claims:
+        yield "spec.resourceClaims", "dynamic resource allocation"
+    if spec.pod_group_field:
+        yield spec.pod_group_field, "groups of pods"
+    for field, feature in spec.required_features:
+        yield field, f"whether a node declares the feature {feature}"

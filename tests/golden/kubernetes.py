@@ -1,0 +1,134 @@
+"""Golden cases of the Kubernetes filters: what kube-scheduler 1.36.3 decided, against what this scheduler decides.
+
+Each case is a cluster, one incoming pod, and the outcome of the default profile. The cases are in
+``tests/vectors/kubernetes/<family>.jsonl.gz``, one JSON object per line. A case counts as *not implemented* only for
+what is in it (never for its name): the pod is refused by name, or the outcome hangs on objects that no
+filter here reads.
+"""
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from vgpu_scheduler.kube import Pod, decode_node, decode_pod
+from vgpu_scheduler.predicates import UNRESOLVABLE, compile_predicates, gated, refusals, unschedulable_message
+from vgpu_scheduler.state import NodeTable
+
+FAMILIES = ("resources", "nodeaffinity", "taints", "gates", "mixed")
+VECTORS = Path(__file__).parent.parent / "vectors" / "kubernetes"
+
+
+class Outcome(NamedTuple):
+    """How a case went, and why."""
+
+    status: Literal["passed", "failed", "not_implemented"]
+    detail: str
+
+
+class Answer(NamedTuple):
+    """What the product says about a case, in the terms of the case's ``expect``."""
+
+    feasible: list[str]
+    rejected: dict[str, tuple[str, str, frozenset[str]]]
+    message: str
+    held_back: str | None
+
+
+def cases(family: str) -> Iterator[dict[str, Any]]:
+    """Read the cases of a family."""
+    with gzip.open(VECTORS / f"{family}.jsonl.gz", "rt", encoding="utf-8") as lines:
+        for line in lines:
+            yield json.loads(line)
+
+
+def run_case(case: dict[str, Any]) -> Outcome:
+    """Decide a case and compare."""
+    answer = decide(case)
+    if missing := _not_implemented(case):
+        refused = bool(refusals(decode_pod(case["pod"])))
+        if refused and answer.feasible:
+            return Outcome("failed", f"refused, and yet placed on {answer.feasible}: {missing}")
+        return Outcome("not_implemented", missing)
+    differences = list(_differences(case["expect"], answer))
+    return Outcome("failed", "; ".join(differences)) if differences else Outcome("passed", "")
+
+
+def decide(case: dict[str, Any]) -> Answer:
+    """What the product says about a case."""
+    pod = decode_pod(case["pod"])
+    held_back = gated(pod)
+    if held_back is not None:
+        return Answer([], {}, held_back, held_back)
+    nodes = _cluster(case)
+    if reasons := refusals(pod):
+        return Answer([], {}, unschedulable_message(len(nodes), {}, rejection=reasons[0]), None)
+    predicates = compile_predicates(pod, nodes, frozenset())
+    rows = nodes.rows()
+    masks = predicates.evaluate(rows)
+    feasible, rejected = [], {}
+    for row, mask in zip(rows.tolist(), masks.tolist(), strict=True):
+        if not mask:
+            feasible.append(nodes.name(row))
+            continue
+        code = "UnschedulableAndUnresolvable" if mask & UNRESOLVABLE else "Unschedulable"
+        plugins = {reason.plugin for bit, reason in enumerate(predicates.reasons) if mask >> bit & 1}
+        assert len(plugins) == 1, plugins
+        rejected[nodes.name(row)] = (plugins.pop(), code, frozenset(predicates.texts(mask)))
+    message = ""
+    if not feasible:
+        rejection = predicates.rejection.text if predicates.rejection else ""
+        message = unschedulable_message(len(nodes), predicates.counts(masks), rejection=rejection)
+    return Answer(sorted(feasible), rejected, message, None)
+
+
+def _cluster(case: dict[str, Any]) -> NodeTable:
+    nodes = NodeTable()
+    for node in case["nodes"]:
+        nodes.upsert(decode_node(node))
+    for pod in _existing(case):
+        row = nodes.row(pod.node_name)
+        if row is not None and not pod.terminal:
+            nodes.charge(row, pod.used_requests)
+    return nodes
+
+
+def _existing(case: dict[str, Any]) -> list[Pod]:
+    return [decode_pod(pod) for pod in case["pods"]]
+
+
+def _differences(expect: dict[str, Any], answer: Answer) -> Iterator[str]:
+    held_back = expect["preenqueue"]["reasons"][0] if "preenqueue" in expect else None
+    if held_back != answer.held_back:
+        yield f"held back: {answer.held_back!r}, not {held_back!r}"
+    if answer.feasible != expect["feasible"]:
+        yield f"feasible: {answer.feasible}, not {expect['feasible']}"
+    rejected = {
+        node: (status["plugin"], status["code"], frozenset(status["reasons"]))
+        for node, status in expect["rejected"].items()
+    }
+    for node in sorted(rejected.keys() | answer.rejected.keys()):
+        if rejected.get(node) != answer.rejected.get(node):
+            yield f"{node}: {answer.rejected.get(node)}, not {rejected.get(node)}"
+    if answer.message != expect["message"]:
+        yield f"message: {answer.message!r}, not {expect['message']!r}"
+
+
+def _not_implemented(case: dict[str, Any]) -> str:
+    """What in a case is beyond the filters of this stage; empty if nothing is."""
+    pod = decode_pod(case["pod"])
+    if pod.spec.scheduling_gates:
+        return ""
+    if reasons := refusals(pod):
+        return reasons[0]
+    alive = [other for other in _existing(case) if not other.terminal]
+    if any(other.spec.required_pod_anti_affinity and other.node_name for other in alive):
+        return "an existing pod has required anti-affinity"
+    if any(o.nominated_node_name and not o.node_name and o.priority >= pod.priority for o in alive):
+        return "a pod of the same or higher priority is nominated to a node"
+    extended = {name for name in pod.spec.requests if "/" in name}
+    for device_class in case["objects"].get("deviceclasses", ()):
+        if device_class.get("spec", {}).get("extendedResourceName") in extended:
+            return "a DeviceClass answers for an extended resource of the pod"
+    return ""

@@ -1,0 +1,41 @@
+"""kube-scheduler's own decisions, case by case."""
+
+from collections import Counter
+
+import pytest
+from tests.golden import kubernetes as golden
+from tests.naive import predicates as naive
+
+from vgpu_scheduler.kube import decode_pod
+
+
+@pytest.mark.parametrize("family", golden.FAMILIES)
+def test_family(family: str) -> None:
+    outcomes: Counter[str] = Counter()
+    failures = []
+    for case in golden.cases(family):
+        outcome = golden.run_case(case)
+        outcomes[outcome.status] += 1
+        if outcome.status == "failed":
+            failures.append(f"{case['id']}: {outcome.detail}")
+    assert not failures, "\n".join(failures[:5])
+    # Not implemented must not become the way to pass.
+    least = {"resources": 300, "nodeaffinity": 300, "taints": 250, "gates": 79, "mixed": 37}
+    assert outcomes["passed"] >= least[family]
+
+
+@pytest.mark.parametrize("family", ["nodeaffinity", "taints"])
+def test_the_naive_twin_too(family: str) -> None:
+    """The twin is only worth something if it is right itself."""
+    for case in golden.cases(family):
+        neighbours: dict[str, list[naive.Obj]] = {}
+        for pod in case["pods"]:
+            if not decode_pod(pod).terminal:
+                neighbours.setdefault(pod["spec"].get("nodeName", ""), []).append(pod)
+        for node in case["nodes"]:
+            name = node["metadata"]["name"]
+            found = naive.verdict(case["pod"], node, neighbours.get(name, []))
+            expected = case["expect"]["rejected"].get(name)
+            assert found == (expected and (expected["plugin"], expected["code"], frozenset(expected["reasons"]))), (
+                f"{case['id']} {name}"
+            )

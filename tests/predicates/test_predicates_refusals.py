@@ -1,0 +1,104 @@
+"""What is refused by name, what is held back, and the message."""
+
+import pytest
+from tests.kube.objects import Obj, container, pod
+from tests.naive.predicates import REQUIRED
+
+from vgpu_scheduler.kube import decode_pod
+from vgpu_scheduler.predicates import gated, refusals, unschedulable_message
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"affinity": {"podAffinity": {REQUIRED: [{}]}}}, f"spec.affinity.podAffinity.{REQUIRED}"),
+        ({"affinity": {"podAntiAffinity": {REQUIRED: [{}]}}}, f"spec.affinity.podAntiAffinity.{REQUIRED}"),
+        (
+            {"topologySpreadConstraints": [{"whenUnsatisfiable": w} for w in ("ScheduleAnyway", "DoNotSchedule")]},
+            "spec.topologySpreadConstraints[1].whenUnsatisfiable",
+        ),
+        ({"volumes": [{"name": "a", "emptyDir": {}}, {"name": "b", "persistentVolumeClaim": {"claimName": "c"}}]},
+         "spec.volumes[1].persistentVolumeClaim"),
+        ({"volumes": [{"name": "a", "ephemeral": {}}]}, "spec.volumes[0].ephemeral"),
+        ({"volumes": [{"name": "a", "awsElasticBlockStore": {}}]}, "spec.volumes[0].awsElasticBlockStore"),
+        ({"volumes": [{"name": "a", "gcePersistentDisk": {}}]}, "spec.volumes[0].gcePersistentDisk"),
+        ({"volumes": [{"name": "a", "rbd": {}}]}, "spec.volumes[0].rbd"),
+        ({"volumes": [{"name": "a", "iscsi": {}}]}, "spec.volumes[0].iscsi"),
+        ({"volumes": [{"name": "a", "notInventedYet": {}}]}, "spec.volumes[0].notInventedYet"),
+        ({"resourceClaims": [{"name": "c"}]}, "spec.resourceClaims"),
+        ({"schedulingGroup": {"podGroupName": "g"}}, "spec.schedulingGroup"),
+        ({"workloadRef": {"name": "w"}}, "spec.workloadRef"),
+        ({"hostNetwork": True, "hostUsers": False}, "spec.hostUsers"),
+        (
+            {"initContainers": [{"name": "s", "restartPolicy": "Always", "ports": [{"hostPort": 80}]}]},
+            "spec.initContainers[0].ports[0].hostPort",
+        ),
+    ],
+)  # fmt: skip
+def test_refused_by_name(spec: Obj, field: str) -> None:
+    assert [text.split(" ")[0] for text in refusals(decode_pod(pod(**spec)))] == [field]
+
+
+def test_host_ports_and_restart_rules_of_containers() -> None:
+    rules = [{"action": "Restart"}, {"action": "RestartAllContainers"}]
+    odd = {
+        "name": "c",
+        "ports": [{"containerPort": 1}, {"containerPort": 2, "hostPort": 2}],
+        "restartPolicyRules": rules,
+    }
+    assert [text.split(" ")[0] for text in refusals(decode_pod(pod(container(), odd)))] == [
+        "spec.containers[1].ports[1].hostPort",
+        "spec.containers[1].restartPolicyRules[1].action",
+    ]
+
+
+def test_the_text_is_a_sentence() -> None:
+    (text,) = refusals(decode_pod(pod(resourceClaims=[{"name": "c"}])))
+    assert text == (
+        "spec.resourceClaims is not supported: this scheduler does not check dynamic resource allocation, so it will "
+        "not place the pod"
+    )
+
+
+def test_not_refused() -> None:
+    local = ["projected", "configMap", "secret", "emptyDir", "hostPath", "downwardAPI", "image", "nfs", "csi"]
+    preferred = "preferredDuringSchedulingIgnoredDuringExecution"
+    harmless = pod(
+        {"name": "c", "ports": [{"containerPort": 80}]},
+        volumes=[{"name": f"v{index}", source: {}} for index, source in enumerate(local)],
+        affinity={
+            "podAffinity": {preferred: [{}]},
+            "podAntiAffinity": {preferred: [{}]},
+            "nodeAffinity": {preferred: [{}]},
+        },
+        topologySpreadConstraints=[{"whenUnsatisfiable": "ScheduleAnyway"}],
+        initContainers=[{"name": "i", "ports": [{"hostPort": 80}]}],
+        hostNetwork=True,
+    )
+    assert refusals(decode_pod(harmless)) == ()
+
+
+def test_gates() -> None:
+    assert (
+        gated(decode_pod(pod(schedulingGates=[{"name": "a"}, {"name": "b"}]))) == "waiting for scheduling gates: [a b]"
+    )
+    assert gated(decode_pod(pod(schedulingGates=[]))) is None
+
+
+@pytest.mark.parametrize(
+    ("total", "counts", "rejection", "message"),
+    [
+        (0, {}, "", "no nodes available to schedule pods"),
+        (
+            3,
+            {"CardInsufficientMemory": 2, "node(s) had untolerated taint(s)": 1},
+            "",
+            "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 CardInsufficientMemory.",
+        ),
+        (12, {"y": 2, "x": 10}, "", "0/12 nodes are available: 10 x, 2 y."),
+        (5, {"y": 5}, "pod affinity terms conflict", "0/5 nodes are available: pod affinity terms conflict."),
+        (2, {"y": 0}, "", "0/2 nodes are available:"),
+    ],
+)
+def test_message(total: int, counts: dict[str, int], rejection: str, message: str) -> None:
+    assert unschedulable_message(total, counts, rejection) == message
