@@ -1,0 +1,210 @@
+"""Cards for HAMi's claims: prepares the kernel's request, fits it on nodes, and reads the outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vgpu_scheduler.allocators.order import CardOrder
+from vgpu_scheduler.kernels import CORES, REASONS, DeviceColumns, FitResult, Request, Scratch, fit_nodes
+from vgpu_scheduler.model import Assignment, CardReason, ContainerAssignments, NodeVerdict, PodClaims
+from vgpu_scheduler.state import DeviceMatrix
+
+_WHOLE = 100
+_NO_COUNT = (CardReason.NodeInsufficientDevice, CardReason.NodeUnregistered)
+
+
+class CardRules(Protocol):
+    """What a pod allows; dialects parse it from annotations."""
+
+    @property
+    def numa_bind(self) -> bool:
+        """Whether the cards of a container share one NUMA node."""
+
+    @property
+    def names_devices(self) -> bool:
+        """Whether any rule is about single cards."""
+
+    def allows_model(self, vendor: str, model: str, mode: str) -> bool:
+        """Tell whether cards of a model and mode may be used."""
+
+    def allows_device(self, uuid: str) -> bool:
+        """Tell whether a single card may be used."""
+
+
+@dataclass(slots=True)
+class FitColumns:
+    """The outcome of a fit by node row; grows with the node table and is kept between decisions."""
+
+    fits: NDArray[np.bool_]
+    score: NDArray[np.float32]
+    counts: NDArray[np.int16]
+    cards: NDArray[np.int16]
+
+    @classmethod
+    def empty(cls, rows: int) -> FitColumns:
+        """Return columns in which nothing fits."""
+        return cls(
+            np.zeros(rows, dtype=np.bool_),
+            np.zeros(rows, dtype=np.float32),
+            np.zeros((rows, REASONS), dtype=np.int16),
+            np.zeros(rows, dtype=np.int16),
+        )
+
+    def result(self) -> FitResult:
+        """Return the columns as the kernel takes them."""
+        return FitResult(self.fits, self.score, self.counts, self.cards)
+
+
+class HamiAllocator:
+    """Fits one pod's claims on nodes.
+
+    Parameters
+    ----------
+    claims
+        What each container claims; at least one container claims something.
+    rules
+        What the pod's annotations allow.
+    order
+        How cards are tried.
+    weights
+        Of slots, memory and cores in the card score.
+    """
+
+    def __init__(
+        self,
+        claims: PodClaims,
+        rules: CardRules,
+        order: CardOrder,
+        weights: tuple[float, float, float] = (1.0, 1.0, 1.0),
+    ) -> None:
+        self._claims = claims
+        self._rules = rules
+        self._order = order
+        self._weights = np.array(weights, dtype=np.float32)
+        self._flat = [(number, c.kind, claim) for number, c in enumerate(claims) for claim in c.claims]
+        self._request: Request | None = None
+        self._scratch: Scratch | None = None
+        self._layout = -1
+
+    def fit(self, devices: DeviceMatrix, rows: NDArray[np.int64], into: FitColumns) -> None:
+        """Fit the claims on each of the node rows; ``into`` is written at those rows."""
+        request, scratch = self._prepare(devices)
+        fit_nodes(devices.columns, request, scratch, rows, into.result())
+
+    def place(self, devices: DeviceMatrix, row: int) -> tuple[ContainerAssignments, ...] | None:
+        """Return the cards of each container on one node row, or None if the claims do not fit."""
+        request, scratch = self._prepare(devices)
+        own = FitColumns.empty(row + 1)
+        fit_nodes(devices.columns, request, scratch, np.array([row], dtype=np.int64), own.result())
+        if not own.fits[row]:
+            return None
+        containers: list[list[Assignment]] = [[] for _ in self._claims]
+        for number, (container, _, claim) in enumerate(self._flat):
+            for device in scratch.picks[number, : claim.count]:
+                total = tuple(int(amount) for amount in devices.columns.total[device])
+                amounts = list(claim.on(total[: len(claim.amounts)]))
+                amounts[CORES] = min(amounts[CORES], _WHOLE)
+                containers[container].append(Assignment(claim.vendor, devices.uuid(int(device)), tuple(amounts)))
+        return tuple(tuple(assignments) for assignments in containers)
+
+    def shortfall(
+        self, columns: DeviceColumns, devices: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Measure what each device lacks for its hardest claim.
+
+        Parameters
+        ----------
+        columns
+            The device matrix.
+        devices
+            Device numbers, shape (n,).
+
+        Returns
+        -------
+        tuple
+            Per device, shape (n,): the missing part of what is asked (0 where nothing lacks), the dimension it is
+            missing in, the amount asked there, and the amount free.
+        """
+        total, used = columns.total[devices], columns.used[devices]
+        free = np.clip(total - used, 0, None)
+        relative = np.zeros(devices.shape[0])
+        about = np.zeros((3, devices.shape[0]), dtype=np.int64)
+        for _, _, claim in self._flat:
+            for dimension, (amount, percent) in enumerate(zip(claim.amounts, claim.percent, strict=True)):
+                asked = np.full(devices.shape[0], amount) if amount else total[:, dimension] * percent // 100
+                if dimension == CORES:
+                    asked = np.minimum(asked, _WHOLE)
+                lack = np.clip(asked - free[:, dimension], 0, None) / np.maximum(asked, 1)
+                worse = lack > relative
+                relative[worse] = lack[worse]
+                about[0, worse] = dimension
+                about[1, worse] = asked[worse]
+                about[2, worse] = free[worse, dimension]
+        return relative, about[0], about[1], about[2]
+
+    def _prepare(self, devices: DeviceMatrix) -> tuple[Request, Scratch]:
+        if self._request is None or self._scratch is None or self._layout != devices.layout:
+            self._request = self._make_request(devices)
+            self._scratch = self._make_scratch(devices)
+            self._layout = devices.layout
+        return self._request, self._scratch
+
+    def _make_request(self, devices: DeviceMatrix) -> Request:
+        claims = [claim for _, _, claim in self._flat]
+        dimensions = devices.dimensions
+        amounts = np.zeros((len(claims), dimensions), dtype=np.int64)
+        percent = np.zeros((len(claims), dimensions), dtype=np.int64)
+        for number, claim in enumerate(claims):
+            amounts[number, : len(claim.amounts)] = claim.amounts
+            percent[number, : len(claim.percent)] = claim.percent
+        vendors = np.array([devices.vendor_number(claim.vendor) for claim in claims], dtype=np.int32)
+        allowed = [self._rules.allows_model(vendor, model, mode) for vendor, model, mode in devices.models]
+        return Request(
+            container=np.array([number for number, _, _ in self._flat], dtype=np.int64),
+            kind=np.array([int(kind) for _, kind, _ in self._flat], dtype=np.int64),
+            vendor=vendors,
+            wanted=np.array([claim.count for claim in claims], dtype=np.int64),
+            amounts=amounts,
+            percent=percent,
+            model_allowed=np.array(allowed, dtype=np.bool_),
+            device_barred=self._barred(devices),
+            order=np.array(self._order.keys, dtype=np.int64),
+            weights=self._weights,
+            numa_bind=self._rules.numa_bind,
+            mutex=self._order.mutex,
+        )
+
+    def _barred(self, devices: DeviceMatrix) -> NDArray[np.bool_]:
+        if not self._rules.names_devices:
+            return np.zeros(0, dtype=np.bool_)
+        barred = np.ones(devices.size, dtype=np.bool_)
+        for number, uuid in devices.numbered():
+            barred[number] = not self._rules.allows_device(uuid)
+        return barred
+
+    def _make_scratch(self, devices: DeviceMatrix) -> Scratch:
+        most = max(devices.most_cards, 1)
+        return Scratch(
+            order=np.zeros((2, most), dtype=np.int64),
+            used=np.zeros((2, most, devices.dimensions), dtype=np.int64),
+            score=np.zeros(most, dtype=np.float32),
+            picks=np.full((len(self._flat), most), -1, dtype=np.int64),
+        )
+
+
+def verdict(counts: NDArray[np.int16], cards: int) -> NodeVerdict:
+    """Word the counters of a node that does not fit, as HAMi does (``1/4 CardNotHealth, 3/4 ...``, sorted as text)."""
+    found = [(CardReason(number), int(count)) for number, count in enumerate(counts) if count]
+    parts = [reason.text if reason in _NO_COUNT else f"{count}/{cards} {reason.text}" for reason, count in found]
+    return NodeVerdict(tuple(reason.text for reason, _ in found), ", ".join(sorted(parts)))
+
+
+def count_reasons(counts: NDArray[np.int16]) -> Mapping[CardReason, int]:
+    """Count, over node rows of counters (n, REASONS), the nodes that each reason occurs on."""
+    nodes = np.count_nonzero(counts, axis=0)
+    return {CardReason(number): int(count) for number, count in enumerate(nodes) if count}

@@ -1,0 +1,75 @@
+"""The order in which the cards of a node are tried: policy words to sort keys.
+
+A card order is a list of keys, most significant first, that sorts the cards ascending; the LAST card is tried first.
+Two generations exist. The documented order (D0-15 to D0-17) has the NUMA node first, then the score; HAMi 2.10 sorts
+by score first, unless the pod binds to a NUMA node.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from vgpu_scheduler.kernels import KEY_INDEX, KEY_NUMA, KEY_SCORE, KEY_USED
+
+
+class OrderKind(Enum):
+    """Which generation of card orders is in force."""
+
+    NUMA_FIRST = "NUMAFirst"
+    SCORE_FIRST = "ScoreFirst"
+
+
+BINPACK, SPREAD, NUMA, MUTEX, TOPOLOGY = "binpack", "spread", "numa", "mutex", "topology-aware"
+DEVICE_POLICIES = frozenset({BINPACK, SPREAD, NUMA, MUTEX, TOPOLOGY})
+
+_CHAIN_KEYS = {BINPACK: KEY_SCORE, SPREAD: -KEY_SCORE, NUMA: KEY_NUMA}
+
+
+@dataclass(frozen=True, slots=True)
+class CardOrder:
+    """How cards are tried, and whether only idle ones are."""
+
+    keys: tuple[int, ...]
+    mutex: bool = False
+    topology: bool = False
+
+
+def policy_words(policy: str) -> tuple[str, ...]:
+    """Split a policy value into its words."""
+    return tuple(word.strip() for word in policy.split(","))
+
+
+def card_order(policy: str, kind: OrderKind, *, numa_bind: bool) -> CardOrder:
+    """Translate a device policy, as HAMi 2.10 reads it.
+
+    Parameters
+    ----------
+    policy
+        ``binpack``, ``spread``, ``mutex``, ``numa``, ``topology-aware`` or a comma-separated list; anything else
+        orders like ``spread`` (D0-18). The single words are compared exactly, those of a list trimmed.
+    kind
+        Which generation orders ``binpack`` and ``spread``.
+    numa_bind
+        The pod binds the cards of a container to one NUMA node.
+    """
+    words = policy_words(policy)
+    mutex, topology = MUTEX in words, TOPOLOGY in words
+    if "," in policy or policy == NUMA:
+        return CardOrder(_chain(words, numa_bind), mutex, topology)
+    if policy == MUTEX:
+        return CardOrder((-KEY_USED, KEY_NUMA), mutex, topology)
+    packed = policy == BINPACK
+    if numa_bind or kind is OrderKind.NUMA_FIRST:
+        keys = (-KEY_NUMA, KEY_SCORE) if packed else (KEY_NUMA, -KEY_SCORE)
+    else:
+        keys = (KEY_SCORE if packed else -KEY_SCORE, KEY_NUMA)
+    return CardOrder(keys, mutex, topology)
+
+
+def _chain(words: tuple[str, ...], numa_bind: bool) -> tuple[int, ...]:
+    keys = [_CHAIN_KEYS[word] for word in dict.fromkeys(words) if word in _CHAIN_KEYS]
+    keys = keys or [-KEY_SCORE]
+    if numa_bind:
+        keys = [KEY_NUMA, *(key for key in keys if key != KEY_NUMA)]
+    return (*keys, KEY_INDEX)

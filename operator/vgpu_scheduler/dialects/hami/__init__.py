@@ -1,0 +1,34 @@
+"""HAMi's ecosystem: what its device plugins write on nodes and read on pods."""
+
+from vgpu_scheduler.dialects.hami.codec import (
+    AssignedDevice,
+    CodecError,
+    RegisteredDevice,
+    decode_assignments,
+    decode_register,
+    encode_assignments,
+    encode_register_colon,
+    encode_register_json,
+    realign,
+)
+from vgpu_scheduler.dialects.hami.dialect import HamiDialect
+from vgpu_scheduler.dialects.hami.lock import LOCK_ANNOTATION, LockValue, format_lock, parse_lock
+from vgpu_scheduler.dialects.hami.vendors.nvidia import NvidiaNames
+
+__all__ = [
+    "LOCK_ANNOTATION",
+    "AssignedDevice",
+    "CodecError",
+    "HamiDialect",
+    "LockValue",
+    "NvidiaNames",
+    "RegisteredDevice",
+    "decode_assignments",
+    "decode_register",
+    "encode_assignments",
+    "encode_register_colon",
+    "encode_register_json",
+    "format_lock",
+    "parse_lock",
+    "realign",
+]

@@ -1,0 +1,99 @@
+"""What the containers of a pod claim, in HAMi's resource names.
+
+The documented defaults hold (D3-21 to D3-29). What HAMi would drop in silence, and the API server would refuse
+anyway, is refused here with the field's name and the fix.
+"""
+
+from __future__ import annotations
+
+from vgpu_scheduler.dialects.hami.vendors.nvidia import VENDOR, NvidiaNames
+from vgpu_scheduler.kube import Container, Pod, QuantityError, to_exact_int
+from vgpu_scheduler.model import Claim, ContainerClaims, PodClaims
+
+_INT32 = 2**31 - 1
+_WHOLE = 100
+_MIB = 2**20
+
+
+class ClaimError(ValueError):
+    """A claim that is refused; the message names the container, the resource and the fix."""
+
+
+def pod_claims(pod: Pod, names: NvidiaNames) -> PodClaims:
+    """Return the claims of every container, init containers first.
+
+    Raises
+    ------
+    ClaimError
+        If any amount is malformed or given without a count.
+    """
+    return tuple(
+        ContainerClaims(container.name, container.kind, nvidia_claims(container, names))
+        for container in pod.spec.containers
+    )
+
+
+def nvidia_claims(container: Container, names: NvidiaNames) -> tuple[Claim, ...]:
+    """Return the container's claim on NVIDIA cards: one or none."""
+    count = _amount(container, names.count)
+    if count is None:
+        given = next((name for name in names.amounts if _text(container, name) is not None), None)
+        if given is not None:
+            raise ClaimError(
+                f'container "{container.name}": {given} is given without {names.count}: add {names.count}: 1'
+            )
+        return ()
+    if count == 0:
+        return ()
+    memory = _memory(container, names)
+    percent = min(_amount(container, names.memory_percent) or 0, _WHOLE)
+    if not percent and not memory:
+        memory = names.default_memory
+        percent = 0 if memory else _WHOLE
+    cores = _amount(container, names.cores)
+    cores = names.default_cores if cores is None else cores
+    return (Claim(VENDOR, count, (1, memory, cores), (0, percent, 0)),)
+
+
+def asks_for_devices(container: Container, names: NvidiaNames) -> bool:
+    """Tell whether the container names the count resource at all, however malformed the rest may be."""
+    text = _text(container, names.count)
+    return text is not None and text.strip() not in {"", "0"}
+
+
+def _memory(container: Container, names: NvidiaNames) -> int:
+    largest = _INT32 // names.memory_factor
+    memory = _amount(container, names.memory)
+    if memory is None:
+        return 0
+    if memory > largest:
+        text = _text(container, names.memory)
+        unit = "MiB" if names.memory_factor == 1 else f"{names.memory_factor} MiB"
+        better = memory // (_MIB * names.memory_factor)
+        raise ClaimError(
+            f'container "{container.name}": {names.memory}: {text} is more than any card has, '
+            f"because the unit is {unit}: write {better}"
+        )
+    return memory * names.memory_factor
+
+
+def _text(container: Container, resource: str) -> str | None:
+    """Look a resource up in the limits, then in the requests (D3-22)."""
+    value = container.limits.get(resource)
+    return container.requests.get(resource) if value is None else value
+
+
+def _amount(container: Container, resource: str) -> int | None:
+    text = _text(container, resource)
+    if text is None:
+        return None
+    where = f'container "{container.name}": {resource}: {text}'
+    try:
+        amount = to_exact_int(text)
+    except QuantityError as error:
+        raise ClaimError(f"{where} is not a quantity: {error}") from None
+    if amount is None:
+        raise ClaimError(f"{where} is not a whole number: write an integer")
+    if amount < 0:
+        raise ClaimError(f"{where} is negative: write an integer of 0 or more")
+    return amount

@@ -1,0 +1,209 @@
+"""The HAMi dialect: from Kubernetes objects to devices, claims and usage, and from a placement to its annotations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from vgpu_scheduler.dialects.hami.claims import ClaimError, asks_for_devices, pod_claims
+from vgpu_scheduler.dialects.hami.codec import (
+    AssignedDevice,
+    CodecError,
+    RegisteredDevice,
+    decode_assignments,
+    decode_register,
+    encode_assignments,
+    realign,
+)
+from vgpu_scheduler.dialects.hami.lock import LOCK_ANNOTATION
+from vgpu_scheduler.dialects.hami.rules import DeviceRules, parse_rules
+from vgpu_scheduler.dialects.hami.vendors import nvidia
+from vgpu_scheduler.dialects.hami.vendors.nvidia import NvidiaNames
+from vgpu_scheduler.kube import Node, Pod
+from vgpu_scheduler.model import (
+    NO_USAGE,
+    Assignment,
+    Claim,
+    ContainerClaims,
+    ContainerKind,
+    Device,
+    Dimension,
+    Placement,
+    PodClaims,
+    Usage,
+    charges,
+    kinds_of,
+)
+
+NODE_ANNOTATION = "hami.io/vgpu-node"
+TIME_ANNOTATION = "hami.io/vgpu-time"
+BIND_PHASE_ANNOTATION = "hami.io/bind-phase"
+BIND_TIME_ANNOTATION = "hami.io/bind-time"
+
+PHASE_ALLOCATING = "allocating"
+PHASE_SUCCESS = "success"
+PHASE_FAILED = "failed"
+
+_WHOLE_CARD = (Claim(nvidia.VENDOR, 1, (1, 0, 0), (0, 100, 100)),)
+
+
+@dataclass(frozen=True, slots=True)
+class HamiDialect:
+    """HAMi's wire format.
+
+    Parameters
+    ----------
+    nvidia_names
+        Resource names and defaults of NVIDIA cards.
+    """
+
+    nvidia_names: NvidiaNames = field(default_factory=NvidiaNames)
+
+    name = "hami"
+    dimensions = (Dimension("slots", "shares"), Dimension("memory", "MiB"), Dimension("cores", "percent"))
+    lock_annotation = LOCK_ANNOTATION
+    pod_annotations = nvidia.POD_ANNOTATIONS
+
+    @property
+    def ignored_resources(self) -> frozenset[str]:
+        """Resource names that the Kubernetes resource filter must leave alone: no node advertises them."""
+        return self.nvidia_names.ignored
+
+    def registers_on(self, node: Node) -> bool:
+        """Tell whether the node carries a registration of this dialect."""
+        return nvidia.REGISTER_ANNOTATION in node.annotations
+
+    def devices(self, node: Node) -> tuple[Device, ...]:
+        """Return the devices that the node registered, in the order written; none without a registration.
+
+        Raises
+        ------
+        CodecError
+            If the registration cannot be decoded; the message names the annotation.
+        """
+        value = node.annotations.get(nvidia.REGISTER_ANNOTATION)
+        if value is None:
+            return ()
+        try:
+            registered = decode_register(value)
+        except CodecError as error:
+            raise CodecError(f"annotation {nvidia.REGISTER_ANNOTATION}: {error}") from None
+        cordoned = {uuid.strip() for uuid in node.annotations.get(nvidia.CORDON_ANNOTATION, "").split(",")}
+        seen: dict[str, Device] = {}
+        for card in registered:
+            if card.id in seen:
+                raise CodecError(f"annotation {nvidia.REGISTER_ANNOTATION}: device {card.id} is listed twice")
+            seen[card.id] = _device(card, card.id in cordoned)
+        return tuple(seen.values())
+
+    def claims(self, pod: Pod) -> PodClaims:
+        """Return what each container claims.
+
+        Raises
+        ------
+        ClaimError
+            If an amount is malformed; the message names the container, the resource and the fix.
+        """
+        return pod_claims(pod, self.nvidia_names)
+
+    def rules(self, pod: Pod) -> DeviceRules:
+        """Return what the pod's annotations allow."""
+        return parse_rules(pod.annotations)
+
+    def asks(self, pod: Pod) -> bool:
+        """Tell whether the pod asks for devices of this dialect, however malformed."""
+        return any(asks_for_devices(container, self.nvidia_names) for container in pod.spec.containers)
+
+    def usage(self, pod: Pod) -> Usage:
+        """Return what a pod uses on the node that it is bound to (design section 4, "who counts").
+
+        Its allocation annotation counts if it names that node. A pod that has started without a readable one may sit
+        on any card; one that has not started holds nothing yet.
+        """
+        if not pod.node_name or pod.terminal or not self.asks(pod):
+            return NO_USAGE
+        claimants = [asks_for_devices(container, self.nvidia_names) for container in pod.spec.containers]
+        value = pod.annotations.get(nvidia.ALLOCATED_ANNOTATION)
+        problem = ""
+        if value is None:
+            problem = f"annotation {nvidia.ALLOCATED_ANNOTATION} is missing"
+        elif pod.annotations.get(NODE_ANNOTATION) != pod.node_name:
+            problem = f"annotation {NODE_ANNOTATION} does not name node {pod.node_name}"
+        else:
+            try:
+                aligned = realign(decode_assignments(value), claimants)
+            except CodecError as error:
+                problem = f"annotation {nvidia.ALLOCATED_ANNOTATION}: {error}"
+            else:
+                if aligned is not None and any(aligned):
+                    return Usage(_charges(pod, aligned))
+                problem = f"annotation {nvidia.ALLOCATED_ANNOTATION} does not match the containers that claim devices"
+        return Usage({}, self._unreadable(pod), problem) if pod.started else NO_USAGE
+
+    def _unreadable(self, pod: Pod) -> PodClaims:
+        try:
+            return self.claims(pod)
+        except ClaimError:
+            # Nobody can say how much: the pod may use a whole card wherever it sits.
+            return tuple(
+                ContainerClaims(
+                    container.name,
+                    container.kind,
+                    _WHOLE_CARD if asks_for_devices(container, self.nvidia_names) else (),
+                )
+                for container in pod.spec.containers
+            )
+
+    def annotations(self, placement: Placement, unix_time: int) -> dict[str, str]:
+        """Return what the Binding writes on the pod for the device plugin; nothing for a pod without devices."""
+        if not placement.vendors():
+            return {}
+        value = encode_assignments(
+            [
+                [AssignedDevice(a.uuid, nvidia.VENDOR, a.amounts[1], a.amounts[2]) for a in container]
+                for container in placement.containers
+            ]
+        )
+        return {
+            NODE_ANNOTATION: placement.node,
+            TIME_ANNOTATION: str(unix_time),
+            nvidia.TO_ALLOCATE_ANNOTATION: value,
+            nvidia.ALLOCATED_ANNOTATION: value,
+            BIND_PHASE_ANNOTATION: PHASE_ALLOCATING,
+            BIND_TIME_ANNOTATION: str(unix_time),
+        }
+
+    def labels(self, placement: Placement) -> dict[str, str]:
+        """Return the label that HAMi's monitor selects pods by."""
+        return {NODE_ANNOTATION: placement.node} if placement.vendors() else {}
+
+    def needs_lock(self, claims: PodClaims) -> bool:
+        """Tell whether the plugin will look for this pod through the node lock: a regular container claims devices."""
+        return any(container.claims and container.kind is ContainerKind.APP for container in claims)
+
+    def allocation_phase(self, annotations: Mapping[str, str]) -> str:
+        """Return the node side's answer: ``allocating``, ``success``, ``failed`` or empty."""
+        return annotations.get(BIND_PHASE_ANNOTATION, "")
+
+    def nothing_left(self, annotations: Mapping[str, str]) -> bool:
+        """Tell whether the plugin has consumed every entry of the pod."""
+        value = annotations.get(nvidia.TO_ALLOCATE_ANNOTATION)
+        return value is not None and not value.replace(";", "").strip()
+
+
+def _device(card: RegisteredDevice, cordoned: bool) -> Device:
+    total = (max(card.count, 0), max(card.devmem, 0), max(card.devcore, 0))
+    return Device(card.id, nvidia.VENDOR, card.type, total, card.index, card.numa, card.mode, card.health, cordoned)
+
+
+def _charges(pod: Pod, aligned: list[tuple[AssignedDevice, ...]]) -> Mapping[str, tuple[int, ...]]:
+    kinds = [container.kind for container in pod.spec.containers]
+    return charges(
+        kinds,
+        [[Assignment(nvidia.VENDOR, d.uuid, (1, d.memory, d.cores)) for d in container] for container in aligned],
+    )
+
+
+def placement_usage(placement: Placement, claims: PodClaims) -> Usage:
+    """Return what a decided placement will use once it is bound."""
+    return Usage(charges(kinds_of(claims), placement.containers))

@@ -1,0 +1,1 @@
+"""Facts per maker of devices."""
