@@ -1,0 +1,216 @@
+"""One attempt: a unit of pods against a state gives a decision. No I/O, no waiting, no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vgpu_scheduler.allocators import HamiAllocator, card_order, count_reasons, verdict
+from vgpu_scheduler.dialects import ClaimError, DeviceRules, HamiDialect
+from vgpu_scheduler.engine.limits import metadata_problem
+from vgpu_scheduler.engine.nearest import nearest_miss
+from vgpu_scheduler.engine.shape import Shape, ShapeCache, ShapeKey
+from vgpu_scheduler.kernels import select_best
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import Decision, Hint, NearMiss, NodeVerdict, Outcome, Placement, PodClaims, claims_devices
+from vgpu_scheduler.policy import Policies, PolicyError, ResolvedPolicy
+from vgpu_scheduler.predicates import compile_predicates, refusals, unschedulable_message
+from vgpu_scheduler.scorers import HamiScorer
+from vgpu_scheduler.state import State
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Pods that are decided together."""
+
+    pods: tuple[Pod, ...]
+
+
+class Cycle:
+    """Decides units against one state.
+
+    Parameters
+    ----------
+    state
+        What is known; an overlay answers a what-if question.
+    dialect
+        The wire format that claims and registrations are in.
+    policies
+        What is in force for a pod.
+    """
+
+    def __init__(self, state: State, dialect: HamiDialect, policies: Policies) -> None:
+        self.state = state
+        self._dialect = dialect
+        self._policies = policies
+        self._annotations = (*dialect.pod_annotations, *policies.pod_annotations)
+        self._shapes = ShapeCache()
+
+    def on(self, state: State) -> Cycle:
+        """Return the same engine on another state."""
+        return Cycle(state, self._dialect, self._policies)
+
+    def decide(self, unit: Unit, *, explain: bool = False) -> Decision:
+        """Decide where a unit goes.
+
+        Parameters
+        ----------
+        unit
+            The pods; one at present.
+        explain
+            Give the verdict of every node that does not fit.
+        """
+        (pod,) = unit.pods
+        shape = self.shape(pod)
+        if shape.refusal:
+            return self._refused(pod, shape.refusal)
+        assert shape.policy is not None
+        nodes = self.state.nodes
+        rows = nodes.rows()
+        shape.refresh(self.state, rows)
+        best = select_best(rows, shape.feasible, shape.fit.score, nodes.rank, _sign(shape))
+        if best < 0:
+            return self._unschedulable(pod, shape, rows, explain)
+        return self._placed(pod, shape, int(best), rows, explain)
+
+    def refit(self, pod: Pod, node: str) -> Placement | None:
+        """Return a placement of the pod on one node, or None if it does not fit there now."""
+        row = self.state.nodes.row(node)
+        shape = self.shape(pod)
+        if row is None or shape.refusal:
+            return None
+        shape.refresh(self.state, np.array([row], dtype=np.int64))
+        return self._placement(shape, row) if shape.feasible[row] else None
+
+    def nearest(self, pod: Pod) -> NearMiss | None:
+        """Return which card came closest to fitting a pod that was found unschedulable."""
+        shape = self.shape(pod)
+        rows = self.state.nodes.rows()
+        return None if shape.refusal else nearest_miss(self.state, self._dialect.dimensions, shape, rows)
+
+    def claims(self, pod: Pod) -> PodClaims:
+        """Return the pod's claims; empty for one that is refused."""
+        return self.shape(pod).claims
+
+    def shape(self, pod: Pod) -> Shape:
+        """Return the shape of a pod."""
+        key: ShapeKey = (pod.spec.fingerprint, *(pod.annotations.get(name) for name in self._annotations))
+        return self._shapes.get(key, lambda: self._make_shape(pod))
+
+    def _make_shape(self, pod: Pod) -> Shape:
+        unsupported = refusals(pod)
+        if unsupported:
+            return Shape(refusal=", ".join(unsupported))
+        try:
+            claims = self._dialect.claims(pod)
+            policy = self._policies.resolve(pod)
+        except (ClaimError, PolicyError) as error:
+            return Shape(refusal=str(error))
+        rules = self._dialect.rules(pod)
+        allocator = None
+        if claims_devices(claims):
+            allocator = make_allocator(claims, rules, policy)
+        predicates = compile_predicates(pod, self.state.nodes, self._dialect.ignored_resources)
+        return Shape(policy, claims, predicates, allocator)
+
+    def _placement(self, shape: Shape, row: int) -> Placement:
+        name = self.state.nodes.name(row)
+        if shape.allocator is None:
+            return Placement(name)
+        containers = shape.allocator.place(self.state.devices, row)
+        assert containers is not None, f"the cards of node {name} changed within a decision"
+        return Placement(name, containers)
+
+    def _placed(self, pod: Pod, shape: Shape, row: int, rows: NDArray[np.int64], explain: bool) -> Decision:
+        assert shape.policy is not None
+        placement = self._placement(shape, row)
+        problem = metadata_problem(pod, self._dialect.annotations(placement, 0))
+        if problem:
+            return self._refused(pod, problem)
+        return Decision(
+            uid=pod.uid,
+            pod=pod.key,
+            outcome=Outcome.PLACED,
+            placement=placement,
+            score=float(shape.fit.score[row]),
+            nodes=int(rows.shape[0]),
+            verdicts=self._verdicts(shape, rows) if explain else {},
+            sources=shape.policy.sources,
+            warnings=shape.policy.warnings,
+        )
+
+    def _refused(self, pod: Pod, reason: str) -> Decision:
+        nodes = int(self.state.nodes.rows().shape[0])
+        return Decision(
+            uid=pod.uid,
+            pod=pod.key,
+            outcome=Outcome.REFUSED,
+            message=f"0/{nodes} nodes are available: {reason}.",
+            nodes=nodes,
+            reasons={reason: nodes},
+            helped_by=Hint.POD | Hint.POLICY,
+        )
+
+    def _unschedulable(self, pod: Pod, shape: Shape, rows: NDArray[np.int64], explain: bool) -> Decision:
+        assert shape.policy is not None
+        assert shape.predicates is not None
+        counts, hints = self._count(shape, rows)
+        rejection = shape.predicates.rejection.text if shape.predicates.rejection else ""
+        return Decision(
+            uid=pod.uid,
+            pod=pod.key,
+            outcome=Outcome.UNSCHEDULABLE,
+            message=unschedulable_message(int(rows.shape[0]), counts, rejection),
+            nodes=int(rows.shape[0]),
+            reasons=counts,
+            verdicts=self._verdicts(shape, rows) if explain else {},
+            near_miss=nearest_miss(self.state, self._dialect.dimensions, shape, rows) if explain else None,
+            helped_by=hints | Hint.POD,
+            sources=shape.policy.sources,
+            warnings=shape.policy.warnings,
+        )
+
+    def _count(self, shape: Shape, rows: NDArray[np.int64]) -> tuple[Mapping[str, int], Hint]:
+        """Count the nodes under each distinct reason, and collect what could help."""
+        assert shape.predicates is not None
+        masks = shape.rejected[rows]
+        counts = shape.predicates.counts(masks)
+        hints = Hint.NODE
+        for reason in shape.predicates.reasons:
+            if reason.text in counts:
+                hints |= reason.hint
+        if shape.allocator is not None:
+            for card_reason, count in count_reasons(shape.fit.counts[rows]).items():
+                counts[card_reason.text] = count
+                hints |= card_reason.hint
+        return counts, hints
+
+    def _verdicts(self, shape: Shape, rows: NDArray[np.int64]) -> dict[str, NodeVerdict]:
+        assert shape.predicates is not None
+        verdicts = {}
+        for row in rows.tolist():
+            if shape.feasible[row]:
+                continue
+            mask = int(shape.rejected[row])
+            if mask:
+                texts = shape.predicates.texts(mask)
+                verdicts[self.state.nodes.name(row)] = NodeVerdict(texts, ", ".join(texts))
+            else:
+                verdicts[self.state.nodes.name(row)] = verdict(shape.fit.counts[row], int(shape.fit.cards[row]))
+        return verdicts
+
+
+def make_allocator(claims: PodClaims, rules: DeviceRules, policy: ResolvedPolicy) -> HamiAllocator:
+    """Return the allocator for a pod's claims under its policy."""
+    order = card_order(policy.device_policy, policy.order, numa_bind=rules.numa_bind)
+    return HamiAllocator(claims, rules, order, policy.weights)
+
+
+def _sign(shape: Shape) -> float:
+    if shape.allocator is None:
+        return 1.0
+    assert shape.policy is not None
+    return HamiScorer(shape.policy.node_policy).sign

@@ -1,0 +1,247 @@
+"""The engine: observations in, decisions out.
+
+It owns the state and the queue and keeps them in step: every observation that gives something back wakes the pods
+that it could help. Nothing here waits or looks at a clock; the caller supplies the time (seconds, monotonic).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from vgpu_scheduler.dialects import CodecError, HamiDialect, placement_usage
+from vgpu_scheduler.engine.cycle import Cycle, Unit
+from vgpu_scheduler.engine.queue import SchedulingQueue
+from vgpu_scheduler.kube import Node, Pod
+from vgpu_scheduler.model import Decision, Outcome, Placement
+from vgpu_scheduler.policy import Policies
+from vgpu_scheduler.predicates import gated
+from vgpu_scheduler.state import Phase, State, canonical
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something in an observed object that could not be understood, for an event and a metric."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    reason: str
+    message: str
+
+
+class Engine:
+    """Decides where pods go.
+
+    Parameters
+    ----------
+    dialect
+        The wire format that claims and registrations are in.
+    policies
+        What is in force for a pod.
+    scheduler_names
+        Pods that name one of these in ``spec.schedulerName`` are placed here; all others only count.
+    """
+
+    def __init__(self, dialect: HamiDialect, policies: Policies, scheduler_names: Iterable[str]) -> None:
+        self.dialect = dialect
+        self.policies = policies
+        self.state = State(len(dialect.dimensions))
+        self.queue = SchedulingQueue()
+        self.cycle = Cycle(self.state, dialect, policies)
+        self.scheduler_names = frozenset(scheduler_names)
+        self._gated: set[str] = set()
+        self._listed: dict[str, int] = {}
+
+    # Observations ----------------------------------------------------------------------------------------------------
+
+    def observe_pod(self, pod: Pod, now: float) -> tuple[Problem, ...]:
+        """Take in a pod as some stream or answer showed it; older versions are ignored."""
+        before = self.state.pod(pod.uid)
+        usage = self.dialect.usage(pod)
+        hint = self.state.observe_pod(pod, usage)
+        accepted = self.state.pod(pod.uid)
+        if accepted is pod and pod.scheduler_name in self.scheduler_names:
+            self._enqueue(pod, before, now)
+        self.queue.hint(hint, now)
+        if accepted is not pod or not usage.problem:
+            return ()
+        return (Problem("Pod", pod.namespace, pod.name, pod.uid, "AllocationUnreadable", usage.problem),)
+
+    def remove_pod(self, uid: str, now: float) -> None:
+        """Take in that a pod is gone."""
+        self.queue.remove(uid)
+        self._gated.discard(uid)
+        self.queue.hint(self.state.remove_pod(uid), now)
+
+    def observe_node(self, node: Node, now: float) -> tuple[Problem, ...]:
+        """Take in a node; a registration that cannot be decoded leaves the last good one in force."""
+        problems: tuple[Problem, ...] = ()
+        try:
+            devices = canonical(self.dialect.devices(node))
+        except CodecError as error:
+            devices = None
+            problems = (Problem("Node", "", node.name, node.uid, "RegistrationUnreadable", str(error)),)
+        self.queue.hint(self.state.observe_node(node, devices), now)
+        return problems
+
+    def remove_node(self, name: str) -> None:
+        """Take in that a node is gone."""
+        self.state.remove_node(name)
+
+    def sweep_pods(self, listed: Iterable[Pod], version: int, now: float) -> int:
+        """Bring the pods in line with a consistent list of all of them; return how many were gone.
+
+        Parameters
+        ----------
+        listed
+            Every pod, from a list that was not served from a cache.
+        version
+            The list's resource version. One below that of an earlier list means that the store was restored from an
+            older copy: what is known is then forgotten in favour of the list.
+        """
+        restored = self._new_epoch("pods", version)
+        if restored:
+            self.state.forget_versions()
+        present = set()
+        for pod in listed:
+            present.add(pod.uid)
+            self.observe_pod(pod, now)
+        gone = [
+            pod.uid
+            for pod in self.state.pods()
+            if pod.uid not in present
+            and (restored or pod.resource_version <= version)
+            and not self.state.in_flight(pod.uid)
+        ]
+        for uid in gone:
+            self.remove_pod(uid, now)
+        return len(gone)
+
+    def sweep_nodes(self, listed: Iterable[Node], version: int, now: float) -> int:
+        """Bring the nodes in line with a consistent list of all of them; return how many were gone."""
+        restored = self._new_epoch("nodes", version)
+        if restored:
+            self.state.forget_versions()
+        present = set()
+        for node in listed:
+            present.add(node.name)
+            self.observe_node(node, now)
+        gone = [
+            node.name
+            for node in self.state.all_nodes()
+            if node.name not in present and (restored or node.resource_version <= version)
+        ]
+        for name in gone:
+            self.remove_node(name)
+        return len(gone)
+
+    # Attempts --------------------------------------------------------------------------------------------------------
+
+    def attempt(self, now: float) -> Decision | None:
+        """Decide the next pod of the queue; a placement is assumed at once. None when no pod is active."""
+        while (uid := self.queue.pop(now)) is not None:
+            pod = self.state.pod(uid)
+            if pod is None or self.state.reservation(uid) is not None:
+                self.queue.remove(uid)
+                continue
+            decision = self.cycle.decide(Unit((pod,)))
+            if decision.outcome is Outcome.PLACED:
+                assert decision.placement is not None
+                self._assume(pod, decision.placement)
+            else:
+                self.queue.park(uid, decision.helped_by, now)
+            return decision
+        return None
+
+    def recheck(self, uid: str) -> Placement | None:
+        """Check an assumed placement against what is known now, just before it is bound.
+
+        Returns
+        -------
+        Placement or None
+            The placement if it holds, another one on the same node if only its cards had to change, or None if the
+            pod does not fit there any more or must not be bound at all; then the caller gives it back.
+        """
+        pod, held = self.state.pod(uid), self.state.reservation(uid)
+        if pod is None or held is None or held.phase is not Phase.ASSUMED or held.placement is None:
+            return None
+        if pod.deleting or pod.terminal or pod.node_name or gated(pod):
+            return None
+        if self.state.unchanged_since_assumed(uid, pod):
+            return held.placement
+        fits = self.cycle.on(self.state.overlay(without=(uid,))).refit(pod, held.node)
+        if fits is None or fits == held.placement:
+            return fits
+        self.state.forget(uid)
+        self._assume(pod, fits)
+        return fits
+
+    def confirmed(self, uid: str) -> None:
+        """Take in the API's answer that a pod is bound."""
+        self.state.confirm(uid)
+        self.state.settled(uid)
+        self.queue.remove(uid)
+
+    def give_back(self, uid: str, now: float, delay: float | None = 0.0) -> None:
+        """Take back an assumed placement that will not be bound, and try the pod again.
+
+        Parameters
+        ----------
+        delay
+            Seconds to wait at least, on top of the back-off; None makes the pod active at once.
+        """
+        hint = self.state.forget(uid)
+        self.state.settled(uid)
+        self.queue.hint(hint, now)
+        pod = self.state.pod(uid)
+        if pod is None or not self._waits(pod):
+            self.queue.remove(uid)
+        elif delay is None or uid not in self.queue:
+            self.queue.add(uid, pod.priority, now)
+        else:
+            self.queue.back_off(uid, now, delay)
+
+    @property
+    def gated(self) -> int:
+        """How many of our pods wait behind scheduling gates."""
+        return len(self._gated)
+
+    # Inside ----------------------------------------------------------------------------------------------------------
+
+    def _waits(self, pod: Pod) -> bool:
+        return not (pod.node_name or pod.terminal or pod.deleting or gated(pod))
+
+    def _enqueue(self, pod: Pod, before: Pod | None, now: float) -> None:
+        if gated(pod) and not pod.node_name and not pod.terminal:
+            self._gated.add(pod.uid)
+        else:
+            self._gated.discard(pod.uid)
+        if not self._waits(pod):
+            if self.state.reservation(pod.uid) is None or pod.node_name or pod.terminal:
+                self.queue.remove(pod.uid)
+            return
+        if self.state.reservation(pod.uid) is not None:
+            return
+        if pod.uid not in self.queue or before is None or _asks_differently(before, pod):
+            self.queue.add(pod.uid, pod.priority, now)
+
+    def _assume(self, pod: Pod, placement: Placement) -> None:
+        usage = placement_usage(placement, self.cycle.claims(pod))
+        self.state.assume(pod.uid, placement, usage, pod.spec.requests)
+
+    def _new_epoch(self, kind: str, version: int) -> bool:
+        before = self._listed.get(kind, 0)
+        self._listed[kind] = version
+        return version < before
+
+
+def _asks_differently(before: Pod, after: Pod) -> bool:
+    """Tell whether a pod changed in what it asks for; its status alone does not make a new attempt worthwhile."""
+    return (
+        before.spec is not after.spec
+        or before.annotations != after.annotations
+        or before.labels != after.labels
+        or before.priority != after.priority
+    )

@@ -1,0 +1,58 @@
+"""The nearest miss: which card came closest, and what it lacked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vgpu_scheduler.engine.shape import Shape
+from vgpu_scheduler.model import CardReason, Dimension, NearMiss
+from vgpu_scheduler.state import State
+
+_LACKING = [
+    int(reason)
+    for reason in (
+        CardReason.CardTimeSlicingExhausted,
+        CardReason.CardInsufficientMemory,
+        CardReason.CardInsufficientCore,
+    )
+]
+
+
+def nearest_miss(
+    state: State, dimensions: Sequence[Dimension], shape: Shape, rows: NDArray[np.int64]
+) -> NearMiss | None:
+    """Return the card with the smallest relative shortfall; among equals the smallest node name, then UUID.
+
+    Only nodes that failed for lack of an amount count, and of them only cards in service. A card's shortfall is its
+    largest over the dimensions, because all of them would have to be freed.
+    """
+    if shape.allocator is None:
+        return None
+    columns = state.devices.columns
+    lacking = rows[shape.fit.counts[rows][:, _LACKING].any(axis=1)]
+    cards = (columns.last - columns.first)[lacking]
+    owner = np.repeat(lacking, cards)
+    offset = np.arange(owner.shape[0]) - np.repeat(np.cumsum(cards) - cards, cards)
+    devices = columns.first[owner] + offset
+    in_service = columns.healthy[devices] & ~columns.cordoned[devices]
+    owner, devices = owner[in_service], devices[in_service]
+    relative, dimension, asked, free = shape.allocator.shortfall(columns, devices)
+    short = relative > 0
+    if not short.any():
+        return None
+    closest = np.flatnonzero(short & (relative == relative[short].min()))
+    ranks = state.nodes.rank[owner[closest]]
+    closest = closest[ranks == ranks.min()]
+    number = min(closest.tolist(), key=lambda i: state.devices.uuid(int(devices[i])))
+    about = dimensions[int(dimension[number])]
+    return NearMiss(
+        node=state.nodes.name(int(owner[number])),
+        uuid=state.devices.uuid(int(devices[number])),
+        dimension=about.name,
+        unit=about.unit,
+        free=int(free[number]),
+        asked=int(asked[number]),
+    )
