@@ -1,0 +1,25 @@
+"""The one way to the API server: plain HTTP with kubernetes-asyncio's configuration and authentication."""
+
+from vgpu_scheduler.apiclient.client import (
+    JSON_PATCH,
+    MERGE_PATCH,
+    STRATEGIC_PATCH,
+    ApiClient,
+    ApiError,
+    ApiResponse,
+    ApiUnreachableError,
+    Credentials,
+    connect,
+)
+
+__all__ = [
+    "JSON_PATCH",
+    "MERGE_PATCH",
+    "STRATEGIC_PATCH",
+    "ApiClient",
+    "ApiError",
+    "ApiResponse",
+    "ApiUnreachableError",
+    "Credentials",
+    "connect",
+]

@@ -1,0 +1,237 @@
+"""Requests to the API server as plain dictionaries.
+
+kubernetes-asyncio finds the cluster (kubeconfig or service account) and keeps the token fresh; the requests
+themselves go through one aiohttp session, because its generated client looks up proxies and netrc files for every
+call, which costs three to five times the request itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+from kubernetes_asyncio import config
+from kubernetes_asyncio.client import Configuration
+
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+
+_CONNECTIONS = 128
+_ERROR = 400
+
+
+class ApiUnreachableError(Exception):
+    """No answer: the connection failed or timed out, and a write may or may not have happened."""
+
+
+class ApiError(Exception):
+    """An answer that says no."""
+
+    def __init__(self, response: ApiResponse) -> None:
+        super().__init__(f"{response.status}: {response.message}")
+        self.response = response
+
+
+@dataclass(frozen=True, slots=True)
+class ApiResponse:
+    """An answer of the API server."""
+
+    status: int
+    body: bytes
+    retry_after: float | None = None
+    """Seconds that the server asks to wait (429 and 503), None if it does not say."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the request was carried out."""
+        return self.status < _ERROR
+
+    def json(self) -> Any:
+        """Return the decoded body."""
+        return json.loads(self.body)
+
+    @property
+    def message(self) -> str:
+        """The ``Status`` message of a refusal, or the beginning of whatever came."""
+        try:
+            decoded = self.json()
+        except ValueError:
+            return self.body[:200].decode(errors="replace")
+        return str(decoded.get("message", "")) if isinstance(decoded, dict) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """How the API server is reached; kopf logs in with the same."""
+
+    configuration: Configuration
+
+    @property
+    def server(self) -> str:
+        """Base address."""
+        return str(self.configuration.host)
+
+    async def token(self) -> str | None:
+        """Return the bearer token as it is now (service account tokens are replaced on disk)."""
+        header = await self.configuration.get_api_key_with_prefix("BearerToken")
+        return header.removeprefix("Bearer ") if header else None
+
+    def ssl_context(self) -> ssl.SSLContext | None:
+        """Return the TLS context, or None for plain HTTP."""
+        if not self.server.startswith("https"):
+            return None
+        context = ssl.create_default_context(cafile=self.configuration.ssl_ca_cert)
+        if self.configuration.cert_file:
+            context.load_cert_chain(self.configuration.cert_file, keyfile=self.configuration.key_file)
+        if not self.configuration.verify_ssl:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        return context
+
+
+async def connect(kubeconfig: str | None, context: str | None, user_agent: str) -> ApiClient:
+    """Open a client.
+
+    Parameters
+    ----------
+    kubeconfig
+        A kubeconfig file; None takes the service account inside a cluster, the default file elsewhere.
+    context
+        A context of the kubeconfig; None takes its current one.
+    user_agent
+        What audit logs show.
+
+    Raises
+    ------
+    kubernetes_asyncio.config.ConfigException
+        If no usable configuration is found.
+    """
+    configuration = Configuration()
+    if kubeconfig is None and context is None:
+        await config.load_config(client_configuration=configuration)
+    else:
+        await config.load_kube_config(kubeconfig, context=context, client_configuration=configuration)
+    return ApiClient(Credentials(configuration), user_agent)
+
+
+class ApiClient:
+    """Sends requests; create it inside a running loop and close it.
+
+    Parameters
+    ----------
+    credentials
+        How the server is reached.
+    user_agent
+        What audit logs show.
+    observer
+        Called with the method and path of every request, for counters.
+    """
+
+    def __init__(
+        self, credentials: Credentials, user_agent: str, observer: Callable[[str, str], None] | None = None
+    ) -> None:
+        self.credentials = credentials
+        self.user_agent = user_agent
+        self.observer = observer
+        self._session = aiohttp.ClientSession(
+            base_url=credentials.server.rstrip("/") + "/",
+            connector=aiohttp.TCPConnector(limit=_CONNECTIONS, ssl=credentials.ssl_context() or False),
+            headers={"User-Agent": user_agent, "Accept": "application/json"},
+            auto_decompress=True,
+            read_bufsize=2**21,  # watch lines hold whole objects
+        )
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._session.close()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        content_type: str = "application/json",
+        params: Mapping[str, str] | None = None,
+        timeout: float = 30.0,  # noqa: ASYNC109 - a bound on one request, which aiohttp enforces
+    ) -> ApiResponse:
+        """Send one request and read its whole answer, whatever its status.
+
+        Raises
+        ------
+        ApiUnreachableError
+            If no complete answer came within ``timeout`` seconds.
+        """
+        if self.observer:
+            self.observer(method, path)
+        data = None if body is None else json.dumps(body, separators=(",", ":")).encode()
+        headers = await self._headers()
+        if data is not None:
+            headers["Content-Type"] = content_type
+        try:
+            async with self._session.request(
+                method,
+                path.lstrip("/"),
+                data=data,
+                headers=headers,
+                params=params,
+                timeout=aiohttp.ClientTimeout(total=timeout),
+            ) as answer:
+                return ApiResponse(answer.status, await answer.read(), _retry_after(answer.headers))
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise ApiUnreachableError(f"{method} {path}: {error or type(error).__name__}") from error
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, params: Mapping[str, str], idle_timeout: float
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Open a watch and give its lines.
+
+        Raises
+        ------
+        ApiError
+            If the server refuses the watch.
+        ApiUnreachableError
+            If the connection fails or nothing comes for ``idle_timeout`` seconds.
+        """
+        if self.observer:
+            self.observer("WATCH", path)
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=idle_timeout)
+        try:
+            async with self._session.get(
+                path.lstrip("/"), params=params, headers=await self._headers(), timeout=timeout
+            ) as answer:
+                if answer.status >= _ERROR:
+                    raise ApiError(ApiResponse(answer.status, await answer.read(), _retry_after(answer.headers)))
+                yield _lines(answer.content)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise ApiUnreachableError(f"WATCH {path}: {error or type(error).__name__}") from error
+
+    async def _headers(self) -> dict[str, str]:
+        token = await self.credentials.token()
+        return {"Authorization": f"Bearer {token}"} if token else {}
+
+
+async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """Split a stream into lines of any length; a last line without its end is cut off by the server: leave it out."""
+    rest = b""
+    async for chunk in content.iter_any():
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            if line:
+                yield line
+        await asyncio.sleep(0)  # a full socket must not keep the loop from everything else
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    try:
+        return float(headers["Retry-After"])
+    except (KeyError, ValueError):
+        return None

@@ -1,0 +1,34 @@
+"""Everything that is written: node locks, Bindings, conditions and events."""
+
+from vgpu_scheduler.binding.answers import Answer, Verdict, judge
+from vgpu_scheduler.binding.binder import Binder, BinderOptions
+from vgpu_scheduler.binding.clock import Clock, SystemClock
+from vgpu_scheduler.binding.reporter import Reporter
+from vgpu_scheduler.binding.sender import Sender, Step
+from vgpu_scheduler.binding.writes import (
+    DECISION_ANNOTATION,
+    TOKEN_ANNOTATION,
+    EventSource,
+    LockPatch,
+    binding_body,
+    decision_record,
+)
+
+__all__ = [
+    "DECISION_ANNOTATION",
+    "TOKEN_ANNOTATION",
+    "Answer",
+    "Binder",
+    "BinderOptions",
+    "Clock",
+    "EventSource",
+    "LockPatch",
+    "Reporter",
+    "Sender",
+    "Step",
+    "SystemClock",
+    "Verdict",
+    "binding_body",
+    "decision_record",
+    "judge",
+]

@@ -1,0 +1,324 @@
+"""Carries placements out: lock, Binding, and the wait for the node side.
+
+One bind is at most two writes: a JSON patch that takes the node lock, and the Binding, which carries node, annotations
+and label in one transaction. Whatever happens in between, a reservation is only given back when it is known that the
+pod was not bound, and a lock of ours is only left to the node side when it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from vgpu_scheduler.apiclient import ApiClient
+from vgpu_scheduler.binding.answers import Answer, Verdict
+from vgpu_scheduler.binding.clock import Clock
+from vgpu_scheduler.binding.lanes import Item, Lane
+from vgpu_scheduler.binding.locker import NodeLocker
+from vgpu_scheduler.binding.reporter import Reporter
+from vgpu_scheduler.binding.sender import Sender, Step
+from vgpu_scheduler.dialects.hami.dialect import PHASE_ALLOCATING
+from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import Decision, Placement
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class BinderOptions:
+    """How binds are carried out.
+
+    Attributes
+    ----------
+    timeout
+        Seconds that the API server may take for a Binding; shorter than the lease, so that time fences late writes.
+    longest_wait
+        Seconds that a pod waits at its node before it is decided anew.
+    patience
+        Seconds between looks at a node that does not move.
+    unlocked
+        Binds at a time that need no lock.
+    label_first
+        Write the label before the Binding: API servers before 1.35 ignore labels on Bindings.
+    """
+
+    timeout: float = 5.0
+    longest_wait: float = 60.0
+    patience: float = 5.0
+    unlocked: int = 64
+    label_first: bool = False
+
+
+@dataclass(slots=True)
+class BindStats:
+    """What the binder has done, for metrics."""
+
+    bound: int = 0
+    failed: int = 0
+    refitted: int = 0
+    expired: int = 0
+
+
+class Binder:
+    """Binds decided pods.
+
+    Parameters
+    ----------
+    api, engine, reporter, clock
+        What it works with.
+    may_write
+        Tells whether the lease will still be held in so many seconds; asked right before every write.
+    options
+        Times and limits.
+    on_step
+        Awaited at each :class:`Step` of each bind; for tests that crash there.
+    """
+
+    def __init__(
+        self,
+        api: ApiClient,
+        engine: Engine,
+        reporter: Reporter,
+        clock: Clock,
+        may_write: Callable[[float], bool],
+        options: BinderOptions = BinderOptions(),
+        on_step: Callable[[Step, Pod], Awaitable[None]] | None = None,
+    ) -> None:
+        self._engine = engine
+        self._reporter = reporter
+        self._clock = clock
+        self._may_write = may_write
+        self._options = options
+        self._on_step = on_step
+        self.locker = NodeLocker(api, engine, reporter, clock, options.timeout)
+        self._sender = Sender(api, engine, clock, options.timeout, options.label_first, self._step)
+        self._lanes: dict[str, Lane] = {}
+        self._moved: dict[str, asyncio.Event] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._unlocked = asyncio.Semaphore(options.unlocked)
+        self._serial = 0
+        self._stopping = False
+        self.wake = asyncio.Event()
+        """Set when a pod went back to the queue."""
+        self.stats = BindStats()
+
+    # Coming in -------------------------------------------------------------------------------------------------------
+
+    def submit(self, decision: Decision) -> None:
+        """Take over a placement that the engine has assumed."""
+        assert decision.placement is not None
+        pod = self._engine.state.pod(decision.uid)
+        now = self._clock.monotonic()
+        self._serial += 1
+        item = Item((-pod.priority if pod else 0, now, self._serial), decision.uid, decision, now)
+        if pod is None or not self._engine.dialect.needs_lock(self._engine.cycle.claims(pod)):
+            self._spawn(self._bind_unlocked(item))
+            return
+        node = decision.placement.node
+        lane = self._lanes.get(node)
+        if lane is None:
+            lane = self._lanes[node] = Lane()
+            self._moved[node] = asyncio.Event()
+            self._spawn(self._run_lane(node, lane))
+        lane.push(item)
+
+    def node_moved(self, name: str) -> None:
+        """Note that a node, or a pod on it, was observed anew: whoever waits at it looks again."""
+        event = self._moved.get(name)
+        if event:
+            event.set()
+
+    @property
+    def depth(self) -> int:
+        """How many pods wait at nodes."""
+        return sum(len(lane) for lane in self._lanes.values())
+
+    @property
+    def deepest(self) -> int:
+        """How many pods wait at the node where most do."""
+        return max((len(lane) for lane in self._lanes.values()), default=0)
+
+    async def stop(self, grace: float) -> None:
+        """Let the binds under way finish for at most ``grace`` seconds; what waits is given back."""
+        self._stopping = True
+        for name, lane in self._lanes.items():
+            for item in lane.expired(float("inf")):
+                self._give_back(item)
+            self._moved[name].set()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=grace)
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # One bind --------------------------------------------------------------------------------------------------------
+
+    async def _run_lane(self, node: str, lane: Lane) -> None:
+        try:
+            while len(lane):
+                item = lane.pop()
+                await self._guarded(item, self._bind_locked(item, node, lane))
+        finally:
+            del self._lanes[node]
+            del self._moved[node]
+
+    async def _bind_unlocked(self, item: Item) -> None:
+        async with self._unlocked:
+            await self._guarded(item, self._bind_at_once(item))
+
+    async def _guarded(self, item: Item, bind: Coroutine[Any, Any, None]) -> None:
+        """Keep one bad pod from stopping the others; what was sent is followed up, never just dropped."""
+        try:
+            await bind
+        except Exception:
+            log.exception("bind of pod %s broke off", item.decision.pod)
+            if item.sent is None:
+                self.stats.failed += 1
+                self._give_back(item)
+                return
+            pod, placement, lock = item.sent
+            await self._settle(item, pod, placement, lock, await self._sender.find_out(pod, placement, "broke off"))
+
+    async def _bind_at_once(self, item: Item) -> None:
+        checked = await self._check(item)
+        if checked:
+            await self._send(item, *checked, lock="")
+
+    async def _bind_locked(self, item: Item, node: str, lane: Lane) -> None:
+        checked = await self._check(item)
+        if checked is None:
+            return
+        pod, _ = checked
+        lock = await self._take_lock(item, pod, node, lane)
+        if not lock:
+            self._give_back(item)
+            return
+        await self._step(Step.LOCKED, pod)
+        placement = self._engine.recheck(item.uid)  # others may have come while the lock was waited for
+        if placement is None:
+            await self.locker.release(node, lock)
+            self._give_back(item)
+        elif await self._send(item, pod, placement, lock):
+            await self._node_side(item, node, lock, lane)
+
+    async def _check(self, item: Item) -> tuple[Pod, Placement] | None:
+        """Check the placement at the head of its lane; a pod that must not be bound is given back."""
+        placement = self._engine.recheck(item.uid)
+        pod = self._engine.state.pod(item.uid)
+        if placement is None or pod is None or self._stopping:
+            self._give_back(item)
+            return None
+        if placement != item.decision.placement:
+            self.stats.refitted += 1
+        await self._step(Step.CHECKED, pod)
+        return pod, placement
+
+    async def _take_lock(self, item: Item, pod: Pod, node_name: str, lane: Lane) -> str:
+        """Take the node lock; return its value, or an empty text if the pod has to be decided anew."""
+        deadline = item.joined + self._options.longest_wait
+        while self._clock.monotonic() < deadline and not self._stopping:
+            node = self._engine.state.node(node_name)
+            if node is None or not self._may_write(self._options.timeout):
+                return ""
+            lock, held = await self.locker.try_take(node, pod)
+            if lock:
+                return lock
+            if held:
+                self._expire(lane)
+                # What was decided on may have moved while the holder was read.
+                if self._engine.state.node(node_name) is node:
+                    await self._wait_for_move(node_name)
+        return ""
+
+    async def _send(self, item: Item, pod: Pod, placement: Placement, lock: str) -> bool:
+        """Send the Binding and follow its answer to the end; True if the pod is bound as decided."""
+        while True:
+            if not self._may_write(self._options.timeout):
+                verdict = Verdict(Answer.REFUSED, "the lease is about to be lost")
+                break
+            item.sent = (pod, placement, lock)
+            verdict = await self._sender.send(pod, placement, item.decision)
+            if verdict.answer is not Answer.THROTTLED or lock:
+                break  # whoever else wants the node must not wait for the API server's patience
+            await asyncio.sleep(verdict.retry_after)
+        return await self._settle(item, pod, placement, lock, verdict)
+
+    async def _settle(self, item: Item, pod: Pod, placement: Placement, lock: str, verdict: Verdict) -> bool:
+        item.sent = None
+        if verdict.answer is Answer.BOUND:
+            self._engine.confirmed(pod.uid)
+            self._reporter.forget(pod.uid)
+            self.stats.bound += 1
+            await self._step(Step.BOUND, pod)
+            self._reporter.scheduled(pod, placement.node)
+            await self._step(Step.REPORTED, pod)
+            return True
+        self.stats.failed += 1
+        log.info("pod %s was not bound: %s", pod.key, verdict.message)
+        if lock:
+            await self.locker.release(placement.node, lock)
+        if verdict.answer is Answer.GONE:
+            self._engine.remove_pod(pod.uid, self._clock.monotonic())
+        elif verdict.answer is Answer.CONFLICT:
+            await self._sender.refresh(pod)
+        elif verdict.answer is Answer.REFUSED:
+            self._reporter.binding_failed(pod, verdict.message)
+        self._give_back(item, verdict.retry_after)
+        return False
+
+    async def _node_side(self, item: Item, node: str, lock: str, lane: Lane) -> None:
+        """Wait until the node side has answered, so that the next pod does not take the lock from under it."""
+        started = self._clock.monotonic()
+        reported = False
+        while not self._stopping and not self._lock_is_free(item.uid, node, lock):
+            moved = await self._wait_for_move(node)
+            pod = self._engine.state.pod(item.uid)
+            if pod is None or (not moved and self._has_answered(pod)):
+                return  # the lock is left over; whoever wants it next finds that out
+            self._expire(lane)
+            if not reported and self._clock.monotonic() - started > self._options.longest_wait:
+                reported = True
+                self._reporter.binding_failed(pod, f"the device plugin of node {node} has not answered for a minute")
+
+    # Small parts -----------------------------------------------------------------------------------------------------
+
+    def _lock_is_free(self, uid: str, node_name: str, lock: str) -> bool:
+        node, pod = self._engine.state.node(node_name), self._engine.state.pod(uid)
+        if node is None or pod is None or pod.terminal:
+            return True
+        return node.annotations.get(self._engine.dialect.lock_annotation) != lock
+
+    def _has_answered(self, pod: Pod) -> bool:
+        return self._engine.dialect.allocation_phase(pod.annotations) not in {"", PHASE_ALLOCATING}
+
+    def _give_back(self, item: Item, delay: float = 0.0) -> None:
+        self._engine.give_back(item.uid, self._clock.monotonic(), delay)
+        self.wake.set()
+
+    def _expire(self, lane: Lane) -> None:
+        for item in lane.expired(self._clock.monotonic() - self._options.longest_wait):
+            self.stats.expired += 1
+            self._give_back(item)
+
+    async def _wait_for_move(self, node: str) -> bool:
+        """Wait until the node or a pod on it is observed anew; False if that takes longer than the patience."""
+        event = self._moved[node]
+        event.clear()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(event.wait(), self._options.patience)
+            return True
+        return False
+
+    async def _step(self, step: Step, pod: Pod) -> None:
+        if self._on_step:
+            await self._on_step(step, pod)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

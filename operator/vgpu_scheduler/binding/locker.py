@@ -1,0 +1,173 @@
+"""Takes and releases node locks."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from vgpu_scheduler.apiclient import JSON_PATCH, ApiClient, ApiUnreachableError
+from vgpu_scheduler.binding.clock import Clock
+from vgpu_scheduler.binding.locks import Holder, held_lock, judge_holder
+from vgpu_scheduler.binding.reporter import Reporter
+from vgpu_scheduler.binding.writes import TOKEN_ANNOTATION, LockPatch, release_operations
+from vgpu_scheduler.dialects.hami import format_lock
+from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.kube import Node, Pod, decode_node, decode_pod, decode_pod_list
+
+log = logging.getLogger(__name__)
+
+_NOT_FOUND = 404
+_UNPROCESSABLE = 422
+_RETRY = 0.2
+"""Seconds between two tries that the server did not answer with a reason."""
+_RELEASE_TRIES = 5
+
+
+@dataclass(slots=True)
+class LockStats:
+    """What happened to locks, for metrics."""
+
+    taken: int = 0
+    refused: int = 0
+    orphans: int = 0
+
+
+@dataclass(slots=True)
+class NodeLocker:
+    """Takes node locks for pods.
+
+    Parameters
+    ----------
+    timeout
+        Seconds that a request may take.
+    """
+
+    api: ApiClient
+    engine: Engine
+    reporter: Reporter
+    clock: Clock
+    timeout: float
+    stats: LockStats = field(default_factory=LockStats)
+    _verified: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def _key(self) -> str:
+        return self.engine.dialect.lock_annotation
+
+    async def try_take(self, node: Node, pod: Pod) -> tuple[str, bool]:
+        """Try once to take the lock of a node for a pod.
+
+        Returns
+        -------
+        tuple
+            The lock's value, empty if it was not taken; and whether another pod holds it, so that the caller has to
+            wait for the node to move.
+        """
+        held = held_lock(node, self._key)
+        owner = None
+        if held and held.parsed and held.parsed.owner and held.parsed.owner != pod.key:
+            try:
+                owner = await self._read_pod(held.parsed.namespace, held.parsed.name)
+            except ApiUnreachableError:
+                return "", True  # nobody can tell who holds it
+        unbound_expiry = timedelta(seconds=2 * self.timeout)
+        now = self.clock.now()
+        names = self.engine.scheduler_names
+        holder = judge_holder(held, node.name, pod, owner, self.engine.dialect, now, names, unbound_expiry)
+        if holder is Holder.MALFORMED:
+            self.reporter.binding_failed(pod, f"node {node.name}: annotation {self._key} is malformed: {held}")
+        if holder in {Holder.OTHER, Holder.MALFORMED}:
+            return "", True
+        if held and holder is Holder.OURS and node.annotations.get(TOKEN_ANNOTATION) == pod.uid:
+            return held.value, False
+        if held and holder is Holder.ORPHAN:
+            self.stats.orphans += 1
+            log.warning("node %s: lock %r is orphaned and will be replaced", node.name, held.value)
+        if not await self._knows_allocations(node):
+            await asyncio.sleep(_RETRY)
+            return "", False
+        return await self._patch(node, pod, held.value if held else None), False
+
+    async def release(self, node: str, lock: str) -> None:
+        """Take back a lock of ours; one that cannot be is orphaned, and replaced when somebody wants it."""
+        operations = release_operations(self._key, lock)
+        for _ in range(_RELEASE_TRIES):
+            with suppress(ApiUnreachableError):
+                response = await self.api.request(
+                    "PATCH",
+                    f"/api/v1/nodes/{node}",
+                    operations,
+                    content_type=JSON_PATCH,
+                    timeout=self.timeout,
+                )
+                if response.ok:
+                    self._observe(decode_node(response.body))
+                if response.ok or response.status in {_NOT_FOUND, _UNPROCESSABLE}:
+                    return
+            await asyncio.sleep(_RETRY)
+        log.warning("node %s: lock %r could not be released", node, lock)
+
+    async def _patch(self, node: Node, pod: Pod, held: str | None) -> str:
+        value = format_lock(self.clock.now(), pod.namespace, pod.name)
+        token = node.annotations.get(TOKEN_ANNOTATION)
+        patch = LockPatch(self._key, value, held, token, pod.uid, has_annotations=bool(node.annotations))
+        path = f"/api/v1/nodes/{node.name}"
+        try:
+            response = await self.api.request(
+                "PATCH", path, patch.operations(), content_type=JSON_PATCH, timeout=self.timeout
+            )
+            if response.ok:
+                self.stats.taken += 1
+                self._observe(decode_node(response.body))
+                return value
+            self.stats.refused += 1
+            if response.status != _UNPROCESSABLE:
+                log.warning("node %s: lock was refused: %s", node.name, response.message)
+                await asyncio.sleep(response.retry_after or _RETRY)
+            # Held, another token, no annotations map: the refusals look alike, only the node tells them apart.
+            current = await self.api.request("GET", path, timeout=self.timeout)
+        except ApiUnreachableError as error:
+            log.warning("node %s: %s", node.name, error)
+            await asyncio.sleep(_RETRY)
+            return ""
+        if current.ok:
+            self._observe(decode_node(current.body))
+        return ""
+
+    async def _knows_allocations(self, node: Node) -> bool:
+        """Make sure that the last allocation on a node is in the ledger: another leader may have made it.
+
+        Its UID is the node's token. A pod that is known, or known to be gone, needs no reading.
+        """
+        token = node.annotations.get(TOKEN_ANNOTATION)
+        state = self.engine.state
+        if token is None or state.pod(token) or state.was_removed(token) or self._verified.get(node.name) == token:
+            return True
+        try:
+            response = await self.api.request(
+                "GET", "/api/v1/pods", params={"fieldSelector": f"spec.nodeName={node.name}"}, timeout=self.timeout
+            )
+        except ApiUnreachableError:
+            return False
+        if not response.ok:
+            return False
+        for pod in decode_pod_list(response.body)[0]:
+            self.engine.observe_pod(pod, self.clock.monotonic())
+        self._verified[node.name] = token
+        return True
+
+    async def _read_pod(self, namespace: str, name: str) -> Pod | None:
+        path = f"/api/v1/namespaces/{namespace}/pods/{name}"
+        response = await self.api.request("GET", path, timeout=self.timeout)
+        if response.ok:
+            return decode_pod(response.body)
+        if response.status == _NOT_FOUND:
+            return None
+        raise ApiUnreachableError(f"pod {namespace}/{name}: {response.message}")
+
+    def _observe(self, node: Node) -> None:
+        for problem in self.engine.observe_node(node, self.clock.monotonic()):
+            self.reporter.problem(problem)

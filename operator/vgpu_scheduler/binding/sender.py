@@ -1,0 +1,121 @@
+"""Sends the Binding and finds out what became of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+
+from vgpu_scheduler.apiclient import MERGE_PATCH, ApiClient, ApiResponse, ApiUnreachableError
+from vgpu_scheduler.binding.answers import Answer, Verdict, judge
+from vgpu_scheduler.binding.clock import Clock
+from vgpu_scheduler.binding.writes import DECISION_ANNOTATION, binding_body, decision_record
+from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.kube import Pod, decode_pod
+from vgpu_scheduler.model import Decision, Placement
+
+log = logging.getLogger(__name__)
+
+_NOT_FOUND = 404
+_RETRY = 1.0
+"""Seconds between two readings of a pod whose fate is unknown."""
+
+
+class Step(Enum):
+    """Points of a bind at which a crash must lose nothing; tests stop the process there."""
+
+    CHECKED = "checked"
+    LOCKED = "locked"
+    SENT = "sent"
+    BOUND = "bound"
+    REPORTED = "reported"
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Sends Bindings.
+
+    Parameters
+    ----------
+    timeout
+        Seconds that the API server may take; after that a write can no longer happen.
+    label_first
+        Write the label by a patch of its own before the Binding.
+    on_step
+        Told when the Binding was sent.
+    """
+
+    api: ApiClient
+    engine: Engine
+    clock: Clock
+    timeout: float
+    label_first: bool
+    on_step: Callable[[Step, Pod], Awaitable[None]]
+
+    async def send(self, pod: Pod, placement: Placement, decision: Decision) -> Verdict:
+        """Bind a pod and return what is known for certain: an unknown outcome is followed up until it is."""
+        dialect = self.engine.dialect
+        annotations = {
+            **dialect.annotations(placement, int(self.clock.now().timestamp())),
+            DECISION_ANNOTATION: decision_record(decision),
+        }
+        body = binding_body(pod, placement.node, annotations, dialect.labels(placement))
+        labels = body["metadata"]["labels"]
+        try:
+            if self.label_first and labels:
+                patch = {"metadata": {"uid": pod.uid, "labels": labels}}
+                response = await self.api.request("PATCH", _path(pod), patch, content_type=MERGE_PATCH)
+                if not response.ok:
+                    return judge(response)
+            response = await self.api.request(
+                "POST",
+                f"{_path(pod)}/binding",
+                body,
+                params={"timeout": f"{self.timeout:g}s"},
+                timeout=self.timeout + 1,
+            )
+            verdict = judge(response)
+        except ApiUnreachableError as error:
+            verdict = Verdict(Answer.UNKNOWN, str(error))
+        await self.on_step(Step.SENT, pod)
+        if verdict.answer is Answer.UNKNOWN:
+            return await self.find_out(pod, placement, verdict.message)
+        return verdict
+
+    async def find_out(self, pod: Pod, placement: Placement, message: str) -> Verdict:
+        """Read a pod until it tells what became of a Binding without an answer."""
+        log.warning("binding of pod %s has no clear answer, reading the pod: %s", pod.key, message)
+        await asyncio.sleep(self.timeout)  # the write may still come until the server's own time is up
+        while True:
+            with suppress(ApiUnreachableError):
+                response = await self._read(pod)
+                if response.status == _NOT_FOUND:
+                    return Verdict(Answer.GONE, message)
+                if response.ok:
+                    return self._compare(pod, placement, decode_pod(response.body), message)
+            await asyncio.sleep(_RETRY)
+
+    async def refresh(self, pod: Pod) -> None:
+        """Read a pod whose Binding conflicted, so that what it says is accounted for."""
+        with suppress(ApiUnreachableError):
+            response = await self._read(pod)
+            if response.ok:
+                self.engine.observe_pod(decode_pod(response.body), self.clock.monotonic())
+
+    def _compare(self, pod: Pod, placement: Placement, current: Pod, message: str) -> Verdict:
+        self.engine.observe_pod(current, self.clock.monotonic())
+        if current.uid != pod.uid:
+            return Verdict(Answer.GONE, message)
+        if not current.node_name:
+            return Verdict(Answer.THROTTLED, message, _RETRY)  # not carried out: try again
+        return Verdict(Answer.BOUND if current.node_name == placement.node else Answer.CONFLICT, message)
+
+    async def _read(self, pod: Pod) -> ApiResponse:
+        return await self.api.request("GET", _path(pod), timeout=self.timeout)
+
+
+def _path(pod: Pod) -> str:
+    return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
