@@ -1,0 +1,48 @@
+"""``vgpu-scheduler``: runs the operator, and shows it off."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import uvloop
+
+from vgpu_scheduler import __version__
+from vgpu_scheduler.runtime import Operator
+from vgpu_scheduler.settings import Settings, SettingsError, load
+
+_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="vgpu-scheduler")
+def main() -> None:
+    """Schedule shared GPUs on Kubernetes."""
+
+
+@main.command()
+@click.option("--config", type=click.Path(path_type=Path), help="Settings file (YAML).")
+@click.option("--kubeconfig", type=click.Path(path_type=Path), help="Kubeconfig file; default: the service account.")
+@click.option("--context", help="Context of the kubeconfig.")
+@click.option("--scheduler-name", "scheduler_names", multiple=True, help="Place pods that name this scheduler.")
+@click.option("--http-port", type=int, help="Port of health and metrics.")
+@click.option("--log-level", type=click.Choice(["DEBUG", "INFO", "WARNING", "ERROR"]), help="How much is logged.")
+def run(config: Path | None, **flags: Any) -> None:
+    """Run the operator."""
+    try:
+        settings = load(config, {name: value for name, value in flags.items() if value not in (None, ())})
+    except SettingsError as error:
+        click.echo(f"vgpu-scheduler: {error}", err=True)
+        sys.exit(2)
+    run_operator(settings)
+
+
+def run_operator(settings: Settings) -> None:
+    """Run the operator with these settings until it ends, and exit accordingly."""
+    logging.basicConfig(level=settings.log_level, format=_FORMAT, stream=sys.stderr)
+    logging.getLogger("kopf.objects").setLevel(logging.WARNING)  # one line per event otherwise
+    asked = uvloop.run(Operator(settings).run())
+    sys.exit(0 if asked else 1)

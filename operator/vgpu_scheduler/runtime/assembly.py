@@ -1,0 +1,85 @@
+"""From settings to values, and from rooms to metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vgpu_scheduler import __version__
+from vgpu_scheduler.binding import Binder, Reporter
+from vgpu_scheduler.dialects import HamiDialect, NvidiaNames
+from vgpu_scheduler.engine import Engine, Place
+from vgpu_scheduler.intake import Sink
+from vgpu_scheduler.runtime.elector import Elector
+from vgpu_scheduler.settings import Settings
+from vgpu_scheduler.telemetry import Metrics
+
+
+def make_dialect(settings: Settings) -> HamiDialect:
+    """Return the dialect with the configured names."""
+    names = settings.nvidia
+    return HamiDialect(
+        NvidiaNames(
+            count=names.resource_count_name,
+            memory=names.resource_memory_name,
+            memory_percent=names.resource_memory_percentage_name,
+            cores=names.resource_core_name,
+            priority=names.resource_priority_name,
+            memory_factor=names.memory_factor,
+            default_memory=names.default_memory,
+            default_cores=names.default_cores,
+        )
+    )
+
+
+def add_metrics(
+    metrics: Metrics, engine: Engine, binder: Binder, reporter: Reporter, sink: Sink, elector: Elector
+) -> None:
+    """Make what the rooms count visible."""
+
+    def pending() -> Iterator[tuple[dict[str, str], float]]:
+        for place, count in engine.queue.counts().items():
+            if place is not Place.TRYING:
+                yield {"queue": place.value}, count
+        yield {"queue": "gated"}, engine.gated
+
+    def binds() -> Iterator[tuple[dict[str, str], float]]:
+        yield {"result": "bound"}, binder.stats.bound
+        yield {"result": "failed"}, binder.stats.failed
+        yield {"result": "expired"}, binder.stats.expired
+        yield {"result": "refitted"}, binder.stats.refitted
+
+    def locks() -> Iterator[tuple[dict[str, str], float]]:
+        yield {"outcome": "taken"}, binder.locker.stats.taken
+        yield {"outcome": "refused"}, binder.locker.stats.refused
+        yield {"outcome": "orphan_replaced"}, binder.locker.stats.orphans
+
+    def observed() -> Iterator[tuple[dict[str, str], float]]:
+        yield {"kind": "pod"}, sink.stats.pods
+        yield {"kind": "node"}, sink.stats.nodes
+
+    metrics.add("scheduler_pending_pods", "Pods that wait to be scheduled, by place.", pending)
+    metrics.add("vgpu_scheduler_binds_total", "Binds by result.", binds)
+    metrics.add("vgpu_scheduler_node_locks_total", "Node locks by outcome.", locks)
+    metrics.add("vgpu_scheduler_observations_total", "Objects observed.", observed)
+    number = metrics.add_number
+    number("vgpu_scheduler_bind_queue_depth", "Pods that wait at nodes.", lambda: binder.depth)
+    number("vgpu_scheduler_bind_queue_deepest", "Pods that wait at one node, at most.", lambda: binder.deepest)
+    number(
+        "vgpu_scheduler_undecodable_objects_total", "Objects that could not be read.", lambda: sink.stats.undecodable
+    )
+    number("vgpu_scheduler_problems_total", "Annotations that could not be read.", lambda: sink.stats.problems)
+    number("vgpu_scheduler_watch_restarts_total", "Times that kopf was started again.", lambda: sink.stats.restarts)
+    number("vgpu_scheduler_relists_total", "Times that a stream had to list again.", lambda: sink.stats.relists)
+    number("vgpu_scheduler_swept_objects_total", "Objects whose deletion was missed.", lambda: sink.stats.swept)
+    number("vgpu_scheduler_reports_dropped_total", "Conditions and events not written.", lambda: reporter.dropped)
+    number("vgpu_scheduler_leader", "Whether this process leads.", lambda: float(elector.leading))
+    number("vgpu_scheduler_nodes", "Known nodes.", lambda: len(engine.state.nodes))
+    number(
+        "vgpu_scheduler_ledger_drift_nodes", "Nodes whose ledger differs from its rebuild.", lambda: sink.stats.drift
+    )
+    number(
+        "vgpu_scheduler_over_capacity_nodes",
+        "Nodes with a device used beyond what it has.",
+        lambda: len(engine.state.over_capacity()),
+    )
+    metrics.add("vgpu_scheduler_build_info", "The running version.", lambda: [({"version": __version__}, 1.0)])

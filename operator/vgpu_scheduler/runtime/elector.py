@@ -1,0 +1,153 @@
+"""Leader election over a Lease.
+
+Deadlines are monotonic: what counts is when a renewal was *sent*, never the time written in the Lease, so that clocks
+that differ between machines cannot make two leaders. Another holder's Lease has expired when it has not changed for
+its duration as seen from here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError
+from vgpu_scheduler.binding import Clock
+
+log = logging.getLogger(__name__)
+
+_NOT_FOUND = 404
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseOptions:
+    """Which Lease, and how long it holds (seconds)."""
+
+    name: str
+    namespace: str
+    duration: float = 15.0
+    renew_interval: float = 2.0
+
+
+class Elector:
+    """Acquires and renews a Lease.
+
+    Parameters
+    ----------
+    identity
+        Of this process; fresh at each start, so that a restart does not take itself for its predecessor.
+    """
+
+    def __init__(self, api: ApiClient, options: LeaseOptions, identity: str, clock: Clock) -> None:
+        self._api = api
+        self._options = options
+        self._clock = clock
+        self.identity = identity
+        self._held_until = 0.0
+        self._seen: tuple[str, float] = ("", 0.0)
+
+    @property
+    def leading(self) -> bool:
+        """Whether the Lease is held now."""
+        return self.may_write(0.0)
+
+    def may_write(self, seconds: float) -> bool:
+        """Tell whether the Lease will still be held in so many seconds: a write that may take that long is safe."""
+        return self._clock.monotonic() + seconds < self._held_until
+
+    async def acquire(self) -> None:
+        """Wait until the Lease is held."""
+        while not await self._try():  # noqa: ASYNC110 - the API server cannot set an event here
+            await asyncio.sleep(self._options.renew_interval)
+        log.info("leading as %s", self.identity)
+
+    async def hold(self) -> None:
+        """Renew the Lease; returns when it is lost."""
+        while True:
+            await asyncio.sleep(self._options.renew_interval)
+            await self._try()
+            if not self.leading:
+                log.error("the lease is lost")
+                return
+
+    async def release(self) -> None:
+        """Give the Lease up, so that a successor need not wait for it to expire."""
+        if not self.leading:
+            return
+        self._held_until = 0.0
+        with suppress(ApiUnreachableError):
+            response = await self._api.request("GET", self._path, timeout=self._options.renew_interval)
+            if response.ok and self._holder(lease := response.json()) == self.identity:
+                lease["spec"].update(holderIdentity="", leaseDurationSeconds=1, renewTime=self._stamp())
+                await self._api.request("PUT", self._path, lease, timeout=self._options.renew_interval)
+
+    async def _try(self) -> bool:
+        """Take or renew the Lease once; True if it is held."""
+        sent = self._clock.monotonic()
+        try:
+            if await self._write_lease():
+                self._held_until = sent + self._options.duration
+        except ApiUnreachableError as error:
+            log.warning("lease: %s", error)
+        return self.leading
+
+    async def _write_lease(self) -> bool:
+        limit = max(self._options.duration / 3, 1.0)
+        response = await self._api.request("GET", self._path, timeout=limit)
+        if response.status == _NOT_FOUND:
+            body = {
+                "apiVersion": "coordination.k8s.io/v1",
+                "kind": "Lease",
+                "metadata": {"name": self._options.name, "namespace": self._options.namespace},
+                "spec": self._spec({}),
+            }
+            return (await self._api.request("POST", self._collection, body, timeout=limit)).ok
+        if not response.ok:
+            log.warning("lease: %s", response.message)
+            return False
+        lease = response.json()
+        if not self._free(lease):
+            return False
+        lease["spec"] = self._spec(lease.get("spec") or {})
+        # The resource version in the body makes the write conditional on nobody having written since.
+        return (await self._api.request("PUT", self._path, lease, timeout=limit)).ok
+
+    def _free(self, lease: dict[str, Any]) -> bool:
+        """Tell whether the Lease is ours, nobody's, or has not changed for its duration."""
+        holder = self._holder(lease)
+        if holder in {"", self.identity}:
+            return True
+        version = lease["metadata"]["resourceVersion"]
+        now = self._clock.monotonic()
+        if self._seen[0] != version:
+            self._seen = (version, now)
+        duration = (lease.get("spec") or {}).get("leaseDurationSeconds") or self._options.duration
+        return bool(now - self._seen[1] > duration)
+
+    def _spec(self, old: dict[str, Any]) -> dict[str, Any]:
+        stamp = self._stamp()
+        ours = old.get("holderIdentity") == self.identity
+        return {
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": max(round(self._options.duration), 1),
+            "acquireTime": old.get("acquireTime", stamp) if ours else stamp,
+            "renewTime": stamp,
+            "leaseTransitions": (old.get("leaseTransitions") or 0) + (not ours),
+        }
+
+    def _stamp(self) -> str:
+        return f"{self._clock.now():%Y-%m-%dT%H:%M:%S.%fZ}"
+
+    @staticmethod
+    def _holder(lease: dict[str, Any]) -> str:
+        return str((lease.get("spec") or {}).get("holderIdentity") or "")
+
+    @property
+    def _collection(self) -> str:
+        return f"/apis/coordination.k8s.io/v1/namespaces/{self._options.namespace}/leases"
+
+    @property
+    def _path(self) -> str:
+        return f"{self._collection}/{self._options.name}"

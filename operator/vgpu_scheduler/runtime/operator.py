@@ -1,0 +1,239 @@
+"""The operator: everything put together, started in order and stopped in order.
+
+Order of the start: kernels warm, streams open, a first sweep, the Lease, a second sweep, then decisions. The second
+sweep comes after the Lease was won, so that whatever the last leader bound is known before the first decision.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import signal
+import socket
+import uuid
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from vgpu_scheduler import __version__
+from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiUnreachableError, connect
+from vgpu_scheduler.binding import Binder, BinderOptions, EventSource, Reporter, Step, SystemClock
+from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.intake import KopfSource, PodReflector, Sink, list_all_nodes, list_all_pods
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.policy import Policies, PolicyDefaults
+from vgpu_scheduler.runtime.assembly import add_metrics, make_dialect
+from vgpu_scheduler.runtime.elector import Elector, LeaseOptions
+from vgpu_scheduler.runtime.scheduling import SchedulingLoop
+from vgpu_scheduler.runtime.warmup import warm_up
+from vgpu_scheduler.settings import Settings
+from vgpu_scheduler.telemetry import Health, Metrics, serve
+
+log = logging.getLogger(__name__)
+
+_STALLED = 30.0
+"""Seconds without a turn of the scheduling loop after which the process should be restarted."""
+_GRACE = 5.0
+"""Seconds for binds under way at the end."""
+_LABELS_SINCE = (1, 35)
+"""Kubernetes merges the labels of a Binding since this version."""
+_SWEEP_DELAY = 1.0
+"""Seconds between a request for a sweep and the sweep, so that many requests make one."""
+
+
+class Operator:
+    """The running operator.
+
+    Parameters
+    ----------
+    settings
+        Every setting.
+    on_step
+        Awaited at each step of each bind; for tests that crash there.
+    """
+
+    def __init__(self, settings: Settings, on_step: Callable[[Step, Pod], Awaitable[None]] | None = None) -> None:
+        self.settings = settings
+        self._on_step = on_step
+        self._clock = SystemClock()
+        self.identity = f"{socket.gethostname()}_{uuid.uuid4()}"
+        defaults = PolicyDefaults(
+            settings.node_policy, settings.device_policy, settings.order, settings.strict_annotations
+        )
+        self.engine = Engine(make_dialect(settings), Policies(defaults), settings.scheduler_names)
+        self.metrics = Metrics(settings.scheduler_names[0])
+        self._missing = "starting"
+        self._sweep_wanted = asyncio.Event()
+        self._stop = asyncio.Event()
+        self._loop: SchedulingLoop | None = None
+        self.port = 0
+
+    async def run(self) -> bool:
+        """Run until SIGTERM or SIGINT, or until the Lease is lost; True if the end was asked for."""
+        self._take_signals()
+        health = Health(self._alive, lambda: self._missing)
+        runner, self.port = await serve(
+            self.settings.http_host,
+            self.settings.http_port,
+            health,
+            self.metrics,
+            self.settings.model_dump(mode="json"),
+        )
+        log.info("vgpu-scheduler %s serves health and metrics on port %d", __version__, self.port)
+        await asyncio.to_thread(warm_up)
+        api = await connect(
+            str(self.settings.kubeconfig) if self.settings.kubeconfig else None,
+            self.settings.context,
+            f"vgpu-scheduler/{__version__}",
+        )
+        work = asyncio.create_task(self._run(api), name="operator")
+        stopping = asyncio.create_task(self._stop.wait(), name="stop")
+        try:
+            await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if work.done() and (error := work.exception()):
+                log.error("the operator ended", exc_info=error)
+            return self._stop.is_set()
+        finally:
+            await _end([work, stopping])
+            await api.close()
+            await runner.cleanup()
+
+    async def _run(self, api: ApiClient) -> None:
+        """Work until the Lease is lost or the task is cancelled, and tidy up."""
+        lease, bind = self.settings.lease, self.settings.bind
+        elector = Elector(
+            api,
+            LeaseOptions(lease.name, lease.namespace, lease.duration, lease.renew_interval),
+            self.identity,
+            self._clock,
+        )
+        reporter = Reporter(api, EventSource(self.settings.scheduler_names[0], self.identity), self._clock)
+        options = BinderOptions(
+            timeout=min(bind.timeout, lease.duration / 3),
+            longest_wait=bind.longest_wait,
+            patience=bind.patience,
+            unlocked=bind.unlocked,
+            label_first=await self._labels_first(api),
+        )
+        binder = Binder(api, self.engine, reporter, self._clock, elector.may_write, options, self._on_step)
+        sink = Sink(self.engine, self._clock.monotonic, binder.node_moved, binder.wake.set, reporter.problem)
+        self._loop = SchedulingLoop(self.engine, binder, reporter, self._clock, self.metrics.attempts)
+        add_metrics(self.metrics, self.engine, binder, reporter, sink, elector)
+        reporter.start()
+        watchers = [asyncio.create_task(work, name=name) for name, work in self._watchers(api, sink)]
+        try:
+            await self._lead(api, elector, self._loop)
+        finally:
+            self._missing = "stopping"
+            await binder.stop(_GRACE if elector.leading else 0.0)
+            await reporter.stop(_GRACE)
+            await elector.release()
+            await _end(watchers)
+
+    async def _lead(self, api: ApiClient, elector: Elector, loop: SchedulingLoop) -> None:
+        """Follow the order of the start, then decide until the Lease is lost."""
+        await self._sweep(api)
+        self._missing = ""  # a warm standby is ready
+        gc.freeze()
+        gc.set_threshold(50_000, 20, 100)  # thousands of live objects make full collections the largest cost
+        await elector.acquire()
+        await self._sweep(api)
+        work = [
+            asyncio.create_task(elector.hold(), name="lease"),
+            asyncio.create_task(loop.run(), name="scheduling"),
+            asyncio.create_task(self._keep_sweeping(api), name="sweeps"),
+        ]
+        try:
+            done, _ = await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            await _end(work)
+
+    def _watchers(self, api: ApiClient, sink: Sink) -> list[tuple[str, Coroutine[Any, Any, None]]]:
+        names = self.settings.scheduler_names
+        sources = [
+            KopfSource(
+                api.credentials,
+                sink,
+                name,
+                nodes=number == 0,
+                lost_track=self._sweep_wanted.set,
+                after_spawn=self._take_signals,
+            )
+            for number, name in enumerate(names)
+        ]
+        others = PodReflector(api, sink, names, self._sweep_wanted.set)
+        self._sink = sink
+        return [
+            *((f"kopf-{name}", source.run()) for name, source in zip(names, sources, strict=True)),
+            ("others", others.run()),
+        ]
+
+    async def _sweep(self, api: ApiClient) -> None:
+        """Bring everything in line with consistent lists, however long the API server takes to give them."""
+        while True:
+            try:
+                nodes, nodes_version = await list_all_nodes(api)
+                pods, pods_version = await list_all_pods(api)
+            except (ApiError, ApiUnreachableError) as error:
+                log.warning("sweep: %s", error)
+                await asyncio.sleep(_SWEEP_DELAY)
+                continue
+            now = self._clock.monotonic()
+            gone = self.engine.sweep_nodes(nodes, nodes_version, now)
+            gone += self.engine.sweep_pods(pods, pods_version, now)
+            self._sink.stats.swept += gone
+            self._sink.stats.drift = len(self.engine.state.drift())
+            self._sink.changed()
+            return
+
+    async def _keep_sweeping(self, api: ApiClient) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._sweep_wanted.wait(), self.settings.sweep_interval)
+                await asyncio.sleep(_SWEEP_DELAY)
+            self._sweep_wanted.clear()
+            await self._sweep(api)
+
+    async def _labels_first(self, api: ApiClient) -> bool:
+        """Tell whether the API server is too old to merge the labels of a Binding; waits until it answers."""
+        while True:
+            try:
+                response = await api.request("GET", "/version")
+                if response.ok:
+                    version = response.json()
+                    minor = "".join(filter(str.isdigit, version["minor"]))
+                    return (int(version["major"]), int(minor)) < _LABELS_SINCE
+                log.warning("version: %s", response.message)
+            except ApiUnreachableError as error:
+                log.warning("%s", error)
+            await asyncio.sleep(1.0)
+
+    def _alive(self) -> str:
+        if self._loop is None:
+            return ""
+        behind = self._clock.monotonic() - self._loop.beat
+        return f"the scheduling loop has not turned for {behind:.0f} s" if self._deciding and behind > _STALLED else ""
+
+    @property
+    def _deciding(self) -> bool:
+        return self._missing == ""
+
+    def _take_signals(self) -> None:
+        """Handle the ends that are asked for; kopf takes the handlers whenever it starts, so they are taken back."""
+        running = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):  # not in the main thread
+                running.add_signal_handler(number, self._stop.set)
+
+    def stop(self) -> None:
+        """Ask for the end."""
+        self._stop.set()
+
+
+async def _end(tasks: list[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

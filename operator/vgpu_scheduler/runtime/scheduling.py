@@ -1,0 +1,78 @@
+"""The scheduling loop: takes the next pod, has it decided, and hands the placement over to be bound."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from vgpu_scheduler.binding import Binder, Clock, Reporter
+from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.model import Decision, Outcome
+from vgpu_scheduler.telemetry import Attempts
+
+_TURN = 8
+"""Decisions between two looks at everything else that the loop has to do."""
+_HEARTBEAT = 1.0
+
+_RESULTS = {Outcome.PLACED: "scheduled", Outcome.UNSCHEDULABLE: "unschedulable", Outcome.REFUSED: "unschedulable"}
+
+
+class SchedulingLoop:
+    """Decides pods as long as there are any.
+
+    Parameters
+    ----------
+    engine, binder, reporter, clock
+        What it works with.
+    attempts
+        Where attempts are recorded.
+    """
+
+    def __init__(self, engine: Engine, binder: Binder, reporter: Reporter, clock: Clock, attempts: Attempts) -> None:
+        self._engine = engine
+        self._binder = binder
+        self._reporter = reporter
+        self._clock = clock
+        self._attempts = attempts
+        self.beat = clock.monotonic()
+        """When the loop last turned."""
+
+    async def run(self) -> None:
+        """Decide until cancelled."""
+        while True:
+            self.beat = self._clock.monotonic()
+            busy = self._turn()
+            if busy:
+                await asyncio.sleep(0)
+            else:
+                await self._wait()
+
+    def _turn(self) -> bool:
+        for _ in range(_TURN):
+            began = self._clock.monotonic()
+            decision = self._engine.attempt(began)
+            if decision is None:
+                return False
+            self._attempts.attempted(_RESULTS[decision.outcome], self._clock.monotonic() - began)
+            self._act(decision)
+        return True
+
+    def _act(self, decision: Decision) -> None:
+        pod = self._engine.state.pod(decision.uid)
+        if pod is None:
+            return
+        for warning in decision.warnings:
+            self._reporter.warning(pod, warning)
+        if decision.outcome is Outcome.PLACED:
+            self._binder.submit(decision)
+        elif self._reporter.is_news(pod, decision.message):
+            near_miss = self._engine.cycle.nearest(pod)
+            self._reporter.unschedulable(pod, decision.message, f"({near_miss})" if near_miss else "")
+
+    async def _wait(self) -> None:
+        now = self._clock.monotonic()
+        due = self._engine.queue.tick(now)
+        timeout = _HEARTBEAT if due is None else max(min(due - now, _HEARTBEAT), 0.0)
+        self._binder.wake.clear()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._binder.wake.wait(), timeout)

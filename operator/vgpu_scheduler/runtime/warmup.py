@@ -1,0 +1,36 @@
+"""Compiles the kernels before the first decision: numba does it at the first call, which takes half a second each."""
+
+from __future__ import annotations
+
+from vgpu_scheduler.allocators import OrderKind
+from vgpu_scheduler.dialects import HamiDialect
+from vgpu_scheduler.dialects.hami.codec import RegisteredDevice, encode_register_json
+from vgpu_scheduler.dialects.hami.vendors.nvidia import REGISTER_ANNOTATION
+from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.kube import decode_node, decode_pod
+from vgpu_scheduler.policy import Policies, PolicyDefaults
+
+
+def warm_up() -> None:
+    """Place one pod on one node of a throw-away engine, which runs every kernel with its real types."""
+    card = RegisteredDevice(
+        id="GPU-0", count=10, devmem=1024, devcore=100, type="NVIDIA", mode="hami-core", health=True
+    )
+    node = {
+        "metadata": {"name": "n", "uid": "n", "annotations": {REGISTER_ANNOTATION: encode_register_json([card])}},
+        "status": {"allocatable": {"cpu": "1", "memory": "1Gi", "pods": "10", "nvidia.com/gpu": "10"}},
+    }
+    limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "128"}
+    engine = Engine(HamiDialect(), Policies(PolicyDefaults(order=OrderKind.NUMA_FIRST)), ["warm-up"])
+    engine.observe_node(decode_node(node), 0.0)
+    for number, rules in enumerate(({}, {"nvidia.com/nouse-gpuuuid": "GPU-1"})):
+        pod = {
+            "metadata": {"name": "p", "namespace": "n", "uid": str(number), "annotations": rules},
+            "spec": {
+                "schedulerName": "warm-up",
+                "containers": [{"name": "c", "resources": {"limits": limits, "requests": limits}}],
+            },
+            "status": {"phase": "Pending"},
+        }
+        engine.observe_pod(decode_pod(pod), 0.0)
+        engine.attempt(0.0)

@@ -1,0 +1,202 @@
+"""Every setting of the operator.
+
+A setting comes from, in rising rank: its default, the YAML file given by ``--config``, an environment variable
+(``VGPU_`` and the upper-case name, ``__`` between levels), a command line flag. Only the command line and the runtime
+import this module; everything else gets values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
+
+from vgpu_scheduler.allocators import OrderKind
+
+_NAME = r"^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$"
+
+
+class SettingsError(ValueError):
+    """Settings that do not validate; the message names each field."""
+
+
+class Profile(Enum):
+    """A set of defaults."""
+
+    DOCUMENTED = "Documented"
+    """The documented behaviour: cards by NUMA node first."""
+    HAMI210 = "HAMi210"
+    """The behaviour of HAMi 2.10: cards by score first."""
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, frozen=True)
+
+
+class NvidiaSettings(_Section):
+    """Resource names and defaults of NVIDIA cards, as in section ``nvidia`` of HAMi's device configuration."""
+
+    resource_count_name: str = "nvidia.com/gpu"
+    """The resource that says how many cards."""
+    resource_memory_name: str = "nvidia.com/gpumem"
+    """The resource that says how much memory of each, in units of memory_factor MiB."""
+    resource_memory_percentage_name: str = "nvidia.com/gpumem-percentage"
+    """The resource that says how much memory of each, in percent."""
+    resource_core_name: str = "nvidia.com/gpucores"
+    """The resource that says how much compute of each, in percent."""
+    resource_priority_name: str = "nvidia.com/priority"
+    """The resource that sets the priority between tenants of a card."""
+    memory_factor: Annotated[int, Field(ge=1, le=1024 * 1024)] = 1
+    """MiB per unit of the memory resource."""
+    default_memory: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
+    """MiB for containers that name a count only; 0 gives the whole card."""
+    default_cores: Annotated[int, Field(ge=0, le=100)] = 0
+    """Percent of compute for containers that do not say."""
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> NvidiaSettings:
+        names = [
+            self.resource_count_name,
+            self.resource_memory_name,
+            self.resource_memory_percentage_name,
+            self.resource_core_name,
+            self.resource_priority_name,
+        ]
+        if len(set(names)) != len(names):
+            raise ValueError("two resources have the same name")
+        return self
+
+
+class LeaseSettings(_Section):
+    """The Lease that the one operator that binds holds."""
+
+    name: Annotated[str, Field(pattern=_NAME)] = "vgpu-scheduler"
+    """Name of the Lease."""
+    namespace: Annotated[str, Field(pattern=_NAME)] = "vgpu-system"
+    """Namespace of the Lease."""
+    duration: Annotated[float, Field(gt=0, le=300)] = 15.0
+    """Seconds after which another operator may take it over."""
+    renew_interval: Annotated[float, Field(gt=0, le=100)] = 2.0
+    """Seconds between renewals."""
+
+    @model_validator(mode="after")
+    def _renews_in_time(self) -> LeaseSettings:
+        if self.renew_interval * 3 > self.duration:
+            raise ValueError("renew_interval must be at most a third of duration")
+        return self
+
+
+class BindSettings(_Section):
+    """How pods are bound."""
+
+    timeout: Annotated[float, Field(gt=0, le=60)] = 5.0
+    """Seconds that the API server may take for one Binding."""
+    longest_wait: Annotated[float, Field(gt=0, le=3600)] = 60.0
+    """Seconds that a pod waits for its node's lock before it is decided anew."""
+    patience: Annotated[float, Field(gt=0, le=60)] = 5.0
+    """Seconds between looks at a node that does not move."""
+    unlocked: Annotated[int, Field(ge=1, le=1024)] = 64
+    """Binds at a time that need no node lock."""
+
+
+class Settings(BaseSettings):
+    """The settings."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="VGPU_",
+        env_nested_delimiter="__",
+        extra="forbid",
+        use_attribute_docstrings=True,
+        frozen=True,
+    )
+
+    scheduler_names: Annotated[tuple[str, ...], Field(min_length=1)] = ("vgpu-scheduler",)
+    """Pods that name one of these in spec.schedulerName are placed by this operator."""
+    profile: Profile = Profile.DOCUMENTED
+    """The set of defaults for what is not set."""
+    node_policy: Literal["binpack", "spread"] = "binpack"
+    """Which node is preferred where a pod does not say: the fullest or the emptiest."""
+    device_policy: str = "spread"
+    """Which card is preferred where a pod does not say, in HAMi's words."""
+    device_order: OrderKind | None = None
+    """Cards by NUMA node first or by score first; the profile decides if it is not set."""
+    strict_annotations: bool = False
+    """Refuse pods with unknown policy words in their annotations instead of falling back with a warning."""
+    nvidia: NvidiaSettings = NvidiaSettings()
+    """NVIDIA resource names and defaults."""
+    lease: LeaseSettings = LeaseSettings()
+    """Leader election."""
+    bind: BindSettings = BindSettings()
+    """Binding."""
+    http_host: str = "0.0.0.0"  # noqa: S104 - probes and scrapes come from outside the pod
+    """Address that the health and metrics endpoints listen on."""
+    http_port: Annotated[int, Field(ge=0, le=65535)] = 8080
+    """Port of the health and metrics endpoints; 0 takes any free one."""
+    sweep_interval: Annotated[float, Field(gt=0)] = 300.0
+    """Seconds between comparisons of what is known with a full list."""
+    kubeconfig: Path | None = None
+    """A kubeconfig file; the service account is used inside a cluster."""
+    context: str | None = None
+    """A context of the kubeconfig."""
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    """How much is logged."""
+
+    @field_validator("scheduler_names", mode="before")
+    @classmethod
+    def _split_names(cls, value: object) -> object:
+        return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+
+    @property
+    def order(self) -> OrderKind:
+        """The card order in force."""
+        if self.device_order is not None:
+            return self.device_order
+        return OrderKind.SCORE_FIRST if self.profile is Profile.HAMI210 else OrderKind.NUMA_FIRST
+
+
+def load(file: Path | None, flags: Mapping[str, Any]) -> Settings:
+    """Load the settings.
+
+    Parameters
+    ----------
+    file
+        A YAML file, or None.
+    flags
+        What the command line sets.
+
+    Raises
+    ------
+    SettingsError
+        If anything does not validate; the message names the fields.
+    """
+    if file is not None:
+        try:
+            content = yaml.safe_load(file.read_text())
+        except (OSError, yaml.YAMLError) as error:
+            raise SettingsError(f"settings file {file}: {error}") from None
+        if not isinstance(content, dict | None):
+            raise SettingsError(f"settings file {file}: not a map of settings")
+
+    class Loaded(Settings):
+        @classmethod
+        def settings_customise_sources(
+            cls,
+            settings_cls: type[BaseSettings],
+            init_settings: PydanticBaseSettingsSource,
+            env_settings: PydanticBaseSettingsSource,
+            dotenv_settings: PydanticBaseSettingsSource,
+            file_secret_settings: PydanticBaseSettingsSource,
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            del dotenv_settings, file_secret_settings
+            return (init_settings, env_settings, YamlConfigSettingsSource(settings_cls, yaml_file=file))
+
+    try:
+        return Loaded(**flags)
+    except ValidationError as error:
+        lines = [f"{'.'.join(map(str, item['loc'])) or 'settings'}: {item['msg']}" for item in error.errors()]
+        raise SettingsError("; ".join(lines)) from None

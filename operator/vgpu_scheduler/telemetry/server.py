@@ -1,0 +1,72 @@
+"""Health, metrics and configuration over HTTP."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from vgpu_scheduler.telemetry.metrics import Metrics
+
+_METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How the operator is.
+
+    Attributes
+    ----------
+    alive
+        Return why the process should be restarted, or an empty text.
+    ready
+        Return what is still missing, or an empty text.
+    """
+
+    alive: Callable[[], str]
+    ready: Callable[[], str]
+
+
+async def serve(
+    host: str, port: int, health: Health, metrics: Metrics, config: Mapping[str, object]
+) -> tuple[web.AppRunner, int]:
+    """Serve ``/livez``, ``/readyz``, ``/metrics`` and ``/configz``.
+
+    Returns
+    -------
+    tuple
+        The runner, to be cleaned up at the end, and the port that it listens on.
+    """
+
+    def answer(problem: str) -> web.Response:
+        return web.Response(status=503 if problem else 200, text=f"{problem or 'ok'}\n")
+
+    async def livez(_: web.Request) -> web.Response:
+        return answer(health.alive())
+
+    async def readyz(_: web.Request) -> web.Response:
+        return answer(health.ready())
+
+    async def render_metrics(_: web.Request) -> web.Response:
+        return web.Response(body=metrics.render(), headers={"Content-Type": _METRICS_TYPE})
+
+    async def configz(_: web.Request) -> web.Response:
+        return web.Response(text=json.dumps(config, indent=2, sort_keys=True), content_type="application/json")
+
+    app = web.Application()
+    app.add_routes(
+        [
+            web.get("/livez", livez),
+            web.get("/healthz", livez),
+            web.get("/readyz", readyz),
+            web.get("/metrics", render_metrics),
+            web.get("/configz", configz),
+        ]
+    )
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    site = web.TCPSite(runner, host, port)
+    await site.start()
+    return runner, int(runner.addresses[0][1])
