@@ -1,0 +1,33 @@
+"""An embedded API server in Python, and the node side that plays on it: for the demo, examples, tests and faults.
+
+:class:`DevCluster` answers kopf, kubernetes-asyncio and plain HTTP clients the way a kube-apiserver does, as far as a
+scheduler can notice; the contract tests run the same cases against both. :class:`NodeSide` does on either of them what
+HAMi's device plugin and the kubelet do. The docstrings of the modules say what is modelled and what is not.
+"""
+
+from __future__ import annotations
+
+from .cards import CATALOGUE, Card, CardModel, equip, registration
+from .cluster import DevCluster
+from .faults import Fault
+from .log import WRITES, OnRequest, RequestKey, RequestLog
+from .nodeside import BEHAVIOUR, Behaviour, NodeSide
+from .resources import Resource
+
+__all__ = [
+    "BEHAVIOUR",
+    "CATALOGUE",
+    "WRITES",
+    "Behaviour",
+    "Card",
+    "CardModel",
+    "DevCluster",
+    "Fault",
+    "NodeSide",
+    "OnRequest",
+    "RequestKey",
+    "RequestLog",
+    "Resource",
+    "equip",
+    "registration",
+]

@@ -1,0 +1,113 @@
+"""The device plugin's reading of a pod: what its containers ask for and what the annotations hand them.
+
+Entries are ``UUID,type,MiB,cores:`` per device and ``;`` per container, init containers first. Every time the plugin
+blanks an entry it decodes and encodes the whole value, and each such round trip appends one more ``;``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+Object = dict[str, Any]
+
+COUNT_RESOURCE = "nvidia.com/gpu"
+VENDOR = "NVIDIA"
+TO_ALLOCATE = "hami.io/vgpu-devices-to-allocate"
+ALLOCATED = "hami.io/vgpu-devices-allocated"
+NODE = "hami.io/vgpu-node"
+PHASE = "hami.io/bind-phase"
+LOCK = "hami.io/mutex.lock"
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """What of a card is in use: slots, MiB, percent of the cores."""
+
+    slots: int = 0
+    memory: int = 0
+    cores: int = 0
+
+    def __add__(self, other: Amount) -> Amount:
+        return Amount(self.slots + other.slots, self.memory + other.memory, self.cores + other.cores)
+
+    def __sub__(self, other: Amount) -> Amount:
+        return Amount(self.slots - other.slots, self.memory - other.memory, self.cores - other.cores)
+
+    def most(self, other: Amount) -> Amount:
+        """Return the larger of the two in each dimension."""
+        return Amount(max(self.slots, other.slots), max(self.memory, other.memory), max(self.cores, other.cores))
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """One container and the number of cards that the kubelet hands it."""
+
+    name: str
+    cards: int
+    init: bool = False
+    sidecar: bool = False
+
+
+def containers(pod: Object) -> list[Container]:
+    """Return all containers in the order of the annotation's entries."""
+    spec = pod["spec"]
+    found = []
+    for listed, init in (("initContainers", True), ("containers", False)):
+        for one in spec.get(listed) or ():
+            amount = (one.get("resources") or {}).get("limits", {}).get(COUNT_RESOURCE, "0")
+            sidecar = init and one.get("restartPolicy") == "Always"
+            found.append(Container(one["name"], int(amount), init and not sidecar, sidecar))
+    return found
+
+
+def entries(value: str) -> list[str]:
+    """Split an annotation into its entries; the last one is the empty rest behind the final semicolon."""
+    return value.split(";")
+
+
+def blank_first(value: str) -> tuple[str, str]:
+    """Take the first entry that is not empty out; return it and the value that the plugin writes back."""
+    parts = entries(value)
+    for index, part in enumerate(parts):
+        if part:
+            parts[index] = ""
+            return part, "".join(f"{one};" for one in parts)
+    return "", "".join(f"{one};" for one in parts)
+
+
+def devices(entry: str) -> list[tuple[str, Amount]]:
+    """Decode one container's entry.
+
+    Raises
+    ------
+    ValueError
+        For a malformed entry.
+    """
+    found = []
+    for part in filter(None, entry.split(":")):
+        fields = part.split(",")
+        if len(fields) < 4:
+            raise ValueError(f"malformed device {part!r}")
+        found.append((fields[0], Amount(1, int(fields[2]), int(fields[3]))))
+    return found
+
+
+def usage(pod: Object) -> dict[str, Amount]:
+    """Return what a pod occupies of each card: the larger of its init containers' peak and the sum of the others."""
+    value = (pod["metadata"].get("annotations") or {}).get(ALLOCATED, "")
+    peak: dict[str, Amount] = {}
+    total: dict[str, Amount] = {}
+    for container, entry in zip(containers(pod), entries(value), strict=False):
+        own: Counter[str] = Counter()
+        amounts: dict[str, Amount] = {}
+        for card, amount in devices(entry):
+            own[card] += 1
+            amounts[card] = amounts.get(card, Amount()) + amount
+        for card, amount in amounts.items():
+            if container.init:
+                peak[card] = peak.get(card, Amount()).most(amount + total.get(card, Amount()))
+            else:
+                total[card] = total.get(card, Amount()) + amount
+    return {card: total.get(card, Amount()).most(peak.get(card, Amount())) for card in {*peak, *total}}

@@ -1,0 +1,89 @@
+"""The pods' own verbs: Binding and Eviction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from . import status
+from .objects import Target, revision_mismatch, uid_mismatch
+from .pods import condition, set_condition
+from .registry import Answer, DeleteOptions, Registry
+from .resources import NODES, PODS
+from .store import Entry, Object, Store, encode
+from .validation import untyped_metadata
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_TOPOLOGY_LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+_DONE = encode(status.success(201))
+
+
+def bind(registry: Registry, target: Target, binding: Object, *, dry_run: bool = False) -> Answer:
+    """Bind a pod: node name, annotations, labels and the condition in one transaction.
+
+    As on the API server, neither the node's existence nor the annotations and labels are checked, and an invalid
+    target is a 500.
+    """
+    metadata, node = binding.get("metadata") or {}, binding.get("target") or {}
+    if message := untyped_metadata(metadata):
+        raise status.bad_request(f'Binding in version "v1" cannot be handled as a Binding: {message}')
+    if metadata.get("name") != target.name:
+        raise status.bad_request("name in URL does not match name in Binding object")
+    if node.get("kind", "") not in {"", "Node"}:
+        text = f'target.kind: Unsupported value: "{node["kind"]}": supported values: "Node", "<empty>"'
+        raise status.ApiError(500, "", text)
+    if not node.get("name"):
+        raise status.ApiError(500, "", "target.name: Required value")
+    entry = registry.existing(target)
+    _check_preconditions(target, entry, metadata)
+    pod = entry.thaw()
+    if refusal := _unbindable(pod):
+        raise status.conflict(PODS, target.name, refusal, subresource="binding")
+    if not dry_run:
+        labels = {**_topology(registry.store, node["name"]), **(metadata.get("labels") or {})}
+        _assign(pod, node["name"], metadata.get("annotations") or {}, labels)
+        registry.store.put(PODS, pod, entry)
+    return 201, _DONE
+
+
+def _assign(pod: Object, node: str, annotations: Mapping[str, str], labels: Mapping[str, str]) -> None:
+    for key, fresh in (("annotations", annotations), ("labels", labels)):
+        if fresh:
+            pod["metadata"][key] = {**pod["metadata"].get(key, {}), **fresh}
+    pod["spec"]["nodeName"] = node
+    set_condition(pod["status"], condition("PodScheduled", "True"))
+
+
+def _topology(store: Store, name: str) -> dict[str, str]:
+    node = store.get(NODES, "", name)
+    return {key: node.labels[key] for key in _TOPOLOGY_LABELS if key in node.labels} if node else {}
+
+
+def _check_preconditions(target: Target, entry: Entry, metadata: Object) -> None:
+    uid, revision = metadata.get("uid"), metadata.get("resourceVersion")
+    if uid and uid != entry.uid:
+        raise status.conflict(PODS, target.name, uid_mismatch(target, entry, uid))
+    if revision and revision != str(entry.revision):
+        raise status.conflict(PODS, target.name, revision_mismatch(target, entry, revision))
+
+
+def _unbindable(pod: Object) -> str:
+    name, spec = pod["metadata"]["name"], pod["spec"]
+    if "deletionTimestamp" in pod["metadata"]:
+        return f"pod {name} is being deleted, cannot be assigned to a host"
+    if spec.get("nodeName"):
+        return f'pod {name} is already assigned to node "{spec["nodeName"]}"'
+    if spec.get("schedulingGates"):
+        return f"pod {name} has non-empty .spec.schedulingGates"
+    return ""
+
+
+def evict(registry: Registry, target: Target, eviction: Object, *, dry_run: bool = False) -> Answer:
+    """Evict a pod: a deletion with the eviction's options. There are no disruption budgets here."""
+    options = DeleteOptions.parse(eviction.get("deleteOptions") or {})
+    if dry_run or options.dry_run:
+        registry.existing(target)
+    else:
+        registry.delete(Target(PODS, target.namespace, target.name), options)
+    return 201, _DONE

@@ -1,0 +1,85 @@
+"""Cards as a node registers them, and a small catalogue of models to equip nodes with."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+REGISTER = "hami.io/node-nvidia-register"
+_NAMESPACE = uuid.UUID("5b0d9e4c-3f0a-4c55-9d0b-6c6f2f1a7e11")  # any constant: the same node gets the same cards
+
+
+@dataclass(frozen=True, slots=True)
+class CardModel:
+    """A model: its name as a node registers it and its memory in MiB."""
+
+    name: str
+    memory: int
+
+
+CATALOGUE = {
+    "A100-80G": CardModel("NVIDIA A100-SXM4-80GB", 81920),
+    "A100-40G": CardModel("NVIDIA A100-SXM4-40GB", 40960),
+    "H100": CardModel("NVIDIA H100 80GB HBM3", 81559),
+    "H200": CardModel("NVIDIA H200", 143771),
+    "L40S": CardModel("NVIDIA L40S", 46068),
+    "A10": CardModel("NVIDIA A10", 23028),
+    "V100": CardModel("NVIDIA-Tesla V100-PCIE-32GB", 32768),
+    "T4": CardModel("NVIDIA-Tesla T4", 15360),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One card: ``count`` sharers, ``memory`` in MiB, ``cores`` in percent."""
+
+    uuid: str
+    index: int
+    count: int
+    memory: int
+    cores: int
+    model: str
+    numa: int = 0
+    mode: str = "hami-core"
+    healthy: bool = True
+
+
+def equip(
+    node: str, models: Sequence[str], *, count: int = 10, numa_domains: int = 2, mode: str = "hami-core"
+) -> list[Card]:
+    """Return the cards of a node, one per model (a key of :data:`CATALOGUE`), spread over the NUMA domains in blocks.
+
+    The UUIDs are a function of the node's name and the index.
+    """
+    cards = []
+    for index, key in enumerate(models):
+        model = CATALOGUE[key]
+        identity = f"GPU-{uuid.uuid5(_NAMESPACE, f'{node}/{index}')}"
+        numa = index * numa_domains // len(models) if numa_domains else 0
+        cards.append(Card(identity, index, count, model.memory, 100, model.name, numa, mode))
+    return cards
+
+
+def registration(cards: Iterable[Card]) -> str:
+    """Return the annotation's value: the writer's order of keys, and no key whose value is zero."""
+    return json.dumps([_registered(card) for card in cards], separators=(",", ":"))
+
+
+def _registered(card: Card) -> dict[str, Any]:
+    full = {
+        "id": card.uuid,
+        "index": card.index,
+        "count": card.count,
+        "devmem": card.memory,
+        "devcore": card.cores,
+        "type": card.model,
+        "numa": card.numa,
+        "mode": card.mode,
+        "health": card.healthy,
+    }
+    return {key: value for key, value in full.items() if value}

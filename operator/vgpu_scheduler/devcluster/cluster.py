@@ -1,0 +1,198 @@
+"""The server as one object: in a running loop, in a thread of its own, or as a process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import threading
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from aiohttp import web
+
+from .objects import Target
+from .resources import BUILT_IN, Resource
+from .server import ApiServer
+from .store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from .faults import Fault
+    from .log import OnRequest, RequestLog
+
+_T = TypeVar("_T")
+_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+
+
+class DevCluster:
+    """An API server for development: everything in memory, on a port of the loopback address.
+
+    Parameters
+    ----------
+    port
+        0 takes a free one.
+    log_size
+        Changes that each kind remembers; a watch that starts before them gets the 410.
+    watch_queue
+        Events that may wait for a slow watcher before its stream ends.
+    bookmark_interval
+        Seconds between the bookmarks of a quiet watch.
+    on_request
+        Called with method, path, user agent and status of every answered request.
+    resources
+        Further kinds.
+    """
+
+    def __init__(
+        self,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        log_size: int = 8192,
+        watch_queue: int = 4096,
+        bookmark_interval: float = 30.0,
+        on_request: OnRequest | None = None,
+        resources: Sequence[Resource] = (),
+    ) -> None:
+        self._host = host
+        self._port = port
+        self._store = Store(log_size)
+        rows = (*BUILT_IN, *resources)
+        self._api = ApiServer(rows, self._store, watch_queue=watch_queue, bookmarks=bookmark_interval)
+        self._api.log.on_request = on_request
+        self._runner: web.ServerRunner | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        namespaces = next(row for row in rows if row.plural == "namespaces")
+        for name in _NAMESPACES:
+            self._api.registry.create(Target(namespaces), {"metadata": {"name": name}})
+
+    # ------------------------------------------------------------------------------------------------ life cycle
+
+    async def start(self) -> str:
+        """Start to serve in the running loop and return the URL."""
+        self._loop = asyncio.get_running_loop()
+        server = web.Server(self._api.handle, handler_cancellation=True, access_log=None)
+        self._runner = web.ServerRunner(server, shutdown_timeout=1.0)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, self._host, self._port, backlog=1024)
+        await site.start()
+        self._port = self._runner.addresses[0][1]
+        self._api.address = f"{self._host}:{self._port}"
+        return self.url
+
+    async def stop(self) -> None:
+        """End all watches and stop to serve; the objects stay, and :meth:`start` serves them again."""
+        self._end_watches(expired=False)
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+        self._loop = None
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    @classmethod
+    @contextlib.contextmanager
+    def thread(cls, **options: Any) -> Iterator[Self]:
+        """Serve in a thread with a loop of its own for the time of the block; ``options`` are the constructor's."""
+        cluster = cls(**options)
+        stop = asyncio.Event()
+        started: Future[asyncio.AbstractEventLoop] = Future()
+
+        async def serve() -> None:
+            try:
+                await cluster.start()
+            except OSError as error:
+                started.set_exception(error)
+                return
+            started.set_result(asyncio.get_running_loop())
+            await stop.wait()
+            await cluster.stop()
+
+        thread = threading.Thread(target=lambda: asyncio.run(serve()), name="devcluster", daemon=True)
+        thread.start()
+        loop = started.result()
+        try:
+            yield cluster
+        finally:
+            loop.call_soon_threadsafe(stop.set)
+            thread.join()
+
+    # ------------------------------------------------------------------------------------------------ ways in
+
+    @property
+    def url(self) -> str:
+        """Where the server answers."""
+        return f"http://{self._host}:{self._port}"
+
+    def kubeconfig(self, path: Path | str) -> Path:
+        """Write a kubeconfig that leads here and return its path."""
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "devcluster", "cluster": {"server": self.url}}],
+            "users": [{"name": "developer", "user": {"token": "unchecked"}}],
+            "contexts": [{"name": "devcluster", "context": {"cluster": "devcluster", "user": "developer"}}],
+            "current-context": "devcluster",
+        }
+        target = Path(path)
+        target.write_text(json.dumps(config, indent=2) + "\n")
+        return target
+
+    @property
+    def requests(self) -> RequestLog:
+        """Counters of the answered requests."""
+        return self._api.log
+
+    # ------------------------------------------------------------------------------------------------ faults
+
+    def inject(self, fault: Fault) -> Fault:
+        """Make requests suffer, until :meth:`heal` or until the fault's ``times`` are over."""
+        return self._call(lambda: self._api.faults.append(fault)) or fault
+
+    def heal(self, fault: Fault | None = None) -> None:
+        """Take back one fault, or all."""
+        faults = self._api.faults
+        self._call(lambda: faults.clear() if fault is None else faults.remove(fault))
+
+    def end_watches(self, *, expired: bool = False) -> None:
+        """End all open watches, cleanly or with the in-stream 410 that makes clients list again."""
+        self._call(lambda: self._end_watches(expired=expired))
+
+    def compact(self) -> None:
+        """Forget all past changes: a watch from any earlier revision gets the 410."""
+
+        def forget() -> None:
+            for table in self._store.tables():
+                table.log.clear()
+                table.compacted = self._store.revision
+            self._api.lists.forget()
+
+        self._call(forget)
+
+    def _end_watches(self, *, expired: bool) -> None:
+        for table in self._store.tables():
+            for watcher in table.watchers:
+                watcher.close(expired=expired)
+
+    def _call(self, action: Callable[[], _T]) -> _T:
+        """Run ``action`` in the server's loop, from whichever thread."""
+        loop = self._loop
+        try:
+            inside = asyncio.get_running_loop() is loop
+        except RuntimeError:
+            inside = False
+        if loop is None or inside:
+            return action()
+
+        async def run() -> _T:
+            return action()
+
+        return asyncio.run_coroutine_threadsafe(run(), loop).result()

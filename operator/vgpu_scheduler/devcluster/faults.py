@@ -1,0 +1,53 @@
+"""Faults on order: slow answers, refusals, cut connections and answers that get lost after the write happened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .log import Request
+
+
+@dataclass(slots=True)
+class Fault:
+    """One fault and the requests that it hits; empty fields match everything.
+
+    Attributes
+    ----------
+    verb, resource, name, user_agent
+        Which requests: the verb as audit logs name it (``create``, ``patch``, …), the plural with its subresource
+        (``pods/binding``), the object's name, the beginning of the User-Agent.
+    delay
+        Seconds before the request is looked at. A request whose ``timeout`` parameter is shorter is answered with 504
+        and does not happen.
+    status
+        Answer with this code instead of doing anything.
+    lose_answer
+        Do what was asked for, then cut the connection.
+    drop
+        Cut the connection without doing anything.
+    times
+        How many requests are hit before the fault is over; -1 is all of them.
+    """
+
+    verb: str = ""
+    resource: str = ""
+    name: str = ""
+    user_agent: str = ""
+    delay: float = 0.0
+    status: int = 0
+    lose_answer: bool = False
+    drop: bool = False
+    times: int = -1
+
+    def hits(self, request: Request) -> bool:
+        """Tell whether a request is hit, and count it."""
+        wanted = (self.verb, self.resource, self.name)
+        found = (request.verb, request.resource, request.name)
+        if self.times == 0 or any(want and want != have for want, have in zip(wanted, found, strict=True)):
+            return False
+        if not request.user_agent.startswith(self.user_agent):
+            return False
+        self.times -= self.times > 0
+        return True

@@ -1,0 +1,56 @@
+"""Who asked for what: counters by user agent, verb and resource, as an audit log would give them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+OnRequest = Callable[[str, str, str, int], None]  # method, path, user agent, status
+
+WRITES = frozenset(("create", "update", "patch", "delete", "deletecollection"))
+
+
+class Request(NamedTuple):
+    """What a request is, in the words of an audit log."""
+
+    user_agent: str
+    verb: str
+    resource: str  # plural and subresource: "pods/binding"; "" for discovery
+    namespace: str
+    name: str
+
+
+class RequestKey(NamedTuple):
+    """What requests are counted by."""
+
+    user_agent: str
+    verb: str
+    resource: str
+    code: int
+
+
+@dataclass(slots=True)
+class RequestLog:
+    """Counts answered requests; a watch counts when it starts."""
+
+    on_request: OnRequest | None = None
+    counts: Counter[RequestKey] = field(default_factory=Counter)
+
+    def record(self, request: Request, method: str, path: str, code: int) -> None:
+        """Count one answer."""
+        self.counts[RequestKey(request.user_agent, request.verb, request.resource, code)] += 1
+        if self.on_request is not None:
+            self.on_request(method, path, request.user_agent, code)
+
+    def total(self, *, user_agent: str = "", verb: str = "", resource: str = "", code: int = 0) -> int:
+        """Add up the requests that match; empty arguments match all, ``user_agent`` is a prefix."""
+        return sum(
+            number
+            for key, number in self.counts.items()
+            if key.user_agent.startswith(user_agent)
+            and verb in {"", key.verb}
+            and resource in {"", key.resource}
+            and code in {0, key.code}
+        )

@@ -1,0 +1,230 @@
+"""The device plugin's part of the node side: find the pod through the lock, hand its cards out, report, unlock.
+
+What a scheduler must never get wrong is checked on the way. The plugin's fallback without a lock (guessing by bind
+time) is not played: a device pod that arrives without the lock is a violation. MIG, preferred allocation and other
+vendors are not played either.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from . import allocation
+from .allocation import Amount, Container, devices
+from .nodeclient import NodeClient, RequestError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .cards import Card
+
+Object = dict[str, Any]
+
+BEHAVIOUR = "nodeside/behaviour"  # annotation on a pod: "fail", "never" or "slow=<seconds>"
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """How the node side treats a pod.
+
+    Attributes
+    ----------
+    delay
+        Seconds until Allocate answers; ``None`` is the default of the node side.
+    fail
+        Allocate fails: ``bind-phase`` failed, the lock released, the pod Failed.
+    never
+        Allocate never answers.
+    """
+
+    delay: float | None = None
+    fail: bool = False
+    never: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> Behaviour:
+        """Read the annotation."""
+        word, _, value = text.partition("=")
+        return cls(delay=float(value) if word == "slow" else None, fail=word == "fail", never=word == "never")
+
+
+@dataclass(slots=True)
+class GpuNode:
+    """One node as its plugin sees it: its cards, what of them is handed out, and the value of the node lock."""
+
+    cards: dict[str, Card]
+    mutex: asyncio.Lock = field(default_factory=asyncio.Lock)
+    lock: str = ""
+    used: dict[str, Amount] = field(default_factory=dict)
+
+
+class AllocateError(Exception):
+    """Allocate failed; the text ends up in the pod's status."""
+
+
+class DevicePlugin:
+    """The plugins of all nodes."""
+
+    def __init__(self, client: NodeClient, delay: float) -> None:
+        self.nodes: dict[str, GpuNode] = {}
+        self.violations: list[str] = []
+        self._client = client
+        self._delay = delay
+        self._charged: dict[str, tuple[str, dict[str, Amount]]] = {}  # by pod UID: its node and what it holds
+
+    async def allocate(self, pod: Object, asking: list[Container], behaviour: Behaviour) -> None:
+        """Serve a pod's Allocate calls, one per container; pods of one node wait for each other.
+
+        Raises
+        ------
+        AllocateError
+            The kubelet is told no.
+        """
+        node = self.nodes[pod["spec"]["nodeName"]]
+        async with node.mutex:
+            lock = await self._find(pod, node, asking)
+            await asyncio.sleep(self._delay if behaviour.delay is None else behaviour.delay)
+            try:
+                if behaviour.fail:
+                    _refuse("the node side was asked to fail")
+                await self._hand_out(pod, node, asking)
+            except AllocateError:
+                await self._annotate(pod, {allocation.PHASE: "failed"})
+                await self._unlock(pod, lock)
+                raise
+            await self._annotate(pod, {allocation.PHASE: "success"})
+            await self._unlock(pod, lock)
+
+    async def _hand_out(self, pod: Object, node: GpuNode, asking: list[Container]) -> None:
+        annotations = pod["metadata"].get("annotations") or {}
+        self._check_assignment(pod, annotations)
+        value = annotations[allocation.TO_ALLOCATE]
+        for container in asking:
+            entry, value = allocation.blank_first(value)
+            self._check_entry(pod, node, container, entry)
+            await self._annotate(pod, {allocation.TO_ALLOCATE: value})
+        self.charge(pod)
+
+    async def _find(self, pod: Object, node: GpuNode, asking: list[Container]) -> str:
+        """Return the lock that leads to this pod.
+
+        Raises
+        ------
+        AllocateError
+            The lock leads to another pod, whose entries the plugin would take.
+        """
+        if _owner(node.lock) != pod_name(pod):
+            path = f"/api/v1/nodes/{pod['spec']['nodeName']}"
+            try:
+                current = await self._client.request("GET", path)
+            except RequestError as error:
+                raise AllocateError(f"the node cannot be read: {error}") from error
+            node.lock = (current["metadata"].get("annotations") or {}).get(allocation.LOCK, "")
+        owner = _owner(node.lock)
+        if owner == pod_name(pod):
+            return node.lock
+        if owner:
+            self._violation(pod, f"the node lock leads to {owner}")
+            raise AllocateError("the lock belongs to another pod")
+        if any(not container.init for container in asking):
+            self._violation(pod, f"bound without the node lock (found {node.lock!r})")
+        return ""
+
+    def _check_assignment(self, pod: Object, annotations: Mapping[str, str]) -> None:
+        if annotations.get(allocation.TO_ALLOCATE) is None:
+            self._violation(pod, "bound without devices to allocate")
+            raise AllocateError("no devices to allocate")
+        if annotations.get(allocation.PHASE) != "allocating":
+            self._violation(pod, f"bind-phase is {annotations.get(allocation.PHASE)!r}")
+        if annotations.get(allocation.ALLOCATED) != annotations[allocation.TO_ALLOCATE]:
+            self._violation(pod, "devices-allocated and devices-to-allocate differ")
+        if annotations.get(allocation.NODE) != pod["spec"]["nodeName"]:
+            self._violation(pod, f"vgpu-node is {annotations.get(allocation.NODE)!r}")
+        expected, found = len(allocation.containers(pod)), annotations[allocation.TO_ALLOCATE].count(";")
+        if found != expected:
+            self._violation(pod, f"{found} entries for {expected} containers")
+
+    def _check_entry(self, pod: Object, node: GpuNode, container: Container, entry: str) -> None:
+        try:
+            found = devices(entry)
+        except ValueError as error:
+            self._violation(pod, str(error))
+            raise AllocateError(str(error)) from error
+        if len(found) != container.cards:
+            self._violation(pod, f"container {container.name} asks for {container.cards} cards and gets {len(found)}")
+            raise AllocateError("device number not matched")
+        for uuid, _ in found:
+            if uuid not in node.cards:
+                self._violation(pod, f"unknown card {uuid}")
+                raise AllocateError(f"unknown device {uuid}")
+            if not node.cards[uuid].healthy:
+                self._violation(pod, f"unhealthy card {uuid}")
+
+    def charge(self, pod: Object) -> None:
+        """Count what a pod holds, and look whether a card has more handed out than it has."""
+        uid, name = pod["metadata"]["uid"], pod["spec"]["nodeName"]
+        node, held = self.nodes[name], allocation.usage(pod)
+        self.release(uid)
+        self._charged[uid] = (name, held)
+        for uuid, amount in held.items():
+            used = node.used[uuid] = node.used.get(uuid, Amount()) + amount
+            card = node.cards.get(uuid)
+            if card is None:
+                continue
+            for what, have, limit in (
+                ("slots", used.slots, card.count),
+                ("memory", used.memory, card.memory),
+                ("cores", used.cores, card.cores),
+            ):
+                if have > limit:
+                    self._violation(pod, f"card {uuid} has {have} of {limit} {what} handed out")
+
+    def release(self, uid: str) -> None:
+        """Take back what a pod held."""
+        name, held = self._charged.pop(uid, ("", {}))
+        for uuid, amount in held.items():
+            self.nodes[name].used[uuid] -= amount
+
+    def forget(self) -> None:
+        """Forget what all pods hold."""
+        self._charged.clear()
+        for node in self.nodes.values():
+            node.used.clear()
+
+    async def _annotate(self, pod: Object, annotations: Mapping[str, str]) -> None:
+        await self._client.merge(pod_path(pod), {"metadata": {"annotations": dict(annotations)}})
+
+    async def _unlock(self, pod: Object, lock: str) -> None:
+        if not lock:
+            return
+        pointer = "/metadata/annotations/" + allocation.LOCK.replace("/", "~1")
+        operations = [{"op": "test", "path": pointer, "value": lock}, {"op": "remove", "path": pointer}]
+        try:
+            await self._client.json_patch(f"/api/v1/nodes/{pod['spec']['nodeName']}", operations)
+        except RequestError as error:
+            self._violation(pod, f"the node lock was taken away before Allocate was done ({error.code})")
+
+    def _violation(self, pod: Object, text: str) -> None:
+        self.violations.append(f"{pod_name(pod)} on {pod['spec']['nodeName']}: {text}")
+
+
+def pod_path(pod: Object) -> str:
+    """Return a pod's path on the API server."""
+    return f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
+
+
+def pod_name(pod: Object) -> str:
+    """Return ``namespace/name``."""
+    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+
+
+def _owner(lock: str) -> str:
+    """Return ``namespace/name`` of a lock's owner, empty for no lock, a bare timestamp or a malformed value."""
+    parts = lock.split(",")
+    return f"{parts[1]}/{parts[2]}" if len(parts) == 3 else ""
+
+
+def _refuse(message: str) -> NoReturn:
+    raise AllocateError(message)

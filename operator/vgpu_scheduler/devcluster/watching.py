@@ -1,0 +1,112 @@
+"""WATCH: initial state, what was missed, then what happens, with bookmarks, until the client or its timeout ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from aiohttp import web
+
+from .objects import render
+from .status import ApiError, expired
+from .store import Watcher, encode, event_pieces
+
+if TYPE_CHECKING:
+    from .resources import Resource
+    from .selectors import Selector
+    from .store import Store
+
+_INITIAL_EVENTS_END = {"k8s.io/initial-events-end": "true"}
+
+
+@dataclass(frozen=True, slots=True)
+class WatchOptions:
+    """The parameters of a watch.
+
+    Attributes
+    ----------
+    revision
+        Where to continue; ``None`` starts with the present state as ADDED events.
+    end_of_state
+        Whether a bookmark tells where the present state ends (``sendInitialEvents``).
+    """
+
+    revision: int | None
+    end_of_state: bool
+    bookmarks: bool
+    timeout: float
+
+
+def subscribe(store: Store, resource: Resource, selector: Selector, options: WatchOptions, limit: int) -> Watcher:
+    """Register a watcher whose queue holds what it has to see first.
+
+    Its queue has room for ``limit`` events beyond those. A revision that is forgotten makes a watcher that is closed
+    with the 410 already: the API server says so inside the stream.
+    """
+    table = store.table(resource)
+    watcher = Watcher(resource, selector, limit, options.revision or 0)
+    first: list[bytes] = []
+    if options.revision is None:
+        for entry in store.select(resource, selector):
+            first += event_pieces("ADDED", render(resource, entry))
+        if options.end_of_state and options.bookmarks:
+            first += event_pieces("BOOKMARK", bookmark(resource, store.revision, _INITIAL_EVENTS_END))
+    else:
+        try:
+            for change in table.since(options.revision):
+                first += watcher.pieces(change)
+        except ApiError as error:
+            first += event_pieces("ERROR", encode(error.status()))
+            watcher.close()
+    watcher.start(first)
+    if not watcher.closed:
+        table.watchers.add(watcher)
+    return watcher
+
+
+async def stream(
+    request: web.BaseRequest, store: Store, watcher: Watcher, options: WatchOptions, bookmark_interval: float
+) -> web.StreamResponse:
+    """Send a watcher's events until the client goes away, the timeout is over or the watcher is closed."""
+    response = web.StreamResponse(headers={"Content-Type": "application/json"})
+    response.enable_chunked_encoding()
+    loop = asyncio.get_running_loop()
+    end = loop.time() + options.timeout
+    next_bookmark = loop.time() + bookmark_interval if options.bookmarks else float("inf")
+    try:
+        await response.prepare(request)
+        while True:
+            if data := watcher.take():
+                await response.write(data)
+                continue  # more may have come while the client took its time
+            if watcher.closed or loop.time() >= end:
+                break
+            if loop.time() >= next_bookmark:
+                next_bookmark = loop.time() + bookmark_interval
+                # nothing is queued, so the client has seen everything up to this revision
+                await response.write(_line("BOOKMARK", bookmark(watcher.resource, store.revision)))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(min(end, next_bookmark)):
+                    await watcher.wake.wait()
+        if watcher.expired:
+            await response.write(_line("ERROR", encode(expired(0, store.revision).status())))
+        await response.write_eof()
+    except ConnectionError:
+        pass  # the client has gone away
+    finally:
+        store.table(watcher.resource).watchers.discard(watcher)
+    return response
+
+
+def _line(kind: str, raw: bytes) -> bytes:
+    return b"".join(event_pieces(kind, raw))
+
+
+def bookmark(resource: Resource, revision: int, annotations: dict[str, str] | None = None) -> bytes:
+    """Return an object of the kind that carries nothing but a revision."""
+    metadata: dict[str, Any] = {"resourceVersion": str(revision)}
+    if annotations:
+        metadata["annotations"] = annotations
+    return encode({"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata})

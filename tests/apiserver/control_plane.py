@@ -1,0 +1,378 @@
+"""A real etcd and kube-apiserver for tests, started in a few seconds.
+
+Model: one etcd and one API server on free ports of the loopback address, with everything they keep in one temporary
+folder. Authentication is a token file (an administrator in ``system:masters``, any other user that a test asks for),
+authorization is RBAC, and every request lands in an audit log that tests can count. All other flags have the API
+server's own defaults.
+
+Limits: no controller manager, so nothing fills in service accounts, ends namespaces or collects garbage; no kubelet.
+``etcd --unsafe-no-fsync`` may lose data in a crash of the machine, which tests do not care about.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+_HERE = Path(__file__).resolve().parent
+_NO_GO = 3  # build.sh's exit status without a Go toolchain
+_ADMIN = "admin"
+_AUDIT_POLICY = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n"
+
+
+class AssetsUnavailableError(RuntimeError):
+    """There are no API server binaries here, and no Go to build them with."""
+
+
+def assets() -> Path:
+    """Build the binaries if needed and return the folder that holds them; the build's progress goes to stderr.
+
+    Raises
+    ------
+    AssetsUnavailableError
+        Without Go and without ``KUBEBUILDER_ASSETS``.
+    """
+    run = subprocess.run(
+        [str(_HERE / "build.sh")], stdout=subprocess.PIPE, stderr=sys.__stderr__, text=True, check=False
+    )
+    if run.returncode == _NO_GO:
+        raise AssetsUnavailableError("no real API server: neither Go nor KUBEBUILDER_ASSETS is there")
+    if run.returncode:
+        raise RuntimeError(f"build.sh failed with status {run.returncode}")
+    return Path(run.stdout.strip())
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRecord:
+    """One answered request, as the API server's audit log tells it."""
+
+    verb: str
+    user: str
+    user_agent: str
+    group: str
+    resource: str
+    subresource: str
+    namespace: str
+    name: str
+    code: int
+    uri: str
+
+    @classmethod
+    def parse(cls, line: str) -> AuditRecord:
+        """Read one line of the log."""
+        event = json.loads(line)
+        ref: dict[str, str] = event.get("objectRef", {})
+        return cls(
+            verb=event["verb"],
+            user=event["user"].get("username", ""),
+            user_agent=event.get("userAgent", ""),
+            group=ref.get("apiGroup", ""),
+            resource=ref.get("resource", ""),
+            subresource=ref.get("subresource", ""),
+            namespace=ref.get("namespace", ""),
+            name=ref.get("name", ""),
+            code=event.get("responseStatus", {}).get("code", 0),
+            uri=event["requestURI"],
+        )
+
+
+@dataclass(slots=True)
+class ControlPlane:
+    """A running etcd and kube-apiserver; use it as a context manager.
+
+    Parameters
+    ----------
+    folder
+        Where data, keys and logs go; a temporary folder that goes away at the end when it is not given.
+    service_accounts
+        Keep the ``ServiceAccount`` admission plugin on, as clusters do. :meth:`create_namespace` then also creates the
+        ``default`` service account, which the absent controller manager would.
+    users
+        Further users: name to groups. Their tokens are in :attr:`tokens`.
+    api_flags
+        Further flags for the API server.
+    """
+
+    folder: Path | None = None
+    service_accounts: bool = False
+    users: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    api_flags: Sequence[str] = ()
+    url: str = ""
+    tokens: dict[str, str] = field(default_factory=dict)
+    _binaries: Path = field(default_factory=Path)
+    _root: Path = field(default_factory=Path)
+    _processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    _own_folder: bool = False
+    _etcd: str = ""
+    _port: int = 0
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    # ------------------------------------------------------------------------------------------------ life cycle
+
+    def start(self, timeout: float = 60.0) -> None:
+        """Start both processes and return when the API server is ready."""
+        self._binaries = assets()
+        self._own_folder = self.folder is None
+        self._root = self.folder or Path(tempfile.mkdtemp(prefix="control-plane-"))
+        self._write_credentials()
+        try:
+            self._start_processes()
+            self._wait_until("/readyz", timeout)
+            self._wait_until("/api/v1/namespaces/kube-system", timeout)  # the server creates it after it got ready
+            self.create_namespace("default", exist_ok=True)
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self, grace: float = 5.0) -> None:
+        """End the API server, then etcd: SIGTERM first, SIGKILL for what is still there after ``grace`` seconds."""
+        for process in reversed(self._processes):
+            _end(process, grace)
+        self._processes.clear()
+        if self._own_folder:
+            shutil.rmtree(self._root, ignore_errors=True)
+
+    def restart(self, timeout: float = 60.0) -> None:
+        """End the API server and start it again on the same etcd and port: watches end, its watch cache is new."""
+        server = self._processes.pop()
+        _end(server, grace=5.0)
+        self._start_api_server()
+        self._wait_until("/readyz", timeout)
+
+    def _write_credentials(self) -> None:
+        everyone: dict[str, Sequence[str]] = {_ADMIN: ["system:masters"], **self.users}
+        self.tokens = {user: secrets.token_hex(16) for user in everyone}
+        rows = [f'{self.tokens[user]},{user},{user},"{",".join(groups)}"' for user, groups in everyone.items()]
+        self._file("tokens.csv").write_text("\n".join(rows) + "\n")
+        self._file("audit-policy.yaml").write_text(_AUDIT_POLICY)
+        self._file("service-account.key").write_text(_ec_private_key())
+
+    def _start_processes(self) -> None:
+        client, peer, self._port = _free_ports(3)
+        etcd = self._etcd = f"http://127.0.0.1:{client}"
+        self.url = f"https://127.0.0.1:{self._port}"
+        self._spawn(
+            "etcd",
+            f"--data-dir={self._file('etcd')}",
+            f"--listen-client-urls={etcd}",
+            f"--advertise-client-urls={etcd}",
+            f"--listen-peer-urls=http://127.0.0.1:{peer}",
+            "--unsafe-no-fsync",
+            "--log-level=warn",
+        )
+        self._start_api_server()
+
+    def _start_api_server(self) -> None:
+        key = self._file("service-account.key")
+        flags = [
+            f"--etcd-servers={self._etcd}",
+            "--bind-address=127.0.0.1",
+            "--advertise-address=127.0.0.1",
+            "--endpoint-reconciler-type=none",  # it refuses a loopback address
+            f"--secure-port={self._port}",
+            f"--cert-dir={self._file('certificates')}",
+            "--service-cluster-ip-range=10.0.0.0/24",
+            "--authorization-mode=RBAC",
+            f"--token-auth-file={self._file('tokens.csv')}",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-key-file={key}",
+            f"--service-account-signing-key-file={key}",
+            f"--audit-policy-file={self._file('audit-policy.yaml')}",
+            f"--audit-log-path={self._file('audit.log')}",
+        ]
+        if not self.service_accounts:
+            flags.append("--disable-admission-plugins=ServiceAccount")
+        self._spawn("kube-apiserver", *flags, *self.api_flags)
+
+    def _spawn(self, binary: str, *args: str) -> None:
+        with self._file(f"{binary}.log").open("wb") as log:
+            process = subprocess.Popen([str(self._binaries / binary), *args], stdout=log, stderr=log, cwd=self._root)
+        self._processes.append(process)
+
+    def _wait_until(self, path: str, timeout: float) -> None:
+        def ready() -> bool:
+            for process in self._processes:
+                if process.poll() is not None:
+                    name = Path(str(process.args[0])).name  # type: ignore[index]
+                    raise RuntimeError(f"{name} ended with status {process.returncode}:\n{self._tail(name)}")
+            try:
+                return self.request("GET", path)[0] == 200
+            except OSError:  # not listening yet, or no certificate yet
+                return False
+
+        if not _poll(ready, timeout):
+            raise TimeoutError(f"{path} was not ready within {timeout:g} s:\n{self._tail('kube-apiserver')}")
+
+    def _tail(self, name: str) -> str:
+        return "\n".join(self._file(f"{name}.log").read_text(errors="replace").splitlines()[-20:])
+
+    def _file(self, name: str) -> Path:
+        return self._root / name
+
+    # ------------------------------------------------------------------------------------------------ ways in
+
+    @property
+    def token(self) -> str:
+        """The administrator's bearer token."""
+        return self.tokens[_ADMIN]
+
+    @property
+    def ca_file(self) -> Path:
+        """The certificate that signs the API server's own."""
+        return self._file("certificates") / "apiserver.crt"
+
+    def ssl_context(self) -> ssl.SSLContext:
+        """Return a context that trusts this API server only."""
+        return ssl.create_default_context(cafile=str(self.ca_file))
+
+    def kubeconfig(self, user: str = _ADMIN, namespace: str = "default") -> Path:
+        """Write a kubeconfig for ``user`` and return its path."""
+        ca = base64.b64encode(self.ca_file.read_bytes()).decode()
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "test", "cluster": {"server": self.url, "certificate-authority-data": ca}}],
+            "users": [{"name": user, "user": {"token": self.tokens[user]}}],
+            "contexts": [{"name": user, "context": {"cluster": "test", "user": user, "namespace": namespace}}],
+            "current-context": user,
+        }
+        path = self._file(f"kubeconfig-{user}")
+        path.write_text(json.dumps(config))
+        return path
+
+    def kubectl(self, *args: str, stdin: str | None = None, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """Run kubectl as the administrator; ``check`` raises with kubectl's own words when it fails."""
+        command = [str(self._binaries / "kubectl"), f"--kubeconfig={self.kubeconfig()}", *args]
+        environment = {**os.environ, "HOME": str(self._root)}  # its caches belong into this folder
+        run = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, env=environment)
+        if check and run.returncode:
+            raise RuntimeError(f"kubectl {' '.join(args)}: {run.stderr.strip()}")
+        return run
+
+    def request(self, method: str, path: str, body: object = None, *, user: str = _ADMIN) -> tuple[int, Any]:
+        """Send one blocking request for set-up and tear-down; return the status and the decoded body."""
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Authorization": f"Bearer {self.tokens[user]}", "Content-Type": "application/json"}
+        request = urllib.request.Request(self.url + path, data=data, method=method, headers=headers)
+        try:
+            with urllib.request.urlopen(request, context=self.ssl_context(), timeout=10) as answer:
+                return answer.status, _json_or_text(answer.read())
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, _json_or_text(error.read())
+
+    # ------------------------------------------------------------------------------------------------ conveniences
+
+    def create_namespace(self, name: str, *, exist_ok: bool = False) -> None:
+        """Create a namespace and, with the admission plugin on, the service account that pods there need."""
+        self._create("/api/v1/namespaces", {"metadata": {"name": name}}, exist_ok)
+        if self.service_accounts:
+            self._create(f"/api/v1/namespaces/{name}/serviceaccounts", {"metadata": {"name": "default"}}, exist_ok)
+
+    def _create(self, path: str, body: object, exist_ok: bool) -> None:
+        status, answer = self.request("POST", path, body)
+        if status != 201 and not (exist_ok and status == 409):
+            raise RuntimeError(f"POST {path}: {status} {answer}")
+
+    def clear(self) -> None:
+        """Delete all nodes and, without grace, all pods; finalizers are stripped first."""
+        _, pods = self.request("GET", "/api/v1/pods")
+        for pod in pods["items"]:
+            path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
+            if pod["metadata"].get("finalizers"):
+                pod["metadata"]["finalizers"] = []
+                self.request("PUT", path, pod)
+            self.request("DELETE", path, {"gracePeriodSeconds": 0})
+        self.request("DELETE", "/api/v1/nodes")
+
+    def audit(self, *, since: int = 0) -> list[AuditRecord]:
+        """Return what the API server answered, from offset ``since`` of the log (see :meth:`audit_mark`)."""
+        with self._file("audit.log").open("rb") as log:
+            log.seek(since)
+            lines = log.read().decode().splitlines(keepends=True)
+        return [AuditRecord.parse(line) for line in lines if line.endswith("\n")]
+
+    def audit_mark(self) -> int:
+        """Return where the audit log ends now. A request is logged before its answer is sent."""
+        return self._file("audit.log").stat().st_size
+
+    @contextlib.contextmanager
+    def suspended(self) -> Iterator[None]:
+        """Freeze the API server (SIGSTOP) for the time of the block: connections stay open, nothing answers."""
+        server = self._processes[-1]
+        server.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            server.send_signal(signal.SIGCONT)
+
+
+def _end(process: subprocess.Popen[bytes], grace: float) -> None:
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(grace)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _poll(condition: Callable[[], bool], timeout: float, interval: float = 0.05) -> bool:
+    """Wait until ``condition`` holds; false after ``timeout`` seconds."""
+    deadline = time.monotonic() + timeout
+    tick = threading.Event()
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        tick.wait(interval)
+    return True
+
+
+def _json_or_text(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except ValueError:
+        return data.decode(errors="replace")
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
+def _ec_private_key() -> str:
+    """Return a new P-256 key in PEM. The optional public half is left out: Go computes it when it reads the key."""
+    order = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+    scalar = (secrets.randbelow(order - 1) + 1).to_bytes(32, "big")
+    der = bytes.fromhex("30310201010420") + scalar + bytes.fromhex("a00a06082a8648ce3d030107")
+    body = base64.encodebytes(der).decode().replace("\n", "")
+    lines = [body[start : start + 64] for start in range(0, len(body), 64)]
+    return "\n".join(["-----BEGIN EC PRIVATE KEY-----", *lines, "-----END EC PRIVATE KEY-----", ""])

@@ -1,0 +1,59 @@
+"""Fixtures that any test may use: the real API server, started once per session."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NoReturn
+
+import pytest
+from tests.apiserver.control_plane import AssetsUnavailableError, ControlPlane
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_FIXTURES = frozenset(("control_plane", "empty_control_plane", "sa_control_plane", "installed_plane"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that need the real API server, so that ``-m 'not apiserver'`` leaves them out."""
+    for item in items:
+        if _FIXTURES.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.apiserver)
+
+
+@pytest.fixture(scope="session")
+def control_plane() -> Iterator[ControlPlane]:
+    """A bare control plane: without the ServiceAccount admission plugin, pods are what their creator says."""
+    yield from running_control_plane(ControlPlane(users={"scheduler": [], "tenant": []}))
+
+
+@pytest.fixture(scope="session")
+def sa_control_plane() -> Iterator[ControlPlane]:
+    """A control plane with the ServiceAccount admission plugin: pods get a service account and a token volume."""
+    yield from running_control_plane(ControlPlane(service_accounts=True, users={"scheduler": [], "tenant": []}))
+
+
+@pytest.fixture
+def empty_control_plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
+    """The bare control plane without any node or pod, before and after the test."""
+    control_plane.clear()
+    yield control_plane
+    control_plane.clear()
+
+
+def running_control_plane(plane: ControlPlane) -> Iterator[ControlPlane]:
+    """Run a control plane for the time of a fixture; where it cannot be built, skip or fail."""
+    try:
+        plane.start()
+    except AssetsUnavailableError as error:
+        _unavailable(str(error))
+    try:
+        yield plane
+    finally:
+        plane.stop()
+
+
+def _unavailable(reason: str) -> NoReturn:
+    if os.environ.get("REQUIRE_APISERVER") == "1":
+        pytest.fail(f"REQUIRE_APISERVER=1, but {reason}", pytrace=False)
+    pytest.skip(reason)
