@@ -7,7 +7,7 @@ import this module; everything else gets values.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -137,6 +137,8 @@ class Settings(BaseSettings):
     """Address that the health and metrics endpoints listen on."""
     http_port: Annotated[int, Field(ge=0, le=65535)] = 8080
     """Port of the health and metrics endpoints; 0 takes any free one."""
+    debug_endpoints: bool = False
+    """Serve /debug/ledger: what every device is used for, and how that compares with a rebuild."""
     sweep_interval: Annotated[float, Field(gt=0)] = 300.0
     """Seconds between comparisons of what is known with a full list."""
     kubeconfig: Path | None = None
@@ -200,3 +202,14 @@ def load(file: Path | None, flags: Mapping[str, Any]) -> Settings:
     except ValidationError as error:
         lines = [f"{'.'.join(map(str, item['loc'])) or 'settings'}: {item['msg']}" for item in error.errors()]
         raise SettingsError("; ".join(lines)) from None
+
+
+def describe(model: type[BaseModel] = Settings, prefix: str = "") -> Iterator[str]:
+    """Yield one line per setting: name, default, meaning."""
+    for name, field in model.model_fields.items():
+        default = field.default
+        if isinstance(default, BaseModel):
+            yield from describe(type(default), f"{prefix}{name}.")
+            continue
+        shown = default.value if isinstance(default, Enum) else default
+        yield f"{prefix}{name} = {shown!r}: {field.description}"

@@ -9,10 +9,12 @@ from typing import Any
 
 import click
 import uvloop
+from kubernetes_asyncio.config import ConfigException
 
 from vgpu_scheduler import __version__
+from vgpu_scheduler.cli.demo import demo
 from vgpu_scheduler.runtime import Operator
-from vgpu_scheduler.settings import Settings, SettingsError, load
+from vgpu_scheduler.settings import Settings, SettingsError, describe, load
 
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
@@ -21,6 +23,16 @@ _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 @click.version_option(__version__, prog_name="vgpu-scheduler")
 def main() -> None:
     """Schedule shared GPUs on Kubernetes."""
+
+
+main.add_command(demo)
+
+
+@main.command("settings")
+def show_settings() -> None:
+    """Show every setting with its default and what it does."""
+    for line in describe():
+        click.echo(line)
 
 
 @main.command()
@@ -44,5 +56,9 @@ def run_operator(settings: Settings) -> None:
     """Run the operator with these settings until it ends, and exit accordingly."""
     logging.basicConfig(level=settings.log_level, format=_FORMAT, stream=sys.stderr)
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)  # one line per event otherwise
-    asked = uvloop.run(Operator(settings).run())
+    try:
+        asked = uvloop.run(Operator(settings).run())
+    except ConfigException as error:
+        click.echo(f"vgpu-scheduler: no way to the API server: {error}", err=True)
+        sys.exit(2)
     sys.exit(0 if asked else 1)

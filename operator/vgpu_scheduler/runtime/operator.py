@@ -78,7 +78,7 @@ class Operator:
             self.settings.http_port,
             health,
             self.metrics,
-            self.settings.model_dump(mode="json"),
+            self._pages(),
         )
         log.info("vgpu-scheduler %s serves health and metrics on port %d", __version__, self.port)
         await asyncio.to_thread(warm_up)
@@ -227,6 +227,13 @@ class Operator:
         for number in (signal.SIGTERM, signal.SIGINT):
             with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):  # not in the main thread
                 running.add_signal_handler(number, self._stop.set)
+
+    def _pages(self) -> dict[str, Callable[[], object]]:
+        pages: dict[str, Callable[[], object]] = {"/configz": lambda: self.settings.model_dump(mode="json")}
+        if self.settings.debug_endpoints:
+            state = self.engine.state
+            pages["/debug/ledger"] = lambda: {"ledger": state.ledger(), "drift": state.drift()}
+        return pages
 
     def stop(self) -> None:
         """Ask for the end."""

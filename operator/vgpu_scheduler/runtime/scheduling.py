@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import suppress
 
 from vgpu_scheduler.binding import Binder, Clock, Reporter
@@ -14,7 +15,14 @@ _TURN = 8
 """Decisions between two looks at everything else that the loop has to do."""
 _HEARTBEAT = 1.0
 
-_RESULTS = {Outcome.PLACED: "scheduled", Outcome.UNSCHEDULABLE: "unschedulable", Outcome.REFUSED: "unschedulable"}
+_RESULTS = {
+    Outcome.PLACED: "scheduled",
+    Outcome.UNSCHEDULABLE: "unschedulable",
+    Outcome.REFUSED: "unschedulable",
+    Outcome.ERROR: "error",
+}
+
+log = logging.getLogger(__name__)
 
 
 class SchedulingLoop:
@@ -65,6 +73,10 @@ class SchedulingLoop:
             self._reporter.warning(pod, warning)
         if decision.outcome is Outcome.PLACED:
             self._binder.submit(decision)
+        elif decision.outcome is Outcome.ERROR:
+            log.error("pod %s: %s", decision.pod, decision.message, exc_info=decision.error)
+            if self._reporter.is_news(pod, decision.message):
+                self._reporter.failed(pod, decision.message)
         elif self._reporter.is_news(pod, decision.message):
             near_miss = self._engine.cycle.nearest(pod)
             self._reporter.unschedulable(pod, decision.message, f"({near_miss})" if near_miss else "")

@@ -30,9 +30,18 @@ class Health:
 
 
 async def serve(
-    host: str, port: int, health: Health, metrics: Metrics, config: Mapping[str, object]
+    host: str,
+    port: int,
+    health: Health,
+    metrics: Metrics,
+    pages: Mapping[str, Callable[[], object]],
 ) -> tuple[web.AppRunner, int]:
-    """Serve ``/livez``, ``/readyz``, ``/metrics`` and ``/configz``.
+    """Serve ``/livez``, ``/readyz``, ``/metrics`` and pages of JSON.
+
+    Parameters
+    ----------
+    pages
+        Path to what it shows, made when asked for.
 
     Returns
     -------
@@ -52,8 +61,9 @@ async def serve(
     async def render_metrics(_: web.Request) -> web.Response:
         return web.Response(body=metrics.render(), headers={"Content-Type": _METRICS_TYPE})
 
-    async def configz(_: web.Request) -> web.Response:
-        return web.Response(text=json.dumps(config, indent=2, sort_keys=True), content_type="application/json")
+    async def page(request: web.Request) -> web.Response:
+        text = json.dumps(pages[request.path](), indent=2, sort_keys=True)
+        return web.Response(text=text, content_type="application/json")
 
     app = web.Application()
     app.add_routes(
@@ -62,7 +72,7 @@ async def serve(
             web.get("/healthz", livez),
             web.get("/readyz", readyz),
             web.get("/metrics", render_metrics),
-            web.get("/configz", configz),
+            *(web.get(path, page) for path in pages),
         ]
     )
     runner = web.AppRunner(app, access_log=None)

@@ -1,0 +1,235 @@
+"""The story of the demo. Every number in it is measured there and then, and every claim is checked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from vgpu_scheduler.cli.demo.show import Show
+from vgpu_scheduler.cli.demo.stage import FLEET, POOL, POOL_TAINT, Stage, open_stage
+
+STEPS = (
+    "a fleet of mixed cards comes up",
+    "a burst of slices is bound",
+    "a pod that does not fit stays pending, and says why",
+    "capacity is freed, and the pod is bound",
+    "spread and binpack, compared",
+    "the operator is killed in a burst, and nothing is lost",
+)
+_WITHIN = 60.0
+_FORGED = 3
+
+Manifest = dict[str, Any]
+
+
+class Failure(Exception):  # noqa: N818 - the demo's word for it
+    """A claim of the demo that did not hold; the message names it."""
+
+
+class Story:
+    """Tells the story once.
+
+    Parameters
+    ----------
+    show
+        Where it is told.
+    burst
+        Pods in a burst.
+    log
+        Where the operator's log is kept, or None.
+    """
+
+    def __init__(self, show: Show, burst: int, log: str | None) -> None:
+        self._show = show
+        self._burst = burst
+        self._log = log
+
+    async def tell(self) -> None:
+        """Tell it.
+
+        Raises
+        ------
+        Failure
+            If a claim does not hold.
+        """
+        async with open_stage(self._log) as stage:
+            steps: tuple[Callable[[Stage], Awaitable[None]], ...] = (
+                self._fleet,
+                self._bind_burst,
+                self._stay_pending,
+                self._free_capacity,
+                self._compare,
+                self._kill,
+            )
+            for number, (title, step) in enumerate(zip(STEPS, steps, strict=True), start=1):
+                self._show.step(number, len(STEPS), title)
+                try:
+                    await step(stage)
+                except (TimeoutError, RuntimeError) as error:
+                    raise Failure(f"step {number} ({title}): {error}") from error
+                except Failure as failure:
+                    raise Failure(f"step {number} ({title}): {failure}") from failure
+
+    async def _fleet(self, stage: Stage) -> None:
+        for name, cards in FLEET.items():
+            await stage.nodes.register([name], cards)
+        await stage.nodes.register(["reserved-0"], ("H100", "H100"), labels=POOL, taints=[POOL_TAINT])
+        await stage.nodes.start()
+        began = time.monotonic()
+        await stage.start_operator()
+        known = int(await stage.operator.metric("vgpu_scheduler_nodes"))
+        cards_known = sum(len(stage.nodes.cards(node)) for node in (*FLEET, "reserved-0"))
+        self._check(known == len(FLEET) + 1, f"the operator knows {known} of {len(FLEET) + 1} nodes")
+        self._show.say(
+            f"{known} nodes with {cards_known} cards; the operator leads after {time.monotonic() - began:.1f} s"
+        )
+
+    async def _bind_burst(self, stage: Stage) -> None:
+        before = stage.requests()
+        seconds = await self._run_burst(stage, "slice", {})
+        await self._events_settle(stage, before[1])
+        writes, events, reads = (
+            (after - first) / self._burst for after, first in zip(stage.requests(), before, strict=True)
+        )
+        self._show.say(f"{self._burst} pods bound and running in {seconds:.2f} s: {self._burst / seconds:.0f} pods/s")
+        self._show.say(f"per pod: {writes:.2f} writes, {events:.2f} events, {reads:.2f} reads")
+        self._show.heat_map(await self._usage(stage))
+        self._check(writes + events + reads <= 3.05, "a pod took more than 3.05 requests on average")
+        await self._check_books(stage)
+
+    async def _stay_pending(self, stage: Stage) -> None:
+        tolerations = [{"key": "pool", "operator": "Exists"}]
+        reserved = {"nodeSelector": POOL, "tolerations": tolerations}
+        await stage.create([_pod("tenant", {"gpu": 2, "gpumem": 8192, "gpucores": 40}, spec=reserved)])
+        await stage.until_async(lambda: self._bound(stage, "tenant"), "the tenant to be bound", _WITHIN)
+        await stage.create([_pod("whole", {"gpu": 2, "gpumem-percentage": 100, "gpucores": 100}, spec=reserved)])
+        await stage.until_async(lambda: self._condition(stage, "whole"), "a condition on the pod", _WITHIN)
+        message = await self._condition(stage, "whole")
+        self._show.say(f"PodScheduled=False: {message}")
+        self._check("CardInsufficientMemory" in message, "the condition does not name the lack of memory")
+
+    async def _free_capacity(self, stage: Stage) -> None:
+        self._check(not await self._bound(stage, "whole"), "the pod was bound although it cannot fit")
+        await stage.nodes.finish("default", "tenant")
+        began = time.monotonic()
+        await stage.until_async(lambda: self._bound(stage, "whole"), "the pod to be bound", _WITHIN)
+        self._show.say(f"the tenant ended, and the pod was bound {time.monotonic() - began:.2f} s later")
+        await self._check_books(stage)
+
+    async def _compare(self, stage: Stage) -> None:
+        idle = {}
+        for policy in ("spread", "binpack"):
+            await stage.clear()
+            annotations = {"hami.io/node-scheduler-policy": policy, "hami.io/gpu-scheduler-policy": policy}
+            await self._run_burst(stage, policy, annotations)
+            usage = await self._usage(stage)
+            idle[policy] = sum(share == 0 for row in usage.values() for _, share in row)
+            self._show.say(f"{policy}: {idle[policy]} of {sum(map(len, usage.values()))} cards stay idle")
+        self._check(idle["binpack"] > idle["spread"], "binpack left no more cards idle than spread")
+        await self._check_books(stage)
+
+    async def _kill(self, stage: Stage) -> None:
+        await stage.clear()
+        forged = {
+            "hami.io/vgpu-node": "a100-0",
+            "hami.io/vgpu-devices-allocated": ";".join(
+                f"{card.uuid},NVIDIA,{card.memory},100:" for card in stage.nodes.cards("a100-0")
+            )
+            + ";",
+        }
+        nowhere = {"nodeSelector": {"kubernetes.io/hostname": "nowhere"}}
+        await stage.create([_pod(f"forged-{n}", {"gpu": 1}, annotations=forged, spec=nowhere) for n in range(_FORGED)])
+        await stage.create([_pod(f"kill-{n}", _SLICE) for n in range(self._burst)])
+        await stage.until_async(lambda: self._some_run(stage, self._burst // 4), "a quarter of the burst", _WITHIN)
+        stage.operator.kill()
+        survived = await stage.running()
+        self._show.say(f"killed with {survived} of {self._burst} pods running, the rest on their way")
+        began = time.monotonic()
+        await stage.start_operator()
+        await stage.until_async(lambda: self._some_run(stage, self._burst), "the rest of the burst", _WITHIN)
+        lost = self._burst - await stage.running()
+        doubled = len(stage.nodes.violations)
+        self._show.say(f"restarted: all bound {time.monotonic() - began:.1f} s later, lost {lost}, doubled {doubled}")
+        self._check(lost == 0, f"{lost} pods were lost")
+        await self._check_books(stage)
+        held = await self._held_by_forged(stage)
+        self._show.say(f"ledger equals its rebuild; {_FORGED} unbound pods with forged allocations hold {held} cards")
+        self._check(held == 0, "a forged allocation reserved something")
+
+    # Parts -----------------------------------------------------------------------------------------------------------
+
+    async def _run_burst(self, stage: Stage, name: str, annotations: Mapping[str, str]) -> float:
+        began = time.monotonic()
+        await stage.create([_pod(f"{name}-{n}", _SLICE, annotations=annotations) for n in range(self._burst)])
+        await stage.until_async(lambda: self._some_run(stage, self._burst), "the burst to run", _WITHIN)
+        return time.monotonic() - began
+
+    async def _events_settle(self, stage: Stage, before: int) -> None:
+        """Events are written behind the binds: wait for one per pod."""
+        await stage.until(lambda: stage.requests()[1] - before >= self._burst, "one event per pod", _WITHIN)
+
+    async def _some_run(self, stage: Stage, number: int) -> bool:
+        return await stage.running() >= number
+
+    async def _bound(self, stage: Stage, name: str) -> bool:
+        return bool((await stage.pod(name))["spec"].get("nodeName"))
+
+    async def _condition(self, stage: Stage, name: str) -> str:
+        conditions = (await stage.pod(name))["status"].get("conditions", [])
+        found = [c for c in conditions if c["type"] == "PodScheduled" and c["status"] == "False"]
+        return str(found[0]["message"]) if found else ""
+
+    async def _usage(self, stage: Stage) -> dict[str, list[tuple[str, float]]]:
+        ledger = (await stage.operator.ledger())["ledger"]
+        usage = {}
+        for node in FLEET:
+            used = ledger.get(node, {})
+            usage[node] = [
+                (card.model, used.get(card.uuid, [0, 0, 0])[1] / card.memory) for card in stage.nodes.cards(node)
+            ]
+        return usage
+
+    async def _held_by_forged(self, stage: Stage) -> int:
+        """Count the cards that the ledger books beyond what bound pods were given."""
+        ledger = (await stage.operator.ledger())["ledger"]
+        slots: dict[str, int] = {}
+        for pod in await stage.pods():
+            if pod["spec"].get("nodeName"):
+                value = pod["metadata"]["annotations"]["hami.io/vgpu-devices-allocated"]
+                for device in value.replace(";", "").split(":"):
+                    if device:
+                        slots[device.split(",")[0]] = slots.get(device.split(",")[0], 0) + 1
+        booked = {uuid: amounts[0] for used in ledger.values() for uuid, amounts in used.items()}
+        return sum(booked[uuid] != slots.get(uuid, 0) for uuid in booked)
+
+    async def _check_books(self, stage: Stage) -> None:
+        self._check(not stage.nodes.violations, f"the node side objects: {stage.nodes.violations[:3]}")
+        drift = (await stage.operator.ledger())["drift"]
+        self._check(not drift, f"the ledger differs from its rebuild on {sorted(drift)}")
+        over = await stage.operator.metric("vgpu_scheduler_over_capacity_nodes")
+        self._check(over == 0, f"{over:.0f} nodes have a card used beyond what it has")
+
+    def _check(self, holds: bool, otherwise: str) -> None:
+        if not holds:
+            raise Failure(otherwise)
+
+
+_SLICE = {"gpu": 1, "gpumem": 4096, "gpucores": 10}
+
+
+def _pod(
+    name: str,
+    asks: Mapping[str, int],
+    *,
+    annotations: Mapping[str, str] | None = None,
+    spec: Mapping[str, Any] | None = None,
+) -> Manifest:
+    limits = {f"nvidia.com/{resource}": str(amount) for resource, amount in asks.items()}
+    containers = [{"name": "main", "image": "example", "resources": {"limits": limits}}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "annotations": dict(annotations or {})},
+        "spec": {"schedulerName": "vgpu-scheduler", "containers": containers, **(spec or {})},
+    }
