@@ -87,6 +87,12 @@ class Reporter:
         text = f"{message} {note}" if note else message
         self._event(_about(pod), "Warning", "FailedScheduling", "Scheduling", text)
 
+    def failed(self, pod: Pod, message: str) -> None:
+        """Say that a pod could not be decided for a reason of our own; autoscalers must not act on that."""
+        self._remember((pod.uid, "condition"), message)
+        self._put(lambda: self._condition(pod, SCHEDULER_ERROR, message))
+        self._event(_about(pod), "Warning", "FailedScheduling", "Scheduling", message)
+
     def binding_failed(self, pod: Pod, message: str) -> None:
         """Say that a decided pod could not be bound; autoscalers must not act on that."""
         self._event(_about(pod), "Warning", "BindingFailed", "Binding", message, once=True)

@@ -119,7 +119,7 @@ class Cycle:
     def _placement(self, shape: Shape, row: int) -> Placement:
         name = self.state.nodes.name(row)
         if shape.allocator is None:
-            return Placement(name)
+            return Placement(name, ((),) * len(shape.claims))
         containers = shape.allocator.place(self.state.devices, row)
         assert containers is not None, f"the cards of node {name} changed within a decision"
         return Placement(name, containers)

@@ -146,14 +146,25 @@ class Engine:
             if pod is None or self.state.reservation(uid) is not None:
                 self.queue.remove(uid)
                 continue
-            decision = self.cycle.decide(Unit((pod,)))
-            if decision.outcome is Outcome.PLACED:
-                assert decision.placement is not None
-                self._assume(pod, decision.placement)
-            else:
+            decision = self._decide(pod)
+            if decision.outcome is Outcome.ERROR:
+                self.queue.back_off(uid, now)
+            elif decision.outcome is not Outcome.PLACED:
                 self.queue.park(uid, decision.helped_by, now)
             return decision
         return None
+
+    def _decide(self, pod: Pod) -> Decision:
+        """Decide a pod and assume its placement; one bad pod must not stop all others."""
+        try:
+            decision = self.cycle.decide(Unit((pod,)))
+            if decision.placement is not None:
+                self._assume(pod, decision.placement)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is this pod's
+            self.state.forget(pod.uid)
+            self.state.settled(pod.uid)
+            return Decision(pod.uid, pod.key, Outcome.ERROR, message=f"internal error: {error!r}", error=error)
+        return decision
 
     def recheck(self, uid: str) -> Placement | None:
         """Check an assumed placement against what is known now, just before it is bound.

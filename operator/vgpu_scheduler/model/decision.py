@@ -18,6 +18,8 @@ class Outcome(Enum):
     """No node fits now; a hint may change that."""
     REFUSED = "refused"
     """The pod asks for what cannot be understood or is not supported; only the pod itself can change that."""
+    ERROR = "error"
+    """The attempt failed for a reason of our own; it is tried again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,8 @@ class Decision:
         Where each section of the policy in force came from.
     warnings
         Said once per pod as an event (an unknown policy value, for example).
+    error
+        What went wrong, when the outcome is ``ERROR``.
     """
 
     uid: str
@@ -92,3 +96,4 @@ class Decision:
     helped_by: Hint = Hint.NONE
     sources: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    error: Exception | None = None

@@ -1,0 +1,168 @@
+"""A control plane with the shipped manifests applied, and the operator on it under its own service account."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from tests.apiserver.control_plane import ControlPlane
+from tests.conftest import running_control_plane
+
+from vgpu_scheduler.cli.demo.process import OperatorProcess
+from vgpu_scheduler.devcluster import NodeSide
+
+MANIFESTS = Path(__file__).parents[2] / "manifests"
+OPERATOR = "system:serviceaccount:vgpu-system:vgpu-scheduler"
+PLUGIN = "system:serviceaccount:kube-system:hami-device-plugin"
+TENANT = "tenant"
+
+
+class Cluster:
+    """What a test sees of the cluster.
+
+    Attributes
+    ----------
+    plane
+        The control plane.
+    nodes
+        The node side.
+    http
+        A session of the administrator.
+    """
+
+    def __init__(self, plane: ControlPlane, nodes: NodeSide, http: aiohttp.ClientSession, folder: Path) -> None:
+        self.plane = plane
+        self.nodes = nodes
+        self.http = http
+        self._folder = folder
+
+    def operator(self, *command: str, **environment: str) -> OperatorProcess:
+        """Return an operator that runs as its service account; not started yet."""
+        kubeconfig = self._folder / "kubeconfig"  # the name of the user has colons, which separate kubeconfig files
+        shutil.copy(self.plane.kubeconfig(OPERATOR, "vgpu-system"), kubeconfig)
+        log = self._folder / "operator.log"
+        return OperatorProcess(kubeconfig, log, environment, *([command] if command else []))
+
+    async def create(self, *pods: dict[str, Any]) -> None:
+        """Create pods, a few at a time."""
+        gate = asyncio.Semaphore(16)
+
+        async def one(pod: dict[str, Any]) -> None:
+            async with gate, self.http.post("/api/v1/namespaces/default/pods", json=pod) as answer:
+                assert answer.status == 201, await answer.text()
+
+        await asyncio.gather(*(one(pod) for pod in pods))
+
+    async def pod(self, name: str) -> dict[str, Any]:
+        """Return one pod."""
+        async with self.http.get(f"/api/v1/namespaces/default/pods/{name}") as answer:
+            return dict(await answer.json())
+
+    async def pods(self) -> list[dict[str, Any]]:
+        """Return all pods."""
+        async with self.http.get("/api/v1/namespaces/default/pods") as answer:
+            return list((await answer.json())["items"])
+
+    async def node(self, name: str) -> dict[str, Any]:
+        """Return one node."""
+        async with self.http.get(f"/api/v1/nodes/{name}") as answer:
+            return dict(await answer.json())
+
+    async def message(self, name: str) -> str:
+        """Return the message of the pod's PodScheduled=False condition, empty without one."""
+        conditions = (await self.pod(name))["status"].get("conditions", [])
+        found = [c for c in conditions if c["type"] == "PodScheduled" and c["status"] == "False"]
+        return str(found[0]["message"]) if found else ""
+
+    async def bound(self, name: str) -> str:
+        """Return the node of a pod, empty while it is not bound."""
+        return str((await self.pod(name))["spec"].get("nodeName", ""))
+
+    async def until(self, condition: Callable[[], Awaitable[object]], what: str, within: float = 60.0) -> None:
+        """Wait for a condition."""
+        deadline = asyncio.get_running_loop().time() + within
+        while not await condition():
+            assert asyncio.get_running_loop().time() < deadline, f"waited {within:.0f} s for {what}"
+            await asyncio.sleep(0.05)
+
+    async def events(self, name: str) -> list[tuple[str, str]]:
+        """Return reason and note of the events about a pod."""
+        async with self.http.get("/apis/events.k8s.io/v1/namespaces/default/events") as answer:
+            items = (await answer.json())["items"]
+        return [(event["reason"], event["note"]) for event in items if event["regarding"]["name"] == name]
+
+
+def slice_pod(name: str, **asks: int) -> dict[str, Any]:
+    """Return a pod that asks for a slice: keywords gpu, gpumem, gpucores."""
+    asks = asks or {"gpu": 1, "gpumem": 4096, "gpucores": 10}
+    limits = {f"nvidia.com/{resource}": str(amount) for resource, amount in asks.items()}
+    return {
+        "metadata": {"name": name},
+        "spec": {
+            "schedulerName": "vgpu-scheduler",
+            "containers": [{"name": "main", "image": "example", "resources": {"limits": limits}}],
+        },
+    }
+
+
+@pytest.fixture(scope="session")
+def installed_plane() -> Iterator[ControlPlane]:
+    """A control plane with ServiceAccount admission on, the manifests applied, and the users that the tests play."""
+    groups = ["system:serviceaccounts", "system:serviceaccounts:vgpu-system", "system:authenticated"]
+    users = {OPERATOR: groups, PLUGIN: ["system:masters"], TENANT: ["system:masters"]}
+    for plane in running_control_plane(ControlPlane(service_accounts=True, users=users)):
+        plane.kubectl("apply", "-f", str(MANIFESTS / "install.yaml"))
+        plane.create_namespace("default", exist_ok=True)
+        plane.create_namespace("kube-system", exist_ok=True)
+        yield plane
+
+
+@pytest.fixture
+async def cluster(installed_plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Cluster]:
+    """An empty cluster with a node side; what is registered and created in it goes away again."""
+    installed_plane.clear()
+    tls = installed_plane.ssl_context()
+    headers = {"Authorization": f"Bearer {installed_plane.token}"}
+    connector = aiohttp.TCPConnector(ssl=tls)
+    nodes = NodeSide(installed_plane.url, token=installed_plane.tokens[PLUGIN], tls=tls)
+    async with aiohttp.ClientSession(installed_plane.url, headers=headers, connector=connector) as http, nodes:
+        yield Cluster(installed_plane, nodes, http, tmp_path)
+    installed_plane.clear()
+
+
+@pytest.fixture
+async def operator(cluster: Cluster) -> AsyncIterator[OperatorProcess]:
+    """An operator that leads."""
+    process = cluster.operator()
+    process.start()
+    try:
+        await process.until_leading()
+        yield process
+    finally:
+        process.stop()
+
+
+def allocations(pods: list[dict[str, Any]]) -> dict[str, dict[str, list[int]]]:
+    """Decode what the annotations of bound pods say, in plain Python: node to UUID to slots, memory, cores."""
+    booked: dict[str, dict[str, list[int]]] = {}
+    for pod in pods:
+        node = pod["spec"].get("nodeName")
+        value = pod["metadata"].get("annotations", {}).get("hami.io/vgpu-devices-allocated", "")
+        for device in value.replace(";", "").split(":") if node else []:
+            if device:
+                uuid, _, memory, cores = device.split(",")
+                amounts = booked.setdefault(node, {}).setdefault(uuid, [0, 0, 0])
+                for position, amount in enumerate((1, int(memory), int(cores))):
+                    amounts[position] += amount
+    return booked
+
+
+def dump(value: object) -> str:
+    """Show a value in an assertion."""
+    return json.dumps(value, indent=1, sort_keys=True)
