@@ -114,6 +114,10 @@ class DeviceMatrix:
         over = (self._used[first:last] > self._total[first:last]).any(axis=1)
         return [self._uuids[first + int(position)] for position in np.flatnonzero(over)]
 
+    def any_over_capacity(self) -> bool:
+        """Tell whether any device at all is used beyond what it has; one look at all columns."""
+        return bool((self._used[: self._end] > self._total[: self._end]).any())
+
     def ensure_rows(self, rows: int) -> None:
         """Make room for node rows up to ``rows``."""
         if rows > self._first.shape[0]:
@@ -152,6 +156,7 @@ class DeviceMatrix:
     def clear(self, row: int) -> None:
         """Take all devices from a node row."""
         self.ensure_rows(row + 1)
+        self.reset_usage(row)  # the rows stay behind as a gap, in which nothing is used
         self._live -= int(self._last[row] - self._first[row])
         self._first[row] = self._last[row] = 0
         self._positions.pop(row, None)

@@ -345,6 +345,8 @@ class State:
 
     def over_capacity(self) -> dict[str, list[str]]:
         """Return the devices used beyond what they have, by node."""
+        if not self.devices.any_over_capacity():
+            return {}
         result = {}
         for name in self._node_objects:
             row = self.nodes.row(name)

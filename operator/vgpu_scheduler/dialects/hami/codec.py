@@ -17,6 +17,7 @@ _GO_BOOL = {
     **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
 }
 _LEGACY_FIELDS, _FIELDS = 7, 9
+_MOST_DIGITS = 19
 
 
 class CodecError(ValueError):
@@ -109,7 +110,10 @@ def _decimal(text: str, name: str, where: str, largest: int = 2**63 - 1) -> int:
     digits = text[1:] if text[:1] in {"+", "-"} else text
     if not (digits.isascii() and digits.isdigit()):
         raise CodecError(f"{where!r}: {name} {text!r} is not an integer")
-    number = int(text)
+    # int() refuses thousands of digits, leading zeros included, and whoever may create pods may write them.
+    significant = digits.lstrip("0")
+    number = int(significant or "0") if len(significant) <= _MOST_DIGITS else largest + 2
+    number = -number if text[:1] == "-" else number
     if not -largest - 1 <= number <= largest:
         raise CodecError(f"{where!r}: {name} {text} is out of range")
     return number
@@ -119,7 +123,7 @@ def decode_register_json(value: str) -> list[RegisteredDevice]:
     """Decode the JSON format; keys are matched without regard to case and unknown ones ignored, as in Go."""
     try:
         listed = json.loads(value)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CodecError(f"registration is not JSON: {error}") from None
     if listed is None:
         return []
@@ -179,7 +183,10 @@ def encode_register_colon(devices: Sequence[RegisteredDevice]) -> str:
 
 
 def encode_register_json(devices: Sequence[RegisteredDevice]) -> str:
-    """Encode as HAMi's own writer does: its key order, zero values absent, Go's escapes for HTML characters."""
+    """Encode as HAMi's own writer does: its key order, zero values absent, Go's escapes for HTML characters.
+
+    The vendor and the custom fields are read, never written.
+    """
     text = json.dumps([_json_fields(device) for device in devices], separators=(",", ":"), ensure_ascii=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
@@ -196,7 +203,6 @@ def _json_fields(device: RegisteredDevice) -> dict[str, Any]:
         "mode": device.mode,
         "migProfiles": [dict(profile) for profile in device.mig_profiles],
         "health": device.health,
-        "devicevendor": device.vendor,
     }
     return {key: item for key, item in fields.items() if item}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from vgpu_scheduler.dialects.hami.claims import ClaimError, asks_for_devices, pod_claims
 from vgpu_scheduler.dialects.hami.codec import (
@@ -44,6 +45,8 @@ PHASE_ALLOCATING = "allocating"
 PHASE_SUCCESS = "success"
 PHASE_FAILED = "failed"
 
+_REMEMBERED = 16_384
+"""Registrations that are kept decoded: more than nodes, so that a burst of changes does not push all of them out."""
 _WHOLE_CARD = (Claim(nvidia.VENDOR, 1, (1, 0, 0), (0, 100, 100)),)
 
 
@@ -85,16 +88,9 @@ class HamiDialect:
         if value is None:
             return ()
         try:
-            registered = decode_register(value)
+            return _registered(value, node.annotations.get(nvidia.CORDON_ANNOTATION, ""))
         except CodecError as error:
             raise CodecError(f"annotation {nvidia.REGISTER_ANNOTATION}: {error}") from None
-        cordoned = {uuid.strip() for uuid in node.annotations.get(nvidia.CORDON_ANNOTATION, "").split(",")}
-        seen: dict[str, Device] = {}
-        for card in registered:
-            if card.id in seen:
-                raise CodecError(f"annotation {nvidia.REGISTER_ANNOTATION}: device {card.id} is listed twice")
-            seen[card.id] = _device(card, card.id in cordoned)
-        return tuple(seen.values())
 
     def claims(self, pod: Pod) -> PodClaims:
         """Return what each container claims.
@@ -189,6 +185,18 @@ class HamiDialect:
         """Tell whether the plugin has consumed every entry of the pod."""
         value = annotations.get(nvidia.TO_ALLOCATE_ANNOTATION)
         return value is not None and not value.replace(";", "").strip()
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _registered(value: str, cordon: str) -> tuple[Device, ...]:
+    """Decode a registration; remembered, because most events of a node leave it as it is."""
+    cordoned = {uuid.strip() for uuid in cordon.split(",")}
+    seen: dict[str, Device] = {}
+    for card in decode_register(value):
+        if card.id in seen:
+            raise CodecError(f"device {card.id} is listed twice")
+        seen[card.id] = _device(card, card.id in cordoned)
+    return tuple(seen.values())
 
 
 def _device(card: RegisteredDevice, cordoned: bool) -> Device:

@@ -1,0 +1,102 @@
+"""How long a decision takes, without any I/O: new shapes and repeated ones, on clusters of different sizes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vgpu_scheduler.devcluster import equip, registration
+from vgpu_scheduler.dialects import HamiDialect
+from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.kube import Pod, decode_node, decode_pod
+from vgpu_scheduler.model import Outcome
+from vgpu_scheduler.policy import Policies, PolicyDefaults
+
+NAME = "vgpu-scheduler"
+CARDS = 8
+REPEATED = 2000
+NEW = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Quantiles of one kind of decision, in microseconds."""
+
+    nodes: int
+    kind: str
+    p50: float
+    p99: float
+
+
+def cluster(nodes: int) -> Engine:
+    """Return an engine that knows this many nodes with 8 cards each, a third of them tainted, in three zones."""
+    engine = Engine(HamiDialect(), Policies(PolicyDefaults()), [NAME])
+    for number in range(nodes):
+        name = f"node-{number:05d}"
+        node = {
+            "metadata": {
+                "name": name,
+                "uid": name,
+                "resourceVersion": "1",
+                "labels": {"kubernetes.io/hostname": name, "zone": f"zone-{number % 3}"},
+                "annotations": {"hami.io/node-nvidia-register": registration(equip(name, ("A100-80G",) * CARDS))},
+            },
+            "spec": {"taints": [{"key": "team", "value": "a", "effect": "NoSchedule"}]} if number % 3 == 0 else {},
+            "status": {
+                "allocatable": {
+                    "cpu": "64",
+                    "memory": "512Gi",
+                    "pods": "110",
+                    "ephemeral-storage": "1Ti",
+                    "nvidia.com/gpu": str(CARDS * 10),
+                }
+            },
+        }
+        engine.observe_node(decode_node(node), 0.0)
+    return engine
+
+
+def pods(count: int, *, distinct: bool) -> Iterator[Pod]:
+    """Yield pending pods: all of one shape, or each of its own, with a selector and a toleration as users write them."""
+    for number in range(count):
+        memory = 2048 + (number if distinct else 0)
+        limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": str(memory), "nvidia.com/gpucores": "10"}
+        pod: dict[str, Any] = {
+            "metadata": {"name": f"p-{distinct}-{number}", "namespace": "default", "uid": f"{distinct}-{number}"},
+            "spec": {
+                "schedulerName": NAME,
+                "nodeSelector": {"zone": "zone-1"},
+                "tolerations": [{"key": "team", "operator": "Equal", "value": "a"}],
+                "containers": [
+                    {
+                        "name": "main",
+                        "resources": {"limits": limits, "requests": {**limits, "cpu": "500m", "memory": "1Gi"}},
+                    }
+                ],
+            },
+            "status": {"phase": "Pending"},
+        }
+        yield decode_pod(pod)
+
+
+def measure(nodes: int) -> list[Timing]:
+    """Time decisions on a cluster of this size; every placement is assumed before the next decision."""
+    engine = cluster(nodes)
+    timings = []
+    for kind, count, distinct in (("repeated shape", REPEATED, False), ("new shape", NEW, True)):
+        samples = []
+        for pod in pods(count, distinct=distinct):
+            engine.observe_pod(pod, 0.0)
+            began = time.perf_counter()
+            decision = engine.attempt(0.0)
+            samples.append((time.perf_counter() - began) * 1e6)
+            assert decision is not None
+            assert decision.outcome is Outcome.PLACED, decision.message
+        p50, p99 = np.quantile(samples[5:], (0.5, 0.99))
+        timings.append(Timing(nodes, kind, float(p50), float(p99)))
+    assert not engine.state.over_capacity()
+    return timings
