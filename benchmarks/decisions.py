@@ -61,7 +61,7 @@ def cluster(nodes: int) -> Engine:
 
 
 def pods(count: int, *, distinct: bool) -> Iterator[Pod]:
-    """Yield pending pods: all of one shape, or each of its own, with a selector and a toleration as users write them."""
+    """Yield pending pods, all of one shape or each of its own, with a selector and a toleration as users write them."""
     for number in range(count):
         memory = 2048 + (number if distinct else 0)
         limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": str(memory), "nvidia.com/gpucores": "10"}

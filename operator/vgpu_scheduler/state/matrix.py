@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,18 +54,7 @@ class DeviceMatrix:
     @property
     def columns(self) -> DeviceColumns:
         """The columns as the kernels take them; valid until the next change."""
-        return DeviceColumns(
-            self._first,
-            self._last,
-            self._total,
-            self._used,
-            self._vendor,
-            self._model,
-            self._numa,
-            self._index,
-            self._healthy,
-            self._cordoned,
-        )
+        return DeviceColumns(self._first, self._last, *self._per_device())
 
     @property
     def most_cards(self) -> int:
@@ -187,6 +177,18 @@ class DeviceMatrix:
         twin._models = dict(self._models)
         return twin
 
+    def _per_device(self) -> tuple[NDArray[Any], ...]:
+        return (
+            self._total,
+            self._used,
+            self._vendor,
+            self._model,
+            self._numa,
+            self._index,
+            self._healthy,
+            self._cordoned,
+        )
+
     def _reserve(self, more: int) -> None:
         if self._end + more <= self.size:
             return
@@ -198,27 +200,9 @@ class DeviceMatrix:
         order = sorted(self._positions, key=lambda row: int(self._first[row]))
         sources = [np.arange(self._first[row], self._last[row]) for row in order]
         taken: NDArray[np.int64] = np.concatenate([np.empty(0, dtype=np.int64), *sources])
-        old = (
-            self._total,
-            self._used,
-            self._vendor,
-            self._model,
-            self._numa,
-            self._index,
-            self._healthy,
-            self._cordoned,
-        )
+        old = self._per_device()
         self._allocate(size)
-        new = (
-            self._total,
-            self._used,
-            self._vendor,
-            self._model,
-            self._numa,
-            self._index,
-            self._healthy,
-            self._cordoned,
-        )
+        new = self._per_device()
         for target, source in zip(new, old, strict=True):
             target[: len(taken)] = source[taken]
         self._uuids = [self._uuids[int(number)] for number in taken]
