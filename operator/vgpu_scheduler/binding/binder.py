@@ -166,6 +166,8 @@ class Binder:
         finally:
             del self._lanes[node]
             del self._moved[node]
+            for item in lane.expired(float("inf")):
+                self._give_back(item)  # whatever broke the lane off, who waited in it is not left behind
 
     async def _bind_unlocked(self, item: Item) -> None:
         async with self._unlocked:
@@ -276,14 +278,21 @@ class Binder:
         started = self._clock.monotonic()
         reported = False
         while not self._stopping and not self._lock_is_free(item.uid, node, lock):
-            moved = await self._wait_for_move(node)
-            pod = self._engine.state.pod(item.uid)
-            if pod is None or (not moved and self._has_answered(pod)):
-                return  # the lock is left over; whoever wants it next finds that out
+            if not await self._wait_for_move(node):
+                await self.locker.refresh(node)  # a watch that lags must not hold the lane up
+                pod = self._engine.state.pod(item.uid)
+                if pod is None or self._has_answered(pod):
+                    return  # the lock is left over; whoever wants it next finds that out
             self._expire(lane)
             if not reported and self._clock.monotonic() - started > self._options.longest_wait:
                 reported = True
-                self._reporter.binding_failed(pod, f"the device plugin of node {node} has not answered for a minute")
+                self._report_silence(item.uid, node)
+
+    def _report_silence(self, uid: str, node: str) -> None:
+        pod = self._engine.state.pod(uid)
+        if pod:
+            waited = f"{self._options.longest_wait:.0f} s"
+            self._reporter.binding_failed(pod, f"the device plugin of node {node} has not answered for {waited}")
 
     # Small parts -----------------------------------------------------------------------------------------------------
 

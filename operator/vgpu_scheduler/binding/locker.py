@@ -91,6 +91,13 @@ class NodeLocker:
             return "", False
         return await self._patch(node, pod, held.value if held else None), False
 
+    async def refresh(self, node: str) -> None:
+        """Read a node, so that its lock is known as it is now."""
+        with suppress(ApiUnreachableError):
+            response = await self.api.request("GET", f"/api/v1/nodes/{node}", timeout=self.timeout)
+            if response.ok:
+                self._observe(decode_node(response.body))
+
     async def release(self, node: str, lock: str) -> None:
         """Take back a lock of ours; one that cannot be is orphaned, and replaced when somebody wants it."""
         operations = release_operations(self._key, lock)
@@ -128,13 +135,10 @@ class NodeLocker:
                 log.warning("node %s: lock was refused: %s", node.name, response.message)
                 await asyncio.sleep(response.retry_after or _RETRY)
             # Held, another token, no annotations map: the refusals look alike, only the node tells them apart.
-            current = await self.api.request("GET", path, timeout=self.timeout)
+            await self.refresh(node.name)
         except ApiUnreachableError as error:
             log.warning("node %s: %s", node.name, error)
             await asyncio.sleep(_RETRY)
-            return ""
-        if current.ok:
-            self._observe(decode_node(current.body))
         return ""
 
     async def _knows_allocations(self, node: Node) -> bool:

@@ -82,15 +82,13 @@ class Reporter:
         note
             What the event adds to it.
         """
-        self._remember((pod.uid, "condition"), message)
-        self._put(lambda: self._condition(pod, UNSCHEDULABLE, message))
+        self._write_condition(pod, UNSCHEDULABLE, message)
         text = f"{message} {note}" if note else message
         self._event(_about(pod), "Warning", "FailedScheduling", "Scheduling", text)
 
     def failed(self, pod: Pod, message: str) -> None:
         """Say that a pod could not be decided for a reason of our own; autoscalers must not act on that."""
-        self._remember((pod.uid, "condition"), message)
-        self._put(lambda: self._condition(pod, SCHEDULER_ERROR, message))
+        self._write_condition(pod, SCHEDULER_ERROR, message)
         self._event(_about(pod), "Warning", "FailedScheduling", "Scheduling", message)
 
     def binding_failed(self, pod: Pod, message: str) -> None:
@@ -110,6 +108,11 @@ class Reporter:
         """Forget what was said about an object that is gone or bound."""
         self._said.pop((uid, "condition"), None)
 
+    def _write_condition(self, pod: Pod, reason: str, message: str) -> None:
+        self._remember((pod.uid, "condition"), message)
+        if not self._put(lambda: self._condition(pod, reason, message)):
+            self.forget(pod.uid)  # what was never written must be said again
+
     def _event(self, about: Regarding, kind: str, reason: str, action: str, note: str, *, once: bool = False) -> None:
         if once:
             if self._said.get((about.uid, reason)) == note:
@@ -125,22 +128,28 @@ class Reporter:
         if len(self._said) > _REMEMBERED:
             self._said.popitem(last=False)
 
-    def _put(self, write: Callable[[], Awaitable[None]]) -> None:
+    def _put(self, write: Callable[[], Awaitable[None]]) -> bool:
         try:
             self._queue.put_nowait(write)
         except asyncio.QueueFull:
             self.dropped += 1
+            return False
+        return True
 
     async def _condition(self, pod: Pod, reason: str, message: str) -> None:
-        response = await self._api.request(
-            "PATCH",
-            f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status",
-            # The UID makes a pod of the same name that came later refuse the patch.
-            {"metadata": {"uid": pod.uid}, **condition_body(reason, message, self._clock.now())},
-            content_type=STRATEGIC_PATCH,
-        )
+        try:
+            response = await self._api.request(
+                "PATCH",
+                f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status",
+                # The UID makes a pod of the same name that came later refuse the patch.
+                {"metadata": {"uid": pod.uid}, **condition_body(reason, message, self._clock.now())},
+                content_type=STRATEGIC_PATCH,
+            )
+        except ApiUnreachableError:
+            self.forget(pod.uid)
+            raise
         if not response.ok and response.status not in {404, 409}:
-            self._said.pop((pod.uid, "condition"), None)
+            self.forget(pod.uid)
             log.warning("condition of pod %s was refused: %s", pod.key, response.message)
 
     async def _post(self, path: str, body: object) -> None:
@@ -155,6 +164,8 @@ class Reporter:
                 await write()
             except ApiUnreachableError as error:
                 log.warning("report lost: %s", error)
+            except Exception:
+                log.exception("report lost")  # one bad report must not end the worker
             finally:
                 self._queue.task_done()
 

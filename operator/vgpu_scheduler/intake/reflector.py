@@ -145,7 +145,7 @@ async def list_all_nodes(api: ApiClient) -> tuple[list[Node], int]:
 async def _list_all(
     api: ApiClient,
     path: str,
-    decode: Callable[[bytes], tuple[list[_Value], str, str]],
+    decode: Callable[[bytes, Callable[[DecodeError], None]], tuple[list[_Value], str, str]],
     params: dict[str, str],
 ) -> tuple[list[_Value], int]:
     found: list[_Value] = []
@@ -158,8 +158,13 @@ async def _list_all(
             continue
         if not response.ok:
             raise ApiError(response)
-        objects, version, token = decode(response.body)
+        objects, version, token = decode(response.body, _skip)
         found += objects
         if not token:
             return found, int(version or 0)
         await asyncio.sleep(0)
+
+
+def _skip(error: DecodeError) -> None:
+    """Leave out an object that cannot be read: the others go on."""
+    log.warning("%s", error)

@@ -68,6 +68,9 @@ class DecodeError(ValueError):
         self.problem = problem
 
 
+Skip = Callable[[DecodeError], None]
+
+
 class WatchStatus(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """The error that ends a watch; code 410 means that the resource version is too old."""
 
@@ -141,8 +144,15 @@ def decode_node(obj: Mapping[str, Any] | bytes | msgspec.Raw) -> Node:
     return _decode(obj, "Node", _nodes, WireNode, _node)
 
 
-def decode_pod_list(data: bytes) -> tuple[list[Pod], str, str]:
+def decode_pod_list(data: bytes, skip: Skip | None = None) -> tuple[list[Pod], str, str]:
     """Read a PodList.
+
+    Parameters
+    ----------
+    data
+        The list as JSON.
+    skip
+        Told of each pod that cannot be read, which is then left out; without it the first one raises.
 
     Returns
     -------
@@ -157,12 +167,12 @@ def decode_pod_list(data: bytes) -> tuple[list[Pod], str, str]:
     DecodeError
         If the list or one of its pods cannot be read.
     """
-    return _decode_list(data, "PodList", decode_pod)
+    return _decode_list(data, "PodList", decode_pod, skip)
 
 
-def decode_node_list(data: bytes) -> tuple[list[Node], str, str]:
-    """Read a NodeList; what is returned and raised is as for :func:`decode_pod_list`."""
-    return _decode_list(data, "NodeList", decode_node)
+def decode_node_list(data: bytes, skip: Skip | None = None) -> tuple[list[Node], str, str]:
+    """Read a NodeList; what is taken, returned and raised is as for :func:`decode_pod_list`."""
+    return _decode_list(data, "NodeList", decode_node, skip)
 
 
 def decode_pod_event(line: bytes) -> PodEvent:
@@ -201,9 +211,19 @@ def _without_object(event: WireEvent) -> tuple[str, WatchStatus | None]:
     return _wire(event.object, "Bookmark", _bookmarks, WireBookmark).metadata.resource_version, None
 
 
-def _decode_list(data: bytes, kind: str, decode: Callable[[msgspec.Raw], _Value]) -> tuple[list[_Value], str, str]:
+def _decode_list(
+    data: bytes, kind: str, decode: Callable[[msgspec.Raw], _Value], skip: Skip | None
+) -> tuple[list[_Value], str, str]:
     page = _wire(data, kind, _lists, WireList)
-    return [decode(item) for item in page.items or ()], page.metadata.resource_version, page.metadata.continue_
+    items = []
+    for item in page.items or ():
+        try:
+            items.append(decode(item))
+        except DecodeError as error:
+            if skip is None:
+                raise
+            skip(error)
+    return items, page.metadata.resource_version, page.metadata.continue_
 
 
 def _wire(

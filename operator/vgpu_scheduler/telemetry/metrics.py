@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry, Histogram
+from prometheus_client import CollectorRegistry, Histogram, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
@@ -98,6 +98,7 @@ class Metrics:
 
     def __init__(self, profile: str) -> None:
         self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
         self._gauges: list[Gauge] = []
         self.attempts = Attempts(self._registry, profile)
         self.add("scheduler_schedule_attempts_total", "Attempts to schedule pods.", self.attempts.totals)
