@@ -10,7 +10,9 @@ import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
+
+from tests.golden.outcome import Outcome
 
 from vgpu_scheduler.kube import Pod, decode_node, decode_pod
 from vgpu_scheduler.predicates import UNRESOLVABLE, compile_predicates, gated, refusals, unschedulable_message
@@ -18,13 +20,6 @@ from vgpu_scheduler.state import NodeTable
 
 FAMILIES = ("resources", "nodeaffinity", "taints", "gates", "mixed")
 VECTORS = Path(__file__).parent.parent / "vectors" / "kubernetes"
-
-
-class Outcome(NamedTuple):
-    """How a case went, and why."""
-
-    status: Literal["passed", "failed", "not_implemented"]
-    detail: str
 
 
 class Answer(NamedTuple):

@@ -1,10 +1,11 @@
 """Cards on one node: which of them a claim gets."""
 
 from vgpu_scheduler.allocators.hami import CardRules, FitColumns, HamiAllocator, count_reasons, verdict
-from vgpu_scheduler.allocators.order import DEVICE_POLICIES, CardOrder, OrderKind, card_order, policy_words
+from vgpu_scheduler.allocators.order import DEVICE_POLICIES, TOPOLOGY, CardOrder, OrderKind, card_order, policy_words
 
 __all__ = [
     "DEVICE_POLICIES",
+    "TOPOLOGY",
     "CardOrder",
     "CardRules",
     "FitColumns",

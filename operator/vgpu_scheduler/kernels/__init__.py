@@ -19,6 +19,7 @@ from vgpu_scheduler.kernels.hami import (
     Request,
     Scratch,
     fit_nodes,
+    score_cards,
 )
 from vgpu_scheduler.kernels.select import select_best, stale_rows
 
@@ -37,6 +38,7 @@ __all__ = [
     "Request",
     "Scratch",
     "fit_nodes",
+    "score_cards",
     "select_best",
     "stale_rows",
 ]

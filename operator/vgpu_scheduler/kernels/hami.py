@@ -97,7 +97,7 @@ class FitResult(NamedTuple):
 
     fits: NDArray[np.bool_]  # (N,)
     score: NDArray[np.float32]  # (N,)
-    counts: NDArray[np.int16]  # (N, REASONS) cards passed over, of the first claim that did not fit
+    counts: NDArray[np.int16]  # (N, REASONS) cards passed over, of the first claim that did not fit; 0 if all fit
     cards: NDArray[np.int16]  # (N,) cards that this claim could choose from
 
 
@@ -110,10 +110,24 @@ def _resolve(request: Request, claim: int, total: NDArray[np.int64], device: int
 
 
 @njit(cache=True)
-def _score_cards(
+def score_cards(
     columns: DeviceColumns, request: Request, claim: int, base: int, used: NDArray[np.int64], score: NDArray[np.float32]
 ) -> None:
-    """Score every card of the node as if the whole container were placed on it (D0-06 to D0-13, C-24)."""
+    """Score every card of the node as if the whole container were placed on it (D0-06 to D0-13, C-24).
+
+    Parameters
+    ----------
+    columns, request
+        The device matrix; the pod's claims and weights.
+    claim
+        Number of the container's first claim.
+    base
+        Device number of the node's first card.
+    used
+        What is used of the node's cards, shape (cards, K).
+    score
+        Receives the scores, shape (>= cards,); 0 for a card without slots, memory or cores.
+    """
     container = request.container[claim]
     for position in range(used.shape[0]):
         device = base + position
@@ -292,6 +306,7 @@ def _fit_node(
         scratch.order[0, position] = position
     container = np.int64(-1)
     for claim in range(request.container.shape[0]):
+        counts[:] = 0  # a reason belongs to the claim that did not fit, not to those before it
         init = request.kind[claim] == _INIT
         order = scratch.order[1, :cards] if init else scratch.order[0, :cards]
         used = own if init else running
@@ -301,7 +316,7 @@ def _fit_node(
                 used[:] = running
                 for position in range(cards):
                     order[position] = position
-            _score_cards(columns, request, claim, base, used, scratch.score)
+            score_cards(columns, request, claim, base, used, scratch.score)
         _sort_cards(columns, request.order, base, used, scratch.score, order)
         choice = 0
         for position in range(cards):
@@ -313,6 +328,7 @@ def _fit_node(
             return False
         if not _fit_claim(columns, request, claim, base, order, used, scratch.picks[claim], counts):
             return False
+    counts[:] = 0
     return True
 
 

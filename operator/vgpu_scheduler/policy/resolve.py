@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from vgpu_scheduler.allocators import DEVICE_POLICIES, OrderKind, policy_words
+from vgpu_scheduler.allocators import DEVICE_POLICIES, TOPOLOGY, OrderKind, policy_words
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.scorers import NodePolicy
 
@@ -19,7 +19,7 @@ WEIGHTS_ANNOTATION = "hami.io/device-scoring-weights"
 
 _NODE_POLICIES = {policy.value: policy for policy in NodePolicy}
 _WEIGHT_ORDER = ("slot", "memory", "core")
-_WEIGHT = re.compile(r"\s*([a-z]+)\s*=\s*(\+?\d{1,9})\s*")
+_WEIGHT = re.compile(r"\s*([a-z]+)\s*=\s*(\+?0*[0-9]{1,18})\s*")
 
 Weights = tuple[float, float, float]
 
@@ -91,9 +91,13 @@ class Policies:
         if DEVICE_POLICY_ANNOTATION in pod.annotations:
             device_policy = pod.annotations[DEVICE_POLICY_ANNOTATION]
             sources["devices"] = "pod"
-            unknown = [word for word in policy_words(device_policy) if word not in DEVICE_POLICIES]
+            # A single word is compared as it stands: one with blanks around it orders like spread, so it is said.
+            words = policy_words(device_policy) if "," in device_policy else (device_policy,)
+            unknown = [word for word in words if word not in DEVICE_POLICIES]
             if unknown:
                 warnings.append(f"annotation {DEVICE_POLICY_ANNOTATION}: {device_policy!r} has unknown words {unknown}")
+        if TOPOLOGY in policy_words(device_policy):
+            warnings.append(f"device policy {device_policy!r}: topology-aware is not supported, spread is used")
         if warnings and self._defaults.strict_annotations:
             raise PolicyError("; ".join(warnings))
         return ResolvedPolicy(

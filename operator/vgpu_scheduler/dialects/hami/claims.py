@@ -69,10 +69,10 @@ def _memory(container: Container, names: NvidiaNames) -> int:
     if memory > largest:
         text = _text(container, names.memory)
         unit = "MiB" if names.memory_factor == 1 else f"{names.memory_factor} MiB"
-        better = memory // (_MIB * names.memory_factor)
+        better = memory // (_MIB * names.memory_factor)  # what was meant if it was meant in bytes
         raise ClaimError(
             f'container "{container.name}": {names.memory}: {text} is more than any card has, '
-            f"because the unit is {unit}: write {better}"
+            f"because the unit is {unit}: write {better or 'a smaller number'}"
         )
     return memory * names.memory_factor
 

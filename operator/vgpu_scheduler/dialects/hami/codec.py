@@ -7,6 +7,7 @@ segments of 7 or 9 comma-separated fields; plugins since 2.8 write JSON in which
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +19,7 @@ _GO_BOOL = {
 }
 _LEGACY_FIELDS, _FIELDS = 7, 9
 _MOST_DIGITS = 19
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class CodecError(ValueError):
@@ -141,7 +143,8 @@ def _json_device(entry: object, number: int) -> RegisteredDevice:
         item = fields.get(name, "")
         if not isinstance(item, str):
             raise CodecError(f"registration: device {number}: {name} is not a string")
-        return item
+        # Half a surrogate pair is valid JSON and no text: as in Go, so that it can be written again.
+        return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", item)
 
     def integer(name: str, smallest: int, largest: int) -> int:
         item = fields.get(name, 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from vgpu_scheduler.dialects.hami.claims import ClaimError, asks_for_devices, pod_claims
@@ -47,6 +47,8 @@ PHASE_FAILED = "failed"
 
 _REMEMBERED = 16_384
 """Registrations that are kept decoded: more than nodes, so that a burst of changes does not push all of them out."""
+_WHOLE = 100
+_SEPARATORS = frozenset(",:;")
 _WHOLE_CARD = (Claim(nvidia.VENDOR, 1, (1, 0, 0), (0, 100, 100)),)
 
 
@@ -138,7 +140,9 @@ class HamiDialect:
 
     def _unreadable(self, pod: Pod) -> PodClaims:
         try:
-            return self.claims(pod)
+            return tuple(
+                replace(container, claims=tuple(map(_as_allocated, container.claims))) for container in self.claims(pod)
+            )
         except ClaimError:
             # Nobody can say how much: the pod may use a whole card wherever it sits.
             return tuple(
@@ -193,6 +197,8 @@ def _registered(value: str, cordon: str) -> tuple[Device, ...]:
     cordoned = {uuid.strip() for uuid in cordon.split(",")}
     seen: dict[str, Device] = {}
     for card in decode_register(value):
+        if _SEPARATORS.intersection(card.id):
+            raise CodecError(f"device {card.id!r} has a separator of the assignment format in its id")
         if card.id in seen:
             raise CodecError(f"device {card.id} is listed twice")
         seen[card.id] = _device(card, card.id in cordoned)
@@ -202,6 +208,12 @@ def _registered(value: str, cordon: str) -> tuple[Device, ...]:
 def _device(card: RegisteredDevice, cordoned: bool) -> Device:
     total = (max(card.count, 0), max(card.devmem, 0), max(card.devcore, 0))
     return Device(card.id, nvidia.VENDOR, card.type, total, card.index, card.numa, card.mode, card.health, cordoned)
+
+
+def _as_allocated(claim: Claim) -> Claim:
+    """Cut the cores as the allocation would: nobody gets more than a whole card's."""
+    slots, memory, cores = claim.amounts
+    return replace(claim, amounts=(slots, memory, min(cores, _WHOLE)))
 
 
 def _charges(pod: Pod, aligned: list[tuple[AssignedDevice, ...]]) -> Mapping[str, tuple[int, ...]]:

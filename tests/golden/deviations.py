@@ -1,0 +1,72 @@
+"""The list of intended differences from HAMi: which quirk, why, and the cases in which it shows."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from tests.naive.hami_quirks import Quirk
+
+LIST = Path(__file__).parent.parent / "vectors" / "deviations.toml"
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """One quirk of HAMi's that this scheduler does not share.
+
+    Attributes
+    ----------
+    reason
+        Why not.
+    cases
+        Ids of cases, or patterns for them, in which it makes a difference.
+    """
+
+    quirk: str
+    reason: str
+    cases: tuple[str, ...]
+
+    def covers(self, case_id: str) -> bool:
+        """Tell whether the case is on the list."""
+        return case_id in self.cases or any(fnmatchcase(case_id, pattern) for pattern in self.cases if "*" in pattern)
+
+
+class Deviations:
+    """The whole list."""
+
+    def __init__(self, deviations: tuple[Deviation, ...]) -> None:
+        self.all = deviations
+
+    @classmethod
+    def read(cls, path: Path = LIST) -> Deviations:
+        """Read the list.
+
+        Raises
+        ------
+        ValueError
+            If it names no quirk, or one twice, or gives no reason.
+        """
+        known = {quirk.value for quirk in Quirk}
+        found = []
+        for name, entry in tomllib.loads(path.read_text(encoding="utf-8")).items():
+            if name not in known:
+                raise ValueError(f"{path}: {name!r} is no quirk of the twin")
+            if not entry.get("reason") or not entry.get("cases"):
+                raise ValueError(f"{path}: {name!r} needs a reason and cases")
+            found.append(Deviation(name, entry["reason"], tuple(entry["cases"])))
+        return cls(tuple(found))
+
+    def listed(self, case_id: str) -> frozenset[str]:
+        """Return the quirks that are listed for a case."""
+        return frozenset(deviation.quirk for deviation in self.all if deviation.covers(case_id))
+
+    def unused(self, case_ids: frozenset[str]) -> list[str]:
+        """Return the ids and patterns that match none of the cases, each with its quirk."""
+        return [
+            f"{deviation.quirk}: {pattern}"
+            for deviation in self.all
+            for pattern in deviation.cases
+            if pattern not in case_ids and not any(fnmatchcase(case_id, pattern) for case_id in case_ids)
+        ]

@@ -1,0 +1,237 @@
+"""Golden cases of HAMi's placement: what HAMi 2.10 decided, against what this scheduler decides.
+
+A case is a cluster, one pod and the outcome of HAMi's own Filter. The product runs below the Kubernetes filters (HAMi
+leaves those to kube-scheduler, and the nodes of the cases could not take a pod) under the profile ``HAMi210``, with
+the devices in the order given. Where it decides otherwise on purpose, the naive twin tells: with its quirks on it has
+to say what HAMi said, with its quirks off what the product says.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tests.golden.outcome import Case, Outcome, differences
+from tests.naive import hami as naive
+from tests.naive.hami import Answer
+from tests.naive.hami_cards import f32, words
+from tests.naive.hami_quirks import ALL, NONE, Quirk
+from tests.naive.hami_wire import Bad, Names
+
+from vgpu_scheduler.allocators import FitColumns, OrderKind, verdict
+from vgpu_scheduler.dialects import HamiDialect, NvidiaNames
+from vgpu_scheduler.dialects.hami import CodecError
+from vgpu_scheduler.engine import Cycle
+from vgpu_scheduler.kernels import select_best
+from vgpu_scheduler.kube import decode_node, decode_pod
+from vgpu_scheduler.model import Placement
+from vgpu_scheduler.policy import Policies, PolicyDefaults
+from vgpu_scheduler.scorers import HamiScorer
+from vgpu_scheduler.state import State
+
+PROFILE = "hami-2.10"
+
+_FIXES = {
+    "fix-score": Quirk.SCORE_IGNORES_CLAIM,
+    "fix-padding": Quirk.NO_PADDING,
+    "fix-terminating": Quirk.TERMINATING_FORGOTTEN,
+}
+"""HAMi with one bug fixed is the twin with one quirk off."""
+
+_AT_BINDING = frozenset({"hami.io/bind-phase", "hami.io/bind-time"})
+"""Keys that HAMi writes in a later call than the others."""
+
+_REFUSED = re.compile(r'.*?: (?:container "(?P<container>.*?)": |annotation )(?P<name>[^\s:]+)')
+
+
+def run_case(case: Case) -> Outcome:
+    """Decide a placement case and compare."""
+    if missing := not_implemented(case):
+        return Outcome("not_implemented", missing)
+    case = as_reported(case)
+    theirs, asked = naive.decide(case, ALL)
+    ours, asked_too = naive.decide(case, NONE)
+    found = list(_against_vector(case, theirs))
+    made = product(case)
+    found += differences("product", _comparable(ours), _comparable(made))
+    if not same_refusal(ours.refused, made.refused):
+        found.append(f"product: refused for {sorted(map(str, made.refused))}, not {sorted(map(str, ours.refused))}")
+    if found:
+        return Outcome("failed", "; ".join(found))
+    quirks = responsible(theirs, ours, lambda quirks: naive.decide(case, quirks)[0], asked | asked_too)
+    return Outcome("decided" if quirks else "passed", quirks=quirks)
+
+
+def responsible(theirs: Any, ours: Any, decide: Callable[[frozenset[Quirk]], Any], asked: set[Quirk]) -> frozenset[str]:
+    """Name the quirks that make a difference to the answer, each against all or against none of the others."""
+    if theirs == ours:
+        return frozenset()
+    found = {quirk.value for quirk in asked if decide(ALL - {quirk}) != theirs or decide(frozenset({quirk})) != ours}
+    return frozenset(found)
+
+
+def not_implemented(case: Case) -> str:
+    """What in a placement case is beyond this version; empty if nothing is."""
+    return beyond_cluster(case) or _beyond_pod(case)
+
+
+def beyond_cluster(case: Case) -> str:
+    """What in the configuration and on the nodes of a case is beyond this version; empty if nothing is."""
+    if case["profile"] != PROFILE:
+        return f"profile {case['profile']}"
+    if makers := sorted(case["config"]["deviceConfig"].keys() - {"nvidia"}):
+        return f"devices of {', '.join(makers)}"
+    for node in case.get("nodes", ()):
+        register = (node["metadata"].get("annotations") or {}).get("hami.io/node-nvidia-register", "")
+        if re.search(r'"mode"\s*:\s*"mig"|,mig:', register):
+            return "cards in MIG mode"
+    return ""
+
+
+def _beyond_pod(case: Case) -> str:
+    names = Names.of(case)
+    limited = {f"limits.{names.memory}", f"limits.{names.cores}"}
+    for quota in case["quotas"]:
+        same = quota["metadata"]["namespace"] == case["pod"]["metadata"]["namespace"]
+        if same and limited & (quota["spec"].get("hard") or {}).keys():
+            return "a quota on managed resources in the pod's namespace"
+    annotations = case["pod"]["metadata"].get("annotations") or {}
+    policy = annotations.get("hami.io/gpu-scheduler-policy", case["config"]["gpuSchedulerPolicy"])
+    return "the device policy topology-aware" if "topology-aware" in words(policy) else ""
+
+
+def as_reported(case: Case) -> Case:
+    """Give running pods the container statuses that the kubelet writes together with the phase; HAMi reads neither."""
+    case = copy.deepcopy(case)
+    for pod in case.get("pods", ()):
+        if pod["status"].get("phase") == "Running":
+            containers = pod["spec"]["containers"]
+            pod["status"]["containerStatuses"] = [{"name": container["name"]} for container in containers]
+    return case
+
+
+# The vector --------------------------------------------------------------------------------------------------------
+
+
+def _against_vector(case: Case, answer: Answer) -> Iterator[str]:
+    expect = case["expect"]
+    kind = "passthrough" if expect.get("passthrough") else "error" if "error" in expect else None
+    if kind or answer.kind in ("passthrough", "error"):
+        if kind != answer.kind:
+            yield f"twin: {answer.kind}, HAMi: {kind or 'a decision'}"
+        return
+    scores = {node: f32(score) for node, score in expect["scores"].items()}
+    yield from differences("twin.scores", scores, answer.scores)
+    yield from differences("twin.failed", expect["failed"], answer.failed)
+    per_node = {node: keys[naive.ALLOCATED] for node, keys in expect["per_node"].items()}
+    yield from differences("twin.per_node", per_node, {node: answer.per_node.get(node) for node in per_node})
+    given = sorted(_texts((a["node"], a["annotations"]) for a in expect["acceptable"] if a["order"] == "given"))
+    found = sorted(_texts((node, answer.annotations(node)) for node in answer.best))
+    yield from differences("twin.acceptable", given, found)
+    if expect["node"] not in (answer.best or (None,)):
+        yield f"twin.node: {answer.best}, HAMi: {expect['node']}"
+    elif expect["node"] is not None:
+        yield from differences("twin.annotations", expect["annotations"], answer.annotations(expect["node"]))
+    for fix, nodes in expect.get("variants", {}).items():
+        fixed = naive.decide(case, ALL - {_FIXES[fix]})[0]
+        after = {node: keys and keys[naive.ALLOCATED] for node, keys in nodes.items()}
+        after = {node: value for node, value in {**per_node, **after}.items() if value is not None}
+        yield from differences(f"twin.{fix}", after, fixed.per_node)
+
+
+def _texts(outcomes: Iterator[tuple[str, dict[str, str]]]) -> list[str]:
+    return [json.dumps(outcome, sort_keys=True) for outcome in outcomes]
+
+
+# The product -------------------------------------------------------------------------------------------------------
+
+
+def dialect_of(case: Case) -> HamiDialect:
+    """The dialect as a configuration of HAMi sets it."""
+    section = case["config"]["deviceConfig"]["nvidia"]
+    return HamiDialect(
+        NvidiaNames(
+            count=section["resourceCountName"],
+            memory=section["resourceMemoryName"],
+            memory_percent=section["resourceMemoryPercentageName"],
+            cores=section["resourceCoreName"],
+            priority=section["resourcePriorityName"],
+            memory_factor=max(section["memoryFactor"], 1),  # 0 is HAMi's way to leave it out
+            default_memory=section["defaultMemory"],
+            default_cores=section["defaultCores"],
+        )
+    )
+
+
+def state_of(case: Case, dialect: HamiDialect) -> State:
+    """The state after all nodes and pods of a case were observed once."""
+    state = State(len(dialect.dimensions))
+    for wire in case["nodes"]:
+        node = decode_node(wire)
+        try:
+            state.observe_node(node, dialect.devices(node))
+        except CodecError:
+            state.observe_node(node, None)
+    for wire in case["pods"]:
+        pod = decode_pod(wire)
+        state.observe_pod(pod, dialect.usage(pod))
+    return state
+
+
+def product(case: Case) -> Answer:
+    """What the product says about a case."""
+    dialect, config = dialect_of(case), case["config"]
+    state = state_of(case, dialect)
+    defaults = PolicyDefaults(config["nodeSchedulerPolicy"], config["gpuSchedulerPolicy"], OrderKind.SCORE_FIRST)
+    shape = Cycle(state, dialect, Policies(defaults)).shape(decode_pod(case["pod"]))
+    if shape.refusal:
+        return Answer("refused", refused=frozenset({refused_for(shape.refusal)}))
+    if shape.allocator is None:
+        return Answer("passthrough")
+    assert shape.policy is not None
+    rows, fit = state.nodes.rows(), FitColumns.empty(state.nodes.capacity)
+    shape.allocator.fit(state.devices, rows, fit)
+    answer = Answer("unschedulable")
+    for row in rows.tolist():
+        name = state.nodes.name(row)
+        containers = shape.allocator.place(state.devices, row)
+        if not fit.fits[row]:
+            assert containers is None, f"{name} does not fit and yet gives cards"
+            answer.failed[name] = verdict(fit.counts[row], int(fit.cards[row])).detail
+            continue
+        assert containers is not None, f"{name} fits and yet gives no cards"
+        written = dialect.annotations(Placement(name, containers), 0)
+        answer.scores[name] = float(fit.score[row])
+        answer.per_node[name] = written[naive.ALLOCATED]
+        same = {key: value for key, value in written.items() if key not in _AT_BINDING}
+        assert {**same, naive.TIME: "<time>"} == answer.annotations(name), f"annotations for {name}: {written}"
+    best = select_best(rows, fit.fits, fit.score, state.nodes.rank, HamiScorer(shape.policy.node_policy).sign)
+    if best >= 0:
+        answer.kind = "placed"
+        answer.best = (state.nodes.name(best),)
+    return answer
+
+
+def refused_for(message: str) -> Bad:
+    """Read the container and the resource or annotation that a refusal names."""
+    match = _REFUSED.match(": " + message)
+    assert match, f"the refusal names nothing: {message}"
+    return Bad(match["container"] or "", match["name"])
+
+
+def _comparable(answer: Answer) -> dict[str, Any]:
+    return {
+        "kind": answer.kind,
+        "scores": answer.scores,
+        "failed": answer.failed,
+        "per_node": answer.per_node,
+        "node": answer.node,
+    }
+
+
+def same_refusal(twin: frozenset[Bad], found: frozenset[Bad]) -> bool:
+    """Tell whether the product refuses for one of the reasons there are, or not at all where there is none."""
+    return found <= twin and bool(found) == bool(twin)

@@ -1,0 +1,386 @@
+"""Golden cases of HAMi's codecs and request parsing: one operation each, product against twin against HAMi.
+
+Errors are compared as such, their texts are not: HAMi's are those of Go's libraries. For a case that is refused the
+product has to name one of the container's amounts that the twin finds wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from tests.golden.hami import as_reported, beyond_cluster, dialect_of, refused_for, responsible, same_refusal, state_of
+from tests.golden.outcome import Case, Outcome, differences
+from tests.naive import hami as naive
+from tests.naive import hami_wire as wire
+from tests.naive.hami_cards import UNSET
+from tests.naive.hami_quirks import ALL, NONE, Switches
+
+from vgpu_scheduler.dialects.hami import (
+    AssignedDevice,
+    CodecError,
+    RegisteredDevice,
+    decode_assignments,
+    encode_assignments,
+    encode_register_colon,
+    encode_register_json,
+    format_lock,
+    parse_lock,
+)
+from vgpu_scheduler.dialects.hami.claims import ClaimError
+from vgpu_scheduler.dialects.hami.codec import decode_register, decode_register_colon, decode_register_json
+from vgpu_scheduler.dialects.hami.vendors.nvidia import REGISTER_ANNOTATION
+from vgpu_scheduler.kube import decode_node, decode_pod
+from vgpu_scheduler.model import Assignment, CardReason, ContainerKind, charges
+from vgpu_scheduler.policy import parse_weights
+
+ERROR = {"error": True}
+PANIC = {"panic": True}
+
+Json = Any
+REFUSED = "refused"
+
+
+class Operation(NamedTuple):
+    """How to run one operation; each side returns the case's ``expect`` in a common form."""
+
+    twin: Callable[[Case, Switches], Json]
+    product: Callable[[Case], Json]
+    expected: Callable[[Case], Json]
+    missing: Callable[[Case], str] = lambda case: ""
+
+
+def run_case(case: Case) -> Outcome:
+    """Run a codec case and compare."""
+    operation = OPERATIONS.get(case["op"])
+    if operation is None:
+        return Outcome("not_implemented", f"operation {case['op']}")
+    if missing := _beyond(case) or operation.missing(case):
+        return Outcome("not_implemented", missing)
+    case = as_reported(case)
+    on, off = Switches(ALL), Switches(NONE)
+    theirs, ours = operation.twin(case, on), operation.twin(case, off)
+    made = operation.product(case)
+    found = list(differences("twin", operation.expected(case), theirs))
+    if isinstance(ours, dict) and REFUSED in ours:
+        if not isinstance(made, dict) or not same_refusal(ours[REFUSED], made.get(REFUSED, frozenset())):
+            found.append(f"product: {made}, not {ours}")
+    else:
+        found += differences("product", ours, made)
+    if found:
+        return Outcome("failed", "; ".join(found))
+    quirks = responsible(theirs, ours, lambda quirks: operation.twin(case, Switches(quirks)), on.asked | off.asked)
+    return Outcome("decided" if quirks else "passed", quirks=quirks)
+
+
+def _beyond(case: Case) -> str:
+    if case["op"] == "pod_decode" or "config" not in case:  # configured for several makers, decided by the keys
+        return ""
+    return beyond_cluster(case)
+
+
+# Registration ------------------------------------------------------------------------------------------------------
+
+
+def _expected_or_error(case: Case) -> Json:
+    expect = case["expect"]
+    return ERROR if "error" in expect else PANIC if "panic" in expect else expect
+
+
+def _twin_node_decode(case: Case, switch: Switches) -> Json:
+    value = case["input"]["value"]
+    try:
+        colon = case["input"]["format"] == "colon"
+        devices = wire.register_colon(value) if colon else wire.register_json(value, switch)
+    except wire.Unreadable:
+        return ERROR
+    if None in devices:
+        return {"devices": devices}
+    return {
+        "devices": devices,
+        "encoded_colon": wire.encode_colon(devices),
+        "encoded_json": wire.encode_json(devices),
+    }
+
+
+def _product_node_decode(case: Case) -> Json:
+    decode = decode_register_colon if case["input"]["format"] == "colon" else decode_register_json
+    try:
+        devices = decode(case["input"]["value"])
+    except CodecError:
+        return ERROR
+    return {
+        "devices": [_registered(device) for device in devices],
+        "encoded_colon": encode_register_colon(devices),
+        "encoded_json": encode_register_json(devices),
+    }
+
+
+def _registered(device: RegisteredDevice, vendor: str | None = None) -> Json:
+    fields = {
+        name: getattr(device, name)
+        for name in ("id", "index", "count", "devmem", "devcore", "type", "numa", "mode", "health")
+    }
+    custom = {"custominfo": dict(device.custom_info)} if device.custom_info else {}
+    return {**fields, **custom, "vendor": device.vendor if vendor is None else vendor}
+
+
+def _with_mig_profiles(case: Case) -> str:
+    return "profiles of MIG cards" if re.search("migprofiles", case["input"]["value"], re.IGNORECASE) else ""
+
+
+def _expected_node_devices(case: Case) -> Json:
+    if "panic" in case["expect"]:
+        return PANIC
+    nodes = case["expect"]["nodes"]
+    return {name: ERROR if "error" in found["NVIDIA"] else found["NVIDIA"]["devices"] for name, found in nodes.items()}
+
+
+def _twin_node_devices(case: Case, switch: Switches) -> Json:
+    result: Json = {}
+    for node in case["nodes"]:
+        try:
+            result[node["metadata"]["name"]] = wire.node_register(node["metadata"].get("annotations") or {}, switch)
+        except wire.Panic:
+            return PANIC
+        except wire.Unreadable:
+            result[node["metadata"]["name"]] = ERROR
+    return result
+
+
+def _product_node_devices(case: Case) -> Json:
+    dialect = dialect_of(case)
+    result: Json = {}
+    for item in case["nodes"]:
+        node = decode_node(item)
+        try:
+            devices = dialect.devices(node)
+        except CodecError:
+            devices = ()
+        if not devices:
+            result[node.name] = ERROR
+            continue
+        vendors = {device.uuid: device.vendor for device in devices}
+        registered = decode_register(node.annotations[REGISTER_ANNOTATION])
+        result[node.name] = [_registered(device, vendors[device.id]) for device in registered]
+        for device, raw in zip(devices, registered, strict=True):
+            assert device.total == (raw.count, raw.devmem, raw.devcore)
+            assert (device.type, device.numa, device.mode) == (raw.type, raw.numa, raw.mode)
+            assert (device.index, device.healthy) == (raw.index, raw.health)
+    return result
+
+
+# Allocation --------------------------------------------------------------------------------------------------------
+
+
+def _other_keys(case: Case) -> str:
+    others = sorted(case["input"]["podAnnotations"].keys() - {naive.ALLOCATED})
+    return f"allocations under {', '.join(others)}" if others else ""
+
+
+def _expected_pod_decode(case: Case) -> Json:
+    expect = case["expect"]
+    if "error" in expect:
+        return ERROR
+    kept = {key: expect[key] for key in ("devices", "reencoded")}
+    if "collapsed" in expect:
+        devices = [device for container in expect["collapsed"].get("NVIDIA", []) for device in container]
+        kept["collapsed"] = {device["uuid"]: [device[key] for key in ("slots", "mem", "cores")] for device in devices}
+    return kept
+
+
+def _twin_pod_decode(case: Case, switch: Switches) -> Json:
+    value = case["input"]["podAnnotations"].get(naive.ALLOCATED)
+    if value is None:
+        return {"devices": {}, "reencoded": {}}
+    try:
+        entries = wire.decode_pod(value, switch)
+    except wire.Unreadable:
+        return ERROR
+    listed = [[{"uuid": e.uuid, "type": e.type, "mem": e.memory, "cores": e.cores} for e in c] for c in entries]
+    result: Json = {"devices": {"NVIDIA": listed}, "reencoded": {naive.ALLOCATED: wire.encode_pod(entries)}}
+    if "pod" in case:
+        kinds = [kind for _, kind, _ in wire.raw_containers(case["pod"])]
+        collapsed = naive.collapse(kinds, entries, switch)
+        result["collapsed"] = {uuid: list(charge) for uuid, charge in collapsed.items()}
+    return result
+
+
+def _product_pod_decode(case: Case) -> Json:
+    value = case["input"]["podAnnotations"].get(naive.ALLOCATED)
+    if value is None:
+        return {"devices": {}, "reencoded": {}}
+    try:
+        entries = decode_assignments(value)
+    except CodecError:
+        return ERROR
+    listed = [[{"uuid": d.uuid, "type": d.type, "mem": d.memory, "cores": d.cores} for d in c] for c in entries]
+    result: Json = {"devices": {"NVIDIA": listed}, "reencoded": {naive.ALLOCATED: encode_assignments(entries)}}
+    if "pod" in case:
+        kinds = [container.kind for container in decode_pod(case["pod"]).spec.containers]
+        kinds += [ContainerKind.APP] * (len(entries) - len(kinds))
+        entries += [()] * (len(kinds) - len(entries))
+        held = [[Assignment("NVIDIA", d.uuid, (1, d.memory, d.cores)) for d in c] for c in entries]
+        result["collapsed"] = {uuid: list(amounts) for uuid, amounts in charges(kinds, held).items()}
+    return result
+
+
+def _twin_pod_encode(case: Case, switch: Switches) -> Json:
+    entries = [
+        [wire.Entry(device["uuid"], device["type"], device["mem"], device["cores"]) for device in container]
+        for container in case["input"]["devices"]
+    ]
+    return {"value": wire.encode_pod(entries)}
+
+
+def _product_pod_encode(case: Case) -> Json:
+    entries = [
+        [AssignedDevice(device["uuid"], device["type"], device["mem"], device["cores"]) for device in container]
+        for container in case["input"]["devices"]
+    ]
+    return {"value": encode_assignments(entries)}
+
+
+# Requests, weights, lock -------------------------------------------------------------------------------------------
+
+
+def _twin_requests(case: Case, switch: Switches) -> Json:
+    containers, refused = wire.asks(case["pod"], wire.Names.of(case), switch)
+    if refused:
+        return {REFUSED: frozenset(refused)}
+    return {
+        "requests": [
+            {a.vendor: _request(a.vendor, a.nums, a.memory, a.percent, a.cores) for a in container.asks}
+            for container in containers
+        ]
+    }
+
+
+def _product_requests(case: Case) -> Json:
+    try:
+        claims = dialect_of(case).claims(decode_pod(case["pod"]))
+    except ClaimError as error:
+        return {REFUSED: frozenset({refused_for(str(error))})}
+    # HAMi marks a percentage that was not given with 101.
+    return {
+        "requests": [
+            {
+                c.vendor: _request(c.vendor, c.count, c.amounts[1], c.percent[1] or UNSET, c.amounts[2])
+                for c in container.claims
+            }
+            for container in claims
+        ]
+    }
+
+
+def _request(vendor: str, nums: int, memory: int, percent: int, cores: int) -> Json:
+    return {"type": vendor, "nums": nums, "mem": memory, "mem_percentage": percent, "cores": cores}
+
+
+def _twin_weights(case: Case, switch: Switches) -> Json:
+    found = wire.weights(case["input"]["value"])
+    return ERROR if found is None else dict(zip(("slot", "core", "memory"), found, strict=True))
+
+
+def _product_weights(case: Case) -> Json:
+    try:
+        found = parse_weights(case["input"]["value"])
+    except ValueError:
+        return ERROR
+    return dict(zip(("slot", "memory", "core"), found, strict=True))
+
+
+def _twin_lock_parse(case: Case, switch: Switches) -> Json:
+    time, *owner = case["input"]["value"].split(",")
+    stamp = re.fullmatch(r"([0-9]{4}-..-..T..:..:..)(\.[0-9]+)?(Z|[+-]..:..)", time)
+    if len(owner) not in (0, 2) or not stamp:
+        return ERROR
+    try:
+        moment = datetime.strptime(stamp[1] + stamp[3].replace("Z", "+00:00"), "%Y-%m-%dT%H:%M:%S%z")
+    except ValueError:
+        return ERROR
+    if moment.second > 59 or ":60" in stamp[1]:
+        return ERROR
+    namespace, name = owner or ("", "")
+    return {"unix": int(moment.timestamp()), "namespace": namespace, "name": name}
+
+
+def _product_lock_parse(case: Case) -> Json:
+    try:
+        lock = parse_lock(case["input"]["value"])
+    except ValueError:
+        return ERROR
+    return {"unix": int(lock.taken_at.timestamp()), "namespace": lock.namespace, "name": lock.name}
+
+
+def _twin_lock_format(case: Case, switch: Switches) -> Json:
+    metadata = case["pod"]["metadata"]
+    suffix = f",{metadata['namespace']},{metadata['name']}"
+    return {"namespace": metadata["namespace"], "name": metadata["name"], "suffix": suffix}
+
+
+def _product_lock_format(case: Case) -> Json:
+    pod, now = decode_pod(case["pod"]), datetime(2026, 8, 21, 6, 20, 39, tzinfo=UTC)
+    value = format_lock(now, pod.namespace, pod.name)
+    lock = parse_lock(value)
+    assert lock.taken_at == now
+    return {"namespace": lock.namespace, "name": lock.name, "suffix": value.removeprefix("2026-08-21T06:20:39Z")}
+
+
+# Ledger ------------------------------------------------------------------------------------------------------------
+
+
+def _expected_usage(case: Case) -> Json:
+    # HAMi lists the devices sorted by id; its quotas are not part of the ledger here.
+    usage = {node: {d["id"]: d for d in devices} for node, devices in case["expect"]["usage"].items()}
+    return {"usage": usage, "failed": case["expect"]["failed"]}
+
+
+def _twin_usage(case: Case, switch: Switches) -> Json:
+    nodes = naive.ledger(case, wire.Names.of(case), switch)
+    usage = {
+        node: {
+            c.uuid: _card(c.uuid, (c.count, c.memory, c.cores), (c.used, c.used_memory, c.used_cores), c.healthy)
+            for c in cards
+        }
+        for node, cards in nodes.items()
+        if cards
+    }
+    return {"usage": usage, "failed": dict.fromkeys(nodes.keys() - usage.keys(), naive.UNREGISTERED)}
+
+
+def _product_usage(case: Case) -> Json:
+    dialect = dialect_of(case)
+    state = state_of(case, dialect)
+    assert not state.drift()
+    result: Json = {"usage": {}, "failed": {}}
+    for node in state.all_nodes():
+        row = state.nodes.row(node.name)
+        assert row is not None
+        used = dict(state.devices.usage(row))
+        for device in state.devices.devices(row):
+            card = _card(device.uuid, device.total, used[device.uuid], device.healthy)
+            result["usage"].setdefault(node.name, {})[device.uuid] = card
+        if not used:
+            result["failed"][node.name] = CardReason.NodeUnregistered.text
+    return result
+
+
+def _card(uuid: str, total: tuple[int, ...], used: tuple[int, ...], healthy: bool) -> Json:
+    names = ("count", "totalmem", "totalcore", "used", "usedmem", "usedcores")
+    return {"id": uuid, "health": healthy, **dict(zip(names, (*total, *used), strict=True))}
+
+
+OPERATIONS = {
+    "node_decode": Operation(_twin_node_decode, _product_node_decode, _expected_or_error, _with_mig_profiles),
+    "node_devices": Operation(_twin_node_devices, _product_node_devices, _expected_node_devices),
+    "pod_decode": Operation(_twin_pod_decode, _product_pod_decode, _expected_pod_decode, _other_keys),
+    "pod_encode": Operation(_twin_pod_encode, _product_pod_encode, _expected_or_error),
+    "requests": Operation(_twin_requests, _product_requests, _expected_or_error),
+    "weights": Operation(_twin_weights, _product_weights, _expected_or_error),
+    "lock_parse": Operation(_twin_lock_parse, _product_lock_parse, _expected_or_error),
+    "lock_format": Operation(_twin_lock_format, _product_lock_format, _expected_or_error),
+    "usage": Operation(_twin_usage, _product_usage, _expected_usage),
+}

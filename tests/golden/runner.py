@@ -1,0 +1,147 @@
+"""Runs golden cases wherever they are: finds them by content, decides them, and counts per suite.
+
+A case is known by what is in it, never by the name of its file: HAMi's by ``profile`` and ``kind`` or ``op``,
+kube-scheduler's by ``family``, those of the source documents by ``check``, all others by ``suite``. What nothing here
+can run is counted as not implemented under its own name.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.golden import documented, hami, hami_codec, kubernetes
+from tests.golden.deviations import Deviations
+from tests.golden.outcome import Case, Outcome
+
+SUFFIXES = (".json", ".jsonl", ".jsonl.gz")
+
+
+class UnreadableError(Exception):
+    """A file that looks like cases and cannot be read."""
+
+
+class Suite(NamedTuple):
+    """The suite of a case: its name, and how to run the case, if anything here can."""
+
+    name: str
+    run: Callable[[Case], Outcome] | None
+
+
+@dataclass
+class Tally:
+    """What became of the cases of one suite."""
+
+    total: int = 0
+    passed: int = 0
+    decided: int = 0
+    not_implemented: int = 0
+    mismatches: list[str] = field(default_factory=list)
+    beyond: dict[str, int] = field(default_factory=dict)
+    quirks: dict[str, list[str]] = field(default_factory=dict)
+
+    def line(self, suite: str) -> str:
+        """Say it in one line; the decided cases are among the passed ones."""
+        return (
+            f"{suite} {self.passed + self.decided}/{self.total}"
+            f" ({self.decided} decided, {self.not_implemented} not implemented)"
+        )
+
+
+def suite_of(case: object, where: str) -> Suite:
+    """Tell by its content which suite a case belongs to."""
+    if not isinstance(case, dict):
+        return Suite(f"unrecognised {where}", None)
+    if "profile" in case and "op" in case:
+        return Suite(f"{case['profile']} codec {case['op']}", hami_codec.run_case if _ours(case) else None)
+    if "profile" in case and "kind" in case:
+        return Suite(f"{case['profile']} {case['kind']}", hami.run_case if case["kind"] == "placement" else None)
+    if "family" in case:
+        family = case["family"]
+        return Suite(f"kubernetes {family}", kubernetes.run_case if family in kubernetes.FAMILIES else None)
+    if "check" in case:
+        return Suite(f"documented {str(case.get('id', ''))[:2]} {case['check']}", documented.run_case)
+    return Suite(str(case.get("suite", f"unrecognised {where}")), None)
+
+
+def _ours(case: Case) -> bool:
+    return bool(case["profile"] == hami.PROFILE)
+
+
+def find(directory: Path) -> Iterator[tuple[str, object]]:
+    """Yield every case under a directory with the file that it is in.
+
+    Raises
+    ------
+    UnreadableError
+        If a file is not what its name says.
+    """
+    for path in sorted(directory.rglob("*")):
+        if path.is_file() and path.name.endswith(SUFFIXES):
+            where = path.relative_to(directory).as_posix()
+            try:
+                yield from ((where, case) for case in read(path))
+            except (OSError, EOFError, ValueError, zlib.error) as error:
+                raise UnreadableError(f"{path} cannot be read: {error}") from error
+
+
+def read(path: Path) -> Iterator[Any]:
+    """Yield the cases of one file: one per line, or a list, or a single one."""
+    data = path.read_bytes()
+    text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
+    if path.name.endswith(".json"):
+        content = json.loads(text)
+        yield from content if isinstance(content, list) else [content]
+        return
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.strip():
+            try:
+                yield json.loads(line)
+            except ValueError as error:
+                raise ValueError(f"line {number}: {error}") from error
+
+
+def judge(case: Case, suite: Suite, deviations: Deviations) -> Outcome:
+    """Run a case and hold its outcome against the list of intended differences."""
+    if suite.run is None:
+        return Outcome("not_implemented", "no such suite here")
+    try:
+        outcome = suite.run(case)
+    except Exception as error:  # noqa: BLE001 - whatever a case breaks, the others still run
+        return Outcome("failed", f"{type(error).__name__}: {error}")
+    listed = deviations.listed(str(case.get("id")))
+    found = [f"deviation {name} is not listed for this case" for name in sorted(outcome.quirks - listed)]
+    found += [f"deviation {name} is listed and does not occur" for name in sorted(listed - outcome.quirks)]
+    if outcome.status != "failed" and found:
+        return Outcome("failed", "; ".join(found), outcome.quirks)
+    return outcome
+
+
+def run(cases: Iterable[tuple[str, object]], deviations: Deviations) -> dict[str, Tally]:
+    """Run all cases; the tallies are in the order of the suites' names."""
+    tallies: dict[str, Tally] = {}
+    for where, case in cases:
+        suite = suite_of(case, where)
+        tally = tallies.setdefault(suite.name, Tally())
+        tally.total += 1
+        if not isinstance(case, dict):
+            tally.not_implemented += 1
+            continue
+        outcome = judge(case, suite, deviations)
+        for quirk in outcome.quirks:
+            tally.quirks.setdefault(quirk, []).append(str(case["id"]))
+        if outcome.status == "failed":
+            tally.mismatches.append(f"{case.get('id', where)}: {outcome.detail}")
+        elif outcome.status == "not_implemented":
+            tally.not_implemented += 1
+            tally.beyond[outcome.detail] = tally.beyond.get(outcome.detail, 0) + 1
+        elif outcome.status == "decided":
+            tally.decided += 1
+        else:
+            tally.passed += 1
+    return dict(sorted(tallies.items()))

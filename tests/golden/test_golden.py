@@ -1,0 +1,253 @@
+"""All golden suites; and that none of them would pass with another expectation."""
+
+from __future__ import annotations
+
+import copy
+import gzip
+import json
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.golden.__main__ import DEFAULT, main
+from tests.golden.deviations import Deviation, Deviations
+from tests.golden.runner import Suite, Tally, UnreadableError, find, judge, run, suite_of
+
+DEVIATIONS = Deviations.read()
+CASES: dict[str, list[tuple[Suite, dict[str, Any]]]] = {}
+for _where, _case in find(DEFAULT):
+    assert isinstance(_case, dict), _where
+    _suite = suite_of(_case, _where)
+    CASES.setdefault(_suite.name, []).append((_suite, _case))
+
+LEAST = {
+    "documented D0 card_order": 3,
+    "documented D0 device_score": 6,
+    "documented D0 node_order": 2,
+    "documented D0 node_score": 1,
+    "documented D2 memory_need": 1,
+    "documented D2 numa_bind": 5,
+    "documented D2 single_card": 12,
+    "documented D2 uuid_list": 1,
+    "documented D3 count": 1,
+    "documented D3 decode": 5,
+    "documented D3 node_order": 1,
+    "documented D3 request": 8,
+    "hami-2.10 codec lock_format": 3,
+    "hami-2.10 codec lock_parse": 21,
+    "hami-2.10 codec node_decode": 112,
+    "hami-2.10 codec node_devices": 48,
+    "hami-2.10 codec pod_decode": 68,
+    "hami-2.10 codec pod_encode": 20,
+    "hami-2.10 codec requests": 126,
+    "hami-2.10 codec usage": 53,
+    "hami-2.10 codec weights": 22,
+    "hami-2.10 placement": 1357,
+    "kubernetes gates": 79,
+    "kubernetes mixed": 37,
+    "kubernetes nodeaffinity": 300,
+    "kubernetes resources": 300,
+    "kubernetes taints": 250,
+}
+"""How many cases of each suite must pass or be decided: not implemented must not become the way to pass."""
+
+UNCHECKED = {
+    "hami-2.10 placement": {"deterministic", "deterministic_shuffled"},
+    "hami-2.10 codec usage": {"quotas"},
+    "hami-2.10 codec pod_decode": {"app_only"},
+    "kubernetes": {"scores", "total", "event_message", "prefilter", "preemption"},
+}
+"""What a case says besides that is not compared: HAMi's own bookkeeping, quotas, and soft scores."""
+
+PLACES = 6
+"""How many places of each part are changed, one after the other."""
+
+TEXTS = {"error", "panic", "refused", "note"}
+"""That it is an error is compared, its words are not."""
+
+
+@pytest.fixture(scope="module")
+def tallies() -> dict[str, Tally]:
+    return run(((suite, case) for suite, cases in CASES.items() for _, case in cases), DEVIATIONS)
+
+
+@pytest.mark.parametrize("suite", sorted(CASES))
+def test_suite(suite: str, tallies: dict[str, Tally]) -> None:
+    tally = tallies[suite]
+    assert not tally.mismatches, "\n".join(tally.mismatches[:5])
+    assert tally.passed + tally.decided >= LEAST.get(suite, 0)
+    assert tally.passed + tally.decided + tally.not_implemented == tally.total
+
+
+def test_every_floor_is_about_a_suite() -> None:
+    assert LEAST.keys() <= CASES.keys()
+
+
+@pytest.mark.parametrize("suite", sorted(LEAST))
+def test_another_expectation_is_a_mismatch(suite: str) -> None:
+    """Every part of what a case expects is looked at: with any of them changed, some case fails."""
+    unchecked = next((keys for name, keys in UNCHECKED.items() if suite.startswith(name)), set())
+    noticed: set[str] = set()
+    missed: set[str] = set()
+    for how, case in CASES[suite]:
+        if not case[part(case)].keys() - TEXTS - unchecked - noticed:
+            continue
+        if judge(case, how, DEVIATIONS).status == "not_implemented":
+            continue
+        for key, mutant in mutants(case):
+            if key not in unchecked | noticed:
+                (noticed if is_mismatch(how, mutant) else missed).add(key)
+    assert noticed, "no case of the suite could be changed"
+    assert missed <= noticed
+
+
+def is_mismatch(how: Suite, case: dict[str, Any]) -> bool:
+    """Whether the comparison fails; breaking over a strange expectation is not noticing it."""
+    assert how.run is not None
+    try:
+        return how.run(case).status == "failed"
+    except (AttributeError, LookupError, TypeError, ValueError):
+        return False
+
+
+def part(case: dict[str, Any]) -> str:
+    return next(name for name in ("ours", "expected", "expect") if name in case)
+
+
+def mutants(case: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What a case expects (of what is ours, where that differs), changed in one place; with the part it is in."""
+    where = part(case)
+    for key in case[where].keys() - TEXTS:
+        for path in islice(leaves(case[where][key], (key,)), PLACES):
+            mutant = copy.deepcopy(case)
+            holder = mutant[where]
+            for step in path[:-1]:
+                holder = holder[step]
+            holder[path[-1]] = other(holder[path[-1]])
+            yield key, mutant
+
+
+def leaves(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+    if isinstance(value, dict):
+        for name, part in value.items():
+            yield from leaves(part, (*path, name))
+    elif isinstance(value, list):
+        for number, part in enumerate(value):
+            yield from leaves(part, (*path, number))
+    else:
+        yield path
+
+
+def other(value: Any) -> Any:
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int | float):
+        return value + 1
+    return "x" if value is None else value + "x"
+
+
+# Deviations --------------------------------------------------------------------------------------------------------
+
+
+def test_no_listed_case_is_unknown() -> None:
+    ids = frozenset(str(case.get("id")) for cases in CASES.values() for _, case in cases)
+    assert DEVIATIONS.unused(ids) == []
+
+
+def first(quirk: str) -> tuple[Suite, dict[str, Any]]:
+    deviation = next(deviation for deviation in DEVIATIONS.all if deviation.quirk == quirk)
+    return next((how, case) for cases in CASES.values() for how, case in cases if case.get("id") == deviation.cases[0])
+
+
+def test_a_deviation_that_is_not_listed_is_a_mismatch() -> None:
+    how, case = first("no-padding")
+    outcome = judge(case, how, Deviations(()))
+    assert outcome.status == "failed"
+    assert "no-padding is not listed" in outcome.detail
+
+
+def test_a_listed_deviation_that_does_not_occur_is_a_mismatch() -> None:
+    how, case = CASES["hami-2.10 codec weights"][0]
+    outcome = judge(case, how, Deviations((Deviation("no-padding", "because", (case["id"],)),)))
+    assert outcome.status == "failed"
+    assert "no-padding is listed and does not occur" in outcome.detail
+
+
+def test_patterns_cover_cases() -> None:
+    deviation = Deviation("no-padding", "because", ("sa210-00*", "sc210-00001"))
+    assert deviation.covers("sa210-00017")
+    assert deviation.covers("sc210-00001")
+    assert not deviation.covers("sc210-00002")
+    assert Deviations((deviation,)).unused(frozenset({"sc210-00001"})) == ["no-padding: sa210-00*"]
+
+
+def test_a_deviation_needs_a_reason(tmp_path: Path) -> None:
+    for text in ("[unheard-of]\nreason = 'x'\ncases = ['a']", "[no-padding]\ncases = ['a']"):
+        (tmp_path / "list.toml").write_text(text)
+        with pytest.raises(ValueError, match=r"list\.toml"):
+            Deviations.read(tmp_path / "list.toml")
+
+
+# The command -------------------------------------------------------------------------------------------------------
+
+
+def write(directory: Path, *cases: dict[str, Any], name: str = "some.jsonl") -> None:
+    (directory / name).write_text("".join(json.dumps(case) + "\n" for case in cases))
+
+
+def test_it_prints_a_line_per_suite(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    decided = first("no-padding")[1]
+    write(tmp_path, *[case for _, case in CASES["hami-2.10 codec weights"]], decided)
+    (tmp_path / "deeper").mkdir()
+    with gzip.open(tmp_path / "deeper" / "lists.jsonl.gz", "wt") as stream:
+        stream.write(json.dumps({"suite": "volcano_vgpu", "id": "v1"}))
+    (tmp_path / "documented.json").write_text(json.dumps([CASES["documented D3 count"][0][1]]))
+    (tmp_path / "strange.json").write_text('{"something": "else"}')
+    (tmp_path / "README.md").write_text("not a case")
+    assert main([str(tmp_path)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "documented D3 count 1/1 (0 decided, 0 not implemented)",
+        "hami-2.10 codec weights 22/22 (0 decided, 0 not implemented)",
+        "hami-2.10 placement 1/1 (1 decided, 0 not implemented)",
+        "unrecognised strange.json 0/1 (0 decided, 1 not implemented)",
+        "volcano_vgpu 0/1 (0 decided, 1 not implemented)",
+    ]
+
+
+def test_it_ends_with_1_for_a_mismatch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    case = copy.deepcopy(CASES["hami-2.10 codec weights"][0][1])
+    case["expect"]["slot"] = 9
+    write(tmp_path, case)
+    assert main([str(tmp_path)]) == 1
+    printed = capsys.readouterr().out
+    assert "hami-2.10 codec weights 0/1" in printed
+    assert f"{case['id']}: twin.slot: expected 9, found 1" in printed
+
+
+def test_a_case_that_breaks_its_suite_is_a_mismatch(tmp_path: Path) -> None:
+    write(tmp_path, {"id": "x", "profile": "hami-2.10", "op": "weights", "input": {}, "expect": {}})
+    assert main([str(tmp_path)]) == 1
+
+
+@pytest.mark.parametrize("content", ['{"a":', "[1, 2"])
+def test_it_ends_with_2_for_what_cannot_be_read(
+    tmp_path: Path, content: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("a.json", "a.jsonl", "a.jsonl.gz"):
+        path = tmp_path / name
+        path.write_text(content)
+        with pytest.raises(UnreadableError, match=name):
+            list(find(tmp_path))
+        assert main([str(tmp_path)]) == 2
+        assert f"{path} cannot be read" in capsys.readouterr().err
+        path.unlink()
+
+
+def test_it_ends_with_2_when_nothing_could_be_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(tmp_path / "missing")]) == 2
+    assert main([str(tmp_path)]) == 2
+    write(tmp_path, {"suite": "volcano_vgpu", "id": "v1"})
+    assert main([str(tmp_path)]) == 2
+    assert "could be run" in capsys.readouterr().err

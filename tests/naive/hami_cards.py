@@ -1,0 +1,293 @@
+"""Cards of one node for one pod, in plain Python: score, order, checks, booking. Slow and obvious.
+
+32-bit floats as HAMi has them: a double that is rounded after each operation gives the same results.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from tests.naive.hami_quirks import Quirk, Switches
+
+UNSET = 101
+"""HAMi's mark for a percentage that was not given."""
+
+Weights = tuple[int, int, int]
+"""Of slots, cores and memory."""
+
+
+def f32(value: float) -> float:
+    """Round to a 32-bit float."""
+    rounded: float = struct.unpack("f", struct.pack("f", value))[0]
+    return rounded
+
+
+@dataclass
+class Card:
+    uuid: str
+    vendor: str
+    type: str
+    position: int
+    index: int
+    numa: int
+    mode: str
+    healthy: bool
+    count: int
+    memory: int
+    cores: int
+    cordoned: bool = False
+    used: int = 0
+    used_memory: int = 0
+    used_cores: int = 0
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What one container asks of one vendor; HAMi's numbers: percent 101 is unset."""
+
+    vendor: str
+    nums: int
+    memory: int = 0
+    percent: int = UNSET
+    cores: int = 0
+
+    def memory_on(self, card: Card) -> int:
+        if self.memory > 0:
+            return self.memory
+        return 0 if self.percent == UNSET else card.memory * self.percent // 100
+
+
+@dataclass(frozen=True)
+class Container:
+    name: str
+    kind: str  # init, sidecar or app
+    asks: tuple[Ask, ...] = ()
+
+
+@dataclass(frozen=True)
+class Rules:
+    use_types: tuple[str, ...] = ()
+    no_use_types: tuple[str, ...] = ()
+    use_uuids: tuple[str, ...] = ()
+    no_use_uuids: tuple[str, ...] = ()
+    mode: str | None = None
+    numa_bind: bool = False
+
+    @classmethod
+    def of(cls, annotations: dict[str, str]) -> Rules:
+        def listed(key: str) -> tuple[str, ...]:
+            return tuple(item.strip() for item in annotations.get(key, "").split(",") if item.strip())
+
+        return cls(
+            listed("nvidia.com/use-gputype"),
+            listed("nvidia.com/nouse-gputype"),
+            listed("nvidia.com/use-gpuuuid"),
+            listed("nvidia.com/nouse-gpuuuid"),
+            annotations.get("nvidia.com/vgpu-mode"),
+            annotations.get("nvidia.com/numa-bind") in {"1", "t", "T", "true", "True", "TRUE"},
+        )
+
+    def type_fits(self, card: Card) -> bool:
+        if card.vendor != "NVIDIA":
+            return True
+        name = card.type.upper()
+        if self.use_types and not any(part.upper() in name for part in self.use_types):
+            return False
+        if any(part.upper() in name for part in self.no_use_types):
+            return False
+        return self.mode is None or card.mode in self.mode
+
+    def uuid_fits(self, card: Card) -> bool:
+        return (not self.use_uuids or card.uuid in self.use_uuids) and card.uuid not in self.no_use_uuids
+
+
+@dataclass(frozen=True)
+class Pick:
+    vendor: str
+    uuid: str
+    memory: int
+    cores: int
+
+
+@dataclass(frozen=True)
+class Wish:
+    """Everything about a pod that matters on a node."""
+
+    containers: tuple[Container, ...]
+    rules: Rules = Rules()
+    policy: str = "spread"
+    numa_first: bool = False
+    weights: Weights = (1, 1, 1)
+
+
+@dataclass
+class NodeFit:
+    fits: bool = True
+    picks: list[list[Pick]] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    choice: int = 0
+    """Cards that the claim which did not fit could choose from."""
+
+    @property
+    def text(self) -> str:
+        """The node's reason as HAMi words it."""
+        if "NodeInsufficientDevice" in self.counts:
+            return "NodeInsufficientDevice"
+        return ", ".join(sorted(f"{count}/{self.choice} {reason}" for reason, count in self.counts.items() if count))
+
+
+def ratio_score(weights: Weights, used: Sequence[int], total: Sequence[int]) -> float:
+    """10 x the weighted sum of three ratios (slots, cores, memory); 0 without any total."""
+    if 0 in total:
+        return 0.0
+    parts = [f32(weights[i] * f32(f32(used[i]) / f32(total[i]))) for i in range(3)]
+    return f32(10 * f32(f32(parts[0] + parts[1]) + parts[2]))
+
+
+def node_score(cards: Sequence[Card]) -> float:
+    """The load of the node before the pod (D0-25 to D0-28)."""
+    return ratio_score(
+        (1, 1, 1),
+        (sum(c.used for c in cards), sum(c.used_cores for c in cards), sum(c.used_memory for c in cards)),
+        (sum(c.count for c in cards), sum(c.cores for c in cards), sum(c.memory for c in cards)),
+    )
+
+
+def card_score(card: Card, asks: Sequence[Ask], weights: Weights, switch: Switches) -> float:
+    """The load of a card as if all that the container asks of its vendor were placed there (D0-06 to D0-13)."""
+    used, memory, cores = card.used, card.used_memory, card.used_cores
+    for ask in asks:
+        if ask.vendor != card.vendor:
+            continue
+        if card.type != card.vendor and switch(Quirk.SCORE_IGNORES_CLAIM):
+            continue  # HAMi compares the vendor that is asked for with the model that is registered
+        used += ask.nums
+        percent_too = ask.memory > 0 and ask.percent not in (0, UNSET)
+        if percent_too and switch(Quirk.SCORE_PERCENT_FIRST):
+            memory += card.memory * ask.percent // 100
+        else:
+            memory += ask.memory_on(card)
+        cores += ask.cores
+    return ratio_score(weights, (used, cores, memory), (card.count, card.cores, card.memory))
+
+
+def words(policy: str) -> list[str]:
+    return [word.strip() for word in policy.split(",")]
+
+
+def sort_key(wish: Wish, scores: dict[str, float]) -> Callable[[Card], tuple[float, ...]]:
+    """What cards are sorted by; they are tried from the end."""
+    policy, bind = wish.policy, wish.rules.numa_bind
+    if policy == "mutex":
+        return lambda c: (-c.used, c.numa)
+    if policy == "numa" or "," in policy:
+        chain = [word for word in words(policy) if word in {"binpack", "spread", "numa"}] or ["spread"]
+        if bind:
+            chain = ["numa", *chain]
+        parts: dict[str, Callable[[Card], float]] = {
+            "binpack": lambda c: scores[c.uuid],
+            "spread": lambda c: -scores[c.uuid],
+            "numa": lambda c: c.numa,
+        }
+        return lambda c: (*(parts[word](c) for word in chain), c.index)
+    if policy == "binpack":
+        if bind or wish.numa_first:
+            return lambda c: (-c.numa, scores[c.uuid])
+        return lambda c: (scores[c.uuid], c.numa)
+    if bind or wish.numa_first:
+        return lambda c: (c.numa, -scores[c.uuid])
+    return lambda c: (-scores[c.uuid], c.numa)
+
+
+def check(card: Card, ask: Ask, wish: Wish) -> str:
+    """The first check that a card fails after the NUMA step; empty if it passes all."""
+    memory, cores = ask.memory_on(card), min(ask.cores, 100)
+    if not wish.rules.uuid_fits(card):
+        return "CardUuidMismatch"
+    if card.count <= card.used:
+        return "CardTimeSlicingExhausted"
+    if "mutex" in words(wish.policy) and card.used > 0:
+        return "ExclusiveDeviceAllocateConflict"
+    if card.memory - card.used_memory < memory:
+        return "CardInsufficientMemory"
+    if card.cores - card.used_cores < cores:
+        return "CardInsufficientCore"
+    if card.cores == 100 and cores == 100 and card.used > 0:
+        return "ExclusiveDeviceAllocateConflict"
+    if card.cores != 0 and card.used_cores == card.cores and cores == 0:
+        return "CardComputeUnitsExhausted"
+    return ""
+
+
+def choose(tried: Sequence[Card], ask: Ask, wish: Wish) -> tuple[list[Card], Counter[str]]:
+    """Walk the cards in the order given; the cards chosen (too few if it does not fit) and the reasons."""
+    chosen: list[Card] = []
+    counts: Counter[str] = Counter()
+    numa: int | None = None
+    for card in tried:
+        if not card.healthy:
+            counts["CardNotHealth"] += 1
+            continue
+        if card.cordoned:
+            counts["CardCordoned"] += 1
+            continue
+        if not wish.rules.type_fits(card):
+            counts["CardTypeMismatch"] += 1
+            continue
+        if wish.rules.numa_bind and card.numa != numa:
+            counts["NumaNotFit"] += len(chosen)
+            chosen, numa = [], card.numa
+        reason = check(card, ask, wish)
+        if reason:
+            counts[reason] += 1
+            continue
+        chosen.append(card)
+        if len(chosen) == ask.nums:
+            break
+    if len(chosen) < ask.nums:
+        counts["AllocatedCardsInsufficientRequest"] = len(chosen)
+    return chosen, counts
+
+
+def place(cards: Sequence[Card], wish: Wish, switch: Switches) -> NodeFit:
+    """Fit a pod on the cards of a node; the cards are left as they are."""
+    result = NodeFit()
+    running = [replace(card) for card in cards]
+    for container in wish.containers:
+        kind = container.kind
+        if kind == "sidecar" and switch(Quirk.SIDECAR_AS_INIT):
+            kind = "init"
+        group = running
+        if kind == "init":  # it runs alone with what is running by then, and leaves nothing behind
+            group = sorted((replace(card) for card in running), key=lambda c: c.position)
+        if not _place_container(group, container.asks, wish, switch, result):
+            result.fits = False
+            return result
+    return result
+
+
+def _place_container(group: list[Card], asks: Sequence[Ask], wish: Wish, switch: Switches, result: NodeFit) -> bool:
+    picks: list[Pick] = []
+    result.picks.append(picks)
+    scores = {card.uuid: card_score(card, asks, wish.weights, switch) for card in group} if asks else {}
+    for ask in asks:
+        group.sort(key=sort_key(wish, scores))
+        choice = [card for card in group if card.vendor == ask.vendor]
+        result.choice = len(choice)
+        if ask.nums > len(choice):
+            result.counts = Counter({"NodeInsufficientDevice": 1})
+            return False
+        chosen, counts = choose(choice[::-1], ask, wish)
+        if len(chosen) < ask.nums:
+            result.counts = counts
+            return False
+        for card in chosen:
+            pick = Pick(card.vendor, card.uuid, ask.memory_on(card), min(ask.cores, 100))
+            card.used += 1
+            card.used_memory += pick.memory
+            card.used_cores += pick.cores
+            picks.append(pick)
+    return True

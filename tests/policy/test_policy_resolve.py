@@ -1,0 +1,113 @@
+"""What is in force for a pod: its annotations, then the settings."""
+
+import pytest
+
+from vgpu_scheduler.allocators import OrderKind
+from vgpu_scheduler.kube import Pod, decode_pod
+from vgpu_scheduler.policy import Policies, PolicyDefaults, PolicyError, parse_weights
+from vgpu_scheduler.scorers import NodePolicy
+
+NODE = "hami.io/node-scheduler-policy"
+DEVICE = "hami.io/gpu-scheduler-policy"
+WEIGHTS = "hami.io/device-scoring-weights"
+
+
+def pod(**annotations: str) -> Pod:
+    keys = {"node": NODE, "device": DEVICE, "weights": WEIGHTS}
+    named = {keys[name]: value for name, value in annotations.items()}
+    return decode_pod({"metadata": {"name": "p", "uid": "u", "annotations": named}, "spec": {"containers": []}})
+
+
+def test_the_documented_defaults() -> None:
+    found = Policies(PolicyDefaults()).resolve(pod())
+    assert (found.node_policy, found.device_policy) == (NodePolicy.BINPACK, "spread")
+    assert (found.order, found.weights) == (OrderKind.NUMA_FIRST, (1.0, 1.0, 1.0))
+    assert found.sources == {"nodes": "settings", "devices": "settings"}
+    assert not found.warnings
+
+
+def test_the_settings() -> None:
+    defaults = PolicyDefaults("spread", "binpack,numa", OrderKind.SCORE_FIRST)
+    found = Policies(defaults).resolve(pod())
+    assert (found.node_policy, found.device_policy) == (NodePolicy.SPREAD, "binpack,numa")
+    assert found.order is OrderKind.SCORE_FIRST
+
+
+def test_the_pod_goes_before_the_settings() -> None:
+    policies = Policies(PolicyDefaults("binpack", "spread"))
+    found = policies.resolve(pod(node="spread", device="mutex", weights="slot=1,core=2,memory=3"))
+    assert (found.node_policy, found.device_policy) == (NodePolicy.SPREAD, "mutex")
+    assert found.weights == (1.0, 3.0, 2.0)
+    assert found.sources == {"nodes": "pod", "devices": "pod"}
+    only_nodes = policies.resolve(pod(node="spread"))
+    assert only_nodes.sources == {"nodes": "pod", "devices": "settings"}
+
+
+@pytest.mark.parametrize(
+    "value", ["binpack", "spread", "numa", "mutex", "topology-aware", "binpack,numa", "mutex, numa"]
+)
+def test_known_device_policies(value: str) -> None:
+    for strict in (False, True):
+        found = Policies(PolicyDefaults(strict_annotations=strict)).resolve(pod(device=value))
+        assert (found.device_policy, found.warnings) == (value, ())
+
+
+@pytest.mark.parametrize("value", ["", "binpark", "Spread", " binpack", "bogus,numa", "binpack,", "binpack;numa"])
+def test_unknown_device_policies_warn_once(value: str) -> None:
+    found = Policies(PolicyDefaults()).resolve(pod(device=value))
+    assert found.device_policy == value  # what an unknown word orders like is the allocator's business
+    (warning,) = found.warnings
+    assert DEVICE in warning
+    assert repr(value) in warning
+
+
+@pytest.mark.parametrize("value", ["", "binpark", "Spread", " spread", "binpack,spread"])
+def test_unknown_node_policies_pack(value: str) -> None:
+    found = Policies(PolicyDefaults(node_policy="spread")).resolve(pod(node=value))
+    assert found.node_policy is NodePolicy.BINPACK
+    (warning,) = found.warnings
+    assert NODE in warning
+    assert "binpack is used" in warning
+
+
+def test_strict_annotations_refuse_instead() -> None:
+    policies = Policies(PolicyDefaults(strict_annotations=True))
+    with pytest.raises(PolicyError, match=NODE):
+        policies.resolve(pod(node="binpark"))
+    with pytest.raises(PolicyError, match=DEVICE):
+        policies.resolve(pod(device="bogus,numa"))
+    with pytest.raises(PolicyError) as both:
+        policies.resolve(pod(node="binpark", device="bogus"))
+    assert NODE in str(both.value)
+    assert DEVICE in str(both.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "weights"),
+    [
+        ("slot=1,core=1,memory=1", (1, 1, 1)),
+        ("memory=3 , slot=1, core=2", (1, 3, 2)),
+        ("slot=0,core=0,memory=1", (0, 1, 0)),
+        ("slot= 2,core=+1,memory =01", (2, 1, 1)),
+        ("slot=99999999999,core=1,memory=1", (99999999999, 1, 1)),
+    ],
+)
+def test_weights(text: str, weights: tuple[int, int, int]) -> None:
+    assert parse_weights(text) == weights
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", " ", "slot=1", "slot=1,memory=3", "slot=0,core=0,memory=0", "slot=1,core,memory=3",
+        "slot=1,core=x,memory=1",
+        "slot=1,core=-1,memory=1", "slot=1,core=1,bandwidth=2", "slot=1,slot=1,memory=1", "slot=1,core=1,memory=1,",
+        "Slot=1,core=1,memory=1", "slot=1.5,core=1,memory=1", "slot=1=2,core=1,memory=1", "slot=٣,core=1,memory=1",
+        f"slot={'9' * 400},core=1,memory=1",
+    ],
+)  # fmt: skip
+def test_invalid_weights_refuse_the_pod(text: str) -> None:
+    with pytest.raises(ValueError, match="slot"):
+        parse_weights(text)
+    with pytest.raises(PolicyError, match=WEIGHTS):
+        Policies(PolicyDefaults()).resolve(pod(weights=text))
