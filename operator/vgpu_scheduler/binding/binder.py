@@ -106,6 +106,8 @@ class Binder:
         self.wake = asyncio.Event()
         """Set when a pod went back to the queue."""
         self.stats = BindStats()
+        self.on_bound: Callable[[int, float], None] = lambda attempts, seconds: None  # noqa: ARG005
+        """Told how many attempts and seconds a pod took from its coming to its binding."""
 
     # Coming in -------------------------------------------------------------------------------------------------------
 
@@ -253,6 +255,8 @@ class Binder:
     async def _settle(self, item: Item, pod: Pod, placement: Placement, lock: str, verdict: Verdict) -> bool:
         item.sent = None
         if verdict.answer is Answer.BOUND:
+            queue = self._engine.queue
+            self.on_bound(queue.attempts(pod.uid), queue.waited(pod.uid, self._clock.monotonic()))
             self._engine.confirmed(pod.uid)
             self._reporter.forget(pod.uid)
             self.stats.bound += 1

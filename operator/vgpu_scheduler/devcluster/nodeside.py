@@ -327,16 +327,17 @@ class NodeSide:
     async def _admit(self, pod: Object) -> None:
         """Admit a pod as the kubelet does: devices first, then it runs."""
         asking = [container for container in allocation.containers(pod) if container.cards]
+        behaviour = self._behaviour(pod)
         try:
             if asking:
-                behaviour = self._behaviour(pod)
                 if behaviour.never:
                     self.counts["unanswered"] += 1
                     return
                 await self._plugin.allocate(pod, asking, behaviour)
                 self.counts["allocated"] += 1
-            path = pod_path(pod)
-            await self._client.strategic(f"{path}/status", {"status": _pod_status(pod, "Running", _running())})
+            if not behaviour.quiet:
+                path = pod_path(pod)
+                await self._client.strategic(f"{path}/status", {"status": _pod_status(pod, "Running", _running())})
             self.counts["running"] += 1
         except AllocateError as error:
             await self._refuse(pod, str(error))

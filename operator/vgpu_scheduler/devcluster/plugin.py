@@ -37,11 +37,14 @@ class Behaviour:
         Allocate fails: ``bind-phase`` failed, the lock released, the pod Failed.
     never
         Allocate never answers.
+    quiet
+        The release of the lock is all that is written: for benchmarks, where the node side's writes would be measured.
     """
 
     delay: float | None = None
     fail: bool = False
     never: bool = False
+    quiet: bool = False
 
     @classmethod
     def parse(cls, text: str) -> Behaviour:
@@ -89,22 +92,24 @@ class DevicePlugin:
             try:
                 if behaviour.fail:
                     _refuse("the node side was asked to fail")
-                await self._hand_out(pod, node, asking)
+                await self._hand_out(pod, node, asking, behaviour)
             except AllocateError:
                 await self._annotate(pod, {allocation.PHASE: "failed"})
                 await self._unlock(pod, lock)
                 raise
-            await self._annotate(pod, {allocation.PHASE: "success"})
+            if not behaviour.quiet:
+                await self._annotate(pod, {allocation.PHASE: "success"})
             await self._unlock(pod, lock)
 
-    async def _hand_out(self, pod: Object, node: GpuNode, asking: list[Container]) -> None:
+    async def _hand_out(self, pod: Object, node: GpuNode, asking: list[Container], behaviour: Behaviour) -> None:
         annotations = pod["metadata"].get("annotations") or {}
         self._check_assignment(pod, annotations)
         value = annotations[allocation.TO_ALLOCATE]
         for container in asking:
             entry, value = allocation.blank_first(value)
             self._check_entry(pod, node, container, entry)
-            await self._annotate(pod, {allocation.TO_ALLOCATE: value})
+            if not behaviour.quiet:
+                await self._annotate(pod, {allocation.TO_ALLOCATE: value})
         self.charge(pod)
 
     async def _find(self, pod: Object, node: GpuNode, asking: list[Container]) -> str:

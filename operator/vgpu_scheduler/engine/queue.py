@@ -41,6 +41,7 @@ class _Entry:
     priority: int
     place: Place
     since: float
+    came: float
     attempts: int = 0
     attempted_at: float = 0.0
     waits_for: Hint = Hint.NONE
@@ -81,11 +82,16 @@ class SchedulingQueue:
         entry = self._entries.get(uid)
         return entry.attempts if entry else 0
 
+    def waited(self, uid: str, now: float) -> float:
+        """Return how long ago a pod came, in seconds."""
+        entry = self._entries.get(uid)
+        return now - entry.came if entry else 0.0
+
     def add(self, uid: str, priority: int, now: float) -> None:
         """Make a pod active; one that waits elsewhere is moved, one that is active keeps its turn."""
         entry = self._entries.get(uid)
         if entry is None:
-            entry = self._entries[uid] = _Entry(priority, Place.BACKOFF, now)
+            entry = self._entries[uid] = _Entry(priority, Place.BACKOFF, now, now)
         elif entry.place is Place.ACTIVE and entry.priority == priority:
             return
         entry.priority = priority

@@ -60,7 +60,11 @@ class Shape:
             self._stale = np.zeros(state.nodes.capacity, dtype=np.int64)
         count = stale_rows(rows, state.nodes.version, self._seen, self._stale)
         if count:
-            self._evaluate(state, self._stale[:count])
+            try:
+                self._evaluate(state, self._stale[:count])
+            except BaseException:
+                self._seen[rows] = -1  # half of an evaluation must not pass for one
+                raise
         return count
 
     def _grow(self, rows: int) -> None:

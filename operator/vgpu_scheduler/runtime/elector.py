@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -131,7 +132,8 @@ class Elector:
         ours = old.get("holderIdentity") == self.identity
         return {
             "holderIdentity": self.identity,
-            "leaseDurationSeconds": max(round(self._options.duration), 1),
+            # Whole seconds, never less than what is counted on here: who waits for this long must find it expired.
+            "leaseDurationSeconds": math.ceil(self._options.duration),
             "acquireTime": old.get("acquireTime", stamp) if ours else stamp,
             "renewTime": stamp,
             "leaseTransitions": (old.get("leaseTransitions") or 0) + (not ours),

@@ -21,6 +21,8 @@ from vgpu_scheduler.state.reservations import Phase, Reservation, widen
 
 _TOMBSTONES = 10_000
 """How many removed UIDs are remembered, besides those with a write in flight."""
+_NODE_TOMBSTONES = 1_000
+"""How many UIDs of removed nodes are remembered: answers to writes may come after the watch reported its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,7 @@ class State:
         self._device_lists: dict[str, int] = {}
         self._in_flight: set[str] = set()
         self._removed: OrderedDict[str, None] = OrderedDict()
+        self._removed_nodes: OrderedDict[str, None] = OrderedDict()
 
     # Reading ---------------------------------------------------------------------------------------------------------
 
@@ -105,7 +108,7 @@ class State:
         Parameters
         ----------
         node
-            The node; an older resource version than the one known is ignored.
+            The node; an older resource version than the one known, or a node that was removed, is ignored.
         devices
             Its devices, or None to keep the last good list (the registration could not be decoded).
 
@@ -115,8 +118,10 @@ class State:
             What this may help.
         """
         known = self._node_objects.get(node.name)
-        if known and known.uid == node.uid and node.resource_version < known.resource_version:
+        if node.uid in self._removed_nodes:
             return Hint.NONE
+        if known and node.resource_version < known.resource_version:
+            return Hint.NONE  # versions are the store's, not the object's: that of a namesake made anew is higher
         self._node_objects[node.name] = node
         changed = self.nodes.upsert(node)
         row = self.nodes.row(node.name)
@@ -137,7 +142,11 @@ class State:
         row = self.nodes.row(name)
         if row is None:
             return
-        del self._node_objects[name]
+        gone = self._node_objects.pop(name)
+        if gone.uid:
+            self._removed_nodes[gone.uid] = None
+            if len(self._removed_nodes) > _NODE_TOMBSTONES:
+                self._removed_nodes.popitem(last=False)
         self.devices.clear(row)
         self.nodes.remove(name)
 
@@ -189,7 +198,7 @@ class State:
         widened = False
         if held and held.phase is Phase.BOUND and held.node == pod.node_name and pod.started:
             wider = widen(held.usage, usage)
-            widened = wider.charges != usage.charges
+            widened = wider.charges != usage.charges or wider.unreadable != usage.unreadable
             usage = wider
         fresh = Reservation(
             pod.uid, pod.key, pod.node_name, Phase.BOUND, usage, pod.used_requests, None, widened=widened
@@ -278,7 +287,10 @@ class State:
         return bool((self.nodes.used[row, columns] > self.nodes.allocatable[row, columns]).any())
 
     def forget_versions(self) -> None:
-        """Accept any resource version from now on: the store was restored from an older copy."""
+        """Accept any resource version from now on: the store was restored from an older copy.
+
+        What was confirmed may have been undone: from now on the pod tells, as if it had been seen bound.
+        """
         self._pods = {
             uid: KnownPod(msgspec.structs.replace(known.pod, resource_version=0), known.usage)
             for uid, known in self._pods.items()
@@ -287,6 +299,11 @@ class State:
             name: msgspec.structs.replace(node, resource_version=0) for name, node in self._node_objects.items()
         }
         self._removed.clear()
+        self._removed_nodes.clear()
+        self._reservations = {
+            uid: replace(held, phase=Phase.BOUND) if held.phase is Phase.CONFIRMED else held
+            for uid, held in self._reservations.items()
+        }
 
     # The whole -------------------------------------------------------------------------------------------------------
 
@@ -339,6 +356,7 @@ class State:
         view._device_lists = dict(self._device_lists)
         view._in_flight = set(self._in_flight)
         view._removed = OrderedDict(self._removed)
+        view._removed_nodes = OrderedDict(self._removed_nodes)
         for uid in without:
             view._release(uid)
         return view
