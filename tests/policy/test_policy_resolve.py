@@ -43,13 +43,19 @@ def test_the_pod_goes_before_the_settings() -> None:
     assert only_nodes.sources == {"nodes": "pod", "devices": "settings"}
 
 
-@pytest.mark.parametrize(
-    "value", ["binpack", "spread", "numa", "mutex", "topology-aware", "binpack,numa", "mutex, numa"]
-)
+@pytest.mark.parametrize("value", ["binpack", "spread", "numa", "mutex", "binpack,numa", "mutex, numa"])
 def test_known_device_policies(value: str) -> None:
     for strict in (False, True):
         found = Policies(PolicyDefaults(strict_annotations=strict)).resolve(pod(device=value))
         assert (found.device_policy, found.warnings) == (value, ())
+
+
+@pytest.mark.parametrize("value", ["topology-aware", "numa,topology-aware"])
+def test_topology_is_not_followed_in_silence(value: str) -> None:
+    (warning,) = Policies(PolicyDefaults()).resolve(pod(device=value)).warnings
+    assert "topology-aware is not supported" in warning
+    with pytest.raises(PolicyError, match="topology-aware is not supported"):
+        Policies(PolicyDefaults(strict_annotations=True)).resolve(pod(device=value))
 
 
 @pytest.mark.parametrize("value", ["", "binpark", "Spread", " binpack", "bogus,numa", "binpack,", "binpack;numa"])
@@ -59,6 +65,14 @@ def test_unknown_device_policies_warn_once(value: str) -> None:
     (warning,) = found.warnings
     assert DEVICE in warning
     assert repr(value) in warning
+
+
+@pytest.mark.parametrize("value", ["topology-aware", "numa,topology-aware"])
+def test_topology_is_not_followed_in_silence(value: str) -> None:
+    (warning,) = Policies(PolicyDefaults()).resolve(pod(device=value)).warnings
+    assert "topology-aware is not supported" in warning
+    with pytest.raises(PolicyError, match="topology-aware is not supported"):
+        Policies(PolicyDefaults(strict_annotations=True)).resolve(pod(device=value))
 
 
 @pytest.mark.parametrize("value", ["", "binpark", "Spread", " spread", "binpack,spread"])
