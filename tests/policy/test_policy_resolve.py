@@ -58,6 +58,15 @@ def test_topology_is_not_followed_in_silence(value: str) -> None:
         Policies(PolicyDefaults(strict_annotations=True)).resolve(pod(device=value))
 
 
+@pytest.mark.parametrize("value", ["", "binpark", "Spread", " binpack", "bogus,numa", "binpack,", "binpack;numa"])
+def test_unknown_device_policies_warn_once(value: str) -> None:
+    found = Policies(PolicyDefaults()).resolve(pod(device=value))
+    assert found.device_policy == value  # what an unknown word orders like is the allocator's business
+    (warning,) = found.warnings
+    assert DEVICE in warning
+    assert repr(value) in warning
+
+
 @pytest.mark.parametrize("value", ["", "binpark", "Spread", " spread", "binpack,spread"])
 def test_unknown_node_policies_pack(value: str) -> None:
     found = Policies(PolicyDefaults(node_policy="spread")).resolve(pod(node=value))
