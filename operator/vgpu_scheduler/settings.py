@@ -7,6 +7,7 @@ import this module; everything else gets values.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from pathlib import Path
@@ -14,9 +15,16 @@ from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
+from pydantic_settings import (
+    BaseSettings,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    YamlConfigSettingsSource,
+)
+from pydantic_settings import SettingsError as SourceError
 
-from vgpu_scheduler.allocators import OrderKind
+from vgpu_scheduler.allocators import DEVICE_POLICIES, TOPOLOGY, OrderKind, policy_words
 
 _NAME = r"^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$"
 
@@ -115,7 +123,7 @@ class Settings(BaseSettings):
         frozen=True,
     )
 
-    scheduler_names: Annotated[tuple[str, ...], Field(min_length=1)] = ("vgpu-scheduler",)
+    scheduler_names: Annotated[tuple[str, ...], Field(min_length=1), NoDecode] = ("vgpu-scheduler",)
     """Pods that name one of these in spec.schedulerName are placed by this operator."""
     profile: Profile = Profile.DOCUMENTED
     """The set of defaults for what is not set."""
@@ -151,7 +159,27 @@ class Settings(BaseSettings):
     @field_validator("scheduler_names", mode="before")
     @classmethod
     def _split_names(cls, value: object) -> object:
+        """Split a text at its commas: that is how an environment variable names several."""
         return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+
+    @field_validator("scheduler_names")
+    @classmethod
+    def _check_names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        wrong = [name for name in names if not re.fullmatch(_NAME, name)]
+        if wrong:
+            raise ValueError(f"{', '.join(map(repr, wrong))} is no name of a scheduler")
+        if len(set(names)) != len(names):
+            raise ValueError("a name is given twice")
+        return names
+
+    @field_validator("device_policy")
+    @classmethod
+    def _check_device_policy(cls, policy: str) -> str:
+        unknown = [word for word in policy_words(policy) if word not in DEVICE_POLICIES - {TOPOLOGY}]
+        if unknown:
+            known = ", ".join(sorted(DEVICE_POLICIES - {TOPOLOGY}))
+            raise ValueError(f"{', '.join(map(repr, unknown))} is not one of {known}")
+        return policy
 
     @property
     def order(self) -> OrderKind:
@@ -202,6 +230,8 @@ def load(file: Path | None, flags: Mapping[str, Any]) -> Settings:
     except ValidationError as error:
         lines = [f"{'.'.join(map(str, item['loc'])) or 'settings'}: {item['msg']}" for item in error.errors()]
         raise SettingsError("; ".join(lines)) from None
+    except SourceError as error:  # a section in the environment that is not JSON
+        raise SettingsError(str(error)) from None
 
 
 def describe(model: type[BaseModel] = Settings, prefix: str = "") -> Iterator[str]:

@@ -117,7 +117,16 @@ class Binder:
         pod = self._engine.state.pod(decision.uid)
         now = self._clock.monotonic()
         self._serial += 1
-        item = Item((-pod.priority if pod else 0, now, self._serial), decision.uid, decision, now)
+        queue = self._engine.queue
+        item = Item(
+            (-pod.priority if pod else 0, now, self._serial),
+            decision.uid,
+            decision,
+            joined=now,
+            came=now - queue.waited(decision.uid, now),
+            attempts=queue.attempts(decision.uid),
+        )
+        self._reporter.forget(decision.uid)  # what was said about it before must not be written any more
         if pod is None or not self._engine.dialect.needs_lock(self._engine.cycle.claims(pod)):
             self._spawn(self._bind_unlocked(item))
             return
@@ -225,18 +234,22 @@ class Binder:
     async def _take_lock(self, item: Item, pod: Pod, node_name: str, lane: Lane) -> str:
         """Take the node lock; return its value, or an empty text if the pod has to be decided anew."""
         deadline = item.joined + self._options.longest_wait
+        obstacle = ""
         while self._clock.monotonic() < deadline and not self._stopping:
             node = self._engine.state.node(node_name)
             if node is None or not self._may_write(self._options.timeout):
                 return ""
-            lock, held = await self.locker.try_take(node, pod)
+            lock, obstacle = await self.locker.try_take(node, pod)
             if lock:
                 return lock
-            if held:
+            if obstacle:
                 self._expire(lane)
                 # What was decided on may have moved while the holder was read.
                 if self._engine.state.node(node_name) is node:
                     await self._wait_for_move(node_name)
+        if obstacle and not self._stopping:
+            self._block(node_name)
+            self._reporter.binding_failed(pod, f"node {node_name}: {obstacle}")
         return ""
 
     async def _send(self, item: Item, pod: Pod, placement: Placement, lock: str) -> bool:
@@ -250,13 +263,14 @@ class Binder:
             if verdict.answer is not Answer.THROTTLED or lock:
                 break  # whoever else wants the node must not wait for the API server's patience
             await asyncio.sleep(verdict.retry_after)
+            if self._engine.recheck(item.uid) != placement:
+                break
         return await self._settle(item, pod, placement, lock, verdict)
 
     async def _settle(self, item: Item, pod: Pod, placement: Placement, lock: str, verdict: Verdict) -> bool:
         item.sent = None
         if verdict.answer is Answer.BOUND:
-            queue = self._engine.queue
-            self.on_bound(queue.attempts(pod.uid), queue.waited(pod.uid, self._clock.monotonic()))
+            self.on_bound(item.attempts, self._clock.monotonic() - item.came)
             self._engine.confirmed(pod.uid)
             self._reporter.forget(pod.uid)
             self.stats.bound += 1
@@ -279,10 +293,12 @@ class Binder:
 
     async def _node_side(self, item: Item, node: str, lock: str, lane: Lane) -> None:
         """Wait until the node side has answered, so that the next pod does not take the lock from under it."""
-        started = self._clock.monotonic()
+        started = looked = self._clock.monotonic()
         reported = False
         while not self._stopping and not self._lock_is_free(item.uid, node, lock):
-            if not await self._wait_for_move(node):
+            await self._wait_for_move(node)
+            if self._clock.monotonic() - looked >= self._options.patience:
+                looked = self._clock.monotonic()
                 await self.locker.refresh(node)  # a watch that lags must not hold the lane up
                 pod = self._engine.state.pod(item.uid)
                 if pod is None or self._has_answered(pod):
@@ -290,6 +306,7 @@ class Binder:
             self._expire(lane)
             if not reported and self._clock.monotonic() - started > self._options.longest_wait:
                 reported = True
+                self._block(node)
                 self._report_silence(item.uid, node)
 
     def _report_silence(self, uid: str, node: str) -> None:
@@ -308,6 +325,9 @@ class Binder:
 
     def _has_answered(self, pod: Pod) -> bool:
         return self._engine.dialect.allocation_phase(pod.annotations) not in {"", PHASE_ALLOCATING}
+
+    def _block(self, node: str) -> None:
+        self._engine.block(node, self._clock.monotonic(), self._options.longest_wait)
 
     def _give_back(self, item: Item, delay: float = 0.0) -> None:
         self._engine.give_back(item.uid, self._clock.monotonic(), delay)

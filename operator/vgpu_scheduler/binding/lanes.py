@@ -22,6 +22,9 @@ class Item:
     uid: str = field(compare=False)
     decision: Decision = field(compare=False)
     joined: float = field(compare=False)
+    came: float = field(compare=False, default=0.0)
+    """When the pod was first seen waiting."""
+    attempts: int = field(compare=False, default=0)
     sent: tuple[Pod, Placement, str] | None = field(compare=False, default=None)
     """Pod, placement and lock of a Binding on its way; what became of it must be found out."""
 

@@ -57,14 +57,13 @@ class NodeLocker:
     def _key(self) -> str:
         return self.engine.dialect.lock_annotation
 
-    async def try_take(self, node: Node, pod: Pod) -> tuple[str, bool]:
+    async def try_take(self, node: Node, pod: Pod) -> tuple[str, str]:
         """Try once to take the lock of a node for a pod.
 
         Returns
         -------
         tuple
-            The lock's value, empty if it was not taken; and whether another pod holds it, so that the caller has to
-            wait for the node to move.
+            The lock's value, empty if it was not taken; and what stands in the way, if the node has to move first.
         """
         held = held_lock(node, self._key)
         owner = None
@@ -72,24 +71,26 @@ class NodeLocker:
             try:
                 owner = await self._read_pod(held.parsed.namespace, held.parsed.name)
             except ApiUnreachableError:
-                return "", True  # nobody can tell who holds it
+                return "", f"the owner of lock {held.value} cannot be read"
+            if owner:
+                self.engine.observe_pod(owner, self.clock.monotonic())
         unbound_expiry = timedelta(seconds=2 * self.timeout)
         now = self.clock.now()
         names = self.engine.scheduler_names
         holder = judge_holder(held, node.name, pod, owner, self.engine.dialect, now, names, unbound_expiry)
-        if holder is Holder.MALFORMED:
-            self.reporter.binding_failed(pod, f"node {node.name}: annotation {self._key} is malformed: {held}")
-        if holder in {Holder.OTHER, Holder.MALFORMED}:
-            return "", True
+        if held and holder is Holder.MALFORMED:
+            return "", f"annotation {self._key} is malformed: {held.value!r}"
+        if held and holder is Holder.OTHER:
+            return "", f"the device lock is held by {held.value}"
         if held and holder is Holder.OURS and node.annotations.get(TOKEN_ANNOTATION) == pod.uid:
-            return held.value, False
+            return held.value, ""
         if held and holder is Holder.ORPHAN:
             self.stats.orphans += 1
             log.warning("node %s: lock %r is orphaned and will be replaced", node.name, held.value)
         if not await self._knows_allocations(node):
             await asyncio.sleep(_RETRY)
-            return "", False
-        return await self._patch(node, pod, held.value if held else None), False
+            return "", ""
+        return await self._patch(node, pod, held.value if held else None), ""
 
     async def refresh(self, node: str) -> None:
         """Read a node, so that its lock is known as it is now."""
@@ -133,7 +134,7 @@ class NodeLocker:
             self.stats.refused += 1
             if response.status != _UNPROCESSABLE:
                 log.warning("node %s: lock was refused: %s", node.name, response.message)
-                await asyncio.sleep(response.retry_after or _RETRY)
+            await asyncio.sleep(response.retry_after or _RETRY)
             # Held, another token, no annotations map: the refusals look alike, only the node tells them apart.
             await self.refresh(node.name)
         except ApiUnreachableError as error:
@@ -148,7 +149,10 @@ class NodeLocker:
         """
         token = node.annotations.get(TOKEN_ANNOTATION)
         state = self.engine.state
-        if token is None or state.pod(token) or state.was_removed(token) or self._verified.get(node.name) == token:
+        if token is None or state.was_removed(token) or self._verified.get(node.name) == token:
+            return True
+        known = state.pod(token)
+        if known and known.node_name:  # one that is known as unbound may have been bound by a leader before us
             return True
         try:
             response = await self.api.request(

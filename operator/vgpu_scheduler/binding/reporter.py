@@ -137,6 +137,8 @@ class Reporter:
         return True
 
     async def _condition(self, pod: Pod, reason: str, message: str) -> None:
+        if self._said.get((pod.uid, "condition")) != message:
+            return  # said anew since, or the pod is on its way to a node: a late condition must not contradict that
         try:
             response = await self._api.request(
                 "PATCH",

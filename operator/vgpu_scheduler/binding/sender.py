@@ -14,7 +14,7 @@ from vgpu_scheduler.binding.answers import Answer, Verdict, judge
 from vgpu_scheduler.binding.clock import Clock
 from vgpu_scheduler.binding.writes import DECISION_ANNOTATION, binding_body, decision_record
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.kube import Pod, decode_pod
+from vgpu_scheduler.kube import DecodeError, Pod, decode_pod
 from vgpu_scheduler.model import Decision, Placement
 
 log = logging.getLogger(__name__)
@@ -67,7 +67,8 @@ class Sender:
         try:
             if self.label_first and labels:
                 patch = {"metadata": {"uid": pod.uid, "labels": labels}}
-                response = await self.api.request("PATCH", _path(pod), patch, content_type=MERGE_PATCH)
+                # Through the status subresource, which changes labels, too, and needs no right to patch pods.
+                response = await self.api.request("PATCH", f"{_path(pod)}/status", patch, content_type=MERGE_PATCH)
                 if not response.ok:
                     return judge(response)
             response = await self.api.request(
@@ -90,7 +91,7 @@ class Sender:
         log.warning("binding of pod %s has no clear answer, reading the pod: %s", pod.key, message)
         await asyncio.sleep(self.timeout)  # the write may still come until the server's own time is up
         while True:
-            with suppress(ApiUnreachableError):
+            with suppress(ApiUnreachableError, DecodeError):
                 response = await self._read(pod)
                 if response.status == _NOT_FOUND:
                     return Verdict(Answer.GONE, message)
@@ -100,7 +101,7 @@ class Sender:
 
     async def refresh(self, pod: Pod) -> None:
         """Read a pod whose Binding conflicted, so that what it says is accounted for."""
-        with suppress(ApiUnreachableError):
+        with suppress(ApiUnreachableError, DecodeError):
             response = await self._read(pod)
             if response.ok:
                 self.engine.observe_pod(decode_pod(response.body), self.clock.monotonic())

@@ -21,6 +21,8 @@ from vgpu_scheduler.predicates import compile_predicates, refusals, unschedulabl
 from vgpu_scheduler.scorers import HamiScorer
 from vgpu_scheduler.state import State
 
+LOCK_HELD = "node(s) had their device lock held by another pod"
+
 
 @dataclass(frozen=True, slots=True)
 class Unit:
@@ -48,6 +50,8 @@ class Cycle:
         self._policies = policies
         self._annotations = (*dialect.pod_annotations, *policies.pod_annotations)
         self._shapes = ShapeCache()
+        self.blocked: frozenset[str] = frozenset()
+        """Nodes whose device lock somebody holds on to: no pod with device claims goes there."""
 
     def on(self, state: State) -> Cycle:
         """Return the same engine on another state."""
@@ -71,7 +75,7 @@ class Cycle:
         nodes = self.state.nodes
         rows = nodes.rows()
         shape.refresh(self.state, rows)
-        best = select_best(rows, shape.feasible, shape.fit.score, nodes.rank, _sign(shape))
+        best = select_best(self._open(shape, rows), shape.feasible, shape.fit.score, nodes.rank, _sign(shape))
         if best < 0:
             return self._unschedulable(pod, shape, rows, explain)
         return self._placed(pod, shape, int(best), rows, explain)
@@ -83,7 +87,10 @@ class Cycle:
         if row is None or shape.refusal:
             return None
         shape.refresh(self.state, np.array([row], dtype=np.int64))
-        return self._placement(shape, row) if shape.feasible[row] else None
+        if not shape.feasible[row]:
+            return None
+        placement = self._placement(shape, row)
+        return None if metadata_problem(pod, self._dialect.annotations(placement, 0)) else placement
 
     def nearest(self, pod: Pod) -> NearMiss | None:
         """Return which card came closest to fitting a pod that was found unschedulable."""
@@ -115,6 +122,13 @@ class Cycle:
             allocator = make_allocator(claims, rules, policy)
         predicates = compile_predicates(pod, self.state.nodes, self._dialect.ignored_resources)
         return Shape(policy, claims, predicates, allocator)
+
+    def _open(self, shape: Shape, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Leave out the nodes whose lock a pod of this shape would wait for in vain."""
+        if not self.blocked or shape.allocator is None:
+            return rows
+        closed = [row for name in self.blocked if (row := self.state.nodes.row(name)) is not None]
+        return rows[~np.isin(rows, closed)]
 
     def _placement(self, shape: Shape, row: int) -> Placement:
         name = self.state.nodes.name(row)
@@ -186,6 +200,9 @@ class Cycle:
             for card_reason, count in count_reasons(shape.fit.counts[rows]).items():
                 counts[card_reason.text] = count
                 hints |= card_reason.hint
+        closed = int(np.count_nonzero(shape.feasible[rows]))  # they fit, and are not open
+        if closed:
+            counts[LOCK_HELD] = closed
         return counts, hints
 
     def _verdicts(self, shape: Shape, rows: NDArray[np.int64]) -> dict[str, NodeVerdict]:

@@ -6,14 +6,14 @@ that it could help. Nothing here waits or looks at a clock; the caller supplies 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from vgpu_scheduler.dialects import CodecError, HamiDialect, placement_usage
 from vgpu_scheduler.engine.cycle import Cycle, Unit
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.kube import Node, Pod
-from vgpu_scheduler.model import Decision, Outcome, Placement
+from vgpu_scheduler.model import Decision, Hint, Outcome, Placement
 from vgpu_scheduler.policy import Policies
 from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.state import Phase, State, canonical
@@ -52,13 +52,21 @@ class Engine:
         self.cycle = Cycle(self.state, dialect, policies)
         self.scheduler_names = frozenset(scheduler_names)
         self._gated: set[str] = set()
+        self._blocked: dict[str, tuple[float, str | None]] = {}
         self._listed: dict[str, int] = {}
+        self.epoch = 0
+        """Counts how often the store was found to be restored from an older copy."""
 
     # Observations ----------------------------------------------------------------------------------------------------
 
     def observe_pod(self, pod: Pod, now: float) -> tuple[Problem, ...]:
         """Take in a pod as some stream or answer showed it; older versions are ignored."""
         before = self.state.pod(pod.uid)
+        if before is not None and 0 < pod.resource_version <= before.resource_version:
+            # Seen already: sweeps and several streams show the same. But a pod that waits nowhere would be stranded.
+            if before.scheduler_name in self.scheduler_names:
+                self._enqueue(before, before, now)
+            return ()
         usage = self.dialect.usage(pod)
         hint = self.state.observe_pod(pod, usage)
         accepted = self.state.pod(pod.uid)
@@ -83,14 +91,19 @@ class Engine:
         except CodecError as error:
             devices = None
             problems = (Problem("Node", "", node.name, node.uid, "RegistrationUnreadable", str(error)),)
-        self.queue.hint(self.state.observe_node(node, devices), now)
+        hint = self.state.observe_node(node, devices)
+        blocked = self._blocked.get(node.name)
+        if blocked and node.annotations.get(self.dialect.lock_annotation) != blocked[1]:
+            del self._blocked[node.name]
+            hint |= Hint.NODE
+        self.queue.hint(hint, now)
         return problems
 
     def remove_node(self, name: str) -> None:
         """Take in that a node is gone."""
         self.state.remove_node(name)
 
-    def sweep_pods(self, listed: Iterable[Pod], version: int, now: float) -> int:
+    def sweep_pods(self, listed: Iterable[Pod], version: int, now: float, unreadable: Collection[str] = ()) -> int:
         """Bring the pods in line with a consistent list of all of them; return how many were gone.
 
         Parameters
@@ -100,6 +113,8 @@ class Engine:
         version
             The list's resource version. One below that of an earlier list means that the store was restored from an
             older copy: what is known is then forgotten in favour of the list.
+        unreadable
+            Keys of listed pods that could not be read: what is known of them stays. An empty key stands for any.
         """
         restored = self._new_epoch("pods", version)
         if restored:
@@ -112,6 +127,7 @@ class Engine:
             pod.uid
             for pod in self.state.pods()
             if pod.uid not in present
+            and not _may_be(pod.key, unreadable)
             and (restored or pod.resource_version <= version)
             and not self.state.in_flight(pod.uid)
         ]
@@ -119,8 +135,8 @@ class Engine:
             self.remove_pod(uid, now)
         return len(gone)
 
-    def sweep_nodes(self, listed: Iterable[Node], version: int, now: float) -> int:
-        """Bring the nodes in line with a consistent list of all of them; return how many were gone."""
+    def sweep_nodes(self, listed: Iterable[Node], version: int, now: float, unreadable: Collection[str] = ()) -> int:
+        """Bring the nodes in line with a consistent list of all of them; see :meth:`sweep_pods`."""
         restored = self._new_epoch("nodes", version)
         if restored:
             self.state.forget_versions()
@@ -131,16 +147,28 @@ class Engine:
         gone = [
             node.name
             for node in self.state.all_nodes()
-            if node.name not in present and (restored or node.resource_version <= version)
+            if node.name not in present
+            and not _may_be(node.name, unreadable)
+            and (restored or node.resource_version <= version)
         ]
         for name in gone:
             self.remove_node(name)
         return len(gone)
 
+    def block(self, name: str, now: float, seconds: float) -> None:
+        """Place no pod that needs the device lock of a node while somebody else holds on to it.
+
+        It ends when the lock annotation changes, or after so many seconds, to look again.
+        """
+        node = self.state.node(name)
+        if node:
+            self._blocked[name] = (now + seconds, node.annotations.get(self.dialect.lock_annotation))
+
     # Attempts --------------------------------------------------------------------------------------------------------
 
     def attempt(self, now: float) -> Decision | None:
         """Decide the next pod of the queue; a placement is assumed at once. None when no pod is active."""
+        self._unblock(now)
         while (uid := self.queue.pop(now)) is not None:
             pod = self.state.pod(uid)
             if pod is None or self.state.reservation(uid) is not None:
@@ -153,6 +181,15 @@ class Engine:
                 self.queue.park(uid, decision.helped_by, now)
             return decision
         return None
+
+    def _unblock(self, now: float) -> None:
+        """Let go of the nodes whose time is up, and of what waits for them."""
+        over = [name for name, (until, _) in self._blocked.items() if until <= now]
+        for name in over:
+            del self._blocked[name]
+        if over:
+            self.queue.hint(Hint.NODE, now)
+        self.cycle.blocked = frozenset(self._blocked)
 
     def _decide(self, pod: Pod) -> Decision:
         """Decide a pod and assume its placement; one bad pod must not stop all others."""
@@ -182,8 +219,15 @@ class Engine:
             return None
         if self.state.unchanged_since_assumed(uid, pod):
             return held.placement
-        fits = self.cycle.on(self.state.overlay(without=(uid,))).refit(pod, held.node)
-        if fits is None or fits == held.placement:
+        self.state.suspend(uid)
+        try:
+            fits = self.cycle.refit(pod, held.node)
+        finally:
+            self.state.resume(held)
+        if fits is None:
+            return None
+        if fits == held.placement:
+            self.state.reassure(uid)
             return fits
         self.state.forget(uid)
         self._assume(pod, fits)
@@ -245,7 +289,13 @@ class Engine:
     def _new_epoch(self, kind: str, version: int) -> bool:
         before = self._listed.get(kind, 0)
         self._listed[kind] = version
+        self.epoch += version < before
         return version < before
+
+
+def _may_be(key: str, unreadable: Collection[str]) -> bool:
+    """Tell whether an object that is missing from a list may be one that could not be read."""
+    return key in unreadable or "" in unreadable
 
 
 def _asks_differently(before: Pod, after: Pod) -> bool:

@@ -181,12 +181,19 @@ class KopfSource:
             return
         if kind == "DELETED":
             self._known.discard(decoded.uid)
-            gone(decoded)
+            self._hand_over(gone, decoded)
             return
         if kind is None and decoded.uid in self._known:
             self._lost_track()  # a second initial listing: whatever vanished before it was never reported
         self._known.add(decoded.uid)
-        seen(decoded)
+        self._hand_over(seen, decoded)
+
+    def _hand_over(self, observe: Callable[[Any], None], decoded: Any) -> None:
+        try:
+            observe(decoded)
+        except Exception:  # one object must not end the watch; the next sweep sees it again
+            log.exception("%s %s could not be taken in", type(decoded).__name__, decoded.name)
+            self._lost_track()
 
     def _kopf_settings(self) -> kopf.OperatorSettings:
         settings = kopf.OperatorSettings()

@@ -73,6 +73,11 @@ class PodReflector:
                 log.warning("pods of other schedulers: %s", error)
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, _LONGEST_DELAY)
+            except Exception:  # whatever it is, these pods must go on to count
+                log.exception("pods of other schedulers: the stream broke off and begins anew")
+                version = ""
+                await asyncio.sleep(delay)
+                delay = min(delay * 2, _LONGEST_DELAY)
 
     async def _list(self) -> str:
         pods, version = await list_all_pods(self._api, {"fieldSelector": self._selector})
@@ -126,20 +131,29 @@ class PodReflector:
             self._sink.pod(pod)
 
 
-async def list_all_pods(api: ApiClient, params: dict[str, str] | None = None) -> tuple[list[Pod], int]:
+async def list_all_pods(
+    api: ApiClient, params: dict[str, str] | None = None, unreadable: set[str] | None = None
+) -> tuple[list[Pod], int]:
     """Return all pods and the list's resource version, consistently (never from a cache), page by page.
+
+    Parameters
+    ----------
+    params
+        Selectors.
+    unreadable
+        Receives the keys of the objects that cannot be read: they are there, although they are not in the result.
 
     Raises
     ------
     ApiError, ApiUnreachableError
         If a page cannot be read.
     """
-    return await _list_all(api, PODS, decode_pod_list, params or {})
+    return await _list_all(api, PODS, decode_pod_list, params or {}, unreadable)
 
 
-async def list_all_nodes(api: ApiClient) -> tuple[list[Node], int]:
+async def list_all_nodes(api: ApiClient, unreadable: set[str] | None = None) -> tuple[list[Node], int]:
     """Return all nodes and the list's resource version; see :func:`list_all_pods`."""
-    return await _list_all(api, NODES, decode_node_list, {})
+    return await _list_all(api, NODES, decode_node_list, {}, unreadable)
 
 
 async def _list_all(
@@ -147,7 +161,14 @@ async def _list_all(
     path: str,
     decode: Callable[[bytes, Callable[[DecodeError], None]], tuple[list[_Value], str, str]],
     params: dict[str, str],
+    unreadable: set[str] | None,
 ) -> tuple[list[_Value], int]:
+    def skip(error: DecodeError) -> None:
+        """Leave out an object that cannot be read: the others go on."""
+        log.warning("%s", error)
+        if unreadable is not None:
+            unreadable.add(error.key)
+
     found: list[_Value] = []
     token = ""
     while True:
@@ -158,13 +179,8 @@ async def _list_all(
             continue
         if not response.ok:
             raise ApiError(response)
-        objects, version, token = decode(response.body, _skip)
+        objects, version, token = decode(response.body, skip)
         found += objects
         if not token:
             return found, int(version or 0)
         await asyncio.sleep(0)
-
-
-def _skip(error: DecodeError) -> None:
-    """Leave out an object that cannot be read: the others go on."""
-    log.warning("%s", error)

@@ -14,12 +14,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError
+from vgpu_scheduler.apiclient import ApiClient, ApiResponse, ApiUnreachableError
 from vgpu_scheduler.binding import Clock
 
 log = logging.getLogger(__name__)
 
 _NOT_FOUND = 404
+_CONFLICT = 409
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ class Elector:
                 "metadata": {"name": self._options.name, "namespace": self._options.namespace},
                 "spec": self._spec({}),
             }
-            return (await self._api.request("POST", self._collection, body, timeout=limit)).ok
+            return self._written(await self._api.request("POST", self._collection, body, timeout=limit))
         if not response.ok:
             log.warning("lease: %s", response.message)
             return False
@@ -113,7 +114,13 @@ class Elector:
             return False
         lease["spec"] = self._spec(lease.get("spec") or {})
         # The resource version in the body makes the write conditional on nobody having written since.
-        return (await self._api.request("PUT", self._path, lease, timeout=limit)).ok
+        return self._written(await self._api.request("PUT", self._path, lease, timeout=limit))
+
+    @staticmethod
+    def _written(response: ApiResponse) -> bool:
+        if not response.ok and response.status != _CONFLICT:  # a conflict only says that another one was faster
+            log.warning("lease: %s", response.message)
+        return response.ok
 
     def _free(self, lease: dict[str, Any]) -> bool:
         """Tell whether the Lease is ours, nobody's, or has not changed for its duration."""

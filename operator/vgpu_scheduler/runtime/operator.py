@@ -38,6 +38,8 @@ _GRACE = 5.0
 """Seconds for binds under way at the end."""
 _LABELS_SINCE = (1, 35)
 """Kubernetes merges the labels of a Binding since this version."""
+_SLICE = 200
+"""Pods of a sweep between two looks at everything else."""
 _SWEEP_DELAY = 1.0
 """Seconds between a request for a sweep and the sweep, so that many requests make one."""
 
@@ -67,6 +69,7 @@ class Operator:
         self._sweep_wanted = asyncio.Event()
         self._stop = asyncio.Event()
         self._loop: SchedulingLoop | None = None
+        self._deciding = False
         self.port = 0
 
     async def run(self) -> bool:
@@ -123,10 +126,14 @@ class Operator:
         add_metrics(self.metrics, self.engine, binder, reporter, sink, elector)
         reporter.start()
         watchers = [asyncio.create_task(work, name=name) for name, work in self._watchers(api, sink)]
+        leader = asyncio.create_task(self._lead(api, elector, self._loop), name="leader")
         try:
-            await self._lead(api, elector, self._loop)
+            done, _ = await asyncio.wait({leader, *watchers}, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()  # a watcher never ends by itself
         finally:
             self._missing = "stopping"
+            await _end([leader])
             await binder.stop(_GRACE if elector.leading else 0.0)
             await reporter.stop(_GRACE)
             await elector.release()
@@ -140,6 +147,8 @@ class Operator:
         gc.set_threshold(50_000, 20, 100)  # thousands of live objects make full collections the largest cost
         await elector.acquire()
         await self._sweep(api)
+        loop.beat = self._clock.monotonic()
+        self._deciding = True
         work = [
             asyncio.create_task(elector.hold(), name="lease"),
             asyncio.create_task(loop.run(), name="scheduling"),
@@ -173,21 +182,34 @@ class Operator:
         ]
 
     async def _sweep(self, api: ApiClient) -> None:
-        """Bring everything in line with consistent lists, however long the API server takes to give them."""
+        """Bring everything in line with consistent lists, however long the API server takes to give them.
+
+        Raises
+        ------
+        RuntimeError
+            If the store was restored from an older copy: watches would stay deaf until it catches up.
+        """
         while True:
+            unreadable: set[str] = set()
             try:
-                nodes, nodes_version = await list_all_nodes(api)
-                pods, pods_version = await list_all_pods(api)
+                nodes, nodes_version = await list_all_nodes(api, unreadable)
+                pods, pods_version = await list_all_pods(api, unreadable=unreadable)
             except (ApiError, ApiUnreachableError) as error:
                 log.warning("sweep: %s", error)
                 await asyncio.sleep(_SWEEP_DELAY)
                 continue
+            self._sink.stats.undecodable += len(unreadable)
+            for number, pod in enumerate(pods):
+                self._sink.pod(pod)
+                if number % _SLICE == 0:  # a large cluster must not stop everything else
+                    await asyncio.sleep(0)
             now = self._clock.monotonic()
-            gone = self.engine.sweep_nodes(nodes, nodes_version, now)
-            gone += self.engine.sweep_pods(pods, pods_version, now)
+            gone = self.engine.sweep_nodes(nodes, nodes_version, now, unreadable)
+            gone += self.engine.sweep_pods(pods, pods_version, now, unreadable)
             self._sink.stats.swept += gone
-            self._sink.stats.drift = len(self.engine.state.drift())
             self._sink.changed()
+            if self.engine.epoch:
+                raise RuntimeError("the API server's store was restored from an older copy: starting anew")
             return
 
     async def _keep_sweeping(self, api: ApiClient) -> None:
@@ -195,8 +217,11 @@ class Operator:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._sweep_wanted.wait(), self.settings.sweep_interval)
                 await asyncio.sleep(_SWEEP_DELAY)
+            audit = not self._sweep_wanted.is_set()
             self._sweep_wanted.clear()
             await self._sweep(api)
+            if audit:
+                self._sink.stats.drift = len(self.engine.state.drift())
 
     async def _labels_first(self, api: ApiClient) -> bool:
         """Tell whether the API server is too old to merge the labels of a Binding; waits until it answers."""
@@ -216,11 +241,8 @@ class Operator:
         if self._loop is None:
             return ""
         behind = self._clock.monotonic() - self._loop.beat
+        # A standby does not turn it; it is as alive as can be.
         return f"the scheduling loop has not turned for {behind:.0f} s" if self._deciding and behind > _STALLED else ""
-
-    @property
-    def _deciding(self) -> bool:
-        return self._missing == ""
 
     def _take_signals(self) -> None:
         """Handle the ends that are asked for; kopf takes the handlers whenever it starts, so they are taken back."""

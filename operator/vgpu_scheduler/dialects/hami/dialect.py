@@ -26,13 +26,13 @@ from vgpu_scheduler.model import (
     Assignment,
     Claim,
     ContainerClaims,
-    ContainerKind,
     Device,
     Dimension,
     Placement,
     PodClaims,
     Usage,
     charges,
+    claims_devices,
     kinds_of,
 )
 
@@ -48,6 +48,8 @@ PHASE_FAILED = "failed"
 _REMEMBERED = 16_384
 """Registrations that are kept decoded: more than nodes, so that a burst of changes does not push all of them out."""
 _WHOLE = 100
+_MOST_CARDS = 1024
+"""A node that lists more is not believed: its cards are sorted for every claim."""
 _SEPARATORS = frozenset(",:;")
 _WHOLE_CARD = (Claim(nvidia.VENDOR, 1, (1, 0, 0), (0, 100, 100)),)
 
@@ -74,12 +76,11 @@ class HamiDialect:
         """Resource names that the Kubernetes resource filter must leave alone: no node advertises them."""
         return self.nvidia_names.ignored
 
-    def registers_on(self, node: Node) -> bool:
-        """Tell whether the node carries a registration of this dialect."""
-        return nvidia.REGISTER_ANNOTATION in node.annotations
-
     def devices(self, node: Node) -> tuple[Device, ...]:
         """Return the devices that the node registered, in the order written; none without a registration.
+
+        Their health is what the plugin said. A plugin that is gone is seen in the node's allocatable amount of the
+        count resource, which drops to 0: the resource filter then keeps new pods away.
 
         Raises
         ------
@@ -178,8 +179,12 @@ class HamiDialect:
         return {NODE_ANNOTATION: placement.node} if placement.vendors() else {}
 
     def needs_lock(self, claims: PodClaims) -> bool:
-        """Tell whether the plugin will look for this pod through the node lock: a regular container claims devices."""
-        return any(container.claims and container.kind is ContainerKind.APP for container in claims)
+        """Tell whether the plugin will look for this pod through the node lock: any container claims devices.
+
+        HAMi takes none for pods whose init containers or sidecars alone claim devices, and the plugin may then hand
+        them the entries of the pod that holds it.
+        """
+        return claims_devices(claims)
 
     def allocation_phase(self, annotations: Mapping[str, str]) -> str:
         """Return the node side's answer: ``allocating``, ``success``, ``failed`` or empty."""
@@ -195,8 +200,11 @@ class HamiDialect:
 def _registered(value: str, cordon: str) -> tuple[Device, ...]:
     """Decode a registration; remembered, because most events of a node leave it as it is."""
     cordoned = {uuid.strip() for uuid in cordon.split(",")}
+    registered = decode_register(value)
+    if len(registered) > _MOST_CARDS:
+        raise CodecError(f"{len(registered)} devices are more than a node has (at most {_MOST_CARDS})")
     seen: dict[str, Device] = {}
-    for card in decode_register(value):
+    for card in registered:
         if _SEPARATORS.intersection(card.id):
             raise CodecError(f"device {card.id!r} has a separator of the assignment format in its id")
         if card.id in seen:

@@ -1,0 +1,202 @@
+"""A binder with all that it works with, on a devcluster in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from tests.engine.builders import make_engine, pod_object
+
+from vgpu_scheduler.apiclient import ApiClient, ApiResponse, connect
+from vgpu_scheduler.binding import Binder, BinderOptions, EventSource, Reporter, Step
+from vgpu_scheduler.devcluster import DevCluster, NodeSide
+from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.intake import Sink, list_all_nodes, list_all_pods
+from vgpu_scheduler.kube import Pod, decode_node_event, decode_pod, decode_pod_event
+
+AGENT = "vgpu-scheduler/test"
+LOCK = "hami.io/mutex.lock"
+PODS = "/api/v1/namespaces/default/pods"
+
+Object = dict[str, Any]
+
+
+class ShiftedClock:
+    """The machine's clocks, which a test may put forward."""
+
+    def __init__(self) -> None:
+        self.ahead = 0.0
+
+    def monotonic(self) -> float:
+        """Return seconds."""
+        return asyncio.get_running_loop().time() + self.ahead
+
+    def now(self) -> datetime:
+        """Return the time of day."""
+        return datetime.now(UTC) + timedelta(seconds=self.ahead)
+
+
+class Bench:
+    """What a test of the binder sees.
+
+    Attributes
+    ----------
+    leads
+        Whether the lease is held.
+    binder
+        With short times: 0.4 s for a Binding, 0.1 s between looks at a node.
+    nodes
+        The node side; it plays only after ``nodes.start()``.
+    """
+
+    def __init__(self, cluster: DevCluster, api: ApiClient, nodes: NodeSide, **options: Any) -> None:
+        self.cluster = cluster
+        self.api = api
+        self.nodes = nodes
+        self.clock = ShiftedClock()
+        self.leads = True
+        self.engine: Engine = make_engine()
+        self.reporter = Reporter(api, EventSource("vgpu-scheduler", "test"), self.clock)
+        self.steps: list[tuple[Step, str]] = []
+        self.on_step: Callable[[Step, Pod], None] = lambda *_: None
+        chosen = BinderOptions(**{"timeout": 0.4, "longest_wait": 20.0, "patience": 0.1, **options})
+        self.binder = Binder(api, self.engine, self.reporter, self.clock, lambda _: self.leads, chosen, self._step)
+        self.sink = Sink(
+            self.engine, self.clock.monotonic, self.binder.node_moved, self.binder.wake.set, self.reporter.problem
+        )
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def _step(self, step: Step, pod: Pod) -> None:
+        self.steps.append((step, pod.name))
+        self.on_step(step, pod)
+
+    # The cluster -----------------------------------------------------------------------------------------------------
+
+    async def learn(self) -> None:
+        """Bring the engine up to date once."""
+        nodes, version = await list_all_nodes(self.api)
+        self.engine.sweep_nodes(nodes, version, self.clock.monotonic())
+        pods, version = await list_all_pods(self.api)
+        self.engine.sweep_pods(pods, version, self.clock.monotonic())
+
+    def watch(self) -> None:
+        """Keep the engine up to date from now on."""
+        for path, decode, seen, gone in (
+            ("/api/v1/pods", decode_pod_event, self.sink.pod, self.sink.pod_gone),
+            ("/api/v1/nodes", decode_node_event, self.sink.node, self.sink.node_gone),
+        ):
+            self._tasks.append(asyncio.create_task(self._follow(path, decode, seen, gone)))
+
+    async def _follow(self, path: str, decode: Callable[[bytes], Any], seen: Any, gone: Any) -> None:
+        async with self.api.stream(path, {"watch": "true"}, 60.0) as lines:
+            async for line in lines:
+                event = decode(line)
+                if event.object is not None:
+                    (gone if event.type == "DELETED" else seen)(event.object)
+
+    async def call(self, method: str, path: str, body: object = None, **more: Any) -> ApiResponse:
+        """Send a request as somebody else, which is not counted as ours."""
+        other = ApiClient(self.api.credentials, "somebody-else")
+        try:
+            return await other.request(method, path, body, **more)
+        finally:
+            await other.close()
+
+    async def create(self, name: str, resources: Object | None = None, **more: Any) -> Pod:
+        """Create a pod and return it as the API server shows it."""
+        body = pod_object(name, resources, **more)
+        for key in ("uid", "resourceVersion"):
+            del body["metadata"][key]
+        del body["status"]
+        body["spec"]["containers"][0]["image"] = "example"
+        answer = await self.call("POST", PODS, body)
+        assert answer.ok, answer.message
+        return decode_pod(answer.body)
+
+    async def bind_elsewhere(self, name: str, node: str, annotations: Object | None = None) -> None:
+        """Bind a pod as another scheduler."""
+        body = {"metadata": {"name": name, "annotations": annotations or {}}, "target": {"kind": "Node", "name": node}}
+        assert (await self.call("POST", f"{PODS}/{name}/binding", body)).ok
+
+    async def read(self, name: str) -> Object:
+        """Return a pod."""
+        return dict((await self.call("GET", f"{PODS}/{name}")).json())
+
+    async def node(self, name: str) -> dict[str, str]:
+        """Return the annotations of a node."""
+        return dict((await self.call("GET", f"/api/v1/nodes/{name}")).json()["metadata"].get("annotations", {}))
+
+    async def annotate_node(self, name: str, annotations: Object) -> None:
+        """Write annotations of a node."""
+        patch = {"metadata": {"annotations": annotations}}
+        answer = await self.call("PATCH", f"/api/v1/nodes/{name}", patch, content_type="application/merge-patch+json")
+        assert answer.ok
+
+    async def events(self) -> list[tuple[str, str]]:
+        """Return reason and note of all events, as soon as those that are queued are written."""
+        await asyncio.wait_for(self.reporter._queue.join(), 5)
+        items = (await self.call("GET", "/apis/events.k8s.io/v1/events")).json()["items"]
+        return [(item["reason"], item["note"]) for item in items]
+
+    def sent(self, verb: str, resource: str) -> int:
+        """Count our requests."""
+        return self.cluster.requests.total(user_agent=AGENT, verb=verb, resource=resource)
+
+    # Ours ------------------------------------------------------------------------------------------------------------
+
+    def submit(self) -> int:
+        """Have everything that is active decided and bound; return how many were placed."""
+        placed = 0
+        while (decision := self.engine.attempt(self.clock.monotonic())) is not None:
+            if decision.placement is not None:
+                self.binder.submit(decision)
+                placed += 1
+        return placed
+
+    async def until(self, condition: Callable[[], object | Awaitable[object]], within: float = 10.0) -> None:
+        """Wait for a condition."""
+        async with asyncio.timeout(within):
+            while True:
+                holds = condition()
+                if isinstance(holds, Awaitable):
+                    holds = await holds
+                if holds:
+                    return
+                await asyncio.sleep(0.005)
+
+    async def close(self) -> None:
+        """Stop everything."""
+        await self.binder.stop(0.0)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.reporter.stop(1.0)
+
+
+@contextlib.contextmanager
+def devcluster() -> Iterator[DevCluster]:
+    """Serve a devcluster for the time of a test."""
+    with DevCluster.thread() as cluster:
+        yield cluster
+
+
+@contextlib.asynccontextmanager
+async def bench(folder: Path, **options: Any) -> AsyncIterator[Bench]:
+    """Set a bench up, with two nodes of two cards each."""
+    with devcluster() as cluster:
+        api = await connect(str(cluster.kubeconfig(folder / "kubeconfig")), None, AGENT)
+        try:
+            async with NodeSide(cluster.url) as nodes:
+                await nodes.register(["node-a", "node-b"], ("T4", "T4"))
+                made = Bench(cluster, api, nodes, **options)
+                made.reporter.start()
+                try:
+                    yield made
+                finally:
+                    await made.close()
+        finally:
+            await api.close()

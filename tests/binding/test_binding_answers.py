@@ -1,0 +1,314 @@
+"""What the answers to a Binding mean, on a server that gives each of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.binding.bench import AGENT, LOCK, PODS, Bench, bench
+from tests.engine.builders import asks, pod_object
+
+from vgpu_scheduler.apiclient import ApiResponse
+from vgpu_scheduler.binding import Answer, Step, judge
+from vgpu_scheduler.devcluster import Fault
+from vgpu_scheduler.engine import Place
+from vgpu_scheduler.kube import decode_pod
+from vgpu_scheduler.state import Phase
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "retry_after"),
+    [
+        (201, Answer.BOUND, 0.0),
+        (404, Answer.GONE, 0.0),
+        (409, Answer.CONFLICT, 0.0),
+        (429, Answer.THROTTLED, 1.0),
+        (400, Answer.REFUSED, 0.0),
+        (401, Answer.REFUSED, 0.0),
+        (403, Answer.REFUSED, 0.0),
+        (422, Answer.REFUSED, 0.0),
+        (500, Answer.UNKNOWN, 0.0),
+        (503, Answer.UNKNOWN, 0.0),
+        (504, Answer.UNKNOWN, 0.0),
+    ],
+)
+def test_the_table(status: int, answer: Answer, retry_after: float) -> None:
+    verdict = judge(ApiResponse(status, json.dumps({"message": "why"}).encode()))
+    assert (verdict.answer, verdict.retry_after) == (answer, retry_after)
+    assert verdict.message == ("" if status == 201 else f"{status}: why")
+
+
+def test_the_server_says_when_to_come_again() -> None:
+    assert judge(ApiResponse(429, b"busy", retry_after=7.0)).retry_after == 7.0
+
+
+def test_no_answer_at_all() -> None:
+    assert judge(None).answer is Answer.UNKNOWN
+
+
+# On a server ---------------------------------------------------------------------------------------------------------
+
+
+async def send(bench: Bench) -> str:
+    """Decide the pod and wait for the end of its bind; return its UID."""
+    [uid] = [pod.uid for pod in bench.engine.state.pods()]
+    assert bench.submit() == 1
+    await bench.until(lambda: bench.binder.stats.bound or bench.binder.stats.failed)
+    return uid
+
+
+async def unlocked(bench: Bench, node: str = "node-a") -> bool:
+    return LOCK not in await bench.node(node)
+
+
+async def test_bound(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        await b.create("p")
+        await b.learn()
+        before = b.sent("list", "pods") + b.sent("list", "nodes")
+        uid = await send(b)
+        held = b.engine.state.reservation(uid)
+        assert held is not None
+        assert held.phase is Phase.CONFIRMED
+        assert uid not in b.engine.queue
+        pod = await b.read("p")
+        assert pod["spec"]["nodeName"] == "node-a"
+        notes = pod["metadata"]["annotations"]
+        [(card, used)] = b.engine.state.ledger()["node-a"].items()
+        assert used == (1, 1000, 0)
+        assert notes["hami.io/vgpu-devices-allocated"] == f"{card},NVIDIA,1000,0:;"
+        assert notes["hami.io/vgpu-devices-to-allocate"] == f"{card},NVIDIA,1000,0:;"
+        assert (notes["hami.io/vgpu-node"], notes["hami.io/bind-phase"]) == ("node-a", "allocating")
+        assert json.loads(notes["vgpu-scheduler.io/decision"])["nodes"] == 2
+        assert pod["metadata"]["labels"]["hami.io/vgpu-node"] == "node-a"
+        node = await b.node("node-a")
+        assert node[LOCK].endswith(",default,p")
+        assert node["vgpu-scheduler.io/last-allocated"] == uid
+        assert await b.events() == [("Scheduled", "Successfully assigned default/p to node-a")]
+        assert [step for step, _ in b.steps] == list(Step)
+        # Two writes, one event, no read.
+        assert (b.sent("patch", "nodes"), b.sent("create", "pods/binding"), b.sent("create", "events")) == (1, 1, 1)
+        assert b.sent("list", "pods") + b.sent("list", "nodes") == before
+        assert (b.sent("get", ""), b.sent("update", ""), b.sent("patch", "pods")) == (0, 0, 0)
+
+
+async def test_pods_without_devices_need_no_lock(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        await b.create("p", asks(0, cpu="1"))
+        await b.learn()
+        await send(b)
+        pod = await b.read("p")
+        assert pod["spec"]["nodeName"] == "node-a"
+        assert set(pod["metadata"].get("annotations", {})) == {"vgpu-scheduler.io/decision"}
+        assert b.sent("patch", "nodes") == 0
+
+
+async def test_label_first(tmp_path: Path) -> None:
+    async with bench(tmp_path, label_first=True) as b:
+        await b.create("p")
+        await b.learn()
+        await send(b)
+        assert (await b.read("p"))["metadata"]["labels"]["hami.io/vgpu-node"] == "node-a"
+        assert (b.sent("patch", "pods/status"), b.sent("create", "pods/binding")) == (1, 1)
+
+
+async def test_a_label_that_is_refused_stops_the_binding(tmp_path: Path) -> None:
+    async with bench(tmp_path, label_first=True) as b:
+        await b.create("p")
+        await b.learn()
+        b.cluster.inject(Fault(verb="patch", resource="pods/status", user_agent=AGENT, status=409, times=1))
+        uid = await send(b)
+        await b.until(lambda: b.engine.queue.place(uid) is Place.BACKOFF)
+        assert b.sent("create", "pods/binding") == 0
+        assert await unlocked(b)
+
+
+async def test_404_the_pod_is_gone(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        await b.create("p")
+        await b.learn()
+        await b.call("DELETE", f"{PODS}/p", {"gracePeriodSeconds": 0})
+        uid = await send(b)
+        assert b.engine.state.was_removed(uid)
+        assert uid not in b.engine.queue
+        assert b.engine.state.ledger() == {}
+        await b.until(lambda: unlocked(b))
+
+
+async def test_409_another_pod_of_that_name(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        old = await b.create("p")
+        await b.learn()
+        await b.call("DELETE", f"{PODS}/p", {"gracePeriodSeconds": 0})
+        new = await b.create("p")
+        assert b.submit() == 1
+        await b.until(lambda: b.engine.queue.place(old.uid) is Place.BACKOFF)
+        assert "nodeName" not in (await b.read("p"))["spec"]
+        assert b.engine.queue.place(new.uid) is Place.ACTIVE  # the answer made it known
+        assert b.engine.state.ledger() == {}
+        assert await unlocked(b)
+
+
+async def test_409_bound_elsewhere(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        await b.create("p")
+        await b.learn()
+        await b.bind_elsewhere("p", "node-b")
+        uid = await send(b)
+        await b.until(lambda: unlocked(b))
+        await b.until(lambda: not b.engine.state.in_flight(uid))
+        held = b.engine.state.reservation(uid)
+        assert held is not None
+        assert (held.node, held.phase) == ("node-b", Phase.BOUND)
+        assert uid not in b.engine.queue
+
+
+async def test_409_gated(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        await b.learn()
+        gated = await b.create("p", schedulingGates=[{"name": "hold"}])
+        without = pod_object("p", uid=gated.uid, version=gated.resource_version - 1)
+        b.engine.observe_pod(decode_pod(without), 0.0)
+        await send(b)
+        await b.until(lambda: b.engine.gated == 1)
+        assert gated.uid not in b.engine.queue
+        assert b.engine.state.ledger() == {}
+        await b.until(lambda: unlocked(b))
+
+
+async def test_409_being_deleted(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        made = await b.create("p")
+        finalizer = {"metadata": {"finalizers": ["example.com/wait"]}}
+        await b.call("PATCH", f"{PODS}/p", finalizer, content_type="application/merge-patch+json")
+        await b.learn()
+        await b.call("DELETE", f"{PODS}/p", {"gracePeriodSeconds": 0})
+        await send(b)
+        await b.until(lambda: made.uid not in b.engine.queue)
+        known = b.engine.state.pod(made.uid)
+        assert known is not None
+        assert known.deleting
+        assert b.engine.state.ledger() == {}
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault(resource="pods/binding", status=429, times=1),
+        Fault(resource="pods/binding", status=500, times=1),
+        Fault(resource="pods/binding", status=503, times=1),
+        Fault(resource="pods/binding", drop=True, times=1),
+        Fault(resource="pods/binding", delay=3.0, times=1),  # far beyond the timeout: 504
+    ],
+    ids=["429", "500", "503", "dropped", "slow"],
+)
+@pytest.mark.parametrize("gpu", [1, 0], ids=["locked", "unlocked"])
+async def test_not_carried_out_is_tried_again(tmp_path: Path, fault: Fault, gpu: int) -> None:
+    async with bench(tmp_path) as b:
+        made = await b.create("p", asks(gpu, cpu="1"))
+        await b.learn()
+        b.cluster.inject(fault)
+        assert b.submit() == 1
+        if gpu:  # whoever else wants the node does not wait meanwhile
+            await b.until(lambda: b.engine.queue.place(made.uid) is Place.BACKOFF)
+            assert b.engine.state.ledger() == {}
+            assert await unlocked(b)
+            b.clock.ahead += 10.0
+            assert b.submit() == 1
+        await b.until(lambda: b.binder.stats.bound)
+        assert (await b.read("p"))["spec"]["nodeName"] == "node-a"
+        assert fault.times == 0
+
+
+@pytest.mark.parametrize("gpu", [1, 0], ids=["locked", "unlocked"])
+async def test_carried_out_but_the_answer_was_lost(tmp_path: Path, gpu: int) -> None:
+    async with bench(tmp_path) as b:
+        made = await b.create("p", asks(gpu, cpu="1"))
+        await b.learn()
+        b.cluster.inject(Fault(resource="pods/binding", lose_answer=True, times=1))
+        uid = await send(b)
+        assert (b.binder.stats.bound, b.binder.stats.failed) == (1, 0)
+        held = b.engine.state.reservation(uid)
+        assert held is not None
+        assert held.phase is Phase.BOUND
+        assert made.uid not in b.engine.queue
+        assert b.sent("get", "pods") == 1
+        assert await unlocked(b) is not bool(gpu)  # it is the node side's to release
+
+
+async def test_nobody_can_tell_until_the_server_is_back(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        made = await b.create("p")
+        await b.learn()
+        b.cluster.inject(Fault(resource="pods/binding", lose_answer=True, times=1))
+        silence = b.cluster.inject(Fault(verb="get", resource="pods", user_agent=AGENT, status=503))
+        assert b.submit() == 1
+        await b.until(lambda: b.sent("get", "pods") >= 2)
+        held = b.engine.state.reservation(made.uid)
+        assert held is not None
+        assert held.phase is Phase.ASSUMED  # kept: it may be bound
+        b.cluster.heal(silence)
+        await b.until(lambda: b.binder.stats.bound)
+
+
+async def test_bound_and_deleted_before_anybody_could_tell(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        made = await b.create("p")
+        await b.learn()
+        b.cluster.inject(Fault(resource="pods/binding", lose_answer=True, times=1))
+        assert b.submit() == 1
+        await b.until(lambda: (Step.SENT, "p") in b.steps)
+        await b.call("DELETE", f"{PODS}/p", {"gracePeriodSeconds": 0})
+        await b.until(lambda: b.binder.stats.failed)
+        await b.until(lambda: unlocked(b))
+        assert b.engine.state.was_removed(made.uid)
+        assert b.engine.state.ledger() == {}
+
+
+async def test_refused_for_good_is_reported(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        made = await b.create("p")
+        await b.learn()
+        b.cluster.inject(Fault(resource="pods/binding", status=403, times=1))
+        await send(b)
+        await b.until(lambda: b.engine.queue.place(made.uid) is Place.BACKOFF)
+        assert await b.events() == [("BindingFailed", "403: fault injected")]
+        assert await unlocked(b)
+
+
+async def test_a_bind_that_breaks_off_is_followed_up_and_stops_nobody(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        await b.nodes.start()
+        await b.create("bad")
+        await b.create("good")
+        await b.learn()
+        b.watch()
+
+        def breaks(step: Step, pod: object) -> None:
+            if step is Step.SENT and getattr(pod, "name", "") == "bad":
+                raise RuntimeError("odd")
+
+        b.on_step = breaks
+        assert b.submit() == 2
+        await b.until(lambda: b.binder.stats.bound == 2)
+        await b.nodes.until(lambda: b.nodes.counts["running"] == 2)
+        assert not b.nodes.violations
+
+
+async def test_who_waited_behind_a_bind_that_broke_beyond_repair_is_not_left_behind(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        for name in ("bad", "good"):
+            await b.create(name, nodeSelector={"kubernetes.io/hostname": "node-a"})
+        await b.learn()
+
+        def breaks(step: Step, _: object) -> None:
+            if step in {Step.SENT, Step.BOUND}:
+                raise RuntimeError("odd")
+
+        b.on_step = breaks
+        assert b.submit() == 2
+        good = next(pod.uid for pod in b.engine.state.pods() if pod.name == "good")
+        await b.until(lambda: b.engine.queue.place(good) is Place.BACKOFF)
+        assert b.binder.wake.is_set()
+        assert not b.engine.state.in_flight(good)

@@ -1,0 +1,250 @@
+"""The node lock: whose it is, when it may be replaced, and how it is taken on a server."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from tests.binding.bench import LOCK, PODS, Bench, bench
+from tests.engine.builders import OURS, allocation, node, pod
+
+from vgpu_scheduler.binding.locks import Holder, held_lock, judge_holder
+from vgpu_scheduler.devcluster import Fault
+from vgpu_scheduler.dialects import HamiDialect
+from vgpu_scheduler.dialects.hami import format_lock
+from vgpu_scheduler.engine import Place, Unit
+from vgpu_scheduler.kube import Pod
+
+NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
+TOKEN = "vgpu-scheduler.io/last-allocated"
+WANTS = pod("wants")
+DAY = 86_400.0
+
+PENDING = {"hami.io/bind-phase": "allocating", "hami.io/vgpu-devices-to-allocate": "GPU-1,NVIDIA,1,0:;"}
+
+
+def judge(value: str | None, owner: Pod | None = None) -> Holder:
+    found = node("a", annotations={} if value is None else {LOCK: value})
+    expiry = timedelta(seconds=10)
+    return judge_holder(held_lock(found, LOCK), "a", WANTS, owner, HamiDialect(), NOW, frozenset({OURS}), expiry)
+
+
+def lock(age: float, name: str = "owner") -> str:
+    return format_lock(NOW - timedelta(seconds=age), "default", name)
+
+
+def owner(**more: object) -> Pod:
+    return pod("owner", **more)
+
+
+def test_nobody_has_it() -> None:
+    assert judge(None) is Holder.NOBODY
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["", "now", "2026-03-04T05:06:07Z,default", "2026-03-04T05:06:07Z,default,p,more", "yesterday,default,p",
+     "2026-03-04 05:06:07Z,default,p", "2026-02-30T05:06:07Z,default,p"],
+)  # fmt: skip
+def test_what_is_malformed_is_nobodys_to_take(value: str) -> None:
+    assert judge(value) is Holder.MALFORMED
+
+
+def test_a_lock_that_names_the_pod_itself_is_ours_however_old() -> None:
+    assert judge(lock(0, "wants")) is Holder.OURS
+    assert judge(lock(DAY, "wants")) is Holder.OURS
+
+
+@pytest.mark.parametrize(("age", "holder"), [(0, Holder.OTHER), (299, Holder.OTHER), (301, Holder.ORPHAN)])
+def test_a_bare_time_stamp_expires(age: float, holder: Holder) -> None:
+    assert judge(lock(age).split(",", maxsplit=1)[0]) is holder
+
+
+@pytest.mark.parametrize("age", [0.0, DAY])
+@pytest.mark.parametrize(
+    ("of", "holder"),
+    [
+        (None, Holder.ORPHAN),
+        (owner(phase="Succeeded", nodeName="a", annotations=PENDING), Holder.ORPHAN),
+        (owner(phase="Failed"), Holder.ORPHAN),
+        (owner(nodeName="b", annotations=PENDING), Holder.ORPHAN),
+        (owner(nodeName="a", annotations={**PENDING, "hami.io/bind-phase": "success"}), Holder.ORPHAN),
+        (owner(nodeName="a", annotations={**PENDING, "hami.io/bind-phase": "failed"}), Holder.ORPHAN),
+        (owner(nodeName="a", annotations={**PENDING, "hami.io/vgpu-devices-to-allocate": ";;"}), Holder.ORPHAN),
+        (owner(nodeName="a", annotations=PENDING), Holder.OTHER),
+        (owner(nodeName="a", annotations=PENDING, deleting=True), Holder.OTHER),
+        (owner(nodeName="a", annotations=PENDING, started=True), Holder.OTHER),
+        (owner(nodeName="a"), Holder.OTHER),
+        (owner(nodeName="a", scheduler="another", annotations=PENDING), Holder.OTHER),
+    ],
+    ids=["gone", "succeeded", "failed unbound", "elsewhere", "answered", "answered no", "nothing left",
+         "allocating", "allocating, deleting", "allocating, started", "no phase", "allocating, not ours"],
+)  # fmt: skip
+def test_a_bound_owner_keeps_it_until_it_is_through_however_long_that_takes(
+    of: Pod | None, holder: Holder, age: float
+) -> None:
+    assert judge(lock(age), of) is holder
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "age", "holder"),
+    [
+        (OURS, 9, Holder.OTHER),
+        (OURS, 11, Holder.ORPHAN),  # a Binding of ours cannot take that long
+        ("another", 11, Holder.OTHER),
+        ("another", 299, Holder.OTHER),
+        ("another", 301, Holder.ORPHAN),
+    ],
+)
+def test_an_owner_that_was_never_bound(scheduler: str, age: float, holder: Holder) -> None:
+    assert judge(lock(age), owner(scheduler=scheduler)) is holder
+    assert judge(lock(age), owner(scheduler=scheduler, annotations=PENDING)) is holder
+
+
+def test_locks_from_the_future_are_not_orphaned() -> None:
+    assert judge(lock(-DAY), owner()) is Holder.OTHER
+    assert judge(lock(-DAY).split(",", maxsplit=1)[0]) is Holder.OTHER
+
+
+# On a server ---------------------------------------------------------------------------------------------------------
+
+
+async def locked_by_an_allocating_pod(b: Bench) -> str:
+    """Have pod ``first`` of another scheduler hold the lock of node-a, and pod ``p`` of ours want that node."""
+    await b.create("first", scheduler="another")
+    card = b.nodes.cards("node-a")[0].uuid
+    await b.bind_elsewhere("first", "node-a", {**allocation("node-a", (card, 1000, 0)), **PENDING})
+    value = format_lock(datetime.now(UTC), "default", "first")
+    await b.annotate_node("node-a", {LOCK: value})
+    made = await b.create("p", nodeSelector={"kubernetes.io/hostname": "node-a"})
+    await b.learn()
+    assert b.submit() == 1
+    assert made.uid
+    return value
+
+
+async def test_a_lock_of_an_allocating_pod_is_waited_for(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        b.watch()
+        value = await locked_by_an_allocating_pod(b)
+        await b.until(lambda: b.sent("get", "pods") >= 3)  # looked at again and again
+        assert (await b.node("node-a"))[LOCK] == value
+        assert (b.sent("patch", "nodes"), b.binder.depth, b.binder.stats.failed) == (0, 0, 0)
+        await b.annotate_node("node-a", {LOCK: None})
+        await b.until(lambda: b.binder.stats.bound)
+        assert b.binder.locker.stats.orphans == 0
+
+
+async def test_a_lock_whose_owner_goes_is_replaced(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        await locked_by_an_allocating_pod(b)  # without a watch: only the look at the owner tells
+        await b.until(lambda: b.sent("get", "pods") >= 2)
+        await b.call("DELETE", f"{PODS}/first", {"gracePeriodSeconds": 0})
+        await b.until(lambda: b.binder.stats.bound)
+        assert b.binder.locker.stats.orphans == 1
+        assert (await b.node("node-a"))[LOCK].endswith(",default,p")
+
+
+async def test_a_lock_whose_answer_was_lost_is_adopted(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        made = await b.create("p")
+        await b.learn()
+        b.cluster.inject(Fault(verb="patch", resource="nodes", lose_answer=True, times=1))
+        assert b.submit() == 1
+        await b.until(lambda: b.binder.stats.bound)
+        assert (await b.node("node-a"))[TOKEN] == made.uid
+        assert b.binder.locker.stats.orphans == 0
+
+
+async def test_a_lock_of_a_namesake_that_is_gone_is_not_taken_for_ours(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        made = await b.create("p")
+        stale = format_lock(datetime.now(UTC), "default", "p")
+        await b.annotate_node("node-a", {LOCK: stale, TOKEN: "uid-of-the-namesake"})
+        await b.learn()
+        assert b.submit() == 1
+        await b.until(lambda: b.binder.stats.bound)
+        assert (await b.node("node-a"))[TOKEN] == made.uid
+
+
+async def test_an_allocation_that_nobody_told_us_of_is_read_before_anything_is_bound(tmp_path: Path) -> None:
+    """What another leader bound last is found by its token; the cards that it took are not given out again."""
+    async with bench(tmp_path) as b:
+        made = await b.create("p")
+        await b.learn()
+        chosen = b.engine.cycle.decide(Unit((made,))).placement
+        assert chosen is not None
+        card = chosen.containers[0][0].uuid
+        theirs = await b.create("theirs")
+        await b.bind_elsewhere("theirs", chosen.node, allocation(chosen.node, (card, 15_000, 100)))
+        await b.annotate_node(chosen.node, {TOKEN: theirs.uid})
+        assert b.submit() == 1
+        await b.until(lambda: b.binder.stats.bound)
+        assert b.engine.state.reservation(theirs.uid) is not None
+        moved = b.engine.state.reservation(made.uid)
+        assert moved is not None
+        assert card not in moved.usage.charges
+        assert b.sent("list", "pods") >= 2
+        assert not b.engine.state.over_capacity()
+
+
+async def test_a_token_of_a_pod_that_is_known_needs_no_reading(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        known = await b.create("known", scheduler="another")
+        await b.bind_elsewhere("known", "node-a")
+        await b.create("p")
+        await b.annotate_node("node-a", {TOKEN: known.uid})
+        await b.learn()
+        before = b.sent("list", "pods")
+        assert b.submit() == 1
+        await b.until(lambda: b.binder.stats.bound)
+        assert b.sent("list", "pods") == before
+
+
+async def test_a_malformed_lock_is_reported_and_left(tmp_path: Path) -> None:
+    async with bench(tmp_path, longest_wait=0.5) as b:
+        made = await b.create("p")
+        await b.annotate_node("node-a", {LOCK: "somebody was here"})
+        await b.learn()
+        assert b.submit() == 1
+        await b.until(lambda: b.engine.queue.place(made.uid) is Place.BACKOFF)
+        assert (await b.node("node-a"))[LOCK] == "somebody was here"
+        [(reason, note)] = await b.events()
+        assert reason == "BindingFailed"
+        assert "node node-a: annotation hami.io/mutex.lock is malformed" in note
+        assert (b.sent("patch", "nodes"), b.sent("create", "pods/binding")) == (0, 0)
+
+
+async def test_a_node_without_any_annotations(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        made = await b.create("p")
+        await b.call("POST", "/api/v1/nodes", {"metadata": {"name": "bare"}})
+        await b.learn()
+        bare = b.engine.state.node("bare")
+        assert bare is not None
+        assert bare.annotations == {}
+        value, obstacle = await b.binder.locker.try_take(bare, made)
+        assert (value.endswith(",default,p"), obstacle) == (True, "")
+        assert await b.node("bare") == {LOCK: value, TOKEN: made.uid}
+        # Seen as it was before, the map is no longer missing: refused, read, and found to be ours.
+        assert await b.binder.locker.try_take(bare, made) == ("", False)
+        current = b.engine.state.node("bare")
+        assert current is not None
+        assert await b.binder.locker.try_take(current, made) == (value, False)
+        await b.binder.locker.release("bare", "another value")
+        assert (await b.node("bare"))[LOCK] == value
+        await b.binder.locker.release("bare", value)
+        assert LOCK not in await b.node("bare")
+        await b.binder.locker.release("no such node", value)
+
+
+async def test_only_one_of_many_gets_it(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        pods = [await b.create(f"p{number}") for number in range(8)]
+        await b.learn()
+        seen = b.engine.state.node("node-a")
+        assert seen is not None
+        answers = await asyncio.gather(*(b.binder.locker.try_take(seen, wants) for wants in pods))
+        assert sorted(bool(value) for value, _ in answers) == [False] * 7 + [True]

@@ -1,0 +1,134 @@
+"""The requests of a bind as values."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from tests.engine.builders import pod
+
+from vgpu_scheduler.binding import EventSource, LockPatch, binding_body, decision_record
+from vgpu_scheduler.binding.writes import Regarding, condition_body, event_body, pointer, release_operations
+from vgpu_scheduler.model import Decision, Outcome
+
+NOW = datetime(2026, 3, 4, 5, 6, 7, 89, tzinfo=timezone(timedelta(hours=2)))
+ABOUT = Regarding("Pod", "default", "p", "uid-p")
+LOCK, TOKEN = "/metadata/annotations/hami.io~1mutex.lock", "/metadata/annotations/vgpu-scheduler.io~1last-allocated"
+
+
+def test_annotation_keys_are_escaped() -> None:
+    assert pointer("a/b~c") == "/metadata/annotations/a~1b~0c"
+
+
+def test_the_lock_is_taken_if_it_is_free_and_the_token_is_the_expected_one() -> None:
+    assert LockPatch("hami.io/mutex.lock", "value", None, "before", "uid").operations() == [
+        {"op": "test", "path": LOCK, "value": None},
+        {"op": "test", "path": TOKEN, "value": "before"},
+        {"op": "add", "path": LOCK, "value": "value"},
+        {"op": "add", "path": TOKEN, "value": "uid"},
+    ]
+
+
+def test_a_lock_is_replaced_only_if_it_is_the_one_that_was_judged() -> None:
+    [test, *_] = LockPatch("hami.io/mutex.lock", "value", "orphan", None, "uid").operations()
+    assert test == {"op": "test", "path": LOCK, "value": "orphan"}
+
+
+def test_the_map_is_made_if_there_is_none() -> None:
+    assert LockPatch("l", "value", None, None, "uid", has_annotations=False).operations() == [
+        {"op": "test", "path": "/metadata/annotations", "value": None},
+        {
+            "op": "add",
+            "path": "/metadata/annotations",
+            "value": {"l": "value", "vgpu-scheduler.io/last-allocated": "uid"},
+        },
+    ]
+
+
+def test_the_lock_is_released_only_if_it_is_ours() -> None:
+    assert release_operations("hami.io/mutex.lock", "value") == [
+        {"op": "test", "path": LOCK, "value": "value"},
+        {"op": "remove", "path": LOCK},
+    ]
+
+
+def test_the_binding_carries_everything_and_names_the_pod_by_uid() -> None:
+    assert binding_body(pod("p"), "node-1", {"a": "b"}, {"l": "node-1"}) == {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {
+            "name": "p",
+            "namespace": "default",
+            "uid": "uid-p",
+            "annotations": {"a": "b"},
+            "labels": {"l": "node-1"},
+        },
+        "target": {"apiVersion": "v1", "kind": "Node", "name": "node-1"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("node", "kept"),
+    [
+        ("a", True),
+        ("ip-10-0-0-1.eu-west-1.compute.internal", True),
+        ("n" * 63, True),
+        ("n" * 64, False),  # a node may be called so, a label value not, and the Binding would poison the pod
+        ("node.example.com-", False),
+        ("", False),
+        ("a\n", False),
+    ],
+)
+def test_a_node_name_that_is_no_label_value_gets_no_label(node: str, kept: bool) -> None:
+    labels = binding_body(pod("p"), node, {}, {"hami.io/vgpu-node": node})["metadata"]["labels"]
+    assert labels == ({"hami.io/vgpu-node": node} if kept else {})
+
+
+def test_the_record_of_a_decision_is_short() -> None:
+    decision = Decision("uid", "default/p", Outcome.PLACED, score=1 / 3, nodes=5, sources={"nodes": "pod"})
+    assert json.loads(decision_record(decision)) == {"score": 0.3333, "nodes": 5, "policy": {"nodes": "pod"}}
+
+
+def test_the_condition() -> None:
+    [condition] = condition_body("Unschedulable", "why", NOW)["status"]["conditions"]
+    assert condition == {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": "why",
+        "lastProbeTime": None,
+        "lastTransitionTime": "2026-03-04T03:06:07Z",
+    }
+
+
+def note(text: str) -> str:
+    body = event_body(EventSource("vgpu-scheduler", "host_1"), ABOUT, "Warning", "Reason", "Action", text, NOW)
+    return str(body["note"])
+
+
+@pytest.mark.parametrize("text", ["x" * 1025, "é" * 600, "x" + "é" * 600, "日本" * 400, "🙂" * 300])
+def test_long_notes_are_cut_at_1024_bytes_between_characters(text: str) -> None:
+    cut = note(text)
+    assert cut.endswith(" ...")
+    assert 1016 <= len(cut.encode()) <= 1024
+    assert text.startswith(cut.removesuffix(" ..."))
+
+
+@pytest.mark.parametrize("text", ["short", "x" * 1024, "é" * 512])
+def test_notes_that_fit_stay_as_they_are(text: str) -> None:
+    assert note(text) == text
+
+
+def test_the_event() -> None:
+    source = EventSource("vgpu-scheduler", "host_1")
+    body = event_body(source, ABOUT, "Normal", "Scheduled", "Binding", "done", NOW)
+    assert body["eventTime"] == "2026-03-04T03:06:07.000089Z"
+    assert body["metadata"]["namespace"] == "default"
+    assert body["metadata"]["name"].startswith("p.")
+    assert body["regarding"]["uid"] == "uid-p"
+    assert (body["type"], body["reason"], body["action"]) == ("Normal", "Scheduled", "Binding")
+    assert (body["reportingController"], body["reportingInstance"]) == ("vgpu-scheduler", "host_1")
+    node = event_body(source, Regarding("Node", "", "n" * 253, "u"), "Warning", "R", "A", "t", NOW.astimezone(UTC))
+    assert len(node["metadata"]["name"]) <= 253
+    assert (node["metadata"]["namespace"], node["regarding"]["namespace"]) == ("default", "")

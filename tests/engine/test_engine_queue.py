@@ -1,0 +1,209 @@
+"""The scheduling queue: whose turn it is, and what wakes whom."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vgpu_scheduler.engine import Place, SchedulingQueue
+from vgpu_scheduler.engine.queue import FLUSH_AFTER, MAX_BACKOFF
+from vgpu_scheduler.model import Hint
+
+
+def drain(queue: SchedulingQueue, now: float) -> list[str]:
+    """Pop all that is active."""
+    popped = []
+    while (uid := queue.pop(now)) is not None:
+        popped.append(uid)
+    return popped
+
+
+def test_priority_then_time_in_queue() -> None:
+    queue = SchedulingQueue()
+    for now, (uid, priority) in enumerate([("late", 0), ("later", 0), ("high", 5), ("higher", 9), ("low", -1)]):
+        queue.add(uid, priority, float(now))
+    assert drain(queue, 10.0) == ["higher", "high", "late", "later", "low"]
+    assert queue.counts()[Place.TRYING] == 5
+
+
+def test_one_that_is_active_keeps_its_turn_unless_its_priority_changes() -> None:
+    queue = SchedulingQueue()
+    for uid in "abc":
+        queue.add(uid, 0, 0.0)
+    queue.add("a", 0, 5.0)
+    queue.add("c", 1, 5.0)
+    assert drain(queue, 5.0) == ["c", "a", "b"]
+
+
+def test_back_off_doubles_from_one_second_to_ten() -> None:
+    queue = SchedulingQueue()
+    queue.add("a", 0, 0.0)
+    now, waits = 0.0, []
+    for _ in range(6):
+        assert queue.pop(now) == "a"
+        queue.back_off("a", now)
+        assert queue.place("a") is Place.BACKOFF
+        due = queue.tick(now)
+        assert due is not None
+        assert queue.pop(due - 0.001) is None
+        waits.append(due - now)
+        now = due
+    assert waits == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
+    assert queue.attempts("a") == 6
+
+
+def test_back_off_counts_from_the_attempt_and_can_be_longer() -> None:
+    queue = SchedulingQueue()
+    queue.add("a", 0, 0.0)
+    queue.pop(5.0)
+    queue.back_off("a", 5.4)
+    assert queue.tick(5.4) == 6.0
+    queue.pop(6.0)
+    queue.back_off("a", 6.0, at_least=30.0)
+    assert queue.tick(6.0) == 36.0
+    queue.pop(36.0)
+    queue.back_off("a", 100.0)  # the back-off is long over
+    assert queue.pop(100.0) == "a"
+
+
+def test_after_very_many_attempts_the_longest_back_off_stays() -> None:
+    queue = SchedulingQueue()
+    queue.add("a", 0, 0.0)
+    now = 0.0
+    for _ in range(2000):
+        assert queue.pop(now) == "a"
+        queue.back_off("a", now)
+        now += MAX_BACKOFF
+    assert queue.attempts("a") == 2000
+
+
+def test_a_parked_pod_waits_for_what_could_help_it() -> None:
+    queue = SchedulingQueue()
+    for uid, hint in (("node", Hint.NODE), ("devices", Hint.DEVICES | Hint.DEVICE_FREED), ("other", Hint.RESOURCES)):
+        queue.add(uid, 0, 0.0)
+        queue.pop(0.0)
+        queue.park(uid, hint, 0.0)
+    assert queue.hint(Hint.NONE, 20.0) == 0
+    assert queue.hint(Hint.POLICY, 20.0) == 0
+    assert queue.hint(Hint.DEVICE_FREED, 20.0) == 1
+    assert drain(queue, 20.0) == ["devices"]
+    assert queue.hint(Hint.NODE | Hint.RESOURCES, 20.0) == 2
+    assert sorted(drain(queue, 20.0)) == ["node", "other"]
+
+
+def test_a_hint_does_not_cut_the_back_off_short() -> None:
+    queue = SchedulingQueue()
+    queue.add("a", 0, 0.0)
+    queue.pop(0.0)
+    queue.park("a", Hint.NODE, 0.0)
+    assert queue.hint(Hint.NODE, 0.25) == 1
+    assert queue.place("a") is Place.BACKOFF
+    assert queue.pop(0.75) is None
+    assert queue.pop(1.0) == "a"
+
+
+def test_a_parked_pod_is_flushed_after_five_minutes() -> None:
+    queue = SchedulingQueue()
+    queue.add("a", 0, 0.0)
+    queue.pop(0.0)
+    queue.park("a", Hint.NODE, 0.0)
+    assert queue.tick(1.0) == FLUSH_AFTER
+    assert queue.pop(FLUSH_AFTER - 0.01) is None
+    assert queue.pop(FLUSH_AFTER) == "a"
+    queue.park("a", Hint.NODE, FLUSH_AFTER)  # the flush did not leave the pod among those that hints wake
+    assert queue.hint(Hint.NODE, 2 * FLUSH_AFTER - 1) == 1
+    assert queue.hint(Hint.NODE, 2 * FLUSH_AFTER - 1) == 0
+
+
+def test_a_flush_of_an_earlier_stay_does_not_end_a_later_one() -> None:
+    queue = SchedulingQueue()
+    queue.add("a", 0, 0.0)
+    queue.pop(0.0)
+    queue.park("a", Hint.NODE, 0.0)
+    queue.hint(Hint.NODE, 100.0)
+    assert queue.pop(100.0) == "a"
+    queue.park("a", Hint.NODE, 100.0)
+    assert queue.pop(FLUSH_AFTER + 1) is None
+    assert queue.pop(FLUSH_AFTER + 100.0) == "a"
+
+
+@pytest.mark.parametrize("place", list(Place))
+def test_an_update_makes_a_pod_active_wherever_it_waits(place: Place) -> None:
+    queue = SchedulingQueue()
+    queue.add("a", 0, 0.0)
+    if place is not Place.ACTIVE:
+        queue.pop(0.0)
+    if place is Place.BACKOFF:
+        queue.back_off("a", 0.0)
+    elif place is Place.UNSCHEDULABLE:
+        queue.park("a", Hint.NODE, 0.0)
+    assert queue.place("a") is place
+    queue.add("a", 3, 0.1)
+    assert queue.place("a") is Place.ACTIVE
+    assert queue.hint(Hint.NODE, 0.1) == 0
+    assert drain(queue, 0.1) == ["a"]
+    assert drain(queue, 1000.0) == []  # nothing of the earlier place is left
+
+
+@pytest.mark.parametrize("place", list(Place))
+def test_a_removed_pod_never_comes_back(place: Place) -> None:
+    queue = SchedulingQueue()
+    queue.add("a", 0, 0.0)
+    if place is not Place.ACTIVE:
+        queue.pop(0.0)
+    if place is Place.BACKOFF:
+        queue.back_off("a", 0.0)
+    elif place is Place.UNSCHEDULABLE:
+        queue.park("a", Hint.NODE, 0.0)
+    queue.remove("a")
+    queue.remove("a")
+    queue.park("a", Hint.NODE, 0.0)
+    queue.back_off("a", 0.0)
+    assert queue.hint(Hint.NODE, 1.0) == 0
+    assert drain(queue, 1000.0) == []
+    assert ("a" in queue, len(queue), queue.place("a"), queue.attempts("a")) == (False, 0, None, 0)
+
+
+HINTS = st.sampled_from([Hint.NODE, Hint.DEVICES, Hint.NODE | Hint.RESOURCES, Hint.DEVICE_FREED | Hint.DEVICES])
+MOVES = st.lists(
+    st.tuples(
+        st.sampled_from(["add", "pop", "park", "back_off", "hint", "remove", "wait"]),
+        st.sampled_from("abcd"),
+        st.integers(0, 2),
+        HINTS,
+    ),
+    max_size=80,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(MOVES)
+def test_nobody_is_lost_and_nobody_is_tried_twice(moves: list[tuple[str, str, int, Hint]]) -> None:
+    queue, members, trying, now = SchedulingQueue(), set[str](), set[str](), 0.0
+    for move, uid, number, hint in moves:
+        if move == "add":
+            queue.add(uid, number, now)
+            members.add(uid)
+            trying.discard(uid)
+        elif move == "pop":
+            popped = queue.pop(now)
+            assert popped is None or popped in members - trying
+            trying |= {popped} if popped else set()
+        elif move == "park" and uid in trying:
+            queue.park(uid, hint, now)
+            trying.discard(uid)
+        elif move == "back_off" and uid in trying:
+            queue.back_off(uid, now, float(number))
+            trying.discard(uid)
+        elif move == "hint":
+            queue.hint(hint, now)
+        elif move == "remove":
+            queue.remove(uid)
+            members.discard(uid)
+            trying.discard(uid)
+        else:
+            now += (0.3, 2.0, 40.0)[number]
+        assert {uid for uid in "abcd" if uid in queue} == members
+        assert {uid for uid in "abcd" if queue.place(uid) is Place.TRYING} == trying
+    assert set(drain(queue, now + FLUSH_AFTER + MAX_BACKOFF)) == members - trying

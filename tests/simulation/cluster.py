@@ -1,0 +1,199 @@
+"""A small API: pods and nodes with resource versions, and the events that its watchers have not seen yet."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tests.engine.builders import OURS, asks, card, node, pod
+
+from vgpu_scheduler.kube import Node, Pod
+from vgpu_scheduler.model import Amounts, Placement
+
+OTHERS = "default-scheduler"
+
+
+@dataclass(frozen=True, slots=True)
+class SimCard:
+    """A card of a node."""
+
+    uuid: str
+    memory: int = 8000
+    count: int = 4
+    healthy: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SimNode:
+    """A node; ``registration`` overrides the cards with a text that cannot be read."""
+
+    name: str
+    uid: str
+    version: int
+    cards: tuple[SimCard, ...]
+    cordoned: frozenset[str] = frozenset()
+    unschedulable: bool = False
+    labels: Mapping[str, str] = field(default_factory=dict)
+    registration: str = ""
+
+    def shown(self) -> Node:
+        """Return it as the program sees it."""
+        listed = [
+            card(c.uuid, memory=c.memory, count=c.count, healthy=c.healthy, index=i) for i, c in enumerate(self.cards)
+        ]
+        return node(
+            self.name,
+            self.registration or listed,
+            uid=self.uid,
+            version=self.version,
+            annotations={"hami.io/device-cordon": ",".join(sorted(self.cordoned))} if self.cordoned else {},
+            labels=self.labels,
+            allocatable={"cpu": "4", "pods": "6", "nvidia.com/gpu": str(sum(c.count for c in self.cards))},
+            unschedulable=self.unschedulable,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SimPod:
+    """A pod."""
+
+    name: str
+    uid: str
+    version: int
+    gpu: int
+    memory: int
+    cores: int
+    cpu: int
+    scheduler: str = OURS
+    priority: int = 0
+    node: str = ""
+    phase: str = "Pending"
+    started: bool = False
+    deleting: bool = False
+    gated: bool = False
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    placement: Placement | None = None
+    """Where it was really put by us, whatever its annotations say later."""
+
+    @property
+    def ours(self) -> bool:
+        """Whether we place it."""
+        return self.scheduler == OURS
+
+    @property
+    def terminal(self) -> bool:
+        """Whether it has ended."""
+        return self.phase in ("Succeeded", "Failed")
+
+    def shown(self) -> Pod:
+        """Return it as the program sees it."""
+        spec: dict[str, Any] = {"priority": self.priority}
+        if self.node:
+            spec["nodeName"] = self.node
+        if self.gated:
+            spec["schedulingGates"] = [{"name": "hold"}]
+        return pod(
+            self.name,
+            asks(self.gpu, self.memory, self.cores, cpu=str(self.cpu)),
+            uid=self.uid,
+            version=self.version,
+            annotations=self.annotations,
+            labels=self.labels,
+            phase=self.phase,
+            started=self.started,
+            deleting=self.deleting,
+            scheduler=self.scheduler,
+            **spec,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A change that a watch reports; ``gone`` is a deletion."""
+
+    object: SimPod | SimNode
+    gone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A consistent list of everything, or a backup."""
+
+    version: int
+    pods: Mapping[str, SimPod]
+    nodes: Mapping[str, SimNode]
+
+
+class SimApi:
+    """The store and what has not been reported from it."""
+
+    def __init__(self) -> None:
+        self.version = 100
+        self.pods: dict[str, SimPod] = {}
+        self.nodes: dict[str, SimNode] = {}
+        self.events: list[Event] = []
+        self.history: list[Event] = []
+        self._serial = 0
+
+    def serial(self) -> int:
+        """Return a number that was never used: UIDs outlive a restored store."""
+        self._serial += 1
+        return self._serial
+
+    def put_pod(self, changed: SimPod) -> SimPod:
+        """Write a pod."""
+        self.version += 1
+        changed = replace(changed, version=self.version)
+        self.pods[changed.uid] = changed
+        self.events.append(Event(changed))
+        return changed
+
+    def put_node(self, changed: SimNode) -> None:
+        """Write a node."""
+        self.version += 1
+        changed = replace(changed, version=self.version)
+        self.nodes[changed.name] = changed
+        self.events.append(Event(changed))
+
+    def delete_pod(self, uid: str) -> None:
+        """Delete a pod."""
+        self.version += 1
+        self.events.append(Event(replace(self.pods.pop(uid), version=self.version), gone=True))
+
+    def delete_node(self, name: str) -> None:
+        """Delete a node; its pods stay."""
+        self.version += 1
+        self.events.append(Event(replace(self.nodes.pop(name), version=self.version), gone=True))
+
+    def bind(self, uid: str, placement: Placement, annotations: Mapping[str, str]) -> int:
+        """Carry out a Binding and return the status code."""
+        current = self.pods.get(uid)
+        if current is None:
+            return 404
+        if current.node or current.deleting or current.gated:
+            return 409
+        merged = {**current.annotations, **annotations}
+        self.put_pod(replace(current, node=placement.node, annotations=merged, placement=placement))
+        return 201
+
+    def snapshot(self) -> Snapshot:
+        """Return everything as it is."""
+        return Snapshot(self.version, copy.copy(self.pods), copy.copy(self.nodes))
+
+    def restore(self, backup: Snapshot) -> None:
+        """Go back to a backup: versions are given out a second time, and what was not reported never will be."""
+        self.version = backup.version
+        self.pods, self.nodes = dict(backup.pods), dict(backup.nodes)
+        self.events.clear()
+        self.history.clear()
+
+    def held(self) -> Iterator[tuple[str, str, Amounts]]:
+        """Yield node, UUID and amounts of every slice that we really gave out and that is not given back."""
+        for current in self.pods.values():
+            if current.placement is not None and current.node and not current.terminal:
+                for container in current.placement.containers:
+                    for assignment in container:
+                        yield current.node, assignment.uuid, assignment.amounts

@@ -1,0 +1,126 @@
+"""What holds for an engine at any moment, whatever has happened to it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from collections.abc import Set as AbstractSet
+
+import numpy as np
+from tests.engine.builders import OURS
+from tests.simulation.cluster import SimApi
+
+from vgpu_scheduler.engine import Engine, Place
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import Amounts, Placement, add
+from vgpu_scheduler.state import Phase, State
+
+
+def waits(pod: Pod) -> bool:
+    """Tell whether a pod of ours has to be placed."""
+    return (
+        pod.scheduler_name == OURS
+        and not pod.node_name
+        and not pod.terminal
+        and not pod.deleting
+        and not pod.spec.scheduling_gates
+    )
+
+
+def widened(state: State) -> set[str]:
+    """Return the nodes that hold a reservation wider than what its pod says now."""
+    return {held.node for held in state.reservations() if held.widened}
+
+
+def resources(state: State) -> dict[str, dict[str, tuple[int, int]]]:
+    """Return allocatable and used of every node, zeros left out."""
+    nodes = state.nodes
+    result = {}
+    for row in nodes.rows().tolist():
+        pairs = {
+            name: (int(nodes.allocatable[row, column]), int(nodes.used[row, column]))
+            for name, column in nodes.resources.items()
+        }
+        result[nodes.name(row)] = {name: pair for name, pair in pairs.items() if any(pair)}
+    return result
+
+
+def check_engine(engine: Engine, in_flight: Mapping[str, Placement], bound: AbstractSet[str]) -> None:
+    """Check the books and the queue; ``bound`` are the pods that the API has bound."""
+    state = engine.state
+    rebuilt = state.rebuild()
+    drift = state.drift()
+    assert drift.keys() <= widened(state), f"booked and rebuilt differ: {drift}"
+    assert resources(state) == resources(rebuilt)
+    assert (state.devices.columns.used >= 0).all()
+    for held in state.reservations():
+        pod = state.pod(held.uid)
+        assert pod is not None, f"{held} of a pod that nobody knows"
+        if held.phase is Phase.ASSUMED:
+            assert held.uid in in_flight, f"{held} with nothing in flight"
+        elif held.phase is Phase.CONFIRMED:
+            assert not pod.node_name
+            assert held.uid in bound or held.uid not in in_flight
+        else:
+            assert pod.node_name == held.node, f"{held} of a pod that is not there"
+    for pod in state.pods():
+        place = engine.queue.place(pod.uid)
+        held_now = state.reservation(pod.uid)
+        if waits(pod):
+            confirmed = held_now is not None and held_now.phase is not Phase.ASSUMED
+            assert place or pod.uid in in_flight or confirmed, f"{pod.key} is stranded"
+        if place is Place.TRYING:
+            assert pod.uid in in_flight, f"{pod.key} is being tried by nobody"
+        if place in {Place.ACTIVE, Place.BACKOFF, Place.UNSCHEDULABLE}:
+            assert waits(pod), f"{pod.key} is queued in vain"
+    for uid in in_flight:
+        assert state.in_flight(uid)
+
+
+def check_placement(engine: Engine, placement: Placement) -> None:
+    """Check that a placement which was just decided or checked fits in everything that is known."""
+    state = engine.state
+    row = state.nodes.row(placement.node)
+    assert row is not None
+    node = state.node(placement.node)
+    assert node is not None
+    assert not node.unschedulable
+    listed = {device.uuid: device for device in state.devices.devices(row)}
+    used = dict(state.devices.usage(row))
+    for container in placement.containers:
+        uuids = [assignment.uuid for assignment in container]
+        assert len(set(uuids)) == len(uuids), "one container got a card twice"
+        for uuid in uuids:
+            assert listed[uuid].healthy
+            assert not listed[uuid].cordoned
+            assert all(np.array(used[uuid]) <= np.array(listed[uuid].total)), f"{uuid} is over: {used[uuid]}"
+    assert not set(state.nodes.over_capacity(row)) & {"cpu", "pods"}
+
+
+def check_truth(api: SimApi, disturbed: Collection[tuple[str, str]]) -> None:
+    """Check that the API has bound no more of ours on a card than it has; cards that something odd befell excepted."""
+    given: dict[tuple[str, str], Amounts] = {}
+    for node, uuid, amounts in api.held():
+        given[node, uuid] = add(given.get((node, uuid), (0, 0, 0)), amounts)
+    for where, amounts in given.items():
+        if where not in disturbed:
+            assert amounts[0] <= 4, f"{where}: {amounts}"
+            assert amounts[1] <= 8000, f"{where}: {amounts}"
+            assert amounts[2] <= 100, f"{where}: {amounts}"
+
+
+def same_knowledge(old: Engine, new: Engine, ignoring: Collection[str]) -> None:
+    """Check that a long-lived engine knows what a new one reads from the API.
+
+    Nodes whose registration cannot be read are ignored: only the old one remembers the last good list.
+    """
+    skipped = widened(old.state) | set(ignoring)
+    ours, theirs = old.state.ledger(), new.state.ledger()
+    assert {k: v for k, v in ours.items() if k not in skipped} == {k: v for k, v in theirs.items() if k not in skipped}
+    assert resources(old.state) == resources(new.state)
+    assert {pod.uid for pod in old.state.pods()} == {pod.uid for pod in new.state.pods()}
+    assert {node.name: node.uid for node in old.state.all_nodes()} == {
+        node.name: node.uid for node in new.state.all_nodes()
+    }
+    assert {pod.uid for pod in old.state.pods() if pod.uid in old.queue} == {
+        pod.uid for pod in new.state.pods() if pod.uid in new.queue
+    }

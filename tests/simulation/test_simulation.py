@@ -1,0 +1,57 @@
+"""The engine under everything that can happen to it, a few hundred times over."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+from tests.simulation.machine import REACHED, SchedulerMachine
+
+RUNS = int(os.environ.get("SIMULATION_RUNS", "300"))
+EXPECTED = (
+    "placed",
+    "unschedulable",
+    "recheck: holds",
+    "recheck: refitted",
+    "recheck: given back",
+    "answer: bound",
+    "answer: conflict",
+    "answer: gone",
+    "answer: throttled",
+    "answer: refused",
+    "unknown: bound",
+    "unknown: throttled",
+    "unknown: gone",
+    "bound, but deleted meanwhile",
+    "one of ours bound by others",
+    "bound by others, unreadable",
+    "allocation of a bound pod changed",
+    "forged on an unbound pod",
+    "out of turn",
+    "duplicate",
+    "lost event",
+    "swept away",
+    "restart",
+    "restored",
+)
+
+
+@pytest.mark.slow
+def test_whatever_happens_the_books_are_right() -> None:
+    """Runs are the same each time; ``SIMULATION_RUNS`` asks for more of them, which are then random."""
+    profile = settings(
+        max_examples=RUNS,
+        stateful_step_count=60,
+        derandomize="SIMULATION_RUNS" not in os.environ,
+        deadline=None,
+        print_blob=True,
+        suppress_health_check=list(HealthCheck),
+    )
+    REACHED.clear()
+    run_state_machine_as_test(SchedulerMachine, settings=profile)
+    print(dict(REACHED))
+    missing = [what for what in EXPECTED if not REACHED[what]]
+    assert not missing, f"the runs never came across {missing}"
+    assert REACHED["placed"] > RUNS

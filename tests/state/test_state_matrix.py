@@ -1,0 +1,123 @@
+"""The device matrix against a plain dict, through any sequence of changes, growths and compactions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vgpu_scheduler.model import Device
+from vgpu_scheduler.state import DeviceMatrix, canonical, distinct
+
+if TYPE_CHECKING:
+    from vgpu_scheduler.model import Amounts
+
+ROWS = 6
+CHANGES = st.lists(
+    st.tuples(
+        st.sampled_from(["replace", "replace", "clear", "charge", "reset", "copy"]),
+        st.integers(0, ROWS - 1),
+        st.integers(0, 9),
+    ),
+    max_size=60,
+)
+
+
+def devices(row: int, number: int, version: int) -> tuple[Device, ...]:
+    return tuple(
+        Device(
+            uuid=f"{row}-{index}",
+            vendor=f"vendor-{index % 2}",
+            type=f"model-{version % 3}",
+            total=(4, 1000 * (version + 1)),  # fewer dimensions than the matrix has
+            index=index,
+            numa=index // 2,
+            healthy=(version + index) % 3 != 0,
+            cordoned=(version + index) % 4 == 0,
+        )
+        for index in range(number)
+    )
+
+
+def check(matrix: DeviceMatrix, model: dict[int, tuple[tuple[Device, ...], dict[str, Amounts]]]) -> None:
+    columns = matrix.columns
+    for row in range(ROWS):
+        listed, used = model.get(row, ((), {}))
+        assert matrix.devices(row) == listed
+        assert dict(matrix.usage(row)) == {d.uuid: used.get(d.uuid, (0, 0, 0)) for d in listed}
+        first, last = int(columns.first[row]), int(columns.last[row])
+        assert last - first == len(listed)
+        assert [matrix.uuid(number) for number in range(first, last)] == [d.uuid for d in listed]
+        assert [matrix.position(row, d.uuid) for d in listed] == list(range(first, last))
+        assert columns.total[first:last].tolist() == [[*d.total, 0] for d in listed]
+        assert columns.healthy[first:last].tolist() == [d.healthy for d in listed]
+        assert columns.cordoned[first:last].tolist() == [d.cordoned for d in listed]
+        assert columns.numa[first:last].tolist() == [d.numa for d in listed]
+        assert columns.ordinal[first:last].tolist() == [d.index for d in listed]
+        assert columns.vendor[first:last].tolist() == [matrix.vendor_number(d.vendor) for d in listed]
+        models = [matrix.models[number] for number in columns.model[first:last].tolist()]
+        assert models == [(d.vendor, d.type, d.mode) for d in listed]
+        over = [d.uuid for d in listed if (np.array(used.get(d.uuid, (0, 0, 0))) > np.array([*d.total, 0])).any()]
+        assert matrix.over_capacity(row) == over
+    everything = {uuid: number for number, uuid in matrix.numbered()}
+    assert sorted(everything) == sorted(d.uuid for listed, _ in model.values() for d in listed)
+    assert matrix.most_cards == max((len(listed) for listed, _ in model.values()), default=0)
+
+
+@settings(max_examples=200, deadline=None)
+@given(CHANGES)
+def test_the_matrix_is_what_a_dict_would_be(changes: list[tuple[str, int, int]]) -> None:
+    matrix = DeviceMatrix(3)
+    matrix.ensure_rows(ROWS)
+    model: dict[int, tuple[tuple[Device, ...], dict[str, Amounts]]] = {}
+    for version, (change, row, number) in enumerate(changes):
+        layout = matrix.layout
+        if change == "replace":
+            model[row] = (devices(row, number, version), {})
+            matrix.replace(row, model[row][0])
+            assert matrix.layout > layout
+        elif change == "clear":
+            model.pop(row, None)
+            matrix.clear(row)
+        elif change == "reset":
+            matrix.reset_usage(row)
+            model[row] = (model.get(row, ((), {}))[0], {})
+        elif change == "copy":
+            twin = matrix.copy()
+            matrix.replace(row, devices(row, 9, version + 1))  # the old one changes, the copy goes on
+            for device in range(int(matrix.columns.first[row]), int(matrix.columns.last[row])):
+                matrix.charge(device, (9, 9, 9), 1)
+            matrix = twin
+        elif (position := matrix.position(row, f"{row}-{number}")) is not None:
+            amounts = (version % 3, 700 * number, number)
+            matrix.charge(position, amounts, 1)
+            matrix.charge(position, (1, 1), 1)
+            matrix.charge(position, (1, 1), -1)
+            used = model[row][1]
+            before = used.get(f"{row}-{number}", (0, 0, 0))
+            used[f"{row}-{number}"] = tuple(a + b for a, b in zip(before, amounts, strict=True))
+        check(matrix, model)
+
+
+def test_lists_that_change_for_ever_do_not_let_the_matrix_grow() -> None:
+    matrix = DeviceMatrix(3)
+    for version in range(500):
+        matrix.replace(version % 3, devices(version % 3, 8, version))
+    assert matrix.size <= 2 * 3 * 8
+
+
+def test_rows_beyond_the_first_ones() -> None:
+    matrix = DeviceMatrix(3)
+    matrix.replace(100, devices(100, 2, 1))
+    assert matrix.devices(99) == ()
+    assert int(matrix.columns.last[99]) == 0
+    assert [uuid for uuid, _ in matrix.usage(100)] == ["100-0", "100-1"]
+
+
+def test_canonical_order_and_duplicates() -> None:
+    listed = devices(0, 3, 1)
+    assert canonical(listed[::-1]) == listed
+    assert distinct(listed)
+    assert not distinct([*listed, listed[0]])
