@@ -1,0 +1,162 @@
+"""Settings: where they come from, in which rank, and what is said about bad ones."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from vgpu_scheduler.allocators import OrderKind
+from vgpu_scheduler.cli import main
+from vgpu_scheduler.settings import Settings, SettingsError, describe, load
+
+
+@pytest.fixture(autouse=True)
+def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out what the shell that runs the tests has set."""
+    for name in list(os.environ):
+        if name.upper().startswith("VGPU_"):
+            monkeypatch.delenv(name)
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "settings.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_defaults() -> None:
+    settings = load(None, {})
+    assert settings.model_dump() == Settings().model_dump()
+    assert (settings.scheduler_names, settings.http_port) == (("vgpu-scheduler",), 8080)
+    assert settings.order is OrderKind.NUMA_FIRST
+
+
+def test_flags_beat_the_environment_and_that_beats_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = written(tmp_path, "http_port: 1\nlog_level: DEBUG\nnode_policy: spread\nbind: {timeout: 1, unlocked: 7}\n")
+    monkeypatch.setenv("VGPU_HTTP_PORT", "2")
+    monkeypatch.setenv("VGPU_LOG_LEVEL", "ERROR")
+    monkeypatch.setenv("VGPU_BIND__TIMEOUT", "2")
+    settings = load(file, {"http_port": 3})
+    assert (settings.http_port, settings.log_level, settings.node_policy) == (3, "ERROR", "spread")
+    assert (settings.bind.timeout, settings.bind.unlocked) == (2.0, 7)
+    assert load(None, {}).http_port == 2
+
+
+def test_names_may_be_separated_by_commas(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert load(written(tmp_path, "scheduler_names: [a, b]\n"), {}).scheduler_names == ("a", "b")
+    monkeypatch.setenv("VGPU_SCHEDULER_NAMES", "c, d")
+    assert load(None, {}).scheduler_names == ("c", "d")
+    assert load(None, {"scheduler_names": ("e",)}).scheduler_names == ("e",)
+    assert load(None, {"scheduler_names": "f, g"}).scheduler_names == ("f", "g")
+
+
+def test_an_empty_file_sets_nothing(tmp_path: Path) -> None:
+    assert load(written(tmp_path, ""), {}).model_dump() == Settings().model_dump()
+
+
+@pytest.mark.parametrize(
+    ("text", "order"),
+    [
+        ("profile: Documented", OrderKind.NUMA_FIRST),
+        ("profile: HAMi210", OrderKind.SCORE_FIRST),
+        ("profile: HAMi210\ndevice_order: NUMAFirst", OrderKind.NUMA_FIRST),
+    ],
+)
+def test_the_profile_decides_what_is_not_set(tmp_path: Path, text: str, order: OrderKind) -> None:
+    assert load(written(tmp_path, text), {}).order is order
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("http_port: many", "http_port: "),
+        ("http_port: 70000", "http_port: "),
+        ("lease: {duration: -1}", "lease.duration: "),
+        ("lease: {duration: 3, renew_interval: 2}", "lease: Value error, renew_interval must be at most a third"),
+        ("lease: {name: Not_A_Name}", "lease.name: "),
+        ("bind: {timeout: 0}", "bind.timeout: "),
+        ("nvidia: {memory_factor: 0}", "nvidia.memory_factor: "),
+        ("nvidia: {resource_count_name: a/b, resource_memory_name: a/b}", "nvidia: Value error, two resources"),
+        ("profile: HAMi29", "profile: "),
+        ("scheduler_names: []", "scheduler_names: "),
+        ("node_policy: middle", "node_policy: "),
+        ("no_such_setting: 1", "no_such_setting: Extra inputs are not permitted"),
+        ("bind: {no_such_setting: 1}", "bind.no_such_setting: Extra inputs are not permitted"),
+        ("sweep_interval: 0", "sweep_interval: "),
+    ],
+)
+def test_errors_name_the_field(tmp_path: Path, text: str, names: str) -> None:
+    with pytest.raises(SettingsError, match=r".") as caught:
+        load(written(tmp_path, text), {})
+    assert names in str(caught.value)
+
+
+def test_all_errors_are_named_at_once(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load(written(tmp_path, "http_port: x\nlog_level: LOUD\n"), {"node_policy": "middle"})
+    assert all(name in str(caught.value) for name in ("http_port", "log_level", "node_policy"))
+
+
+def test_the_environment_is_checked_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VGPU_BIND__UNLOCKED", "none")
+    with pytest.raises(SettingsError, match=r"bind\.unlocked"):
+        load(None, {})
+
+
+def test_a_section_in_the_environment_that_is_not_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VGPU_BIND", "{timeout")
+    with pytest.raises(SettingsError, match=r'"bind"'):
+        load(None, {})
+
+
+@pytest.mark.parametrize("text", ["- a\n- b\n", "just text", "a: [", "\t- x"])
+def test_files_that_are_no_settings(tmp_path: Path, text: str) -> None:
+    with pytest.raises(SettingsError, match="settings file"):
+        load(written(tmp_path, text), {})
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"settings file .*none"):
+        load(tmp_path / "none", {})
+
+
+def test_every_setting_has_a_meaning() -> None:
+    lines = list(describe())
+    assert all(not line.endswith(": None") for line in lines)
+    assert any(line.startswith("lease.duration = 15.0: Seconds") for line in lines)
+
+
+# The command line ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "says"),
+    [
+        (["--http-port", "70000"], {}, "http_port: "),
+        ([], {"VGPU_LEASE__DURATION": "soon"}, "lease.duration: "),
+        (["--config", "none.yaml"], {}, "settings file none.yaml: "),
+        (["--kubeconfig", "none"], {}, "no way to the API server: "),
+    ],
+)
+def test_bad_settings_end_it_with_one_line(arguments: list[str], environment: dict[str, Any], says: str) -> None:
+    result = CliRunner().invoke(main, ["run", *arguments], env={"VGPU_HTTP_PORT": "0", **environment})
+    assert result.exit_code == 2
+    lines = [line for line in result.stderr.splitlines() if line.startswith("vgpu-scheduler: ")]
+    assert len(lines) == 1
+    assert says in lines[0]
+    assert "Traceback" not in result.output
+
+
+def test_unknown_flags_are_refused() -> None:
+    assert CliRunner().invoke(main, ["run", "--no-such-flag"]).exit_code == 2
+
+
+def test_settings_are_shown() -> None:
+    result = CliRunner().invoke(main, ["settings"])
+    assert result.exit_code == 0
+    assert "http_port = 8080: Port of the health and metrics endpoints" in result.output
+    assert len(result.output.splitlines()) == len(list(describe()))

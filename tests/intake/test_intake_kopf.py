@@ -1,0 +1,197 @@
+"""kopf as a source: what it sees, that it writes nothing, and that nothing ends it for good."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+from tests.intake.watching import MERGE, NODES, PODS, Watcher, until
+
+from vgpu_scheduler.devcluster import WRITES, Fault
+from vgpu_scheduler.intake import KopfSource, kopf_source
+
+
+@pytest.fixture
+async def source(watcher: Watcher, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[KopfSource]:
+    """kopf, running, with node ``n0`` and pod ``p0`` seen; it is started again without much delay."""
+    monkeypatch.setattr(kopf_source, "_RESTART_DELAY", 0.05)
+    await watcher.write("POST", NODES, {"metadata": {"name": "n0"}})
+    await watcher.create("p0")
+    made = KopfSource(
+        watcher.api.credentials,
+        watcher.sink,
+        "vgpu-scheduler",
+        nodes=True,
+        lost_track=watcher.lose_track,
+        after_spawn=lambda: None,
+    )
+    task = asyncio.create_task(made.run())
+    try:
+        await until(lambda: watcher.pods == {"p0"} and watcher.nodes == {"n0"})
+        yield made
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+async def test_it_sees_our_pods_and_the_nodes(watcher: Watcher, source: KopfSource) -> None:
+    await watcher.create("p1")
+    await watcher.create("theirs", scheduler="another", node="n0")
+    await watcher.write("PATCH", f"{PODS}/p0", {"metadata": {"labels": {"a": "b"}}}, content_type=MERGE)
+    await watcher.write("POST", NODES, {"metadata": {"name": "n1"}})
+    await until(lambda: watcher.pods == {"p0", "p1"} and watcher.nodes == {"n0", "n1"})
+    await until(lambda: any(pod.labels for pod in watcher.engine.state.pods()))
+    await watcher.delete("p0")
+    await watcher.write("DELETE", f"{NODES}/n1")
+    await until(lambda: watcher.pods == {"p1"} and watcher.nodes == {"n0"})
+    assert (watcher.lost_track, watcher.sink.stats.restarts) == (0, 0)
+
+
+async def test_it_writes_nothing(watcher: Watcher, source: KopfSource) -> None:
+    await watcher.create("p1")
+    await watcher.write("DELETE", f"{NODES}/n0")
+    await until(lambda: watcher.pods == {"p0", "p1"} and not watcher.nodes)
+    total = watcher.cluster.requests.total
+    assert sum(total(verb=verb) for verb in WRITES) == sum(total(verb=v, user_agent="somebody-else") for v in WRITES)
+
+
+async def test_a_watch_that_ends_cleanly_goes_on(watcher: Watcher, source: KopfSource) -> None:
+    watcher.cluster.end_watches()
+    await watcher.create("p1")
+    await watcher.delete("p0")
+    await until(lambda: watcher.pods == {"p1"})
+    assert watcher.sink.stats.restarts == 0
+
+
+@pytest.mark.parametrize(
+    ("fault", "expired"),
+    [
+        (None, True),
+        (Fault(verb="watch", status=410, times=1), False),
+        (Fault(verb="watch", status=500, times=2), False),
+        (Fault(verb="watch", status=503, times=2), True),
+        (Fault(verb="watch", drop=True, times=2), False),
+        (Fault(verb="list", status=500, times=2), True),
+    ],
+    ids=["410 in the stream", "410", "500", "503 and 410", "cut off", "the list fails, too"],
+)
+async def test_whatever_ends_it_it_watches_again(
+    watcher: Watcher, source: KopfSource, fault: Fault | None, expired: bool
+) -> None:
+    if fault is not None:
+        watcher.cluster.inject(fault)
+    watcher.cluster.end_watches(expired=expired)
+    await watcher.create("p1")
+    await watcher.write("POST", NODES, {"metadata": {"name": "n1"}})
+    await until(lambda: watcher.pods >= {"p0", "p1"} and watcher.nodes == {"n0", "n1"}, within=30.0)
+    await watcher.create("p2")
+    await watcher.delete("p1")
+    await until(lambda: watcher.pods == {"p0", "p2"})
+    if fault is not None:
+        assert fault.times == 0
+
+
+async def test_what_is_known_stays_known_while_it_is_away_and_a_sweep_is_asked_for(
+    watcher: Watcher, source: KopfSource
+) -> None:
+    fault = watcher.cluster.inject(Fault(verb="watch", status=410))
+    watcher.cluster.compact()
+    watcher.cluster.end_watches(expired=True)
+    await until(lambda: watcher.sink.stats.restarts >= 2)
+    assert watcher.pods == {"p0"}
+    await watcher.delete("p0")
+    await watcher.create("p1")
+    watcher.cluster.heal(fault)
+    before = watcher.lost_track
+    await until(lambda: "p1" in watcher.pods)
+    assert watcher.pods == {"p0", "p1"}  # nobody reports the deletion of p0 any more
+    await until(lambda: watcher.lost_track > before)  # so a sweep has to find out, and it is asked for after the list
+
+
+async def test_objects_that_cannot_be_read_stop_nothing(watcher: Watcher, source: KopfSource) -> None:
+    odd = {"metadata": {"name": "odd", "uid": 7, "namespace": "default"}}
+    for kind in ("ADDED", "DELETED"):
+        source._take({"type": kind, "object": odd}, kopf_source.decode_pod, watcher.sink.pod, watcher.sink.pod_gone)
+    assert watcher.sink.stats.undecodable == 2
+    await watcher.create("p1")
+    await until(lambda: "p1" in watcher.pods)
+
+
+async def test_it_ends_when_it_is_told_to_even_if_nobody_answers(watcher: Watcher) -> None:
+    watcher.cluster.inject(Fault(user_agent="kopf", delay=60.0))
+    made = KopfSource(
+        watcher.api.credentials, watcher.sink, "vgpu-scheduler", nodes=True,
+        lost_track=watcher.lose_track, after_spawn=lambda: None,
+    )  # fmt: skip
+    task = asyncio.create_task(made.run())
+    await asyncio.sleep(0)
+    await until(lambda: len(asyncio.all_tasks()) > 5)
+    task.cancel()
+    async with asyncio.timeout(5):
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+class BreakingProxy:
+    """Stands between a client and the server, and can break the next line of a watch in two."""
+
+    def __init__(self, url: str) -> None:
+        host, port = url.removeprefix("http://").split(":")
+        self._target = (host, int(port))
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.breaks = 0
+        self.url = ""
+
+    async def __aenter__(self) -> BreakingProxy:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there_reader, there_writer = await asyncio.open_connection(*self._target)
+        for source, sink, checked in ((reader, there_writer, False), (there_reader, writer, True)):
+            task = asyncio.create_task(self._pump(source, sink, checked))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, checked: bool) -> None:
+        with contextlib.suppress(ConnectionError):
+            while data := await source.read(65536):
+                if checked and self.breaks and b'{"type"' in data:
+                    self.breaks -= 1
+                    data = data.replace(b'{"type"', b'{"typ\n"', 1)  # of the same length: chunks stay as announced
+                sink.write(data)
+                await sink.drain()
+        sink.close()
+
+
+async def test_a_broken_line_does_not_end_it_for_good(watcher: Watcher, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kopf_source, "_RESTART_DELAY", 0.05)
+    await watcher.create("p0")
+    async with BreakingProxy(watcher.cluster.url) as proxy:
+        monkeypatch.setattr(watcher.api.credentials.configuration, "host", proxy.url)
+        made = KopfSource(
+            watcher.api.credentials, watcher.sink, "vgpu-scheduler", nodes=True,
+            lost_track=watcher.lose_track, after_spawn=lambda: None,
+        )  # fmt: skip
+        task = asyncio.create_task(made.run())
+        await until(lambda: watcher.pods == {"p0"} and watcher.cluster.requests.total(verb="watch") == 2)
+        proxy.breaks = 1
+        await watcher.create("p1")
+        await until(lambda: watcher.sink.stats.restarts == 1)
+        await until(lambda: watcher.pods == {"p0", "p1"})
+        await watcher.delete("p0")
+        await until(lambda: watcher.pods == {"p1"})
+        assert watcher.lost_track >= 1
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task

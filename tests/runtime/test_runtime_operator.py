@@ -1,0 +1,208 @@
+"""The operator as a process: its start, its end, and what it makes up for when its watches were broken."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from tests.engine.builders import pod_object
+
+from vgpu_scheduler.apiclient import ApiResponse, ApiUnreachableError
+from vgpu_scheduler.cli.demo.process import OperatorProcess
+from vgpu_scheduler.devcluster import DevCluster, Fault, NodeSide
+from vgpu_scheduler.runtime import Operator
+from vgpu_scheduler.runtime import operator as operator_module
+from vgpu_scheduler.settings import Settings
+
+PODS = "/api/v1/namespaces/default/pods"
+
+
+class Stage:
+    """A devcluster with a node side and an operator process."""
+
+    def __init__(self, cluster: DevCluster, nodes: NodeSide, http: aiohttp.ClientSession, folder: Path) -> None:
+        self.cluster = cluster
+        self.nodes = nodes
+        self.http = http
+        self.kubeconfig = cluster.kubeconfig(folder / "kubeconfig")
+        self.operator = OperatorProcess(self.kubeconfig, folder / "operator.log")
+
+    async def create(self, name: str) -> None:
+        body = pod_object(name)
+        del body["metadata"]["uid"], body["metadata"]["resourceVersion"]
+        body["spec"]["containers"][0]["image"] = "example"
+        async with self.http.post(PODS, json=body) as answer:
+            assert answer.status == 201, await answer.text()
+
+    async def bound(self, name: str) -> bool:
+        async with self.http.get(f"{PODS}/{name}") as answer:
+            return "nodeName" in (await answer.json())["spec"]
+
+    async def books(self) -> Any:
+        return (await self.operator.ledger())["ledger"]
+
+
+async def until(condition: Callable[[], Any], within: float = 30.0) -> None:
+    """Wait for a condition, a coroutine function."""
+    async with asyncio.timeout(within):
+        while not await condition():
+            await asyncio.sleep(0.02)
+
+
+@pytest.fixture
+async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
+    """A stage with two nodes; the operator is not started."""
+    with DevCluster.thread() as cluster:
+        async with NodeSide(cluster.url) as nodes, aiohttp.ClientSession(cluster.url) as http:
+            async with http.post("/api/v1/namespaces", json={"metadata": {"name": "vgpu-system"}}) as answer:
+                assert answer.status == 201
+            await nodes.register(["node-a", "node-b"], ("T4", "T4"))
+            await nodes.start()
+            made = Stage(cluster, nodes, http, tmp_path)
+            try:
+                yield made
+            finally:
+                made.operator.stop()
+
+
+async def test_broken_watches_lose_nothing(stage: Stage) -> None:
+    """While kopf cannot watch, one pod is deleted and another created; both are made up for."""
+    stage.operator.start()
+    await stage.operator.until_leading()
+    for name in ("goes", "stays"):
+        await stage.create(name)
+    await stage.nodes.until(lambda: stage.nodes.counts["running"] == 2)
+    await until(lambda: _slots(stage, 2))
+
+    fault = stage.cluster.inject(Fault(verb="watch", user_agent="kopf", status=410))
+    other = stage.cluster.inject(Fault(verb="watch", user_agent="vgpu-scheduler", drop=True))
+    stage.cluster.compact()
+    stage.cluster.end_watches(expired=True)
+    await until(lambda: _metric_above(stage, "vgpu_scheduler_watch_restarts_total", 0))
+    assert await _slots(stage, 2)  # the state is as it was
+    await stage.nodes.delete("default", "goes")
+    await stage.create("comes")
+    stage.cluster.heal(fault)
+    stage.cluster.heal(other)
+
+    await until(lambda: stage.bound("comes"))
+    await until(lambda: _slots(stage, 2))
+    assert await stage.operator.metric("vgpu_scheduler_ledger_drift_nodes") == 0
+    assert not stage.nodes.violations
+    assert stage.operator.stop() == 0
+
+
+async def _slots(stage: Stage, number: int) -> bool:
+    used = [amounts[0] for cards in (await stage.books()).values() for amounts in cards.values()]
+    return sum(used) == number
+
+
+async def _metric_above(stage: Stage, name: str, least: float) -> bool:
+    return await stage.operator.metric(name) > least
+
+
+async def test_it_gives_the_lease_up_when_it_ends(stage: Stage) -> None:
+    stage.operator.start()
+    await stage.operator.until_leading()
+    assert (await stage.operator.get("/readyz"))[0] == 200
+    assert (await stage.operator.get("/livez"))[0] == 200
+    assert stage.operator.stop() == 0
+    path = "/apis/coordination.k8s.io/v1/namespaces/vgpu-system/leases/vgpu-scheduler"
+    async with stage.http.get(path) as answer:
+        assert (await answer.json())["spec"].get("holderIdentity", "") == ""
+
+
+async def test_it_ends_with_a_failure_when_the_lease_is_lost(stage: Stage) -> None:
+    stage.operator.start()
+    await stage.operator.until_leading()
+    stage.cluster.inject(Fault(resource="leases", status=503))
+    await until(lambda: _ended(stage.operator))
+    assert stage.operator.exit_code == 1
+    assert "the lease is lost" in stage.operator.log
+
+
+async def _ended(operator: OperatorProcess) -> bool:
+    return operator.exit_code is not None
+
+
+@pytest.mark.parametrize("server", ["refuses", "is silent"])
+async def test_sigterm_ends_it_within_seconds_even_if_no_server_ever_answered(stage: Stage, server: str) -> None:
+    if server == "refuses":
+        text = stage.kubeconfig.read_text()
+        stage.kubeconfig.write_text(text.replace(stage.cluster.url, "http://127.0.0.1:1"))
+    else:
+        stage.cluster.inject(Fault(user_agent="vgpu-scheduler", delay=600.0))
+        stage.cluster.inject(Fault(user_agent="kopf", delay=600.0))
+        stage.cluster.inject(Fault(user_agent="kubernetes", delay=600.0))
+    stage.operator.start()
+    await until(lambda: _answers(stage.operator, "/livez", 200))
+    assert (await stage.operator.get("/readyz"))[0] == 503
+    began = time.monotonic()
+    assert await asyncio.to_thread(stage.operator.stop) == 0
+    assert time.monotonic() - began < 8.0
+
+
+async def _answers(operator: OperatorProcess, path: str, status: int) -> bool:
+    return (await operator.get(path))[0] == status
+
+
+async def test_sigterm_ends_a_leader_whose_server_is_silent(stage: Stage) -> None:
+    stage.operator.start()
+    await stage.operator.until_leading()
+    stage.cluster.inject(Fault(user_agent="vgpu-scheduler", delay=600.0))
+    await stage.create("p")  # its lock is waited for
+    began = time.monotonic()
+    assert await asyncio.to_thread(stage.operator.stop) is not None
+    assert time.monotonic() - began < 14.0
+
+
+# Parts ---------------------------------------------------------------------------------------------------------------
+
+
+class Versions:
+    """Answers ``/version``, one answer after the other."""
+
+    def __init__(self, *answers: ApiResponse | None) -> None:
+        self._answers = list(answers)
+
+    async def request(self, method: str, path: str) -> ApiResponse:
+        assert (method, path) == ("GET", "/version")
+        answer = self._answers.pop(0)
+        if answer is None:
+            raise ApiUnreachableError("nobody there")
+        return answer
+
+
+def version(major: str, minor: str) -> ApiResponse:
+    return ApiResponse(200, f'{{"major": "{major}", "minor": "{minor}"}}'.encode())
+
+
+@pytest.mark.parametrize(
+    ("answer", "first"),
+    [
+        (version("1", "34"), True),
+        (version("1", "34+"), True),
+        (version("1", "35"), False),
+        (version("1", "36+"), False),
+        (version("2", "0"), False),
+    ],
+)
+async def test_the_label_goes_first_where_bindings_do_not_carry_labels(answer: ApiResponse, first: bool) -> None:
+    assert await Operator(Settings())._labels_first(Versions(answer)) is first  # type: ignore[arg-type]
+
+
+async def test_the_version_is_asked_for_until_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    monkeypatch.setattr(operator_module.asyncio, "sleep", sleep)
+    answers = Versions(None, ApiResponse(503, b"{}"), version("1", "34"))
+    assert await Operator(Settings())._labels_first(answers)  # type: ignore[arg-type]
+    assert waits == [1.0, 1.0]
