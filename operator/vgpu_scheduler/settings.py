@@ -50,7 +50,7 @@ class NvidiaSettings(_Section):
     """Resource names and defaults of NVIDIA cards, as in section ``nvidia`` of HAMi's device configuration."""
 
     resource_count_name: str = "nvidia.com/gpu"
-    """The resource that says how many cards."""
+    """The resource that says how many cards; manifests/admission.yaml names it, too."""
     resource_memory_name: str = "nvidia.com/gpumem"
     """The resource that says how much memory of each, in units of memory_factor MiB."""
     resource_memory_percentage_name: str = "nvidia.com/gpumem-percentage"
