@@ -229,10 +229,10 @@ async def test_a_node_without_any_annotations(tmp_path: Path) -> None:
         assert (value.endswith(",default,p"), obstacle) == (True, "")
         assert await b.node("bare") == {LOCK: value, TOKEN: made.uid}
         # Seen as it was before, the map is no longer missing: refused, read, and found to be ours.
-        assert await b.binder.locker.try_take(bare, made) == ("", False)
+        assert await b.binder.locker.try_take(bare, made) == ("", "")
         current = b.engine.state.node("bare")
         assert current is not None
-        assert await b.binder.locker.try_take(current, made) == (value, False)
+        assert await b.binder.locker.try_take(current, made) == (value, "")
         await b.binder.locker.release("bare", "another value")
         assert (await b.node("bare"))[LOCK] == value
         await b.binder.locker.release("bare", value)

@@ -343,8 +343,9 @@ class Binder:
         event = self._moved[node]
         event.clear()
         with suppress(TimeoutError):
-            await asyncio.wait_for(event.wait(), self._options.patience)
-            return True
+            async with asyncio.timeout(self._options.patience):  # wait_for loses cancellations before Python 3.12
+                await event.wait()
+                return True
         return False
 
     async def _step(self, step: Step, pod: Pod) -> None:

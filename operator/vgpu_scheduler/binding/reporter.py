@@ -56,7 +56,8 @@ class Reporter:
     async def stop(self, grace: float) -> None:
         """Write what is queued for at most ``grace`` seconds, then end."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._queue.join(), grace)
+            async with asyncio.timeout(grace):
+                await self._queue.join()
         for worker in self._workers:
             worker.cancel()
         await asyncio.gather(*self._workers, return_exceptions=True)

@@ -215,7 +215,8 @@ class Operator:
     async def _keep_sweeping(self, api: ApiClient) -> None:
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._sweep_wanted.wait(), self.settings.sweep_interval)
+                async with asyncio.timeout(self.settings.sweep_interval):
+                    await self._sweep_wanted.wait()
                 await asyncio.sleep(_SWEEP_DELAY)
             audit = not self._sweep_wanted.is_set()
             self._sweep_wanted.clear()

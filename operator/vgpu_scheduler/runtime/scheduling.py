@@ -87,4 +87,6 @@ class SchedulingLoop:
         timeout = _HEARTBEAT if due is None else max(min(due - now, _HEARTBEAT), 0.0)
         self._binder.wake.clear()
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._binder.wake.wait(), timeout)
+            # Not wait_for: before Python 3.12 it swallows a cancellation that comes together with the wake-up.
+            async with asyncio.timeout(timeout):
+                await self._binder.wake.wait()

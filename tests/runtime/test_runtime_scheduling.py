@@ -1,0 +1,109 @@
+"""The scheduling loop: it ends when it is told to, wakes when it should, and reports what it decides."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import pytest
+from tests.engine.builders import asks, cards, engine_with, node, pod
+
+from vgpu_scheduler.engine import Cycle, Engine
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import Decision
+from vgpu_scheduler.runtime.scheduling import SchedulingLoop
+from vgpu_scheduler.telemetry import Metrics
+
+
+@dataclass
+class Heard:
+    """Plays clock, binder and reporter, and remembers what they were told."""
+
+    time: float = 0.0
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    submitted: list[Decision] = field(default_factory=list)
+    said: list[tuple[str, str]] = field(default_factory=list)
+
+    def monotonic(self) -> float:
+        return self.time
+
+    def now(self) -> datetime:
+        return datetime(2026, 1, 1, tzinfo=UTC)
+
+    def submit(self, decision: Decision) -> None:
+        self.submitted.append(decision)
+
+    def is_news(self, pod: Pod, message: str) -> bool:
+        return all(message not in text for _, text in self.said)
+
+    def warning(self, pod: Pod, message: str) -> None:
+        self.said.append(("warning", message))
+
+    def failed(self, pod: Pod, message: str) -> None:
+        self.said.append(("failed", message))
+
+    def unschedulable(self, pod: Pod, message: str, note: str = "") -> None:
+        self.said.append(("unschedulable", f"{message} {note}".rstrip()))
+
+
+def loop_over(engine: Engine, heard: Heard) -> SchedulingLoop:
+    return SchedulingLoop(engine, heard, heard, heard, Metrics("test").attempts)  # type: ignore[arg-type]
+
+
+async def turns(loop: SchedulingLoop, number: int = 20) -> None:
+    """Let the loop run until it has nothing to do."""
+    task = asyncio.create_task(loop.run())
+    for _ in range(number):
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_placements_are_handed_over_and_refusals_are_reported_once() -> None:
+    engine = engine_with([node("a", cards("a", 1))], [pod("fits"), pod("large", asks(1, 9000))])
+    heard = Heard()
+    loop = loop_over(engine, heard)
+    await turns(loop)
+    assert [decision.pod for decision in heard.submitted] == ["default/fits"]
+    text = "0/1 nodes are available: 1 CardInsufficientMemory."
+    [(kind, said)] = heard.said
+    assert (kind, said) == ("unschedulable", f"{text} (nearest: 7000 of 9000 MiB memory free on a/a-gpu-0)")
+    heard.time += 301.0  # it is tried again, with the same outcome
+    await turns(loop)
+    assert engine.queue.attempts("uid-large") == 2
+    assert len(heard.said) == 1
+
+
+async def test_errors_of_ours_are_reported_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = engine_with([node("a", cards("a", 1))], [pod("p")])
+    monkeypatch.setattr(Cycle, "decide", lambda *_, **__: 1 / 0)
+    heard = Heard()
+    await turns(loop_over(engine, heard))
+    assert [kind for kind, _ in heard.said] == ["failed"]
+
+
+async def test_it_wakes_when_something_changed() -> None:
+    engine, heard = engine_with([node("a", cards("a", 1))]), Heard()
+    task = asyncio.create_task(loop_over(engine, heard).run())
+    for _ in range(5):
+        await asyncio.sleep(0)
+    engine.observe_pod(pod("p"), 0.0)
+    heard.wake.set()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert [decision.pod for decision in heard.submitted] == ["default/p"]
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_it_ends_even_if_something_changes_at_that_moment() -> None:
+    heard = Heard()
+    task = asyncio.create_task(loop_over(engine_with(), heard).run())
+    for _ in range(5):
+        await asyncio.sleep(0)
+    heard.wake.set()
+    task.cancel()
+    done, _ = await asyncio.wait({task}, timeout=5.0)
+    assert done
+    assert task.cancelled()
