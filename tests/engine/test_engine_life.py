@@ -231,6 +231,21 @@ def test_a_card_that_became_unhealthy_is_exchanged_on_the_same_node(engine: Engi
     assert engine.recheck("uid-p") == engine.recheck("uid-p")
 
 
+def test_the_cards_that_an_exchange_frees_help_those_who_wait() -> None:
+    engine = engine_with([node("a", cards("a", 2))], [pod("p", asks(gpumem=6000))])
+    [chosen] = [a.uuid for c in attempt(engine).placement.containers for a in c]
+    engine.observe_pod(pod("other", asks(gpumem=6000), annotations={"nvidia.com/use-gpuuuid": chosen}), 0.0)
+    assert attempt(engine).placement is None
+    assert engine.queue.place("uid-other") is Place.UNSCHEDULABLE
+    allowed = {"nvidia.com/nouse-gpuuuid": chosen}
+    engine.observe_pod(pod("p", asks(gpumem=6000), version=2, annotations=allowed), 0.0)
+    assert uuids(engine.recheck("uid-p")) != [chosen]
+    decision = engine.attempt(10.0)
+    assert decision is not None
+    assert decision.placement is not None
+    assert decision.uid == "uid-other"
+
+
 def test_a_card_that_others_took_is_exchanged(engine: Engine) -> None:
     [chosen] = uuids(engine.recheck("uid-p"))
     greedy = allocation("a", (chosen, 8000, 0))

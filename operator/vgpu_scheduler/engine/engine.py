@@ -53,6 +53,8 @@ class Engine:
         self.scheduler_names = frozenset(scheduler_names)
         self._gated: set[str] = set()
         self._blocked: dict[str, tuple[float, str | None]] = {}
+        self._owed = Hint.NONE
+        """What was given back between two attempts."""
         self._listed: dict[str, int] = {}
         self.epoch = 0
         """Counts how often the store was found to be restored from an older copy."""
@@ -169,6 +171,8 @@ class Engine:
     def attempt(self, now: float) -> Decision | None:
         """Decide the next pod of the queue; a placement is assumed at once. None when no pod is active."""
         self._unblock(now)
+        self.queue.hint(self._owed, now)
+        self._owed = Hint.NONE
         while (uid := self.queue.pop(now)) is not None:
             pod = self.state.pod(uid)
             if pod is None or self.state.reservation(uid) is not None:
@@ -229,7 +233,7 @@ class Engine:
         if fits == held.placement:
             self.state.reassure(uid)
             return fits
-        self.state.forget(uid)
+        self._owed |= self.state.forget(uid)
         self._assume(pod, fits)
         return fits
 

@@ -77,6 +77,11 @@ class SchedulingQueue:
         entry = self._entries.get(uid)
         return entry.place if entry else None
 
+    @property
+    def ready(self) -> bool:
+        """Whether a pod may be active; leftovers of earlier places count until they are popped."""
+        return bool(self._active)
+
     def attempts(self, uid: str) -> int:
         """Return how often a pod was tried since it came."""
         entry = self._entries.get(uid)

@@ -84,6 +84,8 @@ class SchedulingLoop:
     async def _wait(self) -> None:
         now = self._clock.monotonic()
         due = self._engine.queue.tick(now)
+        if self._engine.queue.ready:
+            return  # its time came between the last attempt and now
         timeout = _HEARTBEAT if due is None else max(min(due - now, _HEARTBEAT), 0.0)
         self._binder.wake.clear()
         with suppress(TimeoutError):
