@@ -77,6 +77,8 @@ class Binder:
         Times and limits.
     on_step
         Awaited at each :class:`Step` of each bind; for tests that crash there.
+    on_bound
+        Told how many attempts and seconds a pod took from its coming to its binding.
     """
 
     def __init__(
@@ -88,6 +90,7 @@ class Binder:
         may_write: Callable[[float], bool],
         options: BinderOptions = BinderOptions(),
         on_step: Callable[[Step, Pod], Awaitable[None]] | None = None,
+        on_bound: Callable[[int, float], None] | None = None,
     ) -> None:
         self._engine = engine
         self._reporter = reporter
@@ -95,6 +98,7 @@ class Binder:
         self._may_write = may_write
         self._options = options
         self._on_step = on_step
+        self._on_bound = on_bound
         self.locker = NodeLocker(api, engine, reporter, clock, options.timeout)
         self._sender = Sender(api, engine, clock, options.timeout, options.label_first, self._step)
         self._lanes: dict[str, Lane] = {}
@@ -106,8 +110,6 @@ class Binder:
         self.wake = asyncio.Event()
         """Set when a pod went back to the queue."""
         self.stats = BindStats()
-        self.on_bound: Callable[[int, float], None] = lambda attempts, seconds: None  # noqa: ARG005
-        """Told how many attempts and seconds a pod took from its coming to its binding."""
 
     # Coming in -------------------------------------------------------------------------------------------------------
 
@@ -270,7 +272,8 @@ class Binder:
     async def _settle(self, item: Item, pod: Pod, placement: Placement, lock: str, verdict: Verdict) -> bool:
         item.sent = None
         if verdict.answer is Answer.BOUND:
-            self.on_bound(item.attempts, self._clock.monotonic() - item.came)
+            if self._on_bound:
+                self._on_bound(item.attempts, self._clock.monotonic() - item.came)
             self._engine.confirmed(pod.uid)
             self._reporter.forget(pod.uid)
             self.stats.bound += 1

@@ -118,9 +118,7 @@ class Engine:
         unreadable
             Keys of listed pods that could not be read: what is known of them stays. An empty key stands for any.
         """
-        restored = self._new_epoch("pods", version)
-        if restored:
-            self.state.forget_versions()
+        restored = self._is_restored("pods", version)
         present = set()
         for pod in listed:
             present.add(pod.uid)
@@ -139,9 +137,7 @@ class Engine:
 
     def sweep_nodes(self, listed: Iterable[Node], version: int, now: float, unreadable: Collection[str] = ()) -> int:
         """Bring the nodes in line with a consistent list of all of them; see :meth:`sweep_pods`."""
-        restored = self._new_epoch("nodes", version)
-        if restored:
-            self.state.forget_versions()
+        restored = self._is_restored("nodes", version)
         present = set()
         for node in listed:
             present.add(node.name)
@@ -290,11 +286,14 @@ class Engine:
         usage = placement_usage(placement, self.cycle.claims(pod))
         self.state.assume(pod.uid, placement, usage, pod.spec.requests)
 
-    def _new_epoch(self, kind: str, version: int) -> bool:
-        before = self._listed.get(kind, 0)
+    def _is_restored(self, kind: str, version: int) -> bool:
+        """Note a list's version; if the store was restored from an older copy, accept any version from now on."""
+        restored = version < self._listed.get(kind, 0)
         self._listed[kind] = version
-        self.epoch += version < before
-        return version < before
+        if restored:
+            self.epoch += 1
+            self.state.forget_versions()
+        return restored
 
 
 def _may_be(key: str, unreadable: Collection[str]) -> bool:

@@ -119,8 +119,16 @@ class Operator:
             unlocked=bind.unlocked,
             label_first=await self._labels_first(api),
         )
-        binder = Binder(api, self.engine, reporter, self._clock, elector.may_write, options, self._on_step)
-        binder.on_bound = self.metrics.attempts.scheduled
+        binder = Binder(
+            api,
+            self.engine,
+            reporter,
+            self._clock,
+            elector.may_write,
+            options,
+            self._on_step,
+            self.metrics.attempts.scheduled,
+        )
         sink = Sink(self.engine, self._clock.monotonic, binder.node_moved, binder.wake.set, reporter.problem)
         self._loop = SchedulingLoop(self.engine, binder, reporter, self._clock, self.metrics.attempts)
         add_metrics(self.metrics, self.engine, binder, reporter, sink, elector)
