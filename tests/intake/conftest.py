@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -21,3 +22,13 @@ async def watcher(tmp_path: Path) -> AsyncIterator[Watcher]:
         yield Watcher(cluster, api, other)
         await other.close()
         await api.close()
+        await _end_leftovers()
+
+
+async def _end_leftovers() -> None:
+    """End what kopf left behind: before Python 3.12 its ``wait_for`` may lose a cancellation, and the loop hangs."""
+    async with asyncio.timeout(30):
+        while left := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in left:
+                task.cancel()
+            await asyncio.wait(left, timeout=0.2)

@@ -38,6 +38,8 @@ _GRACE = 5.0
 """Seconds for binds under way at the end."""
 _LABELS_SINCE = (1, 35)
 """Kubernetes merges the labels of a Binding since this version."""
+_TELLINGS = 10
+"""How often a task is told to end before it is left behind."""
 _SLICE = 200
 """Pods of a sweep between two looks at everything else."""
 _SWEEP_DELAY = 1.0
@@ -145,7 +147,7 @@ class Operator:
             await binder.stop(_GRACE if elector.leading else 0.0)
             await reporter.stop(_GRACE)
             await elector.release()
-            await _end(watchers)
+            await _end(watchers, patience=1.0)  # they have nothing to tidy up
 
     async def _lead(self, api: ApiClient, elector: Elector, loop: SchedulingLoop) -> None:
         """Follow the order of the start, then decide until the Lease is lost."""
@@ -272,7 +274,15 @@ class Operator:
         self._stop.set()
 
 
-async def _end(tasks: list[asyncio.Task[Any]]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+async def _end(tasks: list[asyncio.Task[Any]], patience: float = 4 * _GRACE) -> None:
+    """End tasks; those that have not after so many seconds are told again.
+
+    Before Python 3.12 ``wait_for``, which kopf uses, may lose a cancellation. The patience leaves time to tidy up.
+    """
+    for _ in range(_TELLINGS):
+        left = [task for task in tasks if not task.done()]
+        if not left:
+            break
+        for task in left:
+            task.cancel()
+        await asyncio.wait(left, timeout=patience)
