@@ -1,4 +1,4 @@
-"""The list of intended differences from HAMi: which quirk, why, and the cases in which it shows."""
+"""The list of intended differences from HAMi and Volcano: which quirk, why, and the cases in which it shows."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from tests.naive.hami_quirks import Quirk
+from tests.naive.hami_quirks import ALL
+from tests.naive.koordinator_quirks import KOORDINATOR
+from tests.naive.volcano_quirks import VOLCANO
 
 LIST = Path(__file__).parent.parent / "vectors" / "deviations.toml"
 
 
 @dataclass(frozen=True)
 class Deviation:
-    """One quirk of HAMi's that this scheduler does not share.
+    """One quirk of HAMi's or Volcano's that this scheduler does not share.
 
     Attributes
     ----------
@@ -48,11 +50,11 @@ class Deviations:
         ValueError
             If it names no quirk, or one twice, or gives no reason.
         """
-        known = {quirk.value for quirk in Quirk}
+        known = {quirk.value for quirk in (*ALL, *KOORDINATOR, *VOLCANO)}
         found = []
         for name, entry in tomllib.loads(path.read_text(encoding="utf-8")).items():
             if name not in known:
-                raise ValueError(f"{path}: {name!r} is no quirk of the twin")
+                raise ValueError(f"{path}: {name!r} is no quirk of a twin")
             if not entry.get("reason") or not entry.get("cases"):
                 raise ValueError(f"{path}: {name!r} needs a reason and cases")
             found.append(Deviation(name, entry["reason"], tuple(entry["cases"])))

@@ -4,8 +4,8 @@ An example passes when the rule, read literally, and the product both give what 
 (C-01 ...) overrides the document, the example says what is ours: it counts as decided when the literal rule gives the
 document's number and the product ours.
 
-Examples of the checks below are run. The others are not implemented: formulas of other schedulers, topology and MIG,
-which this version does not choose by, claims on other makers' devices, and statements, which are prose for the reader.
+Examples of the checks below are run. The others are not implemented: Koordinator's formulas, topology and MIG, which
+this version does not choose by, claims on other makers' devices, and statements, which are prose for the reader.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from tests.golden import documented_binpack as binpack
+from tests.golden import documented_deviceshare as deviceshare
 from tests.golden.outcome import Case, Outcome, differences
 from tests.naive import documented as literal
 
@@ -27,7 +29,6 @@ from vgpu_scheduler.kernels import DeviceColumns, Request, score_cards, select_b
 from vgpu_scheduler.kube import decode_node, decode_pod
 from vgpu_scheduler.model import Claim, ContainerClaims, ContainerKind, Device
 from vgpu_scheduler.policy import Policies, PolicyDefaults
-from vgpu_scheduler.scorers import HamiScorer
 from vgpu_scheduler.state import State
 
 VENDOR = "NVIDIA"
@@ -141,7 +142,7 @@ def _score(columns: DeviceColumns, claims: Sequence[Claim], weights: tuple[int, 
         amounts=np.array([claim.amounts for claim in claims], dtype=np.int64),
         percent=np.array([claim.percent for claim in claims], dtype=np.int64),
         model_allowed=nothing,
-        device_barred=nothing,
+        device_barred=np.zeros(0, dtype=np.int8),
         order=np.zeros(0, dtype=np.int64),
         weights=np.array(weights, dtype=np.float32),
         numa_bind=False,
@@ -257,11 +258,11 @@ def _literal_node_order(inputs: Obj) -> Obj:
 def _product_node_order(inputs: Obj) -> Obj:
     names = sorted(inputs["scores"])
     pod = _pod({}, {}, {"hami.io/node-scheduler-policy": inputs["policy"]})
-    sign = HamiScorer(Policies(PolicyDefaults()).resolve(pod).node_policy).sign
-    score = np.array([inputs["scores"][name] for name in names], dtype=np.float32)
+    (entry,) = Policies(PolicyDefaults()).resolve(pod).scorers
+    score = entry.scorer.direction * np.array([inputs["scores"][name] for name in names], dtype=np.float64)
     left, chosen = np.ones(len(names), dtype=np.bool_), []
     for _ in names:  # the best is the last of the document's list, the best without it the one before, ...
-        best = select_best(np.arange(len(names)), left, score, np.arange(len(names)), sign)
+        best = select_best(np.arange(len(names)), left, score, np.arange(len(names)))
         left[best] = False
         chosen.append(names[best])
     return {"sorted": chosen[::-1], "chosen": chosen[0]}
@@ -343,6 +344,12 @@ CHECKS = {
     "node_order": Check(_literal_node_order, _product_node_order),
     "request": Check(_literal_request, _product_request),
     "decode": Check(_literal_decode, _product_decode),
+    "binpack_arguments": Check(binpack.literal_arguments, binpack.product_arguments),
+    "binpack_score": Check(binpack.literal_score, binpack.product_score),
+    "binpack_steps": Check(binpack.literal_steps, binpack.product_steps),
+    "deviceshare_arguments": Check(deviceshare.literal_arguments, deviceshare.product_arguments),
+    "deviceshare_score": Check(deviceshare.literal_score, deviceshare.product_score),
+    "normalise": Check(deviceshare.literal_normalise, deviceshare.product_normalise),
 }
 
 BEYOND = {
@@ -350,10 +357,4 @@ BEYOND = {
     "foreign_type": "claims on devices of other makers than NVIDIA",
     "topology": "choosing cards by their links",
     "mig": "MIG instances",
-    "binpack_arguments": "Volcano's binpack",
-    "binpack_score": "Volcano's binpack",
-    "binpack_steps": "Volcano's binpack",
-    "deviceshare_arguments": "Koordinator's DeviceShare",
-    "deviceshare_score": "Koordinator's DeviceShare",
-    "normalise": "scorers that are combined",
 }

@@ -11,10 +11,11 @@ from __future__ import annotations
 import copy
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-from tests.golden.outcome import Case, Outcome, differences
+import numpy as np
+from tests.golden.outcome import Case, Outcome, differences, responsible
 from tests.naive import hami as naive
 from tests.naive.hami import Answer
 from tests.naive.hami_cards import f32, words
@@ -29,7 +30,6 @@ from vgpu_scheduler.kernels import select_best
 from vgpu_scheduler.kube import decode_node, decode_pod
 from vgpu_scheduler.model import Placement
 from vgpu_scheduler.policy import Policies, PolicyDefaults
-from vgpu_scheduler.scorers import HamiScorer
 from vgpu_scheduler.state import State
 
 PROFILE = "hami-2.10"
@@ -61,16 +61,8 @@ def run_case(case: Case) -> Outcome:
         found.append(f"product: refused for {sorted(map(str, made.refused))}, not {sorted(map(str, ours.refused))}")
     if found:
         return Outcome("failed", "; ".join(found))
-    quirks = responsible(theirs, ours, lambda quirks: naive.decide(case, quirks)[0], asked | asked_too)
+    quirks = responsible(theirs, ours, lambda some: naive.decide(case, some)[0], asked | asked_too, ALL)
     return Outcome("decided" if quirks else "passed", quirks=quirks)
-
-
-def responsible(theirs: Any, ours: Any, decide: Callable[[frozenset[Quirk]], Any], asked: set[Quirk]) -> frozenset[str]:
-    """Name the quirks that make a difference to the answer, each against all or against none of the others."""
-    if theirs == ours:
-        return frozenset()
-    found = {quirk.value for quirk in asked if decide(ALL - {quirk}) != theirs or decide(frozenset({quirk})) != ours}
-    return frozenset(found)
 
 
 def not_implemented(case: Case) -> str:
@@ -191,7 +183,6 @@ def product(case: Case) -> Answer:
         return Answer("refused", refused=frozenset({refused_for(shape.refusal)}))
     if shape.allocator is None:
         return Answer("passthrough")
-    assert shape.policy is not None
     rows, fit = state.nodes.rows(), FitColumns.empty(state.nodes.capacity)
     shape.allocator.fit(state.devices, rows, fit)
     answer = Answer("unschedulable")
@@ -208,7 +199,10 @@ def product(case: Case) -> Answer:
         answer.per_node[name] = written[naive.ALLOCATED]
         same = {key: value for key, value in written.items() if key not in _AT_BINDING}
         assert {**same, naive.TIME: "<time>"} == answer.annotations(name), f"annotations for {name}: {written}"
-    best = select_best(rows, fit.fits, fit.score, state.nodes.rank, HamiScorer(shape.policy.node_policy).sign)
+    assert shape.ranking is not None
+    score = np.zeros(state.nodes.capacity)
+    score[rows] = shape.ranking.score(state, rows, fit)
+    best = select_best(rows, fit.fits, score, state.nodes.rank)
     if best >= 0:
         answer.kind = "placed"
         answer.best = (state.nodes.name(best),)

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from tests.golden.hami import as_reported, beyond_cluster, dialect_of, refused_for, responsible, same_refusal, state_of
-from tests.golden.outcome import Case, Outcome, differences
+from tests.golden.hami import as_reported, beyond_cluster, dialect_of, refused_for, same_refusal, state_of
+from tests.golden.outcome import Case, Outcome, differences, responsible
 from tests.naive import hami as naive
 from tests.naive import hami_wire as wire
 from tests.naive.hami_cards import UNSET
@@ -71,7 +71,8 @@ def run_case(case: Case) -> Outcome:
         found += differences("product", ours, made)
     if found:
         return Outcome("failed", "; ".join(found))
-    quirks = responsible(theirs, ours, lambda quirks: operation.twin(case, Switches(quirks)), on.asked | off.asked)
+    asked = on.asked | off.asked
+    quirks = responsible(theirs, ours, lambda some: operation.twin(case, Switches(some)), asked, ALL)
     return Outcome("decided" if quirks else "passed", quirks=quirks)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from enum import Enum
 from typing import Any, Literal, NamedTuple
 
 Case = dict[str, Any]
@@ -49,3 +50,25 @@ def differences(what: str, expected: Any, found: Any, tolerance: float = 0.0) ->
             yield f"{what}: expected {expected!r}, found {found!r}"
     elif expected != found:
         yield f"{what}: expected {expected!r}, found {found!r}"
+
+
+def responsible(
+    theirs: Any, ours: Any, decide: Callable[[frozenset[Any]], Any], asked: set[Enum], every: frozenset[Any]
+) -> frozenset[str]:
+    """Name the quirks that make a difference to the answer, each against all or against none of the others.
+
+    Parameters
+    ----------
+    theirs, ours
+        The twin's answer with every quirk on, and with none.
+    decide
+        The twin with these quirks on.
+    asked
+        The quirks that could make a difference.
+    every
+        All quirks of the twin.
+    """
+    if theirs == ours:
+        return frozenset()
+    found = {quirk.value for quirk in asked if decide(every - {quirk}) != theirs or decide(frozenset({quirk})) != ours}
+    return frozenset(found)

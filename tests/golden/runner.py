@@ -15,11 +15,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.golden import documented, hami, hami_codec, kubernetes
+from tests.golden import documented, hami, hami_codec, koordinator, kubernetes, volcano, volcano_vgpu
 from tests.golden.deviations import Deviations
 from tests.golden.outcome import Case, Outcome
 
 SUFFIXES = (".json", ".jsonl", ".jsonl.gz")
+
+
+BY_SUITE = {
+    "koordinator_alloc": koordinator.run_allocation,
+    "koordinator_args": koordinator.run_arguments,
+    "koordinator_request": koordinator.run_request,
+    "koordinator_score": koordinator.run_score,
+    "koordinator_score_seed": koordinator.run_score,
+    "volcano_binpack_args": volcano.run_arguments,
+    "volcano_binpack_score": volcano.run_score,
+    "volcano_vgpu": volcano_vgpu.run_case,
+}
 
 
 class UnreadableError(Exception):
@@ -66,7 +78,8 @@ def suite_of(case: object, where: str) -> Suite:
         return Suite(f"kubernetes {family}", kubernetes.run_case if family in kubernetes.FAMILIES else None)
     if "check" in case:
         return Suite(f"documented {str(case.get('id', ''))[:2]} {case['check']}", documented.run_case)
-    return Suite(str(case.get("suite", f"unrecognised {where}")), None)
+    name = str(case.get("suite", f"unrecognised {where}"))
+    return Suite(name, BY_SUITE.get(name))
 
 
 def _ours(case: Case) -> bool:

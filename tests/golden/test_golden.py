@@ -27,6 +27,9 @@ LEAST = {
     "documented D0 device_score": 6,
     "documented D0 node_order": 2,
     "documented D0 node_score": 1,
+    "documented D1 binpack_arguments": 3,
+    "documented D1 binpack_score": 9,
+    "documented D1 binpack_steps": 4,
     "documented D2 memory_need": 1,
     "documented D2 numa_bind": 5,
     "documented D2 single_card": 12,
@@ -35,6 +38,9 @@ LEAST = {
     "documented D3 decode": 5,
     "documented D3 node_order": 1,
     "documented D3 request": 8,
+    "documented D4 deviceshare_arguments": 1,
+    "documented D4 deviceshare_score": 12,
+    "documented D4 normalise": 1,
     "hami-2.10 codec lock_format": 3,
     "hami-2.10 codec lock_parse": 21,
     "hami-2.10 codec node_decode": 112,
@@ -45,11 +51,19 @@ LEAST = {
     "hami-2.10 codec usage": 53,
     "hami-2.10 codec weights": 22,
     "hami-2.10 placement": 1357,
+    "koordinator_alloc": 209,
+    "koordinator_args": 15,
+    "koordinator_request": 236,
+    "koordinator_score": 520,
+    "koordinator_score_seed": 232,
     "kubernetes gates": 79,
     "kubernetes mixed": 37,
     "kubernetes nodeaffinity": 300,
     "kubernetes resources": 300,
     "kubernetes taints": 250,
+    "volcano_binpack_args": 160,
+    "volcano_binpack_score": 620,
+    "volcano_vgpu": 521,
 }
 """How many cases of each suite must pass or be decided: not implemented must not become the way to pass."""
 
@@ -57,9 +71,12 @@ UNCHECKED = {
     "hami-2.10 placement": {"deterministic", "deterministic_shuffled"},
     "hami-2.10 codec usage": {"quotas"},
     "hami-2.10 codec pod_decode": {"app_only"},
+    "koordinator_request": {"message"},
     "kubernetes": {"scores", "total", "event_message", "prefilter", "preemption"},
+    "volcano_vgpu": {"score", "nodeScore", "reason"},
 }
-"""What a case says besides that is not compared: HAMi's own bookkeeping, quotas, and soft scores."""
+"""What a case says besides that is not compared: HAMi's own bookkeeping, quotas, soft scores, and Volcano's score of
+nodes by their cards."""
 
 PLACES = 6
 """How many places of each part are changed, one after the other."""
@@ -202,7 +219,7 @@ def test_it_prints_a_line_per_suite(tmp_path: Path, capsys: pytest.CaptureFixtur
     write(tmp_path, *[case for _, case in CASES["hami-2.10 codec weights"]], decided)
     (tmp_path / "deeper").mkdir()
     with gzip.open(tmp_path / "deeper" / "lists.jsonl.gz", "wt") as stream:
-        stream.write(json.dumps({"suite": "volcano_vgpu", "id": "v1"}))
+        stream.write(json.dumps({"suite": "volcano_gpushare", "id": "v1"}))
     (tmp_path / "documented.json").write_text(json.dumps([CASES["documented D3 count"][0][1]]))
     (tmp_path / "strange.json").write_text('{"something": "else"}')
     (tmp_path / "README.md").write_text("not a case")
@@ -212,7 +229,7 @@ def test_it_prints_a_line_per_suite(tmp_path: Path, capsys: pytest.CaptureFixtur
         "hami-2.10 codec weights 22/22 (0 decided, 0 not implemented)",
         "hami-2.10 placement 1/1 (1 decided, 0 not implemented)",
         "unrecognised strange.json 0/1 (0 decided, 1 not implemented)",
-        "volcano_vgpu 0/1 (0 decided, 1 not implemented)",
+        "volcano_gpushare 0/1 (0 decided, 1 not implemented)",
     ]
 
 
@@ -248,6 +265,6 @@ def test_it_ends_with_2_for_what_cannot_be_read(
 def test_it_ends_with_2_when_nothing_could_be_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(tmp_path / "missing")]) == 2
     assert main([str(tmp_path)]) == 2
-    write(tmp_path, {"suite": "volcano_vgpu", "id": "v1"})
+    write(tmp_path, {"suite": "volcano_gpushare", "id": "v1"})
     assert main([str(tmp_path)]) == 2
     assert "could be run" in capsys.readouterr().err

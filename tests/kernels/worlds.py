@@ -8,14 +8,15 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TypeVar
 
 import numpy as np
-from tests.naive.hami_cards import UNSET, Ask, Card, Container, NodeFit, Rules, Wish, node_score, place
+from tests.naive.hami_cards import UNSET, Ask, Card, Container, Limits, NodeFit, Rules, Wish, node_score, place
 from tests.naive.hami_quirks import Switches
 
-from vgpu_scheduler.allocators import FitColumns, HamiAllocator, OrderKind, card_order
-from vgpu_scheduler.dialects import DeviceRules
+from vgpu_scheduler.allocators import CardChoice, CardLimits, FitColumns, HamiAllocator, OrderKind, card_order
+from vgpu_scheduler.dialects.hami.rules import DeviceRules
 from vgpu_scheduler.kernels import fit_nodes
 from vgpu_scheduler.model import CardReason, Claim, ContainerClaims, ContainerKind, Device
 from vgpu_scheduler.state import DeviceMatrix
@@ -23,7 +24,7 @@ from vgpu_scheduler.state import DeviceMatrix
 POLICIES = (
     "binpack", "spread", "mutex", "numa", "topology-aware", "", "unknown", " binpack", "binpack,numa", "numa,binpack",
     "spread, numa", "numa,spread", "binpack,spread", "mutex,binpack", "spread,mutex", "mutex, numa", "unknown,numa",
-    "topology-aware,binpack", ",",
+    "topology-aware,binpack", ",", "bestFit", "bestFit", "bestFit,numa", "bestfit",
 )  # fmt: skip
 VENDORS = ("NVIDIA", "ACME")
 TYPES = ("NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3", "NVIDIA-Tesla T4", "")
@@ -88,7 +89,8 @@ def make_allocator(wish: Wish) -> HamiAllocator:
         for container in wish.containers
     )
     order = card_order(wish.policy, kind, numa_bind=wish.rules.numa_bind)
-    return HamiAllocator(claims, rules, order, (slots, memory, cores))
+    limits = CardLimits(**asdict(wish.limits))
+    return HamiAllocator(claims, rules, order, CardChoice(weights=(slots, memory, cores), limits=limits))
 
 
 def claim(ask: Ask) -> Claim:
@@ -178,6 +180,18 @@ def random_wish(rng: np.random.Generator, uuids: Sequence[str], mixed: bool) -> 
         POLICIES[number(rng, 0, len(POLICIES) - 1)],
         bool(rng.random() < 0.5),
         weights,
+        random_limits(rng) if rng.random() < 0.2 else Limits(),
+    )
+
+
+def random_limits(rng: np.random.Generator) -> Limits:
+    """One limit, mostly: each of them bars many cards."""
+    return Limits(
+        allow=(("a100", "h100"), ("NVIDIA",)) if rng.random() < 0.3 else (),
+        deny=("Tesla",) if rng.random() < 0.3 else (),
+        modes=(("hami-core", "mps"), ("hami-core",)) if rng.random() < 0.3 else (),
+        most_memory=some(rng, 16384, 24576) if rng.random() < 0.3 else None,
+        exclusive=bool(rng.random() < 0.3),
     )
 
 

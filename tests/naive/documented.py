@@ -112,3 +112,36 @@ def number(text: str) -> int:
 
 def time_utc(unix: str) -> str:
     return datetime.fromtimestamp(int(unix), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def binpack_weights(arguments: Obj) -> Obj:
+    """The weight map (D1-12 to D1-19)."""
+    cpu = arguments.get("binpack.cpu", 1)
+    memory = arguments.get("binpack.memory", 1)
+    weights = {}
+    for name in filter(None, (part.strip() for part in arguments.get("binpack.resources", "").split(","))):
+        weight = arguments.get(f"binpack.resources.{name}", 1)
+        weights[name] = 1 if weight < 0 else weight
+    weights["cpu"] = 1 if cpu < 0 else cpu
+    weights["memory"] = 1 if memory < 0 else memory
+    return weights
+
+
+def binpack(task: Obj, allocatable: Obj, used: Obj, weights: Obj, weight: int) -> Obj:
+    """The score of one node, step by step (D1-23 to D1-33)."""
+    steps: Obj = {"sum": 0.0, "weight_sum": 0}
+    for name, requested in task.items():
+        if requested == 0 or name not in weights:
+            continue
+        capacity = allocatable.get(name, 0)
+        if capacity == 0 or weights[name] == 0:
+            steps[f"{name}_score"] = 0.0
+        elif used.get(name, 0) + requested > capacity:
+            return {"final": 0.0}
+        else:
+            steps[f"{name}_score"] = (used.get(name, 0) + requested) / capacity * weights[name]
+        steps["sum"] += steps[f"{name}_score"]
+        steps["weight_sum"] += weights[name]
+    steps["normalised"] = steps["sum"] / steps["weight_sum"] if steps["weight_sum"] > 0 else 0.0
+    steps["final"] = steps["normalised"] * 100 * weight
+    return steps

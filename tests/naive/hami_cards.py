@@ -105,6 +105,29 @@ class Rules:
 
 
 @dataclass(frozen=True)
+class Limits:
+    """What policies forbid; HAMi has none of it."""
+
+    allow: tuple[tuple[str, ...], ...] = ()
+    deny: tuple[str, ...] = ()
+    modes: tuple[tuple[str, ...], ...] = ()
+    most_memory: int | None = None
+    exclusive: bool = False
+
+    def forbid(self, card: Card) -> bool:
+        name = card.type.upper()
+        if any(part.upper() in name for part in self.deny):
+            return True
+        if any(not any(part.upper() in name for part in one) for one in self.allow):
+            return True
+        if any(card.mode not in one for one in self.modes):
+            return True
+        if self.most_memory is not None and card.memory > self.most_memory:
+            return True
+        return self.exclusive and card.cores != 100
+
+
+@dataclass(frozen=True)
 class Pick:
     vendor: str
     uuid: str
@@ -121,6 +144,7 @@ class Wish:
     policy: str = "spread"
     numa_first: bool = False
     weights: Weights = (1, 1, 1)
+    limits: Limits = Limits()
 
 
 @dataclass
@@ -178,9 +202,15 @@ def words(policy: str) -> list[str]:
     return [word.strip() for word in policy.split(",")]
 
 
-def sort_key(wish: Wish, scores: dict[str, float]) -> Callable[[Card], tuple[float, ...]]:
+def sort_key(wish: Wish, ask: Ask, scores: dict[str, float]) -> Callable[[Card], tuple[float, ...]]:
     """What cards are sorted by; they are tried from the end."""
     policy, bind = wish.policy, wish.rules.numa_bind
+    if policy == "bestFit":
+        return lambda c: (
+            -c.numa if bind else 0,
+            -(c.memory - c.used_memory - ask.memory_on(c)),
+            -(c.cores - c.used_cores - ask.cores),
+        )
     if policy == "mutex":
         return lambda c: (-c.used, c.numa)
     if policy == "numa" or "," in policy:
@@ -237,6 +267,9 @@ def choose(tried: Sequence[Card], ask: Ask, wish: Wish) -> tuple[list[Card], Cou
         if not wish.rules.type_fits(card):
             counts["CardTypeMismatch"] += 1
             continue
+        if wish.limits.forbid(card):
+            counts["CardDeniedByPolicy"] += 1
+            continue
         if wish.rules.numa_bind and card.numa != numa:
             counts["NumaNotFit"] += len(chosen)
             chosen, numa = [], card.numa
@@ -274,7 +307,7 @@ def _place_container(group: list[Card], asks: Sequence[Ask], wish: Wish, switch:
     result.picks.append(picks)
     scores = {card.uuid: card_score(card, asks, wish.weights, switch) for card in group} if asks else {}
     for ask in asks:
-        group.sort(key=sort_key(wish, scores))
+        group.sort(key=sort_key(wish, ask, scores))
         choice = [card for card in group if card.vendor == ask.vendor]
         result.choice = len(choice)
         if ask.nums > len(choice):

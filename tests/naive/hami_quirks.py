@@ -41,10 +41,10 @@ NONE: frozenset[Quirk] = frozenset()
 class Switches:
     """Which quirks are on, and which were asked for."""
 
-    def __init__(self, on: Iterable[Quirk] = NONE) -> None:
+    def __init__(self, on: Iterable[Enum] = NONE) -> None:
         self.on = frozenset(on)
-        self.asked: set[Quirk] = set()
+        self.asked: set[Enum] = set()
 
-    def __call__(self, quirk: Quirk) -> bool:
+    def __call__(self, quirk: Enum) -> bool:
         self.asked.add(quirk)
         return quirk in self.on

@@ -1,18 +1,42 @@
 """Cards on one node: which of them a claim gets."""
 
-from vgpu_scheduler.allocators.hami import CardRules, FitColumns, HamiAllocator, count_reasons, verdict
-from vgpu_scheduler.allocators.order import DEVICE_POLICIES, TOPOLOGY, CardOrder, OrderKind, card_order, policy_words
+from vgpu_scheduler.allocators.base import Allocator, FitColumns
+from vgpu_scheduler.allocators.choice import CardChoice, CardLimits, ShareOrder, Strategy, Weights
+from vgpu_scheduler.allocators.hami import CardRules, HamiAllocator, count_reasons, verdict
+from vgpu_scheduler.allocators.order import (
+    BEST_FIT,
+    DEVICE_POLICIES,
+    SPREAD,
+    TOPOLOGY,
+    CardOrder,
+    OrderKind,
+    card_order,
+    policy_words,
+)
+from vgpu_scheduler.allocators.share_order import share_terms
+from vgpu_scheduler.allocators.shares import ShareAllocator, ShareDimensions
 
 __all__ = [
+    "BEST_FIT",
     "DEVICE_POLICIES",
+    "SPREAD",
     "TOPOLOGY",
+    "Allocator",
+    "CardChoice",
+    "CardLimits",
     "CardOrder",
     "CardRules",
     "FitColumns",
     "HamiAllocator",
     "OrderKind",
+    "ShareAllocator",
+    "ShareDimensions",
+    "ShareOrder",
+    "Strategy",
+    "Weights",
     "card_order",
     "count_reasons",
     "policy_words",
+    "share_terms",
     "verdict",
 ]

@@ -3,18 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.allocators.order import CardOrder
-from vgpu_scheduler.kernels import CORES, REASONS, DeviceColumns, FitResult, Request, Scratch, fit_nodes
-from vgpu_scheduler.model import Assignment, CardReason, ContainerAssignments, NodeVerdict, PodClaims
+from vgpu_scheduler.allocators.base import FitColumns
+from vgpu_scheduler.allocators.choice import CardChoice
+from vgpu_scheduler.allocators.order import CardOrder, share_card_order
+from vgpu_scheduler.allocators.share_order import share_terms
+from vgpu_scheduler.kernels import (
+    BARRED_BY_POLICY,
+    BARRED_BY_UUID,
+    CORES,
+    MEMORY,
+    NO_SHARE,
+    DeviceColumns,
+    Request,
+    Scratch,
+    fit_nodes,
+)
+from vgpu_scheduler.model import (
+    Assignment,
+    CardReason,
+    ContainerAssignments,
+    DeviceResource,
+    NodeVerdict,
+    PodClaims,
+)
 from vgpu_scheduler.state import DeviceMatrix
 
 _WHOLE = 100
+_FREE_CHOICE = CardChoice()
+_NO_RESOURCES: Mapping[str, DeviceResource] = {}
 _NO_COUNT = (CardReason.NodeInsufficientDevice, CardReason.NodeUnregistered)
 
 
@@ -36,30 +57,6 @@ class CardRules(Protocol):
         """Tell whether a single card may be used."""
 
 
-@dataclass(slots=True)
-class FitColumns:
-    """The outcome of a fit by node row; grows with the node table and is kept between decisions."""
-
-    fits: NDArray[np.bool_]
-    score: NDArray[np.float32]
-    counts: NDArray[np.int16]
-    cards: NDArray[np.int16]
-
-    @classmethod
-    def empty(cls, rows: int) -> FitColumns:
-        """Return columns in which nothing fits."""
-        return cls(
-            np.zeros(rows, dtype=np.bool_),
-            np.zeros(rows, dtype=np.float32),
-            np.zeros((rows, REASONS), dtype=np.int16),
-            np.zeros(rows, dtype=np.int16),
-        )
-
-    def result(self) -> FitResult:
-        """Return the columns as the kernel takes them."""
-        return FitResult(self.fits, self.score, self.counts, self.cards)
-
-
 class HamiAllocator:
     """Fits one pod's claims on nodes.
 
@@ -70,9 +67,11 @@ class HamiAllocator:
     rules
         What the pod's annotations allow.
     order
-        How cards are tried.
-    weights
-        Of slots, memory and cores in the card score.
+        How cards are tried, unless ``choice.share`` says so.
+    choice
+        What policies say about cards.
+    resources
+        What the names that ``choice.share`` weighs stand for.
     """
 
     def __init__(
@@ -80,12 +79,16 @@ class HamiAllocator:
         claims: PodClaims,
         rules: CardRules,
         order: CardOrder,
-        weights: tuple[float, float, float] = (1.0, 1.0, 1.0),
+        choice: CardChoice = _FREE_CHOICE,
+        resources: Mapping[str, DeviceResource] = _NO_RESOURCES,
     ) -> None:
         self._claims = claims
         self._rules = rules
-        self._order = order
-        self._weights = np.array(weights, dtype=np.float32)
+        self._numa_bind = rules.numa_bind or choice.numa_bind
+        self._order = order if choice.share is None else share_card_order(numa_bind=self._numa_bind)
+        self._choice = choice
+        self._resources = resources
+        self._weights = np.array(choice.weights, dtype=np.float32)
         self._flat = [(number, c.kind, claim) for number, c in enumerate(claims) for claim in c.claims]
         self._request: Request | None = None
         self._scratch: Scratch | None = None
@@ -115,21 +118,7 @@ class HamiAllocator:
     def shortfall(
         self, columns: DeviceColumns, devices: NDArray[np.int64]
     ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Measure what each device lacks for its hardest claim.
-
-        Parameters
-        ----------
-        columns
-            The device matrix.
-        devices
-            Device numbers, shape (n,).
-
-        Returns
-        -------
-        tuple
-            Per device, shape (n,): the missing part of what is asked (0 where nothing lacks), the dimension it is
-            missing in, the amount asked there, and the amount free.
-        """
+        """Measure what each device lacks for its hardest claim; see :class:`Allocator`."""
         total, used = columns.total[devices], columns.used[devices]
         free = np.clip(total - used, 0, None)
         relative = np.zeros(devices.shape[0])
@@ -164,6 +153,7 @@ class HamiAllocator:
             percent[number, : len(claim.percent)] = claim.percent
         vendors = np.array([devices.vendor_number(claim.vendor) for claim in claims], dtype=np.int32)
         allowed = [self._rules.allows_model(vendor, model, mode) for vendor, model, mode in devices.models]
+        share = self._choice.share
         return Request(
             container=np.array([number for number, _, _ in self._flat], dtype=np.int64),
             kind=np.array([int(kind) for _, kind, _ in self._flat], dtype=np.int64),
@@ -175,16 +165,30 @@ class HamiAllocator:
             device_barred=self._barred(devices),
             order=np.array(self._order.keys, dtype=np.int64),
             weights=self._weights,
-            numa_bind=self._rules.numa_bind,
-            mutex=self._order.mutex,
+            numa_bind=self._numa_bind,
+            mutex=self._order.mutex or self._choice.idle_only,
+            by_share=share is not None,
+            share=NO_SHARE if share is None else share_terms(share, self._resources, devices),
         )
 
-    def _barred(self, devices: DeviceMatrix) -> NDArray[np.bool_]:
-        if not self._rules.names_devices:
-            return np.zeros(0, dtype=np.bool_)
-        barred = np.ones(devices.size, dtype=np.bool_)
-        for number, uuid in devices.numbered():
-            barred[number] = not self._rules.allows_device(uuid)
+    def _barred(self, devices: DeviceMatrix) -> NDArray[np.int8]:
+        """Mark the cards that a UUID rule or a policy leaves out; empty when nothing could."""
+        limits = self._choice.limits
+        if not self._rules.names_devices and limits.none:
+            return np.zeros(0, dtype=np.int8)
+        barred = np.zeros(devices.size, dtype=np.int8)
+        if self._rules.names_devices:
+            for number, uuid in devices.numbered():
+                if not self._rules.allows_device(uuid):
+                    barred[number] = BARRED_BY_UUID
+        columns = devices.columns
+        denied = np.array([not limits.allows_model(model, mode) for _, model, mode in devices.models], dtype=np.bool_)
+        if denied.any():
+            barred[denied[columns.model]] = BARRED_BY_POLICY
+        if limits.most_memory is not None:
+            barred[columns.total[:, MEMORY] > limits.most_memory] = BARRED_BY_POLICY
+        if limits.exclusive:
+            barred[columns.total[:, CORES] != _WHOLE] = BARRED_BY_POLICY
         return barred
 
     def _make_scratch(self, devices: DeviceMatrix) -> Scratch:
@@ -193,6 +197,7 @@ class HamiAllocator:
             order=np.zeros((2, most), dtype=np.int64),
             used=np.zeros((2, most, devices.dimensions), dtype=np.int64),
             score=np.zeros(most, dtype=np.float32),
+            keys=np.zeros((most, len(self._order.keys)), dtype=np.float64),
             picks=np.full((len(self._flat), most), -1, dtype=np.int64),
         )
 

@@ -3,6 +3,8 @@
 A card order is a list of keys, most significant first, that sorts the cards ascending; the LAST card is tried first.
 Two generations exist. The documented order (D0-15 to D0-17) has the NUMA node first, then the score; HAMi 2.10 sorts
 by score first, unless the pod binds to a NUMA node.
+
+Policies know one word more than HAMi's annotations: ``bestFit`` tries the card of which the claim would leave least.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from vgpu_scheduler.kernels import KEY_INDEX, KEY_NUMA, KEY_SCORE, KEY_USED
+from vgpu_scheduler.kernels import KEY_CORES_LEFT, KEY_INDEX, KEY_MEMORY_LEFT, KEY_NUMA, KEY_SCORE, KEY_USED
 
 
 class OrderKind(Enum):
@@ -22,6 +24,9 @@ class OrderKind(Enum):
 
 BINPACK, SPREAD, NUMA, MUTEX, TOPOLOGY = "binpack", "spread", "numa", "mutex", "topology-aware"
 DEVICE_POLICIES = frozenset({BINPACK, SPREAD, NUMA, MUTEX, TOPOLOGY})
+"""HAMi's words, which annotations may use."""
+BEST_FIT = "bestFit"
+"""A word of policies only, and only alone."""
 
 _CHAIN_KEYS = {BINPACK: KEY_SCORE, SPREAD: -KEY_SCORE, NUMA: KEY_NUMA}
 
@@ -47,7 +52,9 @@ def card_order(policy: str, kind: OrderKind, *, numa_bind: bool) -> CardOrder:
     ----------
     policy
         ``binpack``, ``spread``, ``mutex``, ``numa``, ``topology-aware`` or a comma-separated list; anything else
-        orders like ``spread`` (D0-18). The single words are compared exactly, those of a list trimmed.
+        orders like ``spread`` (D0-18). The single words are compared exactly, those of a list trimmed. ``bestFit``,
+        which is not HAMi's and counts only alone, orders by what the claim would leave of a card: memory, then cores,
+        each in the unit of its dimension; the later card in canonical order is tried first where both are equal.
     kind
         Which generation orders ``binpack`` and ``spread``.
     numa_bind
@@ -59,12 +66,24 @@ def card_order(policy: str, kind: OrderKind, *, numa_bind: bool) -> CardOrder:
         return CardOrder(_chain(words, numa_bind), mutex, topology)
     if policy == MUTEX:
         return CardOrder((-KEY_USED, KEY_NUMA), mutex, topology)
+    if policy == BEST_FIT:
+        # The cards of a NUMA node must stand together for a pod that binds to one; lowest first, as binpack has it.
+        return CardOrder((*((-KEY_NUMA,) if numa_bind else ()), -KEY_MEMORY_LEFT, -KEY_CORES_LEFT))
     packed = policy == BINPACK
     if numa_bind or kind is OrderKind.NUMA_FIRST:
         keys = (-KEY_NUMA, KEY_SCORE) if packed else (KEY_NUMA, -KEY_SCORE)
     else:
         keys = (KEY_SCORE if packed else -KEY_SCORE, KEY_NUMA)
     return CardOrder(keys, mutex, topology)
+
+
+def share_card_order(*, numa_bind: bool) -> CardOrder:
+    """Return the order of Koordinator's device score: the highest first, then the lowest index.
+
+    Where the cards of a container are bound to one NUMA node, the lowest node comes first.
+    """
+    keys = (KEY_SCORE, -KEY_INDEX)
+    return CardOrder((-KEY_NUMA, *keys) if numa_bind else keys)
 
 
 def _chain(words: tuple[str, ...], numa_bind: bool) -> tuple[int, ...]:

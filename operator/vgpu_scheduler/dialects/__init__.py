@@ -1,8 +1,19 @@
 """Wire formats of the ecosystems that node agents and pods speak."""
 
-from vgpu_scheduler.dialects.hami import CodecError, HamiDialect, NvidiaNames
-from vgpu_scheduler.dialects.hami.claims import ClaimError
-from vgpu_scheduler.dialects.hami.dialect import placement_usage
-from vgpu_scheduler.dialects.hami.rules import DeviceRules
+from vgpu_scheduler.dialects.base import ClaimError, CodecError, Dialect, Inventory, placement_usage
+from vgpu_scheduler.dialects.hami import HamiDialect, NvidiaNames
+from vgpu_scheduler.dialects.koordinator import KoordinatorDialect
+from vgpu_scheduler.dialects.volcano import VolcanoDialect, VolcanoNames
 
-__all__ = ["ClaimError", "CodecError", "DeviceRules", "HamiDialect", "NvidiaNames", "placement_usage"]
+__all__ = [
+    "ClaimError",
+    "CodecError",
+    "Dialect",
+    "HamiDialect",
+    "Inventory",
+    "KoordinatorDialect",
+    "NvidiaNames",
+    "VolcanoDialect",
+    "VolcanoNames",
+    "placement_usage",
+]

@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from vgpu_scheduler.kernels.deviceshare import NO_SHARE, ShareTerms, score_shares
 from vgpu_scheduler.model import CardReason, ContainerKind
 
 SLOTS = 0
@@ -28,6 +29,13 @@ KEY_SCORE = 1
 KEY_NUMA = 2
 KEY_USED = 3
 KEY_INDEX = 4
+KEY_USED_MEMORY = 5
+KEY_MEMORY_LEFT = 6  # what the claim would leave of the card
+KEY_CORES_LEFT = 7
+
+# Why single cards are left out.
+BARRED_BY_UUID = 1
+BARRED_BY_POLICY = 2
 
 _INIT = int(ContainerKind.INIT)
 _NOT_HEALTHY = int(CardReason.CardNotHealth)
@@ -43,6 +51,7 @@ _COMPUTE = int(CardReason.CardComputeUnitsExhausted)
 _TOO_FEW = int(CardReason.AllocatedCardsInsufficientRequest)
 _TOO_FEW_CARDS = int(CardReason.NodeInsufficientDevice)
 _UNREGISTERED = int(CardReason.NodeUnregistered)
+_DENIED = int(CardReason.CardDeniedByPolicy)
 
 _WHOLE = 100
 _WEIGHT = np.float32(10.0)
@@ -76,11 +85,13 @@ class Request(NamedTuple):
     amounts: NDArray[np.int64]  # (C, K)
     percent: NDArray[np.int64]  # (C, K)
     model_allowed: NDArray[np.bool_]  # (models,) by interned model
-    device_barred: NDArray[np.bool_]  # (D,) by UUID rules, or (0,) without any
+    device_barred: NDArray[np.int8]  # (D,) 0, BARRED_BY_UUID or BARRED_BY_POLICY; (0,) when none is
     order: NDArray[np.int64]  # sort keys, most significant first
     weights: NDArray[np.float32]  # (3,) of slots, memory, cores in the card score
     numa_bind: bool
     mutex: bool
+    by_share: bool = False  # the card score is Koordinator's, with these terms
+    share: ShareTerms = NO_SHARE
 
 
 class Scratch(NamedTuple):
@@ -89,6 +100,7 @@ class Scratch(NamedTuple):
     order: NDArray[np.int64]  # (2, M): [0] as the running containers left it, [1] an init container's own
     used: NDArray[np.int64]  # (2, M, K)
     score: NDArray[np.float32]  # (M,)
+    keys: NDArray[np.float64]  # (M, number of sort keys) by position
     picks: NDArray[np.int64]  # (C, most cards of a claim) device numbers; -1 where unused
 
 
@@ -155,39 +167,50 @@ def score_cards(
 
 
 @njit(cache=True)
-def _key(
-    columns: DeviceColumns, key: int, base: int, position: int, used: NDArray[np.int64], score: NDArray[np.float32]
-) -> float:
-    kind = abs(key)
-    if kind == KEY_SCORE:
-        value = np.float64(score[position])
-    elif kind == KEY_NUMA:
-        value = np.float64(columns.numa[base + position])
-    elif kind == KEY_USED:
-        value = np.float64(used[position, SLOTS])
-    else:
-        value = np.float64(columns.ordinal[base + position])
-    return value if key > 0 else -value
-
-
-@njit(cache=True)
-def _sort_cards(
+def _write_keys(
     columns: DeviceColumns,
-    keys: NDArray[np.int64],
+    request: Request,
+    claim: int,
     base: int,
     used: NDArray[np.int64],
     score: NDArray[np.float32],
-    order: NDArray[np.int64],
+    keys: NDArray[np.float64],
 ) -> None:
+    """Write what the cards are sorted by, so that the smallest comes first for every key."""
+    for k in range(request.order.shape[0]):
+        key = request.order[k]
+        kind = abs(key)
+        sign = 1.0 if key > 0 else -1.0
+        for position in range(used.shape[0]):
+            device = base + position
+            if kind == KEY_SCORE:
+                value = np.float64(score[position])
+            elif kind == KEY_NUMA:
+                value = np.float64(columns.numa[device])
+            elif kind == KEY_USED:
+                value = np.float64(used[position, SLOTS])
+            elif kind == KEY_INDEX:
+                value = np.float64(columns.ordinal[device])
+            elif kind == KEY_USED_MEMORY:
+                value = np.float64(used[position, MEMORY])
+            else:
+                dimension = MEMORY if kind == KEY_MEMORY_LEFT else CORES
+                taken = _resolve(request, claim, columns.total, device, dimension)
+                value = np.float64(columns.total[device, dimension] - used[position, dimension]) - np.float64(taken)
+            keys[position, k] = sign * value
+
+
+@njit(cache=True)
+def _sort_cards(keys: NDArray[np.float64], order: NDArray[np.int64]) -> None:
     """Sort the cards in place, stably: what an earlier container left decides between equal cards (C-18)."""
-    for i in range(1, used.shape[0]):
+    for i in range(1, order.shape[0]):
         moving = order[i]
         j = i - 1
         while j >= 0:
             before = False
-            for k in range(keys.shape[0]):
-                a = _key(columns, keys[k], base, moving, used, score)
-                b = _key(columns, keys[k], base, order[j], used, score)
+            for k in range(keys.shape[1]):
+                a = keys[moving, k]
+                b = keys[order[j], k]
                 if a != b:
                     before = a < b
                     break
@@ -228,11 +251,15 @@ def _fit_claim(
         if not request.model_allowed[columns.model[device]]:
             counts[_TYPE] += 1
             continue
+        barred = request.device_barred[device] if request.device_barred.shape[0] > 0 else 0
+        if barred == BARRED_BY_POLICY:
+            counts[_DENIED] += 1
+            continue
         if request.numa_bind and columns.numa[device] != bound_numa:
             counts[_NUMA] += picked
             picked = 0
             bound_numa = columns.numa[device]
-        if request.device_barred.shape[0] > 0 and request.device_barred[device]:
+        if barred == BARRED_BY_UUID:
             counts[_UUID] += 1
             continue
         slots_used = used[position, SLOTS]
@@ -316,8 +343,12 @@ def _fit_node(
                 used[:] = running
                 for position in range(cards):
                     order[position] = position
-            score_cards(columns, request, claim, base, used, scratch.score)
-        _sort_cards(columns, request.order, base, used, scratch.score, order)
+            if request.by_share:
+                score_shares(columns, request, claim, base, used, scratch.score)
+            else:
+                score_cards(columns, request, claim, base, used, scratch.score)
+        _write_keys(columns, request, claim, base, used, scratch.score, scratch.keys)
+        _sort_cards(scratch.keys, order)
         choice = 0
         for position in range(cards):
             if columns.vendor[base + position] == request.vendor[claim]:

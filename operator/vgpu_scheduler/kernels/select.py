@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 def select_best(
     rows: NDArray[np.int64],
     feasible: NDArray[np.bool_],
-    score: NDArray[np.float32],
+    score: NDArray[np.float64],
     rank: NDArray[np.int64],
-    sign: float,
 ) -> int:
-    """Return the feasible row with the highest ``sign * score``; equal scores go to the lowest rank (name).
+    """Return the feasible row with the highest score; equal scores go to the lowest rank (name).
 
     Parameters
     ----------
@@ -23,8 +22,6 @@ def select_best(
         Node rows to choose from, shape (n,).
     feasible, score, rank
         By node row, shape (N,).
-    sign
-        +1 to prefer high scores, -1 to prefer low ones.
 
     Returns
     -------
@@ -39,9 +36,7 @@ def select_best(
         if best < 0:
             best = row
             continue
-        ours = sign * score[row]
-        theirs = sign * score[best]
-        if ours > theirs or (ours == theirs and rank[row] < rank[best]):
+        if score[row] > score[best] or (score[row] == score[best] and rank[row] < rank[best]):
             best = row
     return best
 

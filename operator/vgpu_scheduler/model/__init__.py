@@ -1,12 +1,15 @@
 """Plain values that every room shares: devices, claims, placements, reasons, decisions."""
 
-from vgpu_scheduler.model.decision import Decision, NearMiss, NodeVerdict, Outcome
+from vgpu_scheduler.model.decision import Decision, NearMiss, NodeVerdict, Outcome, ScorePart
 from vgpu_scheduler.model.devices import (
+    NO_TERMS,
     Amounts,
     Claim,
+    ClaimTerms,
     ContainerClaims,
     ContainerKind,
     Device,
+    DeviceResource,
     Dimension,
     PodClaims,
     claims_devices,
@@ -26,17 +29,20 @@ from vgpu_scheduler.model.placement import (
 from vgpu_scheduler.model.reasons import CardReason, Hint
 
 __all__ = [
+    "NO_TERMS",
     "NO_USAGE",
     "Amounts",
     "Assignment",
     "CardReason",
     "Charges",
     "Claim",
+    "ClaimTerms",
     "ContainerAssignments",
     "ContainerClaims",
     "ContainerKind",
     "Decision",
     "Device",
+    "DeviceResource",
     "Dimension",
     "Hint",
     "NearMiss",
@@ -44,6 +50,7 @@ __all__ = [
     "Outcome",
     "Placement",
     "PodClaims",
+    "ScorePart",
     "Usage",
     "add",
     "charges",

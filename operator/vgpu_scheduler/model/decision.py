@@ -40,6 +40,27 @@ class NodeVerdict:
 
 
 @dataclass(frozen=True, slots=True)
+class ScorePart:
+    """What one scorer says about a node.
+
+    Attributes
+    ----------
+    raw
+        On the scorer's own scale.
+    normalised
+        Brought to 0 to 100, where more is better; what counts when several scorers are combined (C-03).
+    value
+        What it adds to the node's score: ``raw`` or ``normalised``, times ``weight``.
+    """
+
+    scorer: str
+    raw: float
+    normalised: float
+    weight: int
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
 class NearMiss:
     """The card that came closest: the smallest relative shortfall, then the names."""
 
@@ -66,7 +87,10 @@ class Decision:
     placement
         Set when the outcome is ``PLACED``.
     score
-        The winner's node score, on its scorer's own scale.
+        The winner's node score: on its scorer's own scale when there is one, else the weighted sum (C-03).
+    scores
+        What each scorer said about each feasible node: about the winner always, about the others only when the caller
+        asked for an explanation.
     message
         The text of the condition and of the event: the standard summary of all nodes.
     reasons
@@ -88,6 +112,7 @@ class Decision:
     outcome: Outcome
     placement: Placement | None = None
     score: float = 0.0
+    scores: Mapping[str, tuple[ScorePart, ...]] = field(default_factory=dict)
     message: str = ""
     nodes: int = 0
     reasons: Mapping[str, int] = field(default_factory=dict)

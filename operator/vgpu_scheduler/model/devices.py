@@ -52,6 +52,25 @@ class Device:
     cordoned: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class DeviceResource:
+    """What a resource name stands for in the device matrix.
+
+    Attributes
+    ----------
+    vendor
+        Whose devices; scorers add up over these only.
+    dimension
+        Which amount of them.
+    percent
+        Counted in percent of each device's total, so that a device has 100, instead of in the dimension's unit.
+    """
+
+    vendor: str
+    dimension: int
+    percent: bool = False
+
+
 class ContainerKind(IntEnum):
     """When a container runs, which decides how its claims add up."""
 
@@ -87,6 +106,28 @@ class Claim:
             amount or capacity * percent // 100
             for amount, percent, capacity in zip(self.amounts, self.percent, total, strict=True)
         )
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimTerms:
+    """What a policy adds to the claims of a pod.
+
+    Attributes
+    ----------
+    memory
+        Bytes per device for a container that does not say how much, or None.
+    cores
+        Percent of compute per device for a container that does not say, or None.
+    exclusive
+        Every device is claimed whole in compute, so that nobody else can join.
+    """
+
+    memory: int | None = None
+    cores: int | None = None
+    exclusive: bool = False
+
+
+NO_TERMS = ClaimTerms()
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,10 @@ class Hint(IntFlag):
 
 
 class CardReason(IntEnum):
-    """Why cards of a node were passed over, in the order of the checks; the values index the kernels' counters."""
+    """Why cards of a node were passed over, in the order of the checks; the values index the kernels' counters.
+
+    All but the last, which only policies give, are HAMi's.
+    """
 
     CardNotHealth = 0
     CardCordoned = 1
@@ -45,6 +48,7 @@ class CardReason(IntEnum):
     AllocatedCardsInsufficientRequest = 12
     NodeInsufficientDevice = 13
     NodeUnregistered = 14
+    CardDeniedByPolicy = 15
 
     @property
     def text(self) -> str:
@@ -64,5 +68,6 @@ _HINTS = {
     CardReason.CardUuidMismatch: Hint.DEVICES,
     CardReason.NodeInsufficientDevice: Hint.DEVICES,
     CardReason.NodeUnregistered: Hint.DEVICES,
+    CardReason.CardDeniedByPolicy: Hint.DEVICES | Hint.POLICY,
     CardReason.ResourceQuotaNotFit: Hint.DEVICE_FREED | Hint.POLICY,
 }

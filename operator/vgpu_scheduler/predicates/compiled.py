@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.kube import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, UNSCHEDULABLE_TAINT, Pod, Taint
+from vgpu_scheduler.kube import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, UNSCHEDULABLE_TAINT, LabelSelector, Pod, Taint
 from vgpu_scheduler.kube.selectors import label_equals
 from vgpu_scheduler.predicates.lookups import LabelLookup, TermLookup, ValueLookup, tolerates
 from vgpu_scheduler.predicates.reasons import (
@@ -18,6 +18,7 @@ from vgpu_scheduler.predicates.reasons import (
     AFFINITY_CONFLICT,
     NODE_NAME,
     NOT_NAMED,
+    POLICY_SELECTOR,
     TAINT,
     TOO_MANY_PODS,
     UNSCHEDULABLE,
@@ -31,11 +32,11 @@ __all__ = ["UNRESOLVABLE", "CompiledPredicates", "compile_predicates"]
 UNRESOLVABLE: Final = 1 << 63
 """Set beside the reasons of a node that removing pods cannot help (code UnschedulableAndUnresolvable)."""
 
-_BASE: Final = (UNSCHEDULABLE, NODE_NAME, TAINT, AFFINITY, NOT_NAMED, AFFINITY_CONFLICT, TOO_MANY_PODS)
+_BASE: Final = (UNSCHEDULABLE, NODE_NAME, TAINT, AFFINITY, NOT_NAMED, AFFINITY_CONFLICT, TOO_MANY_PODS, POLICY_SELECTOR)
 _BITS: Final = {
     reason: np.uint64(1 << index | (0 if reason.resolvable else UNRESOLVABLE)) for index, reason in enumerate(_BASE)
 }
-_OWN_BITS: Final = 48
+_OWN_BITS: Final = 47
 _ORDER: Final = {CPU: 0, MEMORY: 1, EPHEMERAL_STORAGE: 2}
 
 
@@ -52,11 +53,17 @@ class CompiledPredicates:
     """
 
     __slots__ = (
-        "_names", "_needs", "_node_name", "_nodes", "_planned", "_requests", "_selector", "_taints",
+        "_names", "_needs", "_node_name", "_nodes", "_planned", "_policy", "_requests", "_selector", "_taints",
         "_terms", "_tolerates_cordon", "_unoffered", "reasons", "rejection",
     )  # fmt: skip
 
-    def __init__(self, pod: Pod, nodes: NodeTable, ignored_resources: frozenset[str]) -> None:
+    def __init__(
+        self,
+        pod: Pod,
+        nodes: NodeTable,
+        ignored_resources: frozenset[str],
+        policy_selectors: Sequence[LabelSelector] = (),
+    ) -> None:
         spec, affinity = pod.spec, pod.spec.node_affinity
         self._nodes = nodes
         self._node_name = pod.node_name
@@ -65,6 +72,9 @@ class CompiledPredicates:
             absent=True, accepts=lambda taints: tolerates(spec.tolerations, taints)
         )
         self._selector = [LabelLookup(requirement) for requirement in label_equals(spec.node_selector)]
+        self._policy = [
+            LabelLookup(requirement) for selector in policy_selectors for requirement in selector.requirements
+        ]
         self._terms = None if affinity is None else [TermLookup(term) for term in affinity.terms]
         self._names = None if affinity is None else affinity.names
         self.rejection: Reason | None = AFFINITY_CONFLICT if self._names is not None and not self._names else None
@@ -90,7 +100,13 @@ class CompiledPredicates:
         if self.rejection is not None:
             return np.full(rows.shape[0], _BITS[self.rejection])
         masks = self._fit(rows)
-        # From the last plugin to the first, each overwriting what comes after it.
+        # From the last plugin to the first, each overwriting what comes after it. Policies have the last word: what
+        # kube-scheduler would say of a node is said first.
+        if self._policy:
+            allowed = np.ones(rows.shape[0], dtype=np.bool_)
+            for label in self._policy:
+                allowed &= label(self._nodes, rows)
+            np.copyto(masks, _BITS[POLICY_SELECTOR], where=~allowed & (masks == 0))
         if self._selector or self._terms is not None:
             np.copyto(masks, _BITS[AFFINITY], where=~self._matches(rows))
         np.copyto(masks, _BITS[TAINT], where=~self._taints(self._nodes.taints, rows))
@@ -178,7 +194,9 @@ def _resource_reasons(names: Sequence[str]) -> tuple[Reason, ...]:
     return (*own, insufficient(f"one of {', '.join(rest)}")) if rest else own
 
 
-def compile_predicates(pod: Pod, nodes: NodeTable, ignored_resources: frozenset[str]) -> CompiledPredicates:
+def compile_predicates(
+    pod: Pod, nodes: NodeTable, ignored_resources: frozenset[str], policy_selectors: Sequence[LabelSelector] = ()
+) -> CompiledPredicates:
     """Compile the filters of a pod.
 
     Parameters
@@ -189,5 +207,7 @@ def compile_predicates(pod: Pod, nodes: NodeTable, ignored_resources: frozenset[
         The nodes to evaluate. The result follows every later change of this table; a copy needs its own.
     ignored_resources
         Resources that something else accounts for.
+    policy_selectors
+        Selectors over node labels that policies set; all must match.
     """
-    return CompiledPredicates(pod, nodes, ignored_resources)
+    return CompiledPredicates(pod, nodes, ignored_resources, policy_selectors)

@@ -12,6 +12,7 @@ __all__ = [
     "AFFINITY_CONFLICT",
     "NODE_NAME",
     "NOT_NAMED",
+    "POLICY_SELECTOR",
     "TAINT",
     "TOO_MANY_PODS",
     "UNSCHEDULABLE",
@@ -50,6 +51,11 @@ AFFINITY: Final = Reason("NodeAffinity", "node(s) didn't match Pod's node affini
 NOT_NAMED: Final = Reason("PreFilterResult", "node(s) didn't satisfy plugin(s) [NodeAffinity]", False, Hint.NODE)
 AFFINITY_CONFLICT: Final = Reason("NodeAffinity", "pod affinity terms conflict", False, Hint.NONE)
 TOO_MANY_PODS: Final = Reason("NodeResourcesFit", "Too many pods", True, Hint.NODE | Hint.RESOURCES)
+
+
+POLICY_SELECTOR: Final = Reason(
+    "VGPUPolicy", "node(s) didn't match the policy's node selector", False, Hint.NODE | Hint.POLICY
+)
 
 
 def insufficient(what: str) -> Reason:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vgpu_scheduler.allocators import FitColumns
+from vgpu_scheduler.scorers.base import Workload
+from vgpu_scheduler.state import State
+
+_TO_PERCENT = 10.0 / 3.0
 
 
 class NodePolicy(Enum):
@@ -14,24 +22,35 @@ class NodePolicy(Enum):
     SPREAD = "spread"
 
 
-class Scorer(Protocol):
-    """What the engine needs of a scorer: whose score it takes and in which direction."""
-
-    @property
-    def sign(self) -> float:
-        """+1 when the highest score wins, -1 when the lowest does."""
-
-
 @dataclass(frozen=True, slots=True)
 class HamiScorer:
     """10 x (shares used / shares + cores used / cores + memory used / memory), over all cards of the node.
 
-    The score itself comes from the fit kernel, which has the node's cards at hand; this value says which end wins.
+    Raw scores are 0 to 30, or more where cards are used beyond what they have. They come from the fit kernel, which
+    has the node's cards at hand; this value says which end wins.
     """
 
     policy: NodePolicy = NodePolicy.BINPACK
 
+    name = "hami"
+    ranks_plain_pods = False
+
     @property
-    def sign(self) -> float:
+    def direction(self) -> float:
         """+1: binpack takes the fullest node; -1: spread takes the emptiest."""
         return -1.0 if self.policy is NodePolicy.SPREAD else 1.0
+
+    def compile(self, workload: Workload) -> HamiScorer:
+        """Return the scorer itself: the load before the pod does not depend on the pod (D0-27)."""
+        del workload
+        return self
+
+    def score(self, state: State, rows: NDArray[np.int64], fit: FitColumns) -> NDArray[np.float64]:
+        """Return the load that the fit left behind."""
+        del state
+        return fit.score[rows].astype(np.float64)
+
+    def normalise(self, raw: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Bring 0 to 30 to 0 to 100; for spread the emptiest node has 100."""
+        percent = np.minimum(raw * _TO_PERCENT, 100.0)
+        return percent if self.policy is NodePolicy.BINPACK else 100.0 - percent

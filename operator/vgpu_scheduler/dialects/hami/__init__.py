@@ -1,8 +1,8 @@
 """HAMi's ecosystem: what its device plugins write on nodes and read on pods."""
 
+from vgpu_scheduler.dialects.base import CodecError
 from vgpu_scheduler.dialects.hami.codec import (
     AssignedDevice,
-    CodecError,
     RegisteredDevice,
     decode_assignments,
     decode_register,

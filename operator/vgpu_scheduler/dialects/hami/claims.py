@@ -6,21 +6,27 @@ anyway, is refused here with the field's name and the fix.
 
 from __future__ import annotations
 
+from vgpu_scheduler.dialects.base import ClaimError
 from vgpu_scheduler.dialects.hami.vendors.nvidia import VENDOR, NvidiaNames
 from vgpu_scheduler.kube import Container, Pod, QuantityError, to_exact_int
-from vgpu_scheduler.model import Claim, ContainerClaims, PodClaims
+from vgpu_scheduler.model import NO_TERMS, Claim, ClaimTerms, ContainerClaims, PodClaims
 
 _INT32 = 2**31 - 1
 _WHOLE = 100
 _MIB = 2**20
 
 
-class ClaimError(ValueError):
-    """A claim that is refused; the message names the container, the resource and the fix."""
-
-
-def pod_claims(pod: Pod, names: NvidiaNames) -> PodClaims:
+def pod_claims(pod: Pod, names: NvidiaNames, terms: ClaimTerms = NO_TERMS) -> PodClaims:
     """Return the claims of every container, init containers first.
+
+    Parameters
+    ----------
+    pod
+        The pod.
+    names
+        Resource names and defaults.
+    terms
+        What policies say about claims; they rank above the defaults.
 
     Raises
     ------
@@ -28,12 +34,12 @@ def pod_claims(pod: Pod, names: NvidiaNames) -> PodClaims:
         If any amount is malformed or given without a count.
     """
     return tuple(
-        ContainerClaims(container.name, container.kind, nvidia_claims(container, names))
+        ContainerClaims(container.name, container.kind, nvidia_claims(container, names, terms))
         for container in pod.spec.containers
     )
 
 
-def nvidia_claims(container: Container, names: NvidiaNames) -> tuple[Claim, ...]:
+def nvidia_claims(container: Container, names: NvidiaNames, terms: ClaimTerms = NO_TERMS) -> tuple[Claim, ...]:
     """Return the container's claim on NVIDIA cards: one or none."""
     count = _amount(container, names.count)
     if count is None:
@@ -48,10 +54,13 @@ def nvidia_claims(container: Container, names: NvidiaNames) -> tuple[Claim, ...]
     memory = _memory(container, names)
     percent = min(_amount(container, names.memory_percent) or 0, _WHOLE)
     if not percent and not memory:
-        memory = names.default_memory
+        memory = names.default_memory if terms.memory is None else max(terms.memory // _MIB, 1)
         percent = 0 if memory else _WHOLE
     cores = _amount(container, names.cores)
-    cores = names.default_cores if cores is None else cores
+    if cores is None:
+        cores = names.default_cores if terms.cores is None else terms.cores
+    if terms.exclusive:
+        cores = _WHOLE
     return (Claim(VENDOR, count, (1, memory, cores), (0, percent, 0)),)
 
 

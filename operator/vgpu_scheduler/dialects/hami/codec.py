@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from vgpu_scheduler.dialects.base import CodecError
+
 _INT32 = 2**31 - 1
 _GO_BOOL = {
     **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
@@ -20,10 +22,6 @@ _GO_BOOL = {
 _LEGACY_FIELDS, _FIELDS = 7, 9
 _MOST_DIGITS = 19
 _SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-class CodecError(ValueError):
-    """An annotation that cannot be read; the message says which part."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import ClassVar
 
-from vgpu_scheduler.dialects.hami.claims import ClaimError, asks_for_devices, pod_claims
+from vgpu_scheduler.allocators import CardChoice, HamiAllocator, card_order
+from vgpu_scheduler.dialects.base import ClaimError, CodecError, Inventory
+from vgpu_scheduler.dialects.hami.claims import asks_for_devices, pod_claims
 from vgpu_scheduler.dialects.hami.codec import (
     AssignedDevice,
-    CodecError,
     RegisteredDevice,
     decode_assignments,
     decode_register,
@@ -17,23 +19,25 @@ from vgpu_scheduler.dialects.hami.codec import (
     realign,
 )
 from vgpu_scheduler.dialects.hami.lock import LOCK_ANNOTATION
-from vgpu_scheduler.dialects.hami.rules import DeviceRules, parse_rules
+from vgpu_scheduler.dialects.hami.rules import parse_rules
 from vgpu_scheduler.dialects.hami.vendors import nvidia
 from vgpu_scheduler.dialects.hami.vendors.nvidia import NvidiaNames
 from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import (
+    NO_TERMS,
     NO_USAGE,
     Assignment,
     Claim,
+    ClaimTerms,
     ContainerClaims,
     Device,
+    DeviceResource,
     Dimension,
     Placement,
     PodClaims,
     Usage,
     charges,
     claims_devices,
-    kinds_of,
 )
 
 NODE_ANNOTATION = "hami.io/vgpu-node"
@@ -68,15 +72,28 @@ class HamiDialect:
 
     name = "hami"
     dimensions = (Dimension("slots", "shares"), Dimension("memory", "MiB"), Dimension("cores", "percent"))
+    memory, cores = 1, 2
+    memory_unit = 2**20
     lock_annotation = LOCK_ANNOTATION
     pod_annotations = nvidia.POD_ANNOTATIONS
+    overrides: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "deviceTypes": (nvidia.USE_TYPE, nvidia.NO_USE_TYPE),
+        "deviceUUIDs": (nvidia.USE_UUID, nvidia.NO_USE_UUID),
+        "mode": (nvidia.MODE,),
+        "numa": (nvidia.NUMA_BIND,),
+    }
 
     @property
     def ignored_resources(self) -> frozenset[str]:
         """Resource names that the Kubernetes resource filter must leave alone: no node advertises them."""
         return self.nvidia_names.ignored
 
-    def devices(self, node: Node) -> tuple[Device, ...]:
+    @property
+    def device_resources(self) -> Mapping[str, DeviceResource]:
+        """HAMi's names and Koordinator's for the same amounts: a policy may weigh either (D4-02)."""
+        return _device_resources(self.nvidia_names)
+
+    def devices(self, node: Node, inventory: Inventory | None = None) -> tuple[Device, ...]:
         """Return the devices that the node registered, in the order written; none without a registration.
 
         Their health is what the plugin said. A plugin that is gone is seen in the node's allocatable amount of the
@@ -87,6 +104,7 @@ class HamiDialect:
         CodecError
             If the registration cannot be decoded; the message names the annotation.
         """
+        del inventory  # everything is in the node's annotations
         value = node.annotations.get(nvidia.REGISTER_ANNOTATION)
         if value is None:
             return ()
@@ -95,7 +113,7 @@ class HamiDialect:
         except CodecError as error:
             raise CodecError(f"annotation {nvidia.REGISTER_ANNOTATION}: {error}") from None
 
-    def claims(self, pod: Pod) -> PodClaims:
+    def claims(self, pod: Pod, terms: ClaimTerms = NO_TERMS) -> PodClaims:
         """Return what each container claims.
 
         Raises
@@ -103,11 +121,13 @@ class HamiDialect:
         ClaimError
             If an amount is malformed; the message names the container, the resource and the fix.
         """
-        return pod_claims(pod, self.nvidia_names)
+        return pod_claims(pod, self.nvidia_names, terms)
 
-    def rules(self, pod: Pod) -> DeviceRules:
-        """Return what the pod's annotations allow."""
-        return parse_rules(pod.annotations)
+    def allocator(self, annotations: Mapping[str, str], claims: PodClaims, choice: CardChoice) -> HamiAllocator:
+        """Return the allocator for claims, under what the annotations and policies say."""
+        rules = parse_rules(annotations)
+        order = card_order(choice.policy, choice.order, numa_bind=rules.numa_bind or choice.numa_bind)
+        return HamiAllocator(claims, rules, order, choice, self.device_resources)
 
     def asks(self, pod: Pod) -> bool:
         """Tell whether the pod asks for devices of this dialect, however malformed."""
@@ -232,6 +252,17 @@ def _charges(pod: Pod, aligned: list[tuple[AssignedDevice, ...]]) -> Mapping[str
     )
 
 
-def placement_usage(placement: Placement, claims: PodClaims) -> Usage:
-    """Return what a decided placement will use once it is bound."""
-    return Usage(charges(kinds_of(claims), placement.containers))
+@lru_cache(maxsize=8)
+def _device_resources(names: NvidiaNames) -> Mapping[str, DeviceResource]:
+    def share(dimension: int, *, percent: bool = False) -> DeviceResource:
+        return DeviceResource(nvidia.VENDOR, dimension, percent)
+
+    return {
+        names.count: share(0),
+        names.memory: share(1),
+        names.memory_percent: share(1, percent=True),
+        names.cores: share(2),
+        "koordinator.sh/gpu-memory": share(1),
+        "koordinator.sh/gpu-memory-ratio": share(1, percent=True),
+        "koordinator.sh/gpu-core": share(2),
+    }

@@ -1,0 +1,78 @@
+"""What every allocator offers, and the columns that it writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vgpu_scheduler.kernels import REASONS, DeviceColumns, FitResult
+from vgpu_scheduler.model import ContainerAssignments
+from vgpu_scheduler.state import DeviceMatrix
+
+
+@dataclass(slots=True)
+class FitColumns:
+    """The outcome of a fit by node row; grows with the node table and is kept between decisions.
+
+    Attributes
+    ----------
+    fits
+        Whether the claims fit, shape (N,).
+    score
+        The load of the node before the pod, as HAMi computes it, shape (N,); 0 where an allocator has no such notion.
+    counts
+        Cards passed over, by reason, of the first claim that did not fit; shape (N, REASONS), 0 where all fit.
+    cards
+        Cards that this claim could choose from, shape (N,).
+    """
+
+    fits: NDArray[np.bool_]
+    score: NDArray[np.float32]
+    counts: NDArray[np.int16]
+    cards: NDArray[np.int16]
+
+    @classmethod
+    def empty(cls, rows: int) -> FitColumns:
+        """Return columns in which nothing fits."""
+        return cls(
+            np.zeros(rows, dtype=np.bool_),
+            np.zeros(rows, dtype=np.float32),
+            np.zeros((rows, REASONS), dtype=np.int16),
+            np.zeros(rows, dtype=np.int16),
+        )
+
+    def result(self) -> FitResult:
+        """Return the columns as the kernels take them."""
+        return FitResult(self.fits, self.score, self.counts, self.cards)
+
+
+class Allocator(Protocol):
+    """Chooses cards on one node for the claims of one pod."""
+
+    def fit(self, devices: DeviceMatrix, rows: NDArray[np.int64], into: FitColumns) -> None:
+        """Fit the claims on each of the node rows; ``into`` is written at those rows."""
+
+    def place(self, devices: DeviceMatrix, row: int) -> tuple[ContainerAssignments, ...] | None:
+        """Return the devices of each container on one node row, or None if the claims do not fit there."""
+
+    def shortfall(
+        self, columns: DeviceColumns, devices: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Measure what each device lacks for its hardest claim.
+
+        Parameters
+        ----------
+        columns
+            The device matrix.
+        devices
+            Device numbers, shape (n,).
+
+        Returns
+        -------
+        tuple
+            Per device, shape (n,): the missing part of what is asked (0 where nothing lacks), the dimension it is
+            missing in, the amount asked there, and the amount free.
+        """

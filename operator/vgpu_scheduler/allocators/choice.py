@@ -1,0 +1,101 @@
+"""How a policy has the cards of a node chosen: which may be used at all, and in which order they are tried."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from vgpu_scheduler.allocators.order import OrderKind
+
+
+class Strategy(Enum):
+    """Koordinator's scoring strategies."""
+
+    LEAST_ALLOCATED = "LeastAllocated"
+    MOST_ALLOCATED = "MostAllocated"
+
+
+Weights = tuple[tuple[str, int], ...]
+"""Resource names with their weights, sorted by name: a mapping that can be compared and hashed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShareOrder:
+    """Cards in the order of Koordinator's device score: the highest first, then the lowest index (D4)."""
+
+    strategy: Strategy
+    weights: Weights
+
+
+@dataclass(frozen=True, slots=True)
+class CardLimits:
+    """What policies forbid, over and above the pod's own rules.
+
+    Attributes
+    ----------
+    allow
+        One list per policy that sets one; a card's model must contain an entry of *each*, case ignored.
+    deny
+        Parts of model names that no card may contain, case ignored.
+    modes
+        One list per policy that sets one; a card's mode must be in each.
+    most_memory
+        The largest memory that a card may have, in the unit of the dialect's memory dimension, or None: pods that ask
+        for a percentage would get more of a larger one than they are allowed.
+    exclusive
+        Only cards whose compute can be taken whole: those with 100 percent.
+    """
+
+    allow: tuple[tuple[str, ...], ...] = ()
+    deny: tuple[str, ...] = ()
+    modes: tuple[tuple[str, ...], ...] = ()
+    most_memory: int | None = None
+    exclusive: bool = False
+
+    @property
+    def none(self) -> bool:
+        """Whether nothing is forbidden."""
+        return self == _NO_LIMITS
+
+    def allows_model(self, model: str, mode: str) -> bool:
+        """Tell whether cards of a model and mode may be used."""
+        lower = model.lower()
+        if any(part.lower() in lower for part in self.deny):
+            return False
+        if not all(any(part.lower() in lower for part in parts) for parts in self.allow):
+            return False
+        return all(mode in modes for modes in self.modes)
+
+
+_NO_LIMITS = CardLimits()
+
+
+@dataclass(frozen=True, slots=True)
+class CardChoice:
+    """What is in force for the cards of one pod.
+
+    Attributes
+    ----------
+    policy
+        HAMi's words (``binpack``, ``spread``, ``mutex``, ``numa``, a list of them), or ``bestFit``.
+    order
+        Which generation orders ``binpack`` and ``spread``.
+    weights
+        Of slots, memory and cores in HAMi's card score.
+    share
+        Order the cards by Koordinator's score instead; ``policy`` then says nothing.
+    numa_bind
+        All cards of a container on one NUMA node, whatever the pod says.
+    idle_only
+        Only cards that nobody uses.
+    limits
+        What policies forbid.
+    """
+
+    policy: str = "spread"
+    order: OrderKind = OrderKind.NUMA_FIRST
+    weights: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    share: ShareOrder | None = None
+    numa_bind: bool = False
+    idle_only: bool = False
+    limits: CardLimits = _NO_LIMITS

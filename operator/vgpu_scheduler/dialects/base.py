@@ -1,0 +1,154 @@
+"""What a dialect is: one ecosystem's wire format, from Kubernetes objects to devices and claims and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from vgpu_scheduler.allocators import Allocator, CardChoice
+from vgpu_scheduler.kube import Node, Pod
+from vgpu_scheduler.model import (
+    NO_TERMS,
+    ClaimTerms,
+    Device,
+    DeviceResource,
+    Dimension,
+    Placement,
+    PodClaims,
+    Usage,
+    charges,
+    kinds_of,
+)
+
+
+class ClaimError(ValueError):
+    """A claim that is refused; the message names the container, the resource and the fix."""
+
+
+class CodecError(ValueError):
+    """A registration or an allocation that cannot be decoded; the message says what and where."""
+
+
+Inventory = Mapping[str, Any]
+"""The object beside the node that lists its devices, as JSON, in dialects that have one."""
+
+
+class Dialect(Protocol):
+    """One ecosystem's wire format.
+
+    Attributes
+    ----------
+    name
+        What settings and messages call it.
+    dimensions
+        What a device has amounts of, in the order of every ``Amounts``.
+    memory, memory_unit
+        The dimension that is memory, and how many bytes one of it is.
+    cores
+        The dimension that is compute in percent of a device.
+    lock_annotation
+        The node annotation through which the node side finds its pod; empty where there is none.
+    pod_annotations
+        The annotations of a pod that its claims or its allocator depend on.
+    overrides
+        The word of a policy's ``podOverrides`` for each group of these annotations; a group without a word cannot be
+        overruled.
+    ignored_resources
+        Resource names that the Kubernetes resource filter must leave alone: no node advertises them.
+    device_resources
+        Resource names that stand for amounts of devices.
+    """
+
+    @property
+    def name(self) -> str: ...  # noqa: D102 - see the class
+    @property
+    def dimensions(self) -> tuple[Dimension, ...]: ...  # noqa: D102
+    @property
+    def memory(self) -> int: ...  # noqa: D102
+    @property
+    def memory_unit(self) -> int: ...  # noqa: D102
+    @property
+    def cores(self) -> int: ...  # noqa: D102
+    @property
+    def lock_annotation(self) -> str: ...  # noqa: D102
+    @property
+    def pod_annotations(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def overrides(self) -> Mapping[str, tuple[str, ...]]: ...  # noqa: D102
+    @property
+    def ignored_resources(self) -> frozenset[str]: ...  # noqa: D102
+    @property
+    def device_resources(self) -> Mapping[str, DeviceResource]: ...  # noqa: D102
+
+    def devices(self, node: Node, inventory: Inventory | None = None) -> tuple[Device, ...]:
+        """Return the devices that the node registered, in the order written; none without a registration.
+
+        Parameters
+        ----------
+        node
+            The node.
+        inventory
+            The object beside the node that lists its devices, in dialects that have one.
+
+        Raises
+        ------
+        CodecError
+            If the registration cannot be decoded; the message names the annotation or the field.
+        """
+
+    def claims(self, pod: Pod, terms: ClaimTerms = NO_TERMS) -> PodClaims:
+        """Return what each container claims.
+
+        Parameters
+        ----------
+        pod
+            The pod.
+        terms
+            What policies say about claims.
+
+        Raises
+        ------
+        ClaimError
+            If something is malformed or not understood; the message names the container, the field and the fix.
+        """
+
+    def allocator(self, annotations: Mapping[str, str], claims: PodClaims, choice: CardChoice) -> Allocator:
+        """Return the allocator for claims, of which at least one is not empty.
+
+        Parameters
+        ----------
+        annotations
+            Those of the pod that are in force.
+        claims
+            What ``claims`` returned.
+        choice
+            How policies have the cards chosen.
+
+        Raises
+        ------
+        ClaimError
+            If an annotation or the choice cannot be followed; the message names it.
+        """
+
+    def usage(self, pod: Pod) -> Usage:
+        """Return what a pod uses on the node that it is bound to (design section 4, "who counts")."""
+
+    def annotations(self, placement: Placement, unix_time: int) -> dict[str, str]:
+        """Return what the Binding writes on the pod for the node side; nothing for a pod without devices."""
+
+    def labels(self, placement: Placement) -> dict[str, str]:
+        """Return the labels that the node side selects pods by."""
+
+    def needs_lock(self, claims: PodClaims) -> bool:
+        """Tell whether the node side will look for this pod through the node lock."""
+
+    def allocation_phase(self, annotations: Mapping[str, str]) -> str:
+        """Return the node side's answer: ``allocating``, ``success``, ``failed`` or empty."""
+
+    def nothing_left(self, annotations: Mapping[str, str]) -> bool:
+        """Tell whether the node side has consumed every entry of the pod."""
+
+
+def placement_usage(placement: Placement, claims: PodClaims) -> Usage:
+    """Return what a decided placement will use once it is bound."""
+    return Usage(charges(kinds_of(claims), placement.containers))

@@ -1,0 +1,19 @@
+"""Koordinator's ecosystem: what koordlet lists of a node's devices, and reads on pods."""
+
+from vgpu_scheduler.dialects.koordinator.codec import (
+    AllocatedDevice,
+    decode_allocated,
+    decode_devices,
+    encode_allocated,
+    fill,
+)
+from vgpu_scheduler.dialects.koordinator.dialect import KoordinatorDialect
+
+__all__ = [
+    "AllocatedDevice",
+    "KoordinatorDialect",
+    "decode_allocated",
+    "decode_devices",
+    "encode_allocated",
+    "fill",
+]

@@ -1,0 +1,192 @@
+"""What a pod claims in Koordinator's resource names.
+
+Requests are the pod's, not the container's: what its containers ask for is added up as Kubernetes adds it up, checked
+as a whole, and divided over devices. Two containers that ask for 60 percent each ask for 120, which is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from vgpu_scheduler.dialects.base import ClaimError
+from vgpu_scheduler.dialects.koordinator.names import (
+    CORES,
+    DIMENSIONS,
+    FPGA,
+    FPGA_PERCENT,
+    GPU,
+    GPU_CORE,
+    GPU_MEMORY,
+    GPU_PERCENT,
+    GPU_RATIO,
+    GPU_SHARED,
+    HINT_ANNOTATION,
+    ISOLATION_LABEL,
+    JOINT_ANNOTATION,
+    MEMORY,
+    NPU,
+    PARTITION_ANNOTATION,
+    RATIO,
+    RDMA,
+    RDMA_PERCENT,
+    SHARE,
+    TYPE_OF,
+    WHOLE_GPUS,
+)
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import NO_TERMS, Amounts, Claim, ClaimTerms, ContainerClaims, ContainerKind, PodClaims
+
+_WHOLE = 100
+_NOT_FOLLOWED = (HINT_ANNOTATION, JOINT_ANNOTATION, PARTITION_ANNOTATION)
+_NOTHING = (0,) * len(DIMENSIONS)
+
+_COMBINATIONS = frozenset({
+    *(frozenset({name}) for name in (*WHOLE_GPUS, GPU_PERCENT, GPU_MEMORY, GPU_RATIO)),
+    frozenset({GPU_CORE, GPU_MEMORY}),
+    frozenset({GPU_CORE, GPU_RATIO}),
+    frozenset({GPU_SHARED, GPU_MEMORY}),
+    frozenset({GPU_SHARED, GPU_RATIO}),
+    frozenset({GPU_SHARED, GPU_CORE, GPU_MEMORY}),
+    frozenset({GPU_SHARED, GPU_CORE, GPU_RATIO}),
+})  # fmt: skip
+"""The sets of names that ask for GPUs; Koordinator understands no other."""
+
+
+def device_requests(pod: Pod) -> dict[str, int]:
+    """Return what the pod asks for of devices, in whole units; zeros are left out."""
+    return {name: amount for name, amount in pod.spec.requests.items() if name in TYPE_OF}
+
+
+def pod_claims(pod: Pod, terms: ClaimTerms = NO_TERMS) -> PodClaims:
+    """Return the claims of every container, of which one holds those of the whole pod.
+
+    They stand at the first app container or sidecar that asks for devices, or else at the first init container that
+    does: what an allocation is written for is the pod, but it is held for as long as that container runs.
+
+    Raises
+    ------
+    ClaimError
+        If the pod asks for what Koordinator would not understand, or for what this version does not follow.
+    """
+    claims = claims_of(device_requests(pod), terms)
+    if claims:
+        _refuse_what_is_not_followed(pod)
+    holder = _holder(pod) if claims else -1
+    return tuple(
+        ContainerClaims(container.name, container.kind, claims if number == holder else ())
+        for number, container in enumerate(pod.spec.containers)
+    )
+
+
+def claims_of(requests: Mapping[str, int], terms: ClaimTerms = NO_TERMS) -> tuple[Claim, ...]:
+    """Return one claim per device type, ordered by type."""
+    of_gpus = {name: amount for name, amount in requests.items() if TYPE_OF.get(name) == GPU}
+    claims = []
+    if FPGA_PERCENT in requests:
+        claims.append(_whole_or_part(FPGA, FPGA_PERCENT, requests[FPGA_PERCENT]))
+    if of_gpus:
+        claims.append(_gpu_claim(of_gpus, terms))
+    if RDMA_PERCENT in requests:
+        claims.append(_whole_or_part(RDMA, RDMA_PERCENT, requests[RDMA_PERCENT]))
+    return tuple(claims)
+
+
+def normalise(requests: Mapping[str, int]) -> dict[str, int]:
+    """Bring what a pod asks for of GPUs to the names that GPUs are counted in (D4-03).
+
+    Raises
+    ------
+    ClaimError
+        If the names do not go together, or an amount is no whole number of devices.
+    """
+    if foreign := sorted(name for name in NPU if name in requests):
+        raise ClaimError(f"{foreign[0]} is not followed by this version: remove it")
+    if frozenset(requests) not in _COMBINATIONS:
+        raise ClaimError(_advice(requests))
+    for name in WHOLE_GPUS:
+        if name in requests:
+            return {GPU_CORE: requests[name] * _WHOLE, GPU_RATIO: requests[name] * _WHOLE}
+    shared = requests.get(GPU_SHARED)
+    for name in (GPU_PERCENT, GPU_CORE, GPU_RATIO):
+        if name in requests:
+            _check_percent(name, requests[name], shared)
+    if GPU_PERCENT in requests:
+        return {GPU_CORE: requests[GPU_PERCENT], GPU_RATIO: requests[GPU_PERCENT]}
+    return dict(requests)
+
+
+def split(requests: Mapping[str, int]) -> tuple[int, Amounts]:
+    """Divide normalised requests over GPUs: how many, and what of each; divisions truncate.
+
+    The number comes from ``gpu.shared`` or from the memory ratio, never from compute or memory in bytes.
+    """
+    shared, ratio = requests.get(GPU_SHARED, 0), requests.get(GPU_RATIO, 0)
+    count = shared or (ratio // _WHOLE if ratio > _WHOLE and ratio % _WHOLE == 0 else 1)
+    amounts = list(_NOTHING)
+    amounts[CORES] = requests.get(GPU_CORE, 0) // count
+    amounts[RATIO] = ratio // count
+    amounts[MEMORY] = requests.get(GPU_MEMORY, 0) // count
+    return count, tuple(amounts)
+
+
+def _gpu_claim(requests: Mapping[str, int], terms: ClaimTerms) -> Claim:
+    """Return the claim on GPUs.
+
+    A claim in percent of memory says so twice: as its amount of the ratio, which is what is compared, and as percent
+    of memory, which limits are held against. An exclusive claim takes cards whole, in memory as well: claims that ask
+    for no compute could join otherwise.
+    """
+    silent = not requests.keys() - {GPU_SHARED, GPU_CORE}
+    if silent and terms.memory is not None:
+        requests = {**requests, GPU_MEMORY: terms.memory * requests.get(GPU_SHARED, 1)}
+    count, per_device = split(normalise(requests))
+    amounts, percent = list(per_device), list(_NOTHING)
+    if not amounts[CORES] and terms.cores is not None:
+        amounts[CORES] = terms.cores
+    if terms.exclusive:
+        amounts[CORES] = amounts[RATIO] = _WHOLE
+        amounts[MEMORY] = 0
+    percent[MEMORY] = amounts[RATIO]
+    return Claim(GPU, count, tuple(amounts), tuple(percent))
+
+
+def _whole_or_part(kind: str, name: str, asked: int) -> Claim:
+    _check_percent(name, asked, None)
+    amounts = list(_NOTHING)
+    amounts[SHARE] = min(asked, _WHOLE)
+    return Claim(kind, max(asked // _WHOLE, 1), tuple(amounts), _NOTHING)
+
+
+def _check_percent(name: str, asked: int, shared: int | None) -> None:
+    if shared is not None:
+        if asked % shared or asked // shared > _WHOLE:
+            raise ClaimError(
+                f"{name}: {asked} over {GPU_SHARED}: {shared} is no whole percentage of a device up to {_WHOLE}: "
+                f"write a multiple of {shared} up to {_WHOLE * shared}"
+            )
+    elif asked > _WHOLE and asked % _WHOLE:
+        raise ClaimError(f"{name}: {asked} is more than one device and no whole number of them: "
+                         f"write up to {_WHOLE}, or a multiple of {_WHOLE}")  # fmt: skip
+
+
+def _advice(requests: Mapping[str, int]) -> str:
+    names = ", ".join(sorted(requests))
+    if requests.keys() <= {GPU_CORE, GPU_SHARED}:
+        return f"{names} does not say how much memory: add {GPU_MEMORY} or {GPU_RATIO}"
+    if {GPU_MEMORY, GPU_RATIO} <= requests.keys():
+        return f"{GPU_MEMORY} and {GPU_RATIO} are both given: remove one of them"
+    return f"{names} cannot be asked for together: use one of {', '.join((*WHOLE_GPUS, GPU_PERCENT))}, or the others"
+
+
+def _refuse_what_is_not_followed(pod: Pod) -> None:
+    for name in _NOT_FOLLOWED:
+        if name in pod.annotations:
+            raise ClaimError(f"annotation {name} is not followed by this version: remove it")
+    if ISOLATION_LABEL in pod.labels:
+        raise ClaimError(f"label {ISOLATION_LABEL} is not followed by this version: remove it")
+
+
+def _holder(pod: Pod) -> int:
+    asking = [number for number, c in enumerate(pod.spec.containers) if c.requests.keys() & TYPE_OF.keys()]
+    lasting = [number for number in asking if pod.spec.containers[number].kind is not ContainerKind.INIT]
+    return next(iter((*lasting, *asking)), len(pod.spec.containers) - 1)

@@ -1,0 +1,75 @@
+"""Volcano's wire formats: the card list that nodes register and the assignments that pods carry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vgpu_scheduler.dialects.base import CodecError
+
+# Both plugins come from one root: the cards of a container are written alike, and so are Go's booleans.
+from vgpu_scheduler.dialects.hami.codec import AssignedDevice, decode_assignments, go_bool
+
+__all__ = ["AssignedDevice", "RegisteredCard", "decode_assignments", "decode_register", "encode_assignments"]
+
+_FIELDS = 6
+_MOST_DIGITS = 10
+_INT32 = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredCard:
+    """One card of a registration, as written there; memory is in the units that claims are in."""
+
+    uuid: str
+    count: int
+    memory: int
+    type: str
+    health: bool
+    mode: str
+
+
+def decode_register(value: str) -> list[RegisteredCard]:
+    """Decode ``uuid,count,memory,type,health,mode:`` per card; fields beyond the sixth are ignored.
+
+    Volcano reads numbers that are none as 0, and breaks over items without fields. Here the former make the
+    registration undecodable and the latter, if they are empty, are skipped.
+
+    Raises
+    ------
+    CodecError
+        If any part of it cannot be read: a registration counts as a whole or not at all.
+    """
+    if ":" not in value:
+        raise CodecError("registration has no card separator ':'")
+    return [_card(item) for item in value.split(":") if item]
+
+
+def _card(item: str) -> RegisteredCard:
+    fields = item.split(",")
+    if len(fields) < _FIELDS:
+        raise CodecError(f"registration item {item!r} has {len(fields)} fields, not {_FIELDS}")
+    # A card is unhealthy unless the plugin says otherwise in a word that Go reads.
+    health = bool(go_bool(fields[4]))
+    return RegisteredCard(
+        fields[0], _number(fields[1], "count", item), _number(fields[2], "memory", item), fields[3], health, fields[5]
+    )
+
+
+def _number(text: str, name: str, item: str) -> int:
+    digits = text.lstrip("0") or "0"
+    if not (text.isascii() and text.isdigit()) or len(digits) > _MOST_DIGITS or int(digits) > _INT32:
+        raise CodecError(f"registration item {item!r}: {name} {text!r} is not an integer in range")
+    return int(digits)
+
+
+def encode_assignments(containers: Sequence[Sequence[AssignedDevice]]) -> str:
+    """Encode one entry per regular container, joined by ``;``, each card terminated by ``:``.
+
+    The plugin takes the position of an entry for the position of the container. Volcano writes none for
+    containers that claim nothing, so that those behind them are taken for others; here their entry is empty.
+    """
+    return ";".join(
+        "".join(f"{card.uuid},{card.type},{card.memory},{card.cores}:" for card in container)
+        for container in containers
+    )

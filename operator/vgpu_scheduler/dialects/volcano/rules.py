@@ -1,0 +1,83 @@
+"""What a pod's annotations allow: card models, UUIDs, and the sharing mode."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from vgpu_scheduler.dialects.base import ClaimError
+from vgpu_scheduler.dialects.volcano import names
+
+
+@dataclass(frozen=True, slots=True)
+class VolcanoRules:
+    """Rules over cards, from the pod's annotations.
+
+    Attributes
+    ----------
+    use_types, no_use_types
+        Lower-case parts of model names as written, blanks included; None sets no rule. ``no_use_types`` counts only
+        where there are no ``use_types``.
+    use_uuids, no_use_uuids
+        Exact UUIDs; an empty set sets no rule.
+    mode
+        The sharing mode that the node must have, or None for any.
+    """
+
+    use_types: tuple[str, ...] | None = None
+    no_use_types: tuple[str, ...] | None = None
+    use_uuids: frozenset[str] = frozenset()
+    no_use_uuids: frozenset[str] = frozenset()
+    mode: str | None = None
+
+    numa_bind: ClassVar[bool] = False
+
+    def allows_model(self, vendor: str, model: str, mode: str) -> bool:
+        """Tell whether a card of this model and mode may be used."""
+        if vendor != names.VENDOR or names.VENDOR not in model:  # the plugin writes the maker into the type
+            return False
+        if mode == names.MODE_MIG:  # a MIG card is given out by instances, which this version does not choose
+            return False
+        if self.mode is not None and mode != self.mode:
+            return False
+        lower = model.lower()
+        if self.use_types is not None:
+            return any(part in lower for part in self.use_types)
+        return self.no_use_types is None or not any(part in lower for part in self.no_use_types)
+
+    @property
+    def names_devices(self) -> bool:
+        """Whether any rule is about single cards."""
+        return bool(self.use_uuids or self.no_use_uuids)
+
+    def allows_device(self, uuid: str) -> bool:
+        """Tell whether the UUID lists admit a card; the one that forbids wins."""
+        return (not self.use_uuids or uuid in self.use_uuids) and uuid not in self.no_use_uuids
+
+
+def parse_rules(annotations: Mapping[str, str]) -> VolcanoRules:
+    """Read the rules from a pod's annotations.
+
+    Raises
+    ------
+    ClaimError
+        If the pod is to keep away from the cards of its group, which this version cannot tell.
+    """
+    if names.PODGROUP_POLICY in annotations:
+        value = annotations[names.PODGROUP_POLICY]
+        raise ClaimError(f"annotation {names.PODGROUP_POLICY}: {value!r} is not supported: remove it")
+
+    def types(key: str) -> tuple[str, ...] | None:
+        return tuple(annotations[key].lower().split(",")) if key in annotations else None
+
+    def uuids(key: str) -> frozenset[str]:
+        return frozenset(item for item in (part.strip() for part in annotations.get(key, "").split(",")) if item)
+
+    return VolcanoRules(
+        types(names.USE_TYPE),
+        types(names.NO_USE_TYPE),
+        uuids(names.USE_UUID),
+        uuids(names.NO_USE_UUID),
+        annotations.get(names.MODE),
+    )

@@ -1,0 +1,145 @@
+"""Volcano's binpack: how full a node is after the pod, as a weighted mean over resources.
+
+The formula is D1-23 to D1-35. Amounts are added up as integers and divided once, in 64-bit floats, as Volcano does.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from vgpu_scheduler.kernels.demand import PodDemand
+from vgpu_scheduler.kernels.hami import DeviceColumns
+from vgpu_scheduler.model import ContainerKind
+
+_INIT = int(ContainerKind.INIT)
+_FULL = 100.0
+
+
+class WeighedResources(NamedTuple):
+    """Resources with a weight, ``R`` of them: each is counted on the node, or on its devices, or on neither."""
+
+    weight: NDArray[np.float64]  # (R,)
+    column: NDArray[np.int64]  # (R,) line of the node table; -1 where it has none
+    asked: NDArray[np.int64]  # (R,) what the pod requests of it, in the unit of that line
+    vendor: NDArray[np.int32]  # (R,) whose devices stand for it; -1 where none do
+    dimension: NDArray[np.int64]  # (R,) which amount of them
+    percent: NDArray[np.bool_]  # (R,) counted in percent of each device instead of in the unit of the dimension
+
+
+@njit(cache=True)
+def _per_device(demand: PodDemand, claim: int, dimension: int, total: int, cards: int, in_percent: bool) -> int:
+    """Return what one device of a claim takes, on a node whose ``cards`` have ``total`` together.
+
+    Amounts become percent, and percent amounts, by the average card: which one it will be is not known yet.
+    """
+    amount: int = demand.amounts[claim, dimension]
+    percent: int = demand.percent[claim, dimension]
+    if in_percent:
+        if amount > 0:
+            return amount * 100 * cards // total if total > 0 else amount
+        return percent
+    if amount > 0:
+        return amount
+    return total * percent // (100 * cards) if cards > 0 else percent
+
+
+@njit(cache=True)
+def _peak(demand: PodDemand, vendor: int, dimension: int, total: int, cards: int, in_percent: bool) -> int:
+    """Return the most that the pod takes at any time: the init containers one by one, or all others together."""
+    most = 0
+    running = 0
+    own = 0
+    for claim in range(demand.container.shape[0]):
+        if claim == 0 or demand.container[claim] != demand.container[claim - 1]:
+            own = 0
+        if demand.vendor[claim] != vendor:
+            continue
+        amount = demand.wanted[claim] * _per_device(demand, claim, dimension, total, cards, in_percent)
+        own += amount
+        if demand.kind[claim] == _INIT:
+            most = max(most, running + own)
+        else:
+            running += amount
+            most = max(most, running)
+    return most
+
+
+@njit(cache=True)
+def _on_devices(
+    columns: DeviceColumns, demand: PodDemand, row: int, vendor: int, dimension: int, in_percent: bool
+) -> tuple[int, int, int]:
+    """Return capacity, usage and the pod's request of one dimension over the node's devices of one vendor."""
+    total = 0
+    used = 0
+    share = 0
+    cards = 0
+    for device in range(columns.first[row], columns.last[row]):
+        if columns.vendor[device] != vendor:
+            continue
+        cards += 1
+        total += columns.total[device, dimension]
+        used += columns.used[device, dimension]
+        if columns.total[device, dimension] > 0:
+            share += columns.used[device, dimension] * 100 // columns.total[device, dimension]
+    asked = _peak(demand, vendor, dimension, total, cards, in_percent)
+    if in_percent:
+        return (100 * cards if total > 0 else 0), share, asked
+    return total, used, asked
+
+
+@njit(cache=True)
+def binpack_nodes(
+    allocatable: NDArray[np.int64],
+    used: NDArray[np.int64],
+    columns: DeviceColumns,
+    resources: WeighedResources,
+    demand: PodDemand,
+    rows: NDArray[np.int64],
+    score: NDArray[np.float64],
+) -> None:
+    """Score nodes for a pod by Volcano's binpack, 0 to 100, without the global weight (C-03).
+
+    Parameters
+    ----------
+    allocatable, used
+        The node table, one line per resource, shape (resources, N); cpu in milli, all else in whole units.
+    columns
+        The device matrix.
+    resources
+        The weighted resources. One that a node offers is counted there, else on the node's devices if they stand for
+        it, else the node has none of it.
+    demand
+        What the pod claims of devices.
+    rows
+        Node rows, shape (n,).
+    score
+        Receives the scores, shape (n,).
+    """
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        total = 0.0
+        weights = 0.0
+        for r in range(resources.weight.shape[0]):
+            column = resources.column[r]
+            capacity = allocatable[column, row] if column >= 0 else 0
+            asked = resources.asked[r]
+            taken = used[column, row] if column >= 0 else 0
+            if capacity == 0 and resources.vendor[r] >= 0:
+                capacity, taken, asked = _on_devices(
+                    columns, demand, row, resources.vendor[r], resources.dimension[r], resources.percent[r]
+                )
+            if asked == 0:
+                continue
+            weight = resources.weight[r]
+            weights += weight
+            if capacity == 0 or weight == 0.0:  # before the test of the overflow (D1-24)
+                continue
+            if asked > capacity - taken:
+                total = 0.0
+                break
+            total += (taken + asked) * weight / capacity
+        score[i] = _FULL * total / weights if weights > 0.0 else 0.0

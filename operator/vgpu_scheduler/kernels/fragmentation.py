@@ -1,0 +1,174 @@
+"""How much of a node's cards a pod would leave stranded, and how badly it fits the cards that it takes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from vgpu_scheduler.kernels.demand import PodDemand
+from vgpu_scheduler.kernels.hami import CORES, MEMORY, SLOTS, DeviceColumns
+from vgpu_scheduler.model import ContainerKind
+
+_INIT = int(ContainerKind.INIT)
+_WHOLE = 100
+_MIDDLE, _POINTS, _MOST = 50.0, 5.0, 100.0
+_NUDGE = 1e-9  # so that equal costs that were added up in another order are equal points
+
+
+class CardScratch(NamedTuple):
+    """Work space for the node with the most cards (``M``)."""
+
+    used: NDArray[np.int64]  # (M, K)
+    left: NDArray[np.float64]  # (M,) 0 to 1
+    taken: NDArray[np.bool_]  # (M,) by the pod
+    passed: NDArray[np.bool_]  # (M,) not for the claim at hand
+
+
+# These two take numbers, not columns: to pass an array costs more than to compute with it.
+
+
+@njit(cache=True)
+def _left(usable: bool, slots: int, memory: int, most_memory: int, cores: int, most_cores: int) -> float:
+    """Return what is left of a card, 0 to 1: the least of its free shares; 0 for one that nobody may be given."""
+    if not usable or slots <= 0:
+        return 0.0
+    left = 1.0
+    if most_memory > 0:
+        left = min(left, memory / most_memory)
+    if most_cores > 0:
+        left = min(left, cores / most_cores)
+    return max(left, 0.0)
+
+
+@njit(cache=True)
+def _amount(amount: int, percent: int, total: int) -> int:
+    return amount if amount > 0 else total * percent // 100
+
+
+@njit(cache=True)
+def _write_left(columns: DeviceColumns, base: int, scratch: CardScratch) -> float:
+    """Write what is left of each card of a node, and return the sum."""
+    total, used = columns.total, scratch.used
+    together = 0.0
+    for position in range(used.shape[0]):
+        device = base + position
+        left = _left(
+            columns.healthy[device] and not columns.cordoned[device],
+            total[device, SLOTS] - used[position, SLOTS],
+            total[device, MEMORY] - used[position, MEMORY],
+            total[device, MEMORY],
+            total[device, CORES] - used[position, CORES],
+            total[device, CORES],
+        )
+        scratch.left[position] = left
+        together += left
+    return together
+
+
+@njit(cache=True)
+def _take_best(columns: DeviceColumns, demand: PodDemand, claim: int, base: int, scratch: CardScratch) -> int:
+    """Book the card of which the claim would leave least, the last of equals; return its position, or -1."""
+    total, used = columns.total, scratch.used
+    best = -1
+    least_memory = least_cores = 0
+    for position in range(used.shape[0]):
+        device = base + position
+        if scratch.passed[position] or scratch.left[position] == 0.0 or columns.vendor[device] != demand.vendor[claim]:
+            continue
+        asked = _amount(demand.amounts[claim, MEMORY], demand.percent[claim, MEMORY], total[device, MEMORY])
+        memory = total[device, MEMORY] - used[position, MEMORY] - asked
+        asked = _amount(demand.amounts[claim, CORES], demand.percent[claim, CORES], total[device, CORES])
+        asked = min(asked, _WHOLE)
+        cores = total[device, CORES] - used[position, CORES] - asked
+        if memory < 0 or cores < 0 or (asked == _WHOLE and used[position, SLOTS] > 0):
+            continue
+        if best < 0 or memory < least_memory or (memory == least_memory and cores <= least_cores):
+            best = position
+            least_memory = memory
+            least_cores = cores
+    if best >= 0:
+        card = base + best
+        scratch.passed[best] = True
+        scratch.taken[best] = True
+        used[best, SLOTS] += 1
+        used[best, MEMORY] = total[card, MEMORY] - least_memory
+        used[best, CORES] = total[card, CORES] - least_cores
+        slots = total[card, SLOTS] - used[best, SLOTS]
+        scratch.left[best] = _left(True, slots, least_memory, total[card, MEMORY], least_cores, total[card, CORES])
+    return best
+
+
+@njit(cache=True)
+def _take(columns: DeviceColumns, demand: PodDemand, base: int, scratch: CardScratch) -> None:
+    """Book the pod's claims, each on the cards that it fits best; those of init containers are given back."""
+    scratch.taken[:] = False
+    for claim in range(demand.container.shape[0]):
+        if demand.kind[claim] == _INIT:
+            continue
+        scratch.passed[:] = False
+        for _ in range(demand.wanted[claim]):
+            if _take_best(columns, demand, claim, base, scratch) < 0:
+                break
+
+
+@njit(cache=True)
+def _stranded(cards_left: float, cpu_left: float, per_card: float) -> float:
+    """Return how many cards are left beyond those that the cpu is left for."""
+    served = max(cpu_left, 0.0) / per_card if per_card > 0.0 else 0.0
+    return max(cards_left - served, 0.0)
+
+
+@njit(cache=True)
+def fragmentation_nodes(
+    cpu: NDArray[np.int64],
+    cpu_used: NDArray[np.int64],
+    cpu_asked: int,
+    columns: DeviceColumns,
+    demand: PodDemand,
+    rows: NDArray[np.int64],
+    scratch: CardScratch,
+    score: NDArray[np.float64],
+) -> None:
+    """Score nodes from 0 to 100 by what a pod would cost them, in cards.
+
+    Parameters
+    ----------
+    cpu, cpu_used
+        What the node rows offer and have given out, milli, shape (N,).
+    cpu_asked
+        What the pod requests, milli.
+    columns
+        The device matrix.
+    demand
+        What the pod claims of devices.
+    rows
+        Node rows, shape (n,).
+    scratch
+        Work space.
+    score
+        Receives the scores, shape (n,).
+    """
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        base = columns.first[row]
+        cards = columns.last[row] - base
+        if cards == 0:
+            score[i] = _MOST
+            continue
+        own = CardScratch(scratch.used[:cards], scratch.left[:cards], scratch.taken[:cards], scratch.passed[:cards])
+        own.used[:] = columns.used[base : base + cards]
+        free = np.float64(cpu[row]) - np.float64(cpu_used[row])
+        per_card = cpu[row] / cards
+        before = _write_left(columns, base, own)
+        _take(columns, demand, base, own)
+        after = 0.0
+        beside = 0.0
+        for position in range(cards):
+            after += own.left[position]
+            if own.taken[position]:
+                beside += own.left[position]
+        growth = _stranded(after, free - cpu_asked, per_card) - _stranded(before, free, per_card)
+        score[i] = min(max(np.floor(_MIDDLE - _POINTS * (growth + beside) + 0.5 + _NUDGE), 0.0), _MOST)

@@ -1,0 +1,237 @@
+"""Devices that are shared by amounts alone: a device fits if it has enough left of each thing that is asked of it.
+
+The fit is Koordinator's: only what is asked is compared, only with what the device has at all, and devices of which
+nothing is left are passed over. Devices are tried in the order of the DeviceShare score, the highest first, then the
+lowest index; the claims of a container are scored as the container's begin (C-11).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from vgpu_scheduler.kernels.deviceshare import ShareTerms, share_score
+from vgpu_scheduler.kernels.hami import BARRED_BY_POLICY, DeviceColumns, FitResult
+from vgpu_scheduler.model import CardReason, ContainerKind
+
+_INIT = int(ContainerKind.INIT)
+_NOT_HEALTHY = int(CardReason.CardNotHealth)
+_CORDONED = int(CardReason.CardCordoned)
+_DENIED = int(CardReason.CardDeniedByPolicy)
+_EXHAUSTED = int(CardReason.CardTimeSlicingExhausted)
+_EXCLUSIVE = int(CardReason.ExclusiveDeviceAllocateConflict)
+_TOO_FEW = int(CardReason.AllocatedCardsInsufficientRequest)
+_TOO_FEW_CARDS = int(CardReason.NodeInsufficientDevice)
+_UNREGISTERED = int(CardReason.NodeUnregistered)
+
+
+class ShareRequest(NamedTuple):
+    """The claims of one pod: ``C`` claims in container order, ``K`` dimensions."""
+
+    container: NDArray[np.int64]  # (C,) number of the container, ascending
+    kind: NDArray[np.int64]  # (C,) ContainerKind of that container
+    vendor: NDArray[np.int32]  # (C,)
+    wanted: NDArray[np.int64]  # (C,) number of devices
+    amounts: NDArray[np.int64]  # (C, K) what is asked of each device; 0 where nothing is
+    percent: NDArray[np.int64]  # (C, K) seen by the score of resources that are counted in percent, never compared
+    device_barred: NDArray[np.int8]  # (D,) 0 or BARRED_BY_POLICY; (0,) when none is
+    reason: NDArray[np.int64]  # (K,) the CardReason of a device that has too little of a dimension
+    idle: bool  # only devices that nobody uses
+    terms: ShareTerms  # the order
+
+
+class ShareScratch(NamedTuple):
+    """Work space for the node with the most devices (``M``)."""
+
+    used: NDArray[np.int64]  # (2, M, K): [0] of what is running, [1] an init container's own
+    score: NDArray[np.int64]  # (M,)
+    tried: NDArray[np.bool_]  # (M,) for the claim at hand
+    picks: NDArray[np.int64]  # (C, M) device numbers; -1 where unused
+
+
+@njit(cache=True)
+def _check(columns: DeviceColumns, request: ShareRequest, claim: int, device: int, used: NDArray[np.int64]) -> int:
+    """Return the reason why a device does not fit, or -1; ``used`` is what is used of it, shape (K,)."""
+    if not columns.healthy[device]:
+        return _NOT_HEALTHY
+    if columns.cordoned[device]:
+        return _CORDONED
+    if request.device_barred.shape[0] > 0 and request.device_barred[device] == BARRED_BY_POLICY:
+        return _DENIED
+    anything_left = False
+    anything_used = False
+    for dimension in range(used.shape[0]):
+        total = columns.total[device, dimension]
+        free = max(total - used[dimension], 0)
+        # A thing that the device has not, and of which nobody uses anything, is not compared.
+        has = total > 0 or used[dimension] > 0
+        if has and request.amounts[claim, dimension] > free:
+            return request.reason[dimension]  # type: ignore[no-any-return]
+        anything_left = anything_left or free > 0
+        anything_used = anything_used or used[dimension] > 0
+    if not anything_left:
+        return _EXHAUSTED
+    if request.idle and anything_used:
+        return _EXCLUSIVE
+    return -1
+
+
+@njit(cache=True)
+def score_devices(
+    columns: DeviceColumns,
+    request: ShareRequest,
+    claim: int,
+    base: int,
+    used: NDArray[np.int64],
+    score: NDArray[np.int64],
+) -> None:
+    """Score each device of the claim's vendor as if the claim were placed on it (D4-20, D4-21).
+
+    Parameters
+    ----------
+    columns, request, claim
+        The device matrix; the pod's claims; the number of one.
+    base
+        Device number of the node's first device.
+    used
+        What is used of the node's devices, shape (devices, K).
+    score
+        Receives the scores, shape (>= devices,); those of other vendors are left alone.
+    """
+    for position in range(used.shape[0]):
+        device = base + position
+        if columns.vendor[device] == request.vendor[claim]:
+            score[position] = share_score(
+                columns,
+                used,
+                base,
+                device,
+                device + 1,
+                request.vendor[claim],
+                request.terms,
+                request.amounts[claim],
+                request.percent[claim],
+            )
+
+
+@njit(cache=True)
+def _next(columns: DeviceColumns, vendor: int, base: int, score: NDArray[np.int64], tried: NDArray[np.bool_]) -> int:
+    """Return the position of the best device that was not tried yet, or -1."""
+    best = -1
+    for position in range(tried.shape[0]):
+        if tried[position] or columns.vendor[base + position] != vendor:
+            continue
+        better = best < 0 or score[position] > score[best]
+        if not better and score[position] == score[best]:
+            better = columns.ordinal[base + position] < columns.ordinal[base + best]
+        if better:
+            best = position
+    return best
+
+
+@njit(cache=True)
+def _fit_claim(
+    columns: DeviceColumns,
+    request: ShareRequest,
+    claim: int,
+    base: int,
+    used: NDArray[np.int64],
+    scratch: ShareScratch,
+    counts: NDArray[np.int16],
+) -> bool:
+    """Try the devices in their order, and book the picks; False when too few fit."""
+    tried = scratch.tried[: used.shape[0]]
+    tried[:] = False
+    picks = scratch.picks[claim]
+    picked = 0
+    position = _next(columns, request.vendor[claim], base, scratch.score, tried)
+    while position >= 0 and picked < request.wanted[claim]:
+        tried[position] = True
+        reason = _check(columns, request, claim, base + position, used[position])
+        if reason < 0:
+            picks[picked] = base + position
+            picked += 1
+        else:
+            counts[reason] += 1
+        position = _next(columns, request.vendor[claim], base, scratch.score, tried)
+    if picked < request.wanted[claim]:
+        if picked > 0:
+            counts[_TOO_FEW] = picked
+        return False
+    for i in range(picked):
+        used[picks[i] - base] += request.amounts[claim]
+    return True
+
+
+@njit(cache=True)
+def _fit_node(
+    columns: DeviceColumns,
+    request: ShareRequest,
+    scratch: ShareScratch,
+    row: int,
+    counts: NDArray[np.int16],
+    result: FitResult,
+) -> bool:
+    base = columns.first[row]
+    devices = columns.last[row] - base
+    if devices == 0:
+        counts[_UNREGISTERED] = 1
+        return False
+    running = scratch.used[0, :devices]
+    own = scratch.used[1, :devices]
+    running[:] = columns.used[base : base + devices]
+    container = np.int64(-1)
+    for claim in range(request.container.shape[0]):
+        counts[:] = 0  # a reason belongs to the claim that did not fit, not to those before it
+        init = request.kind[claim] == _INIT
+        used = own if init else running
+        if request.container[claim] != container:
+            container = request.container[claim]
+            if init:  # init containers run one after the other: each finds only what runs beside it
+                own[:] = running
+        # A container claims devices of a vendor once, so that no claim of its own can have changed this score.
+        score_devices(columns, request, claim, base, used, scratch.score)
+        choice = 0
+        for position in range(devices):
+            if columns.vendor[base + position] == request.vendor[claim]:
+                choice += 1
+        result.cards[row] = choice
+        if choice < request.wanted[claim]:
+            counts[_TOO_FEW_CARDS] = 1
+            return False
+        if not _fit_claim(columns, request, claim, base, used, scratch, counts):
+            return False
+    counts[:] = 0
+    return True
+
+
+@njit(cache=True)
+def fit_shares(
+    columns: DeviceColumns, request: ShareRequest, scratch: ShareScratch, rows: NDArray[np.int64], result: FitResult
+) -> None:
+    """Fit a pod's claims on each of the given nodes.
+
+    Parameters
+    ----------
+    columns
+        The device matrix.
+    request
+        The pod's claims and the order of devices.
+    scratch
+        Work space; ``scratch.picks`` holds the picks of the last node of ``rows`` when it fits.
+    rows
+        Node rows, shape (n,).
+    result
+        Written at each row of ``rows``: whether the pod fits, the devices passed over by reason, and how many there
+        were to choose from; the score of nodes is 0, because DeviceShare's depends on the pod.
+    """
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        counts = result.counts[row]
+        counts[:] = 0
+        result.cards[row] = 0
+        result.fits[row] = _fit_node(columns, request, scratch, row, counts, result)
+        result.score[row] = 0.0

@@ -1,0 +1,77 @@
+"""What a scorer is: a value that ranks nodes for a pod, and its form compiled for one pod."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vgpu_scheduler.allocators import FitColumns
+from vgpu_scheduler.model import DeviceResource, PodClaims
+from vgpu_scheduler.state import State
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What a scorer may know about a pod.
+
+    Attributes
+    ----------
+    requests
+        Kubernetes resources of the whole pod, cpu in milli and all else in whole units.
+    claims
+        Its claims on devices.
+    resources
+        The resource names that stand for amounts of devices, as the dialect counts them. A name that a node offers in
+        its allocatable amounts is counted there instead.
+    """
+
+    requests: Mapping[str, int]
+    claims: PodClaims
+    resources: Mapping[str, DeviceResource] = field(default_factory=dict)
+
+
+class CompiledScorer(Protocol):
+    """A scorer for one pod."""
+
+    def score(self, state: State, rows: NDArray[np.int64], fit: FitColumns) -> NDArray[np.float64]:
+        """Score nodes on the scorer's own scale.
+
+        Parameters
+        ----------
+        state
+            What is known; the pod is not in it.
+        rows
+            Node rows, shape (n,).
+        fit
+            The outcome of the fit, already written at these rows.
+
+        Returns
+        -------
+        NDArray[float64], shape (n,)
+        """
+
+
+class NodeScorer(Protocol):
+    """A rule that ranks nodes; a value that can be compared and hashed."""
+
+    @property
+    def name(self) -> str:
+        """The name that policies and explanations use."""
+
+    @property
+    def direction(self) -> float:
+        """+1 when the highest raw score wins, -1 when the lowest does."""
+
+    @property
+    def ranks_plain_pods(self) -> bool:
+        """Whether it has something to say about pods without device claims."""
+
+    def compile(self, workload: Workload) -> CompiledScorer:
+        """Prepare the scorer for one pod."""
+
+    def normalise(self, raw: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Bring raw scores to 0 to 100, where more is better (C-03)."""

@@ -1,0 +1,119 @@
+"""Volcano's binpack (D1): the node that is fullest once the pod is there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vgpu_scheduler.allocators import FitColumns, Weights
+from vgpu_scheduler.kernels import WeighedResources, binpack_nodes
+from vgpu_scheduler.kube import CPU, MEMORY, PODS
+from vgpu_scheduler.scorers.base import Workload
+from vgpu_scheduler.scorers.demand import pod_demand
+from vgpu_scheduler.state import DeviceMatrix, NodeTable, State
+
+DEFAULT_WEIGHTS: Weights = ((CPU, 1), (MEMORY, 1))
+
+_QUOTA_NAMES = "count/"  # names of object quotas: Volcano drops them, though a container may request them
+
+
+@dataclass(frozen=True, slots=True)
+class BinpackScorer:
+    """100 x the weighted mean, over the resources that the pod requests, of (used + requested) / capacity.
+
+    Every rule is Volcano's (D1-23 to D1-35): a resource without a weight is left out; one that the node lacks, or whose
+    weight is 0, adds nothing; one that would overflow makes the whole node 0. Volcano's global weight is the weight of
+    the scorer in its policy (C-03).
+
+    A resource is counted on the node where the node offers it. Where it does not, and the resource stands for amounts
+    of devices (``Workload.resources``), it is counted over the node's devices of that vendor, healthy or not: what they
+    have, what is used of them, and what the pod takes of them at its peak (number of devices x amount per device). A
+    claim in percent takes that percent of the node's average card. A resource that is counted in percent has 100 per
+    card, and a claim's amount is brought to percent of the average card; all are cut to whole percent.
+
+    Attributes
+    ----------
+    weights
+        Weight per resource, 0 or more; ``cpu`` and ``memory`` are always there and weigh 1 unless given. Whatever is
+        passed is kept sorted by name, so that equal weights are equal scorers.
+
+    Raises
+    ------
+    ValueError
+        If a weight is negative or a resource is given twice.
+    """
+
+    weights: Weights = DEFAULT_WEIGHTS
+
+    name = "binpack"
+    direction = 1.0
+    ranks_plain_pods = True
+
+    def __post_init__(self) -> None:
+        weights = {**dict(DEFAULT_WEIGHTS), **dict(self.weights)}
+        if len({name for name, _ in self.weights}) < len(self.weights):
+            raise ValueError(f"a resource has two weights in {self.weights}")
+        if negative := sorted(name for name, weight in weights.items() if weight < 0):
+            raise ValueError(f"the weight of {negative[0]} is negative")
+        object.__setattr__(self, "weights", tuple(sorted(weights.items())))
+
+    def compile(self, workload: Workload) -> CompiledBinpack:
+        """Prepare the scorer for one pod."""
+        return CompiledBinpack(self.weights, workload)
+
+    def normalise(self, raw: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the scores as they are: they lie between 0 and 100 and more is better."""
+        return raw
+
+
+class CompiledBinpack:
+    """The weighted resources that one pod requests.
+
+    Parameters
+    ----------
+    weights
+        Weight per resource.
+    workload
+        The pod; it takes one of the ``pods`` that a node may run.
+    """
+
+    def __init__(self, weights: Weights, workload: Workload) -> None:
+        requests = {name: amount for name, amount in workload.requests.items() if not name.startswith(_QUOTA_NAMES)}
+        requests[PODS] = 1
+        stands = workload.resources
+        weighed = [(name, weight) for name, weight in weights if requests.get(name) or name in stands]
+        self._names = [name for name, _ in weighed]
+        self._weight = np.array([weight for _, weight in weighed], dtype=np.float64)
+        self._asked = np.array([requests.get(name, 0) for name in self._names], dtype=np.int64)
+        self._devices = [stands.get(name) for name in self._names]
+        self._claims = workload.claims
+
+    def score(self, state: State, rows: NDArray[np.int64], fit: FitColumns) -> NDArray[np.float64]:
+        """Score nodes from 0 to 100."""
+        del fit
+        scores = np.zeros(rows.shape[0], dtype=np.float64)
+        nodes, devices = state.nodes, state.devices
+        # The lines of the node table, not its columns: those are contiguous.
+        binpack_nodes(
+            nodes.allocatable.T,
+            nodes.used.T,
+            devices.columns,
+            self._resources(nodes, devices),
+            pod_demand(self._claims, devices),
+            rows,
+            scores,
+        )
+        return scores
+
+    def _resources(self, nodes: NodeTable, devices: DeviceMatrix) -> WeighedResources:
+        columns = nodes.resources
+        return WeighedResources(
+            weight=self._weight,
+            column=np.array([columns.get(name, -1) for name in self._names], dtype=np.int64),
+            asked=self._asked,
+            vendor=np.array([devices.vendor_number(d.vendor) if d else -1 for d in self._devices], dtype=np.int32),
+            dimension=np.array([d.dimension if d else 0 for d in self._devices], dtype=np.int64),
+            percent=np.array([d.percent if d else False for d in self._devices], dtype=np.bool_),
+        )

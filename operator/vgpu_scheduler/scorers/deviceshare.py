@@ -1,0 +1,120 @@
+"""Koordinator's DeviceShare (D4): the node whose devices are least, or most, allocated once the pod is there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vgpu_scheduler.allocators import FitColumns, ShareOrder, Strategy, Weights, share_terms
+from vgpu_scheduler.kernels import ShareDemand, deviceshare_nodes
+from vgpu_scheduler.model import PodClaims
+from vgpu_scheduler.scorers.base import Workload
+from vgpu_scheduler.state import DeviceMatrix, State
+
+DOCUMENTED_SHARE_WEIGHTS: Weights = (("koordinator.sh/gpu-memory-ratio", 1),)
+"""What is weighed where nothing is said (D4-12)."""
+KOORDINATOR_SHARE_WEIGHTS: Weights = (
+    ("koordinator.sh/fpga", 1),
+    ("koordinator.sh/gpu-memory", 1),
+    ("koordinator.sh/gpu-memory-ratio", 1),
+    ("koordinator.sh/rdma", 1),
+)
+"""What Koordinator itself weighs today where nothing is said."""
+
+_MOST = 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceShareScorer:
+    """Per device type that the pod asks for, the free (or the allocated) share of the node's devices, 0 to 100.
+
+    The devices of a node are added up first, unhealthy ones left out, and one formula is applied to the sums; the
+    scores of several types are added up. Every rule is Koordinator's: a resource that the node's devices lack is
+    skipped with its weight (D4-20); a weighted resource that the pod does not ask for counts what is used of it
+    (D4-23); divisions truncate (D4-25).
+
+    The request that is added to what is used is that of *one instance*, however many devices the pod asks for, as
+    Koordinator has it (D4-17). Where several containers claim devices of one vendor, it is, per dimension, the
+    largest that any of them asks of one device. A claim in percent is seen by resources that are counted in percent;
+    an amount is seen by both, brought to percent of the node's average card where need be.
+
+    A resource name stands for an amount of devices as the dialect says (``Workload.resources``); other names are
+    skipped, as resources that no device has.
+
+    Attributes
+    ----------
+    weights
+        Weight per resource; kept sorted by name, so that equal weights are equal scorers.
+
+    Raises
+    ------
+    ValueError
+        If a weight is negative or a resource is given twice.
+    """
+
+    strategy: Strategy = Strategy.LEAST_ALLOCATED
+    weights: Weights = DOCUMENTED_SHARE_WEIGHTS
+
+    name = "deviceshare"
+    direction = 1.0
+    ranks_plain_pods = False
+
+    def __post_init__(self) -> None:
+        if len({name for name, _ in self.weights}) < len(self.weights):
+            raise ValueError(f"a resource has two weights in {self.weights}")
+        if negative := sorted(name for name, weight in self.weights if weight < 0):
+            raise ValueError(f"the weight of {negative[0]} is negative")
+        object.__setattr__(self, "weights", tuple(sorted(self.weights)))
+
+    def compile(self, workload: Workload) -> CompiledDeviceShare:
+        """Prepare the scorer for one pod."""
+        return CompiledDeviceShare(ShareOrder(self.strategy, self.weights), workload)
+
+    def normalise(self, raw: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the scores as they are (C-03), cut at 100: those of several device types are added up."""
+        return np.minimum(raw, _MOST)
+
+
+class CompiledDeviceShare:
+    """The scorer for one pod.
+
+    Parameters
+    ----------
+    order
+        Strategy and weights.
+    workload
+        The pod.
+    """
+
+    def __init__(self, order: ShareOrder, workload: Workload) -> None:
+        self._order = order
+        self._resources = workload.resources
+        self._claims = workload.claims
+
+    def score(self, state: State, rows: NDArray[np.int64], fit: FitColumns) -> NDArray[np.float64]:
+        """Score nodes from 0 to 100 per device type that the pod asks for."""
+        del fit
+        scores = np.zeros(rows.shape[0], dtype=np.float64)
+        devices = state.devices
+        terms = share_terms(self._order, self._resources, devices)
+        deviceshare_nodes(devices.columns, terms, share_demand(self._claims, devices), rows, scores)
+        return scores
+
+
+def share_demand(claims: PodClaims, devices: DeviceMatrix) -> ShareDemand:
+    """Return what one instance of a pod asks of a device of each vendor: the largest of its claims per dimension."""
+    flat = [claim for container in claims for claim in container.claims]
+    vendors = list(dict.fromkeys(claim.vendor for claim in flat))
+    amounts = np.zeros((len(vendors), devices.dimensions), dtype=np.int64)
+    percent = np.zeros((len(vendors), devices.dimensions), dtype=np.int64)
+    for claim in flat:
+        number, wide = vendors.index(claim.vendor), len(claim.amounts)
+        np.maximum(amounts[number, :wide], claim.amounts, out=amounts[number, :wide])
+        np.maximum(percent[number, :wide], claim.percent, out=percent[number, :wide])
+    return ShareDemand(
+        vendor=np.array([devices.vendor_number(vendor) for vendor in vendors], dtype=np.int32),
+        amounts=amounts,
+        percent=percent,
+    )

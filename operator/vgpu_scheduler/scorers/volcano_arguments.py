@@ -1,0 +1,94 @@
+"""Volcano's arguments for its binpack plugin: names and parsing rules (D1-05 to D1-22).
+
+They are what stands under ``arguments`` in ``volcano-scheduler.conf``, so that a policy can take them as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from vgpu_scheduler.allocators import Weights
+from vgpu_scheduler.kube import CPU, MEMORY
+
+WEIGHT = "binpack.weight"
+CPU_WEIGHT = "binpack.cpu"
+MEMORY_WEIGHT = "binpack.memory"
+RESOURCES = "binpack.resources"
+_OF_RESOURCE = f"{RESOURCES}."
+
+_DEFAULT = 1
+_INT64 = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class BinpackArguments:
+    """What the arguments come to.
+
+    Attributes
+    ----------
+    weight
+        The global weight: any integer; 0 switches the scorer off, below 0 the order is inverted (D1-17, D1-18).
+    weights
+        Weight per resource, sorted by name; ``cpu`` and ``memory`` are among them.
+    warnings
+        What was given and is not followed, for the status of the policy.
+    """
+
+    weight: int
+    weights: Weights
+    warnings: tuple[str, ...] = ()
+
+
+def parse_binpack_arguments(arguments: Mapping[str, object]) -> BinpackArguments:
+    """Read the arguments as Volcano does, which ignores what it cannot read.
+
+    A value counts only if it is an integer of 64 bits: quoted numbers, floats and booleans keep the default.
+
+    Parameters
+    ----------
+    arguments
+        The decoded document; keys that are none of Volcano's are ignored.
+    """
+    reader = _Reader(arguments)
+    weight = reader.integer(WEIGHT)
+    cpu = reader.not_negative(CPU_WEIGHT)
+    memory = reader.not_negative(MEMORY_WEIGHT)
+    listed = [name for name in (part.strip() for part in reader.text(RESOURCES).split(",")) if name]
+    weights = {name: reader.not_negative(_OF_RESOURCE + name) for name in listed}
+    unlisted = [
+        key for key in arguments if key.startswith(_OF_RESOURCE) and key.removeprefix(_OF_RESOURCE) not in weights
+    ]
+    reader.warnings += [f"{key}: the resource is not listed in {RESOURCES} and is ignored" for key in sorted(unlisted)]
+    weights |= {CPU: cpu, MEMORY: memory}  # last: listing them changes nothing (D1-19)
+    return BinpackArguments(weight, tuple(sorted(weights.items())), tuple(reader.warnings))
+
+
+class _Reader:
+    """Reads single arguments and collects what to warn about."""
+
+    def __init__(self, arguments: Mapping[str, object]) -> None:
+        self._arguments = arguments
+        self.warnings: list[str] = []
+
+    def integer(self, key: str) -> int:
+        value = self._arguments.get(key, _DEFAULT)
+        # A boolean is an integer to Python only.
+        if isinstance(value, int) and not isinstance(value, bool) and -_INT64 - 1 <= value <= _INT64:
+            return value
+        self.warnings.append(f"{key}: {value!r} is not an integer, {_DEFAULT} is used")
+        return _DEFAULT
+
+    def not_negative(self, key: str) -> int:
+        value = self.integer(key)
+        if value >= 0:
+            return value
+        self.warnings.append(f"{key}: {value} is negative, {_DEFAULT} is used")
+        return _DEFAULT
+
+    def text(self, key: str) -> str:
+        value = self._arguments.get(key, "")
+        if isinstance(value, str):
+            return value
+        self.warnings.append(f"{key}: {value!r} is not a text, no further resource is weighed")
+        return ""

@@ -1,0 +1,379 @@
+"""Golden cases of Koordinator's DeviceShare: what Koordinator's own code says, against what this scheduler says.
+
+The cases were made by running Koordinator on generated objects. Each goes through the real decoders, the dialect, a
+state, the allocator and the scorer; where this scheduler differs on purpose, the naive twin tells, as in the cases of
+HAMi. That a request is refused is compared, the words are not.
+
+Beyond this version, and counted as not implemented:
+
+* pods with a hint, a joint allocation or a partition spec, and pods that ask for NPUs: they are refused by name;
+* nodes that give cards out by partitions, shared resource templates, isolation providers or unsupported models;
+* nodes on which GPUs are picked by their place in the topology tree. That is where every GPU has a topology and the
+  pod fits, unless it asks for no GPU, or for shares of several.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import numpy as np
+from tests.golden.outcome import Case, Outcome, differences, responsible
+from tests.naive import deviceshare, koordinator
+from tests.naive.hami_quirks import NONE, Switches
+from tests.naive.koordinator_quirks import KOORDINATOR, KoordinatorQuirk
+
+from vgpu_scheduler.allocators import CardChoice, FitColumns, ShareOrder, share_terms
+from vgpu_scheduler.dialects import ClaimError, KoordinatorDialect
+from vgpu_scheduler.dialects.koordinator.claims import device_requests, normalise
+from vgpu_scheduler.kernels import share_score
+from vgpu_scheduler.kube import decode_node, decode_pod, to_int
+from vgpu_scheduler.model import Claim, Placement, PodClaims, claims_devices
+from vgpu_scheduler.scorers import (
+    DeviceShareArgumentError,
+    DeviceShareScorer,
+    NodeRanking,
+    ShareDefaults,
+    WeightedScorer,
+    Workload,
+    deviceshare_arguments,
+)
+from vgpu_scheduler.scorers.deviceshare import share_demand
+from vgpu_scheduler.state import State, canonical
+
+Obj = dict[str, Any]
+
+DIALECT = KoordinatorDialect()
+NAMES = {(r.vendor, r.dimension): name for name, r in DIALECT.device_resources.items()}
+_PARTITIONED_MODELS = ("H100", "H800", "H20")
+_QUANTITY = re.compile(r'("[^"]*/[^"]*"):"([^"]*)"')
+
+
+# Arguments ---------------------------------------------------------------------------------------------------------
+
+
+def run_arguments(case: Case) -> Outcome:
+    """Parse the arguments of a case and compare."""
+    theirs = koordinator.arguments(case["args"])
+    expected = {"error": True} if "error" in case["expect"] else case["expect"]
+    try:
+        order = deviceshare_arguments(case["args"], ShareDefaults.KOORDINATOR)
+        ours: Obj = {"type": order.strategy.value, "weights": dict(order.weights)}
+    except DeviceShareArgumentError:
+        ours = {"error": True}
+    found = [
+        *differences(
+            "twin", expected, {"error": True} if theirs is None else dict(zip(("type", "weights"), theirs, strict=True))
+        ),
+        *differences("product", expected, ours),
+    ]
+    return Outcome("failed", "; ".join(found)) if found else Outcome("passed")
+
+
+# Requests ----------------------------------------------------------------------------------------------------------
+
+
+def run_request(case: Case) -> Outcome:
+    """Read the requests of a pod and compare."""
+    pod = case["pod"]
+    if _asks_for_npus(pod):
+        return Outcome("not_implemented", "NPUs")
+    crashes = case["expect"].get("panic", False)
+    followed = not any(name in pod["metadata"].get("annotations", {}) for name in koordinator.NOT_FOLLOWED)
+    if not followed and not crashes and case["expect"]["status"]["code"] == "Success" and not case["expect"]["skip"]:
+        return Outcome("not_implemented", "a hint, a joint allocation or a partition spec")
+    theirs, ours = _read(case, Switches(KOORDINATOR)), _read(case, Switches(NONE))
+    found = [*differences("twin", _read_expected(case), theirs), *differences("product", ours, _read_by_product(pod))]
+    if found:
+        return Outcome("failed", "; ".join(found))
+    if not crashes:
+        return Outcome("passed")
+    quirks = responsible(theirs, ours, lambda some: _read(case, Switches(some)), {*KOORDINATOR}, KOORDINATOR)
+    return Outcome("decided" if quirks else "passed", quirks=quirks)
+
+
+def _read_expected(case: Case) -> Obj:
+    expect = case["expect"]
+    if expect.get("panic"):
+        return {"panic": True}
+    if expect["status"]["code"] != "Success":
+        return {"status": {"code": "refused"}}
+    found = {"status": {"code": "Success"}, "skip": expect["skip"], "requests": expect["requests"]}
+    if "gpu" in expect:
+        found["gpu"] = {key: expect["gpu"][key] for key in ("count", "perInstance", "shared")}
+    return found
+
+
+def _read(case: Case, switch: Switches) -> Obj:
+    pod = case["pod"]
+    given = pod["metadata"].get("annotations", {})
+    try:
+        wanted = koordinator.asks(pod)
+    except koordinator.InvalidError:
+        return {"status": {"code": "refused"}}
+    if wanted and '"gpu":null' in given.get(koordinator.HINT, "") and switch(KoordinatorQuirk.NULL_HINT_CRASHES):
+        return {"panic": True}
+    if wanted and any(name in given for name in koordinator.NOT_FOLLOWED):
+        return {"status": {"code": "refused"}}
+    found: Obj = {
+        "status": {"code": "Success"},
+        "skip": not wanted,
+        "requests": {kind: ask.converted for kind, ask in wanted.items()},
+    }
+    if "gpu" in wanted:
+        ask = wanted["gpu"]
+        found["gpu"] = {"count": ask.count, "perInstance": ask.each, "shared": ask.shared}
+    return found
+
+
+def _read_by_product(wire: Obj) -> Obj:
+    pod = decode_pod(wire)
+    try:
+        claims = DIALECT.claims(pod)
+    except ClaimError:
+        return {"status": {"code": "refused"}}
+    asked = device_requests(pod)
+    found: Obj = {"status": {"code": "Success"}, "skip": not claims_devices(claims), "requests": {}}
+    for kind, claim in _by_type(claims).items():
+        own = {name: amount for name, amount in asked.items() if koordinator.device_type(name) == kind}
+        found["requests"][kind] = normalise(own) if kind == "gpu" else own
+        if kind == "gpu":
+            each = _each(claim)
+            shared = each.get(koordinator.RATIO, 100) < 100 or koordinator.MEMORY in each
+            found["gpu"] = {"count": claim.count, "perInstance": each, "shared": shared}
+    return found
+
+
+def _by_type(claims: PodClaims) -> dict[str, Claim]:
+    return {claim.vendor: claim for container in claims for claim in container.claims}
+
+
+def _each(claim: Claim) -> Obj:
+    """What a claim asks of one device, by name."""
+    return {NAMES[claim.vendor, dimension]: amount for dimension, amount in enumerate(claim.amounts) if amount}
+
+
+# Scores ------------------------------------------------------------------------------------------------------------
+
+
+def run_score(case: Case) -> Outcome:
+    """Filter and score the nodes of a case and compare."""
+    return _compare(case, _expected_scores(case), _twin_scores, _product_scores(case))
+
+
+def _compare(case: Case, expected: Obj, twin: Any, product: Obj) -> Outcome:
+    on, off = Switches(KOORDINATOR), Switches(NONE)
+    theirs, ours = twin(case, on), twin(case, off)
+    found = [*differences("twin", expected, theirs), *differences("product", ours, product)]
+    if found:
+        return Outcome("failed", "; ".join(found))
+    asked = on.asked | off.asked
+    quirks = responsible(theirs, ours, lambda some: twin(case, Switches(some)), asked, KOORDINATOR)
+    return Outcome("decided" if quirks else "passed", quirks=quirks)
+
+
+def _expected_scores(case: Case) -> Obj:
+    expect = case["expect"]
+    if expect["preFilter"]["code"] == "Skip":
+        return {"preFilter": "Skip"}
+    return {
+        "preFilter": expect["preFilter"]["code"],
+        "nodes": {
+            name: {
+                "fits": node["filter"]["code"] == "Success",
+                "score": node.get("score"),
+                "types": node.get("types", {}),
+            }
+            for name, node in expect["nodes"].items()
+        },
+        "normalized": expect["normalized"],
+    }
+
+
+def _twin_scores(case: Case, switch: Switches) -> Obj:
+    if not koordinator.requested(case["pod"]):
+        return {"preFilter": "Skip"}
+    nodes = koordinator.decide(case, switch)
+    return {
+        "preFilter": "Success",
+        "nodes": {name: {"fits": n.fits, "score": n.score, "types": n.types} for name, n in nodes.items()},
+        "normalized": deviceshare.normalised({name: n.score or 0 for name, n in nodes.items() if n.fits}),
+    }
+
+
+def _product_scores(case: Case) -> Obj:
+    state, order, claims = _state(case), _order(case), DIALECT.claims(decode_pod(case["pod"]))
+    if not claims_devices(claims):
+        return {"preFilter": "Skip"}
+    rows, fit = state.nodes.rows(), FitColumns.empty(state.nodes.capacity)
+    DIALECT.allocator({}, claims, CardChoice(share=order)).fit(state.devices, rows, fit)
+    workload = Workload(decode_pod(case["pod"]).spec.requests, claims, DIALECT.device_resources)
+    ranking = NodeRanking([WeightedScorer(DeviceShareScorer(order.strategy, order.weights))], workload)
+    scores = ranking.score(state, rows, fit)
+    nodes = {}
+    for row, score in zip(rows.tolist(), scores.tolist(), strict=True):
+        vendors = {device.vendor for device in state.devices.devices(row)}
+        lacking = vendors and not _by_type(claims).keys() <= vendors
+        nodes[state.nodes.name(row)] = {
+            "fits": bool(fit.fits[row]),
+            "score": None if lacking else score,
+            "types": {} if lacking else _types(state, row, claims, order),
+        }
+    fitting = {name: int(node["score"]) for name, node in nodes.items() if node["fits"]}
+    return {"preFilter": "Success", "nodes": nodes, "normalized": deviceshare.normalised(fitting)}
+
+
+def _types(state: State, row: int, claims: PodClaims, order: ShareOrder) -> Obj:
+    """What Koordinator logs of a node: per type the request, and the devices in the order in which they are tried."""
+    matrix = state.devices
+    demand, terms = share_demand(claims, matrix), share_terms(order, DIALECT.device_resources, matrix)
+    found = {}
+    for number, claim in enumerate(_by_type(claims).values()):
+        devices = []
+        for device in matrix.devices(row):
+            position = matrix.position(row, device.uuid)
+            if device.vendor != claim.vendor or position is None:
+                continue
+            score = share_score(
+                matrix.columns, matrix.columns.used, 0, position, position + 1, demand.vendor[number], terms,
+                demand.amounts[number], demand.percent[number],
+            )  # fmt: skip
+            devices.append({"minor": device.index, "score": int(score), "free": _free(state, position, claim.vendor)})
+        if not devices:
+            continue
+        if not any(any(device["free"].values()) for device in devices):
+            devices = []
+        devices.sort(key=lambda device: (-device["score"], device["minor"]))
+        found[claim.vendor] = {"count": claim.count, "perInstance": _each(claim), "devices": devices}
+    return found
+
+
+def _free(state: State, position: int, vendor: str) -> Obj:
+    columns = state.devices.columns
+    total = columns.total[position] if columns.healthy[position] else np.zeros_like(columns.total[position])
+    used = columns.used[position]
+    return {
+        NAMES[vendor, dimension]: max(int(total[dimension] - used[dimension]), 0)
+        for dimension in range(total.shape[0])
+        if total[dimension] or used[dimension]
+    }
+
+
+def _state(case: Case) -> State:
+    state = State(len(DIALECT.dimensions))
+    inventories = {device["metadata"]["name"]: device for device in case["devices"]}
+    for wire in case["nodes"]:
+        node = decode_node(wire)
+        state.observe_node(node, canonical(DIALECT.devices(node, inventories.get(node.name))))
+    for wire in case["pods"]:
+        pod = decode_pod(wire)
+        state.observe_pod(pod, DIALECT.usage(pod))
+    return state
+
+
+def _order(case: Case) -> ShareOrder:
+    return deviceshare_arguments({"scoringStrategy": case["args"].get("scoringStrategy")}, ShareDefaults.KOORDINATOR)
+
+
+# Allocations -------------------------------------------------------------------------------------------------------
+
+
+def run_allocation(case: Case) -> Outcome:
+    """Place the pod of a case on each node and compare."""
+    if beyond := _beyond(case):
+        return Outcome("not_implemented", beyond)
+    return _compare(case, _expected_allocation(case["expect"]), _twin_allocation, _product_allocation(case))
+
+
+def _beyond(case: Case) -> str:
+    pod, args = case["pod"], case["args"]
+    given = pod["metadata"].get("annotations", {})
+    for name in koordinator.NOT_FOLLOWED:
+        if name in given:
+            return f"annotation {name}"
+    if "numaAffinity" in args:
+        return "the NUMA affinity of the topology manager"
+    if "gpuSharedResourceTemplates" in args or _asks_for_npus(pod):
+        return "NPUs"
+    if args.get("gpuShareUnsupportedModels"):
+        return "models that cannot be shared"
+    if pod["metadata"].get("labels"):
+        return "isolation providers"
+    wanted = koordinator.asks(pod).get("gpu")
+    for thing in (*case["nodes"], *case["devices"]):
+        labels, annotations = thing["metadata"].get("labels", {}), thing["metadata"].get("annotations", {})
+        if "koordinator.sh/gpu-isolation-provider" in labels and wanted and wanted.shared:
+            return "isolation providers"
+        table = labels.get("node.koordinator.sh/gpu-model") in _PARTITIONED_MODELS or annotations
+        if labels.get("node.koordinator.sh/gpu-partition-policy") == "Honor" or (table and not _shared(wanted)):
+            return "partitions"
+    if wanted and not (wanted.shared and wanted.count > 1):
+        trees = {device["metadata"]["name"] for device in case["devices"] if _has_tree(device)}
+        if any(node.fits for name, node in koordinator.decide(case, Switches(NONE)).items() if name in trees):
+            return "cards chosen by their place in the topology tree"
+    return ""
+
+
+def _asks_for_npus(pod: Obj) -> bool:
+    return {n for n in koordinator.requested(pod) if n in koordinator.GPU_NAMES} in koordinator.OF_NPUS
+
+
+def _shared(wanted: koordinator.Ask | None) -> bool:
+    return wanted is None or wanted.shared
+
+
+def _has_tree(device: Obj) -> bool:
+    gpus = [entry for entry in device["spec"].get("devices") or [] if entry["type"] == "gpu"]
+    return bool(gpus) and all("topology" in entry for entry in gpus)
+
+
+def _expected_allocation(expect: Obj) -> Obj:
+    nodes = {
+        name: {
+            "fits": node["filter"]["code"] == "Success",
+            "reserved": node["reserve"]["code"] == "Success",
+            "minors": node.get("minors", {}),
+            "annotation": _plain(node.get("annotation", "")),
+        }
+        for name, node in expect["nodes"].items()
+    }
+    return {"preFilter": expect["preFilter"]["code"], "nodes": nodes}
+
+
+def _twin_allocation(case: Case, switch: Switches) -> Obj:
+    nodes = {
+        name: {"fits": n.fits, "reserved": n.fits, "minors": n.minors, "annotation": n.annotation}
+        for name, n in koordinator.decide(case, switch).items()
+    }
+    return {"preFilter": "Success" if koordinator.requested(case["pod"]) else "Skip", "nodes": nodes}
+
+
+def _product_allocation(case: Case) -> Obj:
+    state, claims = _state(case), DIALECT.claims(decode_pod(case["pod"]))
+    allocator = DIALECT.allocator({}, claims, CardChoice(share=_order(case)))
+    rows, fit = state.nodes.rows(), FitColumns.empty(state.nodes.capacity)
+    allocator.fit(state.devices, rows, fit)
+    nodes = {}
+    for row in rows.tolist():
+        placed = allocator.place(state.devices, row)
+        minors: dict[str, list[int]] = {}
+        index = {device.uuid: device.index for device in state.devices.devices(row)}
+        for assignment in (a for container in placed or () for a in container):
+            minors.setdefault(assignment.vendor, []).append(index[assignment.uuid])
+        name = state.nodes.name(row)
+        text = "" if placed is None else DIALECT.annotations(Placement(name, placed), 0)[koordinator.ALLOCATED]
+        nodes[name] = {
+            "fits": bool(fit.fits[row]),
+            "reserved": placed is not None,
+            "minors": minors,
+            "annotation": _plain(text),
+        }
+    return {"preFilter": "Success" if claims_devices(claims) else "Skip", "nodes": nodes}
+
+
+def _plain(annotation: str) -> str:
+    """Write the quantities of an annotation as plain numbers: how a number is written is no difference."""
+    if annotation:
+        json.loads(annotation)
+    return _QUANTITY.sub(lambda match: f'{match[1]}:"{to_int(match[2])}"', annotation)

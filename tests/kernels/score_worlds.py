@@ -1,0 +1,160 @@
+"""Nodes and pods for the scorers' kernels, and the comparison with their twins.
+
+``python -m tests.kernels.score_worlds COUNT`` checks that many random worlds, for a run in another process.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from tests.kernels.worlds import KINDS, claim, device, number, random_cards, random_wish, some
+from tests.naive import binpack, fragmentation
+from tests.naive.hami_cards import UNSET, Card, Container
+
+from vgpu_scheduler.allocators import FitColumns
+from vgpu_scheduler.kernels import binpack_nodes
+from vgpu_scheduler.kube import decode_node
+from vgpu_scheduler.model import ContainerClaims, DeviceResource
+from vgpu_scheduler.scorers import BinpackScorer, CompiledScorer, FragmentationScorer, Workload
+from vgpu_scheduler.state import State
+
+RESOURCES = {
+    "nvidia.com/gpu": DeviceResource("NVIDIA", 0),
+    "nvidia.com/gpumem": DeviceResource("NVIDIA", 1),
+    "nvidia.com/gpumem-percentage": DeviceResource("NVIDIA", 1, percent=True),
+    "nvidia.com/gpucores": DeviceResource("NVIDIA", 2),
+    "acme.com/memory": DeviceResource("ACME", 1),
+}
+NAMES = ("cpu", "memory", "pods", "example.com/foo", "example.com/nowhere", "count/pods", *RESOURCES)
+
+
+@dataclass
+class World:
+    """Nodes with their cards and what is used of both, and a pod."""
+
+    cards: list[list[Card]]
+    offered: list[dict[str, int]]
+    used: list[dict[str, int]]
+    requests: dict[str, int]
+    containers: tuple[Container, ...]
+    weights: dict[str, int]
+
+    def state(self, order: Sequence[int] | None = None) -> State:
+        """The world as a state whose nodes were seen in this order."""
+        state = State()
+        for node in range(len(self.cards)) if order is None else order:
+            texts = {
+                name: f"{amount}m" if name == "cpu" else str(amount) for name, amount in self.offered[node].items()
+            }
+            wire = {"metadata": {"name": f"node-{node}"}, "spec": {}, "status": {"allocatable": texts}}
+            state.observe_node(decode_node(wire), [device(card) for card in self.cards[node]])
+            row = state.nodes.row(f"node-{node}")
+            assert row is not None
+            state.nodes.charge(row, {k: v for k, v in self.used[node].items() if k != "pods"}, self.used[node]["pods"])
+            for card in self.cards[node]:
+                position = state.devices.position(row, card.uuid)
+                assert position is not None
+                state.devices.charge(position, (card.used, card.used_memory, card.used_cores), 1)
+        return state
+
+    def workload(self) -> Workload:
+        claims = tuple(ContainerClaims(c.name, KINDS[c.kind], tuple(map(claim, c.asks))) for c in self.containers)
+        return Workload(self.requests, claims, RESOURCES)
+
+
+def check(world: World) -> tuple[int, int]:
+    """Assert that both scorers say what their twins say; count the scores that are neither of the ends."""
+    state = world.state()
+    packed = scores(BinpackScorer(tuple(world.weights.items())).compile(world.workload()), state)
+    whole = scores(FragmentationScorer().compile(world.workload()), state)
+    for node, cards in enumerate(world.cards):
+        name = f"node-{node}"
+        assert abs(packed[name] - 100 * naive_binpack(world, node)) < 1e-9, name
+        cpu, used = world.offered[node]["cpu"], world.used[node].get("cpu", 0)
+        assert whole[name] == fragmentation.points(cards, cpu, used, world.requests.get("cpu", 0), world.containers)
+    return tuple(sum(0 < score < 100 for score in found.values()) for found in (packed, whole))  # type: ignore[return-value]
+
+
+def scores(compiled: CompiledScorer, state: State) -> dict[str, float]:
+    """Scores by node name, all of which are within the documented range."""
+    rows: NDArray[np.int64] = state.nodes.rows()
+    found = compiled.score(state, rows, FitColumns.empty(state.nodes.capacity))
+    assert found.shape == rows.shape
+    assert found.dtype == np.float64
+    assert ((found >= 0) & (found <= 100)).all()
+    return {state.nodes.name(row): float(score) for row, score in zip(rows.tolist(), found, strict=True)}
+
+
+def naive_binpack(world: World, node: int) -> float:
+    asked, used, capacity = {**world.requests, "pods": 1}, dict(world.used[node]), dict(world.offered[node])
+    for name, stands in RESOURCES.items():
+        if capacity.get(name) or name not in world.weights:
+            continue
+        own = [card for card in world.cards[node] if card.vendor == stands.vendor]
+        totals, useds = ([amounts(card)[stands.dimension] for card in own] for amounts in (_total, _used))
+        slices = [_slices(container, stands) for container in world.containers]
+        found = binpack.device_amounts(totals, useds, slices, in_percent=stands.percent)
+        asked[name], used[name], capacity[name] = found
+    return binpack.score({name: asked[name] for name in asked if name != "count/pods"}, used, capacity, world.weights)
+
+
+def _total(card: Card) -> tuple[int, int, int]:
+    return card.count, card.memory, card.cores
+
+
+def _used(card: Card) -> tuple[int, int, int]:
+    return card.used, card.used_memory, card.used_cores
+
+
+def _slices(container: Container, stands: DeviceResource) -> list[binpack.Slice]:
+    found = []
+    for ask in container.asks:
+        if ask.vendor == stands.vendor:
+            amount = (1, ask.memory, ask.cores)[stands.dimension]
+            percent = ask.percent if stands.dimension == 1 and ask.percent != UNSET else 0
+            found.append(binpack.Slice(container.kind, ask.nums, amount, percent))
+    return found
+
+
+# Chance ------------------------------------------------------------------------------------------------------------
+
+
+def random_world(rng: np.random.Generator) -> World:
+    mixed = bool(rng.random() < 0.3)
+    cards = [random_cards(rng, node, mixed) for node in range(number(rng, 1, 6))]
+    offered = [_offered(rng) for _ in cards]
+    used = [_some_of(rng, amounts) for amounts in offered]
+    requests = {name: number(rng, 1, 4000) for name in ("cpu", "memory") if rng.random() < 0.8}
+    requests |= {name: number(rng, 0, 3) for name in ("nvidia.com/gpu", "example.com/foo", "count/pods", "none")}
+    wish = random_wish(rng, [], mixed)
+    containers = wish.containers if rng.random() < 0.8 else ()
+    weights = {name: some(rng, 0, 1, 1, 5, 100) for name in NAMES if rng.random() < 0.5}
+    return World(cards, offered, used, requests, containers, {"cpu": 1, "memory": 1} | weights)
+
+
+def _offered(rng: np.random.Generator) -> dict[str, int]:
+    offered = {"cpu": some(rng, 0, 4000, 8000, 8000, 64000), "memory": some(rng, 0, 4096, 65536), "pods": 110}
+    for name in ("nvidia.com/gpu", "example.com/foo", "count/pods"):
+        if rng.random() < 0.3:
+            offered[name] = number(rng, 0, 9)
+    return offered
+
+
+def _some_of(rng: np.random.Generator, offered: Mapping[str, int]) -> dict[str, int]:
+    share = rng.random() * 1.1
+    return {name: int(amount * share) for name, amount in offered.items()}
+
+
+def main(count: int) -> None:
+    rng = np.random.default_rng(8)
+    found = [check(random_world(rng)) for _ in range(count)]
+    how = "compiled" if hasattr(binpack_nodes, "py_func") else "interpreted"
+    print(f"{count} worlds, {sum(packed for packed, _ in found)} and {sum(whole for _, whole in found)} scores, {how}")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,288 @@
+"""Devices and pods for the kernels of DeviceShare, and the comparison with their twins.
+
+``python -m tests.kernels.share_worlds COUNT`` checks that many random worlds, for a run in another process.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from tests.kernels.worlds import KINDS, claim, device, expected_picks, number, picks, random_world, some
+from tests.naive import deviceshare, shares
+from tests.naive.deviceshare import LEAST, MOST, Weighed
+from tests.naive.hami_cards import Card, Wish
+
+from vgpu_scheduler.allocators import (
+    CardChoice,
+    CardLimits,
+    FitColumns,
+    HamiAllocator,
+    ShareAllocator,
+    ShareDimensions,
+    ShareOrder,
+    Strategy,
+    card_order,
+)
+from vgpu_scheduler.allocators.order import OrderKind
+from vgpu_scheduler.dialects.hami.rules import DeviceRules
+from vgpu_scheduler.kernels import fit_shares
+from vgpu_scheduler.kube import decode_node
+from vgpu_scheduler.model import CardReason, Claim, ContainerClaims, Device, DeviceResource
+from vgpu_scheduler.scorers import DeviceShareScorer, Workload
+from vgpu_scheduler.state import DeviceMatrix, State
+
+DIMENSIONS = 4
+VENDORS = ("gpu", "rdma")
+RESOURCES = {
+    "gpu-core": DeviceResource("gpu", 2),
+    "gpu-memory": DeviceResource("gpu", 1),
+    "gpu-memory-percent": DeviceResource("gpu", 1, percent=True),
+    "gpu-memory-ratio": DeviceResource("gpu", 3),
+    "rdma": DeviceResource("rdma", 0),
+}
+CARD_RESOURCES = {
+    "slots": DeviceResource("NVIDIA", 0),
+    "memory": DeviceResource("NVIDIA", 1),
+    "ratio": DeviceResource("NVIDIA", 1, percent=True),
+    "cores": DeviceResource("NVIDIA", 2),
+    "other": DeviceResource("ACME", 1, percent=True),
+}
+REASON_OF = {reason.text: reason for reason in CardReason}
+
+
+@dataclass
+class World:
+    """Nodes with their devices, and a pod."""
+
+    nodes: list[list[shares.Device]]
+    pod: shares.Pod
+    weights: dict[str, int]
+
+    def state(self, order: Sequence[int] | None = None) -> State:
+        """The world as a state whose nodes were seen in this order."""
+        state = State(DIMENSIONS)
+        for node in range(len(self.nodes)) if order is None else order:
+            wire = {"metadata": {"name": f"node-{node}"}, "spec": {}, "status": {}}
+            state.observe_node(decode_node(wire), [_device(d) for d in self.nodes[node]])
+            row = state.nodes.row(f"node-{node}")
+            assert row is not None
+            for own in self.nodes[node]:
+                position = state.devices.position(row, own.name)
+                assert position is not None
+                state.devices.charge(position, tuple(own.used), 1)
+        return state
+
+    def claims(self) -> tuple[ContainerClaims, ...]:
+        return tuple(
+            ContainerClaims(
+                f"c{number}",
+                KINDS[container.kind],
+                tuple(Claim(w.vendor, w.count, w.amounts, w.percents) for w in container.wants),
+            )
+            for number, container in enumerate(self.pod.containers)
+        )
+
+    def order(self) -> ShareOrder:
+        return ShareOrder(Strategy(self.pod.order.strategy), tuple(sorted(self.weights.items())))
+
+
+def _device(own: shares.Device) -> Device:
+    return Device(
+        own.name, own.vendor, own.model, tuple(own.total), own.index, healthy=own.healthy, cordoned=own.cordoned
+    )
+
+
+def check(world: World) -> Counter[str]:
+    """Assert that allocator and scorer say what their twins say; count the nodes per outcome."""
+    state, claims, pod = world.state(), world.claims(), world.pod
+    limits = CardLimits(deny=(pod.denied,) if pod.denied else (), most_memory=pod.most_memory, exclusive=pod.exclusive)
+    dimensions = ShareDimensions(
+        reasons=tuple(REASON_OF[text] for text in shares.REASONS),
+        memory=1,
+        cores=2,
+        cards=frozenset({"gpu"}),
+        resources=RESOURCES,
+        fill=lambda asked, _: asked,
+    )
+    allocator = ShareAllocator(claims, world.order(), CardChoice(idle_only=pod.idle, limits=limits), dimensions)
+    rows, columns = state.nodes.rows(), FitColumns.empty(state.nodes.capacity)
+    columns.counts[:] = 7  # what was there before must not show
+    columns.cards[:] = 7
+    columns.score[:] = 7
+    allocator.fit(state.devices, rows, columns)
+    outcomes: Counter[str] = Counter()
+    points = node_scores(world, state)
+    for row in rows.tolist():
+        name = state.nodes.name(row)
+        devices = world.nodes[int(name.removeprefix("node-"))]
+        counts = {CardReason(i).text: int(n) for i, n in enumerate(columns.counts[row]) if n}
+        assert columns.score[row] == 0
+        assert points[name] == naive_score(world, devices), name
+        outcomes["scores"] += 0 < points[name] < 100
+        if not devices:
+            assert (bool(columns.fits[row]), counts) == (False, {"node unregistered": 1})
+            continue
+        expected = shares.place(devices, pod)
+        reasons = {} if expected.fits else {reason: n for reason, n in expected.counts.items() if n}
+        assert (bool(columns.fits[row]), counts) == (expected.fits, reasons), name
+        if not expected.fits:
+            assert int(columns.cards[row]) == expected.choice, name
+        placed = allocator.place(state.devices, row)
+        found = None if placed is None else [[a.uuid for a in container] for container in placed]
+        assert found == (expected.picks if expected.fits else None), name
+        outcomes.update(reasons or ["fits"])
+    return outcomes
+
+
+def node_scores(world: World, state: State) -> dict[str, float]:
+    """The scores by node name."""
+    scorer = DeviceShareScorer(world.order().strategy, world.order().weights)
+    rows = state.nodes.rows()
+    compiled = scorer.compile(Workload({}, world.claims(), RESOURCES))
+    found = compiled.score(state, rows, FitColumns.empty(state.nodes.capacity))
+    assert found.dtype == np.float64
+    assert (scorer.normalise(found) <= 100).all()
+    return {state.nodes.name(row): float(score) for row, score in zip(rows.tolist(), found, strict=True)}
+
+
+def naive_score(world: World, devices: Sequence[shares.Device]) -> int:
+    wants = [want for container in world.pod.containers for want in container.wants]
+    held, order, points = [own.held() for own in devices], world.pod.order, 0
+    for vendor in dict.fromkeys(want.vendor for want in wants):
+        if deviceshare.anything_free(held, vendor):
+            amounts = [max(column) for column in zip(*(w.amounts for w in wants if w.vendor == vendor), strict=True)]
+            percents = [max(column) for column in zip(*(w.percents for w in wants if w.vendor == vendor), strict=True)]
+            points += deviceshare.share(held, vendor, order.weighed, amounts, percents, order.strategy)
+    return points
+
+
+def check_cards(nodes: Sequence[Sequence[Card]], wish: Wish, weights: Mapping[str, int], strategy: str) -> int:
+    """Assert that HAMi's allocator takes the cards that the twin takes; count the nodes that fit."""
+    claims = tuple(ContainerClaims(c.name, KINDS[c.kind], tuple(map(claim, c.asks))) for c in wish.containers)
+    share = ShareOrder(Strategy(strategy), tuple(sorted(weights.items())))
+    numa_bind = wish.rules.numa_bind
+    order = card_order(wish.policy, OrderKind.SCORE_FIRST, numa_bind=numa_bind)
+    choice = CardChoice(share=share, limits=CardLimits(**asdict(wish.limits)))
+    allocator = HamiAllocator(claims, _rules(wish), order, choice, CARD_RESOURCES)
+    matrix = DeviceMatrix(3)
+    for row, cards in enumerate(nodes):
+        matrix.replace(row, [device(card) for card in cards])
+        for card in cards:
+            position = matrix.position(row, card.uuid)
+            assert position is not None
+            matrix.charge(position, (card.used, card.used_memory, card.used_cores), 1)
+    matrix.ensure_rows(len(nodes))
+    fits = 0
+    weighed = _weighed(weights, CARD_RESOURCES)
+    for row, cards in enumerate(nodes):
+        expected = shares.place_cards(cards, wish, shares.Order(strategy, weighed)) if cards else None
+        found = picks(allocator, matrix, row)
+        assert found == (expected_picks(expected) if expected else None), f"node {row}"
+        fits += found is not None
+    return fits
+
+
+def _rules(wish: Wish) -> DeviceRules:
+    rules = wish.rules
+    return DeviceRules(
+        tuple(part.lower() for part in rules.use_types),
+        tuple(part.lower() for part in rules.no_use_types),
+        frozenset(rules.use_uuids),
+        frozenset(rules.no_use_uuids),
+        rules.mode,
+        rules.numa_bind,
+    )
+
+
+# Chance ------------------------------------------------------------------------------------------------------------
+
+
+def random_share_world(rng: np.random.Generator) -> World:
+    weights = {name: some(rng, 1, 1, 3, 100) for name in (*RESOURCES, "nowhere") if rng.random() < 0.6}
+    order = shares.Order(some(rng, LEAST, MOST), _weighed(weights, RESOURCES))
+    kinds = [some(rng, "init", "sidecar", "app") for _ in range(number(rng, 0, 2))]
+    containers = [_container(rng, kind) for kind in kinds]
+    containers.append(shares.Container("app", (_want(rng, some(rng, *VENDORS)),)))
+    pod = shares.Pod(
+        tuple(containers),
+        order,
+        denied=some(rng, "", "", "h100"),
+        most_memory=some(rng, None, None, 1000, 500),
+        exclusive=bool(rng.random() < 0.15),
+        idle=bool(rng.random() < 0.15),
+    )
+    return World([_node(rng, node) for node in range(number(rng, 1, 5))], pod, weights)
+
+
+def random_card_world(rng: np.random.Generator) -> tuple[Sequence[Sequence[Card]], Wish, dict[str, int], str]:
+    nodes, wish = random_world(rng)
+    weights = {name: some(rng, 1, 1, 3, 100) for name in (*CARD_RESOURCES, "nowhere") if rng.random() < 0.6}
+    return nodes, wish, weights, some(rng, LEAST, MOST)
+
+
+def _weighed(weights: Mapping[str, int], resources: Mapping[str, DeviceResource]) -> tuple[Weighed, ...]:
+    return tuple(
+        Weighed(weight, resources[name].vendor, resources[name].dimension, resources[name].percent)
+        for name, weight in sorted(weights.items())
+        if name in resources
+    )
+
+
+def _container(rng: np.random.Generator, kind: str) -> shares.Container:
+    return shares.Container(kind, tuple(_want(rng, vendor) for vendor in VENDORS if rng.random() < 0.5))
+
+
+def _want(rng: np.random.Generator, vendor: str) -> shares.Want:
+    if vendor == "rdma":
+        return shares.Want(vendor, some(rng, 1, 1, 2), (some(rng, 1, 50, 100), 0, 0, 0), (0, 0, 0, 0))
+    in_bytes = rng.random() < 0.5
+    ratio = 0 if in_bytes else some(rng, 10, 33, 50, 100)
+    memory = some(rng, 1, 300, 1000, 2**60) if in_bytes else 0
+    return shares.Want(vendor, some(rng, 1, 1, 2, 4), (0, memory, some(rng, 0, 30, 100), ratio), (0, ratio, 0, 0))
+
+
+def _node(rng: np.random.Generator, node: int) -> list[shares.Device]:
+    even = rng.random() < 0.5
+    count = {"gpu": number(rng, 0, 6), "rdma": number(rng, 0, 2)}
+    devices = [
+        _random_device(rng, f"{node}/{vendor}/{i}", vendor, i, even) for vendor in VENDORS for i in range(count[vendor])
+    ]
+    return [devices[i] for i in rng.permutation(len(devices))] if rng.random() < 0.5 else devices
+
+
+def _random_device(rng: np.random.Generator, name: str, vendor: str, index: int, even: bool) -> shares.Device:
+    memory = 1000 if even else some(rng, 0, 999, 1000, 3000)
+    total = [0, memory, 100 if even else some(rng, 0, 100), 100] if vendor == "gpu" else [100, 0, 0, 0]
+    used = [0] * DIMENSIONS
+    if rng.random() < 0.6:
+        used = [number(rng, 0, 4) * amount // 4 for amount in total]
+        if rng.random() < 0.4:
+            used = [max(amount - number(rng, 0, 3), 0) for amount in total]
+        if rng.random() < 0.1:  # more than there is, or of what the device has not
+            used = [amount + some(rng, 0, 7) for amount in used]
+    return shares.Device(
+        name,
+        vendor,
+        index if even else number(rng, 0, 2),
+        rng.random() < 0.9,
+        rng.random() < 0.05,
+        some(rng, "A100", "NVIDIA H100"),
+        total,
+        used,
+    )
+
+
+def main(count: int) -> None:
+    rng = np.random.default_rng(8)
+    fits = sum(check(random_share_world(rng))["fits"] for _ in range(count))
+    cards = sum(check_cards(*random_card_world(rng)) for _ in range(count))
+    how = "compiled" if hasattr(fit_shares, "py_func") else "interpreted"
+    print(f"{count} worlds, {fits} and {cards} nodes fit, {how}")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,50 @@
+"""The kernels of DeviceShare, scores and fit, against their twins in many random worlds."""
+
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.kernels.share_worlds import check, check_cards, random_card_world, random_share_world
+from tests.naive import shares
+
+WORLDS = 1500
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_devices_that_are_shared_by_amounts(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    outcomes: Counter[str] = Counter()
+    for _ in range(WORLDS):
+        outcomes += check(random_share_world(rng))
+    assert outcomes["fits"] > WORLDS / 2
+    assert outcomes["scores"] > WORLDS
+    assert {*shares.REASONS, "CardNotHealth", "CardCordoned", "CardDeniedByPolicy"} <= outcomes.keys()
+    assert {"ExclusiveDeviceAllocateConflict", "NodeInsufficientDevice"} <= outcomes.keys()
+    assert "AllocatedCardsInsufficientRequest" in outcomes
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_hami_cards_in_the_order_of_the_device_score(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    assert sum(check_cards(*random_card_world(rng)) for _ in range(WORLDS)) > WORLDS
+
+
+def test_the_same_without_the_compiler() -> None:
+    """What the interpreter makes of the kernels, with overflow and division as errors."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "tests.kernels.share_worlds", "60"],
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(r"60 worlds, \d+ and \d+ nodes fit, interpreted\n", done.stdout), done.stdout

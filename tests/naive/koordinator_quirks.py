@@ -1,0 +1,16 @@
+"""What Koordinator does differently from this scheduler, one switch each; see ``hami_quirks``."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class KoordinatorQuirk(Enum):
+    """A difference; the value is its name in ``tests/vectors/deviations.toml``, which gives the reason."""
+
+    UNASKED_COUNTED = "koordinator-unasked-counted"
+    UNLISTED_NODE_FITS = "koordinator-unlisted-node-fits"
+    NULL_HINT_CRASHES = "koordinator-null-hint-crashes"
+
+
+KOORDINATOR = frozenset(KoordinatorQuirk)

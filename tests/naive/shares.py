@@ -1,0 +1,195 @@
+"""Devices of one node in the order of Koordinator's device score, in plain Python. Slow and obvious.
+
+Two allocators tell them apart: devices that are shared by amounts alone, and HAMi's cards in this order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from tests.naive import deviceshare, hami_cards
+from tests.naive.deviceshare import Held, Weighed
+from tests.naive.hami_cards import Ask, Card, NodeFit, Pick, Wish
+
+
+@dataclass(frozen=True)
+class Order:
+    strategy: str
+    weighed: tuple[Weighed, ...]
+
+
+# Amounts alone -----------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Device:
+    name: str
+    vendor: str
+    index: int
+    healthy: bool
+    cordoned: bool
+    model: str
+    total: list[int]
+    used: list[int]
+
+    def held(self) -> Held:
+        return Held(self.vendor, self.healthy, self.total, self.used)
+
+
+@dataclass(frozen=True)
+class Want:
+    """What a container asks of one vendor."""
+
+    vendor: str
+    count: int
+    amounts: tuple[int, ...]
+    percents: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Container:
+    kind: str  # init, sidecar or app
+    wants: tuple[Want, ...] = ()
+
+
+@dataclass(frozen=True)
+class Pod:
+    containers: tuple[Container, ...]
+    order: Order
+    denied: str = ""
+    most_memory: int | None = None
+    exclusive: bool = False
+    idle: bool = False
+
+
+@dataclass
+class Outcome:
+    fits: bool = True
+    picks: list[list[str]] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    choice: int = 0
+
+
+REASONS = ("CardTimeSlicingExhausted", "CardInsufficientMemory", "CardInsufficientCore", "CardInsufficientMemory")
+"""Of the dimensions: share, memory, cores, memory ratio."""
+
+
+def forbidden(device: Device, pod: Pod) -> bool:
+    """What policies say is about cards, not about devices of other kinds."""
+    if device.vendor != "gpu":
+        return False
+    named = bool(pod.denied) and pod.denied.lower() in device.model.lower()
+    large = pod.most_memory is not None and device.total[1] > pod.most_memory
+    return named or large or (pod.exclusive and device.total[2] != 100)
+
+
+def why_not(device: Device, want: Want, pod: Pod) -> str:
+    if not device.healthy:
+        return "CardNotHealth"
+    if device.cordoned:
+        return "CardCordoned"
+    if forbidden(device, pod):
+        return "CardDeniedByPolicy"
+    free = [max(total - used, 0) for total, used in zip(device.total, device.used, strict=True)]
+    for dimension, asked in enumerate(want.amounts):
+        there_is_any = device.total[dimension] or device.used[dimension]
+        if there_is_any and asked > free[dimension]:
+            return REASONS[dimension]
+    if not any(free):
+        return "CardTimeSlicingExhausted"
+    return "ExclusiveDeviceAllocateConflict" if pod.idle and any(device.used) else ""
+
+
+def place(devices: Sequence[Device], pod: Pod) -> Outcome:
+    result = Outcome()
+    running = [replace(device, used=list(device.used)) for device in devices]
+    for container in pod.containers:
+        group = running
+        if container.kind == "init":
+            group = [replace(device, used=list(device.used)) for device in running]
+        picks: list[str] = []
+        result.picks.append(picks)
+        for want in container.wants:
+            own = [device for device in group if device.vendor == want.vendor]
+            result.choice = len(own)
+            if len(own) < want.count:
+                return replace(result, fits=False, counts=Counter({"NodeInsufficientDevice": 1}))
+            chosen, counts = choose(own, want, pod)
+            if len(chosen) < want.count:
+                return replace(result, fits=False, counts=counts)
+            for device in chosen:
+                device.used = [used + asked for used, asked in zip(device.used, want.amounts, strict=True)]
+                picks.append(device.name)
+    return result
+
+
+def choose(own: Sequence[Device], want: Want, pod: Pod) -> tuple[list[Device], Counter[str]]:
+    order = pod.order
+    scores = [
+        deviceshare.share([d.held()], d.vendor, order.weighed, want.amounts, want.percents, order.strategy) for d in own
+    ]
+    chosen: list[Device] = []
+    counts: Counter[str] = Counter()
+    for position in deviceshare.order(scores, [device.index for device in own]):
+        reason = why_not(own[position], want, pod)
+        if reason:
+            counts[reason] += 1
+        else:
+            chosen.append(own[position])
+        if len(chosen) == want.count:
+            break
+    if 0 < len(chosen) < want.count:
+        counts["AllocatedCardsInsufficientRequest"] = len(chosen)
+    return chosen, counts
+
+
+# HAMi's cards ------------------------------------------------------------------------------------------------------
+
+
+def place_cards(cards: Sequence[Card], wish: Wish, order: Order) -> NodeFit:
+    """As :func:`hami_cards.place`, in the order of the device score; the words of the policy say nothing."""
+    result = NodeFit()
+    running = [replace(card) for card in cards]
+    for container in wish.containers:
+        group = running
+        if container.kind == "init":
+            group = sorted((replace(card) for card in running), key=lambda card: card.position)
+        picks: list[Pick] = []
+        result.picks.append(picks)
+        scores = [card_share(card, container.asks, order) for card in group]
+        named = {card.uuid: score for card, score in zip(group, scores, strict=True)}
+        for ask in container.asks:
+            bind = wish.rules.numa_bind
+            group.sort(key=lambda card: (-card.numa if bind else 0, named[card.uuid], -card.index))
+            choice = [card for card in group if card.vendor == ask.vendor]
+            result.choice = len(choice)
+            if ask.nums > len(choice):
+                return replace(result, fits=False, counts=Counter({"NodeInsufficientDevice": 1}))
+            chosen, counts = hami_cards.choose(choice[::-1], ask, replace(wish, policy="spread"))
+            if len(chosen) < ask.nums:
+                return replace(result, fits=False, counts=counts)
+            for card in chosen:
+                pick = Pick(card.vendor, card.uuid, ask.memory_on(card), min(ask.cores, 100))
+                card.used, card.used_memory = card.used + 1, card.used_memory + pick.memory
+                card.used_cores += pick.cores
+                picks.append(pick)
+    return result
+
+
+def card_share(card: Card, asks: Sequence[Ask], order: Order) -> int:
+    """The score of a card for what the container asks of its vendor; 0 if that is nothing."""
+    ask = next((ask for ask in asks if ask.vendor == card.vendor), None)
+    if ask is None:
+        return 0
+    percent = 0 if ask.percent == hami_cards.UNSET else ask.percent
+    held = Held(
+        card.vendor,
+        card.healthy,
+        (card.count, card.memory, card.cores),
+        (card.used, card.used_memory, card.used_cores),
+    )
+    return deviceshare.share(
+        [held], card.vendor, order.weighed, (1, ask.memory, ask.cores), (0, percent, 0), order.strategy
+    )

@@ -1,0 +1,324 @@
+"""The naive twin of Volcano's vGPU placement on one node: from raw objects to an answer, in plain Python.
+
+With every quirk on it says what Volcano says, with every quirk off what this scheduler says.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.naive.hami_quirks import Switches
+from tests.naive.volcano_quirks import VolcanoQuirk
+
+from vgpu_scheduler.kube import parse_quantity
+
+Obj = dict[str, Any]
+
+UNSET = 101
+"""Volcano's mark for a percentage that was not given."""
+
+TRUE = {"1", "t", "T", "TRUE", "true", "True"}
+
+REGISTER = "volcano.sh/node-vgpu-register"
+ALLOCATED = "volcano.sh/vgpu-ids-new"
+
+
+@dataclass(frozen=True)
+class Names:
+    count: str
+    memory: str
+    percent: str
+    cores: str
+
+    @classmethod
+    def of(cls, case: Obj) -> Names:
+        config = (case["args"]["deviceConfig"] or {}).get("nvidia") or {}
+        return cls(
+            config.get("resourceCountName", "volcano.sh/vgpu-number"),
+            config.get("resourceMemoryName", "volcano.sh/vgpu-memory"),
+            config.get("resourceMemoryPercentageName", ""),
+            config.get("resourceCoreName", "volcano.sh/vgpu-cores"),
+        )
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        return tuple(name for name in (self.count, self.memory, self.percent, self.cores) if name)
+
+
+@dataclass
+class Card:
+    uuid: str
+    index: int
+    number: int
+    memory: int
+    type: str
+    healthy: bool
+    used: int = 0
+    used_memory: int = 0
+    used_cores: int = 0
+    pods: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Memory and cores by UID."""
+
+    def add(self, uid: str, memory: int, cores: int) -> None:
+        self.used += 1
+        self.used_memory += memory
+        self.used_cores += cores
+        if uid:
+            old = self.pods.get(uid, (0, 0))
+            self.pods[uid] = (old[0] + memory, old[1] + cores)
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What a container asks; ``None`` in its place is a container that asks for nothing."""
+
+    cards: int
+    memory: int
+    percent: int
+    cores: int
+
+    def memory_on(self, card: Card) -> int:
+        return self.memory if self.percent == UNSET else card.memory * self.percent // 100
+
+
+@dataclass
+class Answer:
+    """``kind`` is passed (nothing is asked), placed, unfit, refused or no-cards."""
+
+    kind: str
+    before: list[Card] = field(default_factory=list)
+    written: str = ""
+    after: list[Card] = field(default_factory=list)
+    replayed: list[Card] = field(default_factory=list)
+
+
+def decide(case: Obj, switch: Switches) -> Answer:
+    names = Names.of(case)
+    cards = node_cards(case["node"], names)
+    if not cards:
+        return Answer("no-cards")
+    for pod in case["pods"]:
+        charge(cards, pod, names, switch)
+    asked = asks(case["pod"], names, switch)
+    if asked is None:
+        return Answer("refused", cards, after=cards)
+    if not has_request(case["pod"], names, switch):
+        return Answer("passed", cards, after=cards, replayed=cards)
+    picks, after = place(cards, case["pod"], asked, case["args"]["schedulePolicy"], switch)
+    if picks is None:
+        return Answer("unfit", cards, after=cards)
+    written = encode(picks, switch)
+    replayed = copy.deepcopy(cards)
+    replay(replayed, case["pod"]["metadata"]["uid"], entries(written), switch)
+    return Answer("placed", cards, written, after, replayed)
+
+
+# Nodes -------------------------------------------------------------------------------------------------------------
+
+
+def node_cards(node: Obj, names: Names) -> list[Card]:
+    """The registered cards; none without allocatable cards, memory and cores, or when the list cannot be read."""
+    allocatable = node["status"]["allocatable"]
+    value = (node["metadata"].get("annotations") or {}).get(REGISTER, "")
+    if any(not parse_quantity(allocatable.get(name, "0")) for name in (names.count, names.memory, names.cores)):
+        return []
+    items = [item.split(",") for item in value.split(":") if item]
+    if ":" not in value or any(len(fields) < 6 for fields in items):
+        return []
+    return [
+        Card(fields[0], index, int(fields[1]), int(fields[2]), fields[3], fields[4] in TRUE)
+        for index, fields in enumerate(items)
+    ]
+
+
+# Pods --------------------------------------------------------------------------------------------------------------
+
+
+def limits(container: Obj) -> Obj:
+    return (container.get("resources") or {}).get("limits") or {}
+
+
+def given(container: Obj, name: str) -> str | None:
+    """The limit, else the request."""
+    found = limits(container).get(name)
+    return found if found is not None else ((container.get("resources") or {}).get("requests") or {}).get(name)
+
+
+def has_request(pod: Obj, names: Names, switch: Switches) -> bool:
+    """Whether any regular container has a limit of cards or of memory, be it 0."""
+    containers = [c for c in pod["spec"]["containers"] if names.count in limits(c) or names.memory in limits(c)]
+    above_0 = any(str(limits(c).get(names.count, "1")) != "0" for c in containers)
+    return above_0 or (bool(containers) and switch(VolcanoQuirk.NO_CARD_COUNTED))
+
+
+def asks(pod: Obj, names: Names, switch: Switches) -> list[Ask | None] | None:
+    """What each regular container asks; ``None`` when the pod is refused for it."""
+    for container in pod["spec"].get("initContainers") or []:
+        asked = any(given(container, name) is not None for name in names.all)
+        if asked and not switch(VolcanoQuirk.INIT_CONTAINERS_IGNORED):
+            return None
+    found: list[Ask | None] = []
+    for container in pod["spec"]["containers"]:
+        limit = limits(container)
+        if names.count not in limit and names.memory not in limit:
+            amounts = [name for name in names.all if given(container, name) is not None]
+            if amounts and not switch(VolcanoQuirk.AMOUNT_WITHOUT_CLAIM_DROPPED):
+                return None
+            found.append(None)
+            continue
+        ask = _ask(container, names, switch)
+        if ask is None:
+            return None
+        found.append(ask)
+    return found
+
+
+def _ask(container: Obj, names: Names, switch: Switches) -> Ask | None:
+    def integer(name: str, unset: int) -> int | None:
+        text = given(container, name) if name else None
+        if text is None:
+            return unset
+        value = parse_quantity(text)
+        if value.denominator == 1:
+            return int(value)
+        return unset if switch(VolcanoQuirk.FRACTION_DROPPED) else None
+
+    cards = integer(names.count, 0) if names.count in limits(container) else 1
+    if cards == 0 and not switch(VolcanoQuirk.NO_CARD_COUNTED):
+        return Ask(0, 0, 0, 0)
+    percent, cores = integer(names.percent, UNSET), integer(names.cores, 0)
+    wins = percent not in (None, UNSET) and not switch(VolcanoQuirk.FRACTION_DROPPED)
+    memory = 0 if wins else integer(names.memory, 0)
+    if cards is None or memory is None or percent is None or cores is None:
+        return None
+    stated = [given(container, names.percent)] if names.percent else []
+    beyond = cores > 100 or (any(text is not None for text in stated) and not 0 < percent <= 100)
+    if beyond and not switch(VolcanoQuirk.PERCENTAGE_NOT_CHECKED):
+        return None
+    if percent == UNSET and memory == 0:
+        percent = 100
+    return Ask(cards, memory, percent, cores)
+
+
+# Placement ---------------------------------------------------------------------------------------------------------
+
+
+def place(
+    cards: Sequence[Card], pod: Obj, asked: Sequence[Ask | None], policy: str, switch: Switches
+) -> tuple[list[list[str]] | None, list[Card]]:
+    """The entry of each container, and the cards afterwards; no entries when it does not fit."""
+    annotations = pod["metadata"].get("annotations") or {}
+    if annotations.get("volcano.sh/vgpu-mode", "hami-core") != "hami-core":
+        return None, []
+    after = copy.deepcopy(list(cards))
+    picks: list[list[str]] = []
+    for ask in asked:
+        picks.append([])
+        if ask is None or (ask.cards == 0 and not switch(VolcanoQuirk.NO_CARD_COUNTED)):
+            continue
+        if ask.cards > len(after):
+            return None, []
+        for card in tried(after, policy):
+            if not passes(card, ask, annotations, switch):
+                continue
+            memory = ask.memory_on(card)
+            if ask.cards == 0:  # Volcano counts before it sees that no card is wanted
+                card.add("", memory, ask.cores)
+                break
+            card.add(pod["metadata"]["uid"], memory, ask.cores)
+            picks[-1].append(f"{card.uuid},NVIDIA,{memory},{ask.cores}:")
+            if len(picks[-1]) == ask.cards:
+                break
+        if len(picks[-1]) < ask.cards:
+            return None, []
+    return [own if ask is not None else None for own, ask in zip(picks, asked, strict=True)], after  # type: ignore[misc]
+
+
+def tried(cards: Sequence[Card], policy: str) -> list[Card]:
+    if policy == "binpack":
+        return sorted(cards, key=lambda card: (-card.used_memory, card.index))
+    if policy == "spread":
+        return sorted(cards, key=lambda card: (card.used, card.index))
+    return sorted(cards, key=lambda card: -card.index)
+
+
+def passes(card: Card, ask: Ask, annotations: Obj, switch: Switches) -> bool:
+    if not card.healthy and not switch(VolcanoQuirk.HEALTH_IGNORED):
+        return False
+    if not uuid_passes(card, annotations) or not type_passes(card, annotations):
+        return False
+    if card.number <= card.used or card.memory - card.used_memory < ask.memory_on(card):
+        return False
+    if card.used_cores + ask.cores > 100 or (ask.cores == 100 and card.used > 0):
+        return False
+    return not (card.used_cores == 100 and ask.cores == 0)
+
+
+def uuid_passes(card: Card, annotations: Obj) -> bool:
+    use, no_use = (
+        [part.strip() for part in annotations.get(key, "").split(",") if part.strip()]
+        for key in ("volcano.sh/vgpu-use-gpuuuid", "volcano.sh/vgpu-nouse-gpuuuid")
+    )
+    return card.uuid not in no_use and (not use or card.uuid in use)
+
+
+def type_passes(card: Card, annotations: Obj) -> bool:
+    name = card.type.upper()
+    if "NVIDIA" not in card.type:
+        return False
+    if "nvidia.com/use-gputype" in annotations:
+        return any(part.upper() in name for part in annotations["nvidia.com/use-gputype"].split(","))
+    if "nvidia.com/nouse-gputype" in annotations:
+        return not any(part.upper() in name for part in annotations["nvidia.com/nouse-gputype"].split(","))
+    return True
+
+
+# Annotations -------------------------------------------------------------------------------------------------------
+
+
+def encode(picks: Sequence[Sequence[str] | None], switch: Switches) -> str:
+    """An entry per container; Volcano leaves out those of containers that ask for nothing."""
+    if any(own is None for own in picks) and switch(VolcanoQuirk.NO_ENTRY_WITHOUT_CLAIM):
+        picks = [own for own in picks if own is not None]
+    return ";".join("".join(own or ()) for own in picks)
+
+
+def entries(value: str) -> Iterator[tuple[str, int, int] | None]:
+    """UUID, memory and cores of each card; ``None`` for one that cannot be read."""
+    for text in value.replace(";", ":").split(":"):
+        fields = text.split(",")
+        if len(fields) == 1:
+            continue
+        readable = len(fields) >= 4 and all(number.isascii() and number.isdigit() for number in fields[2:4])
+        yield (fields[0], int(fields[2]), int(fields[3])) if readable else None
+
+
+def charge(cards: Sequence[Card], pod: Obj, names: Names, switch: Switches) -> None:
+    """Count an existing pod by its annotation."""
+    value = (pod["metadata"].get("annotations") or {}).get(ALLOCATED, "")
+    claims = has_request(pod, names, Switches())
+    found = list(entries(value))
+    if not claims:
+        if found and switch(VolcanoQuirk.COUNTED_WITHOUT_CLAIM):
+            replay(cards, pod["metadata"]["uid"], found, switch)
+        return
+    assert all(found), f"the twin of this scheduler does not know pods without a readable allocation: {value!r}"
+    replay(cards, pod["metadata"]["uid"], found, switch)
+
+
+def replay(
+    cards: Sequence[Card], uid: str, found: Sequence[tuple[str, int, int] | None] | Iterator[Any], switch: Switches
+) -> None:
+    """Count the entries of one pod. Volcano finds cards by a part of the UUID; where that matters it is a toss-up."""
+    for entry in found:
+        if entry is None:
+            continue
+        uuid, memory, cores = entry
+        for card in cards:
+            if uuid.partition("[")[0] != card.uuid:
+                continue
+            if uid not in card.pods or not switch(VolcanoQuirk.SECOND_ENTRY_NOT_REPLAYED):
+                card.add(uid, memory, cores)
