@@ -33,6 +33,7 @@ lint: .venv/ready ## check style, types, the arrows between rooms, and that rend
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python crds/render.py --check
 	@$(BIN)/python manifests/render.py --check
 
 format: .venv/ready ## format the code
@@ -48,7 +49,8 @@ bench: .venv/ready ## measure, and write docs/performance.md
 e2e: .venv/ready ## run the end-to-end tests only
 	@$(BIN)/pytest -m e2e $(ARGS)
 
-manifests: .venv/ready ## render manifests/install.yaml
+manifests: .venv/ready ## render the CRDs, their reference in docs, and manifests/install.yaml
+	@$(BIN)/python crds/render.py
 	@$(BIN)/python manifests/render.py
 
 clean: ## remove what was built in the tree

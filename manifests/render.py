@@ -11,14 +11,23 @@ HERE = Path(__file__).parent
 HEAD = "# Rendered from the kustomization beside this file by `make manifests`; apply it with `kubectl apply -f`.\n"
 
 
-def render() -> str:
-    """Return the resources of the kustomization in its order, in one file."""
-    kustomization = yaml.safe_load((HERE / "kustomization.yaml").read_text())
+def resources(folder: Path) -> list[str]:
+    """Return the resources of a folder's kustomization in its order; a folder among them stands for its own."""
+    path = folder / "kustomization.yaml"
+    kustomization = yaml.safe_load(path.read_text())
     unknown = kustomization.keys() - {"apiVersion", "kind", "resources"}
     if unknown:
-        raise SystemExit(f"kustomization.yaml: {', '.join(sorted(unknown))} cannot be rendered")
-    parts = [(HERE / name).read_text().removeprefix("---\n").strip() for name in kustomization["resources"]]
-    return HEAD + "\n---\n".join(parts) + "\n"
+        raise SystemExit(f"{path}: {', '.join(sorted(unknown))} cannot be rendered")
+    parts: list[str] = []
+    for name in kustomization["resources"]:
+        resource = folder / name
+        parts += resources(resource) if resource.is_dir() else [resource.read_text().removeprefix("---\n").strip()]
+    return parts
+
+
+def render() -> str:
+    """Return the resources of the kustomization in its order, in one file."""
+    return HEAD + "\n---\n".join(resources(HERE)) + "\n"
 
 
 def main() -> None:

@@ -1,5 +1,31 @@
 """Policies: what is in force for a pod, and where each part of it came from."""
 
-from vgpu_scheduler.policy.resolve import Policies, PolicyDefaults, PolicyError, ResolvedPolicy, parse_weights
+from vgpu_scheduler.policy.annotations import PolicyError, parse_weights
+from vgpu_scheduler.policy.catalogue import Catalogue, Namespace, PolicyKey, key_of, title
+from vgpu_scheduler.policy.models import CLUSTER_KIND, GROUP, NAMESPACED_KIND, VERSION, PolicyResource, decode_policy
+from vgpu_scheduler.policy.resolve import Policies, PolicyDefaults, overruled
+from vgpu_scheduler.policy.resolved import Bound, PodLimits, ResolvedPolicy
+from vgpu_scheduler.policy.schema import crds
 
-__all__ = ["Policies", "PolicyDefaults", "PolicyError", "ResolvedPolicy", "parse_weights"]
+__all__ = [
+    "CLUSTER_KIND",
+    "GROUP",
+    "NAMESPACED_KIND",
+    "VERSION",
+    "Bound",
+    "Catalogue",
+    "Namespace",
+    "PodLimits",
+    "Policies",
+    "PolicyDefaults",
+    "PolicyError",
+    "PolicyKey",
+    "PolicyResource",
+    "ResolvedPolicy",
+    "crds",
+    "decode_policy",
+    "key_of",
+    "overruled",
+    "parse_weights",
+    "title",
+]

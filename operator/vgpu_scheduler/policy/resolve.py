@@ -1,31 +1,34 @@
-"""The policy of a pod: its own annotations first, then the settings.
+"""The policy of a pod: its own annotations, then the policy resources that select it, then the settings.
 
-``Policies.resolve`` is the seam through which policy resources come in.
+Each section comes from the highest-ranked policy that sets it (namespaced ones first, then priority, then name). The
+limits, types, ``exclusive``, node selector and overrides of matching *cluster* policies hold as well: the tightest
+wins, so a tenant can tighten and never lift.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from vgpu_scheduler.allocators import DEVICE_POLICIES, TOPOLOGY, OrderKind, policy_words
-from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.scorers import NodePolicy
+from vgpu_scheduler.allocators import BEST_FIT, CardChoice, CardLimits, OrderKind
+from vgpu_scheduler.kube import LabelSelector, Pod
+from vgpu_scheduler.model import NO_TERMS, ClaimTerms
+from vgpu_scheduler.policy.annotations import OVERRIDES, PolicyError, pod_words, topology_warning
+from vgpu_scheduler.policy.catalogue import Catalogue, PolicyKey, key_of, title
+from vgpu_scheduler.policy.models import PolicyResource
+from vgpu_scheduler.policy.resolved import NO_POD_LIMITS, POD, SETTINGS, Bound, PodLimits, ResolvedPolicy
+from vgpu_scheduler.policy.translate import NodeRule, card_choice, node_rule
+from vgpu_scheduler.scorers import HamiScorer, NodePolicy, WeightedScorer
 
-NODE_POLICY_ANNOTATION = "hami.io/node-scheduler-policy"
-DEVICE_POLICY_ANNOTATION = "hami.io/gpu-scheduler-policy"
-WEIGHTS_ANNOTATION = "hami.io/device-scoring-weights"
+_REMEMBERED = 20_000
+"""Resolutions that are kept: one per combination of namespace, labels that matter, and annotations."""
 
-_NODE_POLICIES = {policy.value: policy for policy in NodePolicy}
-_WEIGHT_ORDER = ("slot", "memory", "core")
-_WEIGHT = re.compile(r"\s*([a-z]+)\s*=\s*(\+?0*[0-9]{1,18})\s*")
+_NAMED = 5
+"""How many sources of one section are named."""
 
-Weights = tuple[float, float, float]
-
-
-class PolicyError(ValueError):
-    """A policy annotation that is refused; the message names it."""
+_TIGHTENING = frozenset({"devices", "nodeSelector", "limits", "podOverrides"})
+"""Sections whose values in cluster policies always hold, whoever ranks higher."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +47,24 @@ class PolicyDefaults:
     strict_annotations: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedPolicy:
-    """What is in force for one pod."""
+@dataclass(slots=True)
+class _Draft:
+    """A resolution under construction; the sources of a section are in the order of their weight in it."""
 
-    node_policy: NodePolicy
-    device_policy: str
-    order: OrderKind
-    weights: Weights = (1.0, 1.0, 1.0)
-    sources: Mapping[str, str] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
+    nodes: NodeRule
+    choice: CardChoice
+    sources: dict[str, list[str]]
+    warnings: list[str] = field(default_factory=list)
+    terms: ClaimTerms = NO_TERMS
+    limits: PodLimits = NO_POD_LIMITS
+    node_selectors: list[LabelSelector] = field(default_factory=list)
+    overrides: frozenset[str] | None = None
+
+    def came_from(self, section: str, source: str) -> None:
+        """Note that a part of a section came from a policy."""
+        known = self.sources.setdefault(section, [])
+        if source not in known:
+            known.append(source)
 
 
 class Policies:
@@ -63,83 +74,214 @@ class Policies:
     ----------
     defaults
         The settings' part.
+
+    Attributes
+    ----------
+    catalogue
+        The policy resources and namespaces; change it, and every later resolution follows.
     """
 
-    pod_annotations = (NODE_POLICY_ANNOTATION, DEVICE_POLICY_ANNOTATION, WEIGHTS_ANNOTATION)
+    pod_annotations = tuple(OVERRIDES.values())
     """The annotations of a pod that its policy depends on."""
 
     def __init__(self, defaults: PolicyDefaults) -> None:
+        self.catalogue = Catalogue()
         self._defaults = defaults
+        self._generation = -1
+        self._resolved: dict[tuple[object, ...], ResolvedPolicy] = {}
+        self._numbers: dict[ResolvedPolicy, int] = {}
+        self._last_number = 0
 
     def resolve(self, pod: Pod) -> ResolvedPolicy:
         """Return what is in force for the pod.
 
-        Raises
-        ------
-        PolicyError
-            If an annotation of the pod cannot be followed.
+        Pods of one namespace that agree in the labels that some selector asks about, and in their policy annotations,
+        share one resolution.
         """
-        sources = {"nodes": "settings", "devices": "settings"}
-        warnings: list[str] = []
-        node_word = self._defaults.node_policy
-        device_policy = self._defaults.device_policy
-        if NODE_POLICY_ANNOTATION in pod.annotations:
-            node_word = pod.annotations[NODE_POLICY_ANNOTATION]
-            sources["nodes"] = "pod"
-            if node_word not in _NODE_POLICIES:
-                warnings.append(f"annotation {NODE_POLICY_ANNOTATION}: {node_word!r} is unknown, binpack is used")
-        if DEVICE_POLICY_ANNOTATION in pod.annotations:
-            device_policy = pod.annotations[DEVICE_POLICY_ANNOTATION]
-            sources["devices"] = "pod"
-            # A single word is compared as it stands: one with blanks around it orders like spread, so it is said.
-            words = policy_words(device_policy) if "," in device_policy else (device_policy,)
-            unknown = [word for word in words if word not in DEVICE_POLICIES]
-            if unknown:
-                warnings.append(f"annotation {DEVICE_POLICY_ANNOTATION}: {device_policy!r} has unknown words {unknown}")
-        if TOPOLOGY in policy_words(device_policy):
-            warnings.append(f"device policy {device_policy!r}: topology-aware is not supported, spread is used")
-        if warnings and self._defaults.strict_annotations:
-            raise PolicyError("; ".join(warnings))
+        catalogue = self.catalogue
+        if self._generation != catalogue.generation or len(self._resolved) > _REMEMBERED:
+            self._generation = catalogue.generation
+            self._resolved.clear()
+        labels, annotations = pod.labels, pod.annotations
+        key = (
+            pod.namespace,
+            *(labels.get(name) for name in catalogue.label_keys),
+            *(annotations.get(name) for name in self.pod_annotations),
+        )
+        found = self._resolved.get(key)
+        if found is None:
+            found = self._resolved[key] = self._numbered(self._resolve(pod.namespace, labels, annotations))
+        return found
+
+    def _numbered(self, resolved: ResolvedPolicy) -> ResolvedPolicy:
+        """Give equal resolutions equal numbers, so that shapes survive changes that do not concern them."""
+        if len(self._numbers) > _REMEMBERED:
+            self._numbers.clear()  # numbers given out stay unique: an old one is only not found again
+        number = self._numbers.get(resolved)
+        if number is None:
+            self._last_number += 1
+            number = self._numbers[resolved] = self._last_number
+        return replace(resolved, number=number)
+
+    def _resolve(self, namespace: str, labels: Mapping[str, str], annotations: Mapping[str, str]) -> ResolvedPolicy:
+        matching = self.catalogue.matching(namespace, labels)
+        blocker = _blocker(matching)
+        if blocker is not None:
+            return ResolvedPolicy(refusal=f"PolicyNotReady: {title(blocker)}: {blocker.error}")
+        matching = [policy for policy in matching if policy.spec is not None]
+        draft = self._from_policies(matching)
+        try:
+            self._apply_annotations(draft, annotations)
+        except PolicyError as error:
+            return ResolvedPolicy(refusal=str(error))
         return ResolvedPolicy(
-            node_policy=_NODE_POLICIES.get(node_word, NodePolicy.BINPACK),
-            device_policy=device_policy,
-            order=self._defaults.order,
-            weights=_weights_of(pod),
-            sources=sources,
-            warnings=tuple(warnings),
+            scorers=draft.nodes.scorers,
+            choice=draft.choice,
+            terms=draft.terms,
+            limits=draft.limits,
+            node_selectors=tuple(draft.node_selectors),
+            overrides=draft.overrides,
+            sources=tuple((section, _joined(sources)) for section, sources in sorted(draft.sources.items())),
+            warnings=tuple(draft.warnings),
+            policies=_named(matching, draft.sources),
         )
 
+    # Policies --------------------------------------------------------------------------------------------------------
 
-def _weights_of(pod: Pod) -> Weights:
-    text = pod.annotations.get(WEIGHTS_ANNOTATION)
-    if text is None:
-        return (1.0, 1.0, 1.0)
-    try:
-        return parse_weights(text)
-    except ValueError as error:
-        raise PolicyError(f"annotation {WEIGHTS_ANNOTATION}: {error}") from None
+    def _from_policies(self, matching: Sequence[PolicyResource]) -> _Draft:
+        nodes, nodes_by = self._nodes(matching)
+        choice, devices_by = self._cards(matching, nodes, nodes_by)
+        draft = _Draft(nodes, choice, {"nodes": [nodes_by], "devices": [devices_by]}, [*nodes.warnings])
+        for policy, section in holding(matching, "defaults")[:1]:
+            draft.terms = ClaimTerms(section.memory, section.cores)
+            draft.came_from("defaults", title(policy))
+        _restrict_cards(matching, draft)
+        for policy, section in holding(matching, "node_selector"):
+            if section not in draft.node_selectors:
+                draft.node_selectors.append(section)
+            draft.came_from("nodeSelector", title(policy))
+        _limit_pods(matching, draft)
+        for policy, section in holding(matching, "pod_overrides"):
+            allowed = frozenset(section.allow)
+            draft.overrides = allowed if draft.overrides is None else draft.overrides & allowed
+            draft.came_from("podOverrides", title(policy))
+        return draft
+
+    def _nodes(self, matching: Sequence[PolicyResource]) -> tuple[NodeRule, str]:
+        for policy, section in holding(matching, "nodes")[:1]:
+            return node_rule(section), title(policy)
+        return NodeRule((WeightedScorer(HamiScorer(NodePolicy(self._defaults.node_policy))),)), SETTINGS
+
+    def _cards(self, matching: Sequence[PolicyResource], nodes: NodeRule, nodes_by: str) -> tuple[CardChoice, str]:
+        """Choose the order of cards: the devices section's, else what belongs to the node scorers, else the settings'.
+
+        A devices section that says nothing about the order leaves it to those after it.
+        """
+        default = CardChoice(self._defaults.device_policy, self._defaults.order)
+        if nodes.share is not None:
+            default, default_by = replace(default, share=nodes.share), nodes_by
+        elif nodes.best_fit:
+            default, default_by = replace(default, policy=BEST_FIT), nodes_by
+        else:
+            default_by = SETTINGS
+        for policy, section in holding(matching, "devices")[:1]:
+            choice = card_choice(section, default, nodes)
+            return choice, title(policy) if choice != default else default_by
+        return default, default_by
+
+    # Annotations -----------------------------------------------------------------------------------------------------
+
+    def _apply_annotations(self, draft: _Draft, annotations: Mapping[str, str]) -> None:
+        given = {key: annotations[key] for key in self.pod_annotations if key in annotations}
+        denied = {key for word, key in OVERRIDES.items() if draft.overrides is not None and word not in draft.overrides}
+        draft.warnings += [overruled(key, draft.sources["podOverrides"]) for key in given if key in denied]
+        words = pod_words({key: value for key, value in given.items() if key not in denied})
+        warnings = list(words.warnings)
+        if words.node_policy is not None:
+            draft.nodes = NodeRule((WeightedScorer(HamiScorer(words.node_policy)),))
+            draft.sources["nodes"] = [POD]
+        if words.device_policy is not None:
+            draft.choice = replace(draft.choice, policy=words.device_policy, share=None)
+            draft.sources["devices"][0] = POD
+            warnings += topology_warning(words.device_policy)
+        elif draft.choice.share is None:
+            draft.warnings += topology_warning(draft.choice.policy)
+        if words.device_weights is not None:
+            draft.choice = replace(draft.choice, weights=words.device_weights)
+        if warnings and self._defaults.strict_annotations:
+            raise PolicyError("; ".join(warnings))
+        draft.warnings += warnings
 
 
-def parse_weights(text: str) -> Weights:
-    """Parse ``slot=1,core=1,memory=3``: all three names once, whole numbers of 0 or more, one at least above 0.
+def overruled(annotation: str, policies: str | Sequence[str]) -> str:
+    """Word the warning about an annotation that no policy allows."""
+    by = policies if isinstance(policies, str) else _joined(policies)
+    return f"annotation {annotation} is not followed: podOverrides of {by} does not allow it"
 
-    Returns
-    -------
-    tuple
-        The weights of slots, memory and cores, in the order of the device's dimensions.
 
-    Raises
-    ------
-    ValueError
-        If it is anything else.
+def _joined(sources: Sequence[str]) -> str:
+    """List sources; not all of very many, for the list goes into annotations and events."""
+    more = len(sources) - _NAMED
+    return ", ".join(sources[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def holding(matching: Sequence[PolicyResource], section: str) -> list[tuple[PolicyResource, Any]]:
+    """Return the values of a section that hold: the winner's first, then those of all further cluster policies.
+
+    Only the restrictions of the latter count; the caller knows which fields those are.
     """
-    found: dict[str, int] = {}
-    for item in text.split(","):
-        match = _WEIGHT.fullmatch(item)
-        if not match or match[1] not in _WEIGHT_ORDER or match[1] in found:
-            raise ValueError(f"{text!r} is not of the form slot=1,core=1,memory=1")
-        found[match[1]] = int(match[2])
-    if len(found) != len(_WEIGHT_ORDER) or not any(found.values()):
-        raise ValueError(f"{text!r} must name slot, core and memory once each, one of them above 0")
-    slot, memory, core = (float(found[name]) for name in _WEIGHT_ORDER)
-    return (slot, memory, core)
+    found = [(policy, value) for policy in matching if (value := getattr(policy.spec, section)) is not None]
+    return found[:1] + [(policy, value) for policy, value in found[1:] if not policy.namespace]
+
+
+def _blocker(matching: Sequence[PolicyResource]) -> PolicyResource | None:
+    """Return a policy that cannot be understood and would win a section, or always holds in one."""
+    taken: set[str] = set()
+    for policy in matching:
+        if policy.spec is None:
+            always = frozenset() if policy.namespace else _TIGHTENING
+            if policy.sections - taken or policy.sections & always:
+                return policy
+        taken |= policy.sections
+    return None
+
+
+def _restrict_cards(matching: Sequence[PolicyResource], draft: _Draft) -> None:
+    limits, holders = CardLimits(), holding(matching, "devices")
+    for number, (policy, section) in enumerate(holders):
+        restricting = section.types is not None or bool(section.exclusive)
+        if section.types is not None:
+            allow = (*limits.allow, section.types.allow) if section.types.allow else limits.allow
+            deny = tuple(sorted({*limits.deny, *section.types.deny}))
+            limits = replace(limits, allow=tuple(sorted(set(allow))), deny=deny)
+        if section.exclusive:
+            limits = replace(limits, exclusive=True)
+            draft.terms = replace(draft.terms, exclusive=True)
+        if number == 0:
+            if section.modes:
+                limits = replace(limits, modes=(tuple(section.modes),))
+            draft.choice = replace(draft.choice, numa_bind=section.numa == "Required")
+            restricting = restricting or bool(section.modes) or section.numa == "Required"
+            if section.topology == "Preferred":
+                draft.warnings.append(f"{title(policy)}: devices.topology: Preferred is not followed by this version")
+        if restricting:
+            draft.came_from("devices", title(policy))
+    draft.choice = replace(draft.choice, limits=limits, idle_only=limits.exclusive)
+
+
+def _limit_pods(matching: Sequence[PolicyResource], draft: _Draft) -> None:
+    bounds: dict[str, Bound] = {}
+    for policy, section in holding(matching, "limits"):
+        asked = {"memory": section.memory_per_pod, "cores": section.cores_per_pod, "devices": section.devices_per_pod}
+        for name, most in asked.items():
+            if most is not None and (name not in bounds or most < bounds[name].most):
+                bounds[name] = Bound(most, title(policy))
+    draft.limits = PodLimits(**bounds)
+    for bound in bounds.values():
+        draft.came_from("limits", bound.source)
+
+
+def _named(matching: Sequence[PolicyResource], sources: Mapping[str, Sequence[str]]) -> tuple[PolicyKey, ...]:
+    """Return the policies that some section came from."""
+    named = {source for section in sources.values() for source in section}
+    return tuple(key_of(policy) for policy in matching if title(policy) in named)

@@ -1,0 +1,102 @@
+"""The words of a pod's own annotations that override a policy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from vgpu_scheduler.allocators import DEVICE_POLICIES, SPREAD, TOPOLOGY, policy_words
+from vgpu_scheduler.scorers import NodePolicy
+
+NODE_POLICY = "hami.io/node-scheduler-policy"
+DEVICE_POLICY = "hami.io/gpu-scheduler-policy"
+DEVICE_WEIGHTS = "hami.io/device-scoring-weights"
+
+OVERRIDES = {"nodePolicy": NODE_POLICY, "devicePolicy": DEVICE_POLICY, "deviceWeights": DEVICE_WEIGHTS}
+"""The word of ``podOverrides`` for each; dialects add those of their own annotations."""
+
+_NODE_POLICIES = {policy.value: policy for policy in NodePolicy}
+_WEIGHT_ORDER = ("slot", "memory", "core")
+_WEIGHT = re.compile(r"\s*([a-z]+)\s*=\s*(\+?0*[0-9]{1,18})\s*")
+
+DeviceWeights = tuple[float, float, float]
+"""Of slots, memory and cores, in the order of the device's dimensions."""
+
+
+class PolicyError(ValueError):
+    """A policy annotation that is refused; the message names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodWords:
+    """What a pod asks for itself; None where it says nothing."""
+
+    node_policy: NodePolicy | None = None
+    device_policy: str | None = None
+    device_weights: DeviceWeights | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def pod_words(annotations: Mapping[str, str]) -> PodWords:
+    """Read the annotations; unknown words fall back as documented, with a warning (C-21).
+
+    Raises
+    ------
+    PolicyError
+        If the weights cannot be read.
+    """
+    warnings: list[str] = []
+    node_word, device_policy = annotations.get(NODE_POLICY), annotations.get(DEVICE_POLICY)
+    node_policy = None
+    if node_word is not None:
+        node_policy = _NODE_POLICIES.get(node_word, NodePolicy.BINPACK)
+        if node_word not in _NODE_POLICIES:
+            warnings.append(f"annotation {NODE_POLICY}: {node_word!r} is unknown, binpack is used")
+    if device_policy is not None:
+        # A single word is compared as it stands: one with blanks around it orders like spread, so it is said.
+        words = policy_words(device_policy) if "," in device_policy else (device_policy,)
+        unknown = [word for word in words if word not in DEVICE_POLICIES]
+        if unknown:
+            warnings.append(f"annotation {DEVICE_POLICY}: {device_policy!r} has unknown words {unknown}")
+            if len(words) == 1:
+                device_policy = SPREAD  # words that only policy resources know must not come in this way
+    weights = None
+    if DEVICE_WEIGHTS in annotations:
+        try:
+            weights = parse_weights(annotations[DEVICE_WEIGHTS])
+        except ValueError as error:
+            raise PolicyError(f"annotation {DEVICE_WEIGHTS}: {error}") from None
+    return PodWords(node_policy, device_policy, weights, tuple(warnings))
+
+
+def topology_warning(device_policy: str) -> tuple[str, ...]:
+    """Say that topology is not chosen by, where the words ask for it."""
+    if TOPOLOGY not in policy_words(device_policy):
+        return ()
+    return (f"device policy {device_policy!r}: topology-aware is not supported, spread is used",)
+
+
+def parse_weights(text: str) -> DeviceWeights:
+    """Parse ``slot=1,core=1,memory=3``: all three names once, whole numbers of 0 or more, one at least above 0.
+
+    Returns
+    -------
+    tuple
+        The weights of slots, memory and cores, in the order of the device's dimensions.
+
+    Raises
+    ------
+    ValueError
+        If it is anything else.
+    """
+    found: dict[str, int] = {}
+    for item in text.split(","):
+        match = _WEIGHT.fullmatch(item)
+        if not match or match[1] not in _WEIGHT_ORDER or match[1] in found:
+            raise ValueError(f"{text!r} is not of the form slot=1,core=1,memory=1")
+        found[match[1]] = int(match[2])
+    if len(found) != len(_WEIGHT_ORDER) or not any(found.values()):
+        raise ValueError(f"{text!r} must name slot, core and memory once each, one of them above 0")
+    slot, memory, core = (float(found[name]) for name in _WEIGHT_ORDER)
+    return (slot, memory, core)

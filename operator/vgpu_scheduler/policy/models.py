@@ -1,0 +1,305 @@
+"""The policy resources, ``VGPUPolicy`` and ``ClusterVGPUPolicy``, as models, and the one decoder.
+
+The models are the one source: the schemas of the CRDs (``policy.schema``) and the reference in ``docs`` are made from
+them. On the wire the names are in camelCase. Models are immutable and hashable; maps are kept as pairs, selectors are
+compiled, and quantities are bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from vgpu_scheduler.kube import LabelSelector
+from vgpu_scheduler.policy.rules import QUALIFIED_NAME, Keyword, Rule, Section, Selector, Unique, explain
+from vgpu_scheduler.policy.spec import (
+    MOST,
+    DefaultsSection,
+    DevicesSection,
+    DeviceWeights,
+    LimitsSection,
+    NodesSection,
+    PodOverrides,
+    ScorerEntry,
+    ScoringStrategy,
+    StrategyResource,
+    TypesRule,
+)
+
+__all__ = [
+    "CLUSTER_KIND",
+    "GROUP",
+    "NAMESPACED_KIND",
+    "NAME_RULE",
+    "SECTIONS",
+    "VERSION",
+    "ClusterVGPUPolicySpec",
+    "Condition",
+    "DefaultsSection",
+    "DeviceWeights",
+    "DevicesSection",
+    "LimitsSection",
+    "NodesSection",
+    "PodOverrides",
+    "PolicyResource",
+    "PolicyStatus",
+    "ScorerEntry",
+    "ScoringStrategy",
+    "StrategyResource",
+    "TypesRule",
+    "VGPUPolicySpec",
+    "decode_policy",
+]
+
+GROUP: Final = "vgpu-scheduler.io"
+VERSION: Final = "v1alpha1"
+NAMESPACED_KIND: Final = "VGPUPolicy"
+CLUSTER_KIND: Final = "ClusterVGPUPolicy"
+LONGEST_NAME: Final = 63
+"""Longest name of a policy; the name is written into annotations of pods."""
+
+SECTIONS: Final[Mapping[str, str]] = {
+    "nodes": "nodes",
+    "devices": "devices",
+    "nodeSelector": "node_selector",
+    "defaults": "defaults",
+    "limits": "limits",
+    "podOverrides": "pod_overrides",
+}
+"""The sections of a policy: their names on the wire and in the models."""
+
+
+_BESIDE_SCORERS: Final = "!has(self.nodes) || !has(self.nodes.scorers) || !has(self.devices)"
+_NO_DEVICESHARE: Final = "it.name != 'deviceshare' || (has(it.weight) && it.weight == 0)"
+
+
+class VGPUPolicySpec(Section):
+    """What holds for the pods that are selected.
+
+    Each section comes from the highest-ranked matching policy that sets it: policies of the pod's namespace before
+    cluster policies, then by priority, then by name.
+    """
+
+    priority: Annotated[int, Field(strict=True, ge=-MOST, le=MOST)] = 0
+    """Rank among the policies of the same kind; the higher one wins. Between equals the name decides, and both are
+    marked as in conflict."""
+    selector: Selector | None = None
+    """The pods that this policy is for, by their labels. All pods if it is absent or empty."""
+    nodes: NodesSection | None = None
+    """How the node is chosen; set exactly one of policy and scorers."""
+    devices: DevicesSection | None = None
+    """How the cards of the node are chosen, and which may be used."""
+    node_selector: Selector | None = None
+    """The nodes that may be used, by their labels."""
+    defaults: DefaultsSection | None = None
+    """What containers get that ask for cards without saying how much of them."""
+    limits: LimitsSection | None = None
+    """What a pod may have at most, all its cards together."""
+    pod_overrides: PodOverrides | None = None
+    """What pods may decide themselves by their annotations. Without it: all that is documented."""
+
+    rules = (
+        Rule(
+            cel="[has(self.nodes), has(self.devices), has(self.nodeSelector), has(self.defaults), has(self.limits),"
+            " has(self.podOverrides)].exists(set, set)",
+            message="set at least one of nodes, devices, nodeSelector, defaults, limits and podOverrides",
+            holds=lambda it: any(getattr(it, name) is not None for name in SECTIONS.values()),
+        ),
+        Rule(
+            cel=f"{_BESIDE_SCORERS} || !has(self.devices.policy) || self.nodes.scorers.all(it, {_NO_DEVICESHARE}"
+            " || self.devices.policy.trim() =="
+            " (has(it.scoringStrategy) ? it.scoringStrategy.type : 'LeastAllocated'))",
+            message="the scorer deviceshare has one strategy for nodes and devices; remove devices.policy, or set it to"
+            " the scorer's scoringStrategy.type (LeastAllocated if that is absent)",
+            holds=lambda it: _deviceshare(it) is None or it.devices.policy in (None, _deviceshare(it)),
+            field="devices.policy",
+        ),
+        Rule(
+            cel=f"{_BESIDE_SCORERS} || !has(self.devices.weights) || self.nodes.scorers.all(it, {_NO_DEVICESHARE})",
+            message="the scorer deviceshare orders the devices, too, and does not use HAMi's score; remove"
+            " devices.weights, and weigh resources in scoringStrategy.resources",
+            holds=lambda it: _deviceshare(it) is None or it.devices.weights is None,
+            field="devices.weights",
+        ),
+    )
+
+
+class ClusterVGPUPolicySpec(VGPUPolicySpec):
+    """What holds for the pods that are selected, in the namespaces that are selected.
+
+    Each section comes from the highest-ranked matching policy that sets it: policies of the pod's namespace before
+    cluster policies, then by priority, then by name. But limits, devices.types, devices.exclusive, nodeSelector and
+    podOverrides of cluster policies always hold as well: a policy of a namespace can tighten them, never lift them.
+    """
+
+    namespace_selector: Selector | None = None
+    """The namespaces that this policy is for, by their labels. All namespaces if it is absent or empty. Every namespace
+    carries its name as the label kubernetes.io/metadata.name."""
+
+
+def _deviceshare(spec: VGPUPolicySpec) -> str | None:
+    """Return the strategy of the scorer deviceshare, if it is on and there is a section for devices beside it."""
+    if spec.nodes is None or spec.devices is None:
+        return None
+    entry = next(
+        (entry for entry in spec.nodes.scorers or () if entry.name == "deviceshare" and entry.weight != 0), None
+    )
+    return None if entry is None else (entry.scoring_strategy or ScoringStrategy()).type
+
+
+class Condition(Section):
+    """One aspect of a policy's state."""
+
+    type: Annotated[str, Field(max_length=316, pattern=QUALIFIED_NAME)]
+    """The aspect. Ready: the policy is understood. Conflicted: another one ties with it in rank. Warnings: something in
+    it has no effect."""
+    status: Literal["True", "False", "Unknown"]
+    """Whether it is so."""
+    reason: Annotated[str, Field(min_length=1, max_length=1024, pattern="^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")]
+    """Why, in one word for programs."""
+    message: Annotated[str, Field(max_length=32768)]
+    """Why, in words for people."""
+    last_transition_time: Annotated[str, Keyword({"format": "date-time"})]
+    """When the status last changed."""
+    observed_generation: Annotated[int, Field(strict=True, ge=0), Keyword({"format": "int64"})] | None = None
+    """The generation of the policy that this is about."""
+
+
+class PolicyStatus(Section):
+    """What the scheduler made of the policy."""
+
+    observed_generation: Annotated[int, Field(strict=True, ge=0), Keyword({"format": "int64"})] | None = None
+    """The generation of the policy that this is about."""
+    conditions: Annotated[tuple[Condition, ...], Field(max_length=16), Unique("type")] = ()
+    """Ready, and what else there is to say."""
+    pods: Annotated[int, Field(strict=True, ge=0)] | None = None
+    """Number of pods for which a section of this policy is in force."""
+    nodes: Annotated[str, Field(max_length=256)] | None = None
+    """How nodes are chosen, in a few words."""
+    devices: Annotated[str, Field(max_length=256)] | None = None
+    """How devices are chosen, in a few words."""
+
+
+# ---------------------------------------------------------------------------------------------------------- decoding
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyResource:
+    """A policy as it was read.
+
+    Attributes
+    ----------
+    kind
+        ``VGPUPolicy`` or ``ClusterVGPUPolicy``.
+    namespace
+        Empty for cluster policies.
+    priority
+        From the spec; of one that is not understood it is kept within the bounds, and the highest if it is no number.
+    spec
+        What it says, or None if a part of it is not understood.
+    error
+        What is not understood, with the paths of the fields; empty if everything is.
+    sections
+        The sections that it sets, by their names on the wire; all of them if there is no telling.
+    selector, namespace_selector
+        Which pods and which namespaces it is for; None for all of them, also where that is not understood. So pods
+        that a broken policy may be for wait for it to be mended.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    generation: int
+    resource_version: int
+    priority: int
+    spec: VGPUPolicySpec | None
+    error: str = ""
+    sections: frozenset[str] = frozenset()
+    selector: LabelSelector | None = None
+    namespace_selector: LabelSelector | None = None
+
+
+def decode_policy(obj: Mapping[str, Any]) -> PolicyResource:
+    """Read a policy as the API server hands it out; a spec that is not understood is told in ``error``.
+
+    Parameters
+    ----------
+    obj
+        The whole object. Without a ``kind`` (items of lists may lack it) it is a cluster policy if it has no namespace.
+
+    Raises
+    ------
+    ValueError
+        If it is of another kind.
+    """
+    meta = _mapping(obj.get("metadata"))
+    namespace, name = str(meta.get("namespace") or ""), str(meta.get("name") or "")
+    kind = obj.get("kind") or (NAMESPACED_KIND if namespace else CLUSTER_KIND)
+    if kind not in (NAMESPACED_KIND, CLUSTER_KIND):
+        raise ValueError(f"{kind!r} is no policy")
+    raw = obj.get("spec")
+    errors = []
+    if len(name) > LONGEST_NAME:
+        errors.append(f"metadata.name: {NAME_RULE.message}")
+    spec: VGPUPolicySpec | None = None
+    try:
+        model = VGPUPolicySpec if kind == NAMESPACED_KIND else ClusterVGPUPolicySpec
+        spec = model.model_validate(raw, by_alias=True, by_name=False)
+    except ValidationError as error:
+        errors.append(explain(error, "spec"))
+    fields = _mapping(raw)
+    present = frozenset(key for key in SECTIONS if fields.get(key) is not None)
+    return PolicyResource(
+        kind=kind,
+        namespace=namespace,
+        name=name,
+        uid=str(meta.get("uid") or ""),
+        generation=_number(meta.get("generation")),
+        resource_version=_number(meta.get("resourceVersion")),
+        priority=_priority(fields.get("priority", 0)),
+        spec=None if errors else spec,
+        error="; ".join(errors),
+        sections=present if isinstance(raw, Mapping) else frozenset(SECTIONS),
+        selector=_selector(fields.get("selector")),
+        namespace_selector=_selector(fields.get("namespaceSelector")) if kind == CLUSTER_KIND else None,
+    )
+
+
+NAME_RULE: Final = Rule(
+    cel=f"self.metadata.name.size() <= {LONGEST_NAME}",
+    message=f"must have at most {LONGEST_NAME} characters, because it is written into annotations of pods; shorten it",
+    holds=lambda name: len(name) <= LONGEST_NAME,
+    field="metadata.name",
+)
+"""The rule for the whole resource."""
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _number(value: object) -> int:
+    """Read a generation or a resource version; 0 if it is no number."""
+    return int(value) if isinstance(value, int) or (isinstance(value, str) and value.isdecimal()) else 0
+
+
+def _priority(value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return max(-MOST, min(value, MOST))
+    return MOST
+
+
+def _selector(value: object) -> LabelSelector | None:
+    if value is None:
+        return None
+    try:
+        return _SELECTOR.validate_python(value, by_alias=True, by_name=False)
+    except ValidationError:
+        return None
+
+
+_SELECTOR: Final[TypeAdapter[LabelSelector]] = TypeAdapter(Selector)

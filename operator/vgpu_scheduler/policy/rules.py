@@ -1,0 +1,334 @@
+"""What the models of the policies are made of: rules that the API server and the operator both check, and field types.
+
+A rule is written twice, side by side: in CEL for the API server and in Python for the operator, which may meet
+resources that were stored under an older schema. The message and the field that it names are the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    GetPydanticSchema,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_schema
+
+from vgpu_scheduler.kube import LabelSelector, QuantityError, SelectorError, compile_label_selector, to_int
+
+MIB: Final = 1 << 20
+PIB: Final = 1 << 50
+_MOST_ERRORS: Final = 8
+_LONGEST_ERROR: Final = 512  # keys of maps are part of paths, and as long as whoever wrote them liked
+_BROKEN: Final = "broken_rules"
+_WORDING: Final = {
+    "bool_type": "must be true or false",
+    "dict_type": "must be a mapping",
+    "extra_forbidden": "there is no such field",
+    "int_from_float": "must be an integer",
+    "int_type": "must be an integer",
+    "missing": "is required",
+    "model_type": "must be a mapping",
+    "string_type": "must be a text",
+    "tuple_type": "must be a list",
+}
+"""Pydantic's errors in the words of YAML."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule beyond types and bounds; in ``Annotated`` it holds for a value, in ``Section.rules`` for a section.
+
+    Attributes
+    ----------
+    cel
+        The rule for the API server, where ``self`` is the section or the value.
+    message
+        What is wrong and how to mend it.
+    holds
+        The same rule for the operator.
+    field
+        The field of the section that the message is about, as it is written in YAML.
+    """
+
+    cel: str
+    message: str
+    holds: Callable[[Any], bool]
+    field: str = ""
+
+    def as_schema(self) -> dict[str, str]:
+        """Return an entry for ``x-kubernetes-validations``."""
+        entry = {"rule": self.cel, "message": self.message}
+        return {**entry, "fieldPath": f".{self.field}"} if self.field else entry
+
+    def _checked(self, value: object) -> object:
+        if not self.holds(value):
+            raise PydanticCustomError(
+                _BROKEN, "{text}", {"text": self.message, "broken": ((self.field, self.message),)}
+            )
+        return value
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self._checked, handler(source))
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        schema = handler(core)
+        return {**schema, "x-kubernetes-validations": [*schema.get("x-kubernetes-validations", ()), self.as_schema()]}
+
+
+@dataclass(frozen=True, slots=True)
+class Keyword:
+    """Further keywords for the schema of a field, to be put into ``Annotated``."""
+
+    values: Mapping[str, object] = field(hash=False)
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {**handler(core), **self.values}
+
+
+@dataclass(frozen=True, slots=True)
+class Unique:
+    """A list without duplicates: a set, or with ``key`` a map of entries that this field names."""
+
+    key: str = ""
+
+    def _checked(self, value: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
+        seen = set()
+        for item in value:
+            identity = getattr(item, self.key) if self.key else item
+            if identity in seen:
+                raise PydanticCustomError("duplicate", "{text}", {"text": f"{identity} is there twice"})
+            seen.add(identity)
+        return value
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self._checked, handler(source))
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        kind = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [self.key]}
+        return {**handler(core), **(kind if self.key else {"x-kubernetes-list-type": "set"})}
+
+
+class Section(BaseModel):
+    """A part of a policy: immutable, hashable, without fields that nobody knows."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+        use_attribute_docstrings=True,
+    )
+    rules: ClassVar[tuple[Rule, ...]] = ()
+
+    @model_validator(mode="after")
+    def _follows_its_rules(self) -> Self:
+        broken = tuple((rule.field, rule.message) for rule in self.rules if not rule.holds(self))
+        if broken:
+            raise PydanticCustomError(_BROKEN, "{text}", {"text": broken[0][1], "broken": broken})
+        return self
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        reference = handler(core)
+        if cls.rules:
+            handler.resolve_ref_schema(reference)["x-kubernetes-validations"] = [rule.as_schema() for rule in cls.rules]
+        return reference
+
+
+def some_field_is_set(section: BaseModel) -> bool:
+    """Whether any field has a value: the rule of sections that say nothing when they are empty."""
+    return any(value is not None for _, value in section)
+
+
+def explain(error: ValidationError, root: str) -> str:
+    """Word the errors of a resource as ``spec.nodes.scorers[1].weight: ...``, separated by semicolons."""
+    found = [line for details in error.errors(include_url=False) for line in _lines(details, root)]
+    more = len(found) - _MOST_ERRORS
+    return "; ".join(map(_cut, found[:_MOST_ERRORS])) + (f"; and {more} more" if more > 0 else "")
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= _LONGEST_ERROR else f"{line[:_LONGEST_ERROR]}..."
+
+
+def _lines(details: ErrorDetails, root: str) -> list[str]:
+    path = root
+    for part in details["loc"]:
+        if part != "[key]":
+            path += f"[{part}]" if isinstance(part, int) else f".{part}"
+    if details["type"] == _BROKEN:
+        return [f"{path}{'.' if name else ''}{name}: {text}" for name, text in details["ctx"]["broken"]]
+    return [f"{path}: {_WORDING.get(details['type'], details['msg'])}"]
+
+
+# ------------------------------------------------------------------------------------------------------ field types
+
+
+def frozen_map(values: Any, *, most: int) -> GetPydanticSchema:
+    """Field type of a map with at most so many keys, kept as pairs in the order of the keys."""
+    form = dict[str, values]
+
+    def schema(_source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        inner = handler.generate_schema(Annotated[form, Field(max_length=most)])
+        return core_schema.no_info_after_validator_function(lambda found: tuple(sorted(found.items())), inner)
+
+    return GetPydanticSchema(schema)
+
+
+_LONGEST_TEXT: Final = 4096
+
+
+def _scalar(value: object) -> int | str:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise PydanticCustomError("scalar", "must be an integer or a string")
+    if isinstance(value, str) and len(value) > _LONGEST_TEXT:
+        raise PydanticCustomError("scalar", "must have at most {most} characters", {"most": _LONGEST_TEXT})
+    return value
+
+
+def _bytes(value: object) -> int:
+    written = _scalar(value)
+    if _QUANTITY.fullmatch(str(written)):
+        with suppress(QuantityError):
+            return to_int(written)
+    raise PydanticCustomError(_BROKEN, "{text}", {"text": _NO_MEMORY, "broken": (("", _NO_MEMORY),)})
+
+
+# API servers compute quantities digit by digit: 1e99999999999 keeps one busy until the request times out.
+_QUANTITY: Final = re.compile("^[+]?[0-9]{0,19}([.][0-9]{0,9})?([mkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,2})?$")
+
+_NO_MEMORY: Final = "must be a quantity of bytes between 1Mi and 1Pi, such as 4Gi (a plain 4096 is bytes: write 4096Mi)"
+
+Memory = Annotated[
+    int,
+    GetPydanticSchema(lambda _source, _handler: core_schema.no_info_plain_validator_function(_bytes)),
+    WithJsonSchema({"x-kubernetes-int-or-string": True, "maxLength": 32}),
+    Rule(
+        cel=f"string(self).matches('{_QUANTITY.pattern}') && isQuantity(string(self))"
+        " && quantity(string(self)).compareTo(quantity('1Mi')) >= 0"
+        " && quantity(string(self)).compareTo(quantity('1Pi')) <= 0",
+        message=_NO_MEMORY,
+        holds=lambda amount: MIB <= amount <= PIB,
+    ),
+]
+"""An amount of memory in bytes; on the wire a quantity.
+
+The lower bound catches ``4096`` from someone used to ``nvidia.com/gpumem``, which counts MiB, and ``400m``.
+"""
+
+
+Scalar = Annotated[
+    int | str,
+    GetPydanticSchema(lambda _source, _handler: core_schema.no_info_plain_validator_function(_scalar)),
+    WithJsonSchema({"x-kubernetes-int-or-string": True, "maxLength": _LONGEST_TEXT}),
+]
+"""An integer or a string."""
+
+LABEL_VALUE: Final = "^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$"
+QUALIFIED_NAME: Final = (
+    "^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
+    "([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]$"
+)
+_LabelValue = Annotated[str, Field(max_length=63, pattern=LABEL_VALUE)]
+
+
+def is_qualified_name(text: str) -> bool:
+    """Whether this is a label key or the name of a resource: ``name`` or ``prefix.example.com/name``."""
+    try:
+        compile_label_selector({"matchExpressions": [{"key": text, "operator": "Exists"}]})
+    except SelectorError:
+        return False
+    return True
+
+
+def qualified_name(message: str) -> Rule:
+    """Return the rule of a text that must be a qualified name, whose prefix has at most 253 characters."""
+    return Rule(f"self.indexOf('/') <= 253 && self.matches('{QUALIFIED_NAME}')", message, is_qualified_name)
+
+
+def qualified_keys(message: str) -> Rule:
+    """Return the rule of a map, or of its pairs, whose keys must be qualified names."""
+    return Rule(
+        f"self.all(key, key.indexOf('/') <= 253 && key.matches('{QUALIFIED_NAME}'))",
+        message,
+        lambda pairs: all(is_qualified_name(key) for key, _ in (pairs.items() if isinstance(pairs, dict) else pairs)),
+    )
+
+
+class Expression(Section):
+    """A condition on one label."""
+
+    key: Annotated[
+        str,
+        Field(min_length=1, max_length=317),
+        qualified_name("must be a label key, such as pool or example.com/pool"),
+    ]
+    """The key of the label."""
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
+    """How to compare: In and NotIn with the values, Exists and DoesNotExist without any."""
+    values: Annotated[tuple[_LabelValue, ...], Field(max_length=64), Keyword({"x-kubernetes-list-type": "atomic"})] = ()
+    """What to compare with; only for In and NotIn, and needed there."""
+
+    rules = (
+        Rule(
+            cel="!(self.operator in ['In', 'NotIn']) || (has(self.values) && size(self.values) > 0)",
+            message="operators In and NotIn need at least one entry in values",
+            holds=lambda it: it.operator not in ("In", "NotIn") or bool(it.values),
+            field="values",
+        ),
+        Rule(
+            cel="self.operator in ['In', 'NotIn'] || !has(self.values) || size(self.values) == 0",
+            message="operators Exists and DoesNotExist take no values; remove them",
+            holds=lambda it: it.operator in ("In", "NotIn") or not it.values,
+            field="values",
+        ),
+    )
+
+
+class SelectorForm(Section):
+    """A label selector as it is written; both parts must match, and an empty one matches everything."""
+
+    match_labels: Annotated[
+        dict[str, _LabelValue],
+        Field(max_length=32),
+        qualified_keys("keys must be label keys, such as pool or example.com/pool"),
+    ] = Field(default_factory=dict)
+    """Labels and the values that they must have."""
+    match_expressions: Annotated[
+        tuple[Expression, ...], Field(max_length=16), Keyword({"x-kubernetes-list-type": "atomic"})
+    ] = ()
+    """Conditions on labels; all must hold."""
+
+
+def _compiled(form: SelectorForm) -> LabelSelector:
+    try:
+        found = compile_label_selector(form.model_dump(by_alias=True))
+    except SelectorError as error:
+        raise PydanticCustomError("selector", "{text}", {"text": str(error)}) from None
+    return found or LabelSelector()
+
+
+def _selector_schema(_source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    parsed = core_schema.no_info_after_validator_function(_compiled, handler.generate_schema(SelectorForm))
+    return core_schema.no_info_wrap_validator_function(
+        lambda value, parse: value if isinstance(value, LabelSelector) else parse(value), parsed
+    )
+
+
+Selector = Annotated[LabelSelector, GetPydanticSchema(_selector_schema), Keyword({"x-kubernetes-map-type": "atomic"})]
+"""A label selector, compiled."""

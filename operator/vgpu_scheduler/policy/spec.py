@@ -1,0 +1,347 @@
+"""The sections of a policy as they are written, each with the rules that hold inside it.
+
+The docstrings of the fields are what ``kubectl explain`` prints and what the reference in ``docs`` is made of.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from pydantic import AfterValidator, Field
+
+from vgpu_scheduler.policy.rules import (
+    Memory,
+    Rule,
+    Scalar,
+    Section,
+    Unique,
+    frozen_map,
+    qualified_keys,
+    qualified_name,
+    some_field_is_set,
+)
+
+MOST: Final = 1_000_000
+"""Bound of priorities and weights: far beyond any use, and sums of them stay exact in a double."""
+
+Policy = Literal["binpack", "spread"]
+ScorerName = Literal["hami", "binpack", "deviceshare", "fragmentation"]
+Strategy = Literal["LeastAllocated", "MostAllocated"]
+Mode = Literal["hami-core", "mig", "mps"]
+Override = Literal["nodePolicy", "devicePolicy", "deviceWeights", "deviceTypes", "deviceUUIDs", "mode", "numa"]
+
+POLICY_WORDS: Final = ("binpack", "spread", "mutex", "numa", "topology-aware")
+"""The words of HAMi's device policies, which may be combined."""
+STRATEGIES: Final = ("LeastAllocated", "MostAllocated", "bestFit")
+"""The device policies that stand alone and do not use HAMi's score of a card."""
+
+Weight = Annotated[int, Field(strict=True, ge=0, le=MOST)]
+
+
+# ------------------------------------------------------------------------------------------------------------ nodes
+
+
+class StrategyResource(Section):
+    """A device resource and its weight."""
+
+    name: Annotated[
+        str,
+        Field(min_length=1, max_length=317),
+        qualified_name("must be the name of a resource, such as koordinator.sh/gpu-core"),
+    ]
+    """The resource, for example koordinator.sh/gpu-memory-ratio or koordinator.sh/gpu-core."""
+    weight: Annotated[int, Field(strict=True, ge=1, le=100)] = 1
+    """How much it counts against the other resources."""
+
+
+class ScoringStrategy(Section):
+    """Koordinator's scoringStrategy."""
+
+    type: Strategy = "LeastAllocated"
+    """LeastAllocated prefers nodes and cards with much left, MostAllocated those with little left."""
+    resources: Annotated[tuple[StrategyResource, ...], Field(min_length=1, max_length=16), Unique("name")] | None = None
+    """The device resources that count, with their weights. Those that are not listed do not count."""
+
+
+class ScorerEntry(Section):
+    """A scorer and how much it counts."""
+
+    name: ScorerName
+    """Which scorer: hami (the load of the node's cards, as HAMi scores nodes), binpack (Volcano's plugin of this name),
+    deviceshare (Koordinator's), fragmentation (prefers nodes where the pod leaves the most usable rest)."""
+    weight: Annotated[int, Field(strict=True, ge=-MOST, le=MOST)] | None = None
+    """How much this scorer counts against the others. 1 if it is absent; 0 switches it off; below 0 is for binpack
+    only and inverts its order, as Volcano's binpack.weight does."""
+    policy: Policy | None = None
+    """For hami only: binpack fills the fullest node first, spread takes the emptiest. binpack if it is absent."""
+    resources: (
+        Annotated[
+            tuple[tuple[str, int], ...],
+            frozen_map(Weight, most=32),
+            qualified_keys("keys must be resource names, such as cpu or nvidia.com/gpumem"),
+        ]
+        | None
+    ) = None
+    """For binpack only: the resources that count and their weights. cpu and memory count 1 if they are absent; 0 leaves
+    a resource out."""
+    arguments: Annotated[tuple[tuple[str, int | str], ...], frozen_map(Scalar, most=40)] | None = None
+    """For binpack only, instead of resources: the arguments of Volcano's plugin as they are in its configuration, with
+    the keys binpack.weight, binpack.cpu, binpack.memory, binpack.resources (names separated by commas) and
+    binpack.resources.<name>. As in Volcano, values of the wrong type are ignored with a warning."""
+    scoring_strategy: ScoringStrategy | None = None
+    """For deviceshare only: which end wins, and which resources count. It orders the cards of a node, too."""
+
+    rules = (
+        Rule(
+            cel="self.name == 'hami' || !has(self.policy)",
+            message="policy belongs to the scorer hami; remove it, or name the scorer hami",
+            holds=lambda it: it.name == "hami" or it.policy is None,
+            field="policy",
+        ),
+        Rule(
+            cel="self.name == 'binpack' || !has(self.resources)",
+            message="resources belongs to the scorer binpack; remove it (deviceshare has scoringStrategy.resources)",
+            holds=lambda it: it.name == "binpack" or it.resources is None,
+            field="resources",
+        ),
+        Rule(
+            cel="self.name == 'binpack' || !has(self.arguments)",
+            message="arguments belongs to the scorer binpack; remove it",
+            holds=lambda it: it.name == "binpack" or it.arguments is None,
+            field="arguments",
+        ),
+        Rule(
+            cel="self.name == 'deviceshare' || !has(self.scoringStrategy)",
+            message="scoringStrategy belongs to the scorer deviceshare; remove it",
+            holds=lambda it: it.name == "deviceshare" or it.scoring_strategy is None,
+            field="scoringStrategy",
+        ),
+        Rule(
+            cel="!has(self.arguments) || !has(self.resources)",
+            message="set resources or arguments, not both: arguments has its own weights of resources",
+            holds=lambda it: it.arguments is None or it.resources is None,
+            field="arguments",
+        ),
+        Rule(
+            cel="!has(self.weight) || self.weight >= 0 || self.name == 'binpack'",
+            message="a weight below 0 is for the scorer binpack only; to turn the order around, use policy (hami)"
+            " or scoringStrategy.type (deviceshare)",
+            holds=lambda it: it.weight is None or it.weight >= 0 or it.name == "binpack",
+            field="weight",
+        ),
+        Rule(
+            cel="!has(self.weight) || !has(self.arguments) || !('binpack.weight' in self.arguments)",
+            message="set weight or arguments['binpack.weight'], not both",
+            holds=lambda it: it.weight is None or "binpack.weight" not in dict(it.arguments or ()),
+            field="weight",
+        ),
+        Rule(
+            cel="!has(self.arguments) || self.arguments.all(key, key.startsWith('binpack.') && key.size() <= 512)",
+            message="keys of arguments must start with binpack., as in Volcano's configuration, and have at most 512"
+            " characters",
+            holds=lambda it: all(key.startswith("binpack.") and len(key) <= 512 for key, _ in it.arguments or ()),
+            field="arguments",
+        ),
+        Rule(
+            cel="!has(self.arguments) || self.arguments.all(key, type(self.arguments[key]) != int"
+            f" || (self.arguments[key] >= -{MOST} && self.arguments[key] <= {MOST}))",
+            message=f"weights in arguments must be between -{MOST} and {MOST}",
+            holds=lambda it: all(isinstance(value, str) or abs(value) <= MOST for _, value in it.arguments or ()),
+            field="arguments",
+        ),
+    )
+
+
+class NodesSection(Section):
+    """How the node is chosen; set exactly one of policy and scorers."""
+
+    policy: Policy | None = None
+    """The short form: binpack fills one node before the next, spread takes the emptiest node. It is the same as the one
+    scorer hami with this policy."""
+    scorers: Annotated[tuple[ScorerEntry, ...], Field(min_length=1, max_length=8), Unique("name")] | None = None
+    """The long form: the scorers whose weighted scores are added; the node with the highest sum wins."""
+
+    rules = (
+        Rule(
+            cel="has(self.policy) != has(self.scorers)",
+            message="set exactly one of policy (the short form) and scorers (the long form)",
+            holds=lambda it: (it.policy is None) != (it.scorers is None),
+        ),
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------- devices
+
+
+class DeviceWeights(Section):
+    """How much each dimension counts in the score of a card, as in HAMi's hami.io/device-scoring-weights."""
+
+    slots: Weight = 1
+    """Weight of the shares in use."""
+    memory: Weight = 1
+    """Weight of the memory in use."""
+    cores: Weight = 1
+    """Weight of the compute in use."""
+
+    rules = (
+        Rule(
+            cel="self.slots + self.memory + self.cores > 0",
+            message="at least one of slots, memory and cores must be above 0",
+            holds=lambda it: it.slots + it.memory + it.cores > 0,
+        ),
+    )
+
+
+TypeNames = Annotated[
+    tuple[Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[!-+\--~]([ -+\--~]*[!-+\--~])?$")], ...],
+    Field(min_length=1, max_length=64),
+    Unique(),
+]
+"""Parts of model names: printable ASCII without commas and without blanks at the ends. HAMi's annotations separate
+names by commas, so a comma is a list that was pasted as one name."""
+
+
+class TypesRule(Section):
+    """Which models of cards may be used; at least one of allow and deny."""
+
+    allow: TypeNames = ()
+    """Only cards whose model name contains one of these, in upper or lower case (A100 means every model of it)."""
+    deny: TypeNames = ()
+    """No cards whose model name contains one of these, in upper or lower case. It goes before allow."""
+
+    rules = (
+        Rule(
+            cel="has(self.allow) || has(self.deny)",
+            message="set allow, deny or both",
+            holds=lambda it: bool(it.allow or it.deny),
+        ),
+        Rule(
+            cel="!has(self.allow) || !has(self.deny)"
+            " || !self.allow.exists(one, self.deny.exists(other, one.lowerAscii() == other.lowerAscii()))",
+            message="allow and deny name the same model; remove it from one of them",
+            holds=lambda it: {one.lower() for one in it.allow}.isdisjoint(one.lower() for one in it.deny),
+            field="deny",
+        ),
+    )
+
+
+def _words(policy: str) -> list[str]:
+    return [word.strip() for word in policy.split(",")]
+
+
+def _without_blanks(policy: str) -> str:
+    """Drop the blanks around words, so that a list reads the same however it was typed."""
+    return ",".join(_words(policy))
+
+
+def _is_device_policy(policy: str) -> bool:
+    return policy in STRATEGIES or all(word in POLICY_WORDS for word in _words(policy))
+
+
+class DevicesSection(Section):
+    """How the cards of the node are chosen, and which may be used."""
+
+    policy: Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_without_blanks)] | None = None
+    """The order in which cards are tried. binpack: the fullest first; spread: the emptiest first; mutex: only idle
+    cards; numa: together on one NUMA node; topology-aware: close to each other, which this version does not follow
+    (it warns and orders like spread). These may be combined, separated by commas, the most important first. Or one of
+    LeastAllocated and MostAllocated (as Koordinator's DeviceShare), or bestFit (the card on which the least is
+    left)."""
+    order: Literal["NUMAFirst", "ScoreFirst"] | None = None
+    """What binpack and spread compare first: the NUMA node of a card (as documented by HAMi), or its score (as HAMi
+    since 2.10 does)."""
+    weights: DeviceWeights | None = None
+    """How much each dimension counts in HAMi's score of a card."""
+    types: TypesRule | None = None
+    """Which models of cards may be used."""
+    exclusive: Annotated[bool, Field(strict=True)] | None = None
+    """true: only idle cards are taken, and each is taken whole, so that no other pod joins."""
+    topology: Literal["None", "Preferred"] | None = None
+    """Preferred: several cards of a container close to each other where that is possible. This version does not follow
+    it and warns."""
+    numa: Literal["None", "Required"] | None = None
+    """Required: all cards of a container must be on one NUMA node."""
+    modes: Annotated[tuple[Mode, ...], Field(min_length=1, max_length=3), Unique()] | None = None
+    """The sharing modes that cards may be in: hami-core, mig, mps."""
+
+    rules = (
+        Rule(
+            cel="[has(self.policy), has(self.order), has(self.weights), has(self.types), has(self.exclusive),"
+            " has(self.topology), has(self.numa), has(self.modes)].exists(set, set)",
+            message="set at least one field, or remove devices",
+            holds=some_field_is_set,
+        ),
+        Rule(
+            cel="!has(self.policy) || self.policy.trim() in ['LeastAllocated', 'MostAllocated', 'bestFit']"
+            " || self.policy.split(',').all(word,"
+            " word.trim() in ['binpack', 'spread', 'mutex', 'numa', 'topology-aware'])",
+            message="policy must be LeastAllocated, MostAllocated, bestFit, or one or more of binpack, spread, mutex,"
+            " numa and topology-aware, separated by commas",
+            holds=lambda it: it.policy is None or _is_device_policy(it.policy),
+            field="policy",
+        ),
+        Rule(
+            cel="!has(self.policy) || self.policy.split(',').all(word,"
+            " self.policy.split(',').exists_one(other, other.trim() == word.trim()))",
+            message="policy names a word twice; remove one",
+            holds=lambda it: it.policy is None or len(set(_words(it.policy))) == len(_words(it.policy)),
+            field="policy",
+        ),
+        Rule(
+            cel="!has(self.weights) || !has(self.policy)"
+            " || !(self.policy.trim() in ['LeastAllocated', 'MostAllocated', 'bestFit'])",
+            message="weights are of HAMi's score, which policies LeastAllocated, MostAllocated and bestFit do not use;"
+            " remove weights or choose another policy",
+            holds=lambda it: it.weights is None or it.policy not in STRATEGIES,
+            field="weights",
+        ),
+    )
+
+
+# --------------------------------------------------------------------------------------------------- other sections
+
+
+class DefaultsSection(Section):
+    """What containers get that ask for cards without saying how much of them; at least one of memory and cores."""
+
+    memory: Memory | None = None
+    """Memory of each card, as a quantity (4Gi) between 1Mi and 1Pi."""
+    cores: Annotated[int, Field(strict=True, ge=0, le=100)] | None = None
+    """Compute of each card, in percent."""
+
+    rules = (
+        Rule(
+            cel="has(self.memory) || has(self.cores)",
+            message="set memory, cores or both",
+            holds=some_field_is_set,
+        ),
+    )
+
+
+class LimitsSection(Section):
+    """What a pod may have at most, all its cards together; at least one of the limits."""
+
+    memory_per_pod: Memory | None = None
+    """Memory, as a quantity (24Gi) between 1Mi and 1Pi."""
+    cores_per_pod: Annotated[int, Field(strict=True, ge=0, le=MOST)] | None = None
+    """Compute in percent of one card: two cards with 50 each are 100."""
+    devices_per_pod: Annotated[int, Field(strict=True, ge=0, le=MOST)] | None = None
+    """Number of cards or shares of cards."""
+
+    rules = (
+        Rule(
+            cel="has(self.memoryPerPod) || has(self.coresPerPod) || has(self.devicesPerPod)",
+            message="set at least one of memoryPerPod, coresPerPod and devicesPerPod",
+            holds=some_field_is_set,
+        ),
+    )
+
+
+class PodOverrides(Section):
+    """What pods may decide themselves."""
+
+    allow: Annotated[tuple[Override, ...], Field(max_length=7), Unique()]
+    """Which annotations of a pod go before this policy: nodePolicy (hami.io/node-scheduler-policy), devicePolicy
+    (hami.io/gpu-scheduler-policy), deviceWeights (hami.io/device-scoring-weights), deviceTypes and deviceUUIDs (the
+    vendor's use- and nouse- annotations), mode (nvidia.com/vgpu-mode), numa (nvidia.com/numa-bind). An empty list
+    allows none. Without podOverrides all of them are allowed."""

@@ -1,0 +1,135 @@
+"""From the sections of a policy resource to the values that other rooms act on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from vgpu_scheduler.allocators import BEST_FIT, CardChoice, OrderKind, ShareOrder, Strategy, Weights
+from vgpu_scheduler.policy.spec import DevicesSection, NodesSection, ScorerEntry
+from vgpu_scheduler.scorers import (
+    DOCUMENTED_SHARE_WEIGHTS,
+    BinpackScorer,
+    DeviceShareScorer,
+    FragmentationScorer,
+    HamiScorer,
+    NodePolicy,
+    WeightedScorer,
+    parse_binpack_arguments,
+)
+
+_STRATEGIES = {strategy.value: strategy for strategy in Strategy}
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRule:
+    """How nodes are ranked, and the order of cards that belongs to it.
+
+    Attributes
+    ----------
+    share
+        The order of cards of ``deviceshare``, whose strategy is one for nodes and cards (C-04).
+    best_fit
+        Whether ``fragmentation`` is in force, which goes with the best-fitting card.
+    warnings
+        What of pasted arguments Volcano would ignore, too.
+    """
+
+    scorers: tuple[WeightedScorer, ...]
+    share: ShareOrder | None = None
+    best_fit: bool = False
+    warnings: tuple[str, ...] = ()
+
+
+def node_rule(section: NodesSection) -> NodeRule:
+    """Translate ``nodes``."""
+    if section.scorers is None:
+        return NodeRule((WeightedScorer(HamiScorer(NodePolicy(section.policy))),))
+    rule = NodeRule(())
+    for entry in section.scorers:
+        rule = _with_scorer(rule, entry)
+    return rule
+
+
+def _with_scorer(rule: NodeRule, entry: ScorerEntry) -> NodeRule:
+    weight = 1 if entry.weight is None else entry.weight
+    if entry.name == "binpack":
+        if entry.arguments is None:
+            scorer = BinpackScorer(tuple(entry.resources or ()))
+        else:
+            parsed = parse_binpack_arguments(dict(entry.arguments))
+            scorer = BinpackScorer(parsed.weights)
+            weight = parsed.weight if entry.weight is None else entry.weight
+            rule = replace(rule, warnings=(*rule.warnings, *parsed.warnings))
+        return replace(rule, scorers=(*rule.scorers, WeightedScorer(scorer, weight)))
+    if entry.name == "deviceshare":
+        order = share_order(entry)
+        scorers = (*rule.scorers, WeightedScorer(DeviceShareScorer(order.strategy, order.weights), weight))
+        return replace(rule, scorers=scorers, share=order if weight else rule.share)
+    if entry.name == "fragmentation":
+        scorers = (*rule.scorers, WeightedScorer(FragmentationScorer(), weight))
+        return replace(rule, scorers=scorers, best_fit=rule.best_fit or weight != 0)
+    hami = HamiScorer(NodePolicy(entry.policy or NodePolicy.BINPACK.value))
+    return replace(rule, scorers=(*rule.scorers, WeightedScorer(hami, weight)))
+
+
+def share_order(entry: ScorerEntry) -> ShareOrder:
+    """Return the strategy and weights of a ``deviceshare`` entry; documented ones where it is silent (D4-11)."""
+    strategy = entry.scoring_strategy
+    if strategy is None:
+        return ShareOrder(Strategy.LEAST_ALLOCATED, DOCUMENTED_SHARE_WEIGHTS)
+    weights: Weights = DOCUMENTED_SHARE_WEIGHTS
+    if strategy.resources is not None:
+        weights = tuple(sorted((resource.name, resource.weight) for resource in strategy.resources))
+    return ShareOrder(_STRATEGIES[strategy.type], weights)
+
+
+def card_choice(section: DevicesSection, default: CardChoice, nodes: NodeRule) -> CardChoice:
+    """Translate what ``devices`` says about the order of cards; what it leaves out comes from ``default``."""
+    choice = default
+    if section.policy in _STRATEGIES:
+        weights = nodes.share.weights if nodes.share is not None else DOCUMENTED_SHARE_WEIGHTS
+        choice = replace(choice, share=ShareOrder(_STRATEGIES[section.policy], weights))
+    elif section.policy is not None:
+        words = section.policy if section.policy == BEST_FIT else _trimmed(section.policy)
+        choice = replace(choice, policy=words, share=None)
+    if section.order is not None:
+        choice = replace(choice, order=OrderKind(section.order))
+    if section.weights is not None:
+        weights_of = section.weights
+        choice = replace(choice, weights=(float(weights_of.slots), float(weights_of.memory), float(weights_of.cores)))
+    return choice
+
+
+def _trimmed(policy: str) -> str:
+    return ",".join(word.strip() for word in policy.split(","))
+
+
+def weighed_resources(section: NodesSection) -> tuple[str, ...]:
+    """Return the resources that the section weighs, sorted; those it leaves to the defaults are not among them."""
+    names: set[str] = set()
+    for entry in section.scorers or ():
+        names.update(name for name, _ in entry.resources or ())
+        if entry.arguments is not None:
+            names.update(name for name, _ in parse_binpack_arguments(dict(entry.arguments)).weights)
+        if entry.scoring_strategy is not None:
+            names.update(resource.name for resource in entry.scoring_strategy.resources or ())
+    return tuple(sorted(names))
+
+
+def describe_nodes(section: NodesSection) -> str:
+    """Summarise the section in a few words: ``binpack``, ``fragmentation x3 + binpack``."""
+    if section.scorers is None:
+        return section.policy or ""
+    rule = node_rule(section)
+    parts = [entry.scorer.name + (f" x{entry.weight}" if entry.weight != 1 else "") for entry in rule.scorers]
+    return " + ".join(parts)
+
+
+def describe_devices(section: DevicesSection) -> str:
+    """Summarise the section in a few words: ``spread``, ``bestFit exclusive types``."""
+    words = [section.policy or "", section.order or ""]
+    words += ["exclusive"] if section.exclusive else []
+    words += ["types"] if section.types is not None else []
+    words += ["numa"] if section.numa == "Required" else []
+    words += list(section.modes or ())
+    return " ".join(word for word in words if word)

@@ -1,0 +1,438 @@
+"""Policies as people write them: good ones, malformed ones, and random ones in between."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from vgpu_scheduler.policy.schema import Schema, crds
+
+NAMESPACED, CLUSTER = "VGPUPolicy", "ClusterVGPUPolicy"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A policy, and for a malformed one the path of the field at fault."""
+
+    spec: str
+    path: str = ""
+    kind: str = CLUSTER
+    name: str = "case"
+
+    def policy(self) -> dict[str, Any]:
+        """Return the resource."""
+        return policy(yaml.safe_load(self.spec), self.kind, self.name)
+
+
+def policy(spec: object, kind: str = CLUSTER, name: str = "case") -> dict[str, Any]:
+    """Return a resource with this spec; a namespaced one is in the namespace ``default``."""
+    metadata = {"name": name} if kind == CLUSTER else {"name": name, "namespace": "default"}
+    return {"apiVersion": "vgpu-scheduler.io/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def resource_schema(crd: Schema) -> Schema:
+    """Return the schema of a CRD's resource."""
+    (version,) = crd["spec"]["versions"]
+    schema: Schema = version["schema"]["openAPIV3Schema"]
+    return schema
+
+
+def walk(schema: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
+    """Yield every schema inside with its path."""
+    yield path, schema
+    for name, field in schema.get("properties", {}).items():
+        yield from walk(field, f"{path}.{name}".lstrip("."))
+    for inner, mark in (("items", "[]"), ("additionalProperties", "{}")):
+        if inner in schema:
+            yield from walk(schema[inner], path + mark)
+
+
+def rule_messages() -> set[str]:
+    """Return the messages of all rules."""
+    return {
+        rule["message"]
+        for crd in crds()
+        for _, schema in walk(resource_schema(crd))
+        for rule in schema.get("x-kubernetes-validations", ())
+    }
+
+
+def scorer(text: str) -> str:
+    """Return a spec with this one scorer."""
+    return f"nodes: {{scorers: [{{{text}}}]}}"
+
+
+def labels(text: str) -> str:
+    """Return a spec with this node selector."""
+    return f"nodeSelector: {{{text}}}"
+
+
+DEVICESHARE = "nodes: {scorers: [{name: deviceshare, scoringStrategy: {type: MostAllocated}}]}\n"
+
+GOOD = {
+    "short forms": Case("nodes: {policy: binpack}\ndevices: {policy: spread}"),
+    "short forms, namespaced": Case("nodes: {policy: spread}\ndevices: {policy: binpack}", kind=NAMESPACED),
+    "priority and selectors": Case(
+        """
+        priority: -5
+        selector: {matchLabels: {app: train}}
+        namespaceSelector:
+          matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system, ""]}]
+        defaults: {cores: 0}
+        """
+    ),
+    "empty selectors": Case("selector: {}\nnamespaceSelector: {}\nnodeSelector: {}"),
+    "the four scorers": Case(
+        """
+        nodes:
+          scorers:
+            - {name: hami, weight: 10, policy: spread}
+            - {name: binpack, weight: -1000000, resources: {cpu: 0, memory: 5, nvidia.com/gpumem: 1000000}}
+            - name: deviceshare
+              weight: 0
+              scoringStrategy:
+                type: MostAllocated
+                resources: [{name: koordinator.sh/gpu-memory-ratio, weight: 100}, {name: koordinator.sh/gpu-core}]
+            - {name: fragmentation, weight: 1000000}
+        """
+    ),
+    "scorers by name only": Case("nodes: {scorers: [{name: hami}, {name: binpack}, {name: deviceshare}]}"),
+    "no resource weights": Case(scorer("name: binpack, resources: {}")),
+    "arguments of Volcano as pasted": Case(
+        """
+        nodes:
+          scorers:
+            - name: binpack
+              arguments:
+                binpack.weight: 10
+                binpack.cpu: 5
+                binpack.memory: "5"
+                binpack.resources: "nvidia.com/gpu, example.com/foo"
+                binpack.resources.nvidia.com/gpu: 2
+                binpack.resources.example.com/foo: -3
+        """
+    ),
+    "weight beside other arguments": Case(scorer("name: binpack, weight: 3, arguments: {binpack.cpu: 0}")),
+    "deviceshare with its default strategy": Case(
+        "nodes: {scorers: [{name: deviceshare, scoringStrategy: {}}]}\ndevices: {policy: LeastAllocated}"
+    ),
+    "deviceshare with its own strategy": Case(DEVICESHARE + "devices: {policy: MostAllocated, exclusive: true}"),
+    "deviceshare switched off": Case(
+        "nodes: {scorers: [{name: deviceshare, weight: 0}]}\ndevices: {policy: spread, weights: {slots: 2}}"
+    ),
+    "every field of devices": Case(
+        """
+        devices:
+          policy: topology-aware, mutex,numa
+          order: NUMAFirst
+          weights: {slots: 0, memory: 3}
+          types: {allow: [A100, "RTX 6000 Ada"], deny: [a100-sxm]}
+          exclusive: false
+          topology: None
+          numa: None
+          modes: [hami-core, mig, mps]
+        """,
+        kind=NAMESPACED,
+    ),
+    "the other values of devices": Case(
+        "devices: {policy: bestFit, order: ScoreFirst, types: {deny: [H100]}, topology: Preferred, numa: Required}"
+    ),
+    "weights without a policy": Case("devices: {weights: {slots: 0, memory: 0, cores: 1000000}}"),
+    "node labels": Case(
+        """
+        nodeSelector:
+          matchLabels: {pool: shared, example.com/tier: "", a.b/C_d.e: x_Y.1, %s/a: b}
+          matchExpressions:
+            - {key: zone, operator: In, values: [a, b]}
+            - {key: example.com/drain, operator: DoesNotExist}
+            - {key: gpu, operator: Exists, values: []}
+        """
+        % ("x" * 253)
+    ),
+    "defaults": Case("defaults: {memory: 4Gi, cores: 100}"),
+    "memory in bytes": Case("defaults: {memory: 1048576}\nlimits: {memoryPerPod: 1125899906842624}"),
+    "memory in other units": Case('defaults: {memory: "1e9"}\nlimits: {memoryPerPod: +1.5Gi}'),
+    "limits": Case("limits: {memoryPerPod: 24Gi, coresPerPod: 0, devicesPerPod: 0}"),
+    "overrides": Case(
+        "podOverrides: {allow: [nodePolicy, devicePolicy, deviceWeights, deviceTypes, deviceUUIDs, mode, numa]}"
+    ),
+    "no overrides": Case("podOverrides: {allow: []}"),
+    "the longest name": Case("defaults: {cores: 1}", name="n" * 63),
+}
+
+MALFORMED = {
+    # the whole
+    "nothing in it": Case("{}", "spec"),
+    "no section": Case("{priority: 3, selector: {}, namespaceSelector: {}}", "spec"),
+    "no mapping": Case("[nodes]", "spec"),
+    "no spec": Case("null", "spec"),
+    "unknown section": Case("nodes: {policy: binpack}\nscoring: {}", "spec.scoring"),
+    "name in Python": Case("node_selector: {}", "spec.node_selector"),
+    "a name too long": Case("defaults: {cores: 1}", "metadata.name", name="n" * 64),
+    "a name too long, namespaced": Case("defaults: {cores: 1}", "metadata.name", NAMESPACED, "n" * 64),
+    "namespaces in a namespaced policy": Case(
+        "nodes: {policy: binpack}\nnamespaceSelector: {}", "spec.namespaceSelector", NAMESPACED
+    ),
+    "priority too high": Case("priority: 1000001\ndefaults: {cores: 1}", "spec.priority"),
+    "priority too low": Case("priority: -1000001\ndefaults: {cores: 1}", "spec.priority"),
+    "priority a text": Case('priority: "1"\ndefaults: {cores: 1}', "spec.priority"),
+    "priority broken": Case("priority: 1.5\ndefaults: {cores: 1}", "spec.priority"),
+    # nodes
+    "nodes: neither form": Case("nodes: {}", "spec.nodes"),
+    "nodes: both forms": Case("nodes: {policy: binpack, scorers: [{name: hami}]}", "spec.nodes"),
+    "nodes: policy of devices": Case("nodes: {policy: mutex}", "spec.nodes.policy"),
+    "nodes: policy in upper case": Case("nodes: {policy: Binpack}", "spec.nodes.policy"),
+    "nodes: no scorers": Case("nodes: {scorers: []}", "spec.nodes.scorers"),
+    "nodes: scorers of a wrong type": Case("nodes: {scorers: {name: hami}}", "spec.nodes.scorers"),
+    "scorer without a name": Case(scorer("weight: 1"), "spec.nodes.scorers[0].name"),
+    "scorer unknown": Case("nodes: {scorers: [{name: hami}, {name: best}]}", "spec.nodes.scorers[1].name"),
+    "scorer twice": Case("nodes: {scorers: [{name: hami}, {name: hami, weight: 2}]}", "spec.nodes.scorers"),
+    "scorer with an unknown field": Case(scorer("name: hami, wieght: 1"), "spec.nodes.scorers[0].wieght"),
+    "weight too large": Case(scorer("name: binpack, weight: 1000001"), "spec.nodes.scorers[0].weight"),
+    "weight true": Case(scorer("name: hami, weight: true"), "spec.nodes.scorers[0].weight"),
+    "weight negative": Case("nodes: {scorers: [{name: binpack}, {name: hami, weight: -1}]}", "scorers[1].weight"),
+    "weight twice": Case(
+        scorer("name: binpack, weight: 1, arguments: {binpack.weight: 1}"), "spec.nodes.scorers[0].weight"
+    ),
+    "policy of another scorer": Case(scorer("name: binpack, policy: spread"), "spec.nodes.scorers[0].policy"),
+    "resources of another scorer": Case(scorer("name: hami, resources: {cpu: 1}"), "spec.nodes.scorers[0].resources"),
+    "resources negative": Case(scorer("name: binpack, resources: {cpu: -1}"), "spec.nodes.scorers[0].resources.cpu"),
+    "resources a text": Case(scorer('name: binpack, resources: {cpu: "1"}'), "spec.nodes.scorers[0].resources.cpu"),
+    "resources with a bad name": Case(scorer("name: binpack, resources: {a b: 1}"), "spec.nodes.scorers[0].resources"),
+    "resources too many": Case(
+        scorer(f"name: binpack, resources: {{{', '.join(f'r{i}: 1' for i in range(33))}}}"),
+        "spec.nodes.scorers[0].resources",
+    ),
+    "arguments of another scorer": Case(
+        scorer("name: hami, arguments: {binpack.cpu: 1}"), "spec.nodes.scorers[0].arguments"
+    ),
+    "arguments beside resources": Case(
+        scorer("name: binpack, resources: {cpu: 1}, arguments: {binpack.cpu: 1}"), "spec.nodes.scorers[0].arguments"
+    ),
+    "arguments of another plugin": Case(
+        scorer("name: binpack, arguments: {binpack.cpu: 1, nodeorder.weight: 1}"), "spec.nodes.scorers[0].arguments"
+    ),
+    "arguments with an endless key": Case(
+        scorer(f"name: binpack, arguments: {{binpack.resources.{'x' * 500}: 1}}"), "spec.nodes.scorers[0].arguments"
+    ),
+    "arguments with an endless value": Case(
+        scorer(f"name: binpack, arguments: {{binpack.resources: {'x' * 4097}}}"),
+        "spec.nodes.scorers[0].arguments.binpack.resources",
+    ),
+    "arguments with a list": Case(
+        scorer("name: binpack, arguments: {binpack.resources: [cpu]}"),
+        "spec.nodes.scorers[0].arguments.binpack.resources",
+    ),
+    "arguments with true": Case(
+        scorer("name: binpack, arguments: {binpack.cpu: true}"), "spec.nodes.scorers[0].arguments.binpack.cpu"
+    ),
+    "arguments with a huge weight": Case(
+        scorer("name: binpack, arguments: {binpack.weight: -1000001}"), "spec.nodes.scorers[0].arguments"
+    ),
+    "strategy of another scorer": Case(
+        scorer("name: fragmentation, scoringStrategy: {}"), "spec.nodes.scorers[0].scoringStrategy"
+    ),
+    "strategy unknown": Case(
+        scorer("name: deviceshare, scoringStrategy: {type: bestFit}"), "spec.nodes.scorers[0].scoringStrategy.type"
+    ),
+    "strategy weight zero": Case(
+        scorer("name: deviceshare, scoringStrategy: {resources: [{name: cpu, weight: 0}]}"),
+        "spec.nodes.scorers[0].scoringStrategy.resources[0].weight",
+    ),
+    "strategy resource twice": Case(
+        scorer("name: deviceshare, scoringStrategy: {resources: [{name: cpu}, {name: cpu, weight: 2}]}"),
+        "spec.nodes.scorers[0].scoringStrategy.resources",
+    ),
+    "strategy without resources": Case(
+        scorer("name: deviceshare, scoringStrategy: {resources: []}"),
+        "spec.nodes.scorers[0].scoringStrategy.resources",
+    ),
+    "strategy with a bad name": Case(
+        scorer("name: deviceshare, scoringStrategy: {resources: [{name: a b}]}"),
+        "spec.nodes.scorers[0].scoringStrategy.resources[0].name",
+    ),
+    # devices
+    "devices: empty": Case("devices: {}", "spec.devices"),
+    "devices: policy unknown": Case("devices: {policy: pack}", "spec.devices.policy"),
+    "devices: policy empty": Case('devices: {policy: ""}', "spec.devices.policy"),
+    "devices: policy with a gap": Case('devices: {policy: "numa,,binpack"}', "spec.devices.policy"),
+    "devices: policy in a list that stands alone": Case('devices: {policy: "numa,bestFit"}', "spec.devices.policy"),
+    "devices: policy twice": Case('devices: {policy: "numa, binpack,numa"}', "spec.devices.policy"),
+    "devices: order unknown": Case("devices: {order: numaFirst}", "spec.devices.order"),
+    "devices: weights all zero": Case("devices: {weights: {slots: 0, memory: 0, cores: 0}}", "spec.devices.weights"),
+    "devices: weight negative": Case("devices: {weights: {slots: -1}}", "spec.devices.weights.slots"),
+    "devices: HAMi's names of weights": Case("devices: {weights: {slot: 1}}", "spec.devices.weights.slot"),
+    "devices: weights without a score": Case("devices: {policy: bestFit, weights: {slots: 2}}", "spec.devices.weights"),
+    "devices: policy against deviceshare": Case(DEVICESHARE + "devices: {policy: LeastAllocated}", "devices.policy"),
+    "devices: policy against deviceshare's default": Case(
+        "nodes: {scorers: [{name: deviceshare, weight: 2}]}\ndevices: {policy: spread}", "spec.devices.policy"
+    ),
+    "devices: weights against deviceshare": Case(
+        DEVICESHARE + "devices: {weights: {slots: 2}}", "spec.devices.weights"
+    ),
+    "types: empty": Case("devices: {types: {}}", "spec.devices.types"),
+    "types: an empty list": Case("devices: {types: {allow: []}}", "spec.devices.types.allow"),
+    "types: an empty name": Case('devices: {types: {deny: [""]}}', "spec.devices.types.deny[0]"),
+    "types: names in one text": Case('devices: {types: {allow: ["A100,H100"]}}', "spec.devices.types.allow[0]"),
+    "types: a blank": Case('devices: {types: {allow: [A100, " H100"]}}', "spec.devices.types.allow[1]"),
+    "types: the same twice": Case("devices: {types: {allow: [A100, A100]}}", "spec.devices.types.allow"),
+    "types: allowed and denied": Case("devices: {types: {allow: [A100], deny: [a100]}}", "spec.devices.types.deny"),
+    "devices: exclusive a text": Case('devices: {exclusive: "yes"}', "spec.devices.exclusive"),
+    "devices: topology true": Case("devices: {topology: true}", "spec.devices.topology"),
+    "devices: numa preferred": Case("devices: {numa: Preferred}", "spec.devices.numa"),
+    "devices: no modes": Case("devices: {modes: []}", "spec.devices.modes"),
+    "devices: mode unknown": Case("devices: {modes: [mig, mlu]}", "spec.devices.modes[1]"),
+    "devices: mode twice": Case("devices: {modes: [mig, mig]}", "spec.devices.modes"),
+    # selectors
+    "selector: a text": Case("nodes: {policy: binpack}\nselector: app=train", "spec.selector"),
+    "selector: plain labels": Case("nodes: {policy: binpack}\nselector: {app: train}", "spec.selector.app"),
+    "selector: a bad key": Case(labels("matchLabels: {a b: c}"), "spec.nodeSelector.matchLabels"),
+    "selector: an endless prefix": Case(labels(f"matchLabels: {{{'x' * 254}/a: b}}"), "spec.nodeSelector.matchLabels"),
+    "selector: an endless prefix in an expression": Case(
+        labels(f"matchExpressions: [{{key: {'x' * 254}/a, operator: Exists}}]"),
+        "spec.nodeSelector.matchExpressions[0].key",
+    ),
+    "selector: a bad value": Case(labels('matchLabels: {a: "b c"}'), "spec.nodeSelector.matchLabels.a"),
+    "selector: a number": Case(labels("matchLabels: {a: 1}"), "spec.nodeSelector.matchLabels.a"),
+    "selector: In without values": Case(
+        labels("matchExpressions: [{key: a, operator: In}]"), "spec.nodeSelector.matchExpressions[0].values"
+    ),
+    "selector: Exists with values": Case(
+        labels("matchExpressions: [{key: a, operator: Exists, values: [b]}]"),
+        "spec.nodeSelector.matchExpressions[0].values",
+    ),
+    "selector: operator of node affinity": Case(
+        labels("matchExpressions: [{key: a, operator: Gt, values: ['1']}]"),
+        "spec.nodeSelector.matchExpressions[0].operator",
+    ),
+    "selector: no key": Case(
+        labels("matchExpressions: [{operator: Exists}]"), "spec.nodeSelector.matchExpressions[0].key"
+    ),
+    "selector: a bad key in an expression": Case(
+        labels("matchExpressions: [{key: a/b/c, operator: Exists}]"), "spec.nodeSelector.matchExpressions[0].key"
+    ),
+    # defaults, limits, overrides
+    "defaults: empty": Case("defaults: {}", "spec.defaults"),
+    "defaults: zero memory": Case("defaults: {memory: 0}", "spec.defaults.memory"),
+    "defaults: MiB without a unit": Case("defaults: {memory: 4096}", "spec.defaults.memory"),
+    "defaults: milli instead of Mi": Case("defaults: {memory: 400m}", "spec.defaults.memory"),
+    "defaults: no quantity": Case("defaults: {memory: 4GB}", "spec.defaults.memory"),
+    "defaults: too much memory": Case("defaults: {memory: 2Pi}", "spec.defaults.memory"),
+    "defaults: an exponent that never ends": Case('defaults: {memory: "1e99999999999"}', "spec.defaults.memory"),
+    "defaults: a fraction": Case("defaults: {memory: 1.5}", "spec.defaults.memory"),
+    "defaults: more than a card": Case("defaults: {cores: 101}", "spec.defaults.cores"),
+    "limits: empty": Case("limits: {}", "spec.limits"),
+    "limits: negative memory": Case("limits: {memoryPerPod: -4Gi}", "spec.limits.memoryPerPod"),
+    "limits: negative cores": Case("limits: {coresPerPod: -1}", "spec.limits.coresPerPod"),
+    "limits: a quantity of devices": Case('limits: {devicesPerPod: "2"}', "spec.limits.devicesPerPod"),
+    "overrides: without allow": Case("podOverrides: {}", "spec.podOverrides.allow"),
+    "overrides: an annotation": Case(
+        "podOverrides: {allow: [hami.io/gpu-scheduler-policy]}", "spec.podOverrides.allow[0]"
+    ),
+    "overrides: twice": Case("podOverrides: {allow: [numa, numa]}", "spec.podOverrides.allow"),
+}
+
+# For random policies: values that people may write for a field, some of them wrong. Null is not among them: the API
+# server drops it before it looks.
+_QUANTITIES: tuple[object, ...] = ("4Gi", "512M", "1e9", 1 << 30, "0", -1, "2Pi", "4GB", "100m", ".5Gi", "", "1.25Ti")
+_INTEGERS: tuple[object, ...] = (0, 1, 2, 7, 100, 101, -1, 1_000_000, 1_000_001, -1_000_001, "1", True)
+_NAMES: tuple[object, ...] = ("cpu", "nvidia.com/gpu", "koordinator.sh/gpu-core", "a b", "", "/x", "x/", "-x", "X_1.y")
+_LABEL_VALUES: tuple[object, ...] = ("", "a", "b-c", "a b", "-x", "x" * 63, "x" * 64, 1)
+_MODELS: tuple[object, ...] = ("A100", "a100", "H100", "RTX 6000 Ada", "", "A,B", " A", "T4")
+_WORDS = ("binpack", "spread", "mutex", "numa", "topology-aware", "bestFit", "LeastAllocated", "MostAllocated", "x", "")
+
+
+def random_spec(dice: random.Random) -> dict[str, Any]:
+    """Return a spec of random fields; about half of them break no rule."""
+    makers = {
+        "nodes": _nodes,
+        "devices": _devices,
+        "nodeSelector": _selector,
+        "defaults": lambda it: _some(it, memory=_one(it, _QUANTITIES), cores=_one(it, _INTEGERS)),
+        "limits": lambda it: _some(
+            it,
+            memoryPerPod=_one(it, _QUANTITIES),
+            coresPerPod=_one(it, _INTEGERS),
+            devicesPerPod=_one(it, _INTEGERS),
+        ),
+        "podOverrides": lambda it: {"allow": _few(it, ("nodePolicy", "numa", "deviceUUIDs", "mode", "x"), least=0)},
+        "priority": lambda it: _one(it, _INTEGERS),
+        "selector": _selector,
+        "namespaceSelector": _selector,
+    }
+    chosen = dice.sample(sorted(makers), dice.choice((1, 1, 2, 3)))
+    return {name: makers[name](dice) for name in chosen}
+
+
+def _one(dice: random.Random, values: tuple[object, ...]) -> object:
+    # The first half of each pool is good: favour it, or nothing ever is.
+    return dice.choice(values[: len(values) // 2] if dice.random() < 0.8 else values)
+
+
+def _few(dice: random.Random, values: tuple[object, ...], least: int = 1) -> list[object]:
+    found = [_one(dice, values) for _ in range(dice.choice((least, 1, 1, 2)))]
+    return found if dice.random() < 0.1 else list(dict.fromkeys(found))
+
+
+def _some(dice: random.Random, **fields: object) -> dict[str, object]:
+    return {name: value for name, value in fields.items() if dice.random() < 0.5}
+
+
+def _nodes(dice: random.Random) -> dict[str, object]:
+    if dice.random() < 0.3:
+        return {"policy": _one(dice, ("binpack", "spread", "mutex"))}
+    return {"scorers": [_scorer(dice) for _ in range(dice.choice((1, 1, 2)))]}
+
+
+def _scorer(dice: random.Random) -> dict[str, object]:
+    name = dice.choice(("hami", "binpack", "binpack", "deviceshare", "fragmentation"))
+    entry: dict[str, object] = {"name": name, **_some(dice, weight=_one(dice, _INTEGERS))}
+    own: dict[str, dict[str, object]] = {
+        "hami": {"policy": _one(dice, ("binpack", "spread", "best"))},
+        "binpack": {"resources": {str(_one(dice, _NAMES)): _one(dice, _INTEGERS)}, "arguments": _arguments(dice)},
+        "deviceshare": {"scoringStrategy": _strategy(dice)},
+    }
+    entry |= _some(dice, **own.get(name, {}))
+    if dice.random() < 0.1:
+        entry |= dice.choice(list(own.values()))
+    return entry
+
+
+def _arguments(dice: random.Random) -> dict[str, object]:
+    keys = ("binpack.weight", "binpack.cpu", "binpack.resources", "binpack.resources.x", "weight", "binpack")
+    return {str(_one(dice, keys)): _one(dice, (1, -1, "5", "a,b", 1_000_001, True, 1.5))}
+
+
+def _strategy(dice: random.Random) -> dict[str, object]:
+    resources = [{"name": _one(dice, _NAMES), **_some(dice, weight=_one(dice, (1, 2, 100, 0, 101, "1")))}]
+    return _some(dice, type=_one(dice, ("LeastAllocated", "MostAllocated", "x")), resources=resources)
+
+
+def _devices(dice: random.Random) -> dict[str, object]:
+    words = [str(_one(dice, _WORDS)) for _ in range(dice.choice((1, 1, 2, 3)))]
+    weights = {name: _one(dice, _INTEGERS) for name in dice.sample(("slots", "memory", "cores"), 2)}
+    return _some(
+        dice,
+        policy=dice.choice((",", ", ")).join(words),
+        order=_one(dice, ("NUMAFirst", "ScoreFirst", "x")),
+        weights=weights,
+        types=_some(dice, allow=_few(dice, _MODELS), deny=_few(dice, _MODELS)),
+        exclusive=_one(dice, (True, False, "true")),
+        numa=_one(dice, ("None", "Required", "x")),
+        modes=_few(dice, ("mig", "mps", "hami-core", "x")),
+    )
+
+
+def _selector(dice: random.Random) -> dict[str, object]:
+    operator = dice.choice(("In", "NotIn", "Exists", "DoesNotExist", "Gt"))
+    values = _few(dice, _LABEL_VALUES, least=0) if operator in ("In", "NotIn") or dice.random() < 0.2 else []
+    expression = {"key": _one(dice, _NAMES), "operator": operator, "values": values}
+    return _some(
+        dice,
+        matchLabels={str(_one(dice, _NAMES)): _one(dice, _LABEL_VALUES)},
+        matchExpressions=[expression],
+    )
