@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.engine.builders import asks, cards, engine_with, make_engine, node, pod
 
 from vgpu_scheduler.engine import Engine, Unit
-from vgpu_scheduler.engine.limits import ANNOTATIONS_LIMIT
+from vgpu_scheduler.engine.limits import ANNOTATIONS_LIMIT, DECISION_ROOM
 from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import Decision, Outcome
 from vgpu_scheduler.policy import PolicyDefaults
@@ -146,9 +146,9 @@ def test_refusals_do_not_depend_on_the_nodes() -> None:
 
 def test_annotations_that_would_poison_the_pod_are_refused() -> None:
     engine = engine_with(equal_nodes("a"))
-    fits = decide(engine, pod("fits", annotations={"note": "x" * (ANNOTATIONS_LIMIT - 2000)}))
+    fits = decide(engine, pod("fits", annotations={"note": "x" * (ANNOTATIONS_LIMIT - DECISION_ROOM - 1000)}))
     assert fits.outcome is Outcome.PLACED
-    refused = decide(engine, pod("large", annotations={"note": "x" * (ANNOTATIONS_LIMIT - 1000)}))
+    refused = decide(engine, pod("large", annotations={"note": "x" * (ANNOTATIONS_LIMIT - DECISION_ROOM)}))
     assert refused.outcome is Outcome.REFUSED
     assert "more than the 262144 that the API server accepts" in refused.message
     assert engine.state.reservation("uid-large") is None

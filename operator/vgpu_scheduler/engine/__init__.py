@@ -2,6 +2,16 @@
 
 from vgpu_scheduler.engine.cycle import Cycle, Unit
 from vgpu_scheduler.engine.engine import Engine, Problem
+from vgpu_scheduler.engine.policy_report import ConditionReport, PolicyReport
 from vgpu_scheduler.engine.queue import Place, SchedulingQueue
 
-__all__ = ["Cycle", "Engine", "Place", "Problem", "SchedulingQueue", "Unit"]
+__all__ = [
+    "ConditionReport",
+    "Cycle",
+    "Engine",
+    "Place",
+    "PolicyReport",
+    "Problem",
+    "SchedulingQueue",
+    "Unit",
+]

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.allocators import HamiAllocator, card_order, count_reasons, verdict
-from vgpu_scheduler.dialects import ClaimError, DeviceRules, HamiDialect
+from vgpu_scheduler.allocators import count_reasons, verdict
+from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine.limits import metadata_problem
+from vgpu_scheduler.engine.making import make_shape
 from vgpu_scheduler.engine.nearest import nearest_miss
 from vgpu_scheduler.engine.shape import Shape, ShapeCache, ShapeKey
 from vgpu_scheduler.kernels import select_best
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Decision, Hint, NearMiss, NodeVerdict, Outcome, Placement, PodClaims, claims_devices
-from vgpu_scheduler.policy import Policies, PolicyError, ResolvedPolicy
-from vgpu_scheduler.predicates import compile_predicates, refusals, unschedulable_message
-from vgpu_scheduler.scorers import HamiScorer
+from vgpu_scheduler.model import Decision, Hint, NearMiss, NodeVerdict, Outcome, Placement, PodClaims, ScorePart
+from vgpu_scheduler.policy import Policies
+from vgpu_scheduler.predicates import unschedulable_message
 from vgpu_scheduler.state import State
 
 LOCK_HELD = "node(s) had their device lock held by another pod"
@@ -44,11 +44,10 @@ class Cycle:
         What is in force for a pod.
     """
 
-    def __init__(self, state: State, dialect: HamiDialect, policies: Policies) -> None:
+    def __init__(self, state: State, dialect: Dialect, policies: Policies) -> None:
         self.state = state
         self._dialect = dialect
         self._policies = policies
-        self._annotations = (*dialect.pod_annotations, *policies.pod_annotations)
         self._shapes = ShapeCache()
         self.blocked: frozenset[str] = frozenset()
         """Nodes whose device lock somebody holds on to: no pod with device claims goes there."""
@@ -75,7 +74,7 @@ class Cycle:
         nodes = self.state.nodes
         rows = nodes.rows()
         shape.refresh(self.state, rows)
-        best = select_best(self._open(shape, rows), shape.feasible, shape.fit.score, nodes.rank, _sign(shape))
+        best = select_best(self._open(shape, rows), shape.feasible, shape.score, nodes.rank)
         if best < 0:
             return self._unschedulable(pod, shape, rows, explain)
         return self._placed(pod, shape, int(best), rows, explain)
@@ -104,24 +103,13 @@ class Cycle:
 
     def shape(self, pod: Pod) -> Shape:
         """Return the shape of a pod."""
-        key: ShapeKey = (pod.spec.fingerprint, *(pod.annotations.get(name) for name in self._annotations))
-        return self._shapes.get(key, lambda: self._make_shape(pod))
-
-    def _make_shape(self, pod: Pod) -> Shape:
-        unsupported = refusals(pod)
-        if unsupported:
-            return Shape(refusal=", ".join(unsupported))
-        try:
-            claims = self._dialect.claims(pod)
-            policy = self._policies.resolve(pod)
-        except (ClaimError, PolicyError) as error:
-            return Shape(refusal=str(error))
-        rules = self._dialect.rules(pod)
-        allocator = None
-        if claims_devices(claims):
-            allocator = make_allocator(claims, rules, policy)
-        predicates = compile_predicates(pod, self.state.nodes, self._dialect.ignored_resources)
-        return Shape(policy, claims, predicates, allocator)
+        policy = self._policies.resolve(pod)
+        key: ShapeKey = (
+            policy.number,
+            pod.spec.fingerprint,
+            *(pod.annotations.get(name) for name in self._dialect.pod_annotations),
+        )
+        return self._shapes.get(key, lambda: make_shape(pod, policy, self._dialect, self.state.nodes))
 
     def _open(self, shape: Shape, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Leave out the nodes whose lock a pod of this shape would wait for in vain."""
@@ -144,17 +132,28 @@ class Cycle:
         problem = metadata_problem(pod, self._dialect.annotations(placement, 0))
         if problem:
             return self._refused(pod, problem)
+        scores = self._scores(shape, rows if explain else np.array([row], dtype=np.int64))
         return Decision(
             uid=pod.uid,
             pod=pod.key,
             outcome=Outcome.PLACED,
             placement=placement,
-            score=float(shape.fit.score[row]),
+            score=sum(part.value for part in scores[placement.node]),
+            scores=scores,
             nodes=int(rows.shape[0]),
             verdicts=self._verdicts(shape, rows) if explain else {},
-            sources=shape.policy.sources,
-            warnings=shape.policy.warnings,
+            sources=shape.policy.source_of,
+            warnings=shape.warnings,
         )
+
+    def _scores(self, shape: Shape, rows: NDArray[np.int64]) -> dict[str, tuple[ScorePart, ...]]:
+        """Return what each scorer says about each of the rows that fit."""
+        assert shape.ranking is not None
+        return {
+            self.state.nodes.name(row): shape.ranking.explain(self.state, row, shape.fit)
+            for row in rows.tolist()
+            if shape.feasible[row]
+        }
 
     def _refused(self, pod: Pod, reason: str) -> Decision:
         nodes = int(self.state.nodes.rows().shape[0])
@@ -183,8 +182,8 @@ class Cycle:
             verdicts=self._verdicts(shape, rows) if explain else {},
             near_miss=nearest_miss(self.state, self._dialect.dimensions, shape, rows) if explain else None,
             helped_by=hints | Hint.POD,
-            sources=shape.policy.sources,
-            warnings=shape.policy.warnings,
+            sources=shape.policy.source_of,
+            warnings=shape.warnings,
         )
 
     def _count(self, shape: Shape, rows: NDArray[np.int64]) -> tuple[Mapping[str, int], Hint]:
@@ -218,16 +217,3 @@ class Cycle:
             else:
                 verdicts[self.state.nodes.name(row)] = verdict(shape.fit.counts[row], int(shape.fit.cards[row]))
         return verdicts
-
-
-def make_allocator(claims: PodClaims, rules: DeviceRules, policy: ResolvedPolicy) -> HamiAllocator:
-    """Return the allocator for a pod's claims under its policy."""
-    order = card_order(policy.device_policy, policy.order, numa_bind=rules.numa_bind)
-    return HamiAllocator(claims, rules, order, policy.weights)
-
-
-def _sign(shape: Shape) -> float:
-    if shape.allocator is None:
-        return 1.0
-    assert shape.policy is not None
-    return HamiScorer(shape.policy.node_policy).sign

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from vgpu_scheduler.dialects import CodecError, HamiDialect, placement_usage
+from vgpu_scheduler.dialects import CodecError, Dialect, Inventory, placement_usage
 from vgpu_scheduler.engine.cycle import Cycle, Unit
+from vgpu_scheduler.engine.policy_report import PolicyReport, report_policies
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.kube import Node, Pod
-from vgpu_scheduler.model import Decision, Hint, Outcome, Placement
-from vgpu_scheduler.policy import Policies
+from vgpu_scheduler.model import Decision, Device, Hint, Outcome, Placement
+from vgpu_scheduler.policy import Namespace, Policies, PolicyKey, PolicyResource, key_of
 from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.state import Phase, State, canonical
 
@@ -44,7 +45,7 @@ class Engine:
         Pods that name one of these in ``spec.schedulerName`` are placed here; all others only count.
     """
 
-    def __init__(self, dialect: HamiDialect, policies: Policies, scheduler_names: Iterable[str]) -> None:
+    def __init__(self, dialect: Dialect, policies: Policies, scheduler_names: Iterable[str]) -> None:
         self.dialect = dialect
         self.policies = policies
         self.state = State(len(dialect.dimensions))
@@ -56,6 +57,9 @@ class Engine:
         self._owed = Hint.NONE
         """What was given back between two attempts."""
         self._listed: dict[str, int] = {}
+        self._inventories: dict[str, Inventory] = {}
+        self._decided_under: dict[str, int] = {}
+        """The number of the policy that each waiting or assumed pod was last decided under."""
         self.epoch = 0
         """Counts how often the store was found to be restored from an older copy."""
 
@@ -83,16 +87,12 @@ class Engine:
         """Take in that a pod is gone."""
         self.queue.remove(uid)
         self._gated.discard(uid)
+        self._decided_under.pop(uid, None)
         self.queue.hint(self.state.remove_pod(uid), now)
 
     def observe_node(self, node: Node, now: float) -> tuple[Problem, ...]:
         """Take in a node; a registration that cannot be decoded leaves the last good one in force."""
-        problems: tuple[Problem, ...] = ()
-        try:
-            devices = canonical(self.dialect.devices(node))
-        except CodecError as error:
-            devices = None
-            problems = (Problem("Node", "", node.name, node.uid, "RegistrationUnreadable", str(error)),)
+        devices, problems = self._devices(node)
         hint = self.state.observe_node(node, devices)
         blocked = self._blocked.get(node.name)
         if blocked and node.annotations.get(self.dialect.lock_annotation) != blocked[1]:
@@ -101,9 +101,88 @@ class Engine:
         self.queue.hint(hint, now)
         return problems
 
+    def observe_inventory(self, node: str, inventory: Inventory | None, now: float) -> tuple[Problem, ...]:
+        """Take in the object beside a node that lists its devices, or that there is none any more.
+
+        Some dialects have such an object; it may come before the node.
+        """
+        if inventory is None:
+            self._inventories.pop(node, None)
+        else:
+            self._inventories[node] = inventory
+        known = self.state.node(node)
+        return () if known is None else self.observe_node(known, now)
+
+    def _devices(self, node: Node) -> tuple[tuple[Device, ...] | None, tuple[Problem, ...]]:
+        try:
+            return canonical(self.dialect.devices(node, self._inventories.get(node.name))), ()
+        except CodecError as error:
+            return None, (Problem("Node", "", node.name, node.uid, "RegistrationUnreadable", str(error)),)
+
     def remove_node(self, name: str) -> None:
         """Take in that a node is gone."""
         self.state.remove_node(name)
+
+    def observe_policy(self, policy: PolicyResource, now: float) -> None:
+        """Take in a policy resource; the next decision follows it."""
+        if self.policies.catalogue.put(policy):
+            self._policies_changed(now)
+
+    def remove_policy(self, key: PolicyKey, now: float) -> None:
+        """Take in that a policy resource is gone."""
+        if self.policies.catalogue.remove(key):
+            self._policies_changed(now)
+
+    def observe_namespace(self, namespace: Namespace, now: float) -> None:
+        """Take in a namespace, whose labels cluster policies may select by."""
+        if self.policies.catalogue.put_namespace(namespace):
+            self._policies_changed(now)
+
+    def remove_namespace(self, name: str, now: float) -> None:
+        """Take in that a namespace is gone."""
+        if self.policies.catalogue.remove_namespace(name):
+            self._policies_changed(now)
+
+    def sweep_policies(self, listed: Iterable[PolicyResource], version: int, now: float) -> int:
+        """Bring the policies in line with a consistent list of all of them; see :meth:`sweep_pods`."""
+        catalogue, before = self.policies.catalogue, self.policies.catalogue.generation
+        present = set()
+        for policy in listed:
+            present.add(key_of(policy))
+            catalogue.put(policy)
+        gone = [p for p in list(catalogue.all()) if key_of(p) not in present and p.resource_version <= version]
+        for policy in gone:
+            catalogue.remove(key_of(policy))
+        if catalogue.generation != before:
+            self._policies_changed(now)
+        return len(gone)
+
+    def sweep_namespaces(self, listed: Iterable[Namespace], version: int, now: float) -> int:
+        """Bring the namespaces in line with a consistent list of all of them; see :meth:`sweep_pods`."""
+        catalogue, before = self.policies.catalogue, self.policies.catalogue.generation
+        present = set()
+        for namespace in listed:
+            present.add(namespace.name)
+            catalogue.put_namespace(namespace)
+        gone = [n for n in catalogue.namespaces() if n.name not in present and n.resource_version <= version]
+        for namespace in gone:
+            catalogue.remove_namespace(namespace.name)
+        if catalogue.generation != before:
+            self._policies_changed(now)
+        return len(gone)
+
+    def report_policies(self) -> list[PolicyReport]:
+        """Say what became of each policy resource."""
+        return report_policies(self.policies, self.state, self.dialect, self.scheduler_names)
+
+    def _policies_changed(self, now: float) -> None:
+        """Wake the waiting pods for which something else is in force than when they were last tried."""
+        changed = []
+        for uid in self.queue.parked():
+            pod = self.state.pod(uid)
+            if pod is not None and self.policies.resolve(pod).number != self._decided_under.get(uid):
+                changed.append(uid)
+        self.queue.wake(changed, now)
 
     def sweep_pods(self, listed: Iterable[Pod], version: int, now: float, unreadable: Collection[str] = ()) -> int:
         """Bring the pods in line with a consistent list of all of them; return how many were gone.
@@ -164,8 +243,11 @@ class Engine:
 
     # Attempts --------------------------------------------------------------------------------------------------------
 
-    def attempt(self, now: float) -> Decision | None:
-        """Decide the next pod of the queue; a placement is assumed at once. None when no pod is active."""
+    def attempt(self, now: float, *, explain: bool = False) -> Decision | None:
+        """Decide the next pod of the queue; a placement is assumed at once. None when no pod is active.
+
+        ``explain`` asks for the scores and verdicts of all nodes.
+        """
         self._unblock(now)
         self.queue.hint(self._owed, now)
         self._owed = Hint.NONE
@@ -174,7 +256,7 @@ class Engine:
             if pod is None or self.state.reservation(uid) is not None:
                 self.queue.remove(uid)
                 continue
-            decision = self._decide(pod)
+            decision = self._decide(pod, explain=explain)
             if decision.outcome is Outcome.ERROR:
                 self.queue.back_off(uid, now)
             elif decision.outcome is not Outcome.PLACED:
@@ -191,10 +273,11 @@ class Engine:
             self.queue.hint(Hint.NODE, now)
         self.cycle.blocked = frozenset(self._blocked)
 
-    def _decide(self, pod: Pod) -> Decision:
+    def _decide(self, pod: Pod, *, explain: bool) -> Decision:
         """Decide a pod and assume its placement; one bad pod must not stop all others."""
         try:
-            decision = self.cycle.decide(Unit((pod,)))
+            self._decided_under[pod.uid] = self.policies.resolve(pod).number
+            decision = self.cycle.decide(Unit((pod,)), explain=explain)
             if decision.placement is not None:
                 self._assume(pod, decision.placement)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this pod's
@@ -217,8 +300,10 @@ class Engine:
             return None
         if pod.deleting or pod.terminal or pod.node_name or gated(pod):
             return None
-        if self.state.unchanged_since_assumed(uid, pod):
+        policy = self.policies.resolve(pod).number
+        if policy == self._decided_under.get(uid) and self.state.unchanged_since_assumed(uid, pod):
             return held.placement
+        self._decided_under[uid] = policy
         self.state.suspend(uid)
         try:
             fits = self.cycle.refit(pod, held.node)
@@ -238,6 +323,7 @@ class Engine:
         self.state.confirm(uid)
         self.state.settled(uid)
         self.queue.remove(uid)
+        self._decided_under.pop(uid, None)
 
     def give_back(self, uid: str, now: float, delay: float | None = 0.0) -> None:
         """Take back an assumed placement that will not be bound, and try the pod again.

@@ -8,8 +8,8 @@ from vgpu_scheduler.kube import Pod
 
 ANNOTATIONS_LIMIT = 256 * 1024
 """Bytes of all annotation keys and values of an object together (apimachinery's ``TotalAnnotationSizeLimitB``)."""
-DECISION_ROOM = 1024
-"""Bytes kept free for the decision record and the time stamps."""
+DECISION_ROOM = 8 * 1024
+"""Bytes kept free for the decision record, which names up to five policies for each section, and the time stamps."""
 
 
 def metadata_problem(pod: Pod, annotations: Mapping[str, str]) -> str:

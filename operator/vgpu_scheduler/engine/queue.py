@@ -12,7 +12,7 @@ outcome: upstream's list of events in flight has no counterpart here.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -147,7 +147,14 @@ class SchedulingQueue:
         """Wake the unschedulable pods that one of the hints could help; return how many."""
         if not hints:
             return 0
-        woken = [uid for waits_for, uids in self._parked.items() if waits_for & hints for uid in uids]
+        return self.wake([uid for waits_for, uids in self._parked.items() if waits_for & hints for uid in uids], now)
+
+    def parked(self) -> Iterator[str]:
+        """Yield the unschedulable pods."""
+        return (uid for uids in self._parked.values() for uid in uids)
+
+    def wake(self, woken: Sequence[str], now: float) -> int:
+        """Let unschedulable pods be tried again, each after its back-off; return how many."""
         for uid in woken:
             entry = self._entries[uid]
             self._unpark(uid, entry)

@@ -14,15 +14,16 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.allocators import FitColumns, HamiAllocator
+from vgpu_scheduler.allocators import Allocator, FitColumns
 from vgpu_scheduler.kernels import stale_rows
 from vgpu_scheduler.model import PodClaims
 from vgpu_scheduler.policy import ResolvedPolicy
 from vgpu_scheduler.predicates import CompiledPredicates
+from vgpu_scheduler.scorers import NodeRanking
 from vgpu_scheduler.state import State
 
 _SHAPES = 128
-"""How many shapes are remembered; one costs about 60 bytes per node."""
+"""How many shapes are remembered; one costs about 70 bytes per node."""
 
 ShapeKey = tuple[object, ...]
 
@@ -37,17 +38,26 @@ class Shape:
         Why no pod of this shape can be placed anywhere; nothing else is set then.
     allocator
         None for pods without device claims.
+    ranking
+        What orders the nodes that fit.
+    warnings
+        What of the pod's wishes is not followed, and why.
     rejected
         Bits of the Kubernetes filters, by node row; 0 where all pass.
+    score
+        What the ranking says, by node row; meaningless where the pod does not fit.
     """
 
     policy: ResolvedPolicy | None = None
     claims: PodClaims = ()
     predicates: CompiledPredicates | None = None
-    allocator: HamiAllocator | None = None
+    allocator: Allocator | None = None
+    ranking: NodeRanking | None = None
     refusal: str = ""
+    warnings: tuple[str, ...] = ()
     rejected: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, dtype=np.uint64))
     fit: FitColumns = field(default_factory=lambda: FitColumns.empty(0))
+    score: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0, dtype=np.float64))
     feasible: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
     _seen: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     _stale: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
@@ -70,11 +80,13 @@ class Shape:
     def _grow(self, rows: int) -> None:
         self.rejected = np.zeros(rows, dtype=np.uint64)
         self.fit = FitColumns.empty(rows)
+        self.score = np.zeros(rows, dtype=np.float64)
         self.feasible = np.zeros(rows, dtype=np.bool_)
         self._seen = np.full(rows, -1, dtype=np.int64)
 
     def _evaluate(self, state: State, rows: NDArray[np.int64]) -> None:
         assert self.predicates is not None
+        assert self.ranking is not None
         rejected = self.predicates.evaluate(rows)
         self.rejected[rows] = rejected
         passing = rows if not rejected.any() else rows[rejected == 0]
@@ -82,12 +94,12 @@ class Shape:
         self.fit.counts[rows] = 0
         if not passing.shape[0]:
             return
-        if self.allocator is None:
-            self.feasible[passing] = True
-            self.fit.score[passing] = plain_score(state, passing)
-        else:
+        if self.allocator is not None:
             self.allocator.fit(state.devices, passing, self.fit)
-            self.feasible[passing] = self.fit.fits[passing]
+            passing = passing[self.fit.fits[passing]]
+        self.feasible[passing] = True
+        if passing.shape[0]:
+            self.score[passing] = self.ranking.score(state, passing, self.fit)
 
 
 class ShapeCache:
@@ -113,20 +125,3 @@ class ShapeCache:
         else:
             self._shapes.move_to_end(key)
         return shape
-
-
-def plain_score(state: State, rows: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Score nodes for a pod without device claims (C-20): nodes without devices first, then the least allocated.
-
-    The second part is the mean of the free shares of cpu and memory, 0 to 100.
-    """
-    nodes, columns = state.nodes, state.devices.columns
-    free = np.zeros(rows.shape[0], dtype=np.float64)
-    for resource in ("cpu", "memory"):
-        column = nodes.resource_column(resource)
-        allocatable = nodes.allocatable[rows, column].astype(np.float64)
-        unused = allocatable - nodes.used[rows, column]
-        free += np.divide(unused, allocatable, out=np.zeros_like(free), where=allocatable > 0)
-    bare = columns.first[rows] == columns.last[rows]
-    score: NDArray[np.float32] = (1000.0 * bare + 50.0 * np.clip(free, 0.0, None)).astype(np.float32)
-    return score

@@ -1,0 +1,64 @@
+"""Makes the shape of a pod: what it asks for, under the policy that is in force for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from vgpu_scheduler.dialects import ClaimError, Dialect
+from vgpu_scheduler.engine.bounds import LimitError, most_memory
+from vgpu_scheduler.engine.shape import Shape
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import PodClaims, claims_devices
+from vgpu_scheduler.policy import ResolvedPolicy, overruled
+from vgpu_scheduler.predicates import compile_predicates, refusals
+from vgpu_scheduler.scorers import NodeRanking, PlainScorer, WeightedScorer, Workload
+from vgpu_scheduler.state import NodeTable
+
+_PLAIN = (WeightedScorer(PlainScorer()),)
+
+
+def make_shape(pod: Pod, policy: ResolvedPolicy, dialect: Dialect, nodes: NodeTable) -> Shape:
+    """Return the shape of a pod: one that can be fitted, or one that says why it never can."""
+    unsupported = refusals(pod)
+    if unsupported:
+        return Shape(policy=policy, refusal=", ".join(unsupported))
+    if policy.refusal:
+        return Shape(policy=policy, refusal=policy.refusal)
+    annotations, warnings = _in_force(pod, policy, dialect)
+    allocator = None
+    try:
+        claims = dialect.claims(pod, policy.terms)
+        if claims_devices(claims):
+            bound = most_memory(claims, policy.limits, dialect)
+            choice = replace(policy.choice, limits=replace(policy.choice.limits, most_memory=bound))
+            allocator = dialect.allocator(annotations, claims, choice)
+    except (ClaimError, LimitError) as error:
+        return Shape(policy=policy, refusal=str(error))
+    return Shape(
+        policy=policy,
+        claims=claims,
+        predicates=compile_predicates(pod, nodes, dialect.ignored_resources, policy.node_selectors),
+        allocator=allocator,
+        ranking=_ranking(pod, claims, policy, dialect, plain=allocator is None),
+        warnings=(*policy.warnings, *warnings),
+    )
+
+
+def _in_force(pod: Pod, policy: ResolvedPolicy, dialect: Dialect) -> tuple[dict[str, str], list[str]]:
+    """Return the pod's annotations that may be followed, and warnings about the others."""
+    given = {name: pod.annotations[name] for name in dialect.pod_annotations if name in pod.annotations}
+    if policy.overrides is None:
+        return given, []
+    allowed = policy.overrides
+    denied = {name for word, names in dialect.overrides.items() if word not in allowed for name in names}
+    by = policy.source_of.get("podOverrides", "a policy")
+    warnings = [overruled(name, by) for name in given if name in denied]
+    return {name: value for name, value in given.items() if name not in denied}, warnings
+
+
+def _ranking(pod: Pod, claims: PodClaims, policy: ResolvedPolicy, dialect: Dialect, *, plain: bool) -> NodeRanking:
+    """Return what orders the nodes; a pod without device claims has its own order unless a policy says otherwise."""
+    scorers = policy.scorers
+    if plain:
+        scorers = tuple(entry for entry in scorers if entry.scorer.ranks_plain_pods) or _PLAIN
+    return NodeRanking(scorers, Workload(pod.spec.requests, claims, dialect.device_resources))

@@ -1,0 +1,159 @@
+"""What became of each policy: whether it is understood, whether others tie with it, what in it names nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from vgpu_scheduler.dialects import Dialect
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.policy import Policies, PolicyKey, PolicyResource, key_of, translate
+from vgpu_scheduler.state import State
+
+READY, CONFLICTED, WARNINGS = "Ready", "Conflicted", "Warnings"
+_ELSEWHERE = frozenset({"cpu", "memory", "pods", "ephemeral-storage"})
+_MOST_NAMED = 5
+"""How many names a message lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionReport:
+    """One condition, without its times.
+
+    Attributes
+    ----------
+    type
+        ``Ready``, ``Conflicted`` or ``Warnings``.
+    """
+
+    type: str
+    status: bool
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyReport:
+    """What is to be said about one policy.
+
+    Attributes
+    ----------
+    pods
+        For how many pods, waiting or running, some section of it is in force.
+    nodes, devices
+        Summaries for the printer columns.
+    """
+
+    policy: PolicyResource
+    conditions: tuple[ConditionReport, ...]
+    pods: int
+    nodes: str
+    devices: str
+
+
+def report_policies(policies: Policies, state: State, dialect: Dialect, ours: frozenset[str]) -> list[PolicyReport]:
+    """Report on every known policy.
+
+    Parameters
+    ----------
+    policies, state, dialect
+        What is known.
+    ours
+        The scheduler names whose pods count.
+    """
+    catalogue = policies.catalogue
+    counts = _count(policies, (pod for pod in state.pods() if pod.scheduler_name in ours and not pod.terminal))
+    known = _Known.of(state, dialect)
+    conflicts = catalogue.conflicts()
+    return [
+        PolicyReport(
+            policy=policy,
+            conditions=(_ready(policy), _conflicted(conflicts.get(key_of(policy), ())), _warnings(policy, known)),
+            pods=counts[key_of(policy)],
+            nodes=translate.describe_nodes(policy.spec.nodes) if policy.spec and policy.spec.nodes else "",
+            devices=translate.describe_devices(policy.spec.devices) if policy.spec and policy.spec.devices else "",
+        )
+        for policy in catalogue.all()
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What policies may name: resources, and models of cards in lower case."""
+
+    resources: frozenset[str]
+    models: tuple[str, ...]
+
+    @classmethod
+    def of(cls, state: State, dialect: Dialect) -> _Known:
+        offered = frozenset(state.nodes.resources) | frozenset(dialect.device_resources) | _ELSEWHERE
+        return cls(offered, tuple(model.lower() for _, model, _ in state.devices.models))
+
+
+def _count(policies: Policies, pods: Iterable[Pod]) -> Counter[PolicyKey]:
+    counts: Counter[PolicyKey] = Counter()
+    by_resolution = Counter(policies.resolve(pod).policies for pod in pods)
+    for keys, number in by_resolution.items():
+        for key in keys:
+            counts[key] += number
+    return counts
+
+
+def _ready(policy: PolicyResource) -> ConditionReport:
+    if policy.error:
+        return ConditionReport(READY, False, "Invalid", f"{policy.error}. Pods that it would be in force for wait.")
+    return ConditionReport(READY, True, "Accepted", "the policy is understood")
+
+
+def _conflicted(others: Sequence[PolicyKey]) -> ConditionReport:
+    if not others:
+        return ConditionReport(CONFLICTED, False, "NoConflict", "no other policy ties with it in rank")
+    names = _listed([name for _, _, name in others])
+    message = f"same priority and a section in common with {names}: the names decide; set different priorities"
+    return ConditionReport(CONFLICTED, True, "SameRank", message)
+
+
+def _warnings(policy: PolicyResource, known: _Known) -> ConditionReport:
+    found = _found(policy, known)
+    if not found:
+        return ConditionReport(WARNINGS, False, "NoWarnings", "everything that it names is known")
+    reasons = sorted({reason for reason, _ in found})
+    return ConditionReport(
+        WARNINGS, True, reasons[0] if len(reasons) == 1 else "Several", "; ".join(text for _, text in found)
+    )
+
+
+def _found(policy: PolicyResource, known: _Known) -> list[tuple[str, str]]:
+    """Return reason and text of each warning."""
+    found: list[tuple[str, str]] = []
+    spec = policy.spec
+    if spec is None:
+        return found
+    if spec.nodes is not None:
+        rule = translate.node_rule(spec.nodes)
+        unknown = [name for name in translate.weighed_resources(spec.nodes) if name not in known.resources]
+        if unknown:
+            found.append(("UnknownResource", f"spec.nodes: no node offers {_listed(unknown)}"))
+        off = [entry.scorer.name for entry in rule.scorers if entry.weight == 0]
+        if off:
+            found.append(("ScorerOff", f"spec.nodes: weight 0 switches off {_listed(off)}"))
+        found += [("IgnoredArgument", f"spec.nodes: {warning}") for warning in rule.warnings]
+    if spec.devices is not None and spec.devices.types is not None:
+        for field, parts in (("allow", spec.devices.types.allow), ("deny", spec.devices.types.deny)):
+            unknown = [part for part in parts or () if not any(part.lower() in model for model in known.models)]
+            if unknown:
+                found.append(("UnknownCardType", f"spec.devices.types.{field}: no node has {_listed(unknown)}"))
+    if spec.devices is not None and spec.devices.topology == "Preferred":
+        found.append(("NotFollowed", "spec.devices.topology: Preferred is not followed by this version"))
+    return found
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def by_key(reports: Iterable[PolicyReport]) -> Mapping[PolicyKey, PolicyReport]:
+    """Index reports by their policy."""
+    return {key_of(report.policy): report for report in reports}

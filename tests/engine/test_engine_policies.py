@@ -1,0 +1,240 @@
+"""Policies in decisions: what is in force counts at once, wakes whom it helps, and is named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.engine.builders import allocation, asks, card, cards, engine_with, node, pod
+from tests.policy.resources import policy
+
+from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.model import Decision, Outcome
+from vgpu_scheduler.policy import Namespace
+
+SPREAD = {"nodes": {"policy": "spread"}}
+PERCENT = {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem-percentage": "50"}}
+
+
+def decide(engine: Engine, now: float = 1.0) -> Decision:
+    decision = engine.attempt(now)
+    assert decision is not None
+    return decision
+
+
+def with_policies(engine: Engine, *specs: dict[str, Any], namespace: str = "") -> Engine:
+    for number, spec in enumerate(specs):
+        engine.observe_policy(policy(f"p{number}", spec, namespace), 0.0)
+    return engine
+
+
+def uneven() -> list[Any]:
+    """Node a is half full, b is empty."""
+    return [node("a", cards("a", 1)), node("b", cards("b", 1))]
+
+
+def tenant() -> Any:
+    notes = allocation("a", ("a-gpu-0", 4000, 10))
+    return pod("tenant", annotations=notes, started=True, nodeName="a")
+
+
+def test_a_policy_changes_the_next_decision_and_its_end_the_one_after() -> None:
+    engine = engine_with(uneven(), [tenant()])
+    nodes = []
+    for number, change in enumerate(("none", "put", "change", "remove")):
+        if change == "put":
+            engine.observe_policy(policy("p", SPREAD), 1.0)
+        elif change == "change":
+            engine.observe_policy(policy("p", {"nodes": {"policy": "binpack"}}), 2.0)
+        elif change == "remove":
+            engine.observe_policy(policy("p", SPREAD), 3.0)
+            engine.remove_policy(("ClusterVGPUPolicy", "", "p"), 3.0)
+        engine.observe_pod(pod(f"x{number}"), 4.0)
+        decision = decide(engine, 5.0)
+        assert decision.placement is not None
+        nodes.append((decision.placement.node, decision.sources["nodes"]))
+        engine.remove_pod(f"uid-x{number}", 5.0)
+    assert nodes == [
+        ("a", "settings"), ("b", "ClusterVGPUPolicy p"), ("a", "ClusterVGPUPolicy p"), ("a", "settings")
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("spec", "resources", "message"),
+    [
+        ({"limits": {"devicesPerPod": 1}}, asks(2), "pod asks for 2 devices, limits.devicesPerPod of"),
+        ({"limits": {"memoryPerPod": "1Gi"}}, asks(2, 1024), "pod asks for 2Gi, limits.memoryPerPod of"),
+        ({"limits": {"coresPerPod": 50}}, asks(2, 100, 30), "pod asks for 60 percent of compute"),
+        ({"limits": {"memoryPerPod": "1Gi"}}, PERCENT, "2 CardDeniedByPolicy"),
+        ({"devices": {"types": {"deny": ["t4"]}}}, asks(), "2 CardDeniedByPolicy"),
+        ({"devices": {"types": {"allow": ["A100"]}}}, asks(), "2 CardDeniedByPolicy"),
+        ({"devices": {"modes": ["mps"]}}, asks(), "2 CardDeniedByPolicy"),
+        ({"nodeSelector": {"matchLabels": {"pool": "x"}}}, asks(), "2 node(s) didn't match the policy's node selector"),
+    ],
+)
+def test_what_a_policy_forbids_is_said_and_its_end_wakes_the_pod(
+    spec: dict[str, Any], resources: dict[str, Any], message: str
+) -> None:
+    engine = with_policies(engine_with([node(n, cards(n, 2)) for n in "ab"]), spec)
+    engine.observe_pod(pod("x", resources), 0.0)
+    refused = decide(engine)
+    assert refused.placement is None
+    assert message in refused.message
+    assert engine.attempt(20.0) is None
+    engine.remove_policy(("ClusterVGPUPolicy", "", "p0"), 20.0)
+    assert decide(engine, 30.0).outcome is Outcome.PLACED
+
+
+def test_a_change_that_does_not_concern_a_pod_does_not_wake_it() -> None:
+    engine = with_policies(engine_with([node("a", cards("a", 1))]), {"limits": {"devicesPerPod": 1}})
+    engine.observe_pod(pod("x", asks(2)), 0.0)
+    decide(engine)
+    engine.observe_policy(policy("elsewhere", SPREAD, "other"), 20.0)
+    assert engine.attempt(21.0) is None
+    engine.observe_policy(policy("here", SPREAD, "default"), 22.0)
+    assert decide(engine, 23.0).sources == {}  # the limit still holds
+
+
+def test_percentages_are_kept_within_a_limit_by_the_size_of_the_card() -> None:
+    big, small = node("a", [card("big", memory=80000)]), node("b", [card("small", memory=16000)])
+    engine = with_policies(engine_with([big, small]), {"limits": {"memoryPerPod": "10Gi"}})
+    engine.observe_pod(pod("x", PERCENT), 0.0)
+    placed = decide(engine).placement
+    assert placed is not None
+    assert placed.node == "b"
+
+
+def test_defaults_hold_for_claims_that_do_not_say() -> None:
+    engine = with_policies(engine_with([node("a", cards("a", 1))]), {"defaults": {"memory": "2Gi", "cores": 20}})
+    engine.observe_pod(pod("x", {"limits": {"nvidia.com/gpu": "1"}}), 0.0)
+    engine.observe_pod(pod("y", asks(1, 512, 5)), 0.0)
+    amounts = []
+    for _ in range(2):
+        placed = decide(engine).placement
+        assert placed is not None
+        amounts.append(placed.containers[0][0].amounts)
+    assert amounts == [(1, 2048, 20), (1, 512, 5)]
+
+
+def test_exclusive_gives_a_card_to_one_pod_alone() -> None:
+    engine = with_policies(
+        engine_with([node("a", cards("a", 2))], [pod("t", annotations=allocation("a", ("a-gpu-1", 100, 0)),
+                                                     started=True, nodeName="a")]),
+        {"selector": {"matchLabels": {"team": "red"}}, "devices": {"exclusive": True}},
+    )  # fmt: skip
+    engine.observe_pod(pod("mine", asks(1, 1000), labels={"team": "red"}), 0.0)
+    placed = decide(engine).placement
+    assert placed is not None
+    assert [(a.uuid, a.amounts) for a in placed.containers[0]] == [("a-gpu-0", (1, 1000, 100))]
+    engine.observe_pod(pod("other", asks(1, 1000)), 1.0)
+    other = decide(engine).placement
+    assert other is not None
+    assert other.containers[0][0].uuid == "a-gpu-1"
+
+
+def test_overrides_that_are_not_allowed_are_not_followed_and_said() -> None:
+    engine = with_policies(engine_with([node("a", cards("a", 2))]), {"podOverrides": {"allow": ["devicePolicy"]}})
+    engine.observe_pod(pod("x", annotations={"nvidia.com/use-gpuuuid": "nobody", "nvidia.com/vgpu-mode": "mig"}), 0.0)
+    decision = decide(engine)
+    assert decision.placement is not None
+    assert sorted(decision.warnings) == [
+        f"annotation nvidia.com/{name} is not followed: podOverrides of ClusterVGPUPolicy p0 does not allow it"
+        for name in ("use-gpuuuid", "vgpu-mode")
+    ]
+
+
+def test_a_policy_that_is_not_understood_makes_its_pods_wait_and_no_others() -> None:
+    engine = engine_with([node("a", cards("a", 2))])
+    engine.observe_policy(policy("bad", {"nodes": {"policy": "sideways"}}, "default"), 0.0)
+    engine.observe_pod(pod("x"), 0.0)
+    waiting = decide(engine)
+    assert (waiting.outcome, waiting.placement) == (Outcome.REFUSED, None)
+    assert "PolicyNotReady: VGPUPolicy default/bad: spec.nodes.policy" in waiting.message
+    engine.observe_pod(pod("y", namespace="other"), 1.0)
+    assert decide(engine).outcome is Outcome.PLACED
+    engine.observe_policy(policy("bad", SPREAD, "default"), 20.0)
+    assert decide(engine, 21.0).outcome is Outcome.PLACED
+
+
+def test_an_assumed_placement_is_checked_again_under_a_new_policy() -> None:
+    engine = engine_with([node("a", cards("a", 2))])
+    engine.observe_pod(pod("x"), 0.0)
+    first = decide(engine).placement
+    assert engine.recheck("uid-x") == first
+    engine.observe_policy(policy("p", {"devices": {"types": {"deny": ["T4"]}}}), 2.0)
+    assert engine.recheck("uid-x") is None
+    engine.give_back("uid-x", 3.0)
+    assert "CardDeniedByPolicy" in decide(engine, 30.0).message
+
+
+def test_namespaces_count_by_their_labels() -> None:
+    engine = engine_with([node("a", cards("a", 2))])
+    spec = {"namespaceSelector": {"matchLabels": {"tier": "shared"}}, "limits": {"devicesPerPod": 1}}
+    with_policies(engine, spec)
+    engine.observe_namespace(Namespace("default", {"tier": "shared"}, 1), 0.0)
+    engine.observe_pod(pod("x", asks(2)), 0.0)
+    assert decide(engine).outcome is Outcome.REFUSED
+    engine.observe_namespace(Namespace("default", {"tier": "own"}, 2), 20.0)
+    assert decide(engine, 21.0).outcome is Outcome.PLACED
+
+
+def test_scores_are_told_in_numbers() -> None:
+    engine = with_policies(
+        engine_with(uneven(), [tenant()]),
+        {"nodes": {"scorers": [{"name": "hami", "policy": "spread", "weight": 2}, {"name": "binpack", "weight": 3}]}},
+    )
+    engine.observe_pod(pod("x", asks(cpu="4")), 0.0)
+    decision = engine.attempt(1.0, explain=True)
+    assert decision is not None
+    assert decision.placement is not None
+    assert set(decision.scores) == {"a", "b"}
+    parts = {part.scorer: part for part in decision.scores[decision.placement.node]}
+    assert (parts["hami"].weight, parts["binpack"].weight) == (2, 3)
+    assert decision.score == pytest.approx(2 * parts["hami"].normalised + 3 * parts["binpack"].normalised)
+    assert parts["hami"].normalised == pytest.approx(100 - parts["hami"].raw * 10 / 3)
+
+
+def test_plain_pods_follow_scorers_that_know_them_and_their_own_order_otherwise() -> None:
+    engine = engine_with([node("a", cards("a", 1)), node("b"), node("c")], [pod("t", {}, nodeName="b", started=True)])
+    plain = {"requests": {"cpu": "1", "memory": "1Gi"}}
+    engine.observe_pod(pod("first", plain), 0.0)
+    first = decide(engine).placement
+    with_policies(engine, {"nodes": {"scorers": [{"name": "binpack"}]}})
+    engine.observe_pod(pod("second", plain), 0.0)
+    second = decide(engine).placement
+    assert first is not None
+    assert second is not None
+    assert (first.node, second.node) == ("b", "b")
+    with_policies(engine, SPREAD)
+    engine.observe_pod(pod("third", plain), 0.0)
+    third = decide(engine).placement
+    assert third is not None
+    assert third.node == "c"
+
+
+def test_reports_say_what_became_of_each_policy() -> None:
+    engine = engine_with([node("a", cards("a", 1))])
+    engine.observe_policy(policy("bad", {"nodes": {"policy": "sideways"}}, "default"), 0.0)
+    unknown = {"priority": 1, "devices": {"types": {"allow": ["t4"], "deny": ["H900"]}}, "nodes": {
+        "scorers": [{"name": "binpack", "resources": {"example.com/x": 2}, "weight": 0}]}}  # fmt: skip
+    engine.observe_policy(policy("odd", unknown), 0.0)
+    engine.observe_policy(policy("one", SPREAD), 0.0)
+    engine.observe_policy(policy("two", SPREAD), 0.0)
+    engine.observe_pod(pod("x", namespace="other"), 0.0)
+    reports = {report.policy.name: report for report in engine.report_policies()}
+    conditions = {
+        name: {condition.type: (condition.status, condition.reason) for condition in report.conditions}
+        for name, report in reports.items()
+    }
+    assert conditions["bad"]["Ready"] == (False, "Invalid")
+    assert conditions["odd"]["Ready"] == (True, "Accepted")
+    assert conditions["odd"]["Warnings"] == (True, "Several")
+    message = next(c.message for c in reports["odd"].conditions if c.type == "Warnings")
+    assert "no node offers example.com/x" in message
+    assert "no node has H900" in message
+    assert "t4" not in message
+    assert "switches off binpack" in message
+    assert conditions["one"]["Conflicted"] == conditions["two"]["Conflicted"] == (True, "SameRank")
+    assert conditions["odd"]["Conflicted"] == (False, "NoConflict")
+    assert (reports["odd"].pods, reports["one"].pods) == (1, 0)
+    assert (reports["one"].nodes, reports["odd"].nodes) == ("spread", "binpack x0")
