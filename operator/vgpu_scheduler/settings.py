@@ -147,6 +147,8 @@ class Settings(BaseSettings):
     """Port of the health and metrics endpoints; 0 takes any free one."""
     debug_endpoints: bool = False
     """Serve /debug/ledger: what every device is used for, and how that compares with a rebuild."""
+    policy_status_interval: Annotated[float, Field(ge=1, le=3600)] = 10.0
+    """Seconds between two looks at what the status of policies should say where no policy changed (counts of pods)."""
     sweep_interval: Annotated[float, Field(gt=0)] = 300.0
     """Seconds between comparisons of what is known with a full list."""
     kubeconfig: Path | None = None

@@ -10,7 +10,7 @@ from tests.engine.builders import pod
 
 from vgpu_scheduler.binding import EventSource, LockPatch, binding_body, decision_record
 from vgpu_scheduler.binding.writes import Regarding, condition_body, event_body, pointer, release_operations
-from vgpu_scheduler.model import Decision, Outcome
+from vgpu_scheduler.model import Decision, Outcome, Placement, ScorePart
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, 89, tzinfo=timezone(timedelta(hours=2)))
 ABOUT = Regarding("Pod", "default", "p", "uid-p")
@@ -86,8 +86,23 @@ def test_a_node_name_that_is_no_label_value_gets_no_label(node: str, kept: bool)
 
 
 def test_the_record_of_a_decision_is_short() -> None:
-    decision = Decision("uid", "default/p", Outcome.PLACED, score=1 / 3, nodes=5, sources={"nodes": "pod"})
-    assert json.loads(decision_record(decision)) == {"score": 0.3333, "nodes": 5, "policy": {"nodes": "pod"}}
+    parts = (ScorePart("hami", 1 / 3, 10 / 9, 2, 2 / 3),)
+    decision = Decision(
+        "uid",
+        "default/p",
+        Outcome.PLACED,
+        placement=Placement("a"),
+        score=2 / 3,
+        scores={"a": parts, "b": ()},
+        nodes=5,
+        sources={"nodes": "pod"},
+    )
+    assert json.loads(decision_record(decision)) == {
+        "score": 0.6667,
+        "scores": {"hami": {"raw": 0.3333, "normalised": 1.1111, "weight": 2}},
+        "nodes": 5,
+        "policy": {"nodes": "pod"},
+    }
 
 
 def test_the_condition() -> None:

@@ -10,13 +10,14 @@ import pytest
 from tests.intake.watching import MERGE, NODES, PODS, Watcher, until
 
 from vgpu_scheduler.devcluster import WRITES, Fault
-from vgpu_scheduler.intake import KopfSource, kopf_source
+from vgpu_scheduler.intake import KopfSource, supervised
+from vgpu_scheduler.kube import decode_pod
 
 
 @pytest.fixture
 async def source(watcher: Watcher, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[KopfSource]:
     """kopf, running, with node ``n0`` and pod ``p0`` seen; it is started again without much delay."""
-    monkeypatch.setattr(kopf_source, "_RESTART_DELAY", 0.05)
+    monkeypatch.setattr(supervised, "_RESTART_DELAY", 0.05)
     await watcher.write("POST", NODES, {"metadata": {"name": "n0"}})
     await watcher.create("p0")
     made = KopfSource(
@@ -114,7 +115,7 @@ async def test_what_is_known_stays_known_while_it_is_away_and_a_sweep_is_asked_f
 async def test_objects_that_cannot_be_read_stop_nothing(watcher: Watcher, source: KopfSource) -> None:
     odd = {"metadata": {"name": "odd", "uid": 7, "namespace": "default"}}
     for kind in ("ADDED", "DELETED"):
-        source._take({"type": kind, "object": odd}, kopf_source.decode_pod, watcher.sink.pod, watcher.sink.pod_gone)
+        source._take({"type": kind, "object": odd}, decode_pod, watcher.sink.pod, watcher.sink.pod_gone)
     assert watcher.sink.stats.undecodable == 2
     await watcher.create("p1")
     await until(lambda: "p1" in watcher.pods)
@@ -175,7 +176,7 @@ class BreakingProxy:
 
 
 async def test_a_broken_line_does_not_end_it_for_good(watcher: Watcher, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kopf_source, "_RESTART_DELAY", 0.05)
+    monkeypatch.setattr(supervised, "_RESTART_DELAY", 0.05)
     await watcher.create("p0")
     async with BreakingProxy(watcher.cluster.url) as proxy:
         monkeypatch.setattr(watcher.api.credentials.configuration, "host", proxy.url)

@@ -3,6 +3,7 @@
 from vgpu_scheduler.binding.answers import Answer, Verdict, judge
 from vgpu_scheduler.binding.binder import Binder, BinderOptions
 from vgpu_scheduler.binding.clock import Clock, SystemClock
+from vgpu_scheduler.binding.policy_status import PolicyStatusWriter
 from vgpu_scheduler.binding.reporter import Reporter
 from vgpu_scheduler.binding.sender import Sender, Step
 from vgpu_scheduler.binding.writes import (
@@ -23,6 +24,7 @@ __all__ = [
     "Clock",
     "EventSource",
     "LockPatch",
+    "PolicyStatusWriter",
     "Reporter",
     "Sender",
     "Step",

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
+from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.dialects.hami import LockValue, parse_lock
-from vgpu_scheduler.dialects.hami.dialect import PHASE_FAILED, PHASE_SUCCESS, HamiDialect
+from vgpu_scheduler.dialects.hami.dialect import PHASE_FAILED, PHASE_SUCCESS
 from vgpu_scheduler.kube import Node, Pod
 
 LEGACY_EXPIRY = timedelta(minutes=5)
@@ -52,7 +53,7 @@ def judge_holder(
     node: str,
     pod: Pod,
     owner: Pod | None,
-    dialect: HamiDialect,
+    dialect: Dialect,
     now: datetime,
     ours: frozenset[str],
     unbound_expiry: timedelta,
@@ -89,7 +90,7 @@ def judge_holder(
     return Holder.ORPHAN if _is_orphaned(owner, node, age, dialect, expiry) else Holder.OTHER
 
 
-def _is_orphaned(owner: Pod | None, node: str, age: timedelta, dialect: HamiDialect, expiry: timedelta) -> bool:
+def _is_orphaned(owner: Pod | None, node: str, age: timedelta, dialect: Dialect, expiry: timedelta) -> bool:
     """Tell whether a lock's owner has no use for it any more.
 
     It is so when the owner

@@ -94,9 +94,23 @@ def binding_body(pod: Pod, node: str, annotations: Mapping[str, str], labels: Ma
 
 
 def decision_record(decision: Decision) -> str:
-    """Return the short record of a decision that the Binding leaves on the pod."""
+    """Return the short record of a decision that the Binding leaves on the pod.
+
+    It holds the winner's score and what each scorer said about it, how many nodes there were, and where each section
+    of the policy came from.
+    """
+    node = decision.placement.node if decision.placement else ""
+    scores = {
+        part.scorer: {"raw": round(part.raw, 4), "normalised": round(part.normalised, 4), "weight": part.weight}
+        for part in decision.scores.get(node, ())
+    }
     return json.dumps(
-        {"score": round(decision.score, 4), "nodes": decision.nodes, "policy": dict(decision.sources)},
+        {
+            "score": round(decision.score, 4),
+            "scores": scores,
+            "nodes": decision.nodes,
+            "policy": dict(decision.sources),
+        },
         separators=(",", ":"),
         sort_keys=True,
     )

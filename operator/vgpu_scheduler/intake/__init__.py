@@ -1,7 +1,18 @@
-"""Where observations come from: kopf handlers for our pods and the nodes, light streams for everything else."""
+"""Where observations come from: kopf handlers for our pods, nodes and policies, light streams for everything else."""
 
 from vgpu_scheduler.intake.kopf_source import KopfSource
+from vgpu_scheduler.intake.policies import PolicySource, list_all_namespaces, list_all_policies, policies_path
 from vgpu_scheduler.intake.reflector import PodReflector, list_all_nodes, list_all_pods
 from vgpu_scheduler.intake.sink import Sink
 
-__all__ = ["KopfSource", "PodReflector", "Sink", "list_all_nodes", "list_all_pods"]
+__all__ = [
+    "KopfSource",
+    "PodReflector",
+    "PolicySource",
+    "Sink",
+    "list_all_namespaces",
+    "list_all_nodes",
+    "list_all_pods",
+    "list_all_policies",
+    "policies_path",
+]

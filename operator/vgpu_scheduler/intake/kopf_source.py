@@ -1,87 +1,22 @@
-"""Our own pods and the nodes, through kopf.
-
-Only ``on.event`` handlers, which write nothing: kopf's other handlers leave annotations and finalizers on the objects
-that they watch, and these are users' pods. kopf is supervised: some watch errors end it (an HTTP 410, a broken line,
-errors inside the stream), and what was deleted while it was not watching it never reports. So it is started again,
-and a sweep is asked for.
-"""
+"""Our own pods and the nodes, through kopf."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import kopf
 
 from vgpu_scheduler.apiclient import Credentials
 from vgpu_scheduler.intake.sink import Sink
+from vgpu_scheduler.intake.supervised import SupervisedKopf
 from vgpu_scheduler.kube import DecodeError, decode_node, decode_pod
 
 log = logging.getLogger(__name__)
 
-_PREFIX = "kopf.vgpu-scheduler.io"
-_RESTART_DELAY = 1.0
-_LONGEST_RESTART_DELAY = 30.0
 
-
-class _Everything(Collection[Any]):
-    """A collection that contains whatever is asked for: kopf must not cancel tasks that it did not start."""
-
-    def __contains__(self, item: object) -> bool:
-        return True
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0
-
-
-class _Endless:
-    """Delays between reconnections that never run out; kopf ends when they do."""
-
-    def __iter__(self) -> Iterator[float]:
-        yield from (0.2, 0.5, 1, 2, 5)
-        while True:
-            yield 10
-
-
-class _NoDiffBase(kopf.DiffBaseStorage):
-    """kopf's memory of objects' last state, for handlers that we do not have: computing it costs most of an event."""
-
-    def build(self, *, body: Any, extra_fields: Any = None) -> Any:
-        del body, extra_fields
-        return {}
-
-    def fetch(self, *, body: Any) -> Any:
-        del body
-
-    def store(self, *, body: Any, patch: Any, essence: Any) -> None:
-        """Store nothing."""
-
-
-class _NoProgress(kopf.ProgressStorage):
-    """kopf's memory of handlers under way, for handlers that we do not have."""
-
-    def fetch(self, *, key: Any, body: Any) -> Any:
-        del key, body
-
-    def store(self, *, key: Any, record: Any, body: Any, patch: Any) -> None:
-        """Store nothing."""
-
-    def purge(self, *, key: Any, body: Any, patch: Any) -> None:
-        """Purge nothing."""
-
-    def touch(self, *, body: Any, patch: Any, value: Any) -> None:
-        """Touch nothing."""
-
-    def clear(self, *, essence: Any) -> Any:
-        return essence
-
-
-class KopfSource:
+class KopfSource(SupervisedKopf):
     """Watches the pods of one scheduler name, and the nodes if asked to.
 
     Parameters
@@ -94,10 +29,8 @@ class KopfSource:
         Selected by the server: ``spec.schedulerName``. Field selectors know no "or", so each name has its own source.
     nodes
         Watch the nodes, too.
-    lost_track
-        Called when deletions may have been missed.
-    after_spawn
-        Called after kopf was started: it takes the signal handlers of the process.
+    lost_track, after_spawn
+        See :class:`SupervisedKopf`.
     """
 
     def __init__(
@@ -110,54 +43,18 @@ class KopfSource:
         lost_track: Callable[[], None],
         after_spawn: Callable[[], None],
     ) -> None:
-        self._credentials = credentials
+        super().__init__(
+            credentials,
+            scheduler_name,
+            lost_track=lost_track,
+            after_spawn=after_spawn,
+            restarted=sink.stats.restarted,
+        )
         self._sink = sink
-        self._name = scheduler_name
         self._nodes = nodes
-        self._lost_track = lost_track
-        self._after_spawn = after_spawn
         self._known: set[str] = set()
 
-    async def run(self) -> None:
-        """Run kopf, and run it again whenever it ends, until cancelled."""
-        delay = _RESTART_DELAY
-        while True:
-            began = asyncio.get_running_loop().time()
-            try:
-                await self._run_once()
-                log.warning("kopf for %s ended", self._name)
-            except asyncio.CancelledError:
-                raise
-            except Exception as error:  # noqa: BLE001 - whatever ends it, it is started again
-                log.warning("kopf for %s ended: %s: %s", self._name, type(error).__name__, error)
-            self._sink.stats.restarts += 1
-            self._lost_track()
-            lasted = asyncio.get_running_loop().time() - began
-            delay = _RESTART_DELAY if lasted > _LONGEST_RESTART_DELAY else min(delay * 2, _LONGEST_RESTART_DELAY)
-            await asyncio.sleep(delay)
-
-    async def _run_once(self) -> None:
-        registry = kopf.OperatorRegistry()
-        self._register(registry)
-        tasks = await kopf.spawn_tasks(
-            registry=registry, settings=self._kopf_settings(), clusterwide=True, standalone=True
-        )
-        self._after_spawn()
-        await kopf.run_tasks(tasks, ignored=_Everything())
-
     def _register(self, registry: kopf.OperatorRegistry) -> None:
-        @kopf.on.login(registry=registry)
-        async def login(**_: Any) -> kopf.ConnectionInfo:
-            configuration = self._credentials.configuration
-            return kopf.ConnectionInfo(
-                server=self._credentials.server,
-                ca_path=configuration.ssl_ca_cert,
-                insecure=not configuration.verify_ssl,
-                certificate_path=configuration.cert_file,
-                private_key_path=configuration.key_file,
-                token=await self._credentials.token(),
-            )
-
         @kopf.on.event("pods", registry=registry)
         async def pod_event(event: Any, **_: Any) -> None:
             self._take(event, decode_pod, self._sink.pod, self._sink.pod_gone)
@@ -167,6 +64,10 @@ class KopfSource:
             @kopf.on.event("nodes", registry=registry)
             async def node_event(event: Any, **_: Any) -> None:
                 self._take(event, decode_node, self._sink.node, self._sink.node_gone)
+
+    def _configure(self, settings: kopf.OperatorSettings) -> None:
+        settings.watching.field_selectors["v1", "pods"] = f"spec.schedulerName={self._name}"
+        settings.scanning.disabled = True
 
     def _take(
         self, event: Any, decode: Callable[[Any], Any], seen: Callable[[Any], None], gone: Callable[[Any], None]
@@ -194,16 +95,3 @@ class KopfSource:
         except Exception:  # one object must not end the watch; the next sweep sees it again
             log.exception("%s %s could not be taken in", type(decoded).__name__, decoded.name)
             self._lost_track()
-
-    def _kopf_settings(self) -> kopf.OperatorSettings:
-        settings = kopf.OperatorSettings()
-        settings.watching.field_selectors["v1", "pods"] = f"spec.schedulerName={self._name}"
-        settings.scanning.disabled = True
-        settings.posting.enabled = False
-        settings.queueing.idle_timeout = 0.5
-        settings.networking.error_backoffs = _Endless()
-        settings.persistence.finalizer = f"{_PREFIX}/finalizer"
-        settings.persistence.diffbase_storage = _NoDiffBase()
-        settings.persistence.progress_storage = _NoProgress()
-        settings.process.ultimate_exiting_timeout = None
-        return settings

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from vgpu_scheduler.engine import Engine, Problem
 from vgpu_scheduler.kube import Node, Pod
+from vgpu_scheduler.policy import Namespace, PolicyResource, key_of
 
 
 @dataclass(slots=True)
@@ -20,8 +21,14 @@ class IntakeStats:
     restarts: int = 0
     relists: int = 0
     swept: int = 0
+    policies: int = 0
+    namespaces: int = 0
     drift: int = 0
     """Nodes whose ledger differed from its rebuild at the last sweep."""
+
+    def restarted(self) -> None:
+        """Count that kopf had to be started again."""
+        self.restarts += 1
 
 
 @dataclass(slots=True)
@@ -79,6 +86,32 @@ class Sink:
         if known is not None and known.uid == node.uid:
             self.engine.remove_node(node.name)
         self.moved(node.name)
+        self.changed()
+
+    def policy(self, policy: PolicyResource) -> None:
+        """Take in a policy resource."""
+        self.stats.policies += 1
+        self.engine.observe_policy(policy, self.monotonic())
+        self.changed()
+
+    def policy_gone(self, policy: PolicyResource) -> None:
+        """Take in that a policy resource is deleted; one of the same name may have come since."""
+        self.stats.policies += 1
+        known = self.engine.policies.catalogue.get(key_of(policy))
+        if known is not None and known.uid == policy.uid:
+            self.engine.remove_policy(key_of(policy), self.monotonic())
+        self.changed()
+
+    def namespace(self, namespace: Namespace) -> None:
+        """Take in a namespace."""
+        self.stats.namespaces += 1
+        self.engine.observe_namespace(namespace, self.monotonic())
+        self.changed()
+
+    def namespace_gone(self, namespace: Namespace) -> None:
+        """Take in that a namespace is gone."""
+        self.stats.namespaces += 1
+        self.engine.remove_namespace(namespace.name, self.monotonic())
         self.changed()
 
     def _report(self, problems: Iterable[Problem]) -> None:

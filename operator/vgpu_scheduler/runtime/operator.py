@@ -18,9 +18,18 @@ from typing import Any
 
 from vgpu_scheduler import __version__
 from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiUnreachableError, connect
-from vgpu_scheduler.binding import Binder, BinderOptions, EventSource, Reporter, Step, SystemClock
+from vgpu_scheduler.binding import Binder, BinderOptions, EventSource, PolicyStatusWriter, Reporter, Step, SystemClock
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.intake import KopfSource, PodReflector, Sink, list_all_nodes, list_all_pods
+from vgpu_scheduler.intake import (
+    KopfSource,
+    PodReflector,
+    PolicySource,
+    Sink,
+    list_all_namespaces,
+    list_all_nodes,
+    list_all_pods,
+    list_all_policies,
+)
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.policy import Policies, PolicyDefaults
 from vgpu_scheduler.runtime.assembly import add_metrics, make_dialect
@@ -163,6 +172,7 @@ class Operator:
             asyncio.create_task(elector.hold(), name="lease"),
             asyncio.create_task(loop.run(), name="scheduling"),
             asyncio.create_task(self._keep_sweeping(api), name="sweeps"),
+            asyncio.create_task(self._policy_status(api).run(), name="policy-status"),
         ]
         try:
             done, _ = await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
@@ -185,10 +195,14 @@ class Operator:
             for number, name in enumerate(names)
         ]
         others = PodReflector(api, sink, names, self._sweep_wanted.set)
+        policies = PolicySource(
+            api.credentials, sink, lost_track=self._sweep_wanted.set, after_spawn=self._take_signals
+        )
         self._sink = sink
         return [
             *((f"kopf-{name}", source.run()) for name, source in zip(names, sources, strict=True)),
             ("others", others.run()),
+            ("kopf-policies", policies.run()),
         ]
 
     async def _sweep(self, api: ApiClient) -> None:
@@ -202,6 +216,9 @@ class Operator:
         while True:
             unreadable: set[str] = set()
             try:
+                # Policies first: no pod may be decided before what is in force for it is known.
+                policies = await list_all_policies(api)
+                namespaces = await list_all_namespaces(api)
                 nodes, nodes_version = await list_all_nodes(api, unreadable)
                 pods, pods_version = await list_all_pods(api, unreadable=unreadable)
             except (ApiError, ApiUnreachableError) as error:
@@ -209,18 +226,30 @@ class Operator:
                 await asyncio.sleep(_SWEEP_DELAY)
                 continue
             self._sink.stats.undecodable += len(unreadable)
+            now = self._clock.monotonic()
+            gone = self.engine.sweep_policies(*policies, now) + self.engine.sweep_namespaces(*namespaces, now)
             for number, pod in enumerate(pods):
                 self._sink.pod(pod)
                 if number % _SLICE == 0:  # a large cluster must not stop everything else
                     await asyncio.sleep(0)
             now = self._clock.monotonic()
-            gone = self.engine.sweep_nodes(nodes, nodes_version, now, unreadable)
+            gone += self.engine.sweep_nodes(nodes, nodes_version, now, unreadable)
             gone += self.engine.sweep_pods(pods, pods_version, now, unreadable)
             self._sink.stats.swept += gone
             self._sink.changed()
             if self.engine.epoch:
                 raise RuntimeError("the API server's store was restored from an older copy: starting anew")
             return
+
+    def _policy_status(self, api: ApiClient) -> PolicyStatusWriter:
+        catalogue = self.engine.policies.catalogue
+        return PolicyStatusWriter(
+            api,
+            self._clock,
+            self.engine.report_policies,
+            lambda: catalogue.generation,
+            self.settings.policy_status_interval,
+        )
 
     async def _keep_sweeping(self, api: ApiClient) -> None:
         while True:

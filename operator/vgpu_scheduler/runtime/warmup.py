@@ -8,7 +8,14 @@ from vgpu_scheduler.dialects.hami.codec import RegisteredDevice, encode_register
 from vgpu_scheduler.dialects.hami.vendors.nvidia import REGISTER_ANNOTATION
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import decode_node, decode_pod
-from vgpu_scheduler.policy import Policies, PolicyDefaults
+from vgpu_scheduler.policy import CLUSTER_KIND, Policies, PolicyDefaults, decode_policy
+
+_POLICIES = (
+    {"nodes": {"policy": "binpack"}},
+    {"nodes": {"scorers": [{"name": name} for name in ("hami", "binpack", "fragmentation", "deviceshare")]}},
+    {"nodes": {"scorers": [{"name": "fragmentation"}]}},
+)
+"""Between them they run every scorer and every order of cards."""
 
 
 def warm_up() -> None:
@@ -23,9 +30,12 @@ def warm_up() -> None:
     limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "128"}
     engine = Engine(HamiDialect(), Policies(PolicyDefaults(order=OrderKind.NUMA_FIRST)), ["warm-up"])
     engine.observe_node(decode_node(node), 0.0)
-    for number, rules in enumerate(({}, {"nvidia.com/nouse-gpuuuid": "GPU-1"})):
+    rules = {"nvidia.com/nouse-gpuuuid": "GPU-1"}
+    for number, spec in enumerate(_POLICIES):
+        metadata = {"name": "warm-up", "uid": "w", "generation": number, "resourceVersion": str(number)}
+        engine.observe_policy(decode_policy({"kind": CLUSTER_KIND, "metadata": metadata, "spec": spec}), 0.0)
         pod = {
-            "metadata": {"name": "p", "namespace": "n", "uid": str(number), "annotations": rules},
+            "metadata": {"name": "p", "namespace": "n", "uid": str(number), "annotations": rules if number else {}},
             "spec": {
                 "schedulerName": "warm-up",
                 "containers": [{"name": "c", "resources": {"limits": limits, "requests": limits}}],

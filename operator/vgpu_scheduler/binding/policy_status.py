@@ -1,0 +1,146 @@
+"""Writes the status of policy resources: conditions, how many pods, and the summaries of the printer columns."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from vgpu_scheduler.apiclient import MERGE_PATCH, ApiClient, ApiUnreachableError
+from vgpu_scheduler.binding.clock import Clock
+from vgpu_scheduler.binding.writes import rfc3339
+from vgpu_scheduler.engine import PolicyReport
+from vgpu_scheduler.policy import GROUP, VERSION, PolicyKey, PolicyResource, key_of
+
+log = logging.getLogger(__name__)
+
+_NOT_FOUND = 404
+_PLURALS = {"VGPUPolicy": "vgpupolicies", "ClusterVGPUPolicy": "clustervgpupolicies"}
+
+_PACE = 1.0
+"""Seconds between two questions whether a policy changed."""
+
+Status = Mapping[str, Any]
+
+
+class PolicyStatusWriter:
+    """Keeps the status of every policy current; for the leader only.
+
+    Parameters
+    ----------
+    api, clock
+        The API server, and the time for the conditions' transitions.
+    report
+        Says what is to be said now.
+    generation
+        Changes when a policy does: its status then follows within a second.
+    interval
+        Seconds between two looks at what changes without a policy: counts of pods, models of cards.
+    """
+
+    def __init__(
+        self,
+        api: ApiClient,
+        clock: Clock,
+        report: Callable[[], Sequence[PolicyReport]],
+        generation: Callable[[], int],
+        interval: float,
+    ) -> None:
+        self._api = api
+        self._clock = clock
+        self._report = report
+        self._generation = generation
+        self._interval = interval
+        self._written: dict[PolicyKey, tuple[str, Status]] = {}
+        self.writes = 0
+
+    async def run(self) -> None:
+        """Write what changed, again and again, until cancelled."""
+        seen, looked = -1, 0.0
+        while True:
+            now = self._clock.monotonic()
+            if self._generation() != seen or now - looked >= self._interval:
+                seen, looked = self._generation(), now
+                try:
+                    await self.write()
+                except ApiUnreachableError as error:
+                    log.warning("policy status: %s", error)
+            await asyncio.sleep(_PACE)
+
+    async def write(self) -> None:
+        """Write the status of each policy for which it changed."""
+        reports = self._report()
+        current = {key_of(report.policy) for report in reports}
+        self._written = {key: status for key, status in self._written.items() if key in current}
+        for report in reports:
+            await self._write_one(report)
+
+    async def _write_one(self, report: PolicyReport) -> None:
+        policy = report.policy
+        known = await self._known(policy)
+        if known is None:
+            return
+        status = status_body(report, known, rfc3339(self._clock.now()))
+        if status == known:
+            return
+        response = await self._api.request(
+            "PATCH", f"{_path(policy)}/status", body={"status": status}, content_type=MERGE_PATCH
+        )
+        if response.ok:
+            self.writes += 1
+            self._written[key_of(policy)] = (policy.uid, status)
+        elif response.status != _NOT_FOUND:  # deleted meanwhile, perhaps with its definition
+            self._written.pop(key_of(policy), None)
+            log.warning("policy status of %s: %s", policy.name, response.message)
+
+    async def _known(self, policy: PolicyResource) -> Status | None:
+        """Return the status that the policy has; it is read once, for a former leader may have written it."""
+        written = self._written.get(key_of(policy))
+        if written is not None and written[0] == policy.uid:
+            return written[1]
+        response = await self._api.request("GET", _path(policy))
+        if not response.ok:
+            return None
+        found = response.json()
+        if found["metadata"].get("uid") != policy.uid:
+            return None
+        status: Status = found.get("status") or {}
+        self._written[key_of(policy)] = (policy.uid, status)
+        return status
+
+
+def status_body(report: PolicyReport, known: Status, now: str) -> dict[str, Any]:
+    """Return the whole status; a condition whose status stays keeps the time of its last transition."""
+    before = {}
+    with contextlib.suppress(TypeError, KeyError):  # whatever wrote it, it is replaced
+        before = {condition["type"]: condition for condition in known.get("conditions") or ()}
+    generation = report.policy.generation
+    conditions = []
+    for condition in report.conditions:
+        status = "True" if condition.status else "False"
+        old = before.get(condition.type) or {}
+        since = old.get("lastTransitionTime") if old.get("status") == status else None
+        conditions.append(
+            {
+                "type": condition.type,
+                "status": status,
+                "reason": condition.reason,
+                "message": condition.message,
+                "lastTransitionTime": since or now,
+                "observedGeneration": generation,
+            }
+        )
+    return {
+        "observedGeneration": generation,
+        "conditions": conditions,
+        "pods": report.pods,
+        "nodes": report.nodes,
+        "devices": report.devices,
+    }
+
+
+def _path(policy: PolicyResource) -> str:
+    where = f"namespaces/{policy.namespace}/" if policy.namespace else ""
+    return f"/apis/{GROUP}/{VERSION}/{where}{_PLURALS[policy.kind]}/{policy.name}"

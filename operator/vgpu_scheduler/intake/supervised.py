@@ -1,0 +1,174 @@
+"""kopf, supervised.
+
+Only ``on.event`` handlers, which write nothing: kopf's other handlers leave annotations and finalizers on the objects
+that they watch, and these are users' objects. Some watch errors end kopf (an HTTP 410, a broken line, errors inside the
+stream), and what was deleted while it was not watching it never reports. So it is started again, and a sweep is asked
+for. Several operators live in one process: each has its own registry, login and settings, and is kept from cancelling
+tasks that it did not start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
+
+import kopf
+
+from vgpu_scheduler.apiclient import Credentials
+
+log = logging.getLogger(__name__)
+
+_PREFIX = "kopf.vgpu-scheduler.io"
+_RESTART_DELAY = 1.0
+_LONGEST_RESTART_DELAY = 30.0
+
+
+class _Everything(Collection[Any]):
+    """A collection that contains whatever is asked for: kopf must not cancel tasks that it did not start."""
+
+    def __contains__(self, item: object) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+class _Endless:
+    """Delays between reconnections that never run out; kopf ends when they do."""
+
+    def __iter__(self) -> Iterator[float]:
+        yield from (0.2, 0.5, 1, 2, 5)
+        while True:
+            yield 10
+
+
+class _NoDiffBase(kopf.DiffBaseStorage):
+    """kopf's memory of objects' last state, for handlers that we do not have: computing it costs most of an event."""
+
+    def build(self, *, body: Any, extra_fields: Any = None) -> Any:
+        del body, extra_fields
+        return {}
+
+    def fetch(self, *, body: Any) -> Any:
+        del body
+
+    def store(self, *, body: Any, patch: Any, essence: Any) -> None:
+        """Store nothing."""
+
+
+class _NoProgress(kopf.ProgressStorage):
+    """kopf's memory of handlers under way, for handlers that we do not have."""
+
+    def fetch(self, *, key: Any, body: Any) -> Any:
+        del key, body
+
+    def store(self, *, key: Any, record: Any, body: Any, patch: Any) -> None:
+        """Store nothing."""
+
+    def purge(self, *, key: Any, body: Any, patch: Any) -> None:
+        """Purge nothing."""
+
+    def touch(self, *, body: Any, patch: Any, value: Any) -> None:
+        """Touch nothing."""
+
+    def clear(self, *, essence: Any) -> Any:
+        return essence
+
+
+class SupervisedKopf(ABC):
+    """A kopf operator that is started again whenever it ends.
+
+    Parameters
+    ----------
+    credentials
+        How the API server is reached.
+    name
+        What logs call it.
+    lost_track
+        Called when deletions may have been missed.
+    after_spawn
+        Called after kopf was started: it takes the signal handlers of the process.
+    restarted
+        Called whenever it had to be started again.
+    """
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        name: str,
+        *,
+        lost_track: Callable[[], None],
+        after_spawn: Callable[[], None],
+        restarted: Callable[[], None],
+    ) -> None:
+        self._credentials = credentials
+        self._name = name
+        self._lost_track = lost_track
+        self._after_spawn = after_spawn
+        self._restarted = restarted
+
+    @abstractmethod
+    def _register(self, registry: kopf.OperatorRegistry) -> None:
+        """Register the handlers."""
+
+    def _configure(self, settings: kopf.OperatorSettings) -> None:  # noqa: B027 - most have nothing to change
+        """Change settings where this operator needs it."""
+
+    async def run(self) -> None:
+        """Run kopf, and run it again whenever it ends, until cancelled."""
+        delay = _RESTART_DELAY
+        while True:
+            began = asyncio.get_running_loop().time()
+            try:
+                await self._run_once()
+                log.warning("kopf for %s ended", self._name)
+            except asyncio.CancelledError:
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever ends it, it is started again
+                log.warning("kopf for %s ended: %s: %s", self._name, type(error).__name__, error)
+            self._restarted()
+            self._lost_track()
+            lasted = asyncio.get_running_loop().time() - began
+            delay = _RESTART_DELAY if lasted > _LONGEST_RESTART_DELAY else min(delay * 2, _LONGEST_RESTART_DELAY)
+            await asyncio.sleep(delay)
+
+    async def _run_once(self) -> None:
+        registry = kopf.OperatorRegistry()
+        self._login(registry)
+        self._register(registry)
+        tasks = await kopf.spawn_tasks(
+            registry=registry, settings=self._kopf_settings(), clusterwide=True, standalone=True
+        )
+        self._after_spawn()
+        await kopf.run_tasks(tasks, ignored=_Everything())
+
+    def _login(self, registry: kopf.OperatorRegistry) -> None:
+        @kopf.on.login(registry=registry)
+        async def login(**_: Any) -> kopf.ConnectionInfo:
+            configuration = self._credentials.configuration
+            return kopf.ConnectionInfo(
+                server=self._credentials.server,
+                ca_path=configuration.ssl_ca_cert,
+                insecure=not configuration.verify_ssl,
+                certificate_path=configuration.cert_file,
+                private_key_path=configuration.key_file,
+                token=await self._credentials.token(),
+            )
+
+    def _kopf_settings(self) -> kopf.OperatorSettings:
+        settings = kopf.OperatorSettings()
+        settings.posting.enabled = False
+        settings.queueing.idle_timeout = 0.5
+        settings.networking.error_backoffs = _Endless()
+        settings.persistence.finalizer = f"{_PREFIX}/finalizer"
+        settings.persistence.diffbase_storage = _NoDiffBase()
+        settings.persistence.progress_storage = _NoProgress()
+        settings.process.ultimate_exiting_timeout = None
+        self._configure(settings)
+        return settings

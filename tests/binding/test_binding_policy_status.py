@@ -1,0 +1,121 @@
+"""The status of policies: written when it changes, with transition times that mean something."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.policy.resources import policy
+
+from vgpu_scheduler.apiclient import ApiClient, connect
+from vgpu_scheduler.binding import PolicyStatusWriter
+from vgpu_scheduler.binding.policy_status import status_body
+from vgpu_scheduler.devcluster import DevCluster
+from vgpu_scheduler.engine import ConditionReport, PolicyReport
+from vgpu_scheduler.policy import CLUSTER_KIND, GROUP, VERSION, crds, decode_policy
+
+POLICIES = f"/apis/{GROUP}/{VERSION}/clustervgpupolicies"
+SPREAD = {"nodes": {"policy": "spread"}}
+
+
+def report(status: bool, pods: int = 0) -> PolicyReport:
+    condition = ConditionReport("Ready", status, "Accepted" if status else "Invalid", "told")
+    return PolicyReport(policy("p", SPREAD), (condition,), pods, "spread", "")
+
+
+def test_a_condition_that_stays_keeps_its_time() -> None:
+    first = status_body(report(True), {}, "2026-01-01T00:00:00Z")
+    same = status_body(report(True, pods=3), first, "2026-01-02T00:00:00Z")
+    other = status_body(report(False), same, "2026-01-03T00:00:00Z")
+    times = [body["conditions"][0]["lastTransitionTime"][:10] for body in (first, same, other)]
+    assert times == ["2026-01-01", "2026-01-01", "2026-01-03"]
+    assert (first["pods"], same["pods"]) == (0, 3)
+
+
+@pytest.mark.parametrize("odd", [{"conditions": "none"}, {"conditions": [{}]}, {"conditions": [1]}])
+def test_a_status_that_makes_no_sense_is_replaced(odd: dict[str, Any]) -> None:
+    assert status_body(report(True), odd, "now")["conditions"][0]["lastTransitionTime"] == "now"
+
+
+class Time:
+    """A clock that stands still."""
+
+    def monotonic(self) -> float:
+        return 0.0
+
+    def now(self) -> datetime:
+        return datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Bench:
+    """A server with one policy, and a writer of what ``reports`` says."""
+
+    def __init__(self, cluster: DevCluster, api: ApiClient) -> None:
+        self.cluster, self.api = cluster, api
+        self.reports: list[PolicyReport] = []
+        self.writer = self.another()
+
+    def another(self) -> PolicyStatusWriter:
+        return PolicyStatusWriter(self.api, Time(), lambda: self.reports, lambda: 1, 1.0)
+
+    async def create(self, name: str) -> PolicyReport:
+        body = {"kind": CLUSTER_KIND, "metadata": {"name": name}, "spec": SPREAD}
+        made = (await self.api.request("POST", POLICIES, body)).json()
+        return replace(report(True), policy=decode_policy(made))
+
+    async def status(self, name: str) -> dict[str, Any]:
+        return dict((await self.api.request("GET", f"{POLICIES}/{name}")).json().get("status") or {})
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
+    with DevCluster.thread() as cluster:
+        api = await connect(str(cluster.kubeconfig(tmp_path / "kubeconfig")), None, "status")
+        for definition in crds():
+            answer = await api.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+            assert answer.ok, answer.message
+        yield Bench(cluster, api)
+        await api.close()
+
+
+async def test_it_writes_what_changed_and_nothing_else(bench: Bench) -> None:
+    bench.reports = [await bench.create("a"), await bench.create("b")]
+    await bench.writer.write()
+    assert bench.writer.writes == 2
+    assert (await bench.status("a"))["conditions"][0]["type"] == "Ready"
+    await bench.writer.write()
+    assert bench.writer.writes == 2
+    bench.reports[1] = replace(bench.reports[1], pods=4)
+    await bench.writer.write()
+    assert (bench.writer.writes, (await bench.status("b"))["pods"]) == (3, 4)
+
+
+async def test_a_new_leader_does_not_write_what_stands_there(bench: Bench) -> None:
+    bench.reports = [await bench.create("a")]
+    await bench.writer.write()
+    successor = bench.another()
+    await successor.write()
+    assert successor.writes == 0
+
+
+async def test_policies_that_are_gone_or_made_anew_are_left_alone(bench: Bench) -> None:
+    old = await bench.create("a")
+    await bench.api.request("DELETE", f"{POLICIES}/a")
+    bench.reports = [old]
+    await bench.writer.write()
+    await bench.create("a")
+    await bench.writer.write()
+    assert (bench.writer.writes, await bench.status("a")) == (0, {})
+
+
+async def test_without_definitions_there_is_nothing_to_write(bench: Bench) -> None:
+    bench.reports = [await bench.create("a")]
+    for definition in crds():
+        path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{definition['metadata']['name']}"
+        await bench.api.request("DELETE", path)
+    await bench.writer.write()
+    assert bench.writer.writes == 0

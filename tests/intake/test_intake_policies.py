@@ -1,0 +1,142 @@
+"""The policy source: what it sees, that definitions may come and go, and that nothing ends it for good."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from tests.intake.watching import MERGE, Watcher, until
+
+from vgpu_scheduler.devcluster import WRITES, Fault
+from vgpu_scheduler.intake import (
+    PolicySource,
+    list_all_namespaces,
+    list_all_policies,
+    policies_path,
+    supervised,
+)
+from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND, crds, key_of
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+CLUSTER = policies_path(CLUSTER_KIND)
+NAMESPACED = policies_path(NAMESPACED_KIND).replace("/vgpupolicies", "/namespaces/default/vgpupolicies")
+SPREAD = {"nodes": {"policy": "spread"}}
+
+
+async def define(watcher: Watcher) -> None:
+    for definition in crds():
+        await watcher.write("POST", DEFINITIONS, definition)
+
+
+async def put(watcher: Watcher, path: str, name: str, spec: dict[str, Any]) -> None:
+    kind = CLUSTER_KIND if path == CLUSTER else NAMESPACED_KIND
+    await watcher.write("POST", path, {"kind": kind, "metadata": {"name": name}, "spec": spec})
+
+
+def known(watcher: Watcher) -> set[str]:
+    return {policy.name for policy in watcher.engine.policies.catalogue.all()}
+
+
+def namespaces(watcher: Watcher) -> set[str]:
+    return {namespace.name for namespace in watcher.engine.policies.catalogue.namespaces()}
+
+
+@contextlib.asynccontextmanager
+async def running(watcher: Watcher) -> AsyncIterator[PolicySource]:
+    source = PolicySource(
+        watcher.api.credentials, watcher.sink, lost_track=watcher.lose_track, after_spawn=lambda: None
+    )
+    task = asyncio.create_task(source.run())
+    try:
+        yield source
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+@pytest.fixture
+async def source(watcher: Watcher, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[PolicySource]:
+    """The source, running, with one policy seen."""
+    monkeypatch.setattr(supervised, "_RESTART_DELAY", 0.05)
+    await define(watcher)
+    await put(watcher, CLUSTER, "first", SPREAD)
+    async with running(watcher) as made:
+        await until(lambda: known(watcher) == {"first"} and "default" in namespaces(watcher))
+        yield made
+
+
+async def test_it_sees_policies_of_both_kinds_and_namespaces(watcher: Watcher, source: PolicySource) -> None:
+    await put(watcher, NAMESPACED, "second", SPREAD)
+    await watcher.write("POST", "/api/v1/namespaces", {"metadata": {"name": "team", "labels": {"tier": "x"}}})
+    await until(lambda: known(watcher) == {"first", "second"} and "team" in namespaces(watcher))
+    await watcher.write("PATCH", f"{CLUSTER}/first", {"spec": {"priority": 7}}, content_type=MERGE)
+    await until(lambda: {p.priority for p in watcher.engine.policies.catalogue.all()} == {0, 7})
+    await watcher.write("DELETE", f"{NAMESPACED}/second")
+    await until(lambda: known(watcher) == {"first"})
+
+
+async def test_it_writes_nothing(watcher: Watcher, source: PolicySource) -> None:
+    await put(watcher, NAMESPACED, "second", SPREAD)
+    await until(lambda: known(watcher) == {"first", "second"})
+    total = watcher.cluster.requests.total
+    assert sum(total(verb=verb) for verb in WRITES) == sum(total(verb=v, user_agent="somebody-else") for v in WRITES)
+
+
+async def test_definitions_may_come_after_it(watcher: Watcher, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervised, "_RESTART_DELAY", 0.05)
+    async with running(watcher):
+        await until(lambda: "default" in namespaces(watcher))
+        await define(watcher)
+        await put(watcher, CLUSTER, "late", SPREAD)
+        await until(lambda: known(watcher) == {"late"}, within=30)
+
+
+async def test_definitions_may_go_and_come_back(watcher: Watcher, source: PolicySource) -> None:
+    for definition in crds():
+        await watcher.write("DELETE", f"{DEFINITIONS}/{definition['metadata']['name']}")
+    await until(lambda: not known(watcher), within=30)
+    await watcher.write("POST", "/api/v1/namespaces", {"metadata": {"name": "meanwhile"}})
+    await until(lambda: "meanwhile" in namespaces(watcher), within=30)
+    await define(watcher)
+    await put(watcher, CLUSTER, "again", SPREAD)
+    await until(lambda: known(watcher) == {"again"}, within=30)
+
+
+@pytest.mark.parametrize(
+    "fault", [Fault(verb="watch", status=410, times=2), Fault(verb="watch", drop=True, times=2)], ids=["410", "cut off"]
+)
+async def test_broken_watches_end_nothing(watcher: Watcher, source: PolicySource, fault: Fault) -> None:
+    watcher.cluster.inject(fault)
+    watcher.cluster.end_watches(expired=True)
+    await put(watcher, CLUSTER, "second", SPREAD)
+    await until(lambda: known(watcher) == {"first", "second"}, within=30)
+
+
+async def test_lists_are_complete_and_empty_without_definitions(watcher: Watcher) -> None:
+    policies, version = await list_all_policies(watcher.api)
+    assert (policies, version) == ([], 2**63 - 1)
+    await define(watcher)
+    await put(watcher, CLUSTER, "a", SPREAD)
+    await put(watcher, NAMESPACED, "a", SPREAD)
+    policies, version = await list_all_policies(watcher.api)
+    assert {key_of(policy) for policy in policies} == {(CLUSTER_KIND, "", "a"), (NAMESPACED_KIND, "default", "a")}
+    assert 0 < version < 2**63 - 1
+    listed, _ = await list_all_namespaces(watcher.api)
+    assert "kube-system" in {namespace.name for namespace in listed}
+
+
+async def test_a_sweep_removes_what_vanished_and_nothing_newer(watcher: Watcher) -> None:
+    await define(watcher)
+    await put(watcher, CLUSTER, "a", SPREAD)
+    policies, version = await list_all_policies(watcher.api)
+    watcher.engine.sweep_policies(policies, version, 0.0)
+    await put(watcher, CLUSTER, "newer", SPREAD)
+    newer, latest = await list_all_policies(watcher.api)
+    watcher.engine.sweep_policies(newer, latest, 0.0)
+    assert watcher.engine.sweep_policies(policies, version, 0.0) == 0
+    assert known(watcher) == {"a", "newer"}
+    assert watcher.engine.sweep_policies([], 2**63 - 1, 0.0) == 2
