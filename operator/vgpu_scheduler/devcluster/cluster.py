@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from aiohttp import web
 
+from .definitions import DEFINITIONS
 from .objects import Target
 from .resources import BUILT_IN, Resource
 from .server import ApiServer
@@ -43,7 +44,7 @@ class DevCluster:
     on_request
         Called with method, path, user agent and status of every answered request.
     resources
-        Further kinds.
+        Further kinds; those of a posted CustomResourceDefinition come by themselves.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class DevCluster:
         self._host = host
         self._port = port
         self._store = Store(log_size)
-        rows = (*BUILT_IN, *resources)
+        rows = (*BUILT_IN, DEFINITIONS, *resources)
         self._api = ApiServer(rows, self._store, watch_queue=watch_queue, bookmarks=bookmark_interval)
         self._api.log.on_request = on_request
         self._runner: web.ServerRunner | None = None

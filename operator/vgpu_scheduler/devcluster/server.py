@@ -1,7 +1,7 @@
 """HTTP: from a path, a query and a body to a verb of the registry, and back to bytes.
 
 Not there, on purpose: authentication, authorization, quota enforcement, managedFields and server-side apply, tables
-and protobuf, webhooks. A request with a bearer token is served like any other.
+and protobuf, webhooks, CEL rules of custom resources. A request with a bearer token is served like any other.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import yaml
 from aiohttp import web
 
 from . import binding, discovery, patches, status
+from .definitions import DEFINITIONS, defined
 from .lists import Lists
 from .log import Request, RequestLog
 from .objects import Target
@@ -96,12 +97,30 @@ class ApiServer:
         self._watch_queue = watch_queue
         self._bookmark_interval = bookmarks
         self._resources: dict[tuple[str, str], dict[str, Resource]] = {}
+        self._defined: dict[str, Resource] = {}
         for resource in resources:
             self.serve(resource)
 
     def serve(self, resource: Resource) -> None:
         """Serve one more kind."""
         self._resources.setdefault((resource.group, resource.version), {})[resource.plural] = resource
+
+    def _follow_definitions(self) -> None:
+        """Serve what is defined, and end what is not defined any more: its objects go with it."""
+        rows = {f"{row.qualified}/{row.version}": row for row in defined(self.store)}
+        for name in self._defined.keys() - rows.keys():
+            row = self._defined[name]
+            table = self.store.table(row)
+            for entry in list(table.entries.values()):
+                self.store.remove(row, entry)
+            for watcher in table.watchers:
+                watcher.close()
+            del self._resources[row.group, row.version][row.plural]
+            if not self._resources[row.group, row.version]:
+                del self._resources[row.group, row.version]
+        for row in rows.values():
+            self.serve(row)
+        self._defined = rows
 
     # ------------------------------------------------------------------------------------------------ requests
 
@@ -119,6 +138,8 @@ class ApiServer:
             if what.verb == "watch":
                 return await self._watch(request, what, target, query)
             code, body = self._dispatch(what.verb, target, query, request.content_type, await request.read())
+            if target.resource is DEFINITIONS and what.verb not in {"get", "list"}:
+                self._follow_definitions()
         except status.ApiError as error:
             return self._finish(what, request, _json(error.code, encode(error.status())))
         if lost:

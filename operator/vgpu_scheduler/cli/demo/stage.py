@@ -13,9 +13,11 @@ import aiohttp
 
 from vgpu_scheduler.cli.demo.process import OperatorProcess
 from vgpu_scheduler.devcluster import DevCluster, NodeSide
+from vgpu_scheduler.policy import CLUSTER_KIND, GROUP, VERSION, crds
 
 NAMESPACE = "default"
 AGENT = "vgpu-scheduler"
+_POLICIES = f"/apis/{GROUP}/{VERSION}/clustervgpupolicies"
 _POLL = 0.02
 _CONCURRENT = 32
 
@@ -85,6 +87,42 @@ class Stage:
     async def _no_pods(self) -> bool:
         return not await self.pods() and not any((await self.operator.ledger())["ledger"].values())
 
+    # Policies --------------------------------------------------------------------------------------------------------
+
+    async def define_policies(self) -> None:
+        """Post the CustomResourceDefinitions, as installing the operator does."""
+        for definition in crds():
+            await self._send("POST", f"/apis/{definition['apiVersion']}/customresourcedefinitions", definition)
+
+    async def set_policy(self, name: str, spec: Mapping[str, Any]) -> None:
+        """Create or replace a cluster policy and wait until the operator calls this version of it ready."""
+        body = {"apiVersion": f"{GROUP}/{VERSION}", "kind": CLUSTER_KIND, "metadata": {"name": name}, "spec": spec}
+        async with self._http.get(f"{_POLICIES}/{name}") as answer:
+            known = await answer.json() if answer.status == 200 else None
+        if known is None:
+            await self._send("POST", _POLICIES, body)
+        else:
+            body["metadata"] = {"name": name, "resourceVersion": known["metadata"]["resourceVersion"]}
+            await self._send("PUT", f"{_POLICIES}/{name}", body)
+        await self.until_async(lambda: self._ready(name), f"policy {name} to be ready", 30)
+
+    async def delete_policy(self, name: str) -> None:
+        """Delete a cluster policy."""
+        await self._send("DELETE", f"{_POLICIES}/{name}", None)
+
+    async def _ready(self, name: str) -> bool:
+        async with self._http.get(f"{_POLICIES}/{name}") as answer:
+            policy = await answer.json()
+        conditions = {condition["type"]: condition for condition in policy.get("status", {}).get("conditions", [])}
+        ready = conditions.get("Ready", {})
+        current = ready.get("observedGeneration") == policy["metadata"]["generation"]
+        return bool(current and ready.get("status") == "True")
+
+    async def _send(self, method: str, path: str, body: object) -> None:
+        async with self._http.request(method, path, json=body) as answer:
+            if answer.status >= 400:
+                raise RuntimeError(f"{method} {path}: {await answer.text()}")
+
     # Requests --------------------------------------------------------------------------------------------------------
 
     def requests(self) -> tuple[int, int, int]:
@@ -131,6 +169,7 @@ async def open_stage(log: str | None) -> AsyncIterator[Stage]:
                 pass
             folder = Path(name)
             stage = Stage(cluster, http, nodes, folder, Path(log) if log else folder / "operator.log")
+            await stage.define_policies()
             try:
                 yield stage
             finally:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from vgpu_scheduler.binding import DECISION_ANNOTATION
 from vgpu_scheduler.cli.demo.show import Show
 from vgpu_scheduler.cli.demo.stage import FLEET, POOL, POOL_TAINT, Stage, open_stage
 
@@ -14,7 +16,7 @@ STEPS = (
     "a burst of slices is bound",
     "a pod that does not fit stays pending, and says why",
     "capacity is freed, and the pod is bound",
-    "spread and binpack, compared",
+    "a policy decides: spread, binpack, and a limit",
     "the operator is killed in a burst, and nothing is lost",
 )
 _WITHIN = 60.0
@@ -121,12 +123,26 @@ class Story:
         idle = {}
         for policy in ("spread", "binpack"):
             await stage.clear()
-            annotations = {"hami.io/node-scheduler-policy": policy, "hami.io/gpu-scheduler-policy": policy}
-            await self._run_burst(stage, policy, annotations)
+            await stage.set_policy("house", {"nodes": {"policy": policy}, "devices": {"policy": policy}})
+            await self._run_burst(stage, policy, {})
             usage = await self._usage(stage)
             idle[policy] = sum(share == 0 for row in usage.values() for _, share in row)
-            self._show.say(f"{policy}: {idle[policy]} of {sum(map(len, usage.values()))} cards stay idle")
+            self._show.say(
+                f"ClusterVGPUPolicy house says {policy}: "
+                f"{idle[policy]} of {sum(map(len, usage.values()))} cards stay idle"
+            )
+            decision = json.loads((await stage.pod(f"{policy}-0"))["metadata"]["annotations"][DECISION_ANNOTATION])
+            source = decision["policy"]["nodes"]
+            self._check(source == "ClusterVGPUPolicy house", f"the decision names {source} as its policy")
         self._check(idle["binpack"] > idle["spread"], "binpack left no more cards idle than spread")
+        await stage.set_policy("house", {"limits": {"devicesPerPod": 1}})
+        await stage.create([_pod("greedy", {"gpu": 2, "gpumem": 1024})])
+        await stage.until_async(lambda: self._condition(stage, "greedy"), "a condition on the pod", _WITHIN)
+        message = await self._condition(stage, "greedy")
+        self._show.say(f"with limits.devicesPerPod: 1, a pod that asks for two waits: {message}")
+        self._check("limits.devicesPerPod of ClusterVGPUPolicy house" in message, "the condition names no limit")
+        await stage.delete_policy("house")
+        await stage.until_async(lambda: self._bound(stage, "greedy"), "the policy's end to let the pod go", _WITHIN)
         await self._check_books(stage)
 
     async def _kill(self, stage: Stage) -> None:
