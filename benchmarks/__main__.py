@@ -8,7 +8,7 @@ import platform
 import sys
 from pathlib import Path
 
-from benchmarks import decisions, throughput
+from benchmarks import decisions, policies, throughput
 
 TARGET = Path(__file__).parents[1] / "docs" / "performance.md"
 MARK = "<!-- measured -->"
@@ -20,6 +20,8 @@ def table() -> str:
     lines += ["| decision on nodes with 8 cards | nodes | p50 | p99 |", "|---|---|---|---|"]
     for timing in [found for nodes in (1000, 5000) for found in decisions.measure(nodes)]:
         lines.append(f"| {timing.kind} | {timing.nodes:,} | {timing.p50:,.0f} µs | {timing.p99:,.0f} µs |")
+    lines += ["", f"| what is in force: {policies.POLICIES} policies, {policies.PODS:,} pods | per pod |", "|---|---|"]
+    lines += [f"| {cost.what} | {cost.mean:.1f} µs |" for cost in policies.measure()]
     results, _ = asyncio.run(throughput.measure())
     bare = results[0].rate
     lines += ["", f"| end to end, {throughput.NODES} nodes, {throughput.ROUND} pods | pods/s | of bare Bindings |"]
