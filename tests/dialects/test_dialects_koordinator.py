@@ -42,6 +42,8 @@ def test_it_is_a_dialect() -> None:
     assert dialect.dimensions[dialect.cores].name == "cores"
     assert dialect.annotations(Placement("node", ((),)), 0) == {}
     assert dialect.labels(Placement("node")) == {}
+    assert dialect.ignored_resources == {LONG["shared"]}
+    assert dialect.device_resources.keys() == {LONG[name] for name in ("core", "memory", "ratio", "rdma", "fpga")}
     assert (dialect.allocation_phase({}), dialect.nothing_left({})) == ("", False)
 
 
@@ -344,6 +346,16 @@ def test_the_nearest_miss_is_about_what_is_asked() -> None:
     relative, dimension, asked, free = allocator.shortfall(state.devices.columns, np.array([0, 1, 2]))
     assert relative.tolist() == [0.5, 0.0, 0.0]
     assert (int(dimension[0]), int(asked[0]), int(free[0])) == (2, 20, 10)
+
+
+def test_a_device_that_is_not_asked_for_is_no_near_miss() -> None:
+    coreless = gpu(0, resources=long({"memory": "16Gi", "ratio": "100"}))
+    state = state_of(coreless, other("fpga", 1), other("rdma", 2))
+    charge(state, "fpga/1", (90, 0, 0, 0))
+    allocator = DIALECT.allocator({}, DIALECT.claims(pod(core="20", memory="1Gi", rdma="60")), CardChoice())
+    allocator.fit(state.devices, np.array([0]), FitColumns.empty(1))
+    relative, *_ = allocator.shortfall(state.devices.columns, np.array([0, 1, 2]))
+    assert relative.tolist() == [0, 0, 0]
 
 
 def test_weights_of_a_policy_hold_for_cards() -> None:

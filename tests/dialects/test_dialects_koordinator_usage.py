@@ -28,10 +28,10 @@ from tests.dialects.koordinator_objects import (
 
 from vgpu_scheduler.allocators import CardChoice
 from vgpu_scheduler.dialects import placement_usage
-from vgpu_scheduler.dialects.koordinator import decode_allocated
+from vgpu_scheduler.dialects.koordinator import decode_allocated, encode_allocated
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import Pod, decode_node
-from vgpu_scheduler.model import NO_USAGE, Outcome
+from vgpu_scheduler.model import NO_USAGE, Assignment, Outcome
 from vgpu_scheduler.policy import Policies, PolicyDefaults
 from vgpu_scheduler.state import State
 
@@ -44,6 +44,7 @@ from vgpu_scheduler.state import State
         pytest.param("81251Mi", {"ratio": "50"}, "41600512Ki", "50", id="K53a"),
         pytest.param("46068Mi", {"memory": "23034Mi"}, "23034Mi", "50", id="K53b"),
         pytest.param("16Gi", {"memory": "5Gi"}, "5Gi", "31", id="K53c"),
+        pytest.param("16Gi", {"memory": "7Gi"}, "7Gi", "43", id="cut"),
         pytest.param("16Gi", {"memory": "1"}, "1", "0", id="tiny"),
         pytest.param("1000000001", {"ratio": "33"}, "330000000", "33", id="truncated"),
     ],
@@ -63,6 +64,14 @@ def test_the_text_is_koordinators() -> None:
         '{"minor":1,"resources":{"koordinator.sh/gpu-core":"100","koordinator.sh/gpu-memory":"16Gi",'
         '"koordinator.sh/gpu-memory-ratio":"100"},"id":"GPU-1"}],'
         '"rdma":[{"minor":0,"resources":{"koordinator.sh/rdma":"30"},"id":"rdma0"}]}'
+    )
+
+
+def test_types_are_written_by_name() -> None:
+    assignments = [Assignment(kind, f"{kind}/0/", (7, 0, 0, 0)) for kind in ("rdma", "fpga")]
+    assert encode_allocated(assignments) == (
+        '{"fpga":[{"minor":0,"resources":{"koordinator.sh/fpga":"7"}}],'
+        '"rdma":[{"minor":0,"resources":{"koordinator.sh/rdma":"7"}}]}'
     )
 
 
@@ -156,7 +165,10 @@ def test_old_allocations_without_ids_may_be_anywhere() -> None:
     usage = DIALECT.usage(pod(ratio="25", bound="node", annotations=note))
     assert usage.problem.endswith("has no ids")
     found = charged(pod(ratio="25", bound="node", annotations=note))
-    assert found == dict.fromkeys(("gpu/0/GPU-0", "gpu/1/GPU-1"), (0, 4 * GIB, 0, 25))
+    anywhere = dict.fromkeys(("gpu/0/GPU-0", "gpu/1/GPU-1"), (0, 4 * GIB, 0, 25))
+    assert found == anywhere
+    both = pod(ratio="25", shared="1", rdma="30", bound="node", annotations=note)
+    assert charged(both) == {**anywhere, "rdma/0/rdma0": (30, 0, 0, 0)}
 
 
 WORDS = st.sampled_from(["gpu", "rdma", "minor", "id", "resources", LONG["ratio"]])

@@ -85,6 +85,32 @@ def test_what_a_policy_forbids_is_said_and_its_end_wakes_the_pod(
     assert decide(engine, 30.0).outcome is Outcome.PLACED
 
 
+def test_what_is_asked_for_may_be_all_that_is_allowed() -> None:
+    limits = {"limits": {"devicesPerPod": 2, "memoryPerPod": "2Gi", "coresPerPod": 60}}
+    engine = with_policies(engine_with([node("a", cards("a", 2))]), limits)
+    engine.observe_pod(pod("x", asks(2, 1024, 30)), 0.0)
+    assert decide(engine).outcome is Outcome.PLACED
+
+
+def test_what_kubernetes_says_of_a_node_goes_before_what_a_policy_says() -> None:
+    small = node("c", cards("c", 1), allocatable={"cpu": "1"})
+    engine = engine_with([node("a", cards("a", 1), unschedulable=True), node("b", cards("b", 1)), small])
+    with_policies(engine, {"nodeSelector": {"matchLabels": {"pool": "x"}}})
+    engine.observe_pod(pod("x", asks(cpu="4")), 0.0)
+    assert decide(engine).reasons == {
+        "node(s) were unschedulable": 1,
+        "Insufficient cpu": 1,
+        "node(s) didn't match the policy's node selector": 1,
+    }
+
+
+def test_exclusive_leaves_out_cards_whose_compute_cannot_be_taken_whole() -> None:
+    scaled = node("a", [card("scaled", devcore=200)])
+    engine = with_policies(engine_with([scaled]), {"devices": {"exclusive": True}})
+    engine.observe_pod(pod("x"), 0.0)
+    assert "CardDeniedByPolicy" in decide(engine).message
+
+
 def test_a_change_that_does_not_concern_a_pod_does_not_wake_it() -> None:
     engine = with_policies(engine_with([node("a", cards("a", 1))]), {"limits": {"devicesPerPod": 1}})
     engine.observe_pod(pod("x", asks(2)), 0.0)
@@ -221,6 +247,8 @@ def test_reports_say_what_became_of_each_policy() -> None:
     engine.observe_policy(policy("one", SPREAD), 0.0)
     engine.observe_policy(policy("two", SPREAD), 0.0)
     engine.observe_pod(pod("x", namespace="other"), 0.0)
+    engine.observe_pod(pod("done", namespace="other", phase="Succeeded"), 0.0)
+    engine.observe_pod(pod("theirs", namespace="other", scheduler="another"), 0.0)
     reports = {report.policy.name: report for report in engine.report_policies()}
     conditions = {
         name: {condition.type: (condition.status, condition.reason) for condition in report.conditions}

@@ -1,4 +1,4 @@
-"""The list of intended differences from HAMi and Volcano: which quirk, why, and the cases in which it shows."""
+"""The list of intended differences from HAMi, Volcano and Koordinator: quirk, reason, and the cases that show it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LIST = Path(__file__).parent.parent / "vectors" / "deviations.toml"
 
 @dataclass(frozen=True)
 class Deviation:
-    """One quirk of HAMi's or Volcano's that this scheduler does not share.
+    """One quirk of theirs that this scheduler does not share.
 
     Attributes
     ----------

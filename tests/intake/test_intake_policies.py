@@ -116,6 +116,12 @@ async def test_broken_watches_end_nothing(watcher: Watcher, source: PolicySource
     await until(lambda: known(watcher) == {"first", "second"}, within=30)
 
 
+async def test_a_second_listing_asks_for_a_sweep(watcher: Watcher, source: PolicySource) -> None:
+    before = watcher.lost_track
+    watcher.cluster.end_watches(expired=True)
+    await until(lambda: watcher.lost_track > before)
+
+
 async def test_lists_are_complete_and_empty_without_definitions(watcher: Watcher) -> None:
     policies, version = await list_all_policies(watcher.api)
     assert (policies, version) == ([], 2**63 - 1)

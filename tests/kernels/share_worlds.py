@@ -260,7 +260,7 @@ def _random_device(rng: np.random.Generator, name: str, vendor: str, index: int,
     used = [0] * DIMENSIONS
     if rng.random() < 0.6:
         used = [number(rng, 0, 4) * amount // 4 for amount in total]
-        if rng.random() < 0.4:
+        if rng.random() < 0.15:
             used = [max(amount - number(rng, 0, 3), 0) for amount in total]
         if rng.random() < 0.1:  # more than there is, or of what the device has not
             used = [amount + some(rng, 0, 7) for amount in used]

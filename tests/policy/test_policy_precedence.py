@@ -251,3 +251,9 @@ def test_not_all_of_very_many_sources_are_named() -> None:
     found = policies(*many).resolve(pod())
     assert found.source_of["podOverrides"].endswith("ClusterVGPUPolicy p4 and 3 more")
     assert len(found.policies) == 8
+
+
+def test_two_that_ask_for_a_labels_absence_can_meet() -> None:
+    absent = {"selector": {"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]}}
+    made = policies(policy("one", {**SPREAD, **absent}), policy("two", {**FRAGMENTATION, **absent}))
+    assert len(made.catalogue.conflicts()) == 2

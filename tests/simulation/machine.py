@@ -276,6 +276,17 @@ class SchedulerMachine(World):
                 if sent and at_once:
                     self._settle(*self.answers.pop())
 
+    @precondition(lambda self: self.in_flight)
+    @rule(pick=picks)
+    def deleted_before_the_answer(self, pick: int) -> None:
+        """The pod is bound and deleted, and the watch tells that before the answer to the Binding comes."""
+        uid = self._flying(pick)
+        if self._send(uid, "succeeds"):
+            if uid in self.api.pods:
+                self.api.delete_pod(uid)
+            self._deliver_all()
+            self._settle(*self.answers.pop())
+
     @precondition(lambda self: self.answers)
     @rule(picks=st.lists(picks, min_size=1, max_size=4))
     def answer_comes(self, picks: list[int]) -> None:

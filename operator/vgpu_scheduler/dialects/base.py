@@ -50,6 +50,8 @@ class Dialect(Protocol):
         The node annotation through which the node side finds its pod; empty where there is none.
     pod_annotations
         The annotations of a pod that its claims or its allocator depend on.
+    pod_labels
+        The labels of a pod that its claims depend on.
     overrides
         The word of a policy's ``podOverrides`` for each group of these annotations; a group without a word cannot be
         overruled.
@@ -73,6 +75,8 @@ class Dialect(Protocol):
     def lock_annotation(self) -> str: ...  # noqa: D102
     @property
     def pod_annotations(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def pod_labels(self) -> tuple[str, ...]: ...  # noqa: D102
     @property
     def overrides(self) -> Mapping[str, tuple[str, ...]]: ...  # noqa: D102
     @property

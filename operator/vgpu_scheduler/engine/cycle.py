@@ -108,6 +108,7 @@ class Cycle:
             policy.number,
             pod.spec.fingerprint,
             *(pod.annotations.get(name) for name in self._dialect.pod_annotations),
+            *(pod.labels.get(name) for name in self._dialect.pod_labels),
         )
         return self._shapes.get(key, lambda: make_shape(pod, policy, self._dialect, self.state.nodes))
 

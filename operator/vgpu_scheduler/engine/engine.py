@@ -20,6 +20,10 @@ from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.state import Phase, State, canonical
 
 
+_Terms = tuple[int | str | None, ...]
+"""What a decision rests on beside the pod's spec and annotations: its policy, and the labels that its claims ask."""
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """Something in an observed object that could not be understood, for an event and a metric."""
@@ -58,8 +62,8 @@ class Engine:
         """What was given back between two attempts."""
         self._listed: dict[str, int] = {}
         self._inventories: dict[str, Inventory] = {}
-        self._decided_under: dict[str, int] = {}
-        """The number of the policy that each waiting or assumed pod was last decided under."""
+        self._decided_under: dict[str, _Terms] = {}
+        """What each waiting or assumed pod was last decided under."""
         self.epoch = 0
         """Counts how often the store was found to be restored from an older copy."""
 
@@ -180,7 +184,7 @@ class Engine:
         changed = []
         for uid in self.queue.parked():
             pod = self.state.pod(uid)
-            if pod is not None and self.policies.resolve(pod).number != self._decided_under.get(uid):
+            if pod is not None and self._terms(pod) != self._decided_under.get(uid):
                 changed.append(uid)
         self.queue.wake(changed, now)
 
@@ -276,7 +280,7 @@ class Engine:
     def _decide(self, pod: Pod, *, explain: bool) -> Decision:
         """Decide a pod and assume its placement; one bad pod must not stop all others."""
         try:
-            self._decided_under[pod.uid] = self.policies.resolve(pod).number
+            self._decided_under[pod.uid] = self._terms(pod)
             decision = self.cycle.decide(Unit((pod,)), explain=explain)
             if decision.placement is not None:
                 self._assume(pod, decision.placement)
@@ -300,10 +304,10 @@ class Engine:
             return None
         if pod.deleting or pod.terminal or pod.node_name or gated(pod):
             return None
-        policy = self.policies.resolve(pod).number
-        if policy == self._decided_under.get(uid) and self.state.unchanged_since_assumed(uid, pod):
+        terms = self._terms(pod)
+        if terms == self._decided_under.get(uid) and self.state.unchanged_since_assumed(uid, pod):
             return held.placement
-        self._decided_under[uid] = policy
+        self._decided_under[uid] = terms
         self.state.suspend(uid)
         try:
             fits = self.cycle.refit(pod, held.node)
@@ -367,6 +371,9 @@ class Engine:
             return
         if pod.uid not in self.queue or before is None or _asks_differently(before, pod):
             self.queue.add(pod.uid, pod.priority, now)
+
+    def _terms(self, pod: Pod) -> _Terms:
+        return (self.policies.resolve(pod).number, *(pod.labels.get(name) for name in self.dialect.pod_labels))
 
     def _assume(self, pod: Pod, placement: Placement) -> None:
         usage = placement_usage(placement, self.cycle.claims(pod))

@@ -37,6 +37,14 @@ Ledger = dict[str, dict[str, Amounts]]
 """Node name to UUID to used amounts; devices with nothing used are left out."""
 
 
+_Asks = tuple[PodSpec, Mapping[str, str]]
+"""What a pod asks for, to be compared: its spec and annotations."""
+
+
+def _asks(pod: Pod) -> _Asks:
+    return (pod.spec, pod.annotations)
+
+
 class State:
     """Nodes, devices, pods and reservations.
 
@@ -53,7 +61,7 @@ class State:
         self._node_objects: dict[str, Node] = {}
         self._reservations: dict[str, Reservation] = {}
         self._on_node: dict[str, dict[str, None]] = {}
-        self._assumed_as: dict[str, tuple[PodSpec, Mapping[str, str], tuple[int, int]]] = {}
+        self._assumed_as: dict[str, tuple[_Asks, tuple[int, int]]] = {}
         self._device_lists: dict[str, int] = {}
         self._in_flight: set[str] = set()
         self._removed: OrderedDict[str, None] = OrderedDict()
@@ -234,7 +242,7 @@ class State:
         if known is None or uid in self._reservations:
             raise ValueError(f"pod {uid} cannot be assumed: it is unknown or holds a reservation")
         self._in_flight.add(uid)
-        self._assumed_as[uid] = (known.pod.spec, known.pod.annotations, self._looks(placement.node))
+        self._assumed_as[uid] = (_asks(known.pod), self._looks(placement.node))
         self._hold(Reservation(uid, known.pod.key, placement.node, Phase.ASSUMED, usage, requests, placement))
 
     def confirm(self, uid: str) -> None:
@@ -261,7 +269,7 @@ class State:
     def reassure(self, uid: str) -> None:
         """Note that an assumed placement was checked and holds for the pod and the node as they are now."""
         pod = self._pods[uid].pod
-        self._assumed_as[uid] = (pod.spec, pod.annotations, self._looks(self._reservations[uid].node))
+        self._assumed_as[uid] = (_asks(pod), self._looks(self._reservations[uid].node))
 
     def settled(self, uid: str) -> None:
         """Say that no write for this pod is in flight any more."""
@@ -286,8 +294,7 @@ class State:
         row = self.nodes.row(held.node)
         if row is None or assumed_as is None:
             return False
-        spec, annotations, looks = assumed_as
-        same = spec is pod.spec and annotations == pod.annotations and looks == self._looks(held.node)
+        same = assumed_as == (_asks(pod), self._looks(held.node))
         return same and not self.devices.over_capacity(row) and not self._over_allocatable(row, held.requests)
 
     def _looks(self, node: str) -> tuple[int, int]:

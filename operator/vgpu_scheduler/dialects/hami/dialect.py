@@ -76,6 +76,7 @@ class HamiDialect:
     memory_unit = 2**20
     lock_annotation = LOCK_ANNOTATION
     pod_annotations = nvidia.POD_ANNOTATIONS
+    pod_labels = ()
     overrides: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "deviceTypes": (nvidia.USE_TYPE, nvidia.NO_USE_TYPE),
         "deviceUUIDs": (nvidia.USE_UUID, nvidia.NO_USE_UUID),

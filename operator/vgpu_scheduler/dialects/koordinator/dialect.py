@@ -25,10 +25,12 @@ from vgpu_scheduler.dialects.koordinator.names import (
     ALLOCATED_ANNOTATION,
     CORES,
     DEVICE_RESOURCES,
+    DEVICE_TYPES,
     DIMENSIONS,
     GPU,
     GPU_SHARED,
     HINT_ANNOTATION,
+    ISOLATION_LABEL,
     JOINT_ANNOTATION,
     MEMORY,
     PARTITION_ANNOTATION,
@@ -83,6 +85,7 @@ class KoordinatorDialect:
     memory_unit = 1
     lock_annotation = ""
     pod_annotations = (HINT_ANNOTATION, JOINT_ANNOTATION, PARTITION_ANNOTATION)
+    pod_labels = (ISOLATION_LABEL,)
     overrides: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     ignored_resources = frozenset({GPU_SHARED})
     """Koordinator writes a node's totals of all its other names; of this one only where a feature gate says so."""
@@ -154,17 +157,15 @@ class KoordinatorDialect:
             allocated = decode_allocated(value)
         except CodecError as error:
             return self._unreadable(pod, asked, f"annotation {ALLOCATED_ANNOTATION}: {error}")
-        missing = asked - {device.type for device in allocated}
-        if missing:
-            rest = self._unreadable(
-                pod, missing, f"annotation {ALLOCATED_ANNOTATION} has no {', '.join(sorted(missing))}"
-            )
-            return Usage(_charges(allocated), rest.unreadable, rest.problem)
-        nameless = [device for device in allocated if not device.id]
-        if nameless:
-            problem = f"annotation {ALLOCATED_ANNOTATION} has no ids"
-            return Usage(_charges(allocated), (_anywhere(nameless),), problem)
-        return Usage(_charges(allocated))
+        rest = NO_USAGE
+        if missing := asked - {device.type for device in allocated}:
+            silent = f"annotation {ALLOCATED_ANNOTATION} has no {', '.join(sorted(missing))}"
+            rest = self._unreadable(pod, missing, silent)
+        unreadable, problem = rest.unreadable, rest.problem
+        if nameless := [device for device in allocated if not device.id and device.type in DEVICE_TYPES]:
+            unreadable = (*unreadable, _anywhere(nameless))
+            problem = problem or f"annotation {ALLOCATED_ANNOTATION} has no ids"
+        return Usage(_charges(allocated), unreadable, problem)
 
     def _unreadable(self, pod: Pod, types: Iterable[str], problem: str) -> Usage:
         """Return the claims on some types as charges on any device; one that has not started holds nothing yet."""

@@ -68,6 +68,7 @@ class VolcanoDialect:
     memory, cores = 1, 2
     lock_annotation = ""
     pod_annotations = keys.POD_ANNOTATIONS
+    pod_labels = ()
     overrides: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "deviceTypes": (keys.USE_TYPE, keys.NO_USE_TYPE),
         "deviceUUIDs": (keys.USE_UUID, keys.NO_USE_UUID),
