@@ -6,9 +6,10 @@ anyway, is refused here with the field's name and the fix.
 
 from __future__ import annotations
 
+from vgpu_scheduler.dialects.amounts import amount_text, whole_amount
 from vgpu_scheduler.dialects.base import ClaimError
 from vgpu_scheduler.dialects.hami.vendors.nvidia import VENDOR, NvidiaNames
-from vgpu_scheduler.kube import Container, Pod, QuantityError, to_exact_int
+from vgpu_scheduler.kube import Container, Pod
 from vgpu_scheduler.model import NO_TERMS, Claim, ClaimTerms, ContainerClaims, PodClaims
 
 _INT32 = 2**31 - 1
@@ -41,9 +42,9 @@ def pod_claims(pod: Pod, names: NvidiaNames, terms: ClaimTerms = NO_TERMS) -> Po
 
 def nvidia_claims(container: Container, names: NvidiaNames, terms: ClaimTerms = NO_TERMS) -> tuple[Claim, ...]:
     """Return the container's claim on NVIDIA cards: one or none."""
-    count = _amount(container, names.count)
+    count = whole_amount(container, names.count)
     if count is None:
-        given = next((name for name in names.amounts if _text(container, name) is not None), None)
+        given = next((name for name in names.amounts if amount_text(container, name) is not None), None)
         if given is not None:
             raise ClaimError(
                 f'container "{container.name}": {given} is given without {names.count}: add {names.count}: 1'
@@ -52,11 +53,11 @@ def nvidia_claims(container: Container, names: NvidiaNames, terms: ClaimTerms = 
     if count == 0:
         return ()
     memory = _memory(container, names)
-    percent = min(_amount(container, names.memory_percent) or 0, _WHOLE)
+    percent = min(whole_amount(container, names.memory_percent) or 0, _WHOLE)
     if not percent and not memory:
         memory = names.default_memory if terms.memory is None else max(terms.memory // _MIB, 1)
         percent = 0 if memory else _WHOLE
-    cores = _amount(container, names.cores)
+    cores = whole_amount(container, names.cores)
     if cores is None:
         cores = names.default_cores if terms.cores is None else terms.cores
     if terms.exclusive:
@@ -66,17 +67,17 @@ def nvidia_claims(container: Container, names: NvidiaNames, terms: ClaimTerms = 
 
 def asks_for_devices(container: Container, names: NvidiaNames) -> bool:
     """Tell whether the container names the count resource at all, however malformed the rest may be."""
-    text = _text(container, names.count)
+    text = amount_text(container, names.count)
     return text is not None and text.strip() not in {"", "0"}
 
 
 def _memory(container: Container, names: NvidiaNames) -> int:
     largest = _INT32 // names.memory_factor
-    memory = _amount(container, names.memory)
+    memory = whole_amount(container, names.memory)
     if memory is None:
         return 0
     if memory > largest:
-        text = _text(container, names.memory)
+        text = amount_text(container, names.memory)
         unit = "MiB" if names.memory_factor == 1 else f"{names.memory_factor} MiB"
         better = memory // (_MIB * names.memory_factor)  # what was meant if it was meant in bytes
         raise ClaimError(
@@ -84,25 +85,3 @@ def _memory(container: Container, names: NvidiaNames) -> int:
             f"because the unit is {unit}: write {better or 'a smaller number'}"
         )
     return memory * names.memory_factor
-
-
-def _text(container: Container, resource: str) -> str | None:
-    """Look a resource up in the limits, then in the requests (D3-22)."""
-    value = container.limits.get(resource)
-    return container.requests.get(resource) if value is None else value
-
-
-def _amount(container: Container, resource: str) -> int | None:
-    text = _text(container, resource)
-    if text is None:
-        return None
-    where = f'container "{container.name}": {resource}: {text}'
-    try:
-        amount = to_exact_int(text)
-    except QuantityError as error:
-        raise ClaimError(f"{where} is not a quantity: {error}") from None
-    if amount is None:
-        raise ClaimError(f"{where} is not a whole number: write an integer")
-    if amount < 0:
-        raise ClaimError(f"{where} is negative: write an integer of 0 or more")
-    return amount

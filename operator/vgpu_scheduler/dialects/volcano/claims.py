@@ -5,9 +5,10 @@ Volcano drops in silence what it does not follow, or lets the pod wait for ever;
 
 from __future__ import annotations
 
+from vgpu_scheduler.dialects.amounts import amount_text, whole_amount
 from vgpu_scheduler.dialects.base import ClaimError
 from vgpu_scheduler.dialects.volcano.names import VENDOR, VolcanoNames
-from vgpu_scheduler.kube import Container, ContainerKind, Pod, QuantityError, to_exact_int
+from vgpu_scheduler.kube import Container, ContainerKind, Pod
 from vgpu_scheduler.model import NO_TERMS, Claim, ClaimTerms, ContainerClaims, PodClaims
 
 _INT32 = 2**31 - 1
@@ -39,7 +40,7 @@ def pod_claims(pod: Pod, names: VolcanoNames, terms: ClaimTerms = NO_TERMS) -> P
         plugin would hand it those of another container.
     """
     for container in pod.spec.containers:
-        given = next((name for name in _all(names) if _text(container, name) is not None), None)
+        given = next((name for name in _all(names) if amount_text(container, name) is not None), None)
         if container.kind is not ContainerKind.APP and given is not None:
             raise ClaimError(
                 f'container "{container.name}": {given} is not supported in an init container: '
@@ -58,11 +59,11 @@ def card_claims(container: Container, names: VolcanoNames, terms: ClaimTerms = N
     are looked up in the limits, then in the requests; the percentage beats the absolute amount (C-09).
     """
     if names.count in container.limits:
-        count = _amount(container, names.count) or 0
+        count = whole_amount(container, names.count) or 0
     elif names.memory in container.limits:
         count = 1
     else:
-        given = next((name for name in _all(names) if _text(container, name) is not None), None)
+        given = next((name for name in _all(names) if amount_text(container, name) is not None), None)
         if given is not None:
             raise ClaimError(
                 f'container "{container.name}": {given} is given without a limit of {names.count}: '
@@ -97,44 +98,23 @@ def _all(names: VolcanoNames) -> tuple[str, ...]:
 
 
 def _memory(container: Container, names: VolcanoNames) -> int:
-    memory = _amount(container, names.memory) or 0
+    memory = whole_amount(container, names.memory) or 0
     if memory > _INT32:
         unit = "MiB" if names.memory_factor == 1 else f"{names.memory_factor} MiB"
         better = memory // (_MIB * names.memory_factor)  # what was meant if it was meant in bytes
+        text = amount_text(container, names.memory)
         raise ClaimError(
-            f'container "{container.name}": {names.memory}: {_text(container, names.memory)} is more than any card '
+            f'container "{container.name}": {names.memory}: {text} is more than any card '
             f"has, because the unit is {unit}: write {better or 'a smaller number'}"
         )
     return memory
 
 
 def _percentage(container: Container, resource: str, *, least: int) -> int | None:
-    amount = _amount(container, resource)
+    amount = whole_amount(container, resource)
     if amount is not None and not least <= amount <= _WHOLE:
         raise ClaimError(
-            f'container "{container.name}": {resource}: {_text(container, resource)} is no percentage of a card: '
+            f'container "{container.name}": {resource}: {amount_text(container, resource)} is no percentage of a card: '
             f"write {least} to {_WHOLE}"
         )
-    return amount
-
-
-def _text(container: Container, resource: str) -> str | None:
-    """Look a resource up in the limits, then in the requests."""
-    value = container.limits.get(resource)
-    return container.requests.get(resource) if value is None else value
-
-
-def _amount(container: Container, resource: str) -> int | None:
-    text = _text(container, resource)
-    if text is None:
-        return None
-    where = f'container "{container.name}": {resource}: {text}'
-    try:
-        amount = to_exact_int(text)
-    except QuantityError as error:
-        raise ClaimError(f"{where} is not a quantity: {error}") from None
-    if amount is None:
-        raise ClaimError(f"{where} is not a whole number: write an integer")
-    if amount < 0:
-        raise ClaimError(f"{where} is negative: write an integer of 0 or more")
     return amount
