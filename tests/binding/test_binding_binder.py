@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
 from tests.binding.bench import LOCK, Bench, bench
 from tests.engine.builders import asks, cards, node
+from tests.policy.resources import policy
 
-from vgpu_scheduler.binding import Step
+from vgpu_scheduler.binding import DECISION_ANNOTATION, Step
 from vgpu_scheduler.devcluster import BEHAVIOUR, WRITES, Fault
 from vgpu_scheduler.engine import Place
 from vgpu_scheduler.kube import Pod
@@ -114,6 +116,24 @@ async def test_a_placement_is_checked_at_the_head_and_again_under_the_lock(tmp_p
         await b.until(lambda: b.engine.queue.place(made.uid) is Place.BACKOFF)
         assert b.sent("create", "pods/binding") == 0
         await b.until(lambda: _is_free(b))
+
+
+async def test_a_policy_that_comes_under_the_lock_is_followed_and_named(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        await b.create("p", nodeSelector=ON_A)
+        await b.learn()
+        b.watch()
+
+        def come(step: Step, _: Pod) -> None:
+            if step is Step.LOCKED:
+                b.engine.in_force.observe(policy("late", {"devices": {"exclusive": True}}))
+
+        b.on_step = come
+        assert b.submit() == 1
+        await b.until(lambda: bound(b) == ["p"])
+        notes = (await b.read("p"))["metadata"]["annotations"]
+        assert ",100:" in notes["hami.io/vgpu-devices-allocated"]
+        assert json.loads(notes[DECISION_ANNOTATION])["policy"]["devices"] == "settings, ClusterVGPUPolicy late"
 
 
 async def _is_free(b: Bench) -> bool:

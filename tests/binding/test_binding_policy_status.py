@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.engine.builders import make_engine
 from tests.policy.resources import policy
 
 from vgpu_scheduler.apiclient import ApiClient, connect
@@ -42,10 +44,12 @@ def test_a_status_that_makes_no_sense_is_replaced(odd: dict[str, Any]) -> None:
 
 
 class Time:
-    """A clock that stands still."""
+    """A clock that is told the time."""
+
+    seconds = 0.0
 
     def monotonic(self) -> float:
-        return 0.0
+        return self.seconds
 
     def now(self) -> datetime:
         return datetime(2026, 1, 1, tzinfo=UTC)
@@ -57,10 +61,15 @@ class Bench:
     def __init__(self, cluster: DevCluster, api: ApiClient) -> None:
         self.cluster, self.api = cluster, api
         self.reports: list[PolicyReport] = []
+        self.generation = 1
+        self.time = Time()
         self.writer = self.another()
 
     def another(self) -> PolicyStatusWriter:
-        return PolicyStatusWriter(self.api, Time(), lambda: self.reports, lambda: 1, 1.0)
+        return PolicyStatusWriter(self.api, self.time, self.report, lambda: self.generation, 10.0)
+
+    def report(self) -> list[PolicyReport]:
+        return self.reports
 
     async def create(self, name: str) -> PolicyReport:
         body = {"kind": CLUSTER_KIND, "metadata": {"name": name}, "spec": SPREAD}
@@ -89,9 +98,61 @@ async def test_it_writes_what_changed_and_nothing_else(bench: Bench) -> None:
     assert (await bench.status("a"))["conditions"][0]["type"] == "Ready"
     await bench.writer.write()
     assert bench.writer.writes == 2
-    bench.reports[1] = replace(bench.reports[1], pods=4)
+    bench.reports[1] = replace(bench.reports[1], nodes="binpack")
     await bench.writer.write()
-    assert (bench.writer.writes, (await bench.status("b"))["pods"]) == (3, 4)
+    assert (bench.writer.writes, (await bench.status("b"))["nodes"]) == (3, "binpack")
+
+
+async def test_counts_of_pods_follow_at_a_slow_pace(bench: Bench) -> None:
+    first = await bench.create("a")
+    bench.reports = [first]
+    await bench.writer.write()
+    bench.reports = [replace(first, pods=4)]
+    await bench.writer.write()
+    assert (await bench.status("a"))["pods"] == 0
+    bench.time.seconds = 61.0
+    await bench.writer.write()
+    assert (await bench.status("a"))["pods"] == 4
+
+
+async def test_it_looks_when_a_policy_changed_and_goes_on_after_errors(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vgpu_scheduler.binding.policy_status._PACE", 0.01)
+    looks: list[int] = []
+
+    def report() -> list[PolicyReport]:
+        looks.append(bench.generation)
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(bench, "report", report)
+    writer = bench.another()
+    task = asyncio.create_task(writer.run())
+    try:
+        async with asyncio.timeout(10):
+            while looks != [1]:
+                await asyncio.sleep(0.01)
+            bench.generation = 2
+            while looks != [1, 2]:
+                await asyncio.sleep(0.01)
+            bench.time.seconds = 11.0
+            while looks != [1, 2, 2]:
+                await asyncio.sleep(0.01)
+    finally:
+        task.cancel()
+
+
+async def test_the_longest_report_is_one_that_the_schema_takes(bench: Bench) -> None:
+    resource = await bench.create("a")
+    arguments = {f"binpack.resources.{'x' * 400}{n}": "y" * 4096 for n in range(38)}
+    spec = {"nodes": {"scorers": [{"name": "binpack", "arguments": arguments}]}}
+    engine = make_engine()
+    engine.in_force.observe(replace(policy("a", spec), uid=resource.policy.uid))
+    bench.reports = engine.in_force.report(engine.scheduler_names)
+    await bench.writer.write()
+    conditions = (await bench.status("a"))["conditions"]
+    assert {c["type"]: c["status"] for c in conditions}["Warnings"] == "True"
+    assert max(len(c["message"]) for c in conditions) <= 4096
 
 
 async def test_a_new_leader_does_not_write_what_stands_there(bench: Bench) -> None:

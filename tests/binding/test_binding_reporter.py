@@ -65,12 +65,14 @@ async def test_warnings_and_problems_are_said_once_per_text(tmp_path: Path) -> N
         problem = Problem("Node", "", "node-a", "uid-node", "RegistrationUnreadable", "not JSON")
         for _ in range(3):
             b.reporter.warning(pod, "unknown word")
+            b.reporter.warning(pod, "another word")
             b.reporter.binding_failed(pod, "403: no")
             b.reporter.problem(problem)
         b.reporter.binding_failed(pod, "403: still no")
         assert sorted(await b.events()) == [
             ("BindingFailed", "403: no"),
             ("BindingFailed", "403: still no"),
+            ("PolicyWarning", "another word"),
             ("PolicyWarning", "unknown word"),
             ("RegistrationUnreadable", "not JSON"),
         ]

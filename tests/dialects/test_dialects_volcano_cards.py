@@ -88,7 +88,8 @@ def picks(policy: str, limits: str, state: State | None = None, **annotations: s
         ("binpack", "n=1 mem=4000 cores=20", ["GPU-2"]),  # V19
         ("spread", "n=1 mem=4000 cores=20", ["GPU-1"]),  # V20
         ("", "n=1 mem=4000 cores=20", ["GPU-2"]),  # V21
-        ("mutex", "n=1 mem=4000 cores=20", ["GPU-2"]),
+        ("mutex", "n=1 mem=4000 cores=20", ["GPU-1"]),
+        ("mutex", "n=2 mem=10", None),
         ("binpack", "n=2 mem=4000", ["GPU-2", "GPU-0"]),  # V22
         ("binpack", "n=1 mem=10000", ["GPU-0"]),  # V23
         ("binpack", "n=1 mem=1000 cores=100", ["GPU-1"]),  # V24
@@ -100,6 +101,21 @@ def picks(policy: str, limits: str, state: State | None = None, **annotations: s
 )
 def test_orders(policy: str, limits: str, expected: list[str] | None) -> None:
     assert picks(policy, limits) == expected
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        CardChoice("numa"),
+        CardChoice("binpack,numa"),
+        CardChoice("topology-aware"),
+        CardChoice(weights=(1.0, 2.0, 1.0)),
+        CardChoice(numa_bind=True),
+    ],
+)
+def test_what_has_no_meaning_under_volcano_is_refused_by_name(choice: CardChoice) -> None:
+    with pytest.raises(ClaimError, match=r"devices\."):
+        DIALECT.allocator({}, (), choice)
 
 
 def test_equal_cards_go_by_the_lowest_index() -> None:

@@ -136,13 +136,14 @@ async def test_lists_are_complete_and_empty_without_definitions(watcher: Watcher
 
 
 async def test_a_sweep_removes_what_vanished_and_nothing_newer(watcher: Watcher) -> None:
+    sweep = watcher.engine.in_force.sweep
     await define(watcher)
     await put(watcher, CLUSTER, "a", SPREAD)
     policies, version = await list_all_policies(watcher.api)
-    watcher.engine.sweep_policies(policies, version, 0.0)
+    sweep(policies, version)
     await put(watcher, CLUSTER, "newer", SPREAD)
     newer, latest = await list_all_policies(watcher.api)
-    watcher.engine.sweep_policies(newer, latest, 0.0)
-    assert watcher.engine.sweep_policies(policies, version, 0.0) == 0
+    sweep(newer, latest)
+    assert sweep(policies, version) == 0
     assert known(watcher) == {"a", "newer"}
-    assert watcher.engine.sweep_policies([], 2**63 - 1, 0.0) == 2
+    assert sweep([], 2**63 - 1) == 2

@@ -207,6 +207,10 @@ def test_whatever_comes_is_told_as_an_error(resource: dict[str, Any]) -> None:
     assert found.sections == EVERYTHING
 
 
+def test_a_section_that_is_not_known_may_be_about_anything() -> None:
+    assert decoded("{nodes: {policy: spread}, quota: {devices: 1}}").sections == EVERYTHING
+
+
 def test_a_broken_policy_keeps_what_can_be_read_of_it() -> None:
     found = decoded(
         """
@@ -214,8 +218,7 @@ def test_a_broken_policy_keeps_what_can_be_read_of_it() -> None:
         selector: {matchLabels: {app: train}}
         namespaceSelector: {matchLabels: {tier: shared}}
         nodes: {policy: mutex}
-        limits: {devicesPerPod: 1}
-        unknown: {}
+        limits: {devicesPerPod: many}
         """
     )
     assert found.spec is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from tests.policy.resources import policy
 
 from vgpu_scheduler.allocators import OrderKind, Strategy
 from vgpu_scheduler.kube import Pod, decode_pod
-from vgpu_scheduler.policy import Bound, Namespace, Policies, PolicyDefaults, PolicyResource, ResolvedPolicy
+from vgpu_scheduler.policy import Bound, Namespace, Policies, PolicyDefaults, PolicyResource, ResolvedPolicy, key_of
 
 GIB = 2**30
 NODE, DEVICE = "hami.io/node-scheduler-policy", "hami.io/gpu-scheduler-policy"
@@ -32,6 +33,11 @@ def policies(*resources: PolicyResource) -> Policies:
     for resource in resources:
         made.catalogue.put(resource)
     return made
+
+
+def conflicts(made: Policies) -> dict[str, list[str]]:
+    found = {p.name: [name for _, _, name in made.catalogue.conflicts(key_of(p))] for p in made.catalogue.all()}
+    return {name: others for name, others in found.items() if others}
 
 
 def scorers(found: ResolvedPolicy) -> list[str]:
@@ -77,11 +83,12 @@ def test_selectors_choose_pods_and_namespaces() -> None:
         policy("pods", {"selector": {"matchLabels": {"app": "x"}}, **SPREAD}),
         policy("spaces", {"namespaceSelector": {"matchLabels": {"tier": "shared"}}, "priority": 5, **FRAGMENTATION}),
     )
+    made.catalogue.put_namespace(Namespace("a", {}, 1))
     assert made.resolve(pod()).source_of["nodes"] == "settings"
     assert made.resolve(pod(labels={"app": "x"})).source_of["nodes"] == "ClusterVGPUPolicy pods"
-    made.catalogue.put_namespace(Namespace("a", {"tier": "shared"}, 1))
+    made.catalogue.put_namespace(Namespace("a", {"tier": "shared"}, 2))
     assert made.resolve(pod(labels={"app": "x"})).source_of["nodes"] == "ClusterVGPUPolicy spaces"
-    made.catalogue.put_namespace(Namespace("a", {"tier": "own"}, 2))
+    made.catalogue.put_namespace(Namespace("a", {"tier": "own"}, 3))
     assert made.resolve(pod(labels={"app": "x"})).source_of["nodes"] == "ClusterVGPUPolicy pods"
 
 
@@ -168,11 +175,12 @@ def test_scorers_bring_their_order_of_cards() -> None:
     order = policies(policy("p", {"nodes": {"scorers": [share]}})).resolve(pod()).choice.share
     assert order is not None
     assert order.strategy is Strategy.MOST_ALLOCATED
-    assert policies(policy("p", FRAGMENTATION)).resolve(pod()).choice.policy == "bestFit"
-    own = policies(policy("p", FRAGMENTATION), policy("q", {"devices": {"policy": "spread"}}))
-    assert own.resolve(pod()).choice.policy == "spread"
+    assert policies(policy("p", FRAGMENTATION)).resolve(pod()).choice.best_fit
+    own = policies(policy("p", FRAGMENTATION), policy("q", {"devices": {"policy": "spread"}})).resolve(pod())
+    assert (own.choice.policy, own.choice.best_fit) == ("spread", False)
+    assert own.source_of["devices"] == "ClusterVGPUPolicy q"
     off = {"nodes": {"scorers": [{"name": "fragmentation", "weight": 0}, {"name": "hami"}]}}
-    assert policies(policy("p", off)).resolve(pod()).choice.policy == "spread"
+    assert not policies(policy("p", off)).resolve(pod()).choice.best_fit
 
 
 def test_volcanos_arguments_and_their_weight() -> None:
@@ -207,8 +215,7 @@ def test_conflicts_are_seen_only_where_both_could_match() -> None:
         policy("five", {**SPREAD, "selector": {"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]}}, "a"),
         policy("six", SPREAD, "b"),
     )
-    found = {key[2]: [other[2] for other in others] for key, others in made.catalogue.conflicts().items()}
-    assert found == {"one": ["two"], "two": ["one"]}
+    assert conflicts(made) == {"one": ["two"], "two": ["one"]}
 
 
 @pytest.mark.parametrize("change", ["put", "remove"])
@@ -219,9 +226,10 @@ def test_a_change_takes_effect_at_once(change: str) -> None:
         made.catalogue.put(policy("p", SPREAD))
         assert made.resolve(pod()).number != before.number
     else:
-        made.catalogue.put(policy("p", SPREAD))
+        resource = policy("p", SPREAD)
+        made.catalogue.put(resource)
         assert made.resolve(pod()).source_of["nodes"] == "ClusterVGPUPolicy p"
-        made.catalogue.remove(("ClusterVGPUPolicy", "", "p"))
+        made.catalogue.remove(resource)
         assert made.resolve(pod()).source_of["nodes"] == "settings"
 
 
@@ -242,7 +250,7 @@ def test_labels_that_nobody_asks_about_do_not_matter() -> None:
 def test_an_older_version_is_ignored() -> None:
     old, new = policy("p", SPREAD), policy("p", FRAGMENTATION)
     made = policies(new)
-    assert not made.catalogue.put(old)
+    made.catalogue.put(old)
     assert scorers(made.resolve(pod())) == ["fragmentation"]
 
 
@@ -256,4 +264,92 @@ def test_not_all_of_very_many_sources_are_named() -> None:
 def test_two_that_ask_for_a_labels_absence_can_meet() -> None:
     absent = {"selector": {"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]}}
     made = policies(policy("one", {**SPREAD, **absent}), policy("two", {**FRAGMENTATION, **absent}))
-    assert len(made.catalogue.conflicts()) == 2
+    assert conflicts(made) == {"one": ["two"], "two": ["one"]}
+
+
+def test_pods_wait_for_the_labels_of_their_namespace() -> None:
+    made = policies(policy("spaces", {"namespaceSelector": {"matchLabels": {"tier": "shared"}}, **SPREAD}))
+    assert "the labels of the namespace, which ClusterVGPUPolicy spaces asks" in made.resolve(pod()).refusal
+    made.catalogue.put_namespace(Namespace("a", {}, 1))
+    assert not made.resolve(pod()).refusal
+
+
+def test_cluster_policies_whose_sections_add_up_are_in_no_conflict() -> None:
+    made = policies(policy("one", {"limits": {"devicesPerPod": 1}}), policy("two", {"limits": {"coresPerPod": 1}}))
+    assert conflicts(made) == {}
+    own = policies(
+        policy("one", {"limits": {"devicesPerPod": 1}}, "a"), policy("two", {"limits": {"coresPerPod": 1}}, "a")
+    )
+    assert conflicts(own) == {"one": ["two"], "two": ["one"]}
+
+
+def test_conflicts_end_with_one_of_the_two() -> None:
+    one, two = policy("one", SPREAD), policy("two", FRAGMENTATION)
+    made = policies(one, two)
+    assert len(conflicts(made)) == 2
+    made.catalogue.put(policy("one", {"priority": 1, **SPREAD}))
+    assert conflicts(made) == {}
+
+
+def test_who_orders_the_cards_is_named_even_if_it_orders_them_as_they_were() -> None:
+    made = policies(policy("same", {"devices": {"policy": "spread"}}))
+    assert made.resolve(pod()).source_of["devices"] == "ClusterVGPUPolicy same"
+    types = policies(policy("types", {"devices": {"types": {"deny": ["T4"]}}}))
+    assert types.resolve(pod()).source_of["devices"] == "settings, ClusterVGPUPolicy types"
+
+
+def test_an_annotation_does_not_hide_who_restricts_the_cards() -> None:
+    made = policies(policy("both", {"devices": {"policy": "binpack", "exclusive": True}}))
+    found = made.resolve(pod(device="spread"))
+    assert found.source_of["devices"] == "pod, ClusterVGPUPolicy both"
+    assert found.policies == (("ClusterVGPUPolicy", "", "both"),)
+
+
+def test_a_section_of_another_version_blocks() -> None:
+    made = policies(policy("new", {"quota": {"devices": 1}}))
+    assert "ClusterVGPUPolicy new" in made.resolve(pod()).refusal
+
+
+def test_what_is_wrong_with_one_policy_stops_its_pods_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = policies(policy("odd", SPREAD, "a"))
+
+    def broken(_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("vgpu_scheduler.policy.resolve.node_rule", broken)
+    assert "internal error" in made.resolve(pod()).refusal
+    assert not made.resolve(pod("b")).refusal
+
+
+def test_the_labels_of_one_namespaces_selectors_do_not_count_elsewhere() -> None:
+    unique = {"selector": {"matchExpressions": [{"key": "pod-name", "operator": "Exists"}]}, **SPREAD}
+    made = policies(policy("p", unique, "a"))
+    one, two = (made.resolve(pod("b", {"pod-name": name})) for name in ("x", "y"))
+    assert one is two
+
+
+class TestRemoval:
+    """Late and doubled observations of policies and namespaces that are gone or made anew."""
+
+    def test_what_was_removed_does_not_come_back_late(self) -> None:
+        old = policy("p", SPREAD)
+        made = policies(old)
+        gone = replace(old, resource_version=old.resource_version + 1)
+        made.catalogue.remove(gone)
+        made.catalogue.put(old)
+        assert made.resolve(pod()).source_of["nodes"] == "settings"
+
+    def test_what_was_made_anew_stays(self) -> None:
+        old = policy("p", SPREAD)
+        new = replace(policy("p", FRAGMENTATION), uid="new")
+        made = policies(new)
+        made.catalogue.put(old)
+        made.catalogue.remove(replace(old, resource_version=new.resource_version - 1))
+        assert scorers(made.resolve(pod())) == ["fragmentation"]
+
+    def test_the_end_of_an_old_namespace_does_not_end_the_new_one(self) -> None:
+        made = policies(policy("s", {"namespaceSelector": {"matchLabels": {"tier": "x"}}, **SPREAD}))
+        made.catalogue.put_namespace(Namespace("a", {"tier": "x"}, 30, "new"))
+        made.catalogue.remove_namespace(Namespace("a", {}, 29, "old"))
+        made.catalogue.put_namespace(Namespace("a", {}, 28, "old"))
+        assert made.resolve(pod()).source_of["nodes"] == "ClusterVGPUPolicy s"

@@ -5,7 +5,9 @@ from vgpu_scheduler.allocators.choice import CardChoice, CardLimits, ShareOrder,
 from vgpu_scheduler.allocators.hami import CardRules, HamiAllocator, count_reasons, verdict
 from vgpu_scheduler.allocators.order import (
     BEST_FIT,
+    BINPACK,
     DEVICE_POLICIES,
+    MUTEX,
     SPREAD,
     TOPOLOGY,
     CardOrder,
@@ -18,7 +20,9 @@ from vgpu_scheduler.allocators.shares import ShareAllocator, ShareDimensions
 
 __all__ = [
     "BEST_FIT",
+    "BINPACK",
     "DEVICE_POLICIES",
+    "MUTEX",
     "SPREAD",
     "TOPOLOGY",
     "Allocator",

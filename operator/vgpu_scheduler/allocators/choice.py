@@ -84,6 +84,8 @@ class CardChoice:
         Of slots, memory and cores in HAMi's card score.
     share
         Order the cards by Koordinator's score instead; ``policy`` then says nothing.
+    best_fit
+        Order the cards as ``bestFit`` does where the dialect knows that; ``policy`` then says nothing.
     numa_bind
         All cards of a container on one NUMA node, whatever the pod says.
     idle_only
@@ -96,6 +98,7 @@ class CardChoice:
     order: OrderKind = OrderKind.NUMA_FIRST
     weights: tuple[float, float, float] = (1.0, 1.0, 1.0)
     share: ShareOrder | None = None
+    best_fit: bool = False
     numa_bind: bool = False
     idle_only: bool = False
     limits: CardLimits = _NO_LIMITS

@@ -261,7 +261,7 @@ class Binder:
                 verdict = Verdict(Answer.REFUSED, "the lease is about to be lost")
                 break
             item.sent = (pod, placement, lock)
-            verdict = await self._sender.send(pod, placement, item.decision)
+            verdict = await self._sender.send(pod, placement, self._engine.restate(item.decision, placement))
             if verdict.answer is not Answer.THROTTLED or lock:
                 break  # whoever else wants the node must not wait for the API server's patience
             await asyncio.sleep(verdict.retry_after)

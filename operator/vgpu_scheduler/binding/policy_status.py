@@ -12,15 +12,16 @@ from vgpu_scheduler.apiclient import MERGE_PATCH, ApiClient, ApiUnreachableError
 from vgpu_scheduler.binding.clock import Clock
 from vgpu_scheduler.binding.writes import rfc3339
 from vgpu_scheduler.engine import PolicyReport
-from vgpu_scheduler.policy import GROUP, VERSION, PolicyKey, PolicyResource, key_of
+from vgpu_scheduler.policy import GROUP, PLURALS, VERSION, PolicyKey, PolicyResource, key_of
 
 log = logging.getLogger(__name__)
 
 _NOT_FOUND = 404
-_PLURALS = {"VGPUPolicy": "vgpupolicies", "ClusterVGPUPolicy": "clustervgpupolicies"}
 
 _PACE = 1.0
 """Seconds between two questions whether a policy changed."""
+_COUNT_PACE = 60.0
+"""Seconds between two writes of a status in which only the number of pods changed."""
 
 Status = Mapping[str, Any]
 
@@ -54,6 +55,7 @@ class PolicyStatusWriter:
         self._generation = generation
         self._interval = interval
         self._written: dict[PolicyKey, tuple[str, Status]] = {}
+        self._counted: dict[str, float] = {}
         self.writes = 0
 
     async def run(self) -> None:
@@ -67,6 +69,8 @@ class PolicyStatusWriter:
                     await self.write()
                 except ApiUnreachableError as error:
                     log.warning("policy status: %s", error)
+                except Exception:  # pods must be placed, whatever a status cannot say
+                    log.exception("policy status")
             await asyncio.sleep(_PACE)
 
     async def write(self) -> None:
@@ -74,6 +78,8 @@ class PolicyStatusWriter:
         reports = self._report()
         current = {key_of(report.policy) for report in reports}
         self._written = {key: status for key, status in self._written.items() if key in current}
+        uids = {report.policy.uid for report in reports}
+        self._counted = {uid: when for uid, when in self._counted.items() if uid in uids}
         for report in reports:
             await self._write_one(report)
 
@@ -83,17 +89,25 @@ class PolicyStatusWriter:
         if known is None:
             return
         status = status_body(report, known, rfc3339(self._clock.now()))
-        if status == known:
+        if status == known or self._may_wait(policy, status, known):
             return
-        response = await self._api.request(
-            "PATCH", f"{_path(policy)}/status", body={"status": status}, content_type=MERGE_PATCH
-        )
+        # The UID makes a policy of the same name that came later refuse the patch.
+        body = {"metadata": {"uid": policy.uid}, "status": status}
+        response = await self._api.request("PATCH", f"{_path(policy)}/status", body=body, content_type=MERGE_PATCH)
         if response.ok:
             self.writes += 1
             self._written[key_of(policy)] = (policy.uid, status)
+            self._counted[policy.uid] = self._clock.monotonic()
         elif response.status != _NOT_FOUND:  # deleted meanwhile, perhaps with its definition
             self._written.pop(key_of(policy), None)
             log.warning("policy status of %s: %s", policy.name, response.message)
+
+    def _may_wait(self, policy: PolicyResource, status: Status, known: Status) -> bool:
+        """Tell whether nothing but the count of pods changed, and that was written not long ago."""
+        counted = self._counted.get(policy.uid)
+        if counted is None or self._clock.monotonic() - counted >= _COUNT_PACE:
+            return False
+        return {**status, "pods": 0} == {**known, "pods": 0}
 
     async def _known(self, policy: PolicyResource) -> Status | None:
         """Return the status that the policy has; it is read once, for a former leader may have written it."""
@@ -102,6 +116,8 @@ class PolicyStatusWriter:
             return written[1]
         response = await self._api.request("GET", _path(policy))
         if not response.ok:
+            if response.status != _NOT_FOUND:
+                log.warning("policy status of %s cannot be read: %s", policy.name, response.message)
             return None
         found = response.json()
         if found["metadata"].get("uid") != policy.uid:
@@ -143,4 +159,4 @@ def status_body(report: PolicyReport, known: Status, now: str) -> dict[str, Any]
 
 def _path(policy: PolicyResource) -> str:
     where = f"namespaces/{policy.namespace}/" if policy.namespace else ""
-    return f"/apis/{GROUP}/{VERSION}/{where}{_PLURALS[policy.kind]}/{policy.name}"
+    return f"/apis/{GROUP}/{VERSION}/{where}{PLURALS[policy.kind]}/{policy.name}"

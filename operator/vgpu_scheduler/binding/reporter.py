@@ -97,8 +97,8 @@ class Reporter:
         self._event(_about(pod), "Warning", "BindingFailed", "Binding", message, once=True)
 
     def warning(self, pod: Pod, message: str) -> None:
-        """Say something about a pod once."""
-        self._event(_about(pod), "Warning", "PolicyWarning", "Scheduling", message, once=True)
+        """Say something about a pod once; there may be several such things about one pod."""
+        self._event(_about(pod), "Warning", "PolicyWarning", "Scheduling", message, once=True, among=message)
 
     def problem(self, problem: Problem) -> None:
         """Say that an object could not be understood, once per text."""
@@ -114,11 +114,14 @@ class Reporter:
         if not self._put(lambda: self._condition(pod, reason, message)):
             self.forget(pod.uid)  # what was never written must be said again
 
-    def _event(self, about: Regarding, kind: str, reason: str, action: str, note: str, *, once: bool = False) -> None:
+    def _event(
+        self, about: Regarding, kind: str, reason: str, action: str, note: str, *, once: bool = False, among: str = ""
+    ) -> None:
         if once:
-            if self._said.get((about.uid, reason)) == note:
+            key = (about.uid, reason + among)
+            if self._said.get(key) == note:
                 return
-            self._remember((about.uid, reason), note)
+            self._remember(key, note)
         body = event_body(self._source, about, kind, reason, action, note, self._clock.now())
         namespace = about.namespace or "default"
         self._put(lambda: self._post(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", body))

@@ -42,6 +42,8 @@ class Dialect(Protocol):
         What settings and messages call it.
     dimensions
         What a device has amounts of, in the order of every ``Amounts``.
+    cards
+        The vendors whose devices are cards; limits of policies are about these.
     memory, memory_unit
         The dimension that is memory, and how many bytes one of it is.
     cores
@@ -65,6 +67,8 @@ class Dialect(Protocol):
     def name(self) -> str: ...  # noqa: D102 - see the class
     @property
     def dimensions(self) -> tuple[Dimension, ...]: ...  # noqa: D102
+    @property
+    def cards(self) -> frozenset[str]: ...  # noqa: D102
     @property
     def memory(self) -> int: ...  # noqa: D102
     @property

@@ -21,7 +21,8 @@ class LimitError(ValueError):
 def most_memory(claims: PodClaims, limits: PodLimits, dialect: Dialect) -> int | None:
     """Hold a pod's claims against its limits.
 
-    Claims in percent depend on the card: they are kept within the limit by leaving out cards that are too large.
+    Claims in percent depend on the card: they are kept within the limit by leaving out cards that are too large. A
+    claim of no cores is one without a limit of compute, and counts as a whole device.
 
     Returns
     -------
@@ -54,13 +55,15 @@ def _moments(claims: PodClaims, dialect: Dialect) -> Iterator[_Sums]:
     for container in claims:
         own: _Sums = (0, 0, 0, 0)
         for claim in container.claims:
+            if claim.vendor not in dialect.cards:
+                continue
             amount = claim.amounts[dialect.memory]
             percent = 0 if amount else claim.percent[dialect.memory]
             own = _plus(
                 own,
                 (
                     claim.count,
-                    claim.count * min(claim.amounts[dialect.cores], _WHOLE),
+                    claim.count * min(claim.amounts[dialect.cores] or _WHOLE, _WHOLE),
                     claim.count * amount,
                     claim.count * percent,
                 ),

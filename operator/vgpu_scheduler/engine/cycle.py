@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,6 +90,14 @@ class Cycle:
             return None
         placement = self._placement(shape, row)
         return None if metadata_problem(pod, self._dialect.annotations(placement, 0)) else placement
+
+    def restate(self, pod: Pod, decision: Decision, placement: Placement) -> Decision:
+        """Return a decision with another placement on its node and what is in force for the pod now.
+
+        The scores stay: they chose the node.
+        """
+        sources = self._policies.resolve(pod).source_of
+        return replace(decision, placement=placement, sources=sources)
 
     def nearest(self, pod: Pod) -> NearMiss | None:
         """Return which card came closest to fitting a pod that was found unschedulable."""

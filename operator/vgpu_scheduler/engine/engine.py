@@ -11,17 +11,13 @@ from dataclasses import dataclass
 
 from vgpu_scheduler.dialects import CodecError, Dialect, Inventory, placement_usage
 from vgpu_scheduler.engine.cycle import Cycle, Unit
-from vgpu_scheduler.engine.policy_report import PolicyReport, report_policies
+from vgpu_scheduler.engine.in_force import InForce
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import Decision, Device, Hint, Outcome, Placement
-from vgpu_scheduler.policy import Namespace, Policies, PolicyKey, PolicyResource, key_of
+from vgpu_scheduler.policy import Policies
 from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.state import Phase, State, canonical
-
-
-_Terms = tuple[int | str | None, ...]
-"""What a decision rests on beside the pod's spec and annotations: its policy, and the labels that its claims ask."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +51,7 @@ class Engine:
         self.state = State(len(dialect.dimensions))
         self.queue = SchedulingQueue()
         self.cycle = Cycle(self.state, dialect, policies)
+        self.in_force = InForce(policies, self.state, self.queue, dialect)
         self.scheduler_names = frozenset(scheduler_names)
         self._gated: set[str] = set()
         self._blocked: dict[str, tuple[float, str | None]] = {}
@@ -62,8 +59,6 @@ class Engine:
         """What was given back between two attempts."""
         self._listed: dict[str, int] = {}
         self._inventories: dict[str, Inventory] = {}
-        self._decided_under: dict[str, _Terms] = {}
-        """What each waiting or assumed pod was last decided under."""
         self.epoch = 0
         """Counts how often the store was found to be restored from an older copy."""
 
@@ -91,7 +86,7 @@ class Engine:
         """Take in that a pod is gone."""
         self.queue.remove(uid)
         self._gated.discard(uid)
-        self._decided_under.pop(uid, None)
+        self.in_force.forget(uid)
         self.queue.hint(self.state.remove_pod(uid), now)
 
     def observe_node(self, node: Node, now: float) -> tuple[Problem, ...]:
@@ -126,67 +121,6 @@ class Engine:
     def remove_node(self, name: str) -> None:
         """Take in that a node is gone."""
         self.state.remove_node(name)
-
-    def observe_policy(self, policy: PolicyResource, now: float) -> None:
-        """Take in a policy resource; the next decision follows it."""
-        if self.policies.catalogue.put(policy):
-            self._policies_changed(now)
-
-    def remove_policy(self, key: PolicyKey, now: float) -> None:
-        """Take in that a policy resource is gone."""
-        if self.policies.catalogue.remove(key):
-            self._policies_changed(now)
-
-    def observe_namespace(self, namespace: Namespace, now: float) -> None:
-        """Take in a namespace, whose labels cluster policies may select by."""
-        if self.policies.catalogue.put_namespace(namespace):
-            self._policies_changed(now)
-
-    def remove_namespace(self, name: str, now: float) -> None:
-        """Take in that a namespace is gone."""
-        if self.policies.catalogue.remove_namespace(name):
-            self._policies_changed(now)
-
-    def sweep_policies(self, listed: Iterable[PolicyResource], version: int, now: float) -> int:
-        """Bring the policies in line with a consistent list of all of them; see :meth:`sweep_pods`."""
-        catalogue, before = self.policies.catalogue, self.policies.catalogue.generation
-        present = set()
-        for policy in listed:
-            present.add(key_of(policy))
-            catalogue.put(policy)
-        gone = [p for p in list(catalogue.all()) if key_of(p) not in present and p.resource_version <= version]
-        for policy in gone:
-            catalogue.remove(key_of(policy))
-        if catalogue.generation != before:
-            self._policies_changed(now)
-        return len(gone)
-
-    def sweep_namespaces(self, listed: Iterable[Namespace], version: int, now: float) -> int:
-        """Bring the namespaces in line with a consistent list of all of them; see :meth:`sweep_pods`."""
-        catalogue, before = self.policies.catalogue, self.policies.catalogue.generation
-        present = set()
-        for namespace in listed:
-            present.add(namespace.name)
-            catalogue.put_namespace(namespace)
-        gone = [n for n in catalogue.namespaces() if n.name not in present and n.resource_version <= version]
-        for namespace in gone:
-            catalogue.remove_namespace(namespace.name)
-        if catalogue.generation != before:
-            self._policies_changed(now)
-        return len(gone)
-
-    def report_policies(self) -> list[PolicyReport]:
-        """Say what became of each policy resource."""
-        return report_policies(self.policies, self.state, self.dialect, self.scheduler_names)
-
-    def _policies_changed(self, now: float) -> None:
-        """Wake the waiting pods for which something else is in force than when they were last tried."""
-        changed = []
-        for uid in self.queue.parked():
-            pod = self.state.pod(uid)
-            if pod is not None and self._terms(pod) != self._decided_under.get(uid):
-                changed.append(uid)
-        self.queue.wake(changed, now)
 
     def sweep_pods(self, listed: Iterable[Pod], version: int, now: float, unreadable: Collection[str] = ()) -> int:
         """Bring the pods in line with a consistent list of all of them; return how many were gone.
@@ -253,6 +187,7 @@ class Engine:
         ``explain`` asks for the scores and verdicts of all nodes.
         """
         self._unblock(now)
+        self.in_force.wake(now)
         self.queue.hint(self._owed, now)
         self._owed = Hint.NONE
         while (uid := self.queue.pop(now)) is not None:
@@ -280,7 +215,7 @@ class Engine:
     def _decide(self, pod: Pod, *, explain: bool) -> Decision:
         """Decide a pod and assume its placement; one bad pod must not stop all others."""
         try:
-            self._decided_under[pod.uid] = self._terms(pod)
+            self.in_force.decided(pod)
             decision = self.cycle.decide(Unit((pod,)), explain=explain)
             if decision.placement is not None:
                 self._assume(pod, decision.placement)
@@ -304,10 +239,9 @@ class Engine:
             return None
         if pod.deleting or pod.terminal or pod.node_name or gated(pod):
             return None
-        terms = self._terms(pod)
-        if terms == self._decided_under.get(uid) and self.state.unchanged_since_assumed(uid, pod):
+        if self.in_force.as_decided(pod) and self.state.unchanged_since_assumed(uid, pod):
             return held.placement
-        self._decided_under[uid] = terms
+        self.in_force.decided(pod)
         self.state.suspend(uid)
         try:
             fits = self.cycle.refit(pod, held.node)
@@ -322,12 +256,17 @@ class Engine:
         self._assume(pod, fits)
         return fits
 
+    def restate(self, decision: Decision, placement: Placement) -> Decision:
+        """Return a decision as it stands after a re-check: with the placement and the policy that hold now."""
+        pod = self.state.pod(decision.uid)
+        return decision if pod is None else self.cycle.restate(pod, decision, placement)
+
     def confirmed(self, uid: str) -> None:
         """Take in the API's answer that a pod is bound."""
         self.state.confirm(uid)
         self.state.settled(uid)
         self.queue.remove(uid)
-        self._decided_under.pop(uid, None)
+        self.in_force.forget(uid)
 
     def give_back(self, uid: str, now: float, delay: float | None = 0.0) -> None:
         """Take back an assumed placement that will not be bound, and try the pod again.
@@ -371,9 +310,6 @@ class Engine:
             return
         if pod.uid not in self.queue or before is None or _asks_differently(before, pod):
             self.queue.add(pod.uid, pod.priority, now)
-
-    def _terms(self, pod: Pod) -> _Terms:
-        return (self.policies.resolve(pod).number, *(pod.labels.get(name) for name in self.dialect.pod_labels))
 
     def _assume(self, pod: Pod, placement: Placement) -> None:
         usage = placement_usage(placement, self.cycle.claims(pod))

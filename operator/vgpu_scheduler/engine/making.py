@@ -60,5 +60,5 @@ def _ranking(pod: Pod, claims: PodClaims, policy: ResolvedPolicy, dialect: Diale
     """Return what orders the nodes; a pod without device claims has its own order unless a policy says otherwise."""
     scorers = policy.scorers
     if plain:
-        scorers = tuple(entry for entry in scorers if entry.scorer.ranks_plain_pods) or _PLAIN
+        scorers = tuple(entry for entry in scorers if entry.weight and entry.scorer.ranks_plain_pods) or _PLAIN
     return NodeRanking(scorers, Workload(pod.spec.requests, claims, dialect.device_resources))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from vgpu_scheduler.dialects import Dialect
@@ -15,6 +15,8 @@ READY, CONFLICTED, WARNINGS = "Ready", "Conflicted", "Warnings"
 _ELSEWHERE = frozenset({"cpu", "memory", "pods", "ephemeral-storage"})
 _MOST_NAMED = 5
 """How many names a message lists."""
+_LONGEST = 4096
+"""Characters of a message; what policies quote may be long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +67,10 @@ def report_policies(policies: Policies, state: State, dialect: Dialect, ours: fr
     catalogue = policies.catalogue
     counts = _count(policies, (pod for pod in state.pods() if pod.scheduler_name in ours and not pod.terminal))
     known = _Known.of(state, dialect)
-    conflicts = catalogue.conflicts()
     return [
         PolicyReport(
             policy=policy,
-            conditions=(_ready(policy), _conflicted(conflicts.get(key_of(policy), ())), _warnings(policy, known)),
+            conditions=(_ready(policy), _conflicted(catalogue.conflicts(key_of(policy))), _warnings(policy, known)),
             pods=counts[key_of(policy)],
             nodes=translate.describe_nodes(policy.spec.nodes) if policy.spec and policy.spec.nodes else "",
             devices=translate.describe_devices(policy.spec.devices) if policy.spec and policy.spec.devices else "",
@@ -87,8 +88,8 @@ class _Known:
 
     @classmethod
     def of(cls, state: State, dialect: Dialect) -> _Known:
-        offered = frozenset(state.nodes.resources) | frozenset(dialect.device_resources) | _ELSEWHERE
-        return cls(offered, tuple(model.lower() for _, model, _ in state.devices.models))
+        offered = frozenset(state.nodes.offered()) | frozenset(dialect.device_resources) | _ELSEWHERE
+        return cls(offered, tuple(sorted(model.lower() for model in state.devices.live_models())))
 
 
 def _count(policies: Policies, pods: Iterable[Pod]) -> Counter[PolicyKey]:
@@ -110,7 +111,7 @@ def _conflicted(others: Sequence[PolicyKey]) -> ConditionReport:
     if not others:
         return ConditionReport(CONFLICTED, False, "NoConflict", "no other policy ties with it in rank")
     names = _listed([name for _, _, name in others])
-    message = f"same priority and a section in common with {names}: the names decide; set different priorities"
+    message = f"same priority and a section in common with {names}: the names decide which one wins; set priorities"
     return ConditionReport(CONFLICTED, True, "SameRank", message)
 
 
@@ -119,9 +120,8 @@ def _warnings(policy: PolicyResource, known: _Known) -> ConditionReport:
     if not found:
         return ConditionReport(WARNINGS, False, "NoWarnings", "everything that it names is known")
     reasons = sorted({reason for reason, _ in found})
-    return ConditionReport(
-        WARNINGS, True, reasons[0] if len(reasons) == 1 else "Several", "; ".join(text for _, text in found)
-    )
+    message = _listed([text for _, text in found], separator="; ")[:_LONGEST]
+    return ConditionReport(WARNINGS, True, reasons[0] if len(reasons) == 1 else "Several", message)
 
 
 def _found(policy: PolicyResource, known: _Known) -> list[tuple[str, str]]:
@@ -149,11 +149,6 @@ def _found(policy: PolicyResource, known: _Known) -> list[tuple[str, str]]:
     return found
 
 
-def _listed(names: Sequence[str]) -> str:
+def _listed(names: Sequence[str], separator: str = ", ") -> str:
     more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-def by_key(reports: Iterable[PolicyReport]) -> Mapping[PolicyKey, PolicyReport]:
-    """Index reports by their policy."""
-    return {key_of(report.policy): report for report in reports}
+    return separator.join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -16,19 +16,10 @@ import kopf
 from vgpu_scheduler.apiclient import ApiClient, ApiError, Credentials
 from vgpu_scheduler.intake.sink import Sink
 from vgpu_scheduler.intake.supervised import SupervisedKopf
-from vgpu_scheduler.policy import (
-    CLUSTER_KIND,
-    GROUP,
-    NAMESPACED_KIND,
-    VERSION,
-    Namespace,
-    PolicyResource,
-    decode_policy,
-)
+from vgpu_scheduler.policy import GROUP, PLURALS, VERSION, Namespace, PolicyResource, decode_policy
 
 log = logging.getLogger(__name__)
 
-PLURALS = {NAMESPACED_KIND: "vgpupolicies", CLUSTER_KIND: "clustervgpupolicies"}
 NAMESPACES = "/api/v1/namespaces"
 
 _NOT_FOUND = 404
@@ -149,4 +140,9 @@ _LATEST = 2**63 - 1
 
 def _decode_namespace(found: Mapping[str, Any]) -> Namespace:
     metadata = found["metadata"]
-    return Namespace(metadata["name"], dict(metadata.get("labels") or {}), int(metadata.get("resourceVersion") or 0))
+    return Namespace(
+        name=metadata["name"],
+        labels=dict(metadata.get("labels") or {}),
+        resource_version=int(metadata.get("resourceVersion") or 0),
+        uid=metadata.get("uid") or "",
+    )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from vgpu_scheduler.engine import Engine, Problem
 from vgpu_scheduler.kube import Node, Pod
-from vgpu_scheduler.policy import Namespace, PolicyResource, key_of
+from vgpu_scheduler.policy import Namespace, PolicyResource
 
 
 @dataclass(slots=True)
@@ -91,27 +91,25 @@ class Sink:
     def policy(self, policy: PolicyResource) -> None:
         """Take in a policy resource."""
         self.stats.policies += 1
-        self.engine.observe_policy(policy, self.monotonic())
+        self.engine.in_force.observe(policy)
         self.changed()
 
     def policy_gone(self, policy: PolicyResource) -> None:
-        """Take in that a policy resource is deleted; one of the same name may have come since."""
+        """Take in that a policy resource is deleted."""
         self.stats.policies += 1
-        known = self.engine.policies.catalogue.get(key_of(policy))
-        if known is not None and known.uid == policy.uid:
-            self.engine.remove_policy(key_of(policy), self.monotonic())
+        self.engine.in_force.remove(policy)
         self.changed()
 
     def namespace(self, namespace: Namespace) -> None:
         """Take in a namespace."""
         self.stats.namespaces += 1
-        self.engine.observe_namespace(namespace, self.monotonic())
+        self.engine.in_force.observe_namespace(namespace)
         self.changed()
 
     def namespace_gone(self, namespace: Namespace) -> None:
-        """Take in that a namespace is gone."""
+        """Take in that a namespace is deleted."""
         self.stats.namespaces += 1
-        self.engine.remove_namespace(namespace.name, self.monotonic())
+        self.engine.in_force.remove_namespace(namespace)
         self.changed()
 
     def _report(self, problems: Iterable[Problem]) -> None:

@@ -22,7 +22,7 @@ class Hint(IntFlag):
     DEVICE_FREED = 8
     """Amounts of a device were given back."""
     POLICY = 16
-    """A policy or a setting changed."""
+    """A policy or a setting changed. Nobody gives this hint: pods are woken when what is in force for them changes."""
     POD = 32
     """The pod itself changed."""
 

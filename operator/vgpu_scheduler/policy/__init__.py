@@ -2,7 +2,15 @@
 
 from vgpu_scheduler.policy.annotations import PolicyError, parse_weights
 from vgpu_scheduler.policy.catalogue import Catalogue, Namespace, PolicyKey, key_of, title
-from vgpu_scheduler.policy.models import CLUSTER_KIND, GROUP, NAMESPACED_KIND, VERSION, PolicyResource, decode_policy
+from vgpu_scheduler.policy.models import (
+    CLUSTER_KIND,
+    GROUP,
+    NAMESPACED_KIND,
+    PLURALS,
+    VERSION,
+    PolicyResource,
+    decode_policy,
+)
 from vgpu_scheduler.policy.resolve import Policies, PolicyDefaults, overruled
 from vgpu_scheduler.policy.resolved import Bound, PodLimits, ResolvedPolicy
 from vgpu_scheduler.policy.schema import crds
@@ -11,6 +19,7 @@ __all__ = [
     "CLUSTER_KIND",
     "GROUP",
     "NAMESPACED_KIND",
+    "PLURALS",
     "VERSION",
     "Bound",
     "Catalogue",

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 from vgpu_scheduler.kube import LabelSelector, Requirement
 from vgpu_scheduler.policy.models import PolicyResource
+from vgpu_scheduler.policy.shelf import Shelf
 
 _NAMESPACE_NAME = "kubernetes.io/metadata.name"
 
 PolicyKey = tuple[str, str, str]
 """Kind, namespace (empty for cluster policies), name."""
+
+_SHADOWING = frozenset({"nodes", "devices", "defaults"})
+"""Sections of cluster policies of which one wins; all others add up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,7 @@ class Namespace:
     name: str
     labels: Mapping[str, str]
     resource_version: int = 0
+    uid: str = ""
 
 
 def key_of(policy: PolicyResource) -> PolicyKey:
@@ -35,139 +39,202 @@ def title(policy: PolicyResource) -> str:
     return f"{policy.kind} {name}"
 
 
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """The policies that may select the pods of one namespace.
+
+    Attributes
+    ----------
+    ranked
+        The highest-ranked first: namespaced, then priority, then name.
+    label_keys
+        The keys of pod labels that some of their selectors ask about, sorted; no other label can matter.
+    undecided
+        A policy that selects namespaces by labels while those of this one are not known, or None.
+    """
+
+    ranked: tuple[PolicyResource, ...]
+    label_keys: tuple[str, ...]
+    undecided: PolicyResource | None = None
+
+    def matching(self, labels: Mapping[str, str]) -> list[PolicyResource]:
+        """Return those that select a pod with these labels, in rank."""
+        return [policy for policy in self.ranked if policy.selector is None or policy.selector.matches(labels)]
+
+
 class Catalogue:
-    """What is known of policies and namespaces; ``generation`` rises with every change that can alter a resolution."""
+    """What is known of policies and namespaces.
+
+    Attributes
+    ----------
+    generation
+        Rises with every change that can alter a resolution or a report.
+    """
 
     def __init__(self) -> None:
         self.generation = 0
-        self._policies: dict[PolicyKey, PolicyResource] = {}
-        self._namespaces: dict[str, Namespace] = {}
-        self._candidates: dict[str, tuple[PolicyResource, ...]] = {}
-        self._label_keys: tuple[str, ...] = ()
-        self._conflicts: Mapping[PolicyKey, tuple[PolicyKey, ...]] | None = None
+        self._policies: Shelf[PolicyKey, PolicyResource] = Shelf()
+        self._namespaces: Shelf[str, Namespace] = Shelf()
+        self._cluster: dict[PolicyKey, PolicyResource] = {}
+        self._own: dict[str, dict[PolicyKey, PolicyResource]] = {}
+        self._candidates: dict[str, Candidates] = {}
+        self._ties: dict[PolicyKey, set[PolicyKey]] = {}
+        self._touched: set[str] = set()
+        self._all_touched = False
 
     def __len__(self) -> int:
         return len(self._policies)
 
     def all(self) -> Iterable[PolicyResource]:
         """Return every known policy, by name."""
-        return (self._policies[key] for key in sorted(self._policies))
+        return sorted(self._policies, key=key_of)
 
     def get(self, key: PolicyKey) -> PolicyResource | None:
         """Return a policy, or None."""
         return self._policies.get(key)
 
-    @property
-    def label_keys(self) -> tuple[str, ...]:
-        """The keys of pod labels that some selector asks about, sorted; no other label can matter."""
-        return self._label_keys
-
-    def put(self, policy: PolicyResource) -> bool:
-        """Take in a policy; True if that can alter a resolution (a mere change of status cannot)."""
-        known = self._policies.get(key_of(policy))
-        if known is not None and known.uid == policy.uid and policy.resource_version < known.resource_version:
-            return False
-        self._policies[key_of(policy)] = policy
-        same = known is not None and known.uid == policy.uid and known.generation == policy.generation
-        if same and known is not None and known.spec == policy.spec and known.error == policy.error:
-            return False
-        self._changed()
-        return True
-
-    def remove(self, key: PolicyKey) -> bool:
-        """Forget a policy; True if it was known."""
-        if self._policies.pop(key, None) is None:
-            return False
-        self._changed()
-        return True
-
-    def put_namespace(self, namespace: Namespace) -> bool:
-        """Take in a namespace; True if that can alter a resolution."""
-        known = self._namespaces.get(namespace.name)
-        if known is not None and namespace.resource_version < known.resource_version:
-            return False
-        self._namespaces[namespace.name] = namespace
-        return (known is None or known.labels != namespace.labels) and self._namespace_changed()
-
-    def remove_namespace(self, name: str) -> bool:
-        """Forget a namespace; True if that can alter a resolution."""
-        return self._namespaces.pop(name, None) is not None and self._namespace_changed()
+    def namespace(self, name: str) -> Namespace | None:
+        """Return a namespace, or None if it has not been seen."""
+        return self._namespaces.get(name)
 
     def namespaces(self) -> Iterable[Namespace]:
         """Return all known namespaces."""
-        return self._namespaces.values()
+        return iter(self._namespaces)
 
-    def matching(self, namespace: str, labels: Mapping[str, str]) -> list[PolicyResource]:
-        """Return the policies that select a pod, the highest-ranked first: namespaced, then priority, then name."""
-        candidates = self._candidates.get(namespace)
-        if candidates is None:
-            candidates = self._candidates[namespace] = self._rank(namespace)
-        return [policy for policy in candidates if policy.selector is None or policy.selector.matches(labels)]
+    # Changes ---------------------------------------------------------------------------------------------------------
 
-    def conflicts(self) -> Mapping[PolicyKey, tuple[PolicyKey, ...]]:
-        """Return, per policy, those that tie with it in rank, so that only their names decide.
+    def put(self, policy: PolicyResource) -> None:
+        """Take in a policy; one that is older than what is known of its name is ignored."""
+        key = key_of(policy)
+        known = self._policies.get(key)
+        if not self._policies.put(key, policy):
+            return
+        if known is not None and known.uid == policy.uid and _says_the_same(known, policy):
+            return  # its status changed, no more
+        self._index(key, policy)
+        self._drop_ties(key)
+        for other in self._peers(policy):
+            if key_of(other) != key and _tie(policy, other):
+                self._ties.setdefault(key, set()).add(key_of(other))
+                self._ties.setdefault(key_of(other), set()).add(key)
+        self._changed(policy.namespace or None)
 
-        They have the same scope and priority, a section in common, and selectors that some pod could match both of.
+    def remove(self, policy: PolicyResource, version: int | None = None) -> None:
+        """Take in that a policy is gone, as of a version; its own unless one is given."""
+        key = key_of(policy)
+        if self._policies.remove(key, policy.uid, policy.resource_version if version is None else version):
+            self._peers_of(policy).pop(key, None)
+            self._drop_ties(key)
+            self._changed(policy.namespace or None)
+
+    def put_namespace(self, namespace: Namespace) -> None:
+        """Take in a namespace; an older version than the one known is ignored."""
+        known = self._namespaces.get(namespace.name)
+        if self._namespaces.put(namespace.name, namespace) and (known is None or known.labels != namespace.labels):
+            self._changed(namespace.name)
+
+    def remove_namespace(self, namespace: Namespace, version: int | None = None) -> None:
+        """Take in that a namespace is gone, as of a version; its own unless one is given."""
+        gone_at = namespace.resource_version if version is None else version
+        if self._namespaces.remove(namespace.name, namespace.uid, gone_at):
+            self._changed(namespace.name)
+
+    def take_touched(self) -> frozenset[str] | None:
+        """Return the namespaces whose pods something may have changed for since the last call; None means all."""
+        touched = None if self._all_touched else frozenset(self._touched)
+        self._all_touched = False
+        self._touched.clear()
+        return touched
+
+    # Questions -------------------------------------------------------------------------------------------------------
+
+    def candidates(self, namespace: str) -> Candidates:
+        """Return the policies that may select the pods of a namespace; the same value until something changes."""
+        found = self._candidates.get(namespace)
+        if found is None:
+            found = self._candidates[namespace] = self._find_candidates(namespace)
+        return found
+
+    def conflicts(self, key: PolicyKey) -> tuple[PolicyKey, ...]:
+        """Return the policies that tie with one in rank, so that only their names decide.
+
+        They have the same scope and priority, a section in common of which one wins, and selectors that some pod could
+        match both of.
         """
-        if self._conflicts is None:
-            self._conflicts = _conflicts(list(self.all()))
-        return self._conflicts
+        return tuple(sorted(self._ties.get(key, ())))
 
-    def _rank(self, namespace: str) -> tuple[PolicyResource, ...]:
-        # Every namespace carries its name as a label, also while it has not been seen.
+    def _find_candidates(self, namespace: str) -> Candidates:
         known = self._namespaces.get(namespace)
+        # Every namespace carries its name as a label, also while it has not been seen.
         labels = {**(known.labels if known else {}), _NAMESPACE_NAME: namespace}
-        found = [
-            policy
-            for policy in self._policies.values()
-            if (policy.namespace == namespace if policy.namespace else _selects(policy.namespace_selector, labels))
-        ]
-        return tuple(sorted(found, key=_rank_key))
-
-    def _changed(self) -> None:
-        self.generation += 1
-        self._candidates.clear()
-        self._conflicts = None
+        found = [*self._own.get(namespace, {}).values()]
+        found += [policy for policy in self._cluster.values() if _selects(policy.namespace_selector, labels)]
+        undecided = None
+        if known is None:
+            waiting = [p for p in self._cluster.values() if not _by_name_only(p.namespace_selector)]
+            undecided = min(waiting, key=_rank_key, default=None)
         keys = {
             requirement.key
-            for policy in self._policies.values()
+            for policy in found
             if policy.selector is not None
             for requirement in policy.selector.requirements
         }
-        self._label_keys = tuple(sorted(keys))
+        return Candidates(tuple(sorted(found, key=_rank_key)), tuple(sorted(keys)), undecided)
 
-    def _namespace_changed(self) -> bool:
-        if not any(policy.namespace_selector is not None for policy in self._policies.values()):
-            return False
-        self._changed()
-        return True
+    def _peers_of(self, policy: PolicyResource) -> dict[PolicyKey, PolicyResource]:
+        return self._own.setdefault(policy.namespace, {}) if policy.namespace else self._cluster
+
+    def _index(self, key: PolicyKey, policy: PolicyResource) -> None:
+        self._peers_of(policy)[key] = policy
+
+    def _peers(self, policy: PolicyResource) -> Sequence[PolicyResource]:
+        return [other for other in self._peers_of(policy).values() if other.priority == policy.priority]
+
+    def _drop_ties(self, key: PolicyKey) -> None:
+        for other in self._ties.pop(key, ()):
+            self._ties[other].discard(key)
+
+    def _changed(self, namespace: str | None) -> None:
+        """Note a change that concerns the pods of one namespace, or of all of them."""
+        self.generation += 1
+        if namespace is None:
+            self._candidates.clear()
+            self._all_touched = True
+        else:
+            self._candidates.pop(namespace, None)
+            self._touched.add(namespace)
+
+
+def _says_the_same(one: PolicyResource, other: PolicyResource) -> bool:
+    return (
+        one.generation == other.generation
+        and one.spec == other.spec
+        and one.error == other.error
+        and one.sections == other.sections
+    )
 
 
 def _selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
     return selector is None or selector.matches(labels)
 
 
+def _by_name_only(selector: LabelSelector | None) -> bool:
+    """Tell whether a selector can be decided from a namespace's name."""
+    return selector is None or all(requirement.key == _NAMESPACE_NAME for requirement in selector.requirements)
+
+
 def _rank_key(policy: PolicyResource) -> tuple[bool, int, str]:
     return (not policy.namespace, -policy.priority, policy.name)
 
 
-def _conflicts(policies: Sequence[PolicyResource]) -> dict[PolicyKey, tuple[PolicyKey, ...]]:
-    peers: dict[tuple[str, int], list[PolicyResource]] = {}
-    for policy in policies:
-        peers.setdefault((policy.namespace, policy.priority), []).append(policy)
-    found: dict[PolicyKey, list[PolicyKey]] = {}
-    for group in peers.values():
-        for left, right in combinations(group, 2):
-            if left.sections & right.sections and _could_meet(left, right):
-                found.setdefault(key_of(left), []).append(key_of(right))
-                found.setdefault(key_of(right), []).append(key_of(left))
-    return {key: tuple(sorted(others)) for key, others in found.items()}
-
-
-def _could_meet(left: PolicyResource, right: PolicyResource) -> bool:
-    """Tell whether some pod, in some namespace, could match the selectors of both."""
-    return satisfiable((left.selector, right.selector)) and satisfiable(
-        (left.namespace_selector, right.namespace_selector)
+def _tie(left: PolicyResource, right: PolicyResource) -> bool:
+    """Tell whether only the names of two policies of one scope and priority decide, for some pod."""
+    common = left.sections & right.sections
+    if not left.namespace:
+        common &= _SHADOWING
+    return bool(common) and (
+        satisfiable((left.selector, right.selector))
+        and satisfiable((left.namespace_selector, right.namespace_selector))
     )
 
 

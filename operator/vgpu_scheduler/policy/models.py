@@ -58,6 +58,7 @@ GROUP: Final = "vgpu-scheduler.io"
 VERSION: Final = "v1alpha1"
 NAMESPACED_KIND: Final = "VGPUPolicy"
 CLUSTER_KIND: Final = "ClusterVGPUPolicy"
+PLURALS: Final = {NAMESPACED_KIND: "vgpupolicies", CLUSTER_KIND: "clustervgpupolicies"}
 LONGEST_NAME: Final = 63
 """Longest name of a policy; the name is written into annotations of pods."""
 
@@ -253,6 +254,8 @@ def decode_policy(obj: Mapping[str, Any]) -> PolicyResource:
         errors.append(explain(error, "spec"))
     fields = _mapping(raw)
     present = frozenset(key for key in SECTIONS if fields.get(key) is not None)
+    if fields.keys() - SECTIONS.keys() - _NO_SECTIONS:
+        present = frozenset(SECTIONS)  # who knows what a section of another version restricts
     return PolicyResource(
         kind=kind,
         namespace=namespace,
@@ -276,6 +279,9 @@ NAME_RULE: Final = Rule(
     field="metadata.name",
 )
 """The rule for the whole resource."""
+
+
+_NO_SECTIONS: Final = frozenset({"priority", "selector", "namespaceSelector"})
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

@@ -11,18 +11,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from vgpu_scheduler.allocators import BEST_FIT, CardChoice, CardLimits, OrderKind
+from vgpu_scheduler.allocators import CardChoice, CardLimits, OrderKind
 from vgpu_scheduler.kube import LabelSelector, Pod
 from vgpu_scheduler.model import NO_TERMS, ClaimTerms
 from vgpu_scheduler.policy.annotations import OVERRIDES, PolicyError, pod_words, topology_warning
-from vgpu_scheduler.policy.catalogue import Catalogue, PolicyKey, key_of, title
+from vgpu_scheduler.policy.catalogue import Candidates, Catalogue, PolicyKey, key_of, title
 from vgpu_scheduler.policy.models import PolicyResource
 from vgpu_scheduler.policy.resolved import NO_POD_LIMITS, POD, SETTINGS, Bound, PodLimits, ResolvedPolicy
 from vgpu_scheduler.policy.translate import NodeRule, card_choice, node_rule
 from vgpu_scheduler.scorers import HamiScorer, NodePolicy, WeightedScorer
 
 _REMEMBERED = 20_000
-"""Resolutions that are kept: one per combination of namespace, labels that matter, and annotations."""
+"""Resolutions that are kept per namespace: one per combination of labels that matter and annotations."""
 
 _NAMED = 5
 """How many sources of one section are named."""
@@ -54,6 +54,10 @@ class _Draft:
     nodes: NodeRule
     choice: CardChoice
     sources: dict[str, list[str]]
+    order_by: str
+    """Where the order of cards came from."""
+    restricted_by: list[str] = field(default_factory=list)
+    """Which policies restrict the cards, whoever orders them."""
     warnings: list[str] = field(default_factory=list)
     terms: ClaimTerms = NO_TERMS
     limits: PodLimits = NO_POD_LIMITS
@@ -65,6 +69,22 @@ class _Draft:
         known = self.sources.setdefault(section, [])
         if source not in known:
             known.append(source)
+
+
+class _Memo:
+    """Resolutions for the pods of one namespace, for as long as the same policies may select them."""
+
+    __slots__ = ("by_pod", "candidates")
+
+    def __init__(self, candidates: Candidates) -> None:
+        self.candidates = candidates
+        self.by_pod: dict[tuple[str | None, ...], ResolvedPolicy] = {}
+
+    def keep(self, key: tuple[str | None, ...], resolved: ResolvedPolicy) -> ResolvedPolicy:
+        if len(self.by_pod) > _REMEMBERED:
+            self.by_pod.clear()
+        self.by_pod[key] = resolved
+        return resolved
 
 
 class Policies:
@@ -87,8 +107,7 @@ class Policies:
     def __init__(self, defaults: PolicyDefaults) -> None:
         self.catalogue = Catalogue()
         self._defaults = defaults
-        self._generation = -1
-        self._resolved: dict[tuple[object, ...], ResolvedPolicy] = {}
+        self._memos: dict[str, _Memo] = {}
         self._numbers: dict[ResolvedPolicy, int] = {}
         self._last_number = 0
 
@@ -98,20 +117,28 @@ class Policies:
         Pods of one namespace that agree in the labels that some selector asks about, and in their policy annotations,
         share one resolution.
         """
-        catalogue = self.catalogue
-        if self._generation != catalogue.generation or len(self._resolved) > _REMEMBERED:
-            self._generation = catalogue.generation
-            self._resolved.clear()
+        candidates = self.catalogue.candidates(pod.namespace)
+        memo = self._memos.get(pod.namespace)
+        if memo is None or memo.candidates is not candidates:
+            memo = self._memos[pod.namespace] = _Memo(candidates)
         labels, annotations = pod.labels, pod.annotations
         key = (
-            pod.namespace,
-            *(labels.get(name) for name in catalogue.label_keys),
+            *(labels.get(name) for name in candidates.label_keys),
             *(annotations.get(name) for name in self.pod_annotations),
         )
-        found = self._resolved.get(key)
+        found = memo.by_pod.get(key)
         if found is None:
-            found = self._resolved[key] = self._numbered(self._resolve(pod.namespace, labels, annotations))
+            found = memo.keep(key, self._numbered(self._resolve_safely(candidates, labels, annotations)))
         return found
+
+    def _resolve_safely(
+        self, candidates: Candidates, labels: Mapping[str, str], annotations: Mapping[str, str]
+    ) -> ResolvedPolicy:
+        """Resolve; whatever is wrong with one policy must not stop the pods of all others."""
+        try:
+            return self._resolve(candidates, labels, annotations)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is these pods'
+            return ResolvedPolicy(refusal=f"PolicyNotReady: internal error: {error!r}")
 
     def _numbered(self, resolved: ResolvedPolicy) -> ResolvedPolicy:
         """Give equal resolutions equal numbers, so that shapes survive changes that do not concern them."""
@@ -123,8 +150,15 @@ class Policies:
             number = self._numbers[resolved] = self._last_number
         return replace(resolved, number=number)
 
-    def _resolve(self, namespace: str, labels: Mapping[str, str], annotations: Mapping[str, str]) -> ResolvedPolicy:
-        matching = self.catalogue.matching(namespace, labels)
+    def _resolve(
+        self, candidates: Candidates, labels: Mapping[str, str], annotations: Mapping[str, str]
+    ) -> ResolvedPolicy:
+        if candidates.undecided is not None:
+            by = title(candidates.undecided)
+            return ResolvedPolicy(
+                refusal=f"PolicyNotReady: the labels of the namespace, which {by} asks, are not known"
+            )
+        matching = candidates.matching(labels)
         blocker = _blocker(matching)
         if blocker is not None:
             return ResolvedPolicy(refusal=f"PolicyNotReady: {title(blocker)}: {blocker.error}")
@@ -134,6 +168,7 @@ class Policies:
             self._apply_annotations(draft, annotations)
         except PolicyError as error:
             return ResolvedPolicy(refusal=str(error))
+        draft.sources["devices"] = list(dict.fromkeys([draft.order_by, *draft.restricted_by]))
         return ResolvedPolicy(
             scorers=draft.nodes.scorers,
             choice=draft.choice,
@@ -151,7 +186,7 @@ class Policies:
     def _from_policies(self, matching: Sequence[PolicyResource]) -> _Draft:
         nodes, nodes_by = self._nodes(matching)
         choice, devices_by = self._cards(matching, nodes, nodes_by)
-        draft = _Draft(nodes, choice, {"nodes": [nodes_by], "devices": [devices_by]}, [*nodes.warnings])
+        draft = _Draft(nodes, choice, {"nodes": [nodes_by]}, devices_by)
         for policy, section in holding(matching, "defaults")[:1]:
             draft.terms = ClaimTerms(section.memory, section.cores)
             draft.came_from("defaults", title(policy))
@@ -173,21 +208,15 @@ class Policies:
         return NodeRule((WeightedScorer(HamiScorer(NodePolicy(self._defaults.node_policy))),)), SETTINGS
 
     def _cards(self, matching: Sequence[PolicyResource], nodes: NodeRule, nodes_by: str) -> tuple[CardChoice, str]:
-        """Choose the order of cards: the devices section's, else what belongs to the node scorers, else the settings'.
-
-        A devices section that says nothing about the order leaves it to those after it.
-        """
-        default = CardChoice(self._defaults.device_policy, self._defaults.order)
-        if nodes.share is not None:
-            default, default_by = replace(default, share=nodes.share), nodes_by
-        elif nodes.best_fit:
-            default, default_by = replace(default, policy=BEST_FIT), nodes_by
-        else:
-            default_by = SETTINGS
+        """Choose the order of cards: the devices section's, else that of the node scorers, else the settings'."""
+        default, default_by = CardChoice(self._defaults.device_policy, self._defaults.order), SETTINGS
+        implied = replace(default, share=nodes.share, best_fit=nodes.best_fit)
+        if implied != default:
+            default_by = nodes_by
         for policy, section in holding(matching, "devices")[:1]:
-            choice = card_choice(section, default, nodes)
-            return choice, title(policy) if choice != default else default_by
-        return default, default_by
+            orders = section.policy is not None or section.order is not None or section.weights is not None
+            return card_choice(section, default, implied, nodes), title(policy) if orders else default_by
+        return implied, default_by
 
     # Annotations -----------------------------------------------------------------------------------------------------
 
@@ -201,11 +230,9 @@ class Policies:
             draft.nodes = NodeRule((WeightedScorer(HamiScorer(words.node_policy)),))
             draft.sources["nodes"] = [POD]
         if words.device_policy is not None:
-            draft.choice = replace(draft.choice, policy=words.device_policy, share=None)
-            draft.sources["devices"][0] = POD
+            draft.choice = replace(draft.choice, policy=words.device_policy, share=None, best_fit=False)
+            draft.order_by = POD
             warnings += topology_warning(words.device_policy)
-        elif draft.choice.share is None:
-            draft.warnings += topology_warning(draft.choice.policy)
         if words.device_weights is not None:
             draft.choice = replace(draft.choice, weights=words.device_weights)
         if warnings and self._defaults.strict_annotations:
@@ -262,10 +289,8 @@ def _restrict_cards(matching: Sequence[PolicyResource], draft: _Draft) -> None:
                 limits = replace(limits, modes=(tuple(section.modes),))
             draft.choice = replace(draft.choice, numa_bind=section.numa == "Required")
             restricting = restricting or bool(section.modes) or section.numa == "Required"
-            if section.topology == "Preferred":
-                draft.warnings.append(f"{title(policy)}: devices.topology: Preferred is not followed by this version")
         if restricting:
-            draft.came_from("devices", title(policy))
+            draft.restricted_by.append(title(policy))
     draft.choice = replace(draft.choice, limits=limits, idle_only=limits.exclusive)
 
 

@@ -17,6 +17,7 @@ from vgpu_scheduler.policy.models import (
     GROUP,
     NAME_RULE,
     NAMESPACED_KIND,
+    PLURALS,
     VERSION,
     ClusterVGPUPolicySpec,
     PolicyStatus,
@@ -86,7 +87,7 @@ def structural(model: type[BaseModel]) -> Schema:
 
 def _crd(kind: str, scope: str, short_name: str, spec: type[VGPUPolicySpec]) -> Schema:
     singular = kind.lower()
-    plural = f"{singular[:-1]}ies"
+    plural = PLURALS[kind]
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",

@@ -255,7 +255,8 @@ class DevicesSection(Section):
     types: TypesRule | None = None
     """Which models of cards may be used."""
     exclusive: Annotated[bool, Field(strict=True)] | None = None
-    """true: only idle cards are taken, and each is taken whole, so that no other pod joins."""
+    """true: only idle cards are taken, and each is taken whole, so that no other pod joins. Cards whose compute is
+    scaled to more or less than 100 percent cannot be taken whole and are left out."""
     topology: Literal["None", "Preferred"] | None = None
     """Preferred: several cards of a container close to each other where that is possible. This version does not follow
     it and warns."""
@@ -324,7 +325,8 @@ class LimitsSection(Section):
     memory_per_pod: Memory | None = None
     """Memory, as a quantity (24Gi) between 1Mi and 1Pi."""
     cores_per_pod: Annotated[int, Field(strict=True, ge=0, le=MOST)] | None = None
-    """Compute in percent of one card: two cards with 50 each are 100."""
+    """Compute in percent of one card: two cards with 50 each are 100. A container that asks for no cores may use all of a card, and counts
+    100 for each."""
     devices_per_pod: Annotated[int, Field(strict=True, ge=0, le=MOST)] | None = None
     """Number of cards or shares of cards."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from vgpu_scheduler.allocators import BEST_FIT, CardChoice, OrderKind, ShareOrder, Strategy, Weights
+from vgpu_scheduler.allocators import CardChoice, OrderKind, ShareOrder, Strategy, Weights
 from vgpu_scheduler.policy.spec import DevicesSection, NodesSection, ScorerEntry
 from vgpu_scheduler.scorers import (
     DOCUMENTED_SHARE_WEIGHTS,
@@ -83,25 +83,33 @@ def share_order(entry: ScorerEntry) -> ShareOrder:
     return ShareOrder(_STRATEGIES[strategy.type], weights)
 
 
-def card_choice(section: DevicesSection, default: CardChoice, nodes: NodeRule) -> CardChoice:
-    """Translate what ``devices`` says about the order of cards; what it leaves out comes from ``default``."""
-    choice = default
+def card_choice(section: DevicesSection, default: CardChoice, implied: CardChoice, nodes: NodeRule) -> CardChoice:
+    """Translate what ``devices`` says about the order of cards.
+
+    Parameters
+    ----------
+    section
+        The section.
+    default
+        The settings' choice.
+    implied
+        The choice that belongs to the node scorers; it holds where the section names neither a policy nor weights,
+        which are of HAMi's score.
+    nodes
+        The node scorers.
+    """
+    choice = implied if section.policy is None and section.weights is None else default
     if section.policy in _STRATEGIES:
         weights = nodes.share.weights if nodes.share is not None else DOCUMENTED_SHARE_WEIGHTS
         choice = replace(choice, share=ShareOrder(_STRATEGIES[section.policy], weights))
     elif section.policy is not None:
-        words = section.policy if section.policy == BEST_FIT else _trimmed(section.policy)
-        choice = replace(choice, policy=words, share=None)
+        choice = replace(choice, policy=section.policy)
     if section.order is not None:
         choice = replace(choice, order=OrderKind(section.order))
     if section.weights is not None:
         weights_of = section.weights
         choice = replace(choice, weights=(float(weights_of.slots), float(weights_of.memory), float(weights_of.cores)))
     return choice
-
-
-def _trimmed(policy: str) -> str:
-    return ",".join(word.strip() for word in policy.split(","))
 
 
 def weighed_resources(section: NodesSection) -> tuple[str, ...]:

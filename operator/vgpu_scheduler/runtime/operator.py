@@ -217,8 +217,9 @@ class Operator:
             unreadable: set[str] = set()
             try:
                 # Policies first: no pod may be decided before what is in force for it is known.
-                policies = await list_all_policies(api)
-                namespaces = await list_all_namespaces(api)
+                in_force = self.engine.in_force
+                gone = in_force.sweep(*await list_all_policies(api))
+                gone += in_force.sweep_namespaces(*await list_all_namespaces(api))
                 nodes, nodes_version = await list_all_nodes(api, unreadable)
                 pods, pods_version = await list_all_pods(api, unreadable=unreadable)
             except (ApiError, ApiUnreachableError) as error:
@@ -226,8 +227,6 @@ class Operator:
                 await asyncio.sleep(_SWEEP_DELAY)
                 continue
             self._sink.stats.undecodable += len(unreadable)
-            now = self._clock.monotonic()
-            gone = self.engine.sweep_policies(*policies, now) + self.engine.sweep_namespaces(*namespaces, now)
             for number, pod in enumerate(pods):
                 self._sink.pod(pod)
                 if number % _SLICE == 0:  # a large cluster must not stop everything else
@@ -242,12 +241,12 @@ class Operator:
             return
 
     def _policy_status(self, api: ApiClient) -> PolicyStatusWriter:
-        catalogue = self.engine.policies.catalogue
+        in_force = self.engine.in_force
         return PolicyStatusWriter(
             api,
             self._clock,
-            self.engine.report_policies,
-            lambda: catalogue.generation,
+            lambda: in_force.report(self.engine.scheduler_names),
+            lambda: in_force.generation,
             self.settings.policy_status_interval,
         )
 

@@ -76,7 +76,7 @@ class _Reader:
         # A boolean is an integer to Python only.
         if isinstance(value, int) and not isinstance(value, bool) and -_INT64 - 1 <= value <= _INT64:
             return value
-        self.warnings.append(f"{key}: {value!r} is not an integer, {_DEFAULT} is used")
+        self.warnings.append(f"{key}: {value!r:.64} is not an integer, {_DEFAULT} is used")
         return _DEFAULT
 
     def not_negative(self, key: str) -> int:
@@ -90,5 +90,5 @@ class _Reader:
         value = self._arguments.get(key, "")
         if isinstance(value, str):
             return value
-        self.warnings.append(f"{key}: {value!r} is not a text, no further resource is weighed")
+        self.warnings.append(f"{key}: {value!r:.64} is not a text, no further resource is weighed")
         return ""

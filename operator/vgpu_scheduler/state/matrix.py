@@ -71,6 +71,15 @@ class DeviceMatrix:
         """Interned (vendor, type, mode), in the order of their numbers."""
         return tuple(self._models)
 
+    def live_models(self) -> frozenset[str]:
+        """Return the types of the devices that are listed now."""
+        live = np.zeros(self.size + 1, dtype=np.int64)  # +1 where the devices of a node begin, -1 where they end
+        np.add.at(live, self._first, 1)
+        np.add.at(live, self._last, -1)
+        numbers = np.unique(self._model[np.cumsum(live)[: self.size] > 0])
+        models = self.models
+        return frozenset(models[number][1] for number in numbers.tolist())
+
     def vendor_number(self, vendor: str) -> int:
         """Return the number that the vendor has in the ``vendor`` column, giving it one if need be."""
         return self._vendors.setdefault(vendor, len(self._vendors))

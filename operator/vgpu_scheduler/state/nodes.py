@@ -104,6 +104,11 @@ class NodeTable:
         """What is charged to each row, in the units of ``allocatable``; shape (capacity, resources)."""
         return self._used.T
 
+    def offered(self) -> frozenset[str]:
+        """Return the resources of which some node has more than nothing."""
+        most = self._allocatable[:, self._alive].max(axis=1, initial=0)
+        return frozenset(name for name, column in self._columns.items() if most[column] > 0)
+
     @property
     def taint_set(self) -> NDArray[np.int32]:
         """Position in ``taint_sets`` of each row's taints, -1 for dead rows; shape (capacity,)."""

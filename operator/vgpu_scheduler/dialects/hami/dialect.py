@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import ClassVar
 
-from vgpu_scheduler.allocators import CardChoice, HamiAllocator, card_order
+from vgpu_scheduler.allocators import BEST_FIT, CardChoice, HamiAllocator, card_order
 from vgpu_scheduler.dialects.base import ClaimError, CodecError, Inventory
 from vgpu_scheduler.dialects.hami.claims import asks_for_devices, pod_claims
 from vgpu_scheduler.dialects.hami.codec import (
@@ -76,6 +76,7 @@ class HamiDialect:
     memory_unit = 2**20
     lock_annotation = LOCK_ANNOTATION
     pod_annotations = nvidia.POD_ANNOTATIONS
+    cards = frozenset({nvidia.VENDOR})
     pod_labels = ()
     overrides: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "deviceTypes": (nvidia.USE_TYPE, nvidia.NO_USE_TYPE),
@@ -127,7 +128,8 @@ class HamiDialect:
     def allocator(self, annotations: Mapping[str, str], claims: PodClaims, choice: CardChoice) -> HamiAllocator:
         """Return the allocator for claims, under what the annotations and policies say."""
         rules = parse_rules(annotations)
-        order = card_order(choice.policy, choice.order, numa_bind=rules.numa_bind or choice.numa_bind)
+        policy = BEST_FIT if choice.best_fit else choice.policy
+        order = card_order(policy, choice.order, numa_bind=rules.numa_bind or choice.numa_bind)
         return HamiAllocator(claims, rules, order, choice, self.device_resources)
 
     def asks(self, pod: Pod) -> bool:

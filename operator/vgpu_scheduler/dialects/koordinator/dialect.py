@@ -85,6 +85,7 @@ class KoordinatorDialect:
     memory_unit = 1
     lock_annotation = ""
     pod_annotations = (HINT_ANNOTATION, JOINT_ANNOTATION, PARTITION_ANNOTATION)
+    cards = frozenset({GPU})
     pod_labels = (ISOLATION_LABEL,)
     overrides: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     ignored_resources = frozenset({GPU_SHARED})

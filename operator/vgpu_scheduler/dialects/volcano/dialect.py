@@ -8,11 +8,20 @@ card's health; here an unhealthy card is given to nobody.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import ClassVar
 
-from vgpu_scheduler.allocators import CardChoice, HamiAllocator
+from vgpu_scheduler.allocators import (
+    BEST_FIT,
+    BINPACK,
+    DEVICE_POLICIES,
+    MUTEX,
+    SPREAD,
+    CardChoice,
+    HamiAllocator,
+    policy_words,
+)
 from vgpu_scheduler.dialects.base import ClaimError, CodecError, Inventory
 from vgpu_scheduler.dialects.hami.codec import realign
 from vgpu_scheduler.dialects.volcano import names as keys
@@ -46,6 +55,7 @@ from vgpu_scheduler.model import (
 
 _CORES = 100
 """Every card has 100 percent of itself; the plugin does not say so."""
+_FOLLOWED = frozenset({BINPACK, SPREAD, MUTEX})
 _REMEMBERED = 16_384
 _MOST_CARDS = 1024
 """A node that lists more is not believed: its cards are sorted for every claim."""
@@ -68,6 +78,7 @@ class VolcanoDialect:
     memory, cores = 1, 2
     lock_annotation = ""
     pod_annotations = keys.POD_ANNOTATIONS
+    cards = frozenset({keys.VENDOR})
     pod_labels = ()
     overrides: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "deviceTypes": (keys.USE_TYPE, keys.NO_USE_TYPE),
@@ -140,7 +151,17 @@ class VolcanoDialect:
             raise ClaimError("devices.numa: Volcano's nodes do not register the NUMA nodes of their cards")
         if choice.share is not None:
             raise ClaimError("devices.policy: Koordinator's card scores are not supported for Volcano's cards")
-        return HamiAllocator(claims, parse_rules(annotations), volcano_order(choice.policy), choice)
+        if choice.weights != CardChoice().weights:
+            raise ClaimError("devices.weights: they are of HAMi's card score, which Volcano's orders do not use")
+        policy = BEST_FIT if choice.best_fit else choice.policy
+        beyond = [word for word in policy_words(policy) if word in DEVICE_POLICIES - _FOLLOWED]
+        if beyond or "," in policy:
+            raise ClaimError(
+                f"devices.policy: {policy!r} is not one for Volcano's cards: use binpack, spread, mutex or bestFit"
+            )
+        if policy == MUTEX:
+            choice = replace(choice, idle_only=True)
+        return HamiAllocator(claims, parse_rules(annotations), volcano_order(policy), choice)
 
     def asks(self, pod: Pod) -> bool:
         """Tell whether the pod asks for cards of this dialect, however malformed."""

@@ -1,0 +1,120 @@
+"""What is in force for the pods that wait: policies and namespaces in, wake-ups out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from vgpu_scheduler.dialects import Dialect
+from vgpu_scheduler.engine.policy_report import PolicyReport, report_policies
+from vgpu_scheduler.engine.queue import SchedulingQueue
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.policy import Namespace, Policies, PolicyResource, key_of
+from vgpu_scheduler.state import State
+
+Terms = tuple[int | str | None, ...]
+"""What a decision rests on beside the pod's spec and annotations: its policy, and the labels that its claims ask."""
+
+
+class InForce:
+    """Keeps policies and namespaces, and wakes the waiting pods for which something else is in force now.
+
+    Changes are collected and acted upon once per attempt: many of them together cost one look at the waiting pods.
+
+    Parameters
+    ----------
+    policies, state, queue, dialect
+        What it works with.
+    """
+
+    def __init__(self, policies: Policies, state: State, queue: SchedulingQueue, dialect: Dialect) -> None:
+        self._policies = policies
+        self._catalogue = policies.catalogue
+        self._state = state
+        self._queue = queue
+        self._dialect = dialect
+        self._decided_under: dict[str, Terms] = {}
+
+    def observe(self, policy: PolicyResource) -> None:
+        """Take in a policy resource; the next decision follows it."""
+        self._catalogue.put(policy)
+
+    def remove(self, policy: PolicyResource) -> None:
+        """Take in that a policy resource is gone."""
+        self._catalogue.remove(policy)
+
+    def observe_namespace(self, namespace: Namespace) -> None:
+        """Take in a namespace, whose labels cluster policies may select by."""
+        self._catalogue.put_namespace(namespace)
+
+    def remove_namespace(self, namespace: Namespace) -> None:
+        """Take in that a namespace is gone."""
+        self._catalogue.remove_namespace(namespace)
+
+    def sweep(self, listed: Iterable[PolicyResource], version: int) -> int:
+        """Bring the policies in line with a consistent list of all of them; return how many were gone.
+
+        Parameters
+        ----------
+        listed
+            Every policy.
+        version
+            The list's resource version; what is newer stays.
+        """
+        present = set()
+        for policy in listed:
+            present.add(key_of(policy))
+            self._catalogue.put(policy)
+        gone = [p for p in self._catalogue.all() if key_of(p) not in present and p.resource_version <= version]
+        for policy in gone:
+            self._catalogue.remove(policy)
+        return len(gone)
+
+    def sweep_namespaces(self, listed: Iterable[Namespace], version: int) -> int:
+        """Bring the namespaces in line with a consistent list of all of them; see :meth:`sweep`."""
+        present = set()
+        for namespace in listed:
+            present.add(namespace.name)
+            self._catalogue.put_namespace(namespace)
+        known = list(self._catalogue.namespaces())
+        gone = [n for n in known if n.name not in present and n.resource_version <= version]
+        for namespace in gone:
+            self._catalogue.remove_namespace(namespace)
+        return len(gone)
+
+    def report(self, ours: frozenset[str]) -> list[PolicyReport]:
+        """Say what became of each policy resource; ``ours`` are the scheduler names whose pods count."""
+        return report_policies(self._policies, self._state, self._dialect, ours)
+
+    @property
+    def generation(self) -> int:
+        """Changes with every change that may alter a report."""
+        return self._catalogue.generation
+
+    # Decisions -------------------------------------------------------------------------------------------------------
+
+    def decided(self, pod: Pod) -> None:
+        """Note what is in force for a pod that is decided now."""
+        self._decided_under[pod.uid] = self._terms(pod)
+
+    def as_decided(self, pod: Pod) -> bool:
+        """Tell whether the same is in force for a pod as when it was decided."""
+        return self._terms(pod) == self._decided_under.get(pod.uid)
+
+    def forget(self, uid: str) -> None:
+        """Forget a pod that waits no more."""
+        self._decided_under.pop(uid, None)
+
+    def wake(self, now: float) -> None:
+        """Let the waiting pods for which something else is in force now be tried again."""
+        touched = self._catalogue.take_touched()
+        if touched is not None and not touched:
+            return
+        changed = []
+        for uid in self._queue.parked():
+            pod = self._state.pod(uid)
+            if pod is not None and (touched is None or pod.namespace in touched) and not self.as_decided(pod):
+                changed.append(uid)
+        self._queue.wake(changed, now)
+
+    def _terms(self, pod: Pod) -> Terms:
+        return (self._policies.resolve(pod).number, *(pod.labels.get(name) for name in self._dialect.pod_labels))
