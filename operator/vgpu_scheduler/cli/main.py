@@ -1,4 +1,4 @@
-"""``vgpu-scheduler``: runs the operator, and shows it off."""
+"""``vgpu-scheduler``: runs the operator, shows it off, and answers questions without a cluster."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from kubernetes_asyncio.config import ConfigException
 
 from vgpu_scheduler import __version__
 from vgpu_scheduler.cli.demo import demo
+from vgpu_scheduler.cli.policy_tests import policy_tests
+from vgpu_scheduler.cli.simulate import simulate_command
 from vgpu_scheduler.runtime import Operator
 from vgpu_scheduler.settings import Settings, SettingsError, describe, load
 
@@ -26,6 +28,8 @@ def main() -> None:
 
 
 main.add_command(demo)
+main.add_command(policy_tests)
+main.add_command(simulate_command)
 
 
 @main.command("settings")

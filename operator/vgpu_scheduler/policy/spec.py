@@ -325,8 +325,8 @@ class LimitsSection(Section):
     memory_per_pod: Memory | None = None
     """Memory, as a quantity (24Gi) between 1Mi and 1Pi."""
     cores_per_pod: Annotated[int, Field(strict=True, ge=0, le=MOST)] | None = None
-    """Compute in percent of one card: two cards with 50 each are 100. A container that asks for no cores may use all of a card, and counts
-    100 for each."""
+    """Compute in percent of one card: two cards with 50 each are 100. A container that asks for no cores may use all of
+    a card, and counts 100 for each."""
     devices_per_pod: Annotated[int, Field(strict=True, ge=0, le=MOST)] | None = None
     """Number of cards or shares of cards."""
 

@@ -1,0 +1,25 @@
+"""Questions to the engine, without a cluster: what would happen to these pods, and is a policy what it should be."""
+
+from vgpu_scheduler.whatif.cases import Case, CaseError, CaseResult, check_case, read_cases
+from vgpu_scheduler.whatif.simulation import Answer, simulate
+from vgpu_scheduler.whatif.tables import aligned, explain, number
+from vgpu_scheduler.whatif.workloads import pods_of
+from vgpu_scheduler.whatif.world import World, WorldError, flatten, make_dialect
+
+__all__ = [
+    "Answer",
+    "Case",
+    "CaseError",
+    "CaseResult",
+    "World",
+    "WorldError",
+    "aligned",
+    "check_case",
+    "explain",
+    "flatten",
+    "make_dialect",
+    "number",
+    "pods_of",
+    "read_cases",
+    "simulate",
+]

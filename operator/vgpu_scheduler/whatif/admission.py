@@ -1,0 +1,55 @@
+"""What the API server fills in when a pod is created, and pods in files therefore lack."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+Object = Mapping[str, Any]
+
+SYSTEM_CLASSES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+"""The priority classes that every cluster has."""
+
+
+def with_defaults(pod: Object, classes: Mapping[str, int]) -> Object:
+    """Return a pod with the requests that its limits imply, and with the priority of its class.
+
+    What is malformed is left for the decoder to name.
+
+    Parameters
+    ----------
+    pod
+        The pod as it is written.
+    classes
+        Priority by name of the class.
+    """
+    spec = pod.get("spec")
+    if not isinstance(spec, Mapping):
+        return pod
+    filled = dict(spec)
+    for field in ("initContainers", "containers"):
+        if isinstance(spec.get(field), list):
+            filled[field] = [_container(container) for container in spec[field]]
+    name = missing_class(pod)
+    if name in classes:
+        filled["priority"] = classes[name]
+    return {**pod, "spec": filled}
+
+
+def missing_class(pod: Object) -> str:
+    """Return the priority class that a pod names instead of its priority, or an empty text."""
+    spec = pod.get("spec")
+    if not isinstance(spec, Mapping) or spec.get("priority") is not None:
+        return ""
+    name = spec.get("priorityClassName")
+    return name if isinstance(name, str) else ""
+
+
+def _container(container: Any) -> Any:
+    resources = container.get("resources") if isinstance(container, Mapping) else None
+    if not isinstance(resources, Mapping):
+        return container
+    limits, requests = resources.get("limits"), resources.get("requests") or {}
+    if not isinstance(limits, Mapping) or not isinstance(requests, Mapping):
+        return container
+    return {**container, "resources": {**resources, "requests": {**limits, **requests}}}

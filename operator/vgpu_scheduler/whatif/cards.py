@@ -1,0 +1,221 @@
+"""The cards of short forms, as each dialect's node side registers them and writes them on pods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+from vgpu_scheduler.dialects.hami import RegisteredDevice, encode_register_json
+from vgpu_scheduler.model import Assignment, Device
+
+_MIB = 2**20
+_WHOLE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One card of a node; memory in MiB, cores in percent."""
+
+    name: str
+    index: int
+    model: str
+    memory: int
+    shares: int
+    cores: int
+    numa: int
+    mode: str
+    healthy: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What a pod has of a device: memory in MiB, cores in percent, or the whole of it."""
+
+    device: Device
+    memory: int = 0
+    cores: int = 0
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """What is on a node, and beside it, because of its cards."""
+
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    allocatable: Mapping[str, str] = field(default_factory=dict)
+    objects: Sequence[dict[str, Any]] = ()
+
+
+class CardWriter(Protocol):
+    """How a dialect's node side writes cards.
+
+    Attributes
+    ----------
+    name
+        The dialect.
+    silent
+        Fields of a card that its registration does not tell.
+    one_model
+        Whether all cards of a node are of one model.
+    """
+
+    @property
+    def name(self) -> str: ...  # noqa: D102 - see the class
+    @property
+    def silent(self) -> frozenset[str]: ...  # noqa: D102
+    @property
+    def one_model(self) -> bool: ...  # noqa: D102
+
+    def register(self, node: str, cards: Sequence[Card]) -> Registered:
+        """Return what a node with these cards carries; nothing without cards."""
+
+    def assignment(self, piece: Piece) -> Assignment:
+        """Return a piece of a device in the dialect's dimensions."""
+
+    def asked(self, pieces: Sequence[Piece]) -> Mapping[str, str]:
+        """Return what a container asks for that was given these pieces."""
+
+
+class HamiCards:
+    """HAMi: an annotation of the node."""
+
+    name = "hami"
+    silent: ClassVar[frozenset[str]] = frozenset()
+    one_model = False
+    _register = "hami.io/node-nvidia-register"
+
+    def register(self, node: str, cards: Sequence[Card]) -> Registered:
+        """Return the annotation, and the count resource that the plugin advertises."""
+        del node
+        if not cards:
+            return Registered()
+        listed = [
+            RegisteredDevice(
+                id=card.name,
+                index=card.index,
+                count=card.shares,
+                devmem=card.memory,
+                devcore=card.cores,
+                type=card.model,
+                numa=card.numa,
+                mode=card.mode,
+                health=card.healthy,
+            )
+            for card in cards
+        ]
+        shares = sum(card.shares for card in cards)
+        return Registered({self._register: encode_register_json(listed)}, {"nvidia.com/gpu": str(shares)})
+
+    def assignment(self, piece: Piece) -> Assignment:
+        """Return shares, MiB, percent."""
+        memory, cores = (piece.device.total[1], _WHOLE) if piece.whole else (piece.memory, piece.cores)
+        return Assignment(piece.device.vendor, piece.device.uuid, (1, memory, cores))
+
+    def asked(self, pieces: Sequence[Piece]) -> Mapping[str, str]:
+        """Return the count."""
+        return {"nvidia.com/gpu": str(len(pieces))} if pieces else {}
+
+
+class VolcanoCards(HamiCards):
+    """Volcano: another annotation, and three resources; cards have neither NUMA nodes nor other cores than 100."""
+
+    name = "volcano"
+    silent: ClassVar[frozenset[str]] = frozenset({"numa", "cores"})
+    _register = "volcano.sh/node-vgpu-register"
+
+    def register(self, node: str, cards: Sequence[Card]) -> Registered:
+        """Return the annotation, and what the plugin advertises."""
+        del node
+        if not cards:
+            return Registered()
+        listed = (f"{c.name},{c.shares},{c.memory},{c.model},{str(c.healthy).lower()},{c.mode}:" for c in cards)
+        advertised = {
+            "volcano.sh/vgpu-number": str(sum(card.shares for card in cards)),
+            "volcano.sh/vgpu-memory": str(sum(card.memory for card in cards)),
+            "volcano.sh/vgpu-cores": str(_WHOLE * len(cards)),
+        }
+        return Registered({self._register: "".join(listed)}, advertised)
+
+    def asked(self, pieces: Sequence[Piece]) -> Mapping[str, str]:
+        """Return the count, and what it is of each card: the node offers all three, and counts them."""
+        if not pieces:
+            return {}
+        amounts = [self.assignment(piece).amounts for piece in pieces]
+        return {
+            "volcano.sh/vgpu-number": str(len(pieces)),
+            "volcano.sh/vgpu-memory": str(max(memory for _, memory, _ in amounts)),
+            "volcano.sh/vgpu-cores": str(max(cores for _, _, cores in amounts)),
+        }
+
+
+class KoordinatorCards:
+    """Koordinator: a Device object beside the node; its cards have neither shares nor modes."""
+
+    name = "koordinator"
+    silent: ClassVar[frozenset[str]] = frozenset({"shares", "mode"})
+    one_model = True
+
+    def register(self, node: str, cards: Sequence[Card]) -> Registered:
+        """Return the Device object, and what koordlet sums up on the node."""
+        if not cards:
+            return Registered()
+        devices = [
+            {
+                "type": "gpu",
+                "minor": card.index,
+                "id": card.name,
+                "health": card.healthy,
+                "topology": {"nodeID": card.numa},
+                "resources": {
+                    "koordinator.sh/gpu-core": str(card.cores),
+                    "koordinator.sh/gpu-memory": f"{card.memory}Mi",
+                    "koordinator.sh/gpu-memory-ratio": str(_WHOLE),
+                },
+            }
+            for card in cards
+        ]
+        labels = {"node.koordinator.sh/gpu-model": cards[0].model}
+        inventory = {
+            "kind": "Device",
+            "metadata": {"name": node, "labels": labels},
+            "spec": {"devices": devices},
+        }
+        allocatable = {
+            "nvidia.com/gpu": str(len(cards)),
+            "koordinator.sh/gpu": str(_WHOLE * len(cards)),
+            "koordinator.sh/gpu-core": str(sum(card.cores for card in cards)),
+            "koordinator.sh/gpu-memory": f"{sum(card.memory for card in cards)}Mi",
+            "koordinator.sh/gpu-memory-ratio": str(_WHOLE * len(cards)),
+        }
+        return Registered({}, allocatable, [inventory])
+
+    def assignment(self, piece: Piece) -> Assignment:
+        """Return share, bytes, percent of compute, percent of memory."""
+        _, whole, cores, _ = piece.device.total
+        memory = whole if piece.whole else piece.memory * _MIB
+        ratio = memory * _WHOLE // whole if whole else 0
+        return Assignment("gpu", piece.device.uuid, (0, memory, cores if piece.whole else piece.cores, ratio))
+
+    def asked(self, pieces: Sequence[Piece]) -> Mapping[str, str]:
+        """Return the number of cards, and the sums."""
+        if not pieces:
+            return {}
+        amounts = [self.assignment(piece).amounts for piece in pieces]
+        return {
+            "koordinator.sh/gpu.shared": str(len(pieces)),
+            "koordinator.sh/gpu-memory": str(sum(memory for _, memory, _, _ in amounts)),
+            "koordinator.sh/gpu-core": str(sum(cores for _, _, cores, _ in amounts)),
+        }
+
+
+def card_name(vendor: str, uuid: str) -> str:
+    """Return what people call a device: Koordinator's are booked as ``<type>/<minor>/<id>``."""
+    if not uuid.startswith(f"{vendor}/"):
+        return uuid
+    return uuid.split("/", 2)[-1] or uuid
+
+
+WRITERS: Mapping[str, CardWriter] = {
+    writer.name: writer for writer in (HamiCards(), VolcanoCards(), KoordinatorCards())
+}

@@ -1,0 +1,129 @@
+"""What would happen to these pods: the engine decides each, with the placements before it in force."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import Decision, Outcome
+from vgpu_scheduler.predicates import gated
+from vgpu_scheduler.whatif.cards import card_name
+from vgpu_scheduler.whatif.world import SCHEDULER, World
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of one pod.
+
+    Attributes
+    ----------
+    decision
+        With the scores of every node that fits and the verdicts of those that do not.
+    annotations
+        What the Binding would write for the node side, with a time of 0.
+    sources
+        Where each section of the policy in force came from, also for a pod that is refused.
+    """
+
+    pod: Pod
+    decision: Decision
+    annotations: Mapping[str, str]
+    sources: Mapping[str, str]
+
+    @property
+    def node(self) -> str:
+        """The node that it goes to, or empty."""
+        return self.decision.placement.node if self.decision.placement else ""
+
+    @property
+    def cards(self) -> tuple[str, ...]:
+        """The devices that it gets, in the order of its containers."""
+        if self.decision.placement is None:
+            return ()
+        return tuple(card_name(a.vendor, a.uuid) for container in self.decision.placement.containers for a in container)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the answer as plain values."""
+        decision, placement = self.decision, self.decision.placement
+        return {
+            "pod": self.pod.key,
+            "outcome": decision.outcome.value,
+            "node": self.node,
+            "containers": [
+                [{"vendor": a.vendor, "device": a.uuid, "amounts": list(a.amounts)} for a in container]
+                for container in (placement.containers if placement else ())
+            ],
+            "score": decision.score,
+            "scores": {
+                node: [
+                    {
+                        "scorer": part.scorer,
+                        "raw": part.raw,
+                        "normalised": part.normalised,
+                        "weight": part.weight,
+                        "value": part.value,
+                    }
+                    for part in parts
+                ]
+                for node, parts in sorted(decision.scores.items())
+            },
+            "reasons": {node: verdict.detail for node, verdict in sorted(decision.verdicts.items())},
+            "message": decision.message,
+            "policy": dict(self.sources),
+            "warnings": list(decision.warnings),
+            "annotations": dict(self.annotations),
+        }
+
+
+def simulate(world: World, pods: Iterable[Pod]) -> list[Answer]:
+    """Decide pods in the order of the queue: by priority, then as given.
+
+    Every pod is treated as one of ours that was created a moment ago, whatever scheduler it names and wherever it is
+    bound: one that runs in this world already is asked about as one more. Pods behind scheduling gates come last.
+    """
+    engine = world.engine
+    waiting: dict[str, Pod] = {}
+    for number, pod in enumerate(pods):
+        world.ensure_namespace(pod.namespace)
+        ours = _created(pod, world.new_uid())
+        waiting[ours.uid] = ours
+        engine.observe_pod(ours, float(number))
+    now = float(len(waiting))
+    answers = []
+    while (decision := engine.attempt(now, explain=True)) is not None:
+        answers.append(_answer(world, waiting.pop(decision.uid), decision))
+        if decision.outcome is not Outcome.PLACED:
+            engine.remove_pod(decision.uid, now)  # it must not be tried again when others end
+    for uid, pod in waiting.items():
+        behind = Decision(uid, pod.key, Outcome.REFUSED, message=gated(pod) or "the pod is not tried")
+        answers.append(_answer(world, pod, behind))
+        engine.remove_pod(uid, now)
+    return answers
+
+
+def _answer(world: World, pod: Pod, decision: Decision) -> Answer:
+    engine = world.engine
+    annotations: Mapping[str, str] = {}
+    if decision.placement is not None:
+        annotations = engine.dialect.annotations(decision.placement, 0)
+    return Answer(pod, decision, annotations, decision.sources or engine.policies.resolve(pod).source_of)
+
+
+def _created(pod: Pod, uid: str) -> Pod:
+    """Return a pod as it was when it was created."""
+    return msgspec.structs.replace(
+        pod,
+        uid=uid,
+        resource_version=0,
+        scheduler_name=SCHEDULER,
+        node_name="",
+        nominated_node_name="",
+        phase="Pending",
+        deleting=False,
+        started=False,
+        resized_requests=None,
+    )

@@ -1,0 +1,66 @@
+"""Answers as text for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from vgpu_scheduler.model import ScorePart
+from vgpu_scheduler.whatif.simulation import Answer
+
+_HEAD = ("NODE", "SCORE", "WHY")
+_MOST_ROWS = 40
+"""Nodes that are shown of those that fit, and of those that do not."""
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return one line per row, its cells in columns."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def number(value: float) -> str:
+    """Write a score with two decimals at most."""
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def explain(answer: Answer) -> str:
+    """Say what became of a pod, what every node scored (the best first), and why the others do not fit."""
+    decision = answer.decision
+    became = f"goes to {answer.node}" if answer.node else f"waits ({decision.outcome.value})"
+    lines = [f"{answer.pod.key} {became}" + (f", {', '.join(answer.cards)}" if answer.cards else "")]
+    if decision.message:
+        lines.append(f"  {decision.message}")
+    if decision.near_miss is not None:
+        lines.append(f"  {decision.near_miss}")
+    lines += [f"  {section} by {source}" for section, source in sorted(answer.sources.items())]
+    lines += [f"  warning: {warning}" for warning in decision.warnings]
+    fitting = [
+        (node, number(sum(part.value for part in parts)), " + ".join(map(_worded, parts)) or "no scorer is on")
+        for node, parts in _best_first(decision.scores, answer.node)
+    ]
+    others = [(node, "-", verdict.detail) for node, verdict in sorted(decision.verdicts.items())]
+    if fitting or others:
+        rows = [_HEAD, *_cut(fitting), *_cut(others)]
+        lines += [f"  {line}" for line in aligned(rows)]
+    return "\n".join(lines)
+
+
+def _best_first(scores: Mapping[str, tuple[ScorePart, ...]], chosen: str) -> list[tuple[str, tuple[ScorePart, ...]]]:
+    """Sort nodes as they rank: HAMi's spread alone prefers the lowest raw score, so what is compared is normalised."""
+
+    def rank(entry: tuple[str, tuple[ScorePart, ...]]) -> tuple[bool, float, str]:
+        node, parts = entry
+        return node != chosen, -sum(part.normalised * part.weight for part in parts), node
+
+    return sorted(scores.items(), key=rank)
+
+
+def _worded(part: ScorePart) -> str:
+    raw, of_hundred = number(part.raw), number(part.normalised)
+    words = f"{part.scorer} {raw}" + (f" ({of_hundred} of 100)" if of_hundred != raw else "")
+    return words + (f" x {part.weight}" if part.weight != 1 else "")
+
+
+def _cut(rows: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+    more = len(rows) - _MOST_ROWS
+    return [*rows[:_MOST_ROWS], *([(f"and {more} more", "", "")] if more > 0 else [])]

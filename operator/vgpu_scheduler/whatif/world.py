@@ -1,0 +1,230 @@
+"""A cluster made of objects from files, in a real engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import count
+from typing import Any, TypeVar
+
+from vgpu_scheduler.dialects import Dialect, HamiDialect, KoordinatorDialect, VolcanoDialect
+from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.kube import DecodeError, Node, Pod, decode_node, decode_pod
+from vgpu_scheduler.model import Assignment, Device, Placement
+from vgpu_scheduler.policy import (
+    CLUSTER_KIND,
+    NAMESPACED_KIND,
+    Namespace,
+    Policies,
+    PolicyDefaults,
+    decode_policy,
+    title,
+)
+from vgpu_scheduler.whatif.admission import SYSTEM_CLASSES, missing_class, with_defaults
+from vgpu_scheduler.whatif.cards import WRITERS, card_name
+
+SCHEDULER = "vgpu-scheduler"
+_DIALECTS: Mapping[str, type[Dialect]] = {
+    "hami": HamiDialect,
+    "volcano": VolcanoDialect,
+    "koordinator": KoordinatorDialect,
+}
+
+Object = Mapping[str, Any]
+_Value = TypeVar("_Value")
+
+
+class WorldError(ValueError):
+    """Objects that make no cluster; the message names the object and the field."""
+
+
+def make_dialect(name: str) -> Dialect:
+    """Return a dialect with its default names.
+
+    Raises
+    ------
+    WorldError
+        If there is none of that name.
+    """
+    if name not in _DIALECTS:
+        raise WorldError(f"dialect: {name!r} is none of {', '.join(_DIALECTS)}")
+    return _DIALECTS[name]()
+
+
+class World:
+    """A cluster in memory, of which only the engine knows.
+
+    Parameters
+    ----------
+    dialect
+        The wire format of its nodes and pods.
+    defaults
+        What holds where no policy says otherwise.
+    strict
+        Refuse what a real cluster may well contain but a test hardly means: policies that are not understood, what is
+        there twice, pods on nodes and cards that are not there. Without it, such things are in ``problems``.
+    """
+
+    def __init__(self, dialect: Dialect, defaults: PolicyDefaults | None = None, *, strict: bool = False) -> None:
+        self.engine = Engine(dialect, Policies(defaults or PolicyDefaults()), [SCHEDULER])
+        self.cards = WRITERS[dialect.name]
+        self.ignored: dict[str, int] = {}
+        """Kinds of objects that mean nothing here, and how many there were."""
+        self.problems: list[str] = []
+        """What could not be understood; the engine goes on without it, as in a cluster."""
+        self._strict = strict
+        self._homes: dict[str, str] = {}  # card to node
+        self._namespaces: set[str] = set()
+        self._namespaces_matter = False
+        self._priorities = dict(SYSTEM_CLASSES)
+        self._numbers = count(1)
+
+    def add(self, objects: Iterable[Object]) -> None:
+        """Take in the objects of a cluster; lists are taken apart, and pods count only where they are bound.
+
+        Raises
+        ------
+        WorldError
+            If an object cannot be understood.
+        """
+        for obj in flatten(objects):
+            self._add(obj)
+
+    def _add(self, obj: Object) -> None:
+        kind, metadata = str(obj.get("kind", "")), _metadata(obj)
+        name = str(metadata.get("name", ""))
+        if kind == "Node":
+            self._add_node(_decoded(decode_node, obj, {**metadata, "uid": metadata.get("uid") or f"node-{name}"}))
+        elif kind == "Pod":
+            pod = self.pod(obj)
+            if pod.node_name:
+                self._add_bound(pod)
+        elif kind in {NAMESPACED_KIND, CLUSTER_KIND}:
+            policy = replace(decode_policy(obj), resource_version=0)  # so that one of a later file replaces it
+            if policy.error:
+                self._problem(f"{title(policy)}: {policy.error}")
+            self.engine.in_force.observe(policy)
+            self._namespaces_matter |= policy.namespace_selector is not None
+        elif kind == "Namespace":
+            labels = metadata.get("labels") or {}
+            if not isinstance(labels, Mapping) or not all(isinstance(value, str) for value in labels.values()):
+                raise WorldError(f"Namespace {name}: metadata.labels is no mapping of texts")
+            self.engine.in_force.observe_namespace(Namespace(name, dict(labels)))
+            self._namespaces.add(name)
+        elif kind == "Device":
+            self.engine.observe_inventory(name, obj, 0.0)
+        elif kind == "PriorityClass":
+            value = obj.get("value")
+            if type(value) is not int:
+                raise WorldError(f"PriorityClass {name}: value: {value!r} is no integer")
+            self._priorities[name] = value
+        else:
+            self.ignored[kind] = self.ignored.get(kind, 0) + 1
+
+    def _add_node(self, node: Node) -> None:
+        if self.has_node(node.name):
+            self._problem(f"Node {node.name} is there twice")
+        for problem in self.engine.observe_node(node, 0.0):
+            self._problem(f"Node {node.name}: {problem.message}")
+        for device in self.devices(node.name):
+            home = self._homes.setdefault(device.uuid, node.name)
+            if home != node.name:
+                self._problem(f"Node {node.name}: card {device.uuid} is on node {home}, too")
+
+    def _add_bound(self, pod: Pod) -> None:
+        unreadable = self.engine.observe_pod(pod, 0.0)
+        if pod.terminal:
+            return
+        if not self.has_node(pod.node_name):
+            self._problem(f"Pod {pod.key}: there is no node {pod.node_name}")
+            return
+        for problem in unreadable:
+            self._problem(f"Pod {pod.key}: {problem.message}")
+        known = {device.uuid for device in self.devices(pod.node_name)}
+        for uuid in self.engine.dialect.usage(pod).charges:
+            if uuid not in known:
+                self._problem(f"Pod {pod.key}: node {pod.node_name} has no card {uuid}")
+
+    def _problem(self, text: str) -> None:
+        if self._strict:
+            raise WorldError(text)
+        self.problems.append(text)
+
+    def pod(self, obj: Object) -> Pod:
+        """Read a pod of a file, which need not have what the API server fills in.
+
+        Raises
+        ------
+        WorldError
+            If it cannot be understood.
+        """
+        metadata = _metadata(obj)
+        full = {"namespace": "default", **metadata, "uid": metadata.get("uid") or self.new_uid()}
+        wanted = missing_class(obj)
+        if wanted and wanted not in self._priorities:
+            self._problem(f"Pod {full.get('name', '')}: there is no PriorityClass {wanted}")
+        return _decoded(decode_pod, with_defaults(obj, self._priorities), full)
+
+    def ensure_namespace(self, name: str) -> None:
+        """Make a namespace without labels, unless there is one of that name."""
+        if name in self._namespaces:
+            return
+        if self._namespaces_matter and not self._strict:
+            self.problems.append(f"Namespace {name} is not there: it is taken to have no labels")
+        self._add({"kind": "Namespace", "metadata": {"name": name}})
+
+    def new_uid(self) -> str:
+        """Return a UID that no other pod has."""
+        return f"whatif-{next(self._numbers)}"
+
+    # What is there ---------------------------------------------------------------------------------------------------
+
+    def has_node(self, name: str) -> bool:
+        """Tell whether there is a node of that name."""
+        return self.engine.state.node(name) is not None
+
+    def devices(self, node: str) -> tuple[Device, ...]:
+        """Return the devices of a node."""
+        row = self.engine.state.nodes.row(node)
+        return () if row is None else self.engine.state.devices.devices(row)
+
+    def device(self, node: str, name: str) -> Device | None:
+        """Return a device by its UUID, or by what people call it; None if the node has none such."""
+        found = (d for d in self.devices(node) if name in {d.uuid, card_name(d.vendor, d.uuid)})
+        return next(found, None)
+
+    def annotations(self, node: str, assignments: Sequence[Assignment]) -> dict[str, str]:
+        """Return what is written on a pod with one container that was given these devices."""
+        return self.engine.dialect.annotations(Placement(node, (tuple(assignments),)), 0)
+
+
+def flatten(objects: Iterable[Object]) -> Iterable[Object]:
+    """Yield objects, and the items of lists of objects, in an order in which each finds what it refers to."""
+    ranks = {"Namespace": 0, "PriorityClass": 0, CLUSTER_KIND: 1, NAMESPACED_KIND: 1, "Device": 2, "Node": 3}
+    return sorted(_items(objects), key=lambda obj: ranks.get(str(obj.get("kind", "")), 4))
+
+
+def _items(objects: Iterable[Object]) -> Iterable[Object]:
+    for obj in objects:
+        if not isinstance(obj, Mapping):
+            raise WorldError(f"{str(obj)[:40]!r} is no Kubernetes object")
+        if str(obj.get("kind", "")).endswith("List") and isinstance(obj.get("items"), list):
+            yield from _items(obj["items"])
+        else:
+            yield obj
+
+
+def _metadata(obj: Object) -> Mapping[str, Any]:
+    metadata = obj.get("metadata")
+    if not isinstance(metadata, Mapping):
+        raise WorldError(f"{obj.get('kind') or 'an object'}: metadata is missing")
+    return metadata
+
+
+def _decoded(decode: Callable[[Object], _Value], obj: Object, metadata: Object) -> _Value:
+    try:
+        return decode({**obj, "metadata": metadata})
+    except DecodeError as error:
+        raise WorldError(str(error)) from None
+    except (OverflowError, UnicodeEncodeError) as error:  # no JSON of an API server could say this
+        raise WorldError(f"{obj.get('kind')} {metadata.get('name', '')}: {error}") from None

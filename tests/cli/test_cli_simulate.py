@@ -1,0 +1,253 @@
+"""``vgpu-scheduler simulate``: what it prints and ends with."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from vgpu_scheduler.cli import main
+
+DATA = Path(__file__).parents[1] / "whatif"
+TABLE = """\
+POD            OUTCOME        NODE    CARDS   SCORE  POLICY
+default/web-0  placed         node-b  GPU-b1  0      VGPUPolicy default/spread-web
+default/web-1  placed         node-a  GPU-a1  2.33   VGPUPolicy default/spread-web
+default/web-2  placed         node-b  GPU-b0  3.17   VGPUPolicy default/spread-web
+default/small  placed         node-b  GPU-b1  6.33   settings
+team-a/large   unschedulable  -       -       -      settings
+team-a/large: 0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 CardInsufficientMemory.
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the commands run, with a snapshot of a cluster and pods to place."""
+    for name in list(os.environ):
+        if name.upper().startswith("VGPU_"):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    for name in ("cluster.yaml", "pods.yaml"):
+        Path(name).write_text((DATA / name).read_text())
+    return tmp_path
+
+
+def run(*arguments: str) -> Result:
+    result = CliRunner().invoke(main, ["simulate", *arguments])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    assert "Traceback" not in result.output
+    return result
+
+
+def simulate(*arguments: str) -> Result:
+    return run("-f", "pods.yaml", "--cluster", "cluster.yaml", *arguments)
+
+
+def write(name: str, *objects: Any) -> str:
+    Path(name).write_text(yaml.safe_dump_all(objects))
+    return name
+
+
+def pod(name: str = "p", memory: int = 1024, **spec: Any) -> dict[str, Any]:
+    limits = {"nvidia.com/gpu": 1, "nvidia.com/gpumem": memory}
+    return {
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"containers": [{"name": "c", "resources": {"limits": limits}}], **spec},
+    }
+
+
+def policy(spec: dict[str, Any], name: str = "p") -> dict[str, Any]:
+    return {"kind": "ClusterVGPUPolicy", "metadata": {"name": name}, "spec": spec}
+
+
+# What is printed -----------------------------------------------------------------------------------------------------
+
+
+def test_a_table_of_pods_in_the_order_of_their_turns() -> None:
+    result = simulate()
+    assert result.stdout == TABLE
+    assert result.stderr == "ignored: 2 objects of kind ConfigMap\n"
+    assert result.exit_code == 1
+
+
+def test_the_end_says_whether_all_were_placed() -> None:
+    write("small.yaml", pod())
+    result = run("-f", "small.yaml", "--cluster", "cluster.yaml")
+    assert (result.exit_code, len(result.stdout.splitlines())) == (0, 2)
+
+
+def test_explanations() -> None:
+    result = simulate("--explain")
+    assert result.exit_code == 1
+    table, first, *_, last = result.stdout.split("\n\n")
+    assert table + "\n" == "".join(TABLE.splitlines(keepends=True)[:-1])
+    assert first.splitlines() == [
+        "default/web-0 goes to node-b, GPU-b1",
+        "  devices by settings",
+        "  nodes by VGPUPolicy default/spread-web",
+        "  NODE    SCORE  WHY",
+        "  node-b  0      hami 0 (100 of 100)",
+        "  node-a  2.33   hami 2.33 (92.22 of 100)",
+        "  node-c  -      node(s) had untolerated taint(s)",
+    ]
+    assert last.splitlines()[:3] == [
+        "team-a/large waits (unschedulable)",
+        "  0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 CardInsufficientMemory.",
+        "  nearest: 15360 of 20480 MiB memory free on node-a/GPU-a0",
+    ]
+
+
+def test_json() -> None:
+    result = simulate("-o", "json")
+    assert result.exit_code == 1
+    found = json.loads(result.stdout)
+    assert [(answer["pod"], answer["node"]) for answer in found] == [
+        ("default/web-0", "node-b"),
+        ("default/web-1", "node-a"),
+        ("default/web-2", "node-b"),
+        ("default/small", "node-b"),
+        ("team-a/large", ""),
+    ]
+    assert found[0]["policy"] == {"devices": "settings", "nodes": "VGPUPolicy default/spread-web"}
+    assert found[0]["annotations"]["hami.io/vgpu-devices-allocated"] == "GPU-b1,NVIDIA,8192,0:;"
+    assert found[-1]["reasons"]["node-a"] == "2/2 CardInsufficientMemory"
+
+
+# What is in force ----------------------------------------------------------------------------------------------------
+
+
+def test_a_policy_of_another_file_is_in_force_too() -> None:
+    write("limit.yaml", policy({"limits": {"memoryPerPod": "4Gi"}}, "limit"))
+    result = simulate("--cluster", "limit.yaml")
+    assert "default/web-0: 0/3 nodes are available: pod asks for 8Gi, limits.memoryPerPod of" in result.stdout
+    assert "default/small  placed" in result.stdout
+
+
+def test_settings() -> None:
+    write("one.yaml", pod())
+    asked = ("-f", "one.yaml", "--cluster", "cluster.yaml")
+    assert "node-a  GPU-a1" in run(*asked).stdout
+    assert "node-b  GPU-b1" in run(*asked, "--node-policy", "spread").stdout
+    assert "node-a  GPU-a0" in run(*asked, "--device-policy", "binpack").stdout
+    write("settings.yaml", {"profile": "HAMi210"})
+    assert "node-a  GPU-a0" in run(*asked, "--config", "settings.yaml").stdout
+    write("settings.yaml", {"nvidia": {"default_memory": 99}, "node_policy": "spread"})
+    del (whole := pod())["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpumem"]
+    write("one.yaml", whole)
+    found = json.loads(run(*asked, "--config", "settings.yaml", "-o", "json").stdout)
+    assert (found[0]["node"], found[0]["containers"][0][0]["amounts"]) == ("node-b", [1, 99, 0])
+
+
+def test_other_dialects() -> None:
+    card = "x,10,8192,NVIDIA-T4,true,hami-core:"
+    advertised = {"volcano.sh/vgpu-number": "10", "volcano.sh/vgpu-memory": "8192", "volcano.sh/vgpu-cores": "100"}
+    node = {
+        "kind": "Node",
+        "metadata": {"name": "n", "annotations": {"volcano.sh/node-vgpu-register": card}},
+        "status": {"allocatable": {"cpu": "1", "memory": "1Gi", "pods": "10", **advertised}},
+    }
+    asked = pod()
+    asked["spec"]["containers"][0]["resources"]["limits"] = {"volcano.sh/vgpu-number": 1}
+    arguments = ("-f", write("p.yaml", asked), "--cluster", write("n.yaml", node), "--dialect")
+    assert "default/p  placed   n     x" in run(*arguments, "volcano").stdout
+    result = run(*arguments, "hamy")
+    assert (result.exit_code, result.stderr) == (2, "Error: dialect: 'hamy' is none of hami, volcano, koordinator\n")
+
+
+def test_folders_and_json_files() -> None:
+    Path("snapshot").mkdir()
+    objects = yaml.safe_load(Path("cluster.yaml").read_text())
+    Path("snapshot/all.json").write_text(json.dumps(objects))
+    write("snapshot/none.yaml")
+    assert run("-f", "pods.yaml", "--cluster", "snapshot").stdout == TABLE
+
+
+def test_a_workload_stands_for_its_pods() -> None:
+    template = {"spec": pod()["spec"]}
+    write("d.yaml", {"kind": "Deployment", "metadata": {"name": "d"}, "spec": {"replicas": 2, "template": template}})
+    result = run("-f", "d.yaml", "--cluster", "cluster.yaml")
+    assert [line.split()[0] for line in result.stdout.splitlines()[1:]] == ["default/d-0", "default/d-1"]
+
+
+# What goes wrong -----------------------------------------------------------------------------------------------------
+
+
+def test_what_a_cluster_may_contain_is_told() -> None:
+    write("broken.yaml", policy({"limits": {"devicesPerPod": "many"}}, "tenants"))
+    lost = [pod(str(number), nodeName="gone") for number in range(12)]
+    write("lost.yaml", *lost, {"kind": "Secret", "metadata": {"name": "s"}}, {"metadata": {"name": "x"}})
+    result = simulate("--cluster", "broken.yaml", "--cluster", "lost.yaml")
+    assert result.exit_code == 1
+    told = result.stderr.splitlines()
+    assert told[0].startswith("warning: ClusterVGPUPolicy tenants: spec.limits.devicesPerPod: ")
+    assert told[1] == "warning: Pod default/0: there is no node gone"
+    assert told[10:] == [
+        "warning: and 3 more",
+        "ignored: 1 object of kind (none)",
+        "ignored: 2 objects of kind ConfigMap",
+        "ignored: 1 object of kind Secret",
+    ]
+    assert "PolicyNotReady: ClusterVGPUPolicy tenants: spec.limits.devicesPerPod" in result.stdout
+
+
+BAD_NODE = {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "many"}}}
+BAD_POD = pod("bad", nodeName="node-a")
+BAD_POD["spec"]["containers"][0]["resources"]["limits"]["cpu"] = "1 core"
+
+
+@pytest.mark.parametrize(
+    ("pods", "cluster", "says"),
+    [
+        ([pod()], [BAD_NODE], "Node n: status.allocatable[cpu]: 'many' is not a quantity"),
+        ([pod()], [BAD_POD], "Pod default/bad: spec.containers[0].resources.limits[cpu]: '1 core'"),
+        ([BAD_POD], [], "Pod default/bad: spec.containers[0].resources.limits[cpu]: '1 core' is not a quantity"),
+        ([{"kind": "Node", "metadata": {"name": "n"}}], [], "Node n: only pods can be placed, and those of Deployment"),
+        ([{"kind": "Pod"}], [], "Pod: metadata is missing"),
+        ([5], [], "p.yaml: '5' is no Kubernetes object"),
+        ([pod()], [[pod()]], "c.yaml: "),
+        (
+            [pod()],
+            [{"kind": "Namespace", "metadata": {"name": "n", "labels": 5}}],
+            "Namespace n: metadata.labels is no",
+        ),
+        ([], [], "there is no pod to place"),
+    ],
+)
+def test_errors_name_the_object_and_the_field(pods: list[Any], cluster: list[Any], says: str) -> None:
+    result = run("-f", write("p.yaml", *pods), "--cluster", write("c.yaml", *cluster))
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith("Error: ")
+    assert len(result.stderr.splitlines()) == 1
+    assert says in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--cluster", "no.yaml"), "'no.yaml' does not exist"),
+        (("--cluster", "broken.yaml"), "broken.yaml:2: no YAML: "),
+        (("--config", "broken.yaml"), "settings file broken.yaml: "),
+        (("--config", "unknown.yaml"), "no_such_setting: Extra inputs are not permitted"),
+        (("--device-policy", "middle"), "device_policy: Value error, 'middle' is not one of binpack"),
+        (("--node-policy", "middle"), "'middle' is not one of 'binpack', 'spread'"),
+        (("-o", "xml"), "'xml' is not one of 'table', 'json'"),
+    ],
+)
+def test_arguments_that_make_no_sense(arguments: tuple[str, ...], says: str) -> None:
+    Path("broken.yaml").write_text("a: b\n c: [")
+    write("unknown.yaml", {"no_such_setting": 1})
+    result = simulate(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert says in result.stderr
+
+
+def test_pods_and_a_cluster_are_needed() -> None:
+    assert run("-f", "pods.yaml").exit_code == 2
+    assert run("--cluster", "cluster.yaml").exit_code == 2
