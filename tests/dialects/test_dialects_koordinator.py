@@ -282,6 +282,7 @@ def test_words_stand_for_strategies() -> None:
     assert minors(place(used((0, 1)), pod(ratio="10"), CardChoice("mutex"))) == ["gpu/1"]
     assert place(used((0, 1), (1, 1), (2, 1), (3, 1)), pod(ratio="10"), CardChoice("mutex")) is None
     for choice, said in ((CardChoice("bestFit"), "bestFit"), (CardChoice("numa,spread"), "numa,spread"),
+                         (CardChoice(limits=CardLimits(modes=(("mps",),))), r"devices\.modes"),
                          (CardChoice(numa_bind=True), r"devices\.numa")):  # fmt: skip
         with pytest.raises(ClaimError, match=said):
             place(state, pod(ratio="10"), choice)
@@ -319,7 +320,7 @@ def test_reasons() -> None:
 def test_limits_are_about_gpus() -> None:
     state = state_of(gpu(0), other("rdma", 0), gpu_model="A100")
     both = pod(shared="1", ratio="10", rdma="10")
-    for limits in ({"deny": ("a100",)}, {"allow": (("H100",),)}, {"modes": (("mps",),)}, {"most_memory": GIB}):
+    for limits in ({"deny": ("a100",)}, {"allow": (("H100",),)}, {"most_memory": GIB}):
         assert reasons(state, both, **limits) == "1/1 CardDeniedByPolicy"
     for limits in ({"deny": ("H100",)}, {"allow": (("a100",),)}, {"most_memory": 16 * GIB}, {"exclusive": True}):
         assert reasons(state, both, **limits) == ""

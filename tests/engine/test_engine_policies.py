@@ -8,9 +8,11 @@ import pytest
 from tests.engine.builders import allocation, asks, card, cards, engine_with, node, pod
 from tests.policy.resources import policy
 
+from vgpu_scheduler.dialects import ClaimError, KoordinatorDialect
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.model import Decision, Outcome
 from vgpu_scheduler.policy import Namespace
+from vgpu_scheduler.scorers import BinpackScorer, FragmentationScorer, HamiScorer, WeightedScorer
 
 SPREAD = {"nodes": {"policy": "spread"}}
 PERCENT = {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem-percentage": "50"}}
@@ -124,7 +126,8 @@ def test_a_change_that_does_not_concern_a_pod_does_not_wake_it() -> None:
     engine.in_force.observe(policy("elsewhere", SPREAD, "other"))
     assert engine.attempt(21.0) is None
     engine.in_force.observe(policy("here", SPREAD, "default"))
-    assert decide(engine, 23.0).sources == {}  # the limit still holds
+    refused = decide(engine, 23.0)  # the limit still holds
+    assert (refused.sources["nodes"], refused.sources["limits"]) == ("VGPUPolicy default/here", "ClusterVGPUPolicy p0")
 
 
 def test_percentages_are_kept_within_a_limit_by_the_size_of_the_card() -> None:
@@ -344,3 +347,15 @@ def test_what_no_node_has_any_more_is_not_known_any_more() -> None:
     assert not warned()
     engine.remove_node("a")
     assert warned()
+
+
+@pytest.mark.parametrize("name", ["hami", "fragmentation"])
+def test_scorers_that_do_not_know_a_dialects_devices_are_refused_by_name(name: str) -> None:
+    dialect, scorers = KoordinatorDialect(), (WeightedScorer(HamiScorer()), WeightedScorer(FragmentationScorer(), 0))
+    if name == "fragmentation":
+        scorers = (WeightedScorer(HamiScorer(), 0), WeightedScorer(FragmentationScorer()))
+    with pytest.raises(ClaimError, match=f"nodes: the scorer {name}"):
+        dialect.rankers(scorers, chosen=True)
+    assert [entry.scorer.name for entry in dialect.rankers(scorers, chosen=False)] == ["deviceshare"]
+    known = (WeightedScorer(BinpackScorer()),)
+    assert dialect.rankers(known, chosen=True) == known

@@ -1,6 +1,6 @@
 """Wire formats of the ecosystems that node agents and pods speak."""
 
-from vgpu_scheduler.dialects.base import ClaimError, CodecError, Dialect, Inventory, placement_usage
+from vgpu_scheduler.dialects.base import ClaimError, CodecError, Dialect, Inventory, Scorers, placement_usage
 from vgpu_scheduler.dialects.hami import HamiDialect, NvidiaNames
 from vgpu_scheduler.dialects.koordinator import KoordinatorDialect
 from vgpu_scheduler.dialects.volcano import VolcanoDialect, VolcanoNames
@@ -13,6 +13,7 @@ __all__ = [
     "Inventory",
     "KoordinatorDialect",
     "NvidiaNames",
+    "Scorers",
     "VolcanoDialect",
     "VolcanoNames",
     "placement_usage",

@@ -19,6 +19,7 @@ from vgpu_scheduler.model import (
     charges,
     kinds_of,
 )
+from vgpu_scheduler.scorers import WeightedScorer
 
 
 class ClaimError(ValueError):
@@ -28,6 +29,8 @@ class ClaimError(ValueError):
 class CodecError(ValueError):
     """A registration or an allocation that cannot be decoded; the message says what and where."""
 
+
+Scorers = tuple[WeightedScorer, ...]
 
 Inventory = Mapping[str, Any]
 """The object beside the node that lists its devices, as JSON, in dialects that have one."""
@@ -136,6 +139,22 @@ class Dialect(Protocol):
         ------
         ClaimError
             If an annotation or the choice cannot be followed; the message names it.
+        """
+
+    def rankers(self, scorers: Scorers, *, chosen: bool) -> Scorers:
+        """Return the scorers that rank the nodes of this dialect.
+
+        Parameters
+        ----------
+        scorers
+            Those in force.
+        chosen
+            Whether a policy or the pod named them; the settings' choice may be exchanged for one that fits.
+
+        Raises
+        ------
+        ClaimError
+            If one that was chosen knows nothing of this dialect's devices; the message names it.
         """
 
     def usage(self, pod: Pod) -> Usage:

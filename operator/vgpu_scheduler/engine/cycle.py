@@ -69,7 +69,7 @@ class Cycle:
         (pod,) = unit.pods
         shape = self.shape(pod)
         if shape.refusal:
-            return self._refused(pod, shape.refusal)
+            return self._refused(pod, shape, shape.refusal)
         assert shape.policy is not None
         nodes = self.state.nodes
         rows = nodes.rows()
@@ -140,7 +140,7 @@ class Cycle:
         placement = self._placement(shape, row)
         problem = metadata_problem(pod, self._dialect.annotations(placement, 0))
         if problem:
-            return self._refused(pod, problem)
+            return self._refused(pod, shape, problem)
         scores = self._scores(shape, rows if explain else np.array([row], dtype=np.int64))
         return Decision(
             uid=pod.uid,
@@ -164,7 +164,7 @@ class Cycle:
             if shape.feasible[row]
         }
 
-    def _refused(self, pod: Pod, reason: str) -> Decision:
+    def _refused(self, pod: Pod, shape: Shape, reason: str) -> Decision:
         nodes = int(self.state.nodes.rows().shape[0])
         return Decision(
             uid=pod.uid,
@@ -174,6 +174,7 @@ class Cycle:
             nodes=nodes,
             reasons={reason: nodes},
             helped_by=Hint.POD | Hint.POLICY,
+            sources=shape.policy.source_of if shape.policy else {},
         )
 
     def _unschedulable(self, pod: Pod, shape: Shape, rows: NDArray[np.int64], explain: bool) -> Decision:

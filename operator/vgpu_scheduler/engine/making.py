@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from vgpu_scheduler.dialects import ClaimError, Dialect
+from vgpu_scheduler.dialects import ClaimError, Dialect, Scorers
 from vgpu_scheduler.engine.bounds import LimitError, most_memory
 from vgpu_scheduler.engine.shape import Shape
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import PodClaims, claims_devices
-from vgpu_scheduler.policy import ResolvedPolicy, overruled
+from vgpu_scheduler.policy import SETTINGS, ResolvedPolicy, overruled
 from vgpu_scheduler.predicates import compile_predicates, refusals
 from vgpu_scheduler.scorers import NodeRanking, PlainScorer, WeightedScorer, Workload
 from vgpu_scheduler.state import NodeTable
@@ -25,13 +25,14 @@ def make_shape(pod: Pod, policy: ResolvedPolicy, dialect: Dialect, nodes: NodeTa
     if policy.refusal:
         return Shape(policy=policy, refusal=policy.refusal)
     annotations, warnings = _in_force(pod, policy, dialect)
-    allocator = None
+    allocator, scorers = None, policy.scorers
     try:
         claims = dialect.claims(pod, policy.terms)
         if claims_devices(claims):
             bound = most_memory(claims, policy.limits, dialect)
             choice = replace(policy.choice, limits=replace(policy.choice.limits, most_memory=bound))
             allocator = dialect.allocator(annotations, claims, choice)
+            scorers = dialect.rankers(scorers, chosen=policy.source_of.get("nodes") != SETTINGS)
     except (ClaimError, LimitError) as error:
         return Shape(policy=policy, refusal=str(error))
     return Shape(
@@ -39,7 +40,7 @@ def make_shape(pod: Pod, policy: ResolvedPolicy, dialect: Dialect, nodes: NodeTa
         claims=claims,
         predicates=compile_predicates(pod, nodes, dialect.ignored_resources, policy.node_selectors),
         allocator=allocator,
-        ranking=_ranking(pod, claims, policy, dialect, plain=allocator is None),
+        ranking=_ranking(pod, claims, scorers, dialect, plain=allocator is None),
         warnings=(*policy.warnings, *warnings),
     )
 
@@ -56,9 +57,8 @@ def _in_force(pod: Pod, policy: ResolvedPolicy, dialect: Dialect) -> tuple[dict[
     return {name: value for name, value in given.items() if name not in denied}, warnings
 
 
-def _ranking(pod: Pod, claims: PodClaims, policy: ResolvedPolicy, dialect: Dialect, *, plain: bool) -> NodeRanking:
+def _ranking(pod: Pod, claims: PodClaims, scorers: Scorers, dialect: Dialect, *, plain: bool) -> NodeRanking:
     """Return what orders the nodes; a pod without device claims has its own order unless a policy says otherwise."""
-    scorers = policy.scorers
     if plain:
         scorers = tuple(entry for entry in scorers if entry.weight and entry.scorer.ranks_plain_pods) or _PLAIN
     return NodeRanking(scorers, Workload(pod.spec.requests, claims, dialect.device_resources))

@@ -232,6 +232,8 @@ def _wire(
     """Typed form of an object as the API writes it."""
     try:
         return decoder.decode(obj) if isinstance(obj, bytes | msgspec.Raw) else msgspec.convert(obj, wire)
+    except OverflowError as error:  # an integer of more than 64 bits, which only files can hold
+        raise DecodeError(kind, _key_of(obj), "", "an integer is out of range") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         problem, _, path = str(error).partition(" - at `$")
         raise DecodeError(kind, _key_of(obj), path.lstrip(".").rstrip("`"), problem) from error

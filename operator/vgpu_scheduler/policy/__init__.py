@@ -12,7 +12,7 @@ from vgpu_scheduler.policy.models import (
     decode_policy,
 )
 from vgpu_scheduler.policy.resolve import Policies, PolicyDefaults, overruled
-from vgpu_scheduler.policy.resolved import Bound, PodLimits, ResolvedPolicy
+from vgpu_scheduler.policy.resolved import SETTINGS, Bound, PodLimits, ResolvedPolicy
 from vgpu_scheduler.policy.schema import crds
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "GROUP",
     "NAMESPACED_KIND",
     "PLURALS",
+    "SETTINGS",
     "VERSION",
     "Bound",
     "Catalogue",

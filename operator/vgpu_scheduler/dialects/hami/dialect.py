@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import ClassVar
 
 from vgpu_scheduler.allocators import BEST_FIT, CardChoice, HamiAllocator, card_order
-from vgpu_scheduler.dialects.base import ClaimError, CodecError, Inventory
+from vgpu_scheduler.dialects.base import ClaimError, CodecError, Inventory, Scorers
 from vgpu_scheduler.dialects.hami.claims import asks_for_devices, pod_claims
 from vgpu_scheduler.dialects.hami.codec import (
     AssignedDevice,
@@ -131,6 +131,11 @@ class HamiDialect:
         policy = BEST_FIT if choice.best_fit else choice.policy
         order = card_order(policy, choice.order, numa_bind=rules.numa_bind or choice.numa_bind)
         return HamiAllocator(claims, rules, order, choice, self.device_resources)
+
+    def rankers(self, scorers: Scorers, *, chosen: bool) -> Scorers:
+        """Return the scorers as they are: all of them know cards."""
+        del chosen
+        return scorers
 
     def asks(self, pod: Pod) -> bool:
         """Tell whether the pod asks for devices of this dialect, however malformed."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from vgpu_scheduler.allocators import CardChoice, ShareAllocator, ShareDimensions, ShareOrder, Strategy
-from vgpu_scheduler.dialects.base import ClaimError, CodecError, Inventory
+from vgpu_scheduler.dialects.base import ClaimError, CodecError, Inventory, Scorers
 from vgpu_scheduler.dialects.koordinator.claims import device_requests, pod_claims
 from vgpu_scheduler.dialects.koordinator.codec import (
     AllocatedDevice,
@@ -53,7 +53,7 @@ from vgpu_scheduler.model import (
     PodClaims,
     Usage,
 )
-from vgpu_scheduler.scorers import KOORDINATOR_SHARE_WEIGHTS
+from vgpu_scheduler.scorers import KOORDINATOR_SHARE_WEIGHTS, DeviceShareScorer, WeightedScorer
 
 _WHOLE = 100
 _NOTHING = (0,) * len(DIMENSIONS)
@@ -73,6 +73,9 @@ _ALLOCATION = ShareDimensions(
     resources=DEVICE_RESOURCES,
     fill=fill,
 )
+
+_STRANGE_SCORERS = frozenset({"hami", "fragmentation"})
+"""Scorers that look at shares of cards, which these devices do not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +134,8 @@ class KoordinatorDialect:
         del annotations  # those that could matter were refused
         if choice.numa_bind:
             raise ClaimError("devices.numa is not followed for Koordinator's devices by this version")
+        if choice.limits.modes:
+            raise ClaimError("devices.modes: Koordinator's devices have no sharing modes; remove it")
         if choice.share is not None:
             return ShareAllocator(claims, choice.share, choice, _ALLOCATION)
         if choice.policy == _MUTEX:
@@ -140,6 +145,25 @@ class KoordinatorDialect:
             words = ", ".join((*_STRATEGIES, _MUTEX))
             raise ClaimError(f"the card order {choice.policy!r} is not one for Koordinator's devices: use {words}")
         return ShareAllocator(claims, ShareOrder(strategy, KOORDINATOR_SHARE_WEIGHTS), choice, _ALLOCATION)
+
+    def rankers(self, scorers: Scorers, *, chosen: bool) -> Scorers:
+        """Return the scorers; those that look at shares of cards know nothing of Koordinator's devices.
+
+        Where nobody chose any, Koordinator's own score ranks the nodes.
+
+        Raises
+        ------
+        ClaimError
+            If a policy or the pod chose one of them.
+        """
+        strange = [entry.scorer.name for entry in scorers if entry.weight and entry.scorer.name in _STRANGE_SCORERS]
+        if not strange:
+            return scorers
+        if chosen:
+            raise ClaimError(
+                f"nodes: the scorer {strange[0]} does not know Koordinator's devices: use binpack or deviceshare"
+            )
+        return (WeightedScorer(DeviceShareScorer(Strategy.LEAST_ALLOCATED, KOORDINATOR_SHARE_WEIGHTS)),)
 
     def usage(self, pod: Pod) -> Usage:
         """Return what a pod uses on the node that it is bound to (design section 4, "who counts").

@@ -22,7 +22,7 @@ from vgpu_scheduler.allocators import (
     HamiAllocator,
     policy_words,
 )
-from vgpu_scheduler.dialects.base import ClaimError, CodecError, Inventory
+from vgpu_scheduler.dialects.base import ClaimError, CodecError, Inventory, Scorers
 from vgpu_scheduler.dialects.hami.codec import realign
 from vgpu_scheduler.dialects.volcano import names as keys
 from vgpu_scheduler.dialects.volcano.claims import asks_for_cards, pod_claims, regular_containers
@@ -162,6 +162,11 @@ class VolcanoDialect:
         if policy == MUTEX:
             choice = replace(choice, idle_only=True)
         return HamiAllocator(claims, parse_rules(annotations), volcano_order(policy), choice)
+
+    def rankers(self, scorers: Scorers, *, chosen: bool) -> Scorers:
+        """Return the scorers as they are: all of them know cards."""
+        del chosen
+        return scorers
 
     def asks(self, pod: Pod) -> bool:
         """Tell whether the pod asks for cards of this dialect, however malformed."""
