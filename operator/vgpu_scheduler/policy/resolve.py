@@ -120,6 +120,8 @@ class Policies:
         candidates = self.catalogue.candidates(pod.namespace)
         memo = self._memos.get(pod.namespace)
         if memo is None or memo.candidates is not candidates:
+            if len(self._memos) > _REMEMBERED:
+                self._memos.clear()  # namespaces come and go
             memo = self._memos[pod.namespace] = _Memo(candidates)
         labels, annotations = pod.labels, pod.annotations
         key = (
