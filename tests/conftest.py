@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import TYPE_CHECKING, NoReturn
 
 import pytest
-from tests.apiserver.control_plane import AssetsUnavailableError, ControlPlane
+from tests.apiserver.control_plane import AssetsUnavailableError, ControlPlane, assets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,6 +20,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.apiserver)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Build the API server before the first test: it takes minutes the first time, more than a test may."""
+    if session.config.option.collectonly or not any(item.get_closest_marker("apiserver") for item in session.items):
+        return
+    with contextlib.suppress(AssetsUnavailableError):  # the fixtures skip, or fail, with the reason
+        assets()
 
 
 @pytest.fixture(scope="session")
