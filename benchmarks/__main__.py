@@ -8,7 +8,7 @@ import platform
 import sys
 from pathlib import Path
 
-from benchmarks import decisions, policies, throughput
+from benchmarks import decisions, policies, throughput, topology
 
 TARGET = Path(__file__).parents[1] / "docs" / "performance.md"
 MARK = "<!-- measured -->"
@@ -22,6 +22,9 @@ def table() -> str:
         lines.append(f"| {timing.kind} | {timing.nodes:,} | {timing.p50:,.0f} µs | {timing.p99:,.0f} µs |")
     lines += ["", f"| what is in force: {policies.POLICIES} policies, {policies.PODS:,} pods | per pod |", "|---|---|"]
     lines += [f"| {cost.what} | {cost.mean:.1f} µs |" for cost in policies.measure()]
+    lines += ["", "| cards chosen by their links on one node, by the hardest number of them | choose | takes |"]
+    lines += ["|---|---|---|"]
+    lines += [f"| {found.what} | {found.wanted} | {found.worst:.2f} ms |" for found in topology.measure()]
     results, _ = asyncio.run(throughput.measure())
     bare = results[0].rate
     lines += ["", f"| end to end, {throughput.NODES} nodes, {throughput.ROUND} pods | pods/s | of bare Bindings |"]

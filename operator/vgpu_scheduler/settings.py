@@ -24,7 +24,7 @@ from pydantic_settings import (
 )
 from pydantic_settings import SettingsError as SourceError
 
-from vgpu_scheduler.allocators import DEVICE_POLICIES, TOPOLOGY, OrderKind, policy_words
+from vgpu_scheduler.allocators import DEVICE_POLICIES, OrderKind, policy_words
 
 _NAME = r"^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$"
 
@@ -177,9 +177,9 @@ class Settings(BaseSettings):
     @field_validator("device_policy")
     @classmethod
     def _check_device_policy(cls, policy: str) -> str:
-        unknown = [word for word in policy_words(policy) if word not in DEVICE_POLICIES - {TOPOLOGY}]
+        unknown = [word for word in policy_words(policy) if word not in DEVICE_POLICIES]
         if unknown:
-            known = ", ".join(sorted(DEVICE_POLICIES - {TOPOLOGY}))
+            known = ", ".join(sorted(DEVICE_POLICIES))
             raise ValueError(f"{', '.join(map(repr, unknown))} is not one of {known}")
         return policy
 

@@ -49,7 +49,9 @@ def test_exclusion_wins() -> None:
         ("HAMI-CORE", "hami-core", False),
         ("mps", "", True),
         ("", "hami-core", False),
-        ("mig", "mig", False),  # until this scheduler chooses placements on such cards
+        ("mig", "mig", True),
+        ("hami-core,mig", "mig", True),
+        ("mps,hami-core", "mig", False),
     ],
 )
 def test_modes(value: str, mode: str, allowed: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from tests.policy.resources import policy
 
 from vgpu_scheduler.dialects import ClaimError, KoordinatorDialect
 from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.kube import Node
 from vgpu_scheduler.model import Decision, Outcome
 from vgpu_scheduler.policy import Namespace
 from vgpu_scheduler.scorers import BinpackScorer, FragmentationScorer, HamiScorer, WeightedScorer
@@ -165,6 +167,39 @@ def test_exclusive_gives_a_card_to_one_pod_alone() -> None:
     other = decide(engine).placement
     assert other is not None
     assert other.containers[0][0].uuid == "a-gpu-1"
+
+
+def linked_node() -> Node:
+    """Four cards: 1 and 2 are linked closest, 0 and 3 closer than all others."""
+    uuids = [f"a-gpu-{number}" for number in range(4)]
+    scores = {frozenset(("a-gpu-0", "a-gpu-3")): 200, frozenset(("a-gpu-1", "a-gpu-2")): 300}
+    listed = [
+        {"uuid": one, "score": {other: scores.get(frozenset((one, other)), 20) for other in uuids if other != one}}
+        for one in uuids
+    ]
+    return node("a", cards("a", 4), annotations={"hami.io/node-nvidia-score": json.dumps(listed)})
+
+
+@pytest.mark.parametrize(
+    ("spec", "annotations"),
+    [
+        ({}, {"hami.io/gpu-scheduler-policy": "topology-aware"}),
+        ({"policy": "topology-aware"}, {}),
+        ({"policy": "binpack", "topology": "Preferred"}, {}),
+        ({"policy": "LeastAllocated", "topology": "Preferred"}, {}),
+    ],
+)
+@pytest.mark.parametrize(("number", "expected"), [(1, ({0}, {3})), (2, ({1, 2},)), (3, ({0, 1, 2}, {1, 2, 3}))])
+def test_cards_are_chosen_by_their_links(
+    spec: dict[str, Any], annotations: dict[str, str], number: int, expected: tuple[set[int], ...]
+) -> None:
+    engine = with_policies(engine_with([linked_node()]), *([{"devices": spec}] if spec else []))
+    engine.observe_pod(pod("x", asks(number, 100), annotations=annotations), 0.0)
+    decision = decide(engine)
+    assert decision.placement is not None
+    assert decision.warnings == ()
+    found = {int(assignment.uuid[-1]) for assignment in decision.placement.containers[0]}
+    assert found in expected
 
 
 def test_overrides_that_are_not_allowed_are_not_followed_and_said() -> None:

@@ -4,8 +4,8 @@ An example passes when the rule, read literally, and the product both give what 
 (C-01 ...) overrides the document, the example says what is ours: it counts as decided when the literal rule gives the
 document's number and the product ours.
 
-Examples of the checks below are run. The others are not implemented: Koordinator's formulas, topology and MIG, which
-this version does not choose by, claims on other makers' devices, and statements, which are prose for the reader.
+Examples of the checks below are run. The others are not implemented: claims on other makers' devices, and
+statements, which are prose for the reader.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from tests.golden import documented_binpack as binpack
 from tests.golden import documented_deviceshare as deviceshare
+from tests.golden import documented_mig as mig
+from tests.golden import documented_topology as topology
 from tests.golden.outcome import Case, Outcome, differences
 from tests.naive import documented as literal
 
@@ -349,12 +351,12 @@ CHECKS = {
     "binpack_steps": Check(binpack.literal_steps, binpack.product_steps),
     "deviceshare_arguments": Check(deviceshare.literal_arguments, deviceshare.product_arguments),
     "deviceshare_score": Check(deviceshare.literal_score, deviceshare.product_score),
+    "mig": Check(mig.literal_mig, mig.product_mig),
+    "topology": Check(topology.literal_topology, topology.product_topology),
     "normalise": Check(deviceshare.literal_normalise, deviceshare.product_normalise),
 }
 
 BEYOND = {
     "statement": "a statement in prose: its rule is covered by the worked examples and by other tests",
     "foreign_type": "claims on devices of other makers than NVIDIA",
-    "topology": "choosing cards by their links",
-    "mig": "MIG instances",
 }

@@ -18,7 +18,7 @@ import numpy as np
 from tests.golden.outcome import Case, Outcome, differences, responsible
 from tests.naive import hami as naive
 from tests.naive.hami import Answer
-from tests.naive.hami_cards import f32, words
+from tests.naive.hami_cards import f32
 from tests.naive.hami_quirks import ALL, NONE, Quirk
 from tests.naive.hami_wire import Bad, Names
 
@@ -76,10 +76,6 @@ def beyond_cluster(case: Case) -> str:
         return f"profile {case['profile']}"
     if makers := sorted(case["config"]["deviceConfig"].keys() - {"nvidia"}):
         return f"devices of {', '.join(makers)}"
-    for node in case.get("nodes", ()):
-        register = (node["metadata"].get("annotations") or {}).get("hami.io/node-nvidia-register", "")
-        if re.search(r'"mode"\s*:\s*"mig"|,mig:', register):
-            return "cards in MIG mode"
     return ""
 
 
@@ -90,9 +86,7 @@ def _beyond_pod(case: Case) -> str:
         same = quota["metadata"]["namespace"] == case["pod"]["metadata"]["namespace"]
         if same and limited & (quota["spec"].get("hard") or {}).keys():
             return "a quota on managed resources in the pod's namespace"
-    annotations = case["pod"]["metadata"].get("annotations") or {}
-    policy = annotations.get("hami.io/gpu-scheduler-policy", case["config"]["gpuSchedulerPolicy"])
-    return "the device policy topology-aware" if "topology-aware" in words(policy) else ""
+    return ""
 
 
 def as_reported(case: Case) -> Case:
@@ -118,7 +112,7 @@ def _against_vector(case: Case, answer: Answer) -> Iterator[str]:
     scores = {node: f32(score) for node, score in expect["scores"].items()}
     yield from differences("twin.scores", scores, answer.scores)
     yield from differences("twin.failed", expect["failed"], answer.failed)
-    per_node = {node: keys[naive.ALLOCATED] for node, keys in expect["per_node"].items()}
+    per_node = expect["per_node"]
     yield from differences("twin.per_node", per_node, {node: answer.per_node.get(node) for node in per_node})
     given = sorted(_texts((a["node"], a["annotations"]) for a in expect["acceptable"] if a["order"] == "given"))
     found = sorted(_texts((node, answer.annotations(node)) for node in answer.best))
@@ -129,9 +123,13 @@ def _against_vector(case: Case, answer: Answer) -> Iterator[str]:
         yield from differences("twin.annotations", expect["annotations"], answer.annotations(expect["node"]))
     for fix, nodes in expect.get("variants", {}).items():
         fixed = naive.decide(case, ALL - {_FIXES[fix]})[0]
-        after = {node: keys and keys[naive.ALLOCATED] for node, keys in nodes.items()}
-        after = {node: value for node, value in {**per_node, **after}.items() if value is not None}
+        after = {node: keys and _about_cards(keys) for node, keys in {**per_node, **nodes}.items()}
+        after = {node: keys for node, keys in after.items() if keys is not None}
         yield from differences(f"twin.{fix}", after, fixed.per_node)
+
+
+def _about_cards(annotations: dict[str, str]) -> dict[str, str]:
+    return {key: annotations[key] for key in (naive.ALLOCATED, naive.MIG) if key in annotations}
 
 
 def _texts(outcomes: Iterator[tuple[str, dict[str, str]]]) -> list[str]:
@@ -196,7 +194,7 @@ def product(case: Case) -> Answer:
         assert containers is not None, f"{name} fits and yet gives no cards"
         written = dialect.annotations(Placement(name, containers), 0)
         answer.scores[name] = float(fit.score[row])
-        answer.per_node[name] = written[naive.ALLOCATED]
+        answer.per_node[name] = _about_cards(written)
         same = {key: value for key, value in written.items() if key not in _AT_BINDING}
         assert {**same, naive.TIME: "<time>"} == answer.annotations(name), f"annotations for {name}: {written}"
     assert shape.ranking is not None

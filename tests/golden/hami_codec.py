@@ -6,14 +6,16 @@ product has to name one of the container's amounts that the twin finds wrong.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from tests.golden.hami import as_reported, beyond_cluster, dialect_of, refused_for, same_refusal, state_of
 from tests.golden.outcome import Case, Outcome, differences, responsible
 from tests.naive import hami as naive
+from tests.naive import hami_mig
 from tests.naive import hami_wire as wire
 from tests.naive.hami_cards import UNSET
 from tests.naive.hami_quirks import ALL, NONE, Switches
@@ -31,7 +33,10 @@ from vgpu_scheduler.dialects.hami import (
 )
 from vgpu_scheduler.dialects.hami.claims import ClaimError
 from vgpu_scheduler.dialects.hami.codec import decode_register, decode_register_colon, decode_register_json
+from vgpu_scheduler.dialects.hami.links import decode_pair_scores
+from vgpu_scheduler.dialects.hami.mig import decode_allocations, encode_allocations, encode_profile
 from vgpu_scheduler.dialects.hami.vendors.nvidia import REGISTER_ANNOTATION
+from vgpu_scheduler.kernels import FIRST_SLICE
 from vgpu_scheduler.kube import decode_node, decode_pod
 from vgpu_scheduler.model import Assignment, CardReason, ContainerKind, charges
 from vgpu_scheduler.policy import parse_weights
@@ -124,12 +129,10 @@ def _registered(device: RegisteredDevice, vendor: str | None = None) -> Json:
         name: getattr(device, name)
         for name in ("id", "index", "count", "devmem", "devcore", "type", "numa", "mode", "health")
     }
+    profiles = {"migProfiles": [encode_profile(profile) for profile in device.mig_profiles]}
     custom = {"custominfo": dict(device.custom_info)} if device.custom_info else {}
+    fields |= profiles if device.mig_profiles else {}
     return {**fields, **custom, "vendor": device.vendor if vendor is None else vendor}
-
-
-def _with_mig_profiles(case: Case) -> str:
-    return "profiles of MIG cards" if re.search("migprofiles", case["input"]["value"], re.IGNORECASE) else ""
 
 
 def _expected_node_devices(case: Case) -> Json:
@@ -167,7 +170,7 @@ def _product_node_devices(case: Case) -> Json:
         registered = decode_register(node.annotations[REGISTER_ANNOTATION])
         result[node.name] = [_registered(device, vendors[device.id]) for device in registered]
         for device, raw in zip(devices, registered, strict=True):
-            assert device.total == (raw.count, raw.devmem, raw.devcore)
+            assert device.total[:3] == (raw.count, raw.devmem, raw.devcore)
             assert (device.type, device.numa, device.mode) == (raw.type, raw.numa, raw.mode)
             assert (device.index, device.healthy) == (raw.index, raw.health)
     return result
@@ -330,20 +333,76 @@ def _product_lock_format(case: Case) -> Json:
     return {"namespace": lock.namespace, "name": lock.name, "suffix": value.removeprefix("2026-08-21T06:20:39Z")}
 
 
+# Placements on MIG cards -------------------------------------------------------------------------------------------
+
+
+def _expected_mig_allocations(case: Case) -> Json:
+    expect = _expected_or_error(case)
+    return ERROR if expect == ERROR else {"allocations": expect["allocations"] or []}
+
+
+def _twin_mig_allocations(case: Case, switch: Switches) -> Json:
+    found = hami_mig.decode(case["input"]["value"])
+    return ERROR if found is None else {"allocations": json.loads(hami_mig.encode(found))}
+
+
+def _product_mig_allocations(case: Case) -> Json:
+    try:
+        found = decode_allocations(case["input"]["value"])
+    except CodecError:
+        return ERROR
+    return {"allocations": json.loads(encode_allocations(found))}
+
+
+# Links -------------------------------------------------------------------------------------------------------------
+
+
+def _expected_pair_scores(case: Case) -> Json:
+    # HAMi tells a list that is null from an empty one, and leaves out what is; neither says anything.
+    expect = _expected_or_error(case)
+    if expect == ERROR:
+        return ERROR
+    return {"scores": [{"uuid": "", "score": {}, **entry} for entry in expect["scores"] or []]}
+
+
+def _twin_pair_scores(case: Case, switch: Switches) -> Json:
+    found = wire.decode_pair_scores(case["input"]["value"])
+    return ERROR if found is None else {"scores": [{"uuid": "", "score": {}, **entry} for entry in found]}
+
+
+def _product_pair_scores(case: Case) -> Json:
+    try:
+        found = decode_pair_scores(case["input"]["value"])
+    except CodecError:
+        return ERROR
+    return {"scores": [{"uuid": entry.uuid, "score": dict(entry.score)} for entry in found]}
+
+
 # Ledger ------------------------------------------------------------------------------------------------------------
 
 
 def _expected_usage(case: Case) -> Json:
     # HAMi lists the devices sorted by id; its quotas are not part of the ledger here.
-    usage = {node: {d["id"]: d for d in devices} for node, devices in case["expect"]["usage"].items()}
+    usage = {node: {d["id"]: _expected_card(d) for d in devices} for node, devices in case["expect"]["usage"].items()}
     return {"usage": usage, "failed": case["expect"]["failed"]}
+
+
+def _expected_card(device: Json) -> Json:
+    held = ((held["start"], held["size"]) for held in device.get("mig_in_use", ()))
+    return {**device, "mig_in_use": _slices(device["health"], held)}
 
 
 def _twin_usage(case: Case, switch: Switches) -> Json:
     nodes = naive.ledger(case, wire.Names.of(case), switch)
     usage = {
         node: {
-            c.uuid: _card(c.uuid, (c.count, c.memory, c.cores), (c.used, c.used_memory, c.used_cores), c.healthy)
+            c.uuid: _card(
+                c.uuid,
+                (c.count, c.memory, c.cores),
+                (c.used, c.used_memory, c.used_cores),
+                c.healthy,
+                _slices(c.healthy, ((held.start, held.size) for held in c.in_use)),
+            )
             for c in cards
         }
         for node, cards in nodes.items()
@@ -362,20 +421,29 @@ def _product_usage(case: Case) -> Json:
         assert row is not None
         used = dict(state.devices.usage(row))
         for device in state.devices.devices(row):
-            card = _card(device.uuid, device.total, used[device.uuid], device.healthy)
+            healthy = device.healthy and device.uuid not in state.devices.unexplained(row)
+            slices = _slices(
+                healthy, ((number, int(n > 0)) for number, n in enumerate(used[device.uuid][FIRST_SLICE:]))
+            )
+            card = _card(device.uuid, device.total[:3], used[device.uuid][:3], healthy, slices)
             result["usage"].setdefault(node.name, {})[device.uuid] = card
         if not used:
             result["failed"][node.name] = CardReason.NodeUnregistered.text
     return result
 
 
-def _card(uuid: str, total: tuple[int, ...], used: tuple[int, ...], healthy: bool) -> Json:
+def _slices(healthy: bool, held: Iterable[tuple[int, int]]) -> list[int]:
+    """The slices in use of a card; of one that is out of service all of them are, in effect."""
+    return sorted({start + number for start, size in held for number in range(size)}) if healthy else []
+
+
+def _card(uuid: str, total: tuple[int, ...], used: tuple[int, ...], healthy: bool, slices: list[int]) -> Json:
     names = ("count", "totalmem", "totalcore", "used", "usedmem", "usedcores")
-    return {"id": uuid, "health": healthy, **dict(zip(names, (*total, *used), strict=True))}
+    return {"id": uuid, "health": healthy, "mig_in_use": slices, **dict(zip(names, (*total, *used), strict=True))}
 
 
 OPERATIONS = {
-    "node_decode": Operation(_twin_node_decode, _product_node_decode, _expected_or_error, _with_mig_profiles),
+    "node_decode": Operation(_twin_node_decode, _product_node_decode, _expected_or_error),
     "node_devices": Operation(_twin_node_devices, _product_node_devices, _expected_node_devices),
     "pod_decode": Operation(_twin_pod_decode, _product_pod_decode, _expected_pod_decode, _other_keys),
     "pod_encode": Operation(_twin_pod_encode, _product_pod_encode, _expected_or_error),
@@ -383,5 +451,7 @@ OPERATIONS = {
     "weights": Operation(_twin_weights, _product_weights, _expected_or_error),
     "lock_parse": Operation(_twin_lock_parse, _product_lock_parse, _expected_or_error),
     "lock_format": Operation(_twin_lock_format, _product_lock_format, _expected_or_error),
+    "mig_allocations": Operation(_twin_mig_allocations, _product_mig_allocations, _expected_mig_allocations),
+    "pair_scores": Operation(_twin_pair_scores, _product_pair_scores, _expected_pair_scores),
     "usage": Operation(_twin_usage, _product_usage, _expected_usage),
 }

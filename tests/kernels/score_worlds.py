@@ -45,7 +45,7 @@ class World:
 
     def state(self, order: Sequence[int] | None = None) -> State:
         """The world as a state whose nodes were seen in this order."""
-        state = State()
+        state = State(12)
         for node in range(len(self.cards)) if order is None else order:
             texts = {
                 name: f"{amount}m" if name == "cpu" else str(amount) for name, amount in self.offered[node].items()

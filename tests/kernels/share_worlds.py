@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
-from tests.kernels.worlds import KINDS, claim, device, expected_picks, number, picks, random_world, some
+from tests.kernels.worlds import KINDS, claim, expected_picks, matrix_of, number, picks, random_world, some
 from tests.naive import deviceshare, shares
 from tests.naive.deviceshare import LEAST, MOST, Weighed
 from tests.naive.hami_cards import Card, Wish
@@ -33,7 +33,7 @@ from vgpu_scheduler.kernels import fit_shares
 from vgpu_scheduler.kube import decode_node
 from vgpu_scheduler.model import CardReason, Claim, ContainerClaims, Device, DeviceResource
 from vgpu_scheduler.scorers import DeviceShareScorer, Workload
-from vgpu_scheduler.state import DeviceMatrix, State
+from vgpu_scheduler.state import State
 
 DIMENSIONS = 4
 VENDORS = ("gpu", "rdma")
@@ -166,16 +166,9 @@ def check_cards(nodes: Sequence[Sequence[Card]], wish: Wish, weights: Mapping[st
     share = ShareOrder(Strategy(strategy), tuple(sorted(weights.items())))
     numa_bind = wish.rules.numa_bind
     order = card_order(wish.policy, OrderKind.SCORE_FIRST, numa_bind=numa_bind)
-    choice = CardChoice(share=share, limits=CardLimits(**asdict(wish.limits)))
+    choice = CardChoice(share=share, limits=CardLimits(**asdict(wish.limits)), topology=wish.near)
     allocator = HamiAllocator(claims, _rules(wish), order, choice, CARD_RESOURCES)
-    matrix = DeviceMatrix(3)
-    for row, cards in enumerate(nodes):
-        matrix.replace(row, [device(card) for card in cards])
-        for card in cards:
-            position = matrix.position(row, card.uuid)
-            assert position is not None
-            matrix.charge(position, (card.used, card.used_memory, card.used_cores), 1)
-    matrix.ensure_rows(len(nodes))
+    matrix = matrix_of(nodes)
     fits = 0
     weighed = _weighed(weights, CARD_RESOURCES)
     for row, cards in enumerate(nodes):

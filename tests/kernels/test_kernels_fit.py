@@ -17,7 +17,7 @@ from tests.naive.hami_cards import UNSET, Ask, Card, Container, Rules, Wish
 from vgpu_scheduler.model import CardReason
 
 WORLDS = 1500
-NOT_YET = {CardReason.ResourceQuotaNotFit, CardReason.CardMigTopologyInfeasible, CardReason.NodeUnregistered}
+NOT_YET = {CardReason.ResourceQuotaNotFit, CardReason.NodeUnregistered}
 ROOT = Path(__file__).parents[2]
 
 

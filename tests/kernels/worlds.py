@@ -12,13 +12,29 @@ from dataclasses import asdict
 from typing import TypeVar
 
 import numpy as np
-from tests.naive.hami_cards import UNSET, Ask, Card, Container, Limits, NodeFit, Rules, Wish, node_score, place
+from tests.naive.hami_cards import (
+    UNSET,
+    Ask,
+    Card,
+    Container,
+    Limits,
+    NodeFit,
+    Rules,
+    Wish,
+    book,
+    node_score,
+    piece_of,
+    place,
+)
+from tests.naive.hami_mig import Profile
 from tests.naive.hami_quirks import Switches
 
 from vgpu_scheduler.allocators import CardChoice, CardLimits, FitColumns, HamiAllocator, OrderKind, card_order
+from vgpu_scheduler.dialects.hami.mig import MigProfile, Span, pieces_of, slices_of
 from vgpu_scheduler.dialects.hami.rules import DeviceRules
+from vgpu_scheduler.dialects.hami.templates import placed, recorded, template_pieces
 from vgpu_scheduler.kernels import fit_nodes
-from vgpu_scheduler.model import CardReason, Claim, ContainerClaims, ContainerKind, Device
+from vgpu_scheduler.model import CardReason, Claim, ContainerClaims, ContainerKind, Device, Piece
 from vgpu_scheduler.state import DeviceMatrix
 
 POLICIES = (
@@ -36,14 +52,7 @@ Nodes = Sequence[Sequence[Card]]
 
 def check(nodes: Nodes, wish: Wish) -> Counter[str]:
     """Assert that the product finds on every node what the twin finds; count the nodes per outcome."""
-    matrix, allocator = DeviceMatrix(3), make_allocator(wish)
-    for row, cards in enumerate(nodes):
-        matrix.replace(row, [device(card) for card in cards])
-        for card in cards:
-            number = matrix.position(row, card.uuid)
-            assert number is not None
-            matrix.charge(number, (card.used, card.used_memory, card.used_cores), 1)
-    matrix.ensure_rows(len(nodes))
+    matrix, allocator = matrix_of(nodes), make_allocator(wish)
     columns, rows = FitColumns.empty(len(nodes)), np.arange(len(nodes), dtype=np.int64)
     columns.counts[:] = 7  # what was there before must not show
     columns.cards[:] = 7
@@ -66,10 +75,44 @@ def check(nodes: Nodes, wish: Wish) -> Counter[str]:
     return outcomes
 
 
+def matrix_of(nodes: Nodes) -> DeviceMatrix:
+    matrix = DeviceMatrix(12)
+    for row, cards in enumerate(nodes):
+        matrix.replace(row, [device(card) for card in cards])
+        for card in cards:
+            number = matrix.position(row, card.uuid)
+            assert number is not None
+            slices = slices_of(Span(held.start, held.size) for held in card.in_use)
+            weight = sum(1 if held.template < 0 else placed(held.template, 0)[0] for held in card.in_use)
+            matrix.charge(number, (card.used, card.used_memory, card.used_cores, weight, *slices), 1)
+    matrix.ensure_rows(len(nodes))
+    return matrix
+
+
 def device(card: Card) -> Device:
-    total = (card.count, card.memory, card.cores)
+    total: tuple[int, ...] = (card.count, card.memory, card.cores)
+    pieces: tuple[Piece, ...] = ()
+    if card.mode == "mig":
+        pieces = pieces_of(
+            [
+                MigProfile(p.name, p.memory, p.cores, p.slices, tuple(Span(*place) for place in p.placements))
+                for p in card.profiles
+            ]
+        )
+        pieces = pieces or template_pieces([tuple(("", size, 1) for size in sizes) for sizes in card.templates])
+        total = (*total, max(card.count, 1), *slices_of(Span(piece.start, piece.size) for piece in pieces))
     return Device(
-        card.uuid, card.vendor, card.type, total, card.index, card.numa, card.mode, card.healthy, card.cordoned
+        card.uuid,
+        card.vendor,
+        card.type,
+        total,
+        card.index,
+        card.numa,
+        card.mode,
+        card.healthy,
+        card.cordoned,
+        tuple(sorted(card.links.items())),
+        pieces,
     )
 
 
@@ -90,7 +133,9 @@ def make_allocator(wish: Wish) -> HamiAllocator:
     )
     order = card_order(wish.policy, kind, numa_bind=wish.rules.numa_bind)
     limits = CardLimits(**asdict(wish.limits))
-    return HamiAllocator(claims, rules, order, CardChoice(weights=(slots, memory, cores), limits=limits))
+    return HamiAllocator(
+        claims, rules, order, CardChoice(weights=(slots, memory, cores), limits=limits, topology=wish.near)
+    )
 
 
 def claim(ask: Ask) -> Claim:
@@ -105,7 +150,10 @@ def picks(allocator: HamiAllocator, matrix: DeviceMatrix, row: int) -> Picks | N
     containers = allocator.place(matrix, row)
     if containers is None:
         return None
-    return [[(a.vendor, a.uuid, a.amounts[1], a.amounts[2]) for a in container] for container in containers]
+    return [
+        [(a.vendor, recorded(a.uuid, a.piece), a.amounts[1], a.amounts[2]) for a in container]
+        for container in containers
+    ]
 
 
 def expected_picks(fit: NodeFit) -> Picks | None:
@@ -161,8 +209,53 @@ def random_cards(rng: np.random.Generator, node: int, mixed: bool) -> list[Card]
             card.used = number(rng, 0, max(count, 1) + (rng.random() < 0.1))
             card.used_memory = number(rng, 0, 4) * memory // 4
             card.used_cores = some(rng, 0, 10, 30, 50, cores)
+        if vendor == "NVIDIA" and rng.random() < 0.15:
+            cut(rng, card)
         cards.append(card)
+    if rng.random() < 0.4:
+        link(rng, cards)
     return cards
+
+
+PROFILES = (
+    Profile("1g.5gb", 4864, 15, 1, tuple((start, 1) for start in range(7))),
+    Profile("1g.10gb", 9856, 15, 1, ((0, 2), (2, 2), (4, 2), (6, 2))),
+    Profile("2g.10gb", 9856, 29, 2, ((0, 2), (2, 2), (4, 2))),
+    Profile("3g.20gb", 19968, 43, 3, ((0, 4), (4, 4))),
+    Profile("7g.40gb", 40192, 100, 7, ((0, 8),)),
+)
+
+
+TEMPLATES = ((5120,) * 7, (10240, 10240, 10240, 5120), (20480, 20480), (40960,))
+
+
+def cut(rng: np.random.Generator, card: Card) -> None:
+    """Make it a MIG card, some pieces of which are in use; its memory may be less than a profile's, or more."""
+    card.mode, card.memory, card.cores, card.count = "mig", some(rng, 40960, 16384), 100, number(rng, 0, 7)
+    card.used = card.used_memory = card.used_cores = 0
+    order = rng.permutation(len(PROFILES))
+    if rng.random() < 0.6:
+        card.profiles = tuple(PROFILES[i] for i in order if rng.random() < 0.8)
+    else:
+        card.templates = tuple(TEMPLATES[i] for i in rng.permutation(len(TEMPLATES)) if rng.random() < 0.8)
+    for _ in range(number(rng, 0, 4)):
+        ask = Ask("NVIDIA", 1, some(rng, 1000, 1000, 6000, 12000), UNSET, some(rng, 0, 10))
+        if piece_of(card, ask, []) is None:
+            break
+        book(card, ask)
+
+
+def link(rng: np.random.Generator, cards: Sequence[Card]) -> None:
+    """Pair scores of few different values, so that many subsets are equal; some are missing, some of no card here."""
+    scores = some(rng, (10, 20), (0, 0, 100, 250), (-5, -1, 3), (7,))
+    for one in cards:
+        for other in cards:
+            if rng.random() < 0.9:
+                score = some(rng, *scores)
+                one.links[other.uuid] = score
+                if rng.random() < 0.9:
+                    other.links[one.uuid] = score
+        one.links["elsewhere"] = 10**6
 
 
 def random_wish(rng: np.random.Generator, uuids: Sequence[str], mixed: bool) -> Wish:
@@ -181,6 +274,7 @@ def random_wish(rng: np.random.Generator, uuids: Sequence[str], mixed: bool) -> 
         bool(rng.random() < 0.5),
         weights,
         random_limits(rng) if rng.random() < 0.2 else Limits(),
+        bool(rng.random() < 0.2),
     )
 
 
@@ -217,7 +311,7 @@ def random_rules(rng: np.random.Generator, uuids: Sequence[str]) -> Rules:
         no_use_types=few(("A100", "h100", "Tesla")),
         use_uuids=few(uuids),
         no_use_uuids=few(uuids),
-        mode=some(rng, "hami-core", "mps", "hami-core,mps", "") if rng.random() < 0.1 else None,
+        mode=some(rng, "hami-core", "mps", "hami-core,mps", "mig", "mig,hami-core", "") if rng.random() < 0.1 else None,
         numa_bind=bool(rng.random() < 0.3),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import combinations
 from typing import Any
 
 Obj = dict[str, Any]
@@ -48,6 +49,20 @@ def numa_bind(cards: Sequence[Obj], policy: str, count: int, unhealthy: Sequence
         if len(picks) == count:
             return picks
     return None
+
+
+def linked(candidates: Sequence[str], pairs: Mapping[tuple[str, str], int], count: int) -> list[str] | None:
+    """None, all of them, the one with the lowest total, or the subset with the highest sum inside (D2-41 to D2-44)."""
+
+    def score(one: str, other: str) -> int:
+        return pairs.get((one, other), pairs.get((other, one), 0))
+
+    if len(candidates) <= count:
+        return list(candidates) if len(candidates) == count else None
+    if count == 1:
+        return [min(candidates, key=lambda card: sum(score(card, other) for other in candidates if other != card))]
+    subsets = combinations(candidates, count)
+    return list(max(subsets, key=lambda subset: sum(score(*pair) for pair in combinations(subset, 2))))
 
 
 def node_order(scores: Mapping[str, float], policy: str) -> list[str]:

@@ -9,7 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from tests.naive import hami_mig
 from tests.naive.hami_cards import Ask, Card, Container, Pick, Rules, Wish, node_score, place
+from tests.naive.hami_mig import Profile
 from tests.naive.hami_quirks import NONE, Quirk, Switches
 from tests.naive.hami_wire import (
     Bad,
@@ -23,6 +25,7 @@ from tests.naive.hami_wire import (
     encode_pod,
     handshake_ended,
     node_register,
+    pair_scores,
     raw_containers,
     weights,
 )
@@ -30,6 +33,7 @@ from tests.naive.hami_wire import (
 NODE = "hami.io/vgpu-node"
 ALLOCATED = "hami.io/vgpu-devices-allocated"
 TO_ALLOCATE = "hami.io/vgpu-devices-to-allocate"
+MIG = "hami.io/vgpu-mig-allocations"
 TIME = "hami.io/vgpu-time"
 
 NOW = datetime(2026, 8, 21)  # noqa: DTZ001 - HAMi's stamps have no zone; the cases were recorded about then
@@ -49,7 +53,7 @@ class Answer:
     kind: str  # placed, unschedulable, passthrough, error or refused
     scores: dict[str, float] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
-    per_node: dict[str, str] = field(default_factory=dict)
+    per_node: dict[str, dict[str, str]] = field(default_factory=dict)
     best: tuple[str, ...] = ()
     refused: frozenset[Bad] = frozenset()
 
@@ -58,8 +62,8 @@ class Answer:
         return min(self.best, default=None)
 
     def annotations(self, node: str) -> dict[str, str]:
-        value = self.per_node[node]
-        return {ALLOCATED: value, TO_ALLOCATE: value, NODE: node, TIME: "<time>"}
+        written = self.per_node[node]
+        return {**written, TO_ALLOCATE: written[ALLOCATED], NODE: node, TIME: "<time>"}
 
 
 Charge = tuple[int, int, int]
@@ -116,12 +120,19 @@ def _over_nodes(nodes: Mapping[str, Sequence[Card]], wish: Wish, spread: bool, s
     return answer
 
 
-def allocation(picks: Sequence[Sequence[Pick]], cards: Sequence[Card], switch: Switches) -> str:
-    """The annotation: an entry per container; HAMi 2.10 leaves out those of containers without devices."""
+def allocation(picks: Sequence[Sequence[Pick]], cards: Sequence[Card], switch: Switches) -> dict[str, str]:
+    """The annotations: an entry per container; HAMi 2.10 leaves out those of containers without devices."""
+    if not all(picks) and all(c.type != c.vendor for c in cards) and switch(Quirk.NO_PADDING):
+        picks = [container for container in picks if container]
     entries = [[Entry(p.uuid, p.vendor, p.memory, p.cores) for p in container] for container in picks]
-    if not all(entries) and all(c.type != c.vendor for c in cards) and switch(Quirk.NO_PADDING):
-        entries = [container for container in entries if container]
-    return encode_pod(entries)
+    placements = [
+        hami_mig.Allocation(number, device, pick.uuid, pick.held)
+        for number, container in enumerate(picks)
+        for device, pick in enumerate(container)
+        if pick.held
+    ]
+    written = {ALLOCATED: encode_pod(entries)}
+    return {**written, MIG: hami_mig.encode(placements)} if placements else written
 
 
 # Ledger ------------------------------------------------------------------------------------------------------------
@@ -132,15 +143,39 @@ def ledger(case: Obj, names: Names, switch: Switches) -> dict[str, list[Card]]:
     nodes = {node["metadata"]["name"]: node_cards(node, names, switch) for node in case["nodes"]}
     for pod in case["pods"]:
         where, charges, blanket = usage(pod, names, switch)
+        if charges:
+            _hold_placements(pod, charges, nodes.get(where, []), switch)
         for card in nodes.get(where, ()):
             charge = charges.get(card.uuid)
             if blanket and card.vendor == "NVIDIA":
                 charge = on_any_card(blanket, card)
+                card.healthy = card.healthy and card.mode != "mig"
             if charge:
                 card.used += charge[0]
                 card.used_memory += charge[1]
                 card.used_cores += charge[2]
     return nodes
+
+
+def _hold_placements(pod: Obj, charges: Mapping[str, Charge], cards: Sequence[Card], switch: Switches) -> None:
+    """Note which placements a pod holds; a card about which anything is odd is out of service."""
+    annotations = pod["metadata"].get("annotations") or {}
+    listed = hami_mig.decode(annotations.get(MIG, "")) or []
+    entries = [entry.uuid for container in decode_pod(annotations[ALLOCATED], switch) for entry in container]
+    for card in cards:
+        held = [entry.held for entry in listed if entry.uuid == card.uuid]
+        numbers = entries.count(card.uuid)
+        if 0 < len(held) < numbers and switch(Quirk.MIG_ENTRIES_JOINED):
+            numbers = len(held)
+        if (card.mode == "mig" and card.uuid in charges and len(held) < numbers) or (card.mode != "mig" and held):
+            card.healthy = False
+        if card.mode == "mig":
+            if any(new.meets(old) for new in held for old in card.in_use) and not switch(Quirk.MIG_OVERLAP_IGNORED):
+                card.healthy = False
+            card.in_use += held
+    if any(entry.uuid not in {card.uuid for card in cards} for entry in listed):
+        for card in cards:
+            card.healthy = card.healthy and card.mode != "mig"
 
 
 def node_cards(node: Obj, names: Names, switch: Switches) -> list[Card]:
@@ -151,11 +186,13 @@ def node_cards(node: Obj, names: Names, switch: Switches) -> list[Card]:
         return []
     if handshake_ended(node, names, NOW) and switch(Quirk.HANDSHAKE_HIDES_NODE):
         return []
+    links = pair_scores(annotations.get("hami.io/node-nvidia-score", "[]"))
     cordoned = {uuid.strip() for uuid in annotations.get("hami.io/device-cordon", "").split(",")}
     return [
         Card(
             d["id"], "NVIDIA", d["type"], position, d["index"], d["numa"], d["mode"], d["health"],
-            d["count"], d["devmem"], d["devcore"], d["id"] in cordoned,
+            d["count"], d["devmem"], d["devcore"], d["id"] in cordoned, links.get(d["id"], {}),
+            profiles=tuple(Profile.of(wire) for wire in d.get("migProfiles") or () if d["mode"] == "mig"),
         )
         for position, d in enumerate(devices)
     ]  # fmt: skip
@@ -175,7 +212,7 @@ def usage(pod: Obj, names: Names, switch: Switches) -> tuple[str, dict[str, Char
     if "deletionTimestamp" in metadata and switch(Quirk.TERMINATING_FORGOTTEN):
         return nothing
     wants = [_wants(resources, names) for _, _, resources in raw_containers(pod)]
-    if not any(wants):
+    if not any(wants) and not switch(Quirk.UNASKED_COUNTED):
         return nothing
     if named == where and ALLOCATED in annotations:
         try:

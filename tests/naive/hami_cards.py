@@ -9,7 +9,9 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 
+from tests.naive.hami_mig import Held, Profile, select, select_instance
 from tests.naive.hami_quirks import Quirk, Switches
 
 UNSET = 101
@@ -39,9 +41,16 @@ class Card:
     memory: int
     cores: int
     cordoned: bool = False
+    links: dict[str, int] = field(default_factory=dict)
     used: int = 0
     used_memory: int = 0
     used_cores: int = 0
+    profiles: tuple[Profile, ...] = ()
+    in_use: list[Held] = field(default_factory=list)
+    templates: tuple[tuple[int, ...], ...] = ()
+
+    def copy(self) -> Card:
+        return replace(self, in_use=list(self.in_use))
 
 
 @dataclass(frozen=True)
@@ -124,7 +133,7 @@ class Limits:
             return True
         if self.most_memory is not None and card.memory > self.most_memory:
             return True
-        return self.exclusive and card.cores != 100
+        return self.exclusive and (card.cores != 100 or card.mode == "mig")
 
 
 @dataclass(frozen=True)
@@ -133,6 +142,7 @@ class Pick:
     uuid: str
     memory: int
     cores: int
+    held: Held | None = None
 
 
 @dataclass(frozen=True)
@@ -145,6 +155,12 @@ class Wish:
     numa_first: bool = False
     weights: Weights = (1, 1, 1)
     limits: Limits = Limits()
+    near: bool = False
+    """A policy prefers cards that are close to each other."""
+
+    @property
+    def topology(self) -> bool:
+        return self.near or "topology-aware" in words(self.policy)
 
 
 @dataclass
@@ -271,31 +287,60 @@ def choose(tried: Sequence[Card], ask: Ask, wish: Wish) -> tuple[list[Card], Cou
             counts["CardDeniedByPolicy"] += 1
             continue
         if wish.rules.numa_bind and card.numa != numa:
-            counts["NumaNotFit"] += len(chosen)
+            if not wish.topology:
+                counts["NumaNotFit"] += len(chosen)
             chosen, numa = [], card.numa
         reason = check(card, ask, wish)
+        taken: list[Held] = []
+        while not reason:  # a MIG card is looked at until nothing of it is left
+            if card.mode == "mig":
+                found = piece_of(card, ask, taken)
+                if found is None:
+                    reason = "CardMigTopologyInfeasible"
+                    break
+                taken.append(found[0])
+            chosen.append(card)
+            if card.mode != "mig" or (len(chosen) == ask.nums and not wish.topology):
+                break
         if reason:
             counts[reason] += 1
-            continue
-        chosen.append(card)
-        if len(chosen) == ask.nums:
+        if len(chosen) == ask.nums and not wish.topology:
             break
     if len(chosen) < ask.nums:
         counts["AllocatedCardsInsufficientRequest"] = len(chosen)
+    if len(chosen) > ask.nums:
+        chosen = best_linked(chosen, ask.nums)
     return chosen, counts
+
+
+def score_between(one: Card, other: Card) -> int:
+    return 0 if one.uuid == other.uuid else one.links.get(other.uuid, 0)
+
+
+def best_linked(candidates: Sequence[Card], nums: int) -> list[Card]:
+    """One card: the least linked to the other candidates; several: the subset with the strongest links inside; of
+    equals the first (D2-43, D2-44)."""
+    if nums == 1:
+        return [min(candidates, key=lambda card: sum(score_between(card, other) for other in candidates))]
+    return list(
+        max(
+            combinations(candidates, nums),
+            key=lambda subset: sum(score_between(one, other) for one, other in combinations(subset, 2)),
+        )
+    )
 
 
 def place(cards: Sequence[Card], wish: Wish, switch: Switches) -> NodeFit:
     """Fit a pod on the cards of a node; the cards are left as they are."""
     result = NodeFit()
-    running = [replace(card) for card in cards]
+    running = [card.copy() for card in cards]
     for container in wish.containers:
         kind = container.kind
         if kind == "sidecar" and switch(Quirk.SIDECAR_AS_INIT):
             kind = "init"
         group = running
         if kind == "init":  # it runs alone with what is running by then, and leaves nothing behind
-            group = sorted((replace(card) for card in running), key=lambda c: c.position)
+            group = sorted((card.copy() for card in running), key=lambda c: c.position)
         if not _place_container(group, container.asks, wish, switch, result):
             result.fits = False
             return result
@@ -310,17 +355,44 @@ def _place_container(group: list[Card], asks: Sequence[Ask], wish: Wish, switch:
         group.sort(key=sort_key(wish, ask, scores))
         choice = [card for card in group if card.vendor == ask.vendor]
         result.choice = len(choice)
-        if ask.nums > len(choice):
+        if not enough(ask, choice, wish.rules):
             result.counts = Counter({"NodeInsufficientDevice": 1})
             return False
         chosen, counts = choose(choice[::-1], ask, wish)
         if len(chosen) < ask.nums:
             result.counts = counts
             return False
-        for card in chosen:
-            pick = Pick(card.vendor, card.uuid, ask.memory_on(card), min(ask.cores, 100))
-            card.used += 1
-            card.used_memory += pick.memory
-            card.used_cores += pick.cores
-            picks.append(pick)
+        picks += [book(card, ask) for card in chosen]
     return True
+
+
+def book(card: Card, ask: Ask) -> Pick:
+    """Add to what is used of the card: a share, or the best free piece of a MIG card."""
+    pick = Pick(card.vendor, card.uuid, ask.memory_on(card), min(ask.cores, 100))
+    if card.mode == "mig":
+        found = piece_of(card, ask, [])
+        assert found
+        held, memory, cores = found
+        suffix = "" if held.template < 0 else f"[{held.template}-{held.start}]"
+        pick = Pick(card.vendor, card.uuid + suffix, memory, cores, None if suffix else held)
+        card.in_use.append(held)
+    card.used += 1
+    card.used_memory += pick.memory
+    card.used_cores += pick.cores
+    return pick
+
+
+def piece_of(card: Card, ask: Ask, taken: Sequence[Held]) -> tuple[Held, int, int] | None:
+    """The piece of a MIG card that an ask gets, beside those already taken, with memory and cores."""
+    in_use = [*card.in_use, *taken]
+    if card.templates:
+        held = select_instance(card.templates, ask.memory_on(card), in_use)
+        return held and (held, int(held.profile), min(ask.cores, 100))
+    found = select(card.profiles, ask.memory_on(card), in_use)
+    return found and (found[1], found[0].memory, found[0].cores)
+
+
+def enough(ask: Ask, choice: Sequence[Card], rules: Rules) -> bool:
+    """Whether there are as many cards as asked for; a MIG card may be given more than once."""
+    pieces = rules.mode is None or "mig" in rules.mode
+    return ask.nums <= len(choice) or (pieces and any(card.mode == "mig" for card in choice))

@@ -31,6 +31,9 @@ class Quirk(Enum):
     NULL_DEVICE_READ = "null-device-read"
     SAME_ID_TWICE_READ = "same-id-twice-read"
     INIT_SLICES_NOT_ADDED = "init-slices-not-added"
+    UNASKED_COUNTED = "unasked-counted"
+    MIG_ENTRIES_JOINED = "mig-entries-joined"
+    MIG_OVERLAP_IGNORED = "mig-overlap-ignored"
     NEGATIVE_AMOUNT_READ = "negative-amount-read"
 
 

@@ -142,10 +142,23 @@ def register_json(value: str, switch: Switches) -> list[Any]:
             if type(field) is not kind or not in_range:
                 raise Unreadable(f"{key}: {field!r}")
             device[name] = field
+        if given.get("migprofiles"):
+            device["migProfiles"] = [_profile(profile) for profile in given["migprofiles"]]
         if given.get("custominfo"):
             device["custominfo"] = given["custominfo"]
         devices.append(device)
     return devices
+
+
+def _profile(wire: Obj) -> Obj:
+    spans = wire.get("placements")
+    return {
+        "name": wire.get("name", ""),
+        "memoryMB": wire.get("memoryMB", 0),
+        "core": wire.get("core", 0),
+        "sliceCount": wire.get("sliceCount", 0),
+        "placements": spans and [{"start": s.get("start", 0), "size": s.get("size", 0)} for s in spans],
+    }
 
 
 def encode_colon(devices: Sequence[Obj]) -> str:
@@ -158,7 +171,11 @@ def encode_json(devices: Sequence[Obj]) -> str:
     items = []
     for device in devices:
         keys = ("id", "index", "count", "devmem", "devcore", "type", "numa", "mode", "health")
-        items.append({key: device[key] for key in keys if device[key]})
+        item = {key: device[key] for key in keys if device[key]}
+        if device.get("migProfiles"):
+            item["migProfiles"] = device["migProfiles"]
+        order = (*keys[:-1], "migProfiles", "health")
+        items.append({key: item[key] for key in order if key in item})
     text = json.dumps(items, separators=(",", ":"), ensure_ascii=False)
     return text.translate({ord(char): f"\\u{ord(char):04x}" for char in "<>&"})
 
@@ -175,7 +192,7 @@ def node_register(annotations: Mapping[str, str], switch: Switches) -> list[Obj]
     else:
         devices = register_colon(value)
     pairs = annotations.get("hami.io/node-nvidia-score")
-    if pairs is not None and not _pair_scores(pairs) and switch(Quirk.PAIR_SCORES_HIDE_NODE):
+    if pairs is not None and decode_pair_scores(pairs) is None and switch(Quirk.PAIR_SCORES_HIDE_NODE):
         raise Unreadable("pair scores")
     if not devices:
         raise Unreadable("no device")
@@ -186,11 +203,26 @@ def node_register(annotations: Mapping[str, str], switch: Switches) -> list[Obj]
     return [{**device, "vendor": "NVIDIA"} for device in devices]
 
 
-def _pair_scores(value: str) -> bool:
+def decode_pair_scores(value: str) -> list[Obj] | None:
+    """The list, or None if it cannot be read."""
     try:
-        return isinstance(json.loads(value), list | None)
+        listed = json.loads(value)
     except ValueError:
-        return False
+        return None
+    if not isinstance(listed, list | None):
+        return None
+    for item in listed or []:
+        if not isinstance(item, dict) or not isinstance(item.get("uuid", ""), str):
+            return None
+        score = item.get("score") or {}
+        if not isinstance(score, dict) or any(type(number) is not int for number in score.values()):
+            return None
+    return listed or []
+
+
+def pair_scores(value: str) -> dict[str, dict[str, int]]:
+    """Scores by card and by card; nothing where they cannot be read."""
+    return {item.get("uuid", ""): item.get("score") or {} for item in decode_pair_scores(value) or []}
 
 
 def handshake_ended(node: Obj, names: Names, now: datetime) -> bool:

@@ -151,11 +151,11 @@ def choose(own: Sequence[Device], want: Want, pod: Pod) -> tuple[list[Device], C
 def place_cards(cards: Sequence[Card], wish: Wish, order: Order) -> NodeFit:
     """As :func:`hami_cards.place`, in the order of the device score; the words of the policy say nothing."""
     result = NodeFit()
-    running = [replace(card) for card in cards]
+    running = [card.copy() for card in cards]
     for container in wish.containers:
         group = running
         if container.kind == "init":
-            group = sorted((replace(card) for card in running), key=lambda card: card.position)
+            group = sorted((card.copy() for card in running), key=lambda card: card.position)
         picks: list[Pick] = []
         result.picks.append(picks)
         scores = [card_share(card, container.asks, order) for card in group]
@@ -165,16 +165,12 @@ def place_cards(cards: Sequence[Card], wish: Wish, order: Order) -> NodeFit:
             group.sort(key=lambda card: (-card.numa if bind else 0, named[card.uuid], -card.index))
             choice = [card for card in group if card.vendor == ask.vendor]
             result.choice = len(choice)
-            if ask.nums > len(choice):
+            if not hami_cards.enough(ask, choice, wish.rules):
                 return replace(result, fits=False, counts=Counter({"NodeInsufficientDevice": 1}))
             chosen, counts = hami_cards.choose(choice[::-1], ask, replace(wish, policy="spread"))
             if len(chosen) < ask.nums:
                 return replace(result, fits=False, counts=counts)
-            for card in chosen:
-                pick = Pick(card.vendor, card.uuid, ask.memory_on(card), min(ask.cores, 100))
-                card.used, card.used_memory = card.used + 1, card.used_memory + pick.memory
-                card.used_cores += pick.cores
-                picks.append(pick)
+            picks += [hami_cards.book(card, ask) for card in chosen]
     return result
 
 

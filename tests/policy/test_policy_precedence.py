@@ -139,14 +139,14 @@ def test_types_exclusive_and_node_selectors_of_cluster_policies_always_hold() ->
     assert "ClusterVGPUPolicy cluster" in found.source_of["devices"]
 
 
-def test_numa_and_modes_come_from_the_winner_only() -> None:
+def test_numa_topology_and_modes_come_from_the_winner_only() -> None:
     made = policies(
         policy("tenant", {"devices": {"modes": ["hami-core"]}}, "a"),
-        policy("cluster", {"devices": {"numa": "Required", "modes": ["mig"]}}),
+        policy("cluster", {"devices": {"numa": "Required", "modes": ["mig"], "topology": "Preferred"}}),
     )
     mine, theirs = made.resolve(pod()), made.resolve(pod("b"))
-    assert (mine.choice.numa_bind, mine.choice.limits.modes) == (False, (("hami-core",),))
-    assert (theirs.choice.numa_bind, theirs.choice.limits.modes) == (True, (("mig",),))
+    assert (mine.choice.numa_bind, mine.choice.topology, mine.choice.limits.modes) == (False, False, (("hami-core",),))
+    assert (theirs.choice.numa_bind, theirs.choice.topology, theirs.choice.limits.modes) == (True, True, (("mig",),))
 
 
 def test_the_pods_annotations_go_first_unless_a_policy_forbids_it() -> None:

@@ -49,19 +49,14 @@ def test_the_pod_goes_before_the_settings() -> None:
     assert only_nodes.source_of == {"nodes": "pod", "devices": "settings"}
 
 
-@pytest.mark.parametrize("value", ["binpack", "spread", "numa", "mutex", "binpack,numa", "mutex, numa"])
+@pytest.mark.parametrize(
+    "value",
+    ["binpack", "spread", "numa", "mutex", "binpack,numa", "mutex, numa", "topology-aware", "numa,topology-aware"],
+)
 def test_known_device_policies(value: str) -> None:
     for strict in (False, True):
         found = Policies(PolicyDefaults(strict_annotations=strict)).resolve(pod(device=value))
         assert (found.choice.policy, found.warnings) == (value, ())
-
-
-@pytest.mark.parametrize("value", ["topology-aware", "numa,topology-aware"])
-def test_topology_is_not_followed_in_silence(value: str) -> None:
-    (warning,) = Policies(PolicyDefaults()).resolve(pod(device=value)).warnings
-    assert "topology-aware is not supported" in warning
-    strict = Policies(PolicyDefaults(strict_annotations=True)).resolve(pod(device=value))
-    assert "topology-aware is not supported" in strict.refusal
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,20 @@ from typing import Any
 
 from tests.engine.builders import OURS, asks, card, node, pod
 
+from vgpu_scheduler.dialects.hami.mig import MigProfile, Span
 from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import Amounts, Placement
 
 OTHERS = "default-scheduler"
+MIG: Mapping[str, Any] = {
+    "mode": "mig",
+    "mig_profiles": (
+        MigProfile("1g.2gb", 1984, 25, 1, tuple(Span(start, 1) for start in range(4))),
+        MigProfile("2g.4gb", 3968, 50, 2, (Span(0, 2), Span(2, 2))),
+        MigProfile("4g.8gb", 7936, 100, 4, (Span(0, 4),)),
+    ),
+}
+"""How a card of 8000 MiB is registered that is given out in pieces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +33,7 @@ class SimCard:
     memory: int = 8000
     count: int = 4
     healthy: bool = True
+    mig: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +52,8 @@ class SimNode:
     def shown(self) -> Node:
         """Return it as the program sees it."""
         listed = [
-            card(c.uuid, memory=c.memory, count=c.count, healthy=c.healthy, index=i) for i, c in enumerate(self.cards)
+            card(c.uuid, memory=c.memory, count=c.count, healthy=c.healthy, index=i, **(MIG if c.mig else {}))
+            for i, c in enumerate(self.cards)
         ]
         return node(
             self.name,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
 
-import numpy as np
 from tests.engine.builders import OURS
 from tests.simulation.cluster import SimApi
 
@@ -87,12 +86,14 @@ def check_placement(engine: Engine, placement: Placement) -> None:
     listed = {device.uuid: device for device in state.devices.devices(row)}
     used = dict(state.devices.usage(row))
     for container in placement.containers:
-        uuids = [assignment.uuid for assignment in container]
-        assert len(set(uuids)) == len(uuids), "one container got a card twice"
-        for uuid in uuids:
+        shares = [assignment.uuid for assignment in container if assignment.piece is None]
+        assert len(set(shares)) == len(shares), "one container got a card twice"
+        for uuid in {assignment.uuid for assignment in container}:
+            assert (uuid in shares) is not bool(listed[uuid].pieces), "a share of a MIG card, or a piece of another"
+            assert uuid not in state.devices.unexplained(row)
             assert listed[uuid].healthy
             assert not listed[uuid].cordoned
-            assert all(np.array(used[uuid]) <= np.array(listed[uuid].total)), f"{uuid} is over: {used[uuid]}"
+            assert uuid not in state.devices.over_capacity(row), f"{uuid} is over: {used[uuid]}"
     assert not set(state.nodes.over_capacity(row)) & {"cpu", "pods"}
 
 
@@ -106,6 +107,7 @@ def check_truth(api: SimApi, disturbed: Collection[tuple[str, str]]) -> None:
             assert amounts[0] <= 4, f"{where}: {amounts}"
             assert amounts[1] <= 8000, f"{where}: {amounts}"
             assert amounts[2] <= 100, f"{where}: {amounts}"
+            assert all(amount <= 1 for amount in amounts[4:]), f"{where}: a slice is given out twice: {amounts}"
 
 
 def same_knowledge(old: Engine, new: Engine, ignoring: Collection[str]) -> None:

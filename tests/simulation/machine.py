@@ -11,7 +11,7 @@ from tests.simulation.cluster import OTHERS, SimCard
 from tests.simulation.invariants import check_engine, check_truth, same_knowledge
 from tests.simulation.world import NAMES, REACHED, World
 
-_PALETTE = ((1, 1000, 0), (1, 3000, 30), (1, 8000, 0), (2, 2000, 50), (1, 1000, 100), (0, 0, 0))
+_PALETTE = ((1, 1000, 0), (1, 3000, 30), (1, 8000, 0), (2, 2000, 50), (1, 1000, 100), (0, 0, 0), (3, 1900, 0))
 _BROKEN = ("", "GPU-1,NVIDIA,many,0:;", "nonsense", "node-a-0,NVIDIA,1000:;")
 FATES = ("succeeds", "succeeds", "succeeds", "lost", "dropped", "throttled", "refused")
 
@@ -77,7 +77,10 @@ class SchedulerMachine(World):
     @rule(pick=picks, number=st.integers(0, 4), memory=st.sampled_from([8000, 8000, 4000]))
     def device_list_changes(self, pick: int, number: int, memory: int) -> None:
         if node := self._a_node(pick):
-            listed = tuple(SimCard(f"{node.name}-{index}", memory=memory) for index in range(number))
+            listed = tuple(
+                SimCard(f"{node.name}-{index}", memory=memory, mig=index == 1 and memory == 8000)
+                for index in range(number)
+            )
             # Who sits on a card that became smaller, or that was not listed for a while, may be one too many.
             self.disturbed.update((node.name, f"{node.name}-{index}") for index in range(4))
             self.api.put_node(replace(node, cards=listed))
@@ -335,6 +338,7 @@ class SchedulerMachine(World):
 
     @invariant()
     def books_are_right(self) -> None:
+        self._note_held()
         check_engine(self.engine, self.in_flight, self._shown_as_bound())
         check_truth(self.api, self.disturbed)
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 from tests.simulation.machine import REACHED, SchedulerMachine
 
+FIXED = "SIMULATION_RUNS" not in os.environ
+BATCHES = 4
 RUNS = int(os.environ.get("SIMULATION_RUNS", "300"))
 EXPECTED = (
     "placed",
+    "placed on a MIG card",
+    "a card out of service",
     "unschedulable",
     "recheck: holds",
     "recheck: refitted",
@@ -44,14 +48,19 @@ def test_whatever_happens_the_books_are_right() -> None:
     profile = settings(
         max_examples=RUNS,
         stateful_step_count=60,
-        derandomize="SIMULATION_RUNS" not in os.environ,
+        derandomize=FIXED,
         deadline=None,
         print_blob=True,
         suppress_health_check=list(HealthCheck),
     )
     REACHED.clear()
-    run_state_machine_as_test(SchedulerMachine, settings=profile)
+    missing: list[str] = []
+    for batch in range(BATCHES):
+        # What hypothesis draws hangs on the constants in the code: any change may make a rare event rarer still.
+        run_state_machine_as_test(seed(batch)(SchedulerMachine) if FIXED else SchedulerMachine, settings=profile)
+        missing = [what for what in EXPECTED if not REACHED[what]]
+        if not missing:
+            break
     print(dict(REACHED))
-    missing = [what for what in EXPECTED if not REACHED[what]]
     assert not missing, f"the runs never came across {missing}"
     assert REACHED["placed"] > RUNS

@@ -13,12 +13,16 @@ from tests.simulation.invariants import check_placement
 
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.intake import Sink
-from vgpu_scheduler.model import Outcome, Placement
+from vgpu_scheduler.model import Outcome, Piece, Placement
 
 REACHED: Counter[str] = Counter()
 """What the runs of this process came across, to make sure that the machine is not idle."""
 
 NAMES = ("node-a", "node-b", "node-c")
+
+
+def _pieces(placement: Placement) -> list[Piece]:
+    return [a.piece for container in placement.containers for a in container if a.piece is not None]
 
 
 class World(RuleBasedStateMachine):
@@ -43,7 +47,7 @@ class World(RuleBasedStateMachine):
         self.sink = Sink(self.engine, lambda: self.now, ignore, ignore, ignore)
 
     def _add_node(self, name: str, number: int) -> None:
-        listed = tuple(SimCard(f"{name}-{index}") for index in range(number))
+        listed = tuple(SimCard(f"{name}-{index}", mig=index == 1) for index in range(number))
         self.api.put_node(SimNode(name, f"{name}-{self.api.serial()}", 0, listed))
 
     def _a_node(self, pick: int) -> SimNode | None:
@@ -98,8 +102,15 @@ class World(RuleBasedStateMachine):
             REACHED[decision.outcome.value] += 1
             assert decision.outcome is not Outcome.ERROR, decision.error
             if decision.placement is not None:
+                REACHED["placed on a MIG card"] += bool(_pieces(decision.placement))
                 check_placement(self.engine, decision.placement)
                 self.in_flight[decision.uid] = decision.placement
+
+    def _note_held(self) -> None:
+        """Note which odd states of MIG cards come up."""
+        devices = self.engine.state.devices
+        for row in self.engine.state.nodes.rows().tolist():
+            REACHED["a card out of service"] += bool(devices.unexplained(row))
 
     def _flying(self, pick: int) -> str:
         flying = sorted(self.in_flight)

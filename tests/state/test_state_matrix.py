@@ -8,13 +8,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vgpu_scheduler.model import Device
+from vgpu_scheduler.model import Device, Piece
 from vgpu_scheduler.state import DeviceMatrix, canonical, distinct
 
 if TYPE_CHECKING:
     from vgpu_scheduler.model import Amounts
 
 ROWS = 6
+LINKS = (20, -3, 2**50, 300)
 CHANGES = st.lists(
     st.tuples(
         st.sampled_from(["replace", "replace", "clear", "charge", "reset", "copy"]),
@@ -36,9 +37,17 @@ def devices(row: int, number: int, version: int) -> tuple[Device, ...]:
             numa=index // 2,
             healthy=(version + index) % 3 != 0,
             cordoned=(version + index) % 4 == 0,
+            links=tuple((f"{row}-{other}", LINKS[(version + index * other) % len(LINKS)]) for other in range(8))
+            if (version + row) % 3
+            else (),
         )
         for index in range(number)
     )
+
+
+def trimmed(amounts: Amounts) -> Amounts:
+    """Devices have two dimensions here: the third is left out where nothing is used of it."""
+    return amounts if amounts[2] else amounts[:2]
 
 
 def check(matrix: DeviceMatrix, model: dict[int, tuple[tuple[Device, ...], dict[str, Amounts]]]) -> None:
@@ -46,7 +55,7 @@ def check(matrix: DeviceMatrix, model: dict[int, tuple[tuple[Device, ...], dict[
     for row in range(ROWS):
         listed, used = model.get(row, ((), {}))
         assert matrix.devices(row) == listed
-        assert dict(matrix.usage(row)) == {d.uuid: used.get(d.uuid, (0, 0, 0)) for d in listed}
+        assert dict(matrix.usage(row)) == {d.uuid: trimmed(used.get(d.uuid, (0, 0, 0))) for d in listed}
         first, last = int(columns.first[row]), int(columns.last[row])
         assert last - first == len(listed)
         assert [matrix.uuid(number) for number in range(first, last)] == [d.uuid for d in listed]
@@ -61,6 +70,12 @@ def check(matrix: DeviceMatrix, model: dict[int, tuple[tuple[Device, ...], dict[
         assert models == [(d.vendor, d.type, d.mode) for d in listed]
         over = [d.uuid for d in listed if (np.array(used.get(d.uuid, (0, 0, 0))) > np.array([*d.total, 0])).any()]
         assert matrix.over_capacity(row) == over
+        block = int(columns.pair_first[row])
+        assert (block >= 0) is any(d.links for d in listed)
+        for one, device in enumerate(listed if block >= 0 else ()):
+            scores = columns.pairs[block + one * len(listed) : block + (one + 1) * len(listed)].tolist()
+            given = dict(device.links)
+            assert scores == [0 if d == device else min(given.get(d.uuid, 0), 2**40) for d in listed]
     everything = {uuid: number for number, uuid in matrix.numbered()}
     assert sorted(everything) == sorted(d.uuid for listed, _ in model.values() for d in listed)
     assert matrix.most_cards == max((len(listed) for listed, _ in model.values()), default=0)
@@ -121,3 +136,33 @@ def test_canonical_order_and_duplicates() -> None:
     assert canonical(listed[::-1]) == listed
     assert distinct(listed)
     assert not distinct([*listed, listed[0]])
+
+
+def test_what_is_not_explained_is_noted_with_every_change() -> None:
+    piece = Piece("1g", 0, 1, (1, 10, 10, 1, 1, 0))
+    card = Device("mig", "V", "T", (2, 100, 100, 2, 1, 1), pieces=(piece,))
+    matrix = DeviceMatrix(6)
+    matrix.replace(1, [card, Device("core", "V", "T", (2, 100, 100))])
+    mig, core = matrix.position(1, "mig"), matrix.position(1, "core")
+    assert mig is not None
+    assert core is not None
+    for device, amounts, expected in (
+        (mig, piece.amounts, []),
+        (mig, (1, 10, 10), ["mig"]),  # a share without a placement
+        (core, (1, 10, 10), []),
+        (core, (0, 0, 0, 0, 1, 0), ["core"]),  # a slice of a card that has none
+        (mig, (0, 0, 0, 0, 1, 0), ["mig"]),  # a slice twice, as every slice of the first
+    ):
+        before = matrix.unexplained(1)
+        matrix.charge(device, amounts, 1)
+        assert matrix.unexplained(1) == expected
+        assert matrix.copy().unexplained(1) == expected
+        if expected:
+            matrix.charge(device, amounts, -1)
+            assert matrix.unexplained(1) == before
+    matrix.charge(mig, (1, 10, 10), 1)
+    for row in range(2, 40):  # the columns grow and move
+        matrix.replace(row, [card])
+    assert [row for row in range(1, 40) if matrix.unexplained(row)] == [1]
+    matrix.reset_usage(1)
+    assert matrix.unexplained(1) == []

@@ -43,7 +43,7 @@ class CardLimits:
         The largest memory that a card may have, in the unit of the dialect's memory dimension, or None: pods that ask
         for a percentage would get more of a larger one than they are allowed.
     exclusive
-        Only cards whose compute can be taken whole: those with 100 percent.
+        Only cards whose compute can be taken whole: those with 100 percent that are not given out in pieces.
     """
 
     allow: tuple[tuple[str, ...], ...] = ()
@@ -86,6 +86,9 @@ class CardChoice:
         Order the cards by Koordinator's score instead; ``policy`` then says nothing.
     best_fit
         Order the cards as ``bestFit`` does where the dialect knows that; ``policy`` then says nothing.
+    topology
+        Several cards of a container as close to each other as possible, and single ones where they are least missed,
+        whatever the order is.
     numa_bind
         All cards of a container on one NUMA node, whatever the pod says.
     idle_only
@@ -99,6 +102,7 @@ class CardChoice:
     weights: tuple[float, float, float] = (1.0, 1.0, 1.0)
     share: ShareOrder | None = None
     best_fit: bool = False
+    topology: bool = False
     numa_bind: bool = False
     idle_only: bool = False
     limits: CardLimits = _NO_LIMITS

@@ -17,15 +17,19 @@ from vgpu_scheduler.kernels import (
     BARRED_BY_UUID,
     CORES,
     MEMORY,
+    NO_PIECE,
     NO_SHARE,
+    PLACED,
     DeviceColumns,
     Request,
     Scratch,
     fit_nodes,
+    link_scratch,
 )
 from vgpu_scheduler.model import (
     Assignment,
     CardReason,
+    Claim,
     ContainerAssignments,
     DeviceResource,
     NodeVerdict,
@@ -36,6 +40,7 @@ from vgpu_scheduler.state import DeviceMatrix
 _WHOLE = 100
 _FREE_CHOICE = CardChoice()
 _NO_RESOURCES: Mapping[str, DeviceResource] = {}
+_NO_LINKS = link_scratch(0, 0)
 _NO_COUNT = (CardReason.NodeInsufficientDevice, CardReason.NodeUnregistered)
 
 
@@ -45,6 +50,10 @@ class CardRules(Protocol):
     @property
     def numa_bind(self) -> bool:
         """Whether the cards of a container share one NUMA node."""
+
+    @property
+    def allows_pieces(self) -> bool:
+        """Whether pieces of cards may be used, as far as the sharing mode says."""
 
     @property
     def names_devices(self) -> bool:
@@ -86,6 +95,7 @@ class HamiAllocator:
         self._rules = rules
         self._numa_bind = rules.numa_bind or choice.numa_bind
         self._order = order if choice.share is None else share_card_order(numa_bind=self._numa_bind)
+        self._topology = self._order.topology or choice.topology
         self._choice = choice
         self._resources = resources
         self._weights = np.array(choice.weights, dtype=np.float32)
@@ -108,11 +118,9 @@ class HamiAllocator:
             return None
         containers: list[list[Assignment]] = [[] for _ in self._claims]
         for number, (container, _, claim) in enumerate(self._flat):
-            for device in scratch.picks[number, : claim.count]:
-                total = tuple(int(amount) for amount in devices.columns.total[device])
-                amounts = list(claim.on(total[: len(claim.amounts)]))
-                amounts[CORES] = min(amounts[CORES], _WHOLE)
-                containers[container].append(Assignment(claim.vendor, devices.uuid(int(device)), tuple(amounts)))
+            picks, pieces = scratch.picks[number, : claim.count], scratch.pieces[number, : claim.count]
+            for device, piece in zip(picks.tolist(), pieces.tolist(), strict=True):
+                containers[container].append(_assignment(devices, claim, device, piece))
         return tuple(tuple(assignments) for assignments in containers)
 
     def shortfall(
@@ -167,6 +175,8 @@ class HamiAllocator:
             weights=self._weights,
             numa_bind=self._numa_bind,
             mutex=self._order.mutex or self._choice.idle_only,
+            pieces=self._rules.allows_pieces,
+            topology=self._topology,
             by_share=share is not None,
             share=NO_SHARE if share is None else share_terms(share, self._resources, devices),
         )
@@ -188,18 +198,36 @@ class HamiAllocator:
         if limits.most_memory is not None:
             barred[columns.total[:, MEMORY] > limits.most_memory] = BARRED_BY_POLICY
         if limits.exclusive:
-            barred[columns.total[:, CORES] != _WHOLE] = BARRED_BY_POLICY
+            barred[(columns.total[:, CORES] != _WHOLE) | columns.partitioned] = BARRED_BY_POLICY
         return barred
 
     def _make_scratch(self, devices: DeviceMatrix) -> Scratch:
         most = max(devices.most_cards, 1)
+        candidates = max(devices.most_candidates, 1)
         return Scratch(
             order=np.zeros((2, most), dtype=np.int64),
             used=np.zeros((2, most, devices.dimensions), dtype=np.int64),
             score=np.zeros(most, dtype=np.float32),
             keys=np.zeros((most, len(self._order.keys)), dtype=np.float64),
-            picks=np.full((len(self._flat), most), -1, dtype=np.int64),
+            picks=np.full((len(self._flat), candidates), -1, dtype=np.int64),
+            pieces=np.full((len(self._flat), candidates), NO_PIECE, dtype=np.int64),
+            taken=np.zeros(devices.dimensions, dtype=np.int64),
+            links=link_scratch(most, candidates) if self._topology else _NO_LINKS,
         )
+
+
+def _assignment(devices: DeviceMatrix, claim: Claim, device: int, number: int) -> Assignment:
+    """Return what a claim gets of a device: the piece with this number, or its share of it."""
+    uuid = devices.uuid(device)
+    if number != NO_PIECE:
+        piece = devices.piece(number)
+        amounts = list(piece.amounts)
+        if amounts[PLACED] > 1:  # templates say nothing of cores
+            amounts[CORES] = min(claim.amounts[CORES], _WHOLE)
+        return Assignment(claim.vendor, uuid, tuple(amounts), piece)
+    amounts = list(claim.on(tuple(devices.columns.total[device].tolist())))
+    amounts[CORES] = min(amounts[CORES], _WHOLE)
+    return Assignment(claim.vendor, uuid, tuple(amounts))
 
 
 def verdict(counts: NDArray[np.int16], cards: int) -> NodeVerdict:

@@ -33,7 +33,7 @@ _CHAIN_KEYS = {BINPACK: KEY_SCORE, SPREAD: -KEY_SCORE, NUMA: KEY_NUMA}
 
 @dataclass(frozen=True, slots=True)
 class CardOrder:
-    """How cards are tried, and whether only idle ones are."""
+    """How cards are tried, whether only idle ones are, and whether their links decide among those that fit."""
 
     keys: tuple[int, ...]
     mutex: bool = False

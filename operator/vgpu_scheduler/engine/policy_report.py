@@ -144,8 +144,6 @@ def _found(policy: PolicyResource, known: _Known) -> list[tuple[str, str]]:
             unknown = [part for part in parts or () if not any(part.lower() in model for model in known.models)]
             if unknown:
                 found.append(("UnknownCardType", f"spec.devices.types.{field}: no node has {_listed(unknown)}"))
-    if spec.devices is not None and spec.devices.topology == "Preferred":
-        found.append(("NotFollowed", "spec.devices.topology: Preferred is not followed by this version"))
     return found
 
 

@@ -8,10 +8,16 @@ from vgpu_scheduler.kernels.binpack import WeighedResources, binpack_nodes
 from vgpu_scheduler.kernels.demand import PodDemand
 from vgpu_scheduler.kernels.deviceshare import NO_SHARE, ShareDemand, ShareTerms, deviceshare_nodes, share_score
 from vgpu_scheduler.kernels.fragmentation import CardScratch, fragmentation_nodes
-from vgpu_scheduler.kernels.hami import (
+from vgpu_scheduler.kernels.hami import fit_nodes
+from vgpu_scheduler.kernels.order import score_cards
+from vgpu_scheduler.kernels.partitions import NO_PIECE, is_explained
+from vgpu_scheduler.kernels.select import select_best, stale_rows
+from vgpu_scheduler.kernels.shares import ShareRequest, ShareScratch, fit_shares, score_devices
+from vgpu_scheduler.kernels.tables import (
     BARRED_BY_POLICY,
     BARRED_BY_UUID,
     CORES,
+    FIRST_SLICE,
     KEY_CORES_LEFT,
     KEY_INDEX,
     KEY_MEMORY_LEFT,
@@ -21,22 +27,23 @@ from vgpu_scheduler.kernels.hami import (
     KEY_USED_MEMORY,
     MEMORY,
     NO_FIT,
+    PLACED,
     REASONS,
     SLOTS,
     DeviceColumns,
     FitResult,
+    LinkScratch,
     Request,
     Scratch,
-    fit_nodes,
-    score_cards,
+    link_scratch,
 )
-from vgpu_scheduler.kernels.select import select_best, stale_rows
-from vgpu_scheduler.kernels.shares import ShareRequest, ShareScratch, fit_shares, score_devices
+from vgpu_scheduler.kernels.topology import choose_linked
 
 __all__ = [
     "BARRED_BY_POLICY",
     "BARRED_BY_UUID",
     "CORES",
+    "FIRST_SLICE",
     "KEY_CORES_LEFT",
     "KEY_INDEX",
     "KEY_MEMORY_LEFT",
@@ -46,12 +53,15 @@ __all__ = [
     "KEY_USED_MEMORY",
     "MEMORY",
     "NO_FIT",
+    "NO_PIECE",
     "NO_SHARE",
+    "PLACED",
     "REASONS",
     "SLOTS",
     "CardScratch",
     "DeviceColumns",
     "FitResult",
+    "LinkScratch",
     "PodDemand",
     "Request",
     "Scratch",
@@ -61,10 +71,13 @@ __all__ = [
     "ShareTerms",
     "WeighedResources",
     "binpack_nodes",
+    "choose_linked",
     "deviceshare_nodes",
     "fit_nodes",
     "fit_shares",
     "fragmentation_nodes",
+    "is_explained",
+    "link_scratch",
     "score_cards",
     "score_devices",
     "select_best",

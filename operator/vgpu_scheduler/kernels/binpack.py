@@ -12,7 +12,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from vgpu_scheduler.kernels.demand import PodDemand
-from vgpu_scheduler.kernels.hami import DeviceColumns
+from vgpu_scheduler.kernels.tables import DeviceColumns
 from vgpu_scheduler.model import ContainerKind
 
 _INIT = int(ContainerKind.INIT)

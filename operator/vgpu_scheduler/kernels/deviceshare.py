@@ -13,7 +13,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:  # the card order of another kernel is made with this formula, so that one imports this module
-    from vgpu_scheduler.kernels.hami import DeviceColumns, Request
+    from vgpu_scheduler.kernels.tables import DeviceColumns, Request
 
 
 class ShareTerms(NamedTuple):

@@ -9,7 +9,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from vgpu_scheduler.kernels.demand import PodDemand
-from vgpu_scheduler.kernels.hami import CORES, MEMORY, SLOTS, DeviceColumns
+from vgpu_scheduler.kernels.tables import CORES, MEMORY, SLOTS, DeviceColumns
 from vgpu_scheduler.model import ContainerKind
 
 _INIT = int(ContainerKind.INIT)

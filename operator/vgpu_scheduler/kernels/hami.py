@@ -7,35 +7,29 @@ the card score counts the claim itself on every card of the vendor (C-24); the n
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from vgpu_scheduler.kernels.deviceshare import NO_SHARE, ShareTerms, score_shares
+from vgpu_scheduler.kernels.deviceshare import score_shares
+from vgpu_scheduler.kernels.order import score_cards, sort_cards, write_keys
+from vgpu_scheduler.kernels.partitions import NO_PIECE, find_piece
+from vgpu_scheduler.kernels.tables import (
+    BARRED_BY_POLICY,
+    BARRED_BY_UUID,
+    CORES,
+    MEMORY,
+    PLACED,
+    SLOTS,
+    WEIGHT,
+    DeviceColumns,
+    FitResult,
+    Request,
+    Scratch,
+    resolve,
+)
+from vgpu_scheduler.kernels.topology import choose_linked
 from vgpu_scheduler.model import CardReason, ContainerKind
-
-SLOTS = 0
-MEMORY = 1
-CORES = 2
-
-REASONS = len(CardReason)
-FITS = 1
-NO_FIT = 0
-
-# Sort keys of a card order, least significant last. A negative key sorts descending; the LAST card is tried first.
-KEY_SCORE = 1
-KEY_NUMA = 2
-KEY_USED = 3
-KEY_INDEX = 4
-KEY_USED_MEMORY = 5
-KEY_MEMORY_LEFT = 6  # what the claim would leave of the card
-KEY_CORES_LEFT = 7
-
-# Why single cards are left out.
-BARRED_BY_UUID = 1
-BARRED_BY_POLICY = 2
 
 _INIT = int(ContainerKind.INIT)
 _NOT_HEALTHY = int(CardReason.CardNotHealth)
@@ -48,177 +42,13 @@ _EXCLUSIVE = int(CardReason.ExclusiveDeviceAllocateConflict)
 _MEMORY = int(CardReason.CardInsufficientMemory)
 _CORES = int(CardReason.CardInsufficientCore)
 _COMPUTE = int(CardReason.CardComputeUnitsExhausted)
+_PIECE = int(CardReason.CardMigTopologyInfeasible)
 _TOO_FEW = int(CardReason.AllocatedCardsInsufficientRequest)
 _TOO_FEW_CARDS = int(CardReason.NodeInsufficientDevice)
 _UNREGISTERED = int(CardReason.NodeUnregistered)
 _DENIED = int(CardReason.CardDeniedByPolicy)
 
 _WHOLE = 100
-_WEIGHT = np.float32(10.0)
-
-
-class DeviceColumns(NamedTuple):
-    """The device matrix: ``D`` devices, ``N`` node rows, ``K`` dimensions.
-
-    The devices of node row ``r`` are ``first[r] : last[r]``, in canonical order (index, then UUID).
-    """
-
-    first: NDArray[np.int64]  # (N,)
-    last: NDArray[np.int64]  # (N,)
-    total: NDArray[np.int64]  # (D, K)
-    used: NDArray[np.int64]  # (D, K)
-    vendor: NDArray[np.int32]  # (D,) interned vendor
-    model: NDArray[np.int32]  # (D,) interned (vendor, type, mode)
-    numa: NDArray[np.int64]  # (D,)
-    ordinal: NDArray[np.int64]  # (D,) position on the node, as registered
-    healthy: NDArray[np.bool_]  # (D,)
-    cordoned: NDArray[np.bool_]  # (D,)
-
-
-class Request(NamedTuple):
-    """The claims of one pod and the rules that hold for it: ``C`` claims in container order, ``K`` dimensions."""
-
-    container: NDArray[np.int64]  # (C,) number of the container, ascending
-    kind: NDArray[np.int64]  # (C,) ContainerKind of that container
-    vendor: NDArray[np.int32]  # (C,)
-    wanted: NDArray[np.int64]  # (C,) number of cards
-    amounts: NDArray[np.int64]  # (C, K)
-    percent: NDArray[np.int64]  # (C, K)
-    model_allowed: NDArray[np.bool_]  # (models,) by interned model
-    device_barred: NDArray[np.int8]  # (D,) 0, BARRED_BY_UUID or BARRED_BY_POLICY; (0,) when none is
-    order: NDArray[np.int64]  # sort keys, most significant first
-    weights: NDArray[np.float32]  # (3,) of slots, memory, cores in the card score
-    numa_bind: bool
-    mutex: bool
-    by_share: bool = False  # the card score is Koordinator's, with these terms
-    share: ShareTerms = NO_SHARE
-
-
-class Scratch(NamedTuple):
-    """Work space for the node with the most cards (``M``)."""
-
-    order: NDArray[np.int64]  # (2, M): [0] as the running containers left it, [1] an init container's own
-    used: NDArray[np.int64]  # (2, M, K)
-    score: NDArray[np.float32]  # (M,)
-    keys: NDArray[np.float64]  # (M, number of sort keys) by position
-    picks: NDArray[np.int64]  # (C, most cards of a claim) device numbers; -1 where unused
-
-
-class FitResult(NamedTuple):
-    """What is written for each node row asked about."""
-
-    fits: NDArray[np.bool_]  # (N,)
-    score: NDArray[np.float32]  # (N,)
-    counts: NDArray[np.int16]  # (N, REASONS) cards passed over, of the first claim that did not fit; 0 if all fit
-    cards: NDArray[np.int16]  # (N,) cards that this claim could choose from
-
-
-@njit(cache=True)
-def _resolve(request: Request, claim: int, total: NDArray[np.int64], device: int, dimension: int) -> int:
-    amount = request.amounts[claim, dimension]
-    if amount > 0:
-        return amount  # type: ignore[no-any-return]
-    return total[device, dimension] * request.percent[claim, dimension] // 100  # type: ignore[no-any-return]
-
-
-@njit(cache=True)
-def score_cards(
-    columns: DeviceColumns, request: Request, claim: int, base: int, used: NDArray[np.int64], score: NDArray[np.float32]
-) -> None:
-    """Score every card of the node as if the whole container were placed on it (D0-06 to D0-13, C-24).
-
-    Parameters
-    ----------
-    columns, request
-        The device matrix; the pod's claims and weights.
-    claim
-        Number of the container's first claim.
-    base
-        Device number of the node's first card.
-    used
-        What is used of the node's cards, shape (cards, K).
-    score
-        Receives the scores, shape (>= cards,); 0 for a card without slots, memory or cores.
-    """
-    container = request.container[claim]
-    for position in range(used.shape[0]):
-        device = base + position
-        slots = used[position, SLOTS]
-        memory = used[position, MEMORY]
-        cores = used[position, CORES]
-        other = claim
-        while other < request.container.shape[0] and request.container[other] == container:
-            if request.vendor[other] == columns.vendor[device]:
-                slots += request.wanted[other]
-                memory += _resolve(request, other, columns.total, device, MEMORY)
-                cores += _resolve(request, other, columns.total, device, CORES)
-            other += 1
-        count = columns.total[device, SLOTS]
-        total_memory = columns.total[device, MEMORY]
-        total_cores = columns.total[device, CORES]
-        if count == 0 or total_memory == 0 or total_cores == 0:
-            score[position] = np.float32(0.0)
-            continue
-        score[position] = _WEIGHT * (
-            request.weights[SLOTS] * (np.float32(slots) / np.float32(count))
-            + request.weights[CORES] * (np.float32(cores) / np.float32(total_cores))
-            + request.weights[MEMORY] * (np.float32(memory) / np.float32(total_memory))
-        )
-
-
-@njit(cache=True)
-def _write_keys(
-    columns: DeviceColumns,
-    request: Request,
-    claim: int,
-    base: int,
-    used: NDArray[np.int64],
-    score: NDArray[np.float32],
-    keys: NDArray[np.float64],
-) -> None:
-    """Write what the cards are sorted by, so that the smallest comes first for every key."""
-    for k in range(request.order.shape[0]):
-        key = request.order[k]
-        kind = abs(key)
-        sign = 1.0 if key > 0 else -1.0
-        for position in range(used.shape[0]):
-            device = base + position
-            if kind == KEY_SCORE:
-                value = np.float64(score[position])
-            elif kind == KEY_NUMA:
-                value = np.float64(columns.numa[device])
-            elif kind == KEY_USED:
-                value = np.float64(used[position, SLOTS])
-            elif kind == KEY_INDEX:
-                value = np.float64(columns.ordinal[device])
-            elif kind == KEY_USED_MEMORY:
-                value = np.float64(used[position, MEMORY])
-            else:
-                dimension = MEMORY if kind == KEY_MEMORY_LEFT else CORES
-                taken = _resolve(request, claim, columns.total, device, dimension)
-                value = np.float64(columns.total[device, dimension] - used[position, dimension]) - np.float64(taken)
-            keys[position, k] = sign * value
-
-
-@njit(cache=True)
-def _sort_cards(keys: NDArray[np.float64], order: NDArray[np.int64]) -> None:
-    """Sort the cards in place, stably: what an earlier container left decides between equal cards (C-18)."""
-    for i in range(1, order.shape[0]):
-        moving = order[i]
-        j = i - 1
-        while j >= 0:
-            before = False
-            for k in range(keys.shape[1]):
-                a = keys[moving, k]
-                b = keys[order[j], k]
-                if a != b:
-                    before = a < b
-                    break
-            if not before:
-                break
-            order[j + 1] = order[j]
-            j -= 1
-        order[j + 1] = moving
 
 
 @njit(cache=True)
@@ -226,14 +56,16 @@ def _fit_claim(
     columns: DeviceColumns,
     request: Request,
     claim: int,
-    base: int,
+    row: int,
     order: NDArray[np.int64],
     used: NDArray[np.int64],
-    picks: NDArray[np.int64],
+    scratch: Scratch,
     counts: NDArray[np.int16],
 ) -> bool:
     """Walk the cards from the last to the first, check each, and book the picks; False when too few pass."""
     wanted = request.wanted[claim]
+    base = columns.first[row]
+    picks = scratch.picks[claim]
     picked = 0
     bound_numa = np.int64(-1)
     cores = min(request.amounts[claim, CORES], _WHOLE)
@@ -242,7 +74,7 @@ def _fit_claim(
         device = base + position
         if columns.vendor[device] != request.vendor[claim]:
             continue
-        if not columns.healthy[device]:
+        if not (columns.healthy[device] and columns.explained[device]):
             counts[_NOT_HEALTHY] += 1
             continue
         if columns.cordoned[device]:
@@ -256,7 +88,8 @@ def _fit_claim(
             counts[_DENIED] += 1
             continue
         if request.numa_bind and columns.numa[device] != bound_numa:
-            counts[_NUMA] += picked
+            if not request.topology:  # as documented: candidates of other nodes are no picks (D2-39)
+                counts[_NUMA] += picked
             picked = 0
             bound_numa = columns.numa[device]
         if barred == BARRED_BY_UUID:
@@ -270,7 +103,7 @@ def _fit_claim(
             counts[_EXCLUSIVE] += 1
             continue
         total_cores = columns.total[device, CORES]
-        memory = _resolve(request, claim, columns.total, device, MEMORY)
+        memory = resolve(request, claim, columns.total, device, MEMORY)
         if columns.total[device, MEMORY] - used[position, MEMORY] < memory:
             counts[_MEMORY] += 1
             continue
@@ -283,20 +116,76 @@ def _fit_claim(
         if total_cores != 0 and used[position, CORES] == total_cores and cores == 0:
             counts[_COMPUTE] += 1
             continue
-        picks[picked] = device
-        picked += 1
-        if picked == wanted:
+        if columns.partitioned[device]:
+            most = picks.shape[0] if request.topology else wanted
+            picked = _pick_pieces(columns, device, memory, used[position], most, picked, scratch, picks)
+            if picked < most:
+                counts[_PIECE] += 1
+        else:
+            picks[picked] = device
+            picked += 1
+        if picked == wanted and not request.topology:
             break
     if picked < wanted:
         if picked > 0:
             counts[_TOO_FEW] = picked
         return False
-    for i in range(picked):
-        position = picks[i] - base
-        used[position, SLOTS] += 1
-        used[position, MEMORY] += _resolve(request, claim, columns.total, picks[i], MEMORY)
-        used[position, CORES] += cores
+    if picked > wanted:
+        choose_linked(columns, row, picks, picked, wanted, scratch.links)
+    for i in range(wanted):
+        _book(columns, request, claim, picks[i], cores, used[picks[i] - base], scratch, i)
     return True
+
+
+@njit(cache=True)
+def _pick_pieces(
+    columns: DeviceColumns,
+    device: int,
+    memory: int,
+    used: NDArray[np.int64],
+    most: int,
+    picked: int,
+    scratch: Scratch,
+    picks: NDArray[np.int64],
+) -> int:
+    """Pick a card once for each of its free pieces, as long as fewer than ``most`` are picked; return how many are."""
+    taken = scratch.taken
+    taken[:] = 0
+    while picked < most:
+        piece = find_piece(columns, device, memory, used, taken)
+        if piece == NO_PIECE:
+            break
+        taken += columns.pieces[piece]
+        picks[picked] = device
+        picked += 1
+    return picked
+
+
+@njit(cache=True)
+def _book(
+    columns: DeviceColumns,
+    request: Request,
+    claim: int,
+    device: int,
+    cores: int,
+    used: NDArray[np.int64],
+    scratch: Scratch,
+    number: int,
+) -> None:
+    """Add a pick to what is used of its card: the piece that it gets, or the share that the claim asks for."""
+    memory = resolve(request, claim, columns.total, device, MEMORY)
+    piece = NO_PIECE
+    if columns.partitioned[device]:
+        scratch.taken[:] = 0
+        piece = find_piece(columns, device, memory, used, scratch.taken)
+        used += columns.pieces[piece]
+        if columns.pieces[piece, PLACED] > 1:  # templates say nothing of cores
+            used[CORES] += cores
+    else:
+        used[SLOTS] += 1
+        used[MEMORY] += memory
+        used[CORES] += cores
+    scratch.pieces[claim, number] = piece
 
 
 @njit(cache=True)
@@ -310,7 +199,7 @@ def _node_score(columns: DeviceColumns, first: int, last: int) -> np.float32:
             total[dimension] += columns.total[device, dimension]
     if total[SLOTS] == 0 or total[MEMORY] == 0 or total[CORES] == 0:
         return np.float32(0.0)
-    return _WEIGHT * (
+    return WEIGHT * (
         np.float32(used[SLOTS]) / np.float32(total[SLOTS])
         + np.float32(used[CORES]) / np.float32(total[CORES])
         + np.float32(used[MEMORY]) / np.float32(total[MEMORY])
@@ -328,9 +217,12 @@ def _fit_node(
         return False
     running = scratch.used[0, :cards]
     own = scratch.used[1, :cards]
-    running[:] = columns.used[base : base + cards]
     for position in range(cards):
         scratch.order[0, position] = position
+        # What comes after the cores is of partitioned cards only, and read of them only.
+        dimensions = running.shape[1] if columns.partitioned[base + position] else CORES + 1
+        for dimension in range(dimensions):
+            running[position, dimension] = columns.used[base + position, dimension]
     container = np.int64(-1)
     for claim in range(request.container.shape[0]):
         counts[:] = 0  # a reason belongs to the claim that did not fit, not to those before it
@@ -347,17 +239,19 @@ def _fit_node(
                 score_shares(columns, request, claim, base, used, scratch.score)
             else:
                 score_cards(columns, request, claim, base, used, scratch.score)
-        _write_keys(columns, request, claim, base, used, scratch.score, scratch.keys)
-        _sort_cards(scratch.keys, order)
+        write_keys(columns, request, claim, base, used, scratch.score, scratch.keys)
+        sort_cards(scratch.keys, order)
         choice = 0
+        divided = False
         for position in range(cards):
             if columns.vendor[base + position] == request.vendor[claim]:
                 choice += 1
+                divided = divided or columns.partitioned[base + position]
         result.cards[row] = choice
-        if choice < request.wanted[claim]:
+        if choice < request.wanted[claim] and not (request.pieces and divided):
             counts[_TOO_FEW_CARDS] = 1
             return False
-        if not _fit_claim(columns, request, claim, base, order, used, scratch.picks[claim], counts):
+        if not _fit_claim(columns, request, claim, row, order, used, scratch, counts):
             return False
     counts[:] = 0
     return True

@@ -14,7 +14,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from vgpu_scheduler.kernels.deviceshare import ShareTerms, share_score
-from vgpu_scheduler.kernels.hami import BARRED_BY_POLICY, DeviceColumns, FitResult
+from vgpu_scheduler.kernels.tables import BARRED_BY_POLICY, DeviceColumns, FitResult
 from vgpu_scheduler.model import CardReason, ContainerKind
 
 _INIT = int(ContainerKind.INIT)

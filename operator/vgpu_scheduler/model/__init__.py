@@ -11,6 +11,7 @@ from vgpu_scheduler.model.devices import (
     Device,
     DeviceResource,
     Dimension,
+    Piece,
     PodClaims,
     claims_devices,
 )
@@ -48,6 +49,7 @@ __all__ = [
     "NearMiss",
     "NodeVerdict",
     "Outcome",
+    "Piece",
     "Placement",
     "PodClaims",
     "ScorePart",

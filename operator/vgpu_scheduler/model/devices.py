@@ -18,6 +18,29 @@ class Dimension:
 
 
 @dataclass(frozen=True, slots=True)
+class Piece:
+    """One piece that a device can be cut into, at one place.
+
+    Attributes
+    ----------
+    profile
+        What the kind of piece is called (``1g.10gb``).
+    start, size
+        The slices of the device that it covers.
+    amounts
+        What is booked for it, one amount per dimension of the dialect.
+    template
+        The template that it is a part of, where the device follows one at a time; ``start`` is then its number in it.
+    """
+
+    profile: str
+    start: int
+    size: int
+    amounts: Amounts
+    template: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Device:
     """One physical card as its device plugin registered it.
 
@@ -39,6 +62,10 @@ class Device:
         What the plugin last said; missing counts as unhealthy.
     cordoned
         An administrator took the card out of service for new allocations.
+    links
+        How close other cards are to it: UUID and score, sorted by UUID; more is closer, a card that is missing has 0.
+    pieces
+        What it can be cut into, in order of preference; only devices that are given out in pieces have any.
     """
 
     uuid: str
@@ -50,6 +77,8 @@ class Device:
     mode: str = ""
     healthy: bool = True
     cordoned: bool = False
+    links: tuple[tuple[str, int], ...] = ()
+    pieces: tuple[Piece, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +130,13 @@ class Claim:
     percent: Amounts
 
     def on(self, total: Amounts) -> Amounts:
-        """Resolve the claim on a device that has ``total``; percent is multiplied before it is divided (C-10)."""
+        """Resolve the claim on a device that has ``total``; percent is multiplied before it is divided (C-10).
+
+        A device may have dimensions that the claim says nothing about; the amounts are about the claim's.
+        """
         return tuple(
             amount or capacity * percent // 100
-            for amount, percent, capacity in zip(self.amounts, self.percent, total, strict=True)
+            for amount, percent, capacity in zip(self.amounts, self.percent, total, strict=False)
         )
 
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import zip_longest
 
-from vgpu_scheduler.model.devices import Amounts, ContainerKind, PodClaims
+from vgpu_scheduler.model.devices import Amounts, ContainerKind, Piece, PodClaims
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """A device that a container gets, with the amounts of it."""
+    """A device that a container gets, with the amounts of it, and the piece where it is given out in pieces."""
 
     vendor: str
     uuid: str
     amounts: Amounts
+    piece: Piece | None = None
 
 
 ContainerAssignments = tuple[Assignment, ...]
@@ -35,13 +37,13 @@ class Placement:
 
 
 def add(left: Amounts, right: Amounts) -> Amounts:
-    """Add two amounts dimension by dimension."""
-    return tuple(a + b for a, b in zip(left, right, strict=True))
+    """Add two amounts dimension by dimension; what is missing at the end is 0."""
+    return tuple(a + b for a, b in zip_longest(left, right, fillvalue=0))
 
 
 def peak(left: Amounts, right: Amounts) -> Amounts:
-    """Return the larger amount of each dimension."""
-    return tuple(map(max, left, right))
+    """Return the larger amount of each dimension; what is missing at the end is 0."""
+    return tuple(max(a, b) for a, b in zip_longest(left, right, fillvalue=0))
 
 
 def charges(kinds: Sequence[ContainerKind], containers: Sequence[Iterable[Assignment]]) -> dict[str, Amounts]:
@@ -96,11 +98,15 @@ class Usage:
         sits on (C-17, C-25).
     problem
         What could not be read, for the event and the metric; empty when all is well.
+    displaced
+        Claims charged on every card of their vendor while a UUID is not listed: the pod holds something there that
+        must be on some card of the node.
     """
 
     charges: Charges
     unreadable: PodClaims = ()
     problem: str = ""
+    displaced: Mapping[str, PodClaims] = field(default_factory=dict)
 
 
 NO_USAGE = Usage({})

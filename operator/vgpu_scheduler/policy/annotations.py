@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from vgpu_scheduler.allocators import DEVICE_POLICIES, SPREAD, TOPOLOGY, policy_words
+from vgpu_scheduler.allocators import DEVICE_POLICIES, SPREAD, policy_words
 from vgpu_scheduler.scorers import NodePolicy
 
 NODE_POLICY = "hami.io/node-scheduler-policy"
@@ -68,13 +68,6 @@ def pod_words(annotations: Mapping[str, str]) -> PodWords:
         except ValueError as error:
             raise PolicyError(f"annotation {DEVICE_WEIGHTS}: {error}") from None
     return PodWords(node_policy, device_policy, weights, tuple(warnings))
-
-
-def topology_warning(device_policy: str) -> tuple[str, ...]:
-    """Say that topology is not chosen by, where the words ask for it."""
-    if TOPOLOGY not in policy_words(device_policy):
-        return ()
-    return (f"device policy {device_policy!r}: topology-aware is not supported, spread is used",)
 
 
 def parse_weights(text: str) -> DeviceWeights:

@@ -14,7 +14,7 @@ from typing import Any
 from vgpu_scheduler.allocators import CardChoice, CardLimits, OrderKind
 from vgpu_scheduler.kube import LabelSelector, Pod
 from vgpu_scheduler.model import NO_TERMS, ClaimTerms
-from vgpu_scheduler.policy.annotations import OVERRIDES, PolicyError, pod_words, topology_warning
+from vgpu_scheduler.policy.annotations import OVERRIDES, PolicyError, pod_words
 from vgpu_scheduler.policy.catalogue import Candidates, Catalogue, PolicyKey, key_of, title
 from vgpu_scheduler.policy.models import PolicyResource
 from vgpu_scheduler.policy.resolved import NO_POD_LIMITS, POD, SETTINGS, Bound, PodLimits, ResolvedPolicy
@@ -234,7 +234,6 @@ class Policies:
         if words.device_policy is not None:
             draft.choice = replace(draft.choice, policy=words.device_policy, share=None, best_fit=False)
             draft.order_by = POD
-            warnings += topology_warning(words.device_policy)
         if words.device_weights is not None:
             draft.choice = replace(draft.choice, weights=words.device_weights)
         if warnings and self._defaults.strict_annotations:
@@ -289,7 +288,9 @@ def _restrict_cards(matching: Sequence[PolicyResource], draft: _Draft) -> None:
         if number == 0:
             if section.modes:
                 limits = replace(limits, modes=(tuple(section.modes),))
-            draft.choice = replace(draft.choice, numa_bind=section.numa == "Required")
+            draft.choice = replace(
+                draft.choice, numa_bind=section.numa == "Required", topology=section.topology == "Preferred"
+            )
             restricting = restricting or bool(section.modes) or section.numa == "Required"
         if restricting:
             draft.restricted_by.append(title(policy))

@@ -243,10 +243,10 @@ class DevicesSection(Section):
 
     policy: Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_without_blanks)] | None = None
     """The order in which cards are tried. binpack: the fullest first; spread: the emptiest first; mutex: only idle
-    cards; numa: together on one NUMA node; topology-aware: close to each other, which this version does not follow
-    (it warns and orders like spread). These may be combined, separated by commas, the most important first. Or one of
-    LeastAllocated and MostAllocated (as Koordinator's DeviceShare), or bestFit (the card on which the least is
-    left)."""
+    cards; numa: together on one NUMA node; topology-aware: like spread, and among the cards that fit those with the
+    closest links to each other (a single card: the one that the others miss least). These may be combined, separated
+    by commas, the most important first. Or one of LeastAllocated and MostAllocated (as Koordinator's DeviceShare), or
+    bestFit (the card on which the least is left)."""
     order: Literal["NUMAFirst", "ScoreFirst"] | None = None
     """What binpack and spread compare first: the NUMA node of a card (as documented by HAMi), or its score (as HAMi
     since 2.10 does)."""
@@ -258,8 +258,9 @@ class DevicesSection(Section):
     """true: only idle cards are taken, and each is taken whole, so that no other pod joins. Cards whose compute is
     scaled to more or less than 100 percent cannot be taken whole and are left out."""
     topology: Literal["None", "Preferred"] | None = None
-    """Preferred: several cards of a container close to each other where that is possible. This version does not follow
-    it and warns."""
+    """Preferred: among the cards that fit, a container gets those with the closest links to each other, and a single
+    card is the one that the others miss least; the policy orders those that are equal in that. Links are what the
+    device plugin measured (annotation hami.io/node-nvidia-score); where it did not, nothing changes."""
     numa: Literal["None", "Required"] | None = None
     """Required: all cards of a container must be on one NUMA node."""
     modes: Annotated[tuple[Mode, ...], Field(min_length=1, max_length=3), Unique()] | None = None

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from vgpu_scheduler.allocators import OrderKind
 from vgpu_scheduler.dialects import HamiDialect
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice, encode_register_json
+from vgpu_scheduler.dialects.hami.mig import MigProfile, Span
 from vgpu_scheduler.dialects.hami.vendors.nvidia import REGISTER_ANNOTATION
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import decode_node, decode_pod
@@ -19,18 +22,19 @@ _POLICIES = (
 
 
 def warm_up() -> None:
-    """Place one pod on one node of a throw-away engine, which runs every kernel with its real types."""
+    """Place a few pods on one node of a throw-away engine, its MIG card too: every kernel runs with its real types."""
     card = RegisteredDevice(
         id="GPU-0", count=10, devmem=1024, devcore=100, type="NVIDIA", mode="hami-core", health=True
     )
+    cut = replace(card, id="GPU-2", mode="mig", mig_profiles=(MigProfile("1g", 1024, 100, 1, (Span(0, 1),)),))
     node = {
-        "metadata": {"name": "n", "uid": "n", "annotations": {REGISTER_ANNOTATION: encode_register_json([card])}},
+        "metadata": {"name": "n", "uid": "n", "annotations": {REGISTER_ANNOTATION: encode_register_json([card, cut])}},
         "status": {"allocatable": {"cpu": "1", "memory": "1Gi", "pods": "10", "nvidia.com/gpu": "10"}},
     }
     limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "128"}
     engine = Engine(HamiDialect(), Policies(PolicyDefaults(order=OrderKind.NUMA_FIRST)), ["warm-up"])
     engine.observe_node(decode_node(node), 0.0)
-    rules = {"nvidia.com/nouse-gpuuuid": "GPU-1"}
+    rules = {"nvidia.com/nouse-gpuuuid": "GPU-1", "nvidia.com/vgpu-mode": "mig"}
     for number, spec in enumerate(_POLICIES):
         metadata = {"name": "warm-up", "uid": "w", "generation": number, "resourceVersion": str(number)}
         engine.in_force.observe(decode_policy({"kind": CLUSTER_KIND, "metadata": metadata, "spec": spec}))

@@ -8,11 +8,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.kernels import DeviceColumns
-from vgpu_scheduler.model import Amounts, Device
+from vgpu_scheduler.kernels import FIRST_SLICE, PLACED, DeviceColumns, is_explained
+from vgpu_scheduler.model import Amounts, Device, Piece
+from vgpu_scheduler.state.links import LinkBlocks
+from vgpu_scheduler.state.pieces import PieceTable
 
 _GROWTH = 2
 _MIN_ROWS = 16
+_PER_DEVICE = (
+    "_total", "_used", "_vendor", "_model", "_numa", "_index", "_healthy", "_cordoned", "_partitioned", "_explained",
+    "_piece_first", "_piece_last",
+)  # fmt: skip
+"""The columns with a row per device, in the order of :class:`DeviceColumns`."""
 
 
 class DeviceMatrix:
@@ -29,11 +36,15 @@ class DeviceMatrix:
 
     def __init__(self, dimensions: int) -> None:
         self.dimensions = dimensions
+        self._has_slices = dimensions > FIRST_SLICE
         self.layout = 0
         self._end = 0
         self._live = 0
         self._first = np.zeros(_MIN_ROWS, dtype=np.int64)
         self._last = np.zeros(_MIN_ROWS, dtype=np.int64)
+        self._pieces = PieceTable(dimensions)
+        self._links = LinkBlocks()
+        self._links.ensure_rows(_MIN_ROWS)
         self._allocate(_MIN_ROWS)
         self._uuids: list[str] = []
         self._positions: dict[int, dict[str, int]] = {}
@@ -50,11 +61,16 @@ class DeviceMatrix:
         self._index = np.zeros(rows, dtype=np.int64)
         self._healthy = np.zeros(rows, dtype=np.bool_)
         self._cordoned = np.zeros(rows, dtype=np.bool_)
+        self._partitioned = np.zeros(rows, dtype=np.bool_)
+        self._explained = np.ones(rows, dtype=np.bool_)
+        self._piece_first = np.zeros(rows, dtype=np.int64)
+        self._piece_last = np.zeros(rows, dtype=np.int64)
 
     @property
     def columns(self) -> DeviceColumns:
         """The columns as the kernels take them; valid until the next change."""
-        return DeviceColumns(self._first, self._last, *self._per_device())
+        tables = (self._links.first, self._links.scores, self._pieces.amounts)
+        return DeviceColumns(*(self._first, self._last, *self._per_device(), *tables))
 
     @property
     def most_cards(self) -> int:
@@ -103,15 +119,35 @@ class DeviceMatrix:
         return self._positions.get(row, {}).get(uuid)
 
     def usage(self, row: int) -> Iterator[tuple[str, Amounts]]:
-        """Yield the UUID and the used amounts of each device of a node row."""
-        for device in range(int(self._first[row]), int(self._last[row])):
-            yield self._uuids[device], tuple(int(amount) for amount in self._used[device])
+        """Yield the UUID and the used amounts of each device of a node row.
+
+        Dimensions at the end that the device has nothing of, and of which nothing is used, are left out.
+        """
+        for device, number in zip(self.devices(row), range(int(self._first[row]), int(self._last[row])), strict=True):
+            used = self._used[number].tolist()
+            while len(used) > len(device.total) and not used[-1]:
+                used.pop()
+            yield device.uuid, tuple(used)
 
     def over_capacity(self, row: int) -> list[str]:
         """Return the UUIDs of the devices of a node row that are used beyond what they have."""
         first, last = int(self._first[row]), int(self._last[row])
         over = (self._used[first:last] > self._total[first:last]).any(axis=1)
         return [self._uuids[first + int(position)] for position in np.flatnonzero(over)]
+
+    def unexplained(self, row: int) -> list[str]:
+        """Return the UUIDs of the devices of a node row of which something is used that has no place on them."""
+        numbers = range(int(self._first[row]), int(self._last[row]))
+        return [self._uuids[number] for number in numbers if not self._explained[number]]
+
+    def piece(self, number: int) -> Piece:
+        """Return the piece that has a number in the ``pieces`` column."""
+        return self._pieces.listed[number]
+
+    @property
+    def most_candidates(self) -> int:
+        """No less than how often the devices of one node can be picked: once each, or once for each of its pieces."""
+        return self.most_cards * self._pieces.most
 
     def any_over_capacity(self) -> bool:
         """Tell whether any device at all is used beyond what it has; one look at all columns."""
@@ -125,6 +161,7 @@ class DeviceMatrix:
             self._last = np.resize(self._last, rows)
             self._first[old:] = 0
             self._last[old:] = 0
+            self._links.ensure_rows(rows)
 
     def replace(self, row: int, devices: Sequence[Device]) -> None:
         """Give a node row these devices, in this order, with nothing used on them yet."""
@@ -144,12 +181,16 @@ class DeviceMatrix:
             self._index[number] = device.index
             self._healthy[number] = device.healthy
             self._cordoned[number] = device.cordoned
+            self._partitioned[number] = self._has_slices and self._total[number, PLACED] > 0
+            self._explained[number] = True
+            self._piece_first[number], self._piece_last[number] = self._pieces.span(device.pieces)
             self._uuids.append(device.uuid)
         self._end += len(devices)
         self._live += len(devices)
         self._first[row], self._last[row] = first, self._end
         self._positions[row] = {device.uuid: number for number, device in enumerate(devices, start=first)}
         self._devices[row] = tuple(devices)
+        self._links.replace(row, devices)
         self.layout += 1
 
     def clear(self, row: int) -> None:
@@ -160,6 +201,7 @@ class DeviceMatrix:
         self._first[row] = self._last[row] = 0
         self._positions.pop(row, None)
         self._devices.pop(row, None)
+        self._links.clear(row)
         self.layout += 1
 
     def charge(self, device: int, amounts: Amounts, sign: int) -> None:
@@ -167,18 +209,22 @@ class DeviceMatrix:
         used = self._used[device]
         for dimension, amount in enumerate(amounts):
             used[dimension] += sign * amount
+        if self._has_slices and (self._partitioned[device] or len(amounts) > PLACED):
+            self._explained[device] = is_explained(self.columns, device)
 
     def reset_usage(self, row: int) -> None:
         """Set everything used on a node row to 0."""
         self._used[self._first[row] : self._last[row]] = 0
+        self._explained[self._first[row] : self._last[row]] = True
 
     def copy(self) -> DeviceMatrix:
         """Return an independent copy, for what-if questions."""
         twin = DeviceMatrix(self.dimensions)
         twin.layout, twin._end, twin._live = self.layout, self._end, self._live
-        for name in ("_first", "_last", "_total", "_used", "_vendor", "_model", "_numa", "_index", "_healthy"):
+        for name in ("_first", "_last", *_PER_DEVICE):
             setattr(twin, name, getattr(self, name).copy())
-        twin._cordoned = self._cordoned.copy()
+        twin._pieces = self._pieces.copy()
+        twin._links = self._links.copy()
         twin._uuids = list(self._uuids)
         twin._positions = dict(self._positions)
         twin._devices = dict(self._devices)
@@ -187,16 +233,7 @@ class DeviceMatrix:
         return twin
 
     def _per_device(self) -> tuple[NDArray[Any], ...]:
-        return (
-            self._total,
-            self._used,
-            self._vendor,
-            self._model,
-            self._numa,
-            self._index,
-            self._healthy,
-            self._cordoned,
-        )
+        return tuple(getattr(self, name) for name in _PER_DEVICE)
 
     def _reserve(self, more: int) -> None:
         if self._end + more <= self.size:

@@ -46,14 +46,16 @@ class Reservation:
     def device_charges(self, devices: tuple[Device, ...]) -> dict[str, Amounts]:
         """Return what the pod is charged on each of the node's devices; UUIDs that are not listed are left out.
 
-        Claims that cannot be attributed to a card are charged on every card of their vendor.
+        Claims that cannot be attributed to a card that is listed are charged on every card of their vendor.
         """
         listed = {device.uuid: device for device in devices}
         result = {uuid: amounts for uuid, amounts in self.usage.charges.items() if uuid in listed}
-        for device in devices if self.usage.unreadable else ():
-            blanket = blanket_charge(self.usage.unreadable, device)
-            if blanket:
-                result[device.uuid] = peak(result[device.uuid], blanket) if device.uuid in result else blanket
+        displaced = (claims for uuid, claims in self.usage.displaced.items() if uuid not in listed)
+        for claims in (self.usage.unreadable, *displaced):
+            for device in devices if claims else ():
+                blanket = blanket_charge(claims, device)
+                if blanket:
+                    result[device.uuid] = peak(result[device.uuid], blanket) if device.uuid in result else blanket
         return result
 
     def ghosts(self, devices: tuple[Device, ...]) -> tuple[str, ...]:
@@ -80,4 +82,5 @@ def widen(old: Usage, new: Usage) -> Usage:
     merged = dict(new.charges)
     for uuid, amounts in old.charges.items():
         merged[uuid] = peak(merged[uuid], amounts) if uuid in merged else amounts
-    return Usage(merged, new.unreadable or old.unreadable, new.problem)
+    displaced = {**old.displaced, **new.displaced}
+    return Usage(merged, new.unreadable or old.unreadable, new.problem, displaced)

@@ -206,7 +206,7 @@ class State:
         widened = False
         if held and held.phase is Phase.BOUND and held.node == pod.node_name and pod.started:
             wider = widen(held.usage, usage)
-            widened = wider.charges != usage.charges or wider.unreadable != usage.unreadable
+            widened = wider != usage
             usage = wider
         fresh = Reservation(
             pod.uid, pod.key, pod.node_name, Phase.BOUND, usage, pod.used_requests, None, widened=widened

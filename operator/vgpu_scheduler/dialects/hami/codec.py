@@ -7,21 +7,20 @@ segments of 7 or 9 comma-separated fields; plugins since 2.8 write JSON in which
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from vgpu_scheduler.dialects.base import CodecError
+from vgpu_scheduler.dialects.hami.fields import INT32, Fields, decode_list
+from vgpu_scheduler.dialects.hami.mig import MigProfile, decode_profiles, encode_profile
 
-_INT32 = 2**31 - 1
 _GO_BOOL = {
     **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
     **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
 }
 _LEGACY_FIELDS, _FIELDS = 7, 9
 _MOST_DIGITS = 19
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +37,7 @@ class RegisteredDevice:
     mode: str = ""
     health: bool = False
     vendor: str = ""
-    mig_profiles: tuple[Mapping[str, Any], ...] = ()
+    mig_profiles: tuple[MigProfile, ...] = ()
     custom_info: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -95,9 +94,9 @@ def _colon_segment(segment: str) -> RegisteredDevice:
     return RegisteredDevice(
         id=fields[0],
         index=index,
-        count=_decimal(fields[1], "count", segment, _INT32),
-        devmem=_decimal(fields[2], "devmem", segment, _INT32),
-        devcore=_decimal(fields[3], "devcore", segment, _INT32),
+        count=_decimal(fields[1], "count", segment, INT32),
+        devmem=_decimal(fields[2], "devmem", segment, INT32),
+        devcore=_decimal(fields[3], "devcore", segment, INT32),
         type=fields[4],
         numa=_decimal(fields[5], "numa", segment),
         mode=mode,
@@ -121,57 +120,23 @@ def _decimal(text: str, name: str, where: str, largest: int = 2**63 - 1) -> int:
 
 def decode_register_json(value: str) -> list[RegisteredDevice]:
     """Decode the JSON format; keys are matched without regard to case and unknown ones ignored, as in Go."""
-    try:
-        listed = json.loads(value)
-    except (ValueError, RecursionError) as error:
-        raise CodecError(f"registration is not JSON: {error}") from None
-    if listed is None:
-        return []
-    if not isinstance(listed, list):
-        raise CodecError("registration is not a list of devices")
-    return [_json_device(entry, number) for number, entry in enumerate(listed)]
+    return [_json_device(fields) for fields in decode_list(value, "registration", "device")]
 
 
-def _json_device(entry: object, number: int) -> RegisteredDevice:
-    if not isinstance(entry, dict):
-        raise CodecError(f"registration: device {number} is not an object")
-    fields = {key.lower(): item for key, item in entry.items() if item is not None}
-
-    def text(name: str) -> str:
-        item = fields.get(name, "")
-        if not isinstance(item, str):
-            raise CodecError(f"registration: device {number}: {name} is not a string")
-        # Half a surrogate pair is valid JSON and no text: as in Go, so that it can be written again.
-        return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", item)
-
-    def integer(name: str, smallest: int, largest: int) -> int:
-        item = fields.get(name, 0)
-        if type(item) is not int or not smallest <= item <= largest:
-            raise CodecError(f"registration: device {number}: {name} {item!r} is not an integer in range")
-        return item
-
-    health = fields.get("health", False)
-    if not isinstance(health, bool):
-        raise CodecError(f"registration: device {number}: health is not a boolean")
-    profiles = fields.get("migprofiles", [])
-    custom = fields.get("custominfo", {})
-    if not isinstance(profiles, list) or not all(isinstance(profile, dict) for profile in profiles):
-        raise CodecError(f"registration: device {number}: migProfiles is not a list of profiles")
-    if not isinstance(custom, dict):
-        raise CodecError(f"registration: device {number}: custominfo is not an object")
+def _json_device(fields: Fields) -> RegisteredDevice:
     return RegisteredDevice(
-        id=text("id"),
-        index=integer("index", 0, 2**63 - 1),
-        count=integer("count", -_INT32 - 1, _INT32),
-        devmem=integer("devmem", -_INT32 - 1, _INT32),
-        devcore=integer("devcore", -_INT32 - 1, _INT32),
-        type=text("type"),
-        numa=integer("numa", -(2**63), 2**63 - 1),
-        mode=text("mode"),
-        health=health,
-        vendor=text("devicevendor"),
-        mig_profiles=tuple(profiles),
-        custom_info=custom,
+        id=fields.text("id"),
+        index=fields.integer("index", 0),
+        count=fields.integer("count", -INT32 - 1, INT32),
+        devmem=fields.integer("devmem", -INT32 - 1, INT32),
+        devcore=fields.integer("devcore", -INT32 - 1, INT32),
+        type=fields.text("type"),
+        numa=fields.integer("numa"),
+        mode=fields.text("mode"),
+        health=fields.boolean("health"),
+        vendor=fields.text("devicevendor"),
+        mig_profiles=decode_profiles(fields),
+        custom_info=fields.mapping("custominfo"),
     )
 
 
@@ -202,7 +167,7 @@ def _json_fields(device: RegisteredDevice) -> dict[str, Any]:
         "type": device.type,
         "numa": device.numa,
         "mode": device.mode,
-        "migProfiles": [dict(profile) for profile in device.mig_profiles],
+        "migProfiles": [encode_profile(profile) for profile in device.mig_profiles],
         "health": device.health,
     }
     return {key: item for key, item in fields.items() if item}
@@ -228,8 +193,8 @@ def _assigned(text: str) -> AssignedDevice:
     fields = text.split(",")
     if len(fields) < 4:
         raise CodecError(f"assignment {text!r} has fewer than 4 fields")
-    memory = _decimal(fields[2], "memory", text, _INT32)
-    cores = _decimal(fields[3], "cores", text, _INT32)
+    memory = _decimal(fields[2], "memory", text, INT32)
+    cores = _decimal(fields[3], "cores", text, INT32)
     if memory < 0 or cores < 0:
         raise CodecError(f"assignment {text!r} has a negative amount")
     return AssignedDevice(fields[0], fields[1], memory, cores)

@@ -18,14 +18,19 @@ from vgpu_scheduler.dialects.hami.codec import (
     encode_assignments,
     realign,
 )
+from vgpu_scheduler.dialects.hami.holdings import held
+from vgpu_scheduler.dialects.hami.links import decode_pair_scores
 from vgpu_scheduler.dialects.hami.lock import LOCK_ANNOTATION
+from vgpu_scheduler.dialects.hami.mig import SLICES, Span, allocations_of, encode_allocations, pieces_of, slices_of
 from vgpu_scheduler.dialects.hami.rules import parse_rules
+from vgpu_scheduler.dialects.hami.templates import recorded, template_pieces
 from vgpu_scheduler.dialects.hami.vendors import nvidia
 from vgpu_scheduler.dialects.hami.vendors.nvidia import NvidiaNames
 from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import (
     NO_TERMS,
     NO_USAGE,
+    Amounts,
     Assignment,
     Claim,
     ClaimTerms,
@@ -33,10 +38,10 @@ from vgpu_scheduler.model import (
     Device,
     DeviceResource,
     Dimension,
+    Piece,
     Placement,
     PodClaims,
     Usage,
-    charges,
     claims_devices,
 )
 
@@ -52,6 +57,7 @@ PHASE_FAILED = "failed"
 _REMEMBERED = 16_384
 """Registrations that are kept decoded: more than nodes, so that a burst of changes does not push all of them out."""
 _WHOLE = 100
+_PLACED = 3
 _MOST_CARDS = 1024
 """A node that lists more is not believed: its cards are sorted for every claim."""
 _SEPARATORS = frozenset(",:;")
@@ -71,7 +77,13 @@ class HamiDialect:
     nvidia_names: NvidiaNames = field(default_factory=NvidiaNames)
 
     name = "hami"
-    dimensions = (Dimension("slots", "shares"), Dimension("memory", "MiB"), Dimension("cores", "percent"))
+    dimensions = (
+        Dimension("slots", "shares"),
+        Dimension("memory", "MiB"),
+        Dimension("cores", "percent"),
+        Dimension("placements", "shares"),  # this and the others are of MIG cards only
+        *(Dimension(f"slice {number}", "slices") for number in range(SLICES)),
+    )
     memory, cores = 1, 2
     memory_unit = 2**20
     lock_annotation = LOCK_ANNOTATION
@@ -98,6 +110,7 @@ class HamiDialect:
     def devices(self, node: Node, inventory: Inventory | None = None) -> tuple[Device, ...]:
         """Return the devices that the node registered, in the order written; none without a registration.
 
+        Pair scores that cannot be read count as missing: HAMi hides such a node, though its cards are all right.
         Their health is what the plugin said. A plugin that is gone is seen in the node's allocatable amount of the
         count resource, which drops to 0: the resource filter then keeps new pods away.
 
@@ -111,7 +124,12 @@ class HamiDialect:
         if value is None:
             return ()
         try:
-            return _registered(value, node.annotations.get(nvidia.CORDON_ANNOTATION, ""))
+            return _registered(
+                value,
+                node.annotations.get(nvidia.CORDON_ANNOTATION, ""),
+                node.annotations.get(nvidia.PAIR_SCORES_ANNOTATION, ""),
+                self.nvidia_names,
+            )
         except CodecError as error:
             raise CodecError(f"annotation {nvidia.REGISTER_ANNOTATION}: {error}") from None
 
@@ -163,7 +181,7 @@ class HamiDialect:
                 problem = f"annotation {nvidia.ALLOCATED_ANNOTATION}: {error}"
             else:
                 if aligned is not None and any(aligned):
-                    return Usage(_charges(pod, aligned))
+                    return held(pod, aligned)
                 problem = f"annotation {nvidia.ALLOCATED_ANNOTATION} does not match the containers that claim devices"
         return Usage({}, self._unreadable(pod), problem) if pod.started else NO_USAGE
 
@@ -187,17 +205,14 @@ class HamiDialect:
         """Return what the Binding writes on the pod for the device plugin; nothing for a pod without devices."""
         if not placement.vendors():
             return {}
-        value = encode_assignments(
-            [
-                [AssignedDevice(a.uuid, nvidia.VENDOR, a.amounts[1], a.amounts[2]) for a in container]
-                for container in placement.containers
-            ]
-        )
+        value = encode_assignments([[_entry(a) for a in container] for container in placement.containers])
+        placements = allocations_of(placement.containers)
         return {
             NODE_ANNOTATION: placement.node,
             TIME_ANNOTATION: str(unix_time),
             nvidia.TO_ALLOCATE_ANNOTATION: value,
             nvidia.ALLOCATED_ANNOTATION: value,
+            **({nvidia.MIG_ANNOTATION: encode_allocations(placements)} if placements else {}),
             BIND_PHASE_ANNOTATION: PHASE_ALLOCATING,
             BIND_TIME_ANNOTATION: str(unix_time),
         }
@@ -225,10 +240,11 @@ class HamiDialect:
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _registered(value: str, cordon: str) -> tuple[Device, ...]:
+def _registered(value: str, cordon: str, pair_scores: str, names: NvidiaNames) -> tuple[Device, ...]:
     """Decode a registration; remembered, because most events of a node leave it as it is."""
     cordoned = {uuid.strip() for uuid in cordon.split(",")}
     registered = decode_register(value)
+    links = _links(pair_scores)
     if len(registered) > _MOST_CARDS:
         raise CodecError(f"{len(registered)} devices are more than a node has (at most {_MOST_CARDS})")
     seen: dict[str, Device] = {}
@@ -237,27 +253,51 @@ def _registered(value: str, cordon: str) -> tuple[Device, ...]:
             raise CodecError(f"device {card.id!r} has a separator of the assignment format in its id")
         if card.id in seen:
             raise CodecError(f"device {card.id} is listed twice")
-        seen[card.id] = _device(card, card.id in cordoned)
+        seen[card.id] = _device(card, card.id in cordoned, links.get(card.id, {}), names)
     return tuple(seen.values())
 
 
-def _device(card: RegisteredDevice, cordoned: bool) -> Device:
-    total = (max(card.count, 0), max(card.devmem, 0), max(card.devcore, 0))
-    return Device(card.id, nvidia.VENDOR, card.type, total, card.index, card.numa, card.mode, card.health, cordoned)
+def _links(pair_scores: str) -> Mapping[str, Mapping[str, int]]:
+    try:
+        return {entry.uuid: entry.score for entry in decode_pair_scores(pair_scores)} if pair_scores else {}
+    except CodecError:
+        return {}
+
+
+def _device(card: RegisteredDevice, cordoned: bool, links: Mapping[str, int], names: NvidiaNames) -> Device:
+    total: Amounts = (max(card.count, 0), max(card.devmem, 0), max(card.devcore, 0))
+    pieces: tuple[Piece, ...] = ()
+    if card.mode == nvidia.MODE_MIG:
+        allowed = names.mig_profiles(card.type)
+        templates = () if card.mig_profiles else names.mig_templates(card.type)  # C-15: each card by its registration
+        possible = pieces_of(card.mig_profiles) or template_pieces(templates)
+        pieces = tuple(piece for piece in possible if allowed is None or piece.profile in allowed)
+        weight = max((piece.amounts[_PLACED] for piece in possible), default=1)
+        total = (*total, weight * max(card.count, 1), *slices_of(Span(piece.start, piece.size) for piece in possible))
+    return Device(
+        uuid=card.id,
+        vendor=nvidia.VENDOR,
+        type=card.type,
+        total=total,
+        index=card.index,
+        numa=card.numa,
+        mode=card.mode,
+        healthy=card.health,
+        cordoned=cordoned,
+        links=tuple(sorted(links.items())),
+        pieces=pieces,
+    )
+
+
+def _entry(assignment: Assignment) -> AssignedDevice:
+    _, memory, cores, *_ = assignment.amounts
+    return AssignedDevice(recorded(assignment.uuid, assignment.piece), nvidia.VENDOR, memory, cores)
 
 
 def _as_allocated(claim: Claim) -> Claim:
     """Cut the cores as the allocation would: nobody gets more than a whole card's."""
     slots, memory, cores = claim.amounts
     return replace(claim, amounts=(slots, memory, min(cores, _WHOLE)))
-
-
-def _charges(pod: Pod, aligned: list[tuple[AssignedDevice, ...]]) -> Mapping[str, tuple[int, ...]]:
-    kinds = [container.kind for container in pod.spec.containers]
-    return charges(
-        kinds,
-        [[Assignment(nvidia.VENDOR, d.uuid, (1, d.memory, d.cores)) for d in container] for container in aligned],
-    )
 
 
 @lru_cache(maxsize=8)

@@ -36,14 +36,17 @@ class DeviceRules:
         """Tell whether a card of this model and mode may be used (checks 2 of D2-10, and ``vgpu-mode``)."""
         if vendor != nvidia.VENDOR:
             return True
-        if mode == nvidia.MODE_MIG:  # a MIG card is given out by placement, which this version does not choose
-            return False
         lower = model.lower()
         if self.use_types and not any(part in lower for part in self.use_types):
             return False
         if any(part in lower for part in self.no_use_types):
             return False
         return self.mode is None or mode in self.mode
+
+    @property
+    def allows_pieces(self) -> bool:
+        """Whether MIG cards may be used, as far as the sharing mode says."""
+        return self.mode is None or nvidia.MODE_MIG in self.mode
 
     @property
     def names_devices(self) -> bool:

@@ -32,6 +32,7 @@ class VolcanoRules:
     mode: str | None = None
 
     numa_bind: ClassVar[bool] = False
+    allows_pieces: ClassVar[bool] = False
 
     def allows_model(self, vendor: str, model: str, mode: str) -> bool:
         """Tell whether a card of this model and mode may be used."""

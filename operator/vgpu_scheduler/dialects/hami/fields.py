@@ -1,0 +1,124 @@
+"""Fields of JSON annotations as Go's decoder reads them: names in any case, null and absent are zero, types exact."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from vgpu_scheduler.dialects.base import CodecError
+
+INT32 = 2**31 - 1
+INT64 = 2**63 - 1
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def decode_json(value: str, what: str) -> Any:
+    """Decode JSON.
+
+    Raises
+    ------
+    CodecError
+        If it is none.
+    """
+    try:
+        # Go's decoder knows no NaN and no infinity.
+        return json.loads(value, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise CodecError(f"{what} is not JSON: {error}") from None
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def decode_list(value: str, what: str, item: str) -> list[Fields]:
+    """Decode a list of objects, each called ``item`` in messages; ``null`` is an empty one.
+
+    Raises
+    ------
+    CodecError
+        If it is anything else.
+    """
+    listed = decode_json(value, what)
+    if listed is None:
+        return []
+    if not isinstance(listed, list):
+        raise CodecError(f"{what} is not a list of {item}s")
+    return [Fields(entry, f"{what}: {item} {number}") for number, entry in enumerate(listed)]
+
+
+class Fields:
+    """The fields of one object.
+
+    Parameters
+    ----------
+    entry
+        What was decoded; anything but an object is refused.
+    where
+        What messages call it.
+    """
+
+    def __init__(self, entry: object, where: str) -> None:
+        if not isinstance(entry, dict):
+            raise CodecError(f"{where} is not an object")
+        self._where = where
+        self._fields: Mapping[str, Any] = {key.lower(): item for key, item in entry.items() if item is not None}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._fields
+
+    def text(self, name: str) -> str:
+        """Return a string."""
+        item = self._fields.get(name, "")
+        if not isinstance(item, str):
+            raise CodecError(f"{self._where}: {name} is not a string")
+        # Half a surrogate pair is valid JSON and no text: as in Go, so that it can be written again.
+        return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", item)
+
+    def integer(self, name: str, smallest: int = -INT64 - 1, largest: int = INT64) -> int:
+        """Return an integer in range."""
+        item = self._fields.get(name, 0)
+        if type(item) is not int or not smallest <= item <= largest:
+            raise CodecError(f"{self._where}: {name} {item!r} is not an integer in range")
+        return item
+
+    def boolean(self, name: str) -> bool:
+        """Return a truth value."""
+        item = self._fields.get(name, False)
+        if not isinstance(item, bool):
+            raise CodecError(f"{self._where}: {name} is not a boolean")
+        return item
+
+    def integers(self, name: str) -> dict[str, int]:
+        """Return an object of integers."""
+        item = self._fields.get(name, {})
+        if not isinstance(item, dict):
+            raise CodecError(f"{self._where}: {name} is not an object")
+        inside = {key: 0 if value is None else value for key, value in item.items()}
+        for key, value in inside.items():
+            if type(value) is not int or not -INT64 - 1 <= value <= INT64:
+                raise CodecError(f"{self._where}: {name}[{key!r}] is not an integer in range")
+        return inside
+
+    def mapping(self, name: str) -> Mapping[str, Any]:
+        """Return an object as it is."""
+        item = self._fields.get(name, {})
+        if not isinstance(item, dict):
+            raise CodecError(f"{self._where}: {name} is not an object")
+        return item
+
+    def object(self, name: str) -> Fields | None:
+        """Return an object, None where it is absent."""
+        item = self._fields.get(name)
+        return None if item is None else Fields(item, f"{self._where}: {name}")
+
+    def objects(self, name: str) -> list[Fields] | None:
+        """Return a list of objects, None where it is absent."""
+        item = self._fields.get(name)
+        if item is None:
+            return None
+        if not isinstance(item, list):
+            raise CodecError(f"{self._where}: {name} is not a list")
+        return [Fields(entry, f"{self._where}.{name}[{number}]") for number, entry in enumerate(item)]

@@ -1,0 +1,82 @@
+"""What a pod holds of its node's cards, from the annotations that tell which it was given."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from vgpu_scheduler.dialects.base import CodecError
+from vgpu_scheduler.dialects.hami.codec import AssignedDevice
+from vgpu_scheduler.dialects.hami.mig import SLICES, MigAllocation, decode_allocations, slices_of
+from vgpu_scheduler.dialects.hami.templates import instance_of
+from vgpu_scheduler.dialects.hami.vendors import nvidia
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import (
+    Amounts,
+    Assignment,
+    Claim,
+    ContainerClaims,
+    ContainerKind,
+    PodClaims,
+    Usage,
+    add,
+    charges,
+)
+
+_NOTHING = (0, 0, 0)
+_ON_NO_CARD = (0,) * (len(_NOTHING) + 1) + (200,) * SLICES
+_EVERY_MIG_CARD: PodClaims = (
+    ContainerClaims("", ContainerKind.APP, (Claim(nvidia.VENDOR, 1, (0,) * len(_ON_NO_CARD), _ON_NO_CARD),)),
+)
+"""Twice of every slice that a card has: a MIG card has that of none, the others have no slices."""
+
+
+def held(pod: Pod, aligned: Sequence[Sequence[AssignedDevice]]) -> Usage:
+    """Return what a pod uses.
+
+    Placements belong to cards, not to entries: older writers shift the numbers of containers. Nothing that they leave
+    open is taken for free. An entry on a MIG card needs a placement, and a placement a MIG card; what has none puts
+    the card out of service (:mod:`vgpu_scheduler.kernels.partitions`). A placement on a card that the node does not
+    list may be on any MIG card of the node, so it puts all of them out of service.
+
+    Parameters
+    ----------
+    pod
+        The pod; an annotation of placements that cannot be read counts as missing.
+    aligned
+        The entries of each container.
+    """
+    kinds = [container.kind for container in pod.spec.containers]
+    entries = [[_assignment(entry) for entry in container] for container in aligned]
+    charged = charges(kinds, entries)
+    placements = _placements(pod.annotations)
+    if not placements:
+        return Usage(charged)
+    numbers = Counter(assignment.uuid for container in entries for assignment in container)
+    for uuid, listed in placements.items():
+        used = charged.get(uuid, _NOTHING)
+        explained = used[0] if len(listed) >= numbers[uuid] else 0
+        # One that has both, a suffix and a placement, belongs to neither kind of card.
+        charged[uuid] = add(used, (*_NOTHING, explained, *_slices(listed)))
+    return Usage(charged, displaced=dict.fromkeys(placements, _EVERY_MIG_CARD))
+
+
+def _assignment(entry: AssignedDevice) -> Assignment:
+    uuid, instance = instance_of(entry.uuid)
+    return Assignment(nvidia.VENDOR, uuid, (1, entry.memory, entry.cores, *instance))
+
+
+def _slices(placements: Sequence[MigAllocation]) -> Amounts:
+    return slices_of(entry.place for entry in placements)
+
+
+def _placements(annotations: Mapping[str, str]) -> dict[str, list[MigAllocation]]:
+    """Return the placements of each card."""
+    try:
+        decoded = decode_allocations(annotations.get(nvidia.MIG_ANNOTATION, ""))
+    except CodecError:
+        return {}
+    found: dict[str, list[MigAllocation]] = {}
+    for entry in decoded:
+        found.setdefault(entry.uuid, []).append(entry)
+    return found

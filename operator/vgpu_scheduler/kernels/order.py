@@ -1,0 +1,123 @@
+"""The order in which HAMi's Fit tries the cards of a node: the score of each card, sort keys, a stable sort."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from vgpu_scheduler.kernels.tables import (
+    CORES,
+    KEY_INDEX,
+    KEY_MEMORY_LEFT,
+    KEY_NUMA,
+    KEY_SCORE,
+    KEY_USED,
+    KEY_USED_MEMORY,
+    MEMORY,
+    SLOTS,
+    WEIGHT,
+    DeviceColumns,
+    Request,
+    resolve,
+)
+
+
+@njit(cache=True)
+def score_cards(
+    columns: DeviceColumns, request: Request, claim: int, base: int, used: NDArray[np.int64], score: NDArray[np.float32]
+) -> None:
+    """Score every card of the node as if the whole container were placed on it (D0-06 to D0-13, C-24).
+
+    Parameters
+    ----------
+    columns, request
+        The device matrix; the pod's claims and weights.
+    claim
+        Number of the container's first claim.
+    base
+        Device number of the node's first card.
+    used
+        What is used of the node's cards, shape (cards, K).
+    score
+        Receives the scores, shape (>= cards,); 0 for a card without slots, memory or cores.
+    """
+    container = request.container[claim]
+    for position in range(used.shape[0]):
+        device = base + position
+        slots = used[position, SLOTS]
+        memory = used[position, MEMORY]
+        cores = used[position, CORES]
+        other = claim
+        while other < request.container.shape[0] and request.container[other] == container:
+            if request.vendor[other] == columns.vendor[device]:
+                slots += request.wanted[other]
+                memory += resolve(request, other, columns.total, device, MEMORY)
+                cores += resolve(request, other, columns.total, device, CORES)
+            other += 1
+        count = columns.total[device, SLOTS]
+        total_memory = columns.total[device, MEMORY]
+        total_cores = columns.total[device, CORES]
+        if count == 0 or total_memory == 0 or total_cores == 0:
+            score[position] = np.float32(0.0)
+            continue
+        score[position] = WEIGHT * (
+            request.weights[SLOTS] * (np.float32(slots) / np.float32(count))
+            + request.weights[CORES] * (np.float32(cores) / np.float32(total_cores))
+            + request.weights[MEMORY] * (np.float32(memory) / np.float32(total_memory))
+        )
+
+
+@njit(cache=True)
+def write_keys(
+    columns: DeviceColumns,
+    request: Request,
+    claim: int,
+    base: int,
+    used: NDArray[np.int64],
+    score: NDArray[np.float32],
+    keys: NDArray[np.float64],
+) -> None:
+    """Write what the cards are sorted by, so that the smallest comes first for every key."""
+    for k in range(request.order.shape[0]):
+        key = request.order[k]
+        kind = abs(key)
+        sign = 1.0 if key > 0 else -1.0
+        for position in range(used.shape[0]):
+            device = base + position
+            if kind == KEY_SCORE:
+                value = np.float64(score[position])
+            elif kind == KEY_NUMA:
+                value = np.float64(columns.numa[device])
+            elif kind == KEY_USED:
+                value = np.float64(used[position, SLOTS])
+            elif kind == KEY_INDEX:
+                value = np.float64(columns.ordinal[device])
+            elif kind == KEY_USED_MEMORY:
+                value = np.float64(used[position, MEMORY])
+            else:
+                dimension = MEMORY if kind == KEY_MEMORY_LEFT else CORES
+                taken = resolve(request, claim, columns.total, device, dimension)
+                value = np.float64(columns.total[device, dimension] - used[position, dimension]) - np.float64(taken)
+            keys[position, k] = sign * value
+
+
+@njit(cache=True)
+def sort_cards(keys: NDArray[np.float64], order: NDArray[np.int64]) -> None:
+    """Sort the cards in place, stably: what an earlier container left decides between equal cards (C-18)."""
+    for i in range(1, order.shape[0]):
+        moving = order[i]
+        j = i - 1
+        while j >= 0:
+            before = False
+            for k in range(keys.shape[1]):
+                a = keys[moving, k]
+                b = keys[order[j], k]
+                if a != b:
+                    before = a < b
+                    break
+            if not before:
+                break
+            order[j + 1] = order[j]
+            j -= 1
+        order[j + 1] = moving

@@ -1,0 +1,151 @@
+"""What the kernels of HAMi's Fit read and write: columns of devices, a pod's request, work space and result."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from vgpu_scheduler.kernels.deviceshare import NO_SHARE, ShareTerms
+from vgpu_scheduler.model import CardReason
+
+SLOTS = 0
+MEMORY = 1
+CORES = 2
+# Of devices that are given out in pieces; matrices without them have fewer dimensions.
+PLACED = 3  # shares that have a placement
+FIRST_SLICE = 4  # the first of the slices that placements cover, one dimension each
+
+REASONS = len(CardReason)
+FITS = 1
+NO_FIT = 0
+
+# Sort keys of a card order, least significant last. A negative key sorts descending; the LAST card is tried first.
+KEY_SCORE = 1
+KEY_NUMA = 2
+KEY_USED = 3
+KEY_INDEX = 4
+KEY_USED_MEMORY = 5
+KEY_MEMORY_LEFT = 6  # what the claim would leave of the card
+KEY_CORES_LEFT = 7
+
+WEIGHT = np.float32(10.0)
+
+# Why single cards are left out.
+BARRED_BY_UUID = 1
+BARRED_BY_POLICY = 2
+
+
+class DeviceColumns(NamedTuple):
+    """The device matrix: ``D`` devices, ``N`` node rows, ``K`` dimensions.
+
+    The devices of node row ``r`` are ``first[r] : last[r]``, in canonical order (index, then UUID).
+    """
+
+    first: NDArray[np.int64]  # (N,)
+    last: NDArray[np.int64]  # (N,)
+    total: NDArray[np.int64]  # (D, K)
+    used: NDArray[np.int64]  # (D, K)
+    vendor: NDArray[np.int32]  # (D,) interned vendor
+    model: NDArray[np.int32]  # (D,) interned (vendor, type, mode)
+    numa: NDArray[np.int64]  # (D,)
+    ordinal: NDArray[np.int64]  # (D,) position on the node, as registered
+    healthy: NDArray[np.bool_]  # (D,)
+    cordoned: NDArray[np.bool_]  # (D,)
+    partitioned: NDArray[np.bool_]  # (D,) given out in pieces only
+    explained: NDArray[np.bool_]  # (D,) all that is in use has a place: see kernels.partitions
+    piece_first: NDArray[np.int64]  # (D,) the pieces that a card can be cut into are
+    piece_last: NDArray[np.int64]  # (D,) pieces[first:last], in order of preference
+    pair_first: NDArray[np.int64]  # (N,) where the pair scores of the node row begin, -1 where there are none
+    pairs: NDArray[np.int64]  # (P,) per node its cards x its cards, row by row; HAMi's scores: links, higher is closer
+    pieces: NDArray[np.int64]  # (S, K) what is booked for a piece
+
+
+class Request(NamedTuple):
+    """The claims of one pod and the rules that hold for it: ``C`` claims in container order, ``K`` dimensions."""
+
+    container: NDArray[np.int64]  # (C,) number of the container, ascending
+    kind: NDArray[np.int64]  # (C,) ContainerKind of that container
+    vendor: NDArray[np.int32]  # (C,)
+    wanted: NDArray[np.int64]  # (C,) number of cards
+    amounts: NDArray[np.int64]  # (C, K)
+    percent: NDArray[np.int64]  # (C, K)
+    model_allowed: NDArray[np.bool_]  # (models,) by interned model
+    device_barred: NDArray[np.int8]  # (D,) 0, BARRED_BY_UUID or BARRED_BY_POLICY; (0,) when none is
+    order: NDArray[np.int64]  # sort keys, most significant first
+    weights: NDArray[np.float32]  # (3,) of slots, memory, cores in the card score
+    numa_bind: bool
+    mutex: bool
+    pieces: bool = True  # cards that are given out in pieces may be used
+    topology: bool = False  # the candidates are chosen by their links
+    by_share: bool = False  # the card score is Koordinator's, with these terms
+    share: ShareTerms = NO_SHARE
+
+
+class LinkScratch(NamedTuple):
+    """Work space for ``G`` groups and ``W`` - 1 cards of a claim."""
+
+    device: NDArray[np.int64]  # (G,) device number
+    copies: NDArray[np.int64]  # (G,) how often it is a candidate
+    pair: NDArray[np.int64]  # (G, G) pair scores, those of an earlier group with a later one; mirrored
+    near: NDArray[np.int64]  # (G, G) the other groups, best linked first
+    best: NDArray[np.int64]  # (G,) how many of each group the best subset takes
+    trial: NDArray[np.int64]  # (G,) the same of the subset being built
+    left: NDArray[np.int64]  # (G + 1,) cards still to be taken
+    value: NDArray[np.int64]  # (G + 1,) sum of pair scores so far
+    gain: NDArray[np.int64]  # (G + 1, G) what one more card of a group would add to it
+    weight: NDArray[np.int64]  # (G,) of the bound
+    order: NDArray[np.int64]  # (G,) of the bound
+    ways: NDArray[np.float64]  # (G + 1, W) how many subsets of so many cards the groups from here on have
+
+
+def link_scratch(groups: int, cards: int) -> LinkScratch:
+    """Return work space for so many groups and cards of a claim."""
+    row = (groups,)
+    return LinkScratch(
+        device=np.zeros(row, dtype=np.int64),
+        copies=np.zeros(row, dtype=np.int64),
+        pair=np.zeros((groups, groups), dtype=np.int64),
+        near=np.zeros((groups, groups), dtype=np.int64),
+        best=np.zeros(row, dtype=np.int64),
+        trial=np.zeros(row, dtype=np.int64),
+        left=np.zeros(groups + 1, dtype=np.int64),
+        value=np.zeros(groups + 1, dtype=np.int64),
+        gain=np.zeros((groups + 1, groups), dtype=np.int64),
+        weight=np.zeros(row, dtype=np.int64),
+        order=np.zeros(row, dtype=np.int64),
+        ways=np.zeros((groups + 1, cards + 1), dtype=np.float64),
+    )
+
+
+class Scratch(NamedTuple):
+    """Work space for the node with the most cards (``M``)."""
+
+    order: NDArray[np.int64]  # (2, M): [0] as the running containers left it, [1] an init container's own
+    used: NDArray[np.int64]  # (2, M, K)
+    score: NDArray[np.float32]  # (M,)
+    keys: NDArray[np.float64]  # (M, number of sort keys) by position
+    picks: NDArray[np.int64]  # (C, most candidates of a claim) device numbers
+    pieces: NDArray[np.int64]  # (C, most candidates of a claim) the piece of each pick, NO_PIECE for a share
+    taken: NDArray[np.int64]  # (K,) of the device being looked at
+    links: LinkScratch
+
+
+class FitResult(NamedTuple):
+    """What is written for each node row asked about."""
+
+    fits: NDArray[np.bool_]  # (N,)
+    score: NDArray[np.float32]  # (N,)
+    counts: NDArray[np.int16]  # (N, REASONS) cards passed over, of the first claim that did not fit; 0 if all fit
+    cards: NDArray[np.int16]  # (N,) cards that this claim could choose from
+
+
+@njit(cache=True)
+def resolve(request: Request, claim: int, total: NDArray[np.int64], device: int, dimension: int) -> int:
+    """Return what a claim takes of a dimension of a device; percent is multiplied before it is divided (C-10)."""
+    amount = request.amounts[claim, dimension]
+    if amount > 0:
+        return amount  # type: ignore[no-any-return]
+    return total[device, dimension] * request.percent[claim, dimension] // 100  # type: ignore[no-any-return]

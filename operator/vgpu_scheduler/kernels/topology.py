@@ -1,0 +1,255 @@
+"""Which of the candidates on a node are linked best: HAMi's topology-aware choice, by branch and bound.
+
+The rule (D2-41 to D2-48): a single card is the one with the lowest sum of pair scores to all other candidates, so that
+well-linked ones stay free; several cards are the subset with the highest sum of pair scores inside it. Of equals, the
+first in the order of the walk, as an enumeration of all subsets would find it. HAMi does enumerate all of them; here
+copies of one card (placements of a MIG card) are one *group*, of which a subset takes so many, and groups of subsets
+that cannot beat the best one known are left out.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from vgpu_scheduler.kernels.tables import DeviceColumns, LinkScratch
+
+STEPS = 3_000_000
+"""The most partial subsets that are looked at for one claim on one node; after that the best one found so far holds.
+
+No table of scores as links give them comes near; it bounds what a made-up one can cost.
+"""
+_BOUND = 20  # what a bound costs, in steps
+_FEW = 12.0  # for fewer subsets than that a bound is not worth its price
+_MANY = 1e18
+
+
+@njit(cache=True)
+def choose_linked(
+    columns: DeviceColumns, row: int, picks: NDArray[np.int64], found: int, wanted: int, work: LinkScratch
+) -> bool:
+    """Choose the best-linked of the candidates.
+
+    Parameters
+    ----------
+    columns
+        The device matrix.
+    row
+        The node row.
+    picks
+        Device numbers of the candidates in the order of the walk, copies of a device beside each other; receives the
+        chosen ones in the same order.
+    found, wanted
+        How many candidates there are and how many to choose, ``found`` > ``wanted`` >= 1.
+    work
+        Work space.
+
+    Returns
+    -------
+    bool
+        Whether the choice is known to be the best; False where ``STEPS`` ended the search.
+    """
+    groups = _group(columns, row, picks, found, work)
+    if columns.pair_first[row] < 0:
+        return True  # nothing is known, so all subsets are equal and the first stands in place
+    if wanted == 1:
+        picks[0] = work.device[_least_linked(groups, work)]
+        return True
+    _prepare(groups, wanted, work)
+    value = _greedy(groups, wanted, work)
+    exact = _search(groups, wanted, value, work)
+    at = 0
+    for group in range(groups):
+        for _ in range(work.best[group]):
+            picks[at] = work.device[group]
+            at += 1
+    return exact
+
+
+@njit(cache=True)
+def _group(columns: DeviceColumns, row: int, picks: NDArray[np.int64], found: int, work: LinkScratch) -> int:
+    """Put copies together, and look up the pair scores; return the number of groups."""
+    groups = 0
+    for i in range(found):
+        if groups > 0 and work.device[groups - 1] == picks[i]:
+            work.copies[groups - 1] += 1
+            continue
+        work.device[groups] = picks[i]
+        work.copies[groups] = 1
+        groups += 1
+    block, base = columns.pair_first[row], columns.first[row]
+    cards = columns.last[row] - base
+    if block >= 0:
+        for a in range(groups):
+            work.pair[a, a] = 0
+            for b in range(a + 1, groups):
+                score = columns.pairs[block + (work.device[a] - base) * cards + work.device[b] - base]
+                work.pair[a, b] = score
+                # Only a single card is chosen by what both directions say; scores are written in both, and equal.
+                work.pair[b, a] = columns.pairs[block + (work.device[b] - base) * cards + work.device[a] - base]
+    return groups
+
+
+@njit(cache=True)
+def _least_linked(groups: int, work: LinkScratch) -> int:
+    best, lowest = 0, np.int64(0)
+    for a in range(groups):
+        total = np.int64(0)
+        for b in range(groups):
+            total += work.copies[b] * work.pair[a, b]
+        if a == 0 or total < lowest:
+            best, lowest = a, total
+    return best
+
+
+@njit(cache=True)
+def _prepare(groups: int, wanted: int, work: LinkScratch) -> None:
+    """Mirror the pair scores, sort each group's neighbours, and count the subsets."""
+    for a in range(groups):
+        for b in range(a):
+            work.pair[a, b] = work.pair[b, a]
+    for a in range(groups):
+        count = 0
+        for b in range(groups):
+            if b == a:
+                continue
+            j = count
+            while j > 0 and work.pair[a, work.near[a, j - 1]] < work.pair[a, b]:
+                work.near[a, j] = work.near[a, j - 1]
+                j -= 1
+            work.near[a, j] = b
+            count += 1
+    work.ways[groups, : wanted + 1] = 0.0
+    work.ways[groups, 0] = 1.0
+    for a in range(groups - 1, -1, -1):
+        for cards in range(wanted + 1):
+            total = 0.0
+            for taken in range(min(work.copies[a], cards) + 1):
+                total += work.ways[a + 1, cards - taken]
+            work.ways[a, cards] = min(total, _MANY)
+
+
+@njit(cache=True)
+def _greedy(groups: int, wanted: int, work: LinkScratch) -> int:
+    """Build a good subset from each group in turn, always adding what helps most; return the best one's sum."""
+    highest, any_yet = np.int64(0), False
+    for start in range(groups):
+        work.trial[:groups] = 0
+        work.trial[start] = 1
+        for b in range(groups):
+            work.weight[b] = work.pair[start, b]
+        total = np.int64(0)
+        for _ in range(wanted - 1):
+            added = -1
+            for b in range(groups):
+                if work.trial[b] < work.copies[b] and (added < 0 or work.weight[b] > work.weight[added]):
+                    added = b
+            total += work.weight[added]
+            work.trial[added] += 1
+            for b in range(groups):
+                work.weight[b] += work.pair[added, b]
+        if not any_yet or total > highest:
+            highest, any_yet = total, True
+            work.best[:groups] = work.trial[:groups]
+    return int(highest)
+
+
+@njit(cache=True)
+def _bound(groups: int, depth: int, left: int, largest: int, work: LinkScratch) -> int:
+    """Return no less than what ``left`` cards of the groups from ``depth`` on can add.
+
+    Two bounds, the smaller of which counts. Every pair is counted half at each of its two cards, where a card's pairs
+    are its best ones; or every pair has the largest score of all, and there are as many as equal shares have.
+    """
+    gain = work.gain[depth]
+    for a in range(depth, groups):
+        others, best = left - 1, np.int64(0)
+        for i in range(groups - 1):
+            b = work.near[a, i]
+            if others <= 0 or work.pair[a, b] <= 0:
+                break
+            if b >= depth:
+                taken = min(others, work.copies[b])
+                best += taken * work.pair[a, b]
+                others -= taken
+        work.weight[a] = 2 * gain[a] + best
+    halves = _fill(groups, depth, left, work)
+    for a in range(depth, groups):
+        work.weight[a] = 2 * gain[a]
+    rest, shares = int(left), 0
+    equal, more = left // (groups - depth), left % (groups - depth)
+    for i in range(groups - depth):
+        share = equal + 1 if i < more else equal
+        shares += share * share
+    evenly = _fill(groups, depth, left, work) + max(largest, 0) * (rest * rest - shares)
+    smaller: int = min(halves, evenly)
+    return smaller // 2
+
+
+@njit(cache=True)
+def _fill(groups: int, depth: int, left: int, work: LinkScratch) -> int:
+    """Add up the weights of the ``left`` heaviest cards."""
+    count = 0
+    for a in range(depth, groups):
+        j = count
+        while j > 0 and work.weight[work.order[j - 1]] < work.weight[a]:
+            work.order[j] = work.order[j - 1]
+            j -= 1
+        work.order[j] = a
+        count += 1
+    total = np.int64(0)
+    for i in range(count):
+        a = work.order[i]
+        taken = min(left, work.copies[a])
+        total += taken * work.weight[a]
+        left -= taken
+        if left == 0:
+            break
+    return int(total)
+
+
+@njit(cache=True)
+def _search(groups: int, wanted: int, best: int, work: LinkScratch) -> bool:
+    """Look for the first subset of the highest sum, ``best`` being one that is reached; the counts go to ``best``.
+
+    Subsets come in the order of an enumeration, because as many of a group as possible are tried first.
+    """
+    largest = np.int64(0)
+    for a in range(groups):
+        for b in range(a):
+            largest = max(largest, work.pair[a, b])
+    work.gain[0, :groups] = 0
+    work.value[0], work.left[0] = 0, wanted
+    work.trial[0] = min(work.copies[0], wanted) + 1
+    depth, first, steps = 0, False, 0
+    while depth >= 0:
+        work.trial[depth] -= 1
+        taken, left = work.trial[depth], work.left[depth]
+        if taken < 0 or work.ways[depth + 1, left - taken] == 0.0:
+            if taken <= 0:
+                depth -= 1
+            elif left - taken > 0:
+                depth -= 1  # even fewer of this group leave even more for the others, who have not enough
+            continue
+        steps += 1
+        if steps > STEPS:
+            return False
+        value = work.value[depth] + taken * work.gain[depth, depth]
+        if left == taken:
+            if value > best or (value == best and not first):
+                best, first = value, True
+                work.best[:groups] = 0
+                work.best[: depth + 1] = work.trial[: depth + 1]
+            continue
+        for b in range(depth + 1, groups):
+            work.gain[depth + 1, b] = work.gain[depth, b] + taken * work.pair[depth, b]
+        if work.ways[depth + 1, left - taken] > _FEW:
+            steps += _BOUND
+            reach = value + _bound(groups, depth + 1, left - taken, int(largest), work)
+            if reach < best or (reach == best and first):
+                continue
+        depth += 1
+        work.value[depth], work.left[depth] = value, left - taken
+        work.trial[depth] = min(work.copies[depth], left - taken) + 1
+    return True

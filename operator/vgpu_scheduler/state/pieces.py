@@ -1,0 +1,52 @@
+"""The pieces that devices can be cut into, as a table: each distinct list of them once."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vgpu_scheduler.model import Piece
+
+
+class PieceTable:
+    """Pieces by number; devices of one model share theirs.
+
+    Parameters
+    ----------
+    dimensions
+        The number of amounts per device.
+
+    Attributes
+    ----------
+    amounts : NDArray[int64], shape (S, dimensions)
+        What is booked for each piece.
+    listed : list[Piece]
+        The pieces, by number.
+    most
+        How many pieces one device can be cut into at most, at least 1.
+    """
+
+    def __init__(self, dimensions: int) -> None:
+        self.amounts: NDArray[np.int64] = np.zeros((0, dimensions), dtype=np.int64)
+        self.listed: list[Piece] = []
+        self.most = 1
+        self._spans: dict[tuple[Piece, ...], tuple[int, int]] = {(): (0, 0)}
+
+    def span(self, pieces: tuple[Piece, ...]) -> tuple[int, int]:
+        """Return the numbers of the first of these pieces and of the one after the last."""
+        if pieces not in self._spans:
+            first, dimensions = len(self.listed), self.amounts.shape[1]
+            rows = [(*piece.amounts, *(0,) * (dimensions - len(piece.amounts))) for piece in pieces]
+            self.amounts = np.concatenate([self.amounts, np.array(rows, dtype=np.int64)])
+            self.listed += pieces
+            self.most = max(self.most, *(piece.start + piece.size for piece in pieces))
+            self._spans[pieces] = (first, len(self.listed))
+        return self._spans[pieces]
+
+    def copy(self) -> PieceTable:
+        """Return an independent copy."""
+        twin = PieceTable(self.amounts.shape[1])
+        twin.amounts = self.amounts  # replaced when it grows, never written to
+        twin.listed, twin.most = list(self.listed), self.most
+        twin._spans = dict(self._spans)
+        return twin
