@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.engine.builders import asks, card, cards, engine_with, node, pod, pod_object
+from tests.engine.builders import allocation, asks, card, cards, engine_with, node, pod, pod_object
 from tests.policy.resources import policy
 from tests.simulation.cluster import MIG
 
@@ -142,3 +142,51 @@ def test_pieces_are_no_whole_cards() -> None:
     engine = engine_with([mig_node()])
     engine.in_force.observe(policy("whole", {"devices": {"exclusive": True}}))
     assert put(engine, "x", asks(1, 1000)) == "1/1 CardDeniedByPolicy"
+
+
+def test_placements_that_a_pod_brings_along_are_overwritten() -> None:
+    forged = (
+        '[{"containerIndex":0,"deviceIndex":0,"gpuUUID":"a-gpu-1","profile":"1g","placement":{"start":0,"size":1}}]'
+    )
+    engine = engine_with([node("a", cards("a", 2))])
+    bringing = pod("p", annotations={PLACES: forged})
+    engine.observe_pod(bringing, 0.0)
+    decision = engine.attempt(1.0)
+    assert decision is not None
+    assert decision.placement is not None
+    assert engine.dialect.annotations(decision.placement, 0, bringing.annotations)[PLACES] == "[]"
+    assert PLACES not in engine.dialect.annotations(decision.placement, 0, {})
+
+
+def test_a_card_full_of_pieces_is_not_beyond_what_it_has() -> None:
+    engine = engine_with([mig_node()])
+    used = (4, 4 * 1984, 4 * 40, 4, 1, 1, 1, 1, 0, 0, 0, 0)
+    row = engine.state.nodes.row("a")
+    assert row is not None
+    device = engine.state.devices.position(row, "a-gpu-0")
+    assert device is not None
+    engine.state.devices.charge(device, used, 1)
+    assert engine.state.over_capacity() == {}
+    engine.state.devices.charge(device, (0, 0, 0, 1, 1), 1)
+    assert engine.state.over_capacity() == {"a": ["a-gpu-0"]}
+
+
+def test_an_assumed_piece_is_checked_again_when_somebody_may_be_anywhere_on_the_card() -> None:
+    engine = engine_with([mig_node()])
+    engine.observe_pod(pod("x", asks(1, 1000)), 0.0)
+    assert engine.attempt(1.0) is not None
+    assert engine.recheck("uid-x") is not None
+    stranger = pod("t", asks(1, 1000), annotations=allocation("a", ("a-gpu-0", 1984, 10)), started=True, nodeName="a")
+    engine.observe_pod(stranger, 2.0)
+    assert engine.recheck("uid-x") is None
+
+
+def test_a_preference_for_links_takes_the_first_numa_node_with_enough_cards() -> None:
+    four = [card(f"g{n}", index=n, numa=n // 2, healthy=n != 0) for n in range(4)]
+    engine = engine_with([node("a", four)])
+    engine.in_force.observe(policy("close", {"devices": {"topology": "Preferred", "numa": "Required"}}))
+    engine.observe_pod(pod("p", asks(2)), 0.0)
+    decision = engine.attempt(1.0)
+    assert decision is not None
+    assert decision.placement is not None
+    assert sorted(a.uuid for a in decision.placement.containers[0]) == ["g2", "g3"]

@@ -287,6 +287,8 @@ def choose(tried: Sequence[Card], ask: Ask, wish: Wish) -> tuple[list[Card], Cou
             counts["CardDeniedByPolicy"] += 1
             continue
         if wish.rules.numa_bind and card.numa != numa:
+            if wish.near and "topology-aware" not in words(wish.policy) and len(chosen) >= ask.nums:
+                break  # a policy's preference is no reason to give up a NUMA node that has enough
             if not wish.topology:
                 counts["NumaNotFit"] += len(chosen)
             chosen, numa = [], card.numa

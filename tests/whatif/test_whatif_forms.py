@@ -52,7 +52,7 @@ def case(nodes: Any, expect: dict[str, Any], **fields: Any) -> dict[str, Any]:
         ([{"name": "x", "memory": "4096"}, {"name": "y", "memory": "1Gi"}], "x"),
         ([{"name": "x"}, {"name": "y", "healthy": False}], "x"),
         ([{"name": "x"}, {"name": "y", "shares": 0}], "x"),
-        ([{"name": "x"}, {"name": "y", "mode": "mig"}], "x"),
+        ([{"name": "x"}, {"name": "y", "mode": "mps"}], "y"),
         ([{"name": "x", "numa": 1}, {"name": "y"}], "x"),
     ],
 )

@@ -177,6 +177,7 @@ class HamiAllocator:
             mutex=self._order.mutex or self._choice.idle_only,
             pieces=self._rules.allows_pieces,
             topology=self._topology,
+            first_node=self._choice.topology and not self._order.topology,
             by_share=share is not None,
             share=NO_SHARE if share is None else share_terms(share, self._resources, devices),
         )

@@ -88,6 +88,8 @@ def _fit_claim(
             counts[_DENIED] += 1
             continue
         if request.numa_bind and columns.numa[device] != bound_numa:
+            if request.first_node and picked >= wanted:
+                break
             if not request.topology:  # as documented: candidates of other nodes are no picks (D2-39)
                 counts[_NUMA] += picked
             picked = 0

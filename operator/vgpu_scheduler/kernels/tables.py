@@ -80,6 +80,7 @@ class Request(NamedTuple):
     mutex: bool
     pieces: bool = True  # cards that are given out in pieces may be used
     topology: bool = False  # the candidates are chosen by their links
+    first_node: bool = False  # with it and numa_bind: the first NUMA node with enough of them, not the last one
     by_share: bool = False  # the card score is Koordinator's, with these terms
     share: ShareTerms = NO_SHARE
 

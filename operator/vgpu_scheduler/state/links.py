@@ -13,7 +13,7 @@ _MIN_SIZE = 64
 _GROWTH = 2
 _LARGEST = 2**40
 """Scores are cut to this, so that no sum of them overflows."""
-_MOST_CARDS = 128
+_MOST_CARDS = 32
 """A node with more cards than any has no block: it would have the square of their number of entries."""
 
 

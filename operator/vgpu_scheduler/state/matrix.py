@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.kernels import FIRST_SLICE, PLACED, DeviceColumns, is_explained
+from vgpu_scheduler.kernels import CORES, FIRST_SLICE, PLACED, DeviceColumns, is_explained
 from vgpu_scheduler.model import Amounts, Device, Piece
 from vgpu_scheduler.state.links import LinkBlocks
 from vgpu_scheduler.state.pieces import PieceTable
@@ -132,8 +132,7 @@ class DeviceMatrix:
     def over_capacity(self, row: int) -> list[str]:
         """Return the UUIDs of the devices of a node row that are used beyond what they have."""
         first, last = int(self._first[row]), int(self._last[row])
-        over = (self._used[first:last] > self._total[first:last]).any(axis=1)
-        return [self._uuids[first + int(position)] for position in np.flatnonzero(over)]
+        return [self._uuids[first + int(position)] for position in np.flatnonzero(self._over(first, last))]
 
     def unexplained(self, row: int) -> list[str]:
         """Return the UUIDs of the devices of a node row of which something is used that has no place on them."""
@@ -151,7 +150,19 @@ class DeviceMatrix:
 
     def any_over_capacity(self) -> bool:
         """Tell whether any device at all is used beyond what it has; one look at all columns."""
-        return bool((self._used[: self._end] > self._total[: self._end]).any())
+        return bool(self._over(0, self._end).any())
+
+    def _over(self, first: int, last: int) -> NDArray[np.bool_]:
+        """Tell which device numbers are used beyond what they have.
+
+        Of a card that is given out in pieces only the pieces count: what its profiles say of compute adds up to more
+        than a card has, and it is not the shares that bound it.
+        """
+        over: NDArray[np.bool_] = np.greater(self._used[first:last], self._total[first:last])
+        in_pieces = self._piece_last[first:last] > self._piece_first[first:last]
+        over[:, : CORES + 1] &= ~in_pieces[:, np.newaxis]
+        beyond: NDArray[np.bool_] = np.asarray(over.any(axis=1))
+        return beyond
 
     def ensure_rows(self, rows: int) -> None:
         """Make room for node rows up to ``rows``."""

@@ -50,8 +50,8 @@ class Reservation:
         """
         listed = {device.uuid: device for device in devices}
         result = {uuid: amounts for uuid, amounts in self.usage.charges.items() if uuid in listed}
-        displaced = (claims for uuid, claims in self.usage.displaced.items() if uuid not in listed)
-        for claims in (self.usage.unreadable, *displaced):
+        displaced = {id(claims): claims for uuid, claims in self.usage.displaced.items() if uuid not in listed}
+        for claims in (self.usage.unreadable, *displaced.values()):
             for device in devices if claims else ():
                 blanket = blanket_charge(claims, device)
                 if blanket:

@@ -295,6 +295,8 @@ class State:
         if row is None or assumed_as is None:
             return False
         same = assumed_as == (_asks(pod), self._looks(held.node))
+        if self.devices.unexplained(row):
+            return False  # somebody may be anywhere on a card of the node
         return same and not self.devices.over_capacity(row) and not self._over_allocatable(row, held.requests)
 
     def _looks(self, node: str) -> tuple[int, int]:

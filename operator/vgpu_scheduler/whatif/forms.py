@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
 from vgpu_scheduler.kube import QuantityError, to_int
@@ -111,6 +111,13 @@ class Resources(Short):
     requests: Amounts = {}
 
 
+def _no_pieces(mode: str) -> str:
+    """Refuse cards that are given out in pieces: the short form has no place for their profiles."""
+    if mode == "mig":
+        raise ValueError("cards in mode mig have profiles: give the node as the Kubernetes object that it is")
+    return mode
+
+
 class Cards(Short):
     """Cards of one kind on a node, named ``<node>-<number>`` unless said otherwise."""
 
@@ -121,7 +128,7 @@ class Cards(Short):
     shares: Annotated[int, Field(ge=0)] = 10
     cores: Annotated[int, Field(ge=0)] = 100
     numa: Annotated[int, Field(ge=0)] = 0
-    mode: str = "hami-core"
+    mode: Annotated[str, AfterValidator(_no_pieces)] = "hami-core"
     healthy: bool = True
 
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import ClassVar
 
 from vgpu_scheduler.allocators import BEST_FIT, CardChoice, HamiAllocator, card_order
-from vgpu_scheduler.dialects.base import ClaimError, CodecError, Inventory, Scorers
+from vgpu_scheduler.dialects.base import NOTHING_CARRIED, ClaimError, CodecError, Inventory, Scorers
 from vgpu_scheduler.dialects.hami.claims import asks_for_devices, pod_claims
 from vgpu_scheduler.dialects.hami.codec import (
     AssignedDevice,
@@ -60,6 +60,8 @@ _WHOLE = 100
 _PLACED = 3
 _MOST_CARDS = 1024
 """A node that lists more is not believed: its cards are sorted for every claim."""
+_MOST_SHARES = 1024
+"""Shares of a card that its templates are counted for: weights of placements must stay far below int64's bounds."""
 _SEPARATORS = frozenset(",:;")
 _WHOLE_CARD = (Claim(nvidia.VENDOR, 1, (1, 0, 0), (0, 100, 100)),)
 
@@ -201,18 +203,21 @@ class HamiDialect:
                 for container in pod.spec.containers
             )
 
-    def annotations(self, placement: Placement, unix_time: int) -> dict[str, str]:
+    def annotations(
+        self, placement: Placement, unix_time: int, carried: Mapping[str, str] = NOTHING_CARRIED
+    ) -> dict[str, str]:
         """Return what the Binding writes on the pod for the device plugin; nothing for a pod without devices."""
         if not placement.vendors():
             return {}
         value = encode_assignments([[_entry(a) for a in container] for container in placement.containers])
         placements = allocations_of(placement.containers)
+        mig = {nvidia.MIG_ANNOTATION: encode_allocations(placements)}
         return {
             NODE_ANNOTATION: placement.node,
             TIME_ANNOTATION: str(unix_time),
             nvidia.TO_ALLOCATE_ANNOTATION: value,
             nvidia.ALLOCATED_ANNOTATION: value,
-            **({nvidia.MIG_ANNOTATION: encode_allocations(placements)} if placements else {}),
+            **(mig if placements or nvidia.MIG_ANNOTATION in carried else {}),
             BIND_PHASE_ANNOTATION: PHASE_ALLOCATING,
             BIND_TIME_ANNOTATION: str(unix_time),
         }
@@ -270,10 +275,11 @@ def _device(card: RegisteredDevice, cordoned: bool, links: Mapping[str, int], na
     if card.mode == nvidia.MODE_MIG:
         allowed = names.mig_profiles(card.type)
         templates = () if card.mig_profiles else names.mig_templates(card.type)  # C-15: each card by its registration
-        possible = pieces_of(card.mig_profiles) or template_pieces(templates)
+        possible = tuple(dict.fromkeys(pieces_of(card.mig_profiles) or template_pieces(templates)))
         pieces = tuple(piece for piece in possible if allowed is None or piece.profile in allowed)
         weight = max((piece.amounts[_PLACED] for piece in possible), default=1)
-        total = (*total, weight * max(card.count, 1), *slices_of(Span(piece.start, piece.size) for piece in possible))
+        slices = slices_of(Span(piece.start, piece.size) for piece in possible)
+        total = (*total, weight * min(max(card.count, 1), _MOST_SHARES), *slices)
     return Device(
         uuid=card.id,
         vendor=nvidia.VENDOR,
