@@ -49,6 +49,40 @@ class FitColumns:
         return FitResult(self.fits, self.score, self.counts, self.cards)
 
 
+Lacking = tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+"""Per device: the missing part of what is asked, and the dimension, the amount asked and the amount free there."""
+
+
+class Shortfall:
+    """Keeps what each device lacks most, over the claims and dimensions that it is told of.
+
+    Parameters
+    ----------
+    free
+        What is free of each device, shape (n, K).
+    """
+
+    def __init__(self, free: NDArray[np.int64]) -> None:
+        self._free = free
+        self._relative = np.zeros(free.shape[0])
+        self._about = np.zeros((3, free.shape[0]), dtype=np.int64)
+
+    def take(self, dimension: int, asked: NDArray[np.int64]) -> None:
+        """Take in what one claim asks of each device in one dimension, shape (n,); 0 asks for nothing."""
+        free = self._free[:, dimension]
+        lack = np.clip(asked - free, 0, None) / np.maximum(asked, 1)
+        worse = lack > self._relative
+        self._relative[worse] = lack[worse]
+        self._about[0, worse] = dimension
+        self._about[1, worse] = asked[worse]
+        self._about[2, worse] = free[worse]
+
+    def result(self) -> Lacking:
+        """Return the worst of it per device; see :meth:`Allocator.shortfall`."""
+        dimension, asked, free = self._about
+        return self._relative, dimension, asked, free
+
+
 class Allocator(Protocol):
     """Chooses cards on one node for the claims of one pod."""
 
@@ -58,9 +92,7 @@ class Allocator(Protocol):
     def place(self, devices: DeviceMatrix, row: int) -> tuple[ContainerAssignments, ...] | None:
         """Return the devices of each container on one node row, or None if the claims do not fit there."""
 
-    def shortfall(
-        self, columns: DeviceColumns, devices: NDArray[np.int64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    def shortfall(self, columns: DeviceColumns, devices: NDArray[np.int64]) -> Lacking:
         """Measure what each device lacks for its hardest claim.
 
         Parameters

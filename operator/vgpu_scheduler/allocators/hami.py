@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.allocators.base import FitColumns
+from vgpu_scheduler.allocators.base import FitColumns, Lacking, Shortfall
 from vgpu_scheduler.allocators.choice import CardChoice
 from vgpu_scheduler.allocators.order import CardOrder, share_card_order
 from vgpu_scheduler.allocators.share_order import share_terms
@@ -123,26 +123,18 @@ class HamiAllocator:
                 containers[container].append(_assignment(devices, claim, device, piece))
         return tuple(tuple(assignments) for assignments in containers)
 
-    def shortfall(
-        self, columns: DeviceColumns, devices: NDArray[np.int64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    def shortfall(self, columns: DeviceColumns, devices: NDArray[np.int64]) -> Lacking:
         """Measure what each device lacks for its hardest claim; see :class:`Allocator`."""
         total, used = columns.total[devices], columns.used[devices]
         free = np.clip(total - used, 0, None)
-        relative = np.zeros(devices.shape[0])
-        about = np.zeros((3, devices.shape[0]), dtype=np.int64)
+        shortfall = Shortfall(free)
         for _, _, claim in self._flat:
             for dimension, (amount, percent) in enumerate(zip(claim.amounts, claim.percent, strict=True)):
                 asked = np.full(devices.shape[0], amount) if amount else total[:, dimension] * percent // 100
                 if dimension == CORES:
                     asked = np.minimum(asked, _WHOLE)
-                lack = np.clip(asked - free[:, dimension], 0, None) / np.maximum(asked, 1)
-                worse = lack > relative
-                relative[worse] = lack[worse]
-                about[0, worse] = dimension
-                about[1, worse] = asked[worse]
-                about[2, worse] = free[worse, dimension]
-        return relative, about[0], about[1], about[2]
+                shortfall.take(dimension, asked)
+        return shortfall.result()
 
     def _prepare(self, devices: DeviceMatrix) -> tuple[Request, Scratch]:
         if self._request is None or self._scratch is None or self._layout != devices.layout:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.allocators.base import FitColumns
+from vgpu_scheduler.allocators.base import FitColumns, Lacking, Shortfall
 from vgpu_scheduler.allocators.choice import CardChoice, ShareOrder
 from vgpu_scheduler.allocators.share_order import share_terms
 from vgpu_scheduler.kernels import (
@@ -99,26 +99,17 @@ class ShareAllocator:
                 containers[container].append(Assignment(claim.vendor, devices.uuid(int(device)), booked))
         return tuple(tuple(assignments) for assignments in containers)
 
-    def shortfall(
-        self, columns: DeviceColumns, devices: NDArray[np.int64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    def shortfall(self, columns: DeviceColumns, devices: NDArray[np.int64]) -> Lacking:
         """Measure what each device lacks for its hardest claim; see :class:`Allocator`."""
         total, used = columns.total[devices], columns.used[devices]
         free = np.clip(total - used, 0, None)
         has = (total > 0) | (used > 0)
-        relative = np.zeros(devices.shape[0])
-        about = np.zeros((3, devices.shape[0]), dtype=np.int64)
+        shortfall = Shortfall(free)
         for vendor, (_, _, claim) in zip(self._vendors, self._flat, strict=False):
             own = columns.vendor[devices] == vendor
             for dimension, amount in enumerate(claim.amounts):
-                asked = np.where(own & has[:, dimension], amount, 0)
-                lack = np.clip(asked - free[:, dimension], 0, None) / max(amount, 1)
-                worse = lack > relative
-                relative[worse] = lack[worse]
-                about[0, worse] = dimension
-                about[1, worse] = amount
-                about[2, worse] = free[worse, dimension]
-        return relative, about[0], about[1], about[2]
+                shortfall.take(dimension, np.where(own & has[:, dimension], amount, 0))
+        return shortfall.result()
 
     def _prepare(self, devices: DeviceMatrix) -> tuple[ShareRequest, ShareScratch]:
         if self._request is None or self._scratch is None or self._layout != devices.layout:

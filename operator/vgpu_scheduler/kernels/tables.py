@@ -19,8 +19,6 @@ PLACED = 3  # shares that have a placement
 FIRST_SLICE = 4  # the first of the slices that placements cover, one dimension each
 
 REASONS = len(CardReason)
-FITS = 1
-NO_FIT = 0
 
 # Sort keys of a card order, least significant last. A negative key sorts descending; the LAST card is tried first.
 KEY_SCORE = 1
