@@ -1,0 +1,134 @@
+"""A whole case with devices of other makers than NVIDIA: from its raw JSON objects to an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from tests.naive.hami import NODE, TIME, UNREGISTERED, Answer
+from tests.naive.hami_cards import Container, Rules, f32, node_score
+from tests.naive.hami_quirks import Quirk, Switches
+from tests.naive.hami_wire import Bad, raw_containers, weights
+from tests.naive.vendors import mthreads, simple, vastai
+from tests.naive.vendors.ledger import Ledger
+from tests.naive.vendors.maker import Maker
+from tests.naive.vendors.model import Obj, View
+from tests.naive.vendors.nvidia import Nvidia
+from tests.naive.vendors.place import added_score, place, written
+
+MAKERS: Mapping[str, tuple[Callable[[Obj], Maker], ...]] = {
+    "hygon": (simple.Hygon,),
+    "cambricon": (simple.Cambricon,),
+    "amd": (simple.Amd,),
+    "biren": (simple.Biren,),
+    "enflame": (simple.EnflameGcu,),
+    "mthreads": (mthreads.Mthreads,),
+    "metax": (mthreads.MetaxGpu,),
+    "vastai": (vastai.Vastai,),
+}
+"""The makers of a section of HAMi's device configuration."""
+
+MOMENT = "<time>"
+"""Stands for any time that is written."""
+
+
+@dataclass
+class VendorAnswer(Answer):
+    """An answer whose annotations are those of several makers."""
+
+    copies: dict[str, str] = field(default_factory=dict)
+    """Annotations that are written a second time under another key, for the plugin."""
+    times: dict[str, dict[str, str]] = field(default_factory=dict)
+    """By node, the annotations that say when."""
+
+    def annotations(self, node: str) -> dict[str, str]:
+        found = self.per_node[node] | self.times[node]
+        again = {self.copies[key]: value for key, value in found.items() if key in self.copies}
+        return {**found, **again, NODE: node, TIME: "<time>"}
+
+
+def makers_of(case: Obj) -> dict[str, Maker]:
+    """The makers that a case configures, by key, in the order of the keys.
+
+    HAMi goes through them in the order of a map, which is any; here a pod's claims are fitted in this order.
+    """
+    found: list[Maker] = []
+    for name, section in case["config"]["deviceConfig"].items():
+        if name == "nvidia":
+            found.append(Nvidia(case))
+        elif name == "iluvatars":
+            found += [simple.Iluvatar(chip) for chip in section]
+        else:
+            found += [make(section) for make in MAKERS[name]]
+    return {maker.vendor: maker for maker in sorted(found, key=lambda maker: maker.vendor)}
+
+
+def requests(pod: Obj, makers: Mapping[str, Maker], switch: Switches) -> tuple[list[Container], set[Bad]]:
+    """What each container asks for, and what is refused."""
+    containers, refused = [], set()
+    for name, kind, resources in raw_containers(pod):
+        answers = [maker.ask(resources, switch) for maker in makers.values()]
+        containers.append(Container(name, kind, tuple(ask for ask, _ in answers if ask)))
+        refused |= {Bad(name, resource) for _, bad in answers for resource in bad}
+    return containers, refused
+
+
+def decide(case: Obj, quirks: Iterable[Enum] = ()) -> tuple[VendorAnswer, set[Enum]]:
+    """Decide a placement case; also tell which quirks were asked for."""
+    switch = Switches(quirks)
+    return _decide(case, switch), switch.asked
+
+
+def _decide(case: Obj, switch: Switches) -> VendorAnswer:
+    makers, config = makers_of(case), case["config"]
+    containers, refused = requests(case["pod"], makers, switch)
+    annotations = case["pod"]["metadata"].get("annotations") or {}
+    weighting: tuple[int, int, int] | None = (1, 1, 1)
+    if "hami.io/device-scoring-weights" in annotations:
+        weighting = weights(annotations["hami.io/device-scoring-weights"])
+    if weighting is None and not switch(Quirk.BAD_WEIGHTS_FAIL_FILTER):
+        refused.add(Bad("", "hami.io/device-scoring-weights"))
+    if refused:
+        return VendorAnswer("refused", refused=frozenset(refused))
+    if not any(container.asks for container in containers):
+        return VendorAnswer("passthrough")
+    if weighting is None:
+        return VendorAnswer("error")
+    view = View(
+        annotations,
+        annotations.get("hami.io/gpu-scheduler-policy", config["gpuSchedulerPolicy"]),
+        weighting,
+        switch,
+        Rules.of(annotations),
+        spread=annotations.get("hami.io/node-scheduler-policy", config["nodeSchedulerPolicy"]) == "spread",
+        config=config["deviceConfig"],
+    )
+    return _over_nodes(case, makers, containers, view)
+
+
+def _over_nodes(case: Obj, makers: Mapping[str, Maker], containers: list[Container], view: View) -> VendorAnswer:
+    copies = {maker.allocated: maker.to_allocate for maker in makers.values() if maker.to_allocate}
+    answer = VendorAnswer("unschedulable", copies=copies)
+    ledger = Ledger(case, makers, view.switch)
+    view.quota = ledger.quotas(case)
+    for node in case["nodes"]:
+        name = node["metadata"]["name"]
+        devices = ledger.devices[name]
+        if not devices:
+            answer.failed[name] = UNREGISTERED
+            continue
+        view.node, view.neighbours = node, ledger.pods[name]
+        fit = place(devices, containers, view, makers)
+        if fit.reason:
+            answer.failed[name] = fit.reason
+            continue
+        answer.scores[name] = f32(node_score(devices) + added_score(fit, devices, view, makers))
+        keys = written(fit, devices, containers, view, makers)
+        answer.per_node[name] = {key: value for key, value in keys.items() if value != MOMENT}
+        answer.times[name] = {key: value for key, value in keys.items() if value == MOMENT}
+    if answer.scores:
+        best = (min if view.spread else max)(answer.scores.values())
+        answer.kind = "placed"
+        answer.best = tuple(sorted(name for name, score in answer.scores.items() if score == best))
+    return answer

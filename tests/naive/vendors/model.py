@@ -1,0 +1,83 @@
+"""Devices of any maker, what a pod takes of them, and what a maker's rules get to see."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.naive.hami_cards import Card, Rules, Weights
+from tests.naive.hami_quirks import Switches
+
+Obj = dict[str, Any]
+
+
+@dataclass
+class Device(Card):
+    """A card with what only some makers tell of it."""
+
+    custom: Obj = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What one container gets of one device."""
+
+    device: Device
+    type: str  # as the annotation says it
+    memory: int
+    cores: int
+    slots: int = 1
+    note: Any = None
+
+
+@dataclass
+class View:
+    """What the rules of a maker may look at beside the devices: the pod, the node, and what the pod took so far."""
+
+    annotations: Mapping[str, str]
+    policy: str
+    weights: Weights
+    switch: Switches
+    rules: Rules = field(default_factory=Rules)
+    node: Obj = field(default_factory=dict)
+    spread: bool = False
+    config: Obj = field(default_factory=dict)
+    neighbours: Sequence[Obj] = ()
+    """The pods that hold devices of the node."""
+    devices: Sequence[Device] = ()
+    """All devices of the maker on the node."""
+    quota: Any = None
+    """What the namespace may still use of the maker, where that is checked."""
+    earlier: Sequence[Sequence[Taken]] = ()
+    """What earlier containers, which run along, took of this maker."""
+
+    def listed(self, key: str) -> tuple[str, ...]:
+        """Read a comma-separated list from the pod's annotations."""
+        return tuple(item.strip() for item in self.annotations.get(key, "").split(",") if item.strip())
+
+    def true(self, key: str) -> bool:
+        return self.annotations.get(key) in {"1", "t", "T", "true", "True", "TRUE"}
+
+
+@dataclass
+class Choice:
+    """What a claim gets of a node, or why nothing."""
+
+    taken: list[Taken] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    fits: bool = True
+    of: int | None = None
+    """What the reasons are counted against, if not against all devices of the maker."""
+
+
+def go_int32(value: int) -> int:
+    """What is left of an integer in 32 bits."""
+    return (value + 2**31) % 2**32 - 2**31
+
+
+def trailing_number(text: str) -> int:
+    match = re.search(r"(\d+)$", text)
+    return int(match[1]) if match else 0

@@ -1,0 +1,22 @@
+"""What HAMi 2.10 does differently from this scheduler with devices of makers other than NVIDIA, one switch each.
+
+They come on top of those in ``tests.naive.hami_quirks``, which hold for all makers.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from tests.naive import hami_quirks
+
+
+class VendorQuirk(Enum):
+    """A difference; the value is its name in ``tests/vectors/deviations.toml``, which gives the reason."""
+
+    TYPE_BY_SUBSTRING = "type-by-substring"
+    UNASKED_KEYS_WRITTEN = "unasked-keys-written"
+    SCORE_COUNTS_ONE_SLOT = "score-counts-one-slot"
+
+
+ALL: frozenset[Enum] = hami_quirks.ALL | frozenset(VendorQuirk)
+"""With all of them on the twin is HAMi 2.10."""

@@ -1,0 +1,65 @@
+"""Amounts that a container asks for, as written and as numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from tests.naive.hami_quirks import Quirk, Switches
+from tests.naive.hami_wire import INT32
+from tests.naive.vendors.model import Obj, go_int32
+
+from vgpu_scheduler.kube import QuantityError, to_exact_int
+
+
+@dataclass(frozen=True)
+class Amounts:
+    """The amounts of one container under a maker's resource names; what is not an integer is missing in ``number``."""
+
+    text: Mapping[str, str]
+    number: Mapping[str, int]
+
+    @classmethod
+    def of(cls, resources: Obj, names: Collection[str], limits_only: bool = False) -> Amounts:
+        text: dict[str, str] = {}
+        for where in ("limits",) if limits_only else ("requests", "limits"):
+            text |= {name: str(value) for name, value in (resources.get(where) or {}).items() if name in names and name}
+        number = {name: amount for name, value in text.items() if (amount := exact(value)) is not None}
+        return cls(text, number)
+
+    def malformed(self) -> set[str]:
+        """Name what is not a whole number from 0 to what 32 bits hold."""
+        return {name for name in self.text if not 0 <= self.number.get(name, -1) <= INT32}
+
+
+def exact(text: str) -> int | None:
+    try:
+        return to_exact_int(text)
+    except QuantityError:
+        return None
+
+
+def refused(amounts: Amounts, counts: Collection[str], switch: Switches) -> set[str]:
+    """Name the amounts that this scheduler refuses: malformed ones, and any without a count."""
+    if amounts.text.keys() & counts:
+        malformed = amounts.malformed()
+        return malformed if malformed and not switch(Quirk.BAD_QUANTITY_DROPPED) else set()
+    alone = set(amounts.text)
+    return alone if alone and not switch(Quirk.AMOUNT_WITHOUT_COUNT_DROPPED) else set()
+
+
+def count_of(amounts: Amounts, name: str) -> int:
+    """HAMi's number of devices: what 32 bits hold of it; 0 if it is none."""
+    return go_int32(amounts.number.get(name, 0))
+
+
+def memory_of(amounts: Amounts, name: str, factor: int) -> int | None:
+    """MiB; None where HAMi gives up on the whole container."""
+    if name not in amounts.text:
+        return 0
+    amount = amounts.number.get(name)
+    return None if amount is None or not 0 <= amount <= INT32 // factor else amount * factor
+
+
+def cores_of(amounts: Amounts, name: str, default: int) -> int:
+    return go_int32(amounts.number[name]) if name in amounts.number else default
