@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import islice
 
 from tests.naive.hami import NODE, TIME, UNREGISTERED, Answer
 from tests.naive.hami_cards import Container, Rules, f32, node_score
 from tests.naive.hami_quirks import Quirk, Switches
 from tests.naive.hami_wire import Bad, raw_containers, weights
 from tests.naive.vendors import mthreads, simple, vastai
+from tests.naive.vendors.ascend import Ascend
 from tests.naive.vendors.ledger import Ledger
 from tests.naive.vendors.maker import Maker
-from tests.naive.vendors.model import Obj, View
+from tests.naive.vendors.model import MOST_WAYS, Obj, View
 from tests.naive.vendors.nvidia import Nvidia
-from tests.naive.vendors.place import added_score, place, written
+from tests.naive.vendors.place import added_score, places, written
 
 MAKERS: Mapping[str, tuple[Callable[[Obj], Maker], ...]] = {
     "hygon": (simple.Hygon,),
@@ -39,13 +41,16 @@ class VendorAnswer(Answer):
 
     copies: dict[str, str] = field(default_factory=dict)
     """Annotations that are written a second time under another key, for the plugin."""
-    times: dict[str, dict[str, str]] = field(default_factory=dict)
-    """By node, the annotations that say when."""
+    possible: dict[str, list[tuple[float, dict[str, str]]]] = field(default_factory=dict, compare=False)
+    """By node, all scores and annotations that HAMi may come to; the first are those of this answer."""
 
     def annotations(self, node: str) -> dict[str, str]:
-        found = self.per_node[node] | self.times[node]
-        again = {self.copies[key]: value for key, value in found.items() if key in self.copies}
-        return {**found, **again, NODE: node, TIME: "<time>"}
+        return self.whole(node, self.possible[node][0][1])
+
+    def whole(self, node: str, keys: dict[str, str]) -> dict[str, str]:
+        """All that is written on the pod for an allocation."""
+        again = {self.copies[key]: value for key, value in keys.items() if key in self.copies}
+        return {**keys, **again, NODE: node, TIME: MOMENT}
 
 
 def makers_of(case: Obj) -> dict[str, Maker]:
@@ -59,6 +64,8 @@ def makers_of(case: Obj) -> dict[str, Maker]:
             found.append(Nvidia(case))
         elif name == "iluvatars":
             found += [simple.Iluvatar(chip) for chip in section]
+        elif name == "vnpus":
+            found += [Ascend(chip, bool(section.get("hamiVnpuCore"))) for chip in section["configs"]]
         else:
             found += [make(section) for make in MAKERS[name]]
     return {maker.vendor: maker for maker in sorted(found, key=lambda maker: maker.vendor)}
@@ -119,14 +126,18 @@ def _over_nodes(case: Obj, makers: Mapping[str, Maker], containers: list[Contain
             answer.failed[name] = UNREGISTERED
             continue
         view.node, view.neighbours = node, ledger.pods[name]
-        fit = place(devices, containers, view, makers)
-        if fit.reason:
-            answer.failed[name] = fit.reason
+        fits = list(islice(places(devices, containers, view, makers), MOST_WAYS))
+        if fits[0].reason:
+            answer.failed[name] = fits[0].reason
             continue
-        answer.scores[name] = f32(node_score(devices) + added_score(fit, devices, view, makers))
-        keys = written(fit, devices, containers, view, makers)
+        before = node_score(devices)
+        answer.possible[name] = [
+            (f32(before + added_score(fit, devices, view, makers)), written(fit, devices, containers, view, makers))
+            for fit in fits
+            if not fit.reason
+        ]
+        answer.scores[name], keys = answer.possible[name][0]
         answer.per_node[name] = {key: value for key, value in keys.items() if value != MOMENT}
-        answer.times[name] = {key: value for key, value in keys.items() if value == MOMENT}
     if answer.scores:
         best = (min if view.spread else max)(answer.scores.values())
         answer.kind = "placed"

@@ -44,9 +44,9 @@ class Ledger:
         if any(used.values()):
             self.pods[where].append(pod)
         for device in self.devices[where]:
-            maker = self.makers[device.vendor]
-            if charge := used[device.vendor].get(device.uuid):
-                maker.add(device, charge, self.switch)
+            for charges in used.values():  # whichever maker's annotation names it
+                if charge := charges.get(device.uuid):
+                    self.makers[device.vendor].add(device, charge, self.switch)
 
     def quotas(self, case: Obj) -> dict[str, Quota]:
         """What the quotas leave to the pod of the case, by maker."""
@@ -91,7 +91,7 @@ class Ledger:
             aligned = by_position
         if aligned is None:
             raise Unreadable("it does not match the containers")
-        known = {device.uuid: device for device in self.devices[where] if device.vendor == maker.vendor}
+        known = {device.uuid: device for device in self.devices[where]}
         held = [[(e.uuid, maker.charge(e, known.get(e.uuid), self.switch)) for e in entry] for entry in aligned]
         return self.collapse(kinds, held, maker)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import islice, permutations
 
 from tests.naive.hami_cards import UNSET, Ask, words
 from tests.naive.hami_quirks import Quirk, Switches
 from tests.naive.hami_wire import Entry, Unreadable, encode_pod, register_colon, register_json
-from tests.naive.vendors.model import Choice, Device, Obj, Taken, View
+from tests.naive.vendors.model import MOST_WAYS, Choice, Device, Obj, Taken, View
 from tests.naive.vendors.quirks import VendorQuirk
 from tests.naive.vendors.requests import Amounts, cores_of, count_of, exact, memory_of, refused
 
@@ -192,9 +193,8 @@ class Maker:
         """Take the first devices, in the order in which they are tried, that pass all checks."""
         passed, counts = self.candidates(tried, ask, view, ask.nums)
         if len(passed) < ask.nums:
-            counts["AllocatedCardsInsufficientRequest"] = len(passed)
-            return Choice(counts=counts, fits=False)
-        return Choice([self.take(device, ask) for device in passed], counts)
+            return insufficient(passed, counts)
+        return Choice([[self.take(device, ask) for device in passed]])
 
     def candidates(
         self, tried: Sequence[Device], ask: Ask, view: View, most: int | None = None
@@ -254,6 +254,29 @@ class Maker:
 
 def encode(entries: Sequence[Sequence[Taken]]) -> str:
     return encode_pod([[Entry(t.device.uuid, t.type, t.memory, t.cores) for t in container] for container in entries])
+
+
+def insufficient(passed: Sequence[Device], counts: Counter[str]) -> Choice:
+    """Say that not enough devices passed all checks."""
+    if passed:
+        counts["AllocatedCardsInsufficientRequest"] = len(passed)
+    return Choice(counts=counts)
+
+
+def by_group(passed: Sequence[Device], key: str, nums: int) -> list[list[Device]]:
+    """Take devices of the largest groups; among groups of one size of those tried first, where HAMi takes any.
+
+    Every way is returned in which HAMi might take them.
+    """
+    if len(passed) == nums:
+        return [list(passed)]
+    groups: dict[object, list[Device]] = {}
+    for device in passed:
+        groups.setdefault(device.custom[key], []).append(device)
+    orders = permutations(groups.values())
+    sorted_by_size = (sorted(order, key=len, reverse=True) for order in orders)
+    ways = ([device for group in order for device in group][:nums] for order in sorted_by_size)
+    return list({tuple(d.uuid for d in way): way for way in islice(ways, MOST_WAYS)}.values())
 
 
 def annotation(node: Obj, key: str) -> str:

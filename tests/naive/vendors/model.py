@@ -13,6 +13,9 @@ from tests.naive.hami_quirks import Switches
 
 Obj = dict[str, Any]
 
+MOST_WAYS = 1000
+"""How many of the outcomes are looked at that a map of HAMi's may lead to."""
+
 
 @dataclass
 class Device(Card):
@@ -64,13 +67,42 @@ class View:
 
 @dataclass
 class Choice:
-    """What a claim gets of a node, or why nothing."""
+    """What a claim gets of a node, or why nothing.
 
-    taken: list[Taken] = field(default_factory=list)
+    Where HAMi goes through a map there are several ways; the first is the one that this scheduler goes.
+    """
+
+    ways: list[list[Taken]] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
-    fits: bool = True
     of: int | None = None
     """What the reasons are counted against, if not against all devices of the maker."""
+
+
+class Ways:
+    """Which way to go at each choice: a list of numbers, continued with zeros; all of them one after the other."""
+
+    def __init__(self) -> None:
+        self.taken: list[int] = []
+        self.most: list[int] = []
+        self.at = 0
+
+    def __call__(self, number: int) -> int:
+        if self.at == len(self.taken):
+            self.taken.append(0)
+            self.most.append(number)
+        self.at += 1
+        return self.taken[self.at - 1]
+
+    def another(self) -> bool:
+        """Go on to the next list; False if there is none."""
+        self.at = 0
+        while self.taken:
+            if self.taken[-1] + 1 < self.most[-1]:
+                self.taken[-1] += 1
+                return True
+            self.taken.pop()
+            self.most.pop()
+        return False
 
 
 def go_int32(value: int) -> int:

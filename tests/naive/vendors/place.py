@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tests.naive.hami_cards import Ask, Container, Wish, f32, ratio_score, sort_key
 from tests.naive.hami_quirks import Quirk
+from tests.naive.vendors import gosort
 from tests.naive.vendors.maker import Maker
-from tests.naive.vendors.model import Device, Taken, View
+from tests.naive.vendors.model import Device, Taken, View, Ways
 from tests.naive.vendors.quirks import VendorQuirk
 
 Makers = Mapping[str, Maker]
@@ -22,7 +23,15 @@ class Fit:
     reason: str = ""
 
 
-def place(devices: Sequence[Device], containers: Sequence[Container], view: View, makers: Makers) -> Fit:
+def places(devices: Sequence[Device], containers: Sequence[Container], view: View, makers: Makers) -> Iterator[Fit]:
+    """Yield the ways in which a pod may be fitted on a node; the first is this scheduler's, all of them are HAMi's."""
+    ways = Ways()
+    yield place(devices, containers, view, makers, ways)
+    while ways.another():
+        yield place(devices, containers, view, makers, ways)
+
+
+def place(devices: Sequence[Device], containers: Sequence[Container], view: View, makers: Makers, ways: Ways) -> Fit:
     """Fit a pod on a node; the devices are left as they are."""
     fit = Fit({vendor: [] for vendor in makers})
     running = [copied(device) for device in devices]
@@ -39,7 +48,7 @@ def place(devices: Sequence[Device], containers: Sequence[Container], view: View
         scores = {device.uuid: score(device, container.asks, view, makers) for device in group}
         for ask in container.asks:
             maker = makers[ask.vendor]
-            fit.reason = _fill(group, ask, replace(view, earlier=earlier[ask.vendor]), maker, scores, got)
+            fit.reason = _fill(group, ask, replace(view, earlier=earlier[ask.vendor]), maker, scores, got, ways)
             if fit.reason:
                 return fit
         for vendor in makers:
@@ -61,17 +70,22 @@ def _fill(
     maker: Maker,
     scores: dict[str, float],
     got: dict[str, list[Taken]],
+    ways: Ways,
 ) -> str:
     """Take what is asked for; returns the reason if there is not enough of it."""
-    group.sort(key=sort_key(Wish((), view.rules, view.policy), ask, scores))
+    key = sort_key(Wish((), view.rules, view.policy), ask, scores)
+    if len(group) > gosort.INSERTION and view.switch(VendorQuirk.EQUALS_SHUFFLED):
+        gosort.go_sort(group, key)
+    else:
+        group.sort(key=key)
     choice = [device for device in group if matches(device, ask, view)]
     if not maker.enough(ask, choice, view):
         return "NodeInsufficientDevice"
     found = maker.choose(choice[::-1], ask, replace(view, devices=choice))
-    if not found.fits:
+    if not found.ways:
         of = len(choice) if found.of is None else found.of
-        return ", ".join(sorted(f"{count}/{of} {reason}" for reason, count in found.counts.items() if count))
-    got[ask.vendor] += [maker.book(taken) for taken in found.taken]
+        return ", ".join(sorted(f"{count}/{of} {reason}" for reason, count in found.counts.items()))
+    got[ask.vendor] += [maker.book(taken) for taken in found.ways[ways(len(found.ways))]]
     return ""
 
 

@@ -15,6 +15,7 @@ class VendorQuirk(Enum):
 
     TYPE_BY_SUBSTRING = "type-by-substring"
     UNASKED_KEYS_WRITTEN = "unasked-keys-written"
+    EQUALS_SHUFFLED = "equals-shuffled"
     SCORE_COUNTS_ONE_SLOT = "score-counts-one-slot"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tests.naive.hami_cards import Ask, f32, words
 from tests.naive.hami_quirks import Switches
-from tests.naive.vendors.maker import Maker
+from tests.naive.vendors.maker import Maker, by_group, insufficient
 from tests.naive.vendors.model import Choice, Device, Obj, Taken, View
 
 
@@ -40,11 +40,9 @@ class Vastai(Maker):
             return super().choose(tried, ask, view)
         passed, counts = self.candidates(tried, ask, view)
         if len(passed) < ask.nums:
-            counts["AllocatedCardsInsufficientRequest"] = len(passed)
-            return Choice(counts=counts, fits=False)
-        if len(passed) > ask.nums:
-            passed = largest_group_first(passed, "AIC")[: ask.nums]
-        return Choice([self.take(device, ask) for device in passed], counts)
+            return insufficient(passed, counts)
+        ways = by_group(passed, "AIC", ask.nums)
+        return Choice([[self.take(device, ask) for device in way] for way in ways])
 
     def take(self, device: Device, ask: Ask) -> Taken:
         return Taken(device, self.vendor, 0, 0)
@@ -60,15 +58,3 @@ class Vastai(Maker):
 
 def die_mode(device: Device) -> bool:
     return device.custom.get("DeviceStrategy") == "die"
-
-
-def largest_group_first(devices: Sequence[Device], key: str) -> list[Device]:
-    """Order devices by the size of their group, and the groups of one size by their first device.
-
-    HAMi collects the groups in a map and so takes those of one size in any order.
-    """
-    sizes = Counter(device.custom[key] for device in devices)
-    first: dict[object, int] = {}
-    for position, device in enumerate(devices):
-        first.setdefault(device.custom[key], position)
-    return sorted(devices, key=lambda d: (-sizes[d.custom[key]], first[d.custom[key]]))
