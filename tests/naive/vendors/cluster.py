@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from itertools import islice
+from itertools import islice, permutations
 
 from tests.naive.hami import NODE, TIME, UNREGISTERED, Answer
 from tests.naive.hami_cards import Container, Rules, f32, node_score
@@ -13,11 +13,14 @@ from tests.naive.hami_quirks import Quirk, Switches
 from tests.naive.hami_wire import Bad, raw_containers, weights
 from tests.naive.vendors import mthreads, simple, vastai
 from tests.naive.vendors.ascend import Ascend
+from tests.naive.vendors.gosort import INSERTION
 from tests.naive.vendors.ledger import Ledger
 from tests.naive.vendors.maker import Maker
-from tests.naive.vendors.model import MOST_WAYS, Obj, View
+from tests.naive.vendors.metax_shared import MetaxShared
+from tests.naive.vendors.model import MOST_WAYS, Device, Obj, View
 from tests.naive.vendors.nvidia import Nvidia
-from tests.naive.vendors.place import added_score, places, written
+from tests.naive.vendors.place import added_score, copied, places, written
+from tests.naive.vendors.quirks import VendorQuirk
 
 MAKERS: Mapping[str, tuple[Callable[[Obj], Maker], ...]] = {
     "hygon": (simple.Hygon,),
@@ -26,7 +29,7 @@ MAKERS: Mapping[str, tuple[Callable[[Obj], Maker], ...]] = {
     "biren": (simple.Biren,),
     "enflame": (simple.EnflameGcu,),
     "mthreads": (mthreads.Mthreads,),
-    "metax": (mthreads.MetaxGpu,),
+    "metax": (mthreads.MetaxGpu, MetaxShared),
     "vastai": (vastai.Vastai,),
 }
 """The makers of a section of HAMi's device configuration."""
@@ -114,6 +117,20 @@ def _decide(case: Obj, switch: Switches) -> VendorAnswer:
     return _over_nodes(case, makers, containers, view)
 
 
+def orders(devices: Sequence[Device], view: View) -> Iterator[list[Device]]:
+    """The orders in which the makers of a node may come: HAMi keeps them in a map.
+
+    It shows where equal devices do not stay in order, as the devices of all makers are sorted together.
+    """
+    shuffled = len(devices) > INSERTION and view.switch(VendorQuirk.EQUALS_SHUFFLED)
+    vendors = list(dict.fromkeys(device.vendor for device in devices))
+    for order in permutations(vendors) if shuffled else [tuple(vendors)]:
+        found = [copied(device) for vendor in order for device in devices if device.vendor == vendor]
+        for position, device in enumerate(found):
+            device.position = position
+        yield found
+
+
 def _over_nodes(case: Obj, makers: Mapping[str, Maker], containers: list[Container], view: View) -> VendorAnswer:
     copies = {maker.allocated: maker.to_allocate for maker in makers.values() if maker.to_allocate}
     answer = VendorAnswer("unschedulable", copies=copies)
@@ -126,7 +143,8 @@ def _over_nodes(case: Obj, makers: Mapping[str, Maker], containers: list[Contain
             answer.failed[name] = UNREGISTERED
             continue
         view.node, view.neighbours = node, ledger.pods[name]
-        fits = list(islice(places(devices, containers, view, makers), MOST_WAYS))
+        ways = (fit for order in orders(devices, view) for fit in places(order, containers, view, makers))
+        fits = list(islice(ways, MOST_WAYS))
         if fits[0].reason:
             answer.failed[name] = fits[0].reason
             continue

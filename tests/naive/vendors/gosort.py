@@ -108,4 +108,4 @@ class _Sort:
             random ^= random >> 7
             random ^= random << 17 & (2**64 - 1)
             other = random & mask
-            self.swap(start - 1 + i, a + (other - length if other >= length else other))
+            self.swap(start + i, a + (other - length if other >= length else other))

@@ -247,10 +247,6 @@ class Maker:
         """What an allocation adds to the score of its node; the devices are as they were before it."""
         return 0.0
 
-    def neutral_score(self, score: float, view: View) -> float:
-        """Turn an added score in the direction of the policy, for a maker whose scores know no direction."""
-        return score
-
 
 def encode(entries: Sequence[Sequence[Taken]]) -> str:
     return encode_pod([[Entry(t.device.uuid, t.type, t.memory, t.cores) for t in container] for container in entries])
