@@ -11,7 +11,7 @@ from tests.naive.hami import NODE, TIME, UNREGISTERED, Answer
 from tests.naive.hami_cards import Container, Rules, f32, node_score
 from tests.naive.hami_quirks import Quirk, Switches
 from tests.naive.hami_wire import Bad, raw_containers, weights
-from tests.naive.vendors import mthreads, simple, vastai
+from tests.naive.vendors import kunlun, mthreads, simple, vastai
 from tests.naive.vendors.ascend import Ascend
 from tests.naive.vendors.gosort import INSERTION
 from tests.naive.vendors.ledger import Ledger
@@ -28,6 +28,7 @@ MAKERS: Mapping[str, tuple[Callable[[Obj], Maker], ...]] = {
     "amd": (simple.Amd,),
     "biren": (simple.Biren,),
     "enflame": (simple.EnflameGcu,),
+    "kunlun": (kunlun.Kunlun, kunlun.KunlunSlices),
     "mthreads": (mthreads.Mthreads,),
     "metax": (mthreads.MetaxGpu, MetaxShared),
     "vastai": (vastai.Vastai,),

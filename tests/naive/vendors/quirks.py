@@ -16,6 +16,8 @@ class VendorQuirk(Enum):
     TYPE_BY_SUBSTRING = "type-by-substring"
     UNASKED_KEYS_WRITTEN = "unasked-keys-written"
     EQUALS_SHUFFLED = "equals-shuffled"
+    WINGS_BY_POSITION = "wings-by-position"
+    BUBBLES_OF_CLAIM_ONLY = "bubbles-of-claim-only"
     SCORE_COUNTS_ONE_SLOT = "score-counts-one-slot"
 
 
