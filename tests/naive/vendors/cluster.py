@@ -13,6 +13,7 @@ from tests.naive.hami_quirks import Quirk, Switches
 from tests.naive.hami_wire import Bad, raw_containers, weights
 from tests.naive.vendors import kunlun, mthreads, simple, vastai
 from tests.naive.vendors.ascend import Ascend
+from tests.naive.vendors.enflame import EnflameDrs
 from tests.naive.vendors.gosort import INSERTION
 from tests.naive.vendors.ledger import Ledger
 from tests.naive.vendors.maker import Maker
@@ -27,7 +28,7 @@ MAKERS: Mapping[str, tuple[Callable[[Obj], Maker], ...]] = {
     "cambricon": (simple.Cambricon,),
     "amd": (simple.Amd,),
     "biren": (simple.Biren,),
-    "enflame": (simple.EnflameGcu,),
+    "enflame": (simple.EnflameGcu, EnflameDrs),
     "kunlun": (kunlun.Kunlun, kunlun.KunlunSlices),
     "mthreads": (mthreads.Mthreads,),
     "metax": (mthreads.MetaxGpu, MetaxShared),

@@ -18,6 +18,7 @@ class VendorQuirk(Enum):
     EQUALS_SHUFFLED = "equals-shuffled"
     WINGS_BY_POSITION = "wings-by-position"
     BUBBLES_OF_CLAIM_ONLY = "bubbles-of-claim-only"
+    SLICES_COUNTED_AS_ONE = "slices-counted-as-one"
     SCORE_COUNTS_ONE_SLOT = "score-counts-one-slot"
 
 

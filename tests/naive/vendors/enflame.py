@@ -1,0 +1,158 @@
+"""Enflame DRS: slices of a card, in the sizes that its node has profiles for."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from tests.naive.hami_cards import Ask
+from tests.naive.hami_quirks import Switches
+from tests.naive.hami_wire import Entry, Unreadable
+from tests.naive.vendors.maker import Charge, Maker, annotation
+from tests.naive.vendors.model import Choice, Device, Obj, Taken, View
+from tests.naive.vendors.quirks import VendorQuirk
+from tests.naive.vendors.requests import Amounts, go_int32
+
+BY_NEEDS = -1
+"""HAMi's mark, where others have a percentage, of a claim that names memory and cores instead of slices."""
+
+
+class Profile(NamedTuple):
+    slices: int
+    gigabytes: int
+    name: str
+    id: str
+
+
+class EnflameDrs(Maker):
+    vendor = "Enflame"
+    allocated = "hami.io/enflame-vgpu-devices-allocated"
+    uuid_lists = (("enflame.com/use-gpuuuid", "enflame.com/nouse-gpuuuid"),)
+
+    def __init__(self, section: Obj) -> None:
+        self.count = section["resourceNameDRSGCU"]
+        self.memory, self.cores = section["resourceNameGCUMemory"], section["resourceNameGCUCore"]
+
+    @property
+    def counts(self) -> tuple[str, ...]:
+        return self.resources
+
+    def devices(self, node: Obj, switch: Switches) -> list[Device]:
+        try:
+            found = json.loads(annotation(node, "enflame.com/gcu-drs-capacity"))
+        except ValueError as error:
+            raise Unreadable(str(error)) from None
+        texts = found.get("profiles") or {}
+        known = profiles(texts)
+        if not known:
+            raise Unreadable("no profile")
+        devices = []
+        for position, card in enumerate(found.get("devices") or []):
+            index = str(card.get("index", ""))
+            index = index if index.isdigit() else str(position)
+            count = int(card.get("capacity", 0))
+            if count <= 0:
+                raise Unreadable("no capacity")
+            custom = {
+                "index": index,
+                "minor": card.get("minor") or index,
+                "maxSlice": max(profile.slices for profile in known),
+                "profiles": texts,
+            }
+            uuid = f"{node['metadata']['name']}-enflame-drs-{index}"
+            memory = max(profile.gigabytes for profile in known) * 1024
+            devices.append(
+                Device(
+                    uuid, self.vendor, self.vendor, position, int(index), 0, "", True, count, memory, 100, custom=custom
+                )
+            )
+        if not devices:
+            raise Unreadable("no device")
+        return devices
+
+    def claim(self, amounts: Amounts) -> Ask | None:
+        if self.count in amounts.text:
+            slices = amounts.number.get(self.count, 0)
+            return Ask(self.vendor, 1, slices, 0, 0) if 0 < slices < 2**31 else None
+        if not amounts.text:
+            return None
+        memory, cores = (go_int32(amounts.number.get(name, 0)) for name in (self.memory, self.cores))
+        return Ask(self.vendor, 1, memory, BY_NEEDS, cores)
+
+    def profile_for(self, device: Device, ask: Ask) -> Profile | None:
+        """The smallest profile that is as large as asked for, to the slice if slices are asked for."""
+        for profile in sorted(profiles(device.custom["profiles"])):
+            needs = ask.memory if ask.memory >= 100 else ask.memory * 1024
+            if ask.percent != BY_NEEDS and profile.slices == ask.memory:
+                return profile
+            enough = profile.gigabytes * 1024 >= needs and cores_of(profile, device) >= ask.cores
+            if ask.percent == BY_NEEDS and enough:
+                return profile
+        return None
+
+    def choose(self, tried: Sequence[Device], ask: Ask, view: View) -> Choice:
+        if not any(self.profile_for(device, ask) for device in tried):
+            return Choice(counts=Counter({"ModeNotFit": 1}))
+        return super().choose(tried, ask, view)
+
+    def core_check(self, device: Device, cores: int) -> str:
+        return "CardInsufficientCore" if device.cores - device.used_cores < cores else ""
+
+    def memory_on(self, device: Device, ask: Ask) -> int:
+        profile = self.profile_for(device, ask)
+        return profile.gigabytes * 1024 if profile else device.memory
+
+    def cores_on(self, device: Device, ask: Ask) -> int:
+        profile = self.profile_for(device, ask)
+        return cores_of(profile, device) if profile else device.cores
+
+    def take(self, device: Device, ask: Ask) -> Taken:
+        profile = self.profile_for(device, ask)
+        return replace(super().take(device, ask), slots=profile.slices if profile else device.count, note=profile)
+
+    def charge(self, entry: Entry, device: Device | None, switch: Switches) -> Charge:
+        slices = device.custom["maxSlice"] * entry.cores // 100 if device else 1
+        if slices != 1 and switch(VendorQuirk.SLICES_COUNTED_AS_ONE):
+            slices = 1
+        return slices, entry.memory, entry.cores
+
+    def extra(self, entries: Sequence[Sequence[Taken]], view: View, names: Sequence[str]) -> dict[str, str]:
+        filled = [(name, taken) for name, container in zip(names, entries, strict=True) for taken in container]
+        if not filled:
+            return {}
+        by_container = {
+            name: {
+                "allocated": False,
+                "request": taken.note.slices,
+                "profileID": taken.note.id,
+                "profileName": taken.note.name,
+            }
+            for name, taken in sorted(filled)
+        }
+        first = filled[0][1]
+        return {
+            "assigned-containers": json.dumps(by_container, separators=(",", ":")),
+            "enflame.com/gcu-assigned": "false",
+            "enflame.com/gcu-assigned-time": "<time>",
+            "enflame.com/gcu-assigned-id": first.device.custom["index"],
+            "enflame.com/gcu-assigned-index": first.device.custom["index"],
+            "enflame.com/gcu-assigned-minor": first.device.custom["minor"],
+            "enflame.com/gcu-request-size": str(first.slots),
+        }
+
+
+def profiles(texts: dict[str, str]) -> list[Profile]:
+    """Read ``3g.20gb`` and the like; other names are skipped."""
+    found = []
+    for name, number in texts.items():
+        if match := re.fullmatch(r"(\d+)g\.(\d+)gb", name):
+            found.append(Profile(int(match[1]), int(match[2]), name, number))
+    return found
+
+
+def cores_of(profile: Profile, device: Device) -> int:
+    return -(-100 * profile.slices // int(device.custom["maxSlice"]))
