@@ -13,6 +13,7 @@ from tests.naive.hami_quirks import Quirk, Switches
 from tests.naive.hami_wire import Bad, raw_containers, weights
 from tests.naive.vendors import kunlun, mthreads, simple, vastai
 from tests.naive.vendors.ascend import Ascend
+from tests.naive.vendors.aws import AwsNeuron
 from tests.naive.vendors.enflame import EnflameDrs
 from tests.naive.vendors.gosort import INSERTION
 from tests.naive.vendors.ledger import Ledger
@@ -27,6 +28,7 @@ MAKERS: Mapping[str, tuple[Callable[[Obj], Maker], ...]] = {
     "hygon": (simple.Hygon,),
     "cambricon": (simple.Cambricon,),
     "amd": (simple.Amd,),
+    "awsneuron": (AwsNeuron,),
     "biren": (simple.Biren,),
     "enflame": (simple.EnflameGcu, EnflameDrs),
     "kunlun": (kunlun.Kunlun, kunlun.KunlunSlices),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from tests.naive import hami
-from tests.naive.hami import NODE, NOW, aligned_entries, larger
+from tests.naive.hami import NODE, NOW, aligned_entries
 from tests.naive.hami_quirks import Quirk, Switches
 from tests.naive.hami_wire import Entry, Panic, Unreadable, decode_pod, raw_containers
 from tests.naive.vendors.maker import Charge, Maker, capacity
@@ -107,9 +107,9 @@ class Ledger:
                 kind = "init"
             together = dict(running)
             for uuid, charge in container:
-                together[uuid] = maker.joined(together[uuid], charge) if uuid in together else charge
+                together[uuid] = maker.joined(together[uuid], charge, self.switch) if uuid in together else charge
             for uuid, charge in together.items():
-                peak[uuid] = larger(peak.get(uuid, (0, 0, 0)), charge)
+                peak[uuid] = maker.peak(peak.get(uuid, (0, 0, 0)), charge, self.switch)
             if kind != "init":
                 running = together
         return peak

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import islice, permutations
 
+from tests.naive.hami import added, larger
 from tests.naive.hami_cards import UNSET, Ask, words
 from tests.naive.hami_quirks import Quirk, Switches
 from tests.naive.hami_wire import Entry, Unreadable, encode_pod, register_colon, register_json
@@ -217,9 +218,13 @@ class Maker:
         """What an entry of an allocation stands for."""
         return 1, entry.memory, entry.cores
 
-    def joined(self, left: Charge, right: Charge) -> Charge:
-        """Add what two containers that run at the same time use of a device."""
-        return left[0] + right[0], left[1] + right[1], left[2] + right[2]
+    def joined(self, left: Charge, right: Charge, switch: Switches) -> Charge:
+        """What two containers that run at the same time use of a device together."""
+        return added(left, right)
+
+    def peak(self, left: Charge, right: Charge, switch: Switches) -> Charge:
+        """What is used of a device by one of two, whichever runs."""
+        return larger(left, right)
 
     def add(self, device: Device, charge: Charge, switch: Switches) -> None:
         """Add what an existing pod uses of a device."""

@@ -19,6 +19,8 @@ class VendorQuirk(Enum):
     WINGS_BY_POSITION = "wings-by-position"
     BUBBLES_OF_CLAIM_ONLY = "bubbles-of-claim-only"
     SLICES_COUNTED_AS_ONE = "slices-counted-as-one"
+    MASKS_SUMMED = "masks-summed"
+    RUNS_BY_POSITION = "runs-by-position"
     SCORE_COUNTS_ONE_SLOT = "score-counts-one-slot"
 
 
