@@ -1,8 +1,8 @@
 """Runs golden cases wherever they are: finds them by content, decides them, and counts per suite.
 
-A case is known by what is in it, never by the name of its file: HAMi's by ``profile`` and ``kind`` or ``op``,
-kube-scheduler's by ``family``, those of the source documents by ``check``, all others by ``suite``. What nothing here
-can run is counted as not implemented under its own name.
+A case is known by what is in it, never by the name of its file: HAMi's by ``profile`` and ``kind`` or ``op``, and by
+the makers it configures; kube-scheduler's by ``family``, those of the source documents by ``check``, all others by
+``suite``. What nothing here can run is counted as not implemented under its own name.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.golden import documented, hami, hami_codec, koordinator, kubernetes, volcano, volcano_vgpu
+from tests.golden import documented, hami, hami_codec, hami_vendors, koordinator, kubernetes, volcano, volcano_vgpu
 from tests.golden.deviations import Deviations
 from tests.golden.outcome import Case, Outcome
 
@@ -69,6 +69,8 @@ def suite_of(case: object, where: str) -> Suite:
     """Tell by its content which suite a case belongs to."""
     if not isinstance(case, dict):
         return Suite(f"unrecognised {where}", None)
+    if "profile" in case and _ours(case) and hami_vendors.runs(case):
+        return Suite(f"{case['profile']} vendors {case.get('op', case.get('kind'))}", hami_vendors.run_case)
     if "profile" in case and "op" in case:
         return Suite(f"{case['profile']} codec {case['op']}", hami_codec.run_case if _ours(case) else None)
     if "profile" in case and "kind" in case:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import Enum
 
 from tests.naive import hami_mig
 from tests.naive.hami_cards import Ask, Card, Container, Pick, Rules, Wish, node_score, place
@@ -70,8 +71,12 @@ Charge = tuple[int, int, int]
 """Slots, memory, cores."""
 
 
-def decide(case: Obj, quirks: Iterable[Quirk] = NONE) -> tuple[Answer, set[Quirk]]:
+def decide(case: Obj, quirks: Iterable[Enum] = NONE) -> tuple[Answer, set[Enum]]:
     """Decide a placement case; also tell which quirks were asked for."""
+    if case["config"]["deviceConfig"].keys() - {"nvidia"}:
+        from tests.naive.vendors import cluster  # noqa: PLC0415 - it builds on this module
+
+        return cluster.decide(case, quirks)
     switch = Switches(quirks)
     return _decide(case, switch), switch.asked
 

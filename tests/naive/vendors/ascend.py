@@ -22,6 +22,8 @@ SOFT = "hami-core"
 
 
 class Ascend(Maker):
+    knows_direction = False
+
     def __init__(self, chip: Obj, soft_nodes: bool) -> None:
         word = chip["commonWord"]
         self.vendor = word

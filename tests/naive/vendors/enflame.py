@@ -13,9 +13,9 @@ from tests.naive.hami_cards import Ask
 from tests.naive.hami_quirks import Switches
 from tests.naive.hami_wire import Entry, Unreadable
 from tests.naive.vendors.maker import Charge, Maker, annotation
-from tests.naive.vendors.model import Choice, Device, Obj, Taken, View
+from tests.naive.vendors.model import Choice, Device, Obj, Taken, View, go_int32
 from tests.naive.vendors.quirks import VendorQuirk
-from tests.naive.vendors.requests import Amounts, go_int32
+from tests.naive.vendors.requests import Amounts
 
 BY_NEEDS = -1
 """HAMi's mark, where others have a percentage, of a claim that names memory and cores instead of slices."""
@@ -109,6 +109,11 @@ class EnflameDrs(Maker):
     def cores_on(self, device: Device, ask: Ask) -> int:
         profile = self.profile_for(device, ask)
         return cores_of(profile, device) if profile else device.cores
+
+    def in_score(self, device: Device, ask: Ask, switch: Switches) -> Charge:
+        """HAMi takes slices for MiB, of all cards alike, and so makes no difference between them either."""
+        taken = self.take(device, ask)
+        return taken.slots, taken.memory, taken.cores
 
     def take(self, device: Device, ask: Ask) -> Taken:
         profile = self.profile_for(device, ask)

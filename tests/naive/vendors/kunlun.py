@@ -79,6 +79,7 @@ def bubbles(indexes: Collection[int]) -> int:
 class Kunlun(Wings):
     vendor = "kunlun"
     allocated = "hami.io/kunlun-allocated"
+    knows_direction = False
 
     def __init__(self, section: Obj) -> None:
         self.count = section["resourceCountName"]

@@ -11,7 +11,6 @@ from tests.naive.hami_cards import UNSET, Ask, words
 from tests.naive.hami_quirks import Quirk, Switches
 from tests.naive.hami_wire import Entry, Unreadable, encode_pod, register_colon, register_json
 from tests.naive.vendors.model import MOST_WAYS, Choice, Device, Obj, Taken, View
-from tests.naive.vendors.quirks import VendorQuirk
 from tests.naive.vendors.requests import Amounts, cores_of, count_of, exact, memory_of, refused
 
 Charge = tuple[int, int, int]
@@ -45,6 +44,8 @@ class Maker:
     factor = 1
     default_cores = 0
     limits_only = False
+    knows_direction = True
+    """Whether its added scores are made for the policy, or higher is better whatever the policy prefers."""
 
     # Devices -------------------------------------------------------------------------------------------------------
 
@@ -181,11 +182,10 @@ class Maker:
         """What a claim adds to the load that a device is scored by."""
         if device.type != ask.vendor and switch(Quirk.SCORE_IGNORES_CLAIM):
             return 0, 0, 0  # HAMi compares the vendor that is asked for with the type that is registered
-        slots = 1 if ask.nums != 1 and switch(VendorQuirk.SCORE_COUNTS_ONE_SLOT) else ask.nums
-        memory = ask.memory
-        if ask.percent not in (0, UNSET):
+        memory = ask.memory_on(device)
+        if ask.memory > 0 and ask.percent not in (0, UNSET) and switch(Quirk.SCORE_PERCENT_FIRST):
             memory = device.memory * ask.percent // 100
-        return slots, memory, ask.cores
+        return ask.nums, memory, ask.cores
 
     def take(self, device: Device, ask: Ask) -> Taken:
         return Taken(device, self.vendor, self.memory_on(device, ask), self.cores_on(device, ask))

@@ -133,5 +133,9 @@ def added_score(fit: Fit, devices: Sequence[Device], view: View, makers: Makers)
     added = 0.0
     for vendor, maker in makers.items():
         if any(fit.taken[vendor]):
-            added = f32(added + maker.added_score(fit.taken[vendor], devices, view))
+            more = maker.added_score(fit.taken[vendor], devices, view)
+            against = more and view.spread and not maker.knows_direction  # the lowest score wins
+            if against and not view.switch(VendorQuirk.ADDED_SCORE_ONE_WAY):
+                more = -more
+            added = f32(added + more)
     return added

@@ -21,7 +21,7 @@ class VendorQuirk(Enum):
     SLICES_COUNTED_AS_ONE = "slices-counted-as-one"
     MASKS_SUMMED = "masks-summed"
     RUNS_BY_POSITION = "runs-by-position"
-    SCORE_COUNTS_ONE_SLOT = "score-counts-one-slot"
+    ADDED_SCORE_ONE_WAY = "added-score-one-way"
 
 
 ALL: frozenset[Enum] = hami_quirks.ALL | frozenset(VendorQuirk)

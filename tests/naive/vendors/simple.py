@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tests.naive.hami_cards import Ask, Rules
 from tests.naive.hami_quirks import Switches
-from tests.naive.vendors.maker import Maker, capacity, counted
+from tests.naive.vendors.maker import Charge, Maker, capacity, counted
 from tests.naive.vendors.model import Device, Obj, Taken, View
 from tests.naive.vendors.requests import Amounts, count_of
 
@@ -139,6 +139,11 @@ class Amd(Maker):
 
     def cores_on(self, device: Device, ask: Ask) -> int:
         return max(device.cores * ask.cores // 100, 1)
+
+    def in_score(self, device: Device, ask: Ask, switch: Switches) -> Charge:
+        """Cores of the card, where the claim has a percentage."""
+        slots, _, _ = super().in_score(device, ask, switch)
+        return (slots, self.memory_on(device, ask), self.cores_on(device, ask)) if slots else (0, 0, 0)
 
     def core_check(self, device: Device, cores: int) -> str:
         return "CardInsufficientCore" if device.cores - device.used_cores < cores else ""

@@ -16,6 +16,7 @@ class Vastai(Maker):
     allocated, to_allocate = "hami.io/Vastai-devices-allocated", "hami.io/Vastai-devices-to-allocate"
     uuid_lists = (("vastaitech.com/use-gpuuuid", "vastaitech.com/nouse-gpuuuid"),)
     handshake = "hami.io/node-handshake-va"
+    knows_direction = False
 
     def __init__(self, section: Obj) -> None:
         self.count = section["resourceCountName"]

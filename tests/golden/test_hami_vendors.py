@@ -1,0 +1,117 @@
+"""The quirks of the vendors' twin that no recorded case shows, and its own ways where HAMi takes any."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.golden.deviations import Deviations
+from tests.naive import hami
+from tests.naive.hami_wire import Bad
+from tests.naive.vendors.gosort import go_sort
+from tests.naive.vendors.quirks import ALL, VendorQuirk
+
+Obj = dict[str, Any]
+
+NEURON = "aws.amazon.com/neuron"
+CORE = "aws.amazon.com/neuroncore"
+AWS = {"awsneuron": {"resourceCountName": NEURON, "resourceCoreName": CORE}}
+VASTAI = {"vastai": {"resourceCountName": "vastaitech.com/va"}}
+
+UNSEEN = {VendorQuirk.MASKS_SUMMED, VendorQuirk.RUNS_BY_POSITION}
+"""What no recorded case shows, and the tests here do."""
+
+
+def test_every_quirk_shows_somewhere() -> None:
+    listed = {deviation.quirk for deviation in Deviations.read().all}
+    assert {quirk for quirk in VendorQuirk if quirk.value not in listed} == UNSEEN
+
+
+def case(config: Obj, node: Obj, wants: Obj, pods: list[Obj] | None = None, **annotations: str) -> Obj:
+    return {
+        "config": {"nodeSchedulerPolicy": "binpack", "gpuSchedulerPolicy": "spread", "deviceConfig": config},
+        "nodes": [node],
+        "pods": pods or [],
+        "quotas": [],
+        "pod": pod(wants, **annotations),
+    }
+
+
+def pod(wants: Obj, node: str = "", **annotations: str) -> Obj:
+    return {
+        "metadata": {"name": "p", "namespace": "default", "annotations": annotations},
+        "spec": {"containers": [{"name": "c", "resources": {"limits": wants}}], "nodeName": node},
+        "status": {"phase": "Running" if node else "Pending"},
+    }
+
+
+def neuron_node(devices: int) -> Obj:
+    return {
+        "metadata": {"name": "n", "labels": {"node.kubernetes.io/instance-type": "inf2.24xlarge"}},
+        "status": {"capacity": {NEURON: str(devices), CORE: str(2 * devices)}},
+    }
+
+
+def tenant(*devices: tuple[int, int]) -> Obj:
+    value = "".join(f"n-AWSNeuron-{index},AWSNeuron,0,{mask}:" for index, mask in devices) + ";"
+    annotations = {hami.NODE: "n", "hami.io/aws-neuron-devices-allocated": value}
+    return pod({CORE: str(2 * len(devices))}, "n", **annotations)
+
+
+def neurons(case: Obj, quirks: frozenset[Any]) -> str:
+    answer = hami.decide(case, quirks)[0]
+    return answer.failed.get("n") or answer.annotations("n")["AWS_NEURON_IDS"]
+
+
+def test_a_core_that_two_pods_hold_puts_the_device_out_of_service() -> None:
+    twice = case(AWS, neuron_node(1), {CORE: "1"}, [tenant((0, 1)), tenant((0, 1))])
+    assert neurons(twice, ALL) == "1/1 CardTimeSlicingExhausted"
+    assert neurons(twice, frozenset()) == "1/1 CardNotHealth"
+    two_cores = case(AWS, neuron_node(1), {CORE: "1"}, [tenant((0, 1)), tenant((0, 2))])
+    assert neurons(two_cores, ALL) == neurons(two_cores, frozenset()) == "1/1 CardTimeSlicingExhausted"
+
+
+def test_another_core_of_a_device_is_given_out() -> None:
+    for mask, core in ((1, "1"), (2, "0")):
+        shared = case(AWS, neuron_node(1), {CORE: "1"}, [tenant((0, mask))])
+        assert neurons(shared, ALL) == neurons(shared, frozenset()) == core
+
+
+def test_runs_of_devices_are_neighbours_by_their_index() -> None:
+    """The policy puts the device in use first, and so the ends of the row next to each other."""
+    split = case(
+        AWS, neuron_node(4), {NEURON: "2"}, [tenant((1, 3))], **{"hami.io/gpu-scheduler-policy": "mutex"}
+    )  # the list is 1, 0, 2, 3
+    assert neurons(split, ALL) == "0,2"
+    assert neurons(split, frozenset()) == "2,3"
+
+
+@pytest.mark.parametrize(
+    ("wants", "bad"),
+    [({CORE: "3"}, CORE), ({CORE: "-1"}, CORE), ({NEURON: "500m"}, NEURON), ({NEURON: "4294967297"}, NEURON)],
+)
+def test_what_cannot_be_given_is_refused(wants: Obj, bad: str) -> None:
+    refused = case(AWS, neuron_node(4), wants)
+    assert hami.decide(refused, frozenset())[0].refused == {Bad("c", bad)}
+    assert hami.decide(refused, ALL)[0].kind != "refused"
+
+
+def test_of_equal_groups_the_one_tried_first_is_taken() -> None:
+    dies = ",".join(
+        f'{{"id":"d{i}","index":{i},"count":1,"devmem":1,"devcore":1,"type":"Vastai","health":true,'
+        f'"custominfo":{{"DeviceStrategy":"die","AIC":"{i // 2}"}}}}'
+        for i in range(6)
+    )
+    node = {"metadata": {"name": "n", "annotations": {"hami.io/node-va-register": f"[{dies}]"}}, "status": {}}
+    answer = hami.decide(case(VASTAI, node, {"vastaitech.com/va": "2"}), frozenset())[0]
+    assert answer.per_node["n"]["hami.io/Vastai-devices-allocated"] == "d5,Vastai,0,0:d4,Vastai,0,0:;"
+
+
+def test_the_sort_sorts_and_keeps_few_equal_items_in_order() -> None:
+    for length in (0, 1, 12, 13, 16, 30, 49):
+        items = [(number * 7 % 5, number) for number in range(length)]
+        found = list(items)
+        go_sort(found, lambda item: item[0])
+        assert [item[0] for item in found] == sorted(item[0] for item in items)
+        if length <= 12:
+            assert found == sorted(items)
