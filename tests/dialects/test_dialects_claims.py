@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vgpu_scheduler.dialects import ClaimError, NvidiaNames
-from vgpu_scheduler.dialects.hami.claims import asks_for_devices, nvidia_claims, pod_claims
+from vgpu_scheduler.dialects import ClaimError, HamiDialect, NvidiaNames
 from vgpu_scheduler.kube import Container, ContainerKind, decode_pod
 from vgpu_scheduler.model import Claim
 
@@ -20,6 +19,12 @@ def container(limits: str = "", requests: str = "", name: str = "main") -> Conta
         return {SHORT[item.partition("=")[0]]: item.partition("=")[2] for item in text.split()}
 
     return Container(name, ContainerKind.APP, parsed(limits), parsed(requests))
+
+
+def claim_of(asking: Container, names: NvidiaNames = NAMES) -> Claim:
+    claim = names.read("NVIDIA", asking)
+    assert claim is not None
+    return claim
 
 
 @pytest.mark.parametrize(
@@ -42,30 +47,30 @@ def container(limits: str = "", requests: str = "", name: str = "main") -> Conta
     ],
 )
 def test_claims(limits: str, requests: str, expected: tuple[int, int, int, int]) -> None:
-    (claim,) = nvidia_claims(container(limits, requests), NAMES)
+    claim = claim_of(container(limits, requests), NAMES)
     count, memory, percent, cores = expected
     assert claim == Claim("NVIDIA", count, (1, memory, cores), (0, percent, 0))
 
 
 @pytest.mark.parametrize("limits", ["", "gpu=0", "gpu=0 mem=1000 cores=10"])
 def test_no_claim(limits: str) -> None:
-    assert nvidia_claims(container(limits), NAMES) == ()
-    assert not asks_for_devices(container(limits), NAMES)
+    assert NAMES.read("NVIDIA", container(limits)) is None
+    assert not NAMES.asks(container(limits))
 
 
 def test_defaults_and_units() -> None:
     names = NvidiaNames(memory_factor=1024, default_memory=3000, default_cores=25)
-    (by_default,) = nvidia_claims(container("gpu=1"), names)
+    by_default = claim_of(container("gpu=1"), names)
     assert (by_default.amounts, by_default.percent) == ((1, 3000, 25), (0, 0, 0))  # not times the factor
-    (given_memory,) = nvidia_claims(container("gpu=1 mem=16 cores=0"), names)
+    given_memory = claim_of(container("gpu=1 mem=16 cores=0"), names)
     assert given_memory.amounts == (1, 16384, 0)
-    (given_percent,) = nvidia_claims(container("gpu=1 pct=10"), names)
+    given_percent = claim_of(container("gpu=1 pct=10"), names)
     assert (given_percent.amounts, given_percent.percent) == ((1, 0, 25), (0, 10, 0))
 
 
 def refusal(limits: str, names: NvidiaNames = NAMES) -> str:
     with pytest.raises(ClaimError) as refused:
-        nvidia_claims(container(limits, name="trainer"), names)
+        names.read("NVIDIA", container(limits, name="trainer"))
     return str(refused.value)
 
 
@@ -101,22 +106,22 @@ def test_malformed_amounts(resource: str, text: str, problem: str) -> None:
     given_too = "" if resource == "gpu" else "gpu=1 "
     message = refusal(f"{given_too}{resource}={text}")
     assert message.startswith(f'container "trainer": {SHORT[resource]}: {text} {problem}')
-    assert asks_for_devices(container(f"{given_too}{resource}={text}"), NAMES)
+    assert NAMES.asks(container(f"{given_too}{resource}={text}"))
 
 
 @pytest.mark.parametrize("text", ["2147483648", "2Gi", "3G", "1E"])
 def test_more_memory_than_fits(text: str) -> None:
     assert "more than any card has" in refusal(f"gpu=1 mem={text}")
-    (claim,) = nvidia_claims(container("gpu=1 mem=2147483647"), NAMES)
+    claim = claim_of(container("gpu=1 mem=2147483647"), NAMES)
     assert claim.amounts[1] == 2147483647
 
 
 def test_other_names() -> None:
     names = NvidiaNames(count="example.com/vgpu", memory="example.com/vmem")
     limits = {"example.com/vgpu": "1", "example.com/vmem": "1000", "nvidia.com/gpu": "bad"}
-    (claim,) = nvidia_claims(Container("c", ContainerKind.APP, limits, {}), names)
+    claim = claim_of(Container("c", ContainerKind.APP, limits, {}), names)
     assert claim.amounts == (1, 1000, 0)
-    assert names.ignored == {"example.com/vmem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores",
+    assert set(names.unadvertised) == {"example.com/vmem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores",
                              "nvidia.com/priority"}  # fmt: skip
 
 
@@ -129,7 +134,7 @@ def test_one_entry_per_container_init_containers_first() -> None:
             "containers": [{"name": "a", **gpu}, {"name": "b"}],
         },
     })  # fmt: skip
-    claims = pod_claims(pod, NAMES)
+    claims = HamiDialect().claims(pod)
     assert [(c.name, c.kind.name, len(c.claims)) for c in claims] == [
         ("i", "INIT", 0), ("s", "SIDECAR", 1), ("a", "APP", 1), ("b", "APP", 0),
     ]  # fmt: skip
@@ -150,14 +155,14 @@ def test_a_claim_makes_sense_or_is_refused_by_name(
     limits = {SHORT[name]: text for name, text in given_amounts.items() if text is not None}
     trainer, problem = Container("trainer", ContainerKind.APP, limits, {}), ""
     try:
-        claims = nvidia_claims(trainer, NvidiaNames(memory_factor=factor))
+        claim = NvidiaNames(memory_factor=factor).read("NVIDIA", trainer)
     except ClaimError as error:
         problem = str(error)
     if problem:
         assert problem.startswith('container "trainer": nvidia.com/')
         return
-    assert bool(claims) == (gpu not in (None, "0"))
-    for claim in claims:
+    assert bool(claim) == (gpu not in (None, "0"))
+    if claim:
         assert claim.count > 0
         assert min(claim.amounts) >= 0
         assert claim.amounts[1] <= 2**31 - 1

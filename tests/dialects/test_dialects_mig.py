@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.dialects.test_dialects_usage import ALLOCATED, NODE, container, pod
 from tests.naive import hami_mig
 
-from vgpu_scheduler.dialects import CodecError, HamiDialect, NvidiaNames
+from vgpu_scheduler.dialects import CodecError, HamiDialect, NvidiaNames, vendors
 from vgpu_scheduler.dialects.hami import RegisteredDevice, encode_register_json
 from vgpu_scheduler.dialects.hami.links import decode_pair_scores
 from vgpu_scheduler.dialects.hami.mig import (
@@ -24,7 +24,7 @@ from vgpu_scheduler.dialects.hami.mig import (
     encode_allocations,
     pieces_of,
 )
-from vgpu_scheduler.dialects.hami.vendors.nvidia import MIG_ANNOTATION, MigAllowance, MigGeometry, Template
+from vgpu_scheduler.dialects.hami.vendors.nvidia_names import MIG_ANNOTATION, MigAllowance, MigGeometry, Template
 from vgpu_scheduler.kernels import FIRST_SLICE
 from vgpu_scheduler.kube import Node, decode_node, decode_pod
 from vgpu_scheduler.model import Assignment, Device, Placement
@@ -49,7 +49,7 @@ def mig(uuid: str, profiles: tuple[MigProfile, ...] = A30, **more: Any) -> Regis
 
 
 def devices(*cards: RegisteredDevice, names: NvidiaNames | None = None) -> tuple[Device, ...]:
-    return HamiDialect(names or NvidiaNames()).devices(node(*cards))
+    return HamiDialect(vendors(names)).devices(node(*cards))
 
 
 # Registration ------------------------------------------------------------------------------------------------------
@@ -242,7 +242,7 @@ def test_templates_of_a_card_without_profiles() -> None:
     (device,) = HamiDialect().devices(wire)
     found = [(piece.profile, piece.template, piece.start) for piece in device.pieces]
     assert found == [*(("1g.6gb", 0, n) for n in range(4)), ("2g.12gb", 1, 0), ("2g.12gb", 1, 1), ("4g.24gb", 2, 0)]
-    assert HamiDialect(NvidiaNames(mig_geometries=())).devices(wire)[0].pieces == ()
+    assert HamiDialect(vendors(NvidiaNames(mig_geometries=()))).devices(wire)[0].pieces == ()
 
 
 @pytest.mark.parametrize(

@@ -4,15 +4,16 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
+from vgpu_scheduler.dialects import vendors
 from vgpu_scheduler.dialects.hami import LockValue, format_lock, parse_lock
-from vgpu_scheduler.dialects.hami.rules import DeviceRules, parse_rules
+from vgpu_scheduler.dialects.hami.rules import CardRules, DeviceRules, parse_rules
 
 A100, T4 = "NVIDIA A100-SXM4-80GB", "NVIDIA-Tesla T4"
 
 
 def allows(model: str, mode: str = "hami-core", **annotations: str) -> bool:
     keys = {name.replace("_", "-"): value for name, value in annotations.items()}
-    rules = parse_rules({f"nvidia.com/{name}": value for name, value in keys.items()})
+    rules = parse_rules({f"nvidia.com/{name}": value for name, value in keys.items()}, vendors())
     return rules.allows_model("NVIDIA", model, mode)
 
 
@@ -58,8 +59,8 @@ def test_modes(value: str, mode: str, allowed: bool) -> None:
     assert allows(A100, mode, vgpu_mode=value) is allowed
 
 
-def test_rules_are_about_nvidia() -> None:
-    assert DeviceRules(use_types=("a100",)).allows_model("ACME", "anything", "any")
+def test_rules_are_about_the_cards_of_one_maker() -> None:
+    assert DeviceRules({"NVIDIA": CardRules(use_types=("a100",))}).allows_model("ACME", "anything", "any")
 
 
 @pytest.mark.parametrize(
@@ -74,20 +75,20 @@ def test_rules_are_about_nvidia() -> None:
     ],
 )
 def test_uuids(use: str, no_use: str, allowed: set[str]) -> None:
-    rules = parse_rules({"nvidia.com/use-gpuuuid": use, "nvidia.com/nouse-gpuuuid": no_use})
-    assert {uuid for uuid in ("a", "A", "b") if rules.allows_device(uuid)} == allowed
+    rules = parse_rules({"nvidia.com/use-gpuuuid": use, "nvidia.com/nouse-gpuuuid": no_use}, vendors())
+    assert {uuid for uuid in ("a", "A", "b") if rules.allows_device("NVIDIA", uuid)} == allowed
     assert rules.names_devices == bool(use or no_use)
 
 
 @pytest.mark.parametrize("value", ["1", "t", "T", "TRUE", "true", "True"])
 def test_numa_bind(value: str) -> None:
-    assert parse_rules({"nvidia.com/numa-bind": value}).numa_bind
+    assert parse_rules({"nvidia.com/numa-bind": value}, vendors()).numa_bind
 
 
 @pytest.mark.parametrize("value", ["", "0", "false", "yes", "tRUE", " true", "2"])
 def test_no_numa_bind(value: str) -> None:
-    assert not parse_rules({"nvidia.com/numa-bind": value}).numa_bind
-    assert not parse_rules({}).numa_bind
+    assert not parse_rules({"nvidia.com/numa-bind": value}, vendors()).numa_bind
+    assert not parse_rules({}, vendors()).numa_bind
 
 
 # The lock ----------------------------------------------------------------------------------------------------------

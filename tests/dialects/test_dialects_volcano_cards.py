@@ -53,8 +53,8 @@ def test_models_and_modes(annotations: dict[str, str], t4: bool, a100: bool) -> 
 
 def test_uuids() -> None:
     rules = parse_rules({"volcano.sh/vgpu-use-gpuuuid": " a , b,", "volcano.sh/vgpu-nouse-gpuuuid": "b"})
-    assert [rules.allows_device(uuid) for uuid in ("a", "b", "c")] == [True, False, False]
-    assert parse_rules({"volcano.sh/vgpu-use-gpuuuid": " ,"}).allows_device("c")
+    assert [rules.allows_device("NVIDIA", uuid) for uuid in ("a", "b", "c")] == [True, False, False]
+    assert parse_rules({"volcano.sh/vgpu-use-gpuuuid": " ,"}).allows_device("NVIDIA", "c")
     assert not parse_rules({"volcano.sh/vgpu-use-gpuuuid": " ,"}).names_devices
 
 

@@ -154,8 +154,8 @@ def test_placements_that_a_pod_brings_along_are_overwritten() -> None:
     decision = engine.attempt(1.0)
     assert decision is not None
     assert decision.placement is not None
-    assert engine.dialect.annotations(decision.placement, 0, bringing.annotations)[PLACES] == "[]"
-    assert PLACES not in engine.dialect.annotations(decision.placement, 0, {})
+    assert engine.dialect.annotations(decision.placement, 0, bringing)[PLACES] == "[]"
+    assert PLACES not in engine.dialect.annotations(decision.placement, 0, pod("q"))
 
 
 def test_a_card_full_of_pieces_is_not_beyond_what_it_has() -> None:

@@ -22,11 +22,11 @@ from tests.golden.outcome import Case, Outcome, differences
 from tests.naive import documented as literal
 
 from vgpu_scheduler.allocators import FitColumns, HamiAllocator, OrderKind, card_order, verdict
-from vgpu_scheduler.dialects import ClaimError, HamiDialect, NvidiaNames
+from vgpu_scheduler.dialects import ClaimError, HamiDialect, NvidiaNames, vendors
 from vgpu_scheduler.dialects.hami import CodecError, decode_assignments
 from vgpu_scheduler.dialects.hami.dialect import NODE_ANNOTATION, TIME_ANNOTATION
 from vgpu_scheduler.dialects.hami.rules import parse_rules
-from vgpu_scheduler.dialects.hami.vendors.nvidia import ALLOCATED_ANNOTATION
+from vgpu_scheduler.dialects.hami.vendors.nvidia_names import ALLOCATED_ANNOTATION
 from vgpu_scheduler.kernels import DeviceColumns, Request, score_cards, select_best
 from vgpu_scheduler.kube import decode_node, decode_pod
 from vgpu_scheduler.model import Claim, ContainerClaims, ContainerKind, Device
@@ -109,7 +109,7 @@ def _place(
     annotations: Mapping[str, str] | None = None,
 ) -> tuple[list[str] | None, FitColumns]:
     """Cards in the order picked, or None, and the columns of the fit."""
-    rules = parse_rules(annotations or {})
+    rules = parse_rules(annotations or {}, vendors())
     order = card_order(policy, OrderKind.NUMA_FIRST, numa_bind=rules.numa_bind)
     allocator = HamiAllocator((ContainerClaims("c", ContainerKind.APP, tuple(claims)),), rules, order)
     rows, fit = state.nodes.rows(), FitColumns.empty(state.nodes.capacity)
@@ -135,7 +135,7 @@ _WEIGHTS = {"DeviceScore": (1, 1, 1), "UsedScore": (1, 0, 0), "MemScore": (0, 1,
 
 
 def _score(columns: DeviceColumns, claims: Sequence[Claim], weights: tuple[int, int, int]) -> float:
-    nothing = np.zeros(0, dtype=np.bool_)
+    nothing = np.zeros(0, dtype=np.int8)
     request = Request(
         container=np.zeros(len(claims), dtype=np.int64),
         kind=np.full(len(claims), ContainerKind.APP, dtype=np.int64),
@@ -143,6 +143,9 @@ def _score(columns: DeviceColumns, claims: Sequence[Claim], weights: tuple[int, 
         wanted=np.array([claim.count for claim in claims], dtype=np.int64),
         amounts=np.array([claim.amounts for claim in claims], dtype=np.int64),
         percent=np.array([claim.percent for claim in claims], dtype=np.int64),
+        checks=np.zeros(len(claims), dtype=np.int64),
+        selection=np.zeros(len(claims), dtype=np.int64),
+        affinity=np.zeros(len(claims), dtype=np.float32),
         model_allowed=nothing,
         device_barred=np.zeros(0, dtype=np.int8),
         order=np.zeros(0, dtype=np.int64),
@@ -294,7 +297,9 @@ def _literal_request(inputs: Obj) -> Obj:
 def _product_request(inputs: Obj) -> Obj:
     names = NvidiaNames(default_memory=inputs["default_mem"], default_cores=inputs["default_cores"])
     try:
-        ((claim,),) = (c.claims for c in HamiDialect(names).claims(_pod(inputs["limits"], inputs["requests"], {})))
+        ((claim,),) = (
+            c.claims for c in HamiDialect(vendors(names)).claims(_pod(inputs["limits"], inputs["requests"], {}))
+        )
     except ClaimError as error:
         return {"refused": str(error)}
     return {"request": [claim.count, claim.amounts[1], claim.percent[1] or literal.UNSET, claim.amounts[2]]}

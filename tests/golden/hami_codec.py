@@ -20,6 +20,7 @@ from tests.naive import hami_wire as wire
 from tests.naive.hami_cards import UNSET
 from tests.naive.hami_quirks import ALL, NONE, Switches
 
+from vgpu_scheduler.dialects import ClaimError
 from vgpu_scheduler.dialects.hami import (
     AssignedDevice,
     CodecError,
@@ -31,11 +32,10 @@ from vgpu_scheduler.dialects.hami import (
     format_lock,
     parse_lock,
 )
-from vgpu_scheduler.dialects.hami.claims import ClaimError
 from vgpu_scheduler.dialects.hami.codec import decode_register, decode_register_colon, decode_register_json
 from vgpu_scheduler.dialects.hami.links import decode_pair_scores
 from vgpu_scheduler.dialects.hami.mig import decode_allocations, encode_allocations, encode_profile
-from vgpu_scheduler.dialects.hami.vendors.nvidia import REGISTER_ANNOTATION
+from vgpu_scheduler.dialects.hami.vendors.nvidia_names import REGISTER_ANNOTATION
 from vgpu_scheduler.kernels import FIRST_SLICE
 from vgpu_scheduler.kube import decode_node, decode_pod
 from vgpu_scheduler.model import Assignment, CardReason, ContainerKind, charges

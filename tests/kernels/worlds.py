@@ -31,7 +31,7 @@ from tests.naive.hami_quirks import Switches
 
 from vgpu_scheduler.allocators import CardChoice, CardLimits, FitColumns, HamiAllocator, OrderKind, card_order
 from vgpu_scheduler.dialects.hami.mig import MigProfile, Span, pieces_of, slices_of
-from vgpu_scheduler.dialects.hami.rules import DeviceRules
+from vgpu_scheduler.dialects.hami.rules import CardRules, DeviceRules
 from vgpu_scheduler.dialects.hami.templates import placed, recorded, template_pieces
 from vgpu_scheduler.kernels import fit_nodes
 from vgpu_scheduler.model import CardReason, Claim, ContainerClaims, ContainerKind, Device, Piece
@@ -118,11 +118,15 @@ def device(card: Card) -> Device:
 
 def make_allocator(wish: Wish) -> HamiAllocator:
     rules = DeviceRules(
-        tuple(part.lower() for part in wish.rules.use_types),
-        tuple(part.lower() for part in wish.rules.no_use_types),
-        frozenset(wish.rules.use_uuids),
-        frozenset(wish.rules.no_use_uuids),
-        wish.rules.mode,
+        {
+            "NVIDIA": CardRules(
+                tuple(part.lower() for part in wish.rules.use_types),
+                tuple(part.lower() for part in wish.rules.no_use_types),
+                frozenset(wish.rules.use_uuids),
+                frozenset(wish.rules.no_use_uuids),
+                wish.rules.mode,
+            )
+        },
         wish.rules.numa_bind,
     )
     kind = OrderKind.NUMA_FIRST if wish.numa_first else OrderKind.SCORE_FIRST

@@ -110,6 +110,8 @@ class Rules:
         return self.mode is None or card.mode in self.mode
 
     def uuid_fits(self, card: Card) -> bool:
+        if card.vendor != "NVIDIA":
+            return True
         return (not self.use_uuids or card.uuid in self.use_uuids) and card.uuid not in self.no_use_uuids
 
 

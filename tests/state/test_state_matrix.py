@@ -76,7 +76,7 @@ def check(matrix: DeviceMatrix, model: dict[int, tuple[tuple[Device, ...], dict[
             scores = columns.pairs[block + one * len(listed) : block + (one + 1) * len(listed)].tolist()
             given = dict(device.links)
             assert scores == [0 if d == device else min(given.get(d.uuid, 0), 2**40) for d in listed]
-    everything = {uuid: number for number, uuid in matrix.numbered()}
+    everything = {device.uuid: number for number, device in matrix.numbered()}
     assert sorted(everything) == sorted(d.uuid for listed, _ in model.values() for d in listed)
     assert matrix.most_cards == max((len(listed) for listed, _ in model.values()), default=0)
 

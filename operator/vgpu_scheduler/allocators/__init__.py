@@ -2,6 +2,7 @@
 
 from vgpu_scheduler.allocators.base import Allocator, FitColumns
 from vgpu_scheduler.allocators.choice import CardChoice, CardLimits, ShareOrder, Strategy, Weights
+from vgpu_scheduler.allocators.fit_rules import ALL_CHECKS, PLAIN_CHECKS, FitRules, Selection
 from vgpu_scheduler.allocators.hami import CardRules, HamiAllocator, count_reasons, verdict
 from vgpu_scheduler.allocators.order import (
     BEST_FIT,
@@ -19,10 +20,12 @@ from vgpu_scheduler.allocators.share_order import share_terms
 from vgpu_scheduler.allocators.shares import ShareAllocator, ShareDimensions
 
 __all__ = [
+    "ALL_CHECKS",
     "BEST_FIT",
     "BINPACK",
     "DEVICE_POLICIES",
     "MUTEX",
+    "PLAIN_CHECKS",
     "SPREAD",
     "TOPOLOGY",
     "Allocator",
@@ -31,8 +34,10 @@ __all__ = [
     "CardOrder",
     "CardRules",
     "FitColumns",
+    "FitRules",
     "HamiAllocator",
     "OrderKind",
+    "Selection",
     "ShareAllocator",
     "ShareDimensions",
     "ShareOrder",

@@ -23,6 +23,8 @@ class FitColumns:
         Whether the claims fit, shape (N,).
     score
         The load of the node before the pod, as HAMi computes it, shape (N,); 0 where an allocator has no such notion.
+    affinity
+        How well the cards that would be chosen belong together, to be added to what ranks the node: more is better.
     counts
         Cards passed over, by reason, of the first claim that did not fit; shape (N, REASONS), 0 where all fit.
     cards
@@ -31,6 +33,7 @@ class FitColumns:
 
     fits: NDArray[np.bool_]
     score: NDArray[np.float32]
+    affinity: NDArray[np.float32]
     counts: NDArray[np.int16]
     cards: NDArray[np.int16]
 
@@ -40,13 +43,14 @@ class FitColumns:
         return cls(
             np.zeros(rows, dtype=np.bool_),
             np.zeros(rows, dtype=np.float32),
+            np.zeros(rows, dtype=np.float32),
             np.zeros((rows, REASONS), dtype=np.int16),
             np.zeros(rows, dtype=np.int16),
         )
 
     def result(self) -> FitResult:
         """Return the columns as the kernels take them."""
-        return FitResult(self.fits, self.score, self.counts, self.cards)
+        return FitResult(self.fits, self.score, self.affinity, self.counts, self.cards)
 
 
 Lacking = tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]

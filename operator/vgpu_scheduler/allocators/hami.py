@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators.base import FitColumns, Lacking, Shortfall
 from vgpu_scheduler.allocators.choice import CardChoice
+from vgpu_scheduler.allocators.fit_rules import ALL_CHECKS, FitRules
 from vgpu_scheduler.allocators.order import CardOrder, share_card_order
 from vgpu_scheduler.allocators.share_order import share_terms
 from vgpu_scheduler.kernels import (
@@ -19,6 +20,7 @@ from vgpu_scheduler.kernels import (
     MEMORY,
     NO_PIECE,
     NO_SHARE,
+    OTHER_MODE,
     PLACED,
     DeviceColumns,
     Request,
@@ -40,6 +42,7 @@ from vgpu_scheduler.state import DeviceMatrix
 _WHOLE = 100
 _FREE_CHOICE = CardChoice()
 _NO_RESOURCES: Mapping[str, DeviceResource] = {}
+_NO_CHECKS: Mapping[str, FitRules] = {}
 _NO_LINKS = link_scratch(0, 0)
 _NO_COUNT = (CardReason.NodeInsufficientDevice, CardReason.NodeUnregistered)
 
@@ -62,7 +65,7 @@ class CardRules(Protocol):
     def allows_model(self, vendor: str, model: str, mode: str) -> bool:
         """Tell whether cards of a model and mode may be used."""
 
-    def allows_device(self, uuid: str) -> bool:
+    def allows_device(self, vendor: str, uuid: str) -> bool:
         """Tell whether a single card may be used."""
 
 
@@ -81,6 +84,8 @@ class HamiAllocator:
         What policies say about cards.
     resources
         What the names that ``choice.share`` weighs stand for.
+    checks
+        Which checks the cards of each maker must pass; all, where it is not named.
     """
 
     def __init__(
@@ -90,6 +95,7 @@ class HamiAllocator:
         order: CardOrder,
         choice: CardChoice = _FREE_CHOICE,
         resources: Mapping[str, DeviceResource] = _NO_RESOURCES,
+        checks: Mapping[str, FitRules] = _NO_CHECKS,
     ) -> None:
         self._claims = claims
         self._rules = rules
@@ -98,6 +104,7 @@ class HamiAllocator:
         self._topology = self._order.topology or choice.topology
         self._choice = choice
         self._resources = resources
+        self._checks = checks
         self._weights = np.array(choice.weights, dtype=np.float32)
         self._flat = [(number, c.kind, claim) for number, c in enumerate(claims) for claim in c.claims]
         self._request: Request | None = None
@@ -120,7 +127,7 @@ class HamiAllocator:
         for number, (container, _, claim) in enumerate(self._flat):
             picks, pieces = scratch.picks[number, : claim.count], scratch.pieces[number, : claim.count]
             for device, piece in zip(picks.tolist(), pieces.tolist(), strict=True):
-                containers[container].append(_assignment(devices, claim, device, piece))
+                containers[container].append(_assignment(devices, row, claim, device, piece))
         return tuple(tuple(assignments) for assignments in containers)
 
     def shortfall(self, columns: DeviceColumns, devices: NDArray[np.int64]) -> Lacking:
@@ -131,7 +138,7 @@ class HamiAllocator:
         for _, _, claim in self._flat:
             for dimension, (amount, percent) in enumerate(zip(claim.amounts, claim.percent, strict=True)):
                 asked = np.full(devices.shape[0], amount) if amount else total[:, dimension] * percent // 100
-                if dimension == CORES:
+                if dimension == CORES and amount:
                     asked = np.minimum(asked, _WHOLE)
                 shortfall.take(dimension, asked)
         return shortfall.result()
@@ -152,7 +159,8 @@ class HamiAllocator:
             amounts[number, : len(claim.amounts)] = claim.amounts
             percent[number, : len(claim.percent)] = claim.percent
         vendors = np.array([devices.vendor_number(claim.vendor) for claim in claims], dtype=np.int32)
-        allowed = [self._rules.allows_model(vendor, model, mode) for vendor, model, mode in devices.models]
+        allowed = [self._allows(vendor, model, mode) for vendor, model, mode in devices.models]
+        fit = [self._checks.get(claim.vendor, ALL_CHECKS) for claim in claims]
         share = self._choice.share
         return Request(
             container=np.array([number for number, _, _ in self._flat], dtype=np.int64),
@@ -161,7 +169,10 @@ class HamiAllocator:
             wanted=np.array([claim.count for claim in claims], dtype=np.int64),
             amounts=amounts,
             percent=percent,
-            model_allowed=np.array(allowed, dtype=np.bool_),
+            checks=np.array([rules.checks for rules in fit], dtype=np.int64),
+            selection=np.array([int(rules.selection) for rules in fit], dtype=np.int64),
+            affinity=np.array([rules.affinity for rules in fit], dtype=np.float32),
+            model_allowed=np.array(allowed, dtype=np.int8),
             device_barred=self._barred(devices),
             order=np.array(self._order.keys, dtype=np.int64),
             weights=self._weights,
@@ -174,6 +185,12 @@ class HamiAllocator:
             share=NO_SHARE if share is None else share_terms(share, self._resources, devices),
         )
 
+    def _allows(self, vendor: str, model: str, mode: str) -> int:
+        needed = self._checks.get(vendor, ALL_CHECKS).mode
+        if needed and mode != needed:
+            return OTHER_MODE
+        return int(self._rules.allows_model(vendor, model, mode))
+
     def _barred(self, devices: DeviceMatrix) -> NDArray[np.int8]:
         """Mark the cards that a UUID rule or a policy leaves out; empty when nothing could."""
         limits = self._choice.limits
@@ -181,8 +198,8 @@ class HamiAllocator:
             return np.zeros(0, dtype=np.int8)
         barred = np.zeros(devices.size, dtype=np.int8)
         if self._rules.names_devices:
-            for number, uuid in devices.numbered():
-                if not self._rules.allows_device(uuid):
+            for number, device in devices.numbered():
+                if not self._rules.allows_device(device.vendor, device.uuid):
                     barred[number] = BARRED_BY_UUID
         columns = devices.columns
         denied = np.array([not limits.allows_model(model, mode) for _, model, mode in devices.models], dtype=np.bool_)
@@ -205,28 +222,32 @@ class HamiAllocator:
             picks=np.full((len(self._flat), candidates), -1, dtype=np.int64),
             pieces=np.full((len(self._flat), candidates), NO_PIECE, dtype=np.int64),
             taken=np.zeros(devices.dimensions, dtype=np.int64),
+            spare=np.zeros(candidates, dtype=np.int64),
             links=link_scratch(most, candidates) if self._topology else _NO_LINKS,
         )
 
 
-def _assignment(devices: DeviceMatrix, claim: Claim, device: int, number: int) -> Assignment:
+def _assignment(devices: DeviceMatrix, row: int, claim: Claim, device: int, number: int) -> Assignment:
     """Return what a claim gets of a device: the piece with this number, or its share of it."""
-    uuid = devices.uuid(device)
+    listed = devices.listed(row, device)
     if number != NO_PIECE:
         piece = devices.piece(number)
         amounts = list(piece.amounts)
         if amounts[PLACED] > 1:  # templates say nothing of cores
             amounts[CORES] = min(claim.amounts[CORES], _WHOLE)
-        return Assignment(claim.vendor, uuid, tuple(amounts), piece)
-    amounts = list(claim.on(tuple(devices.columns.total[device].tolist())))
-    amounts[CORES] = min(amounts[CORES], _WHOLE)
-    return Assignment(claim.vendor, uuid, tuple(amounts))
+        return Assignment(claim.vendor, listed.uuid, tuple(amounts), piece, listed.tag)
+    amounts = list(claim.on(listed.total))
+    of_card = claim.percent[CORES] > 0  # at least one unit of what the card has
+    amounts[CORES] = max(amounts[CORES], 1) if of_card else min(amounts[CORES], _WHOLE)
+    return Assignment(claim.vendor, listed.uuid, tuple(amounts), tag=listed.tag)
 
 
 def verdict(counts: NDArray[np.int16], cards: int) -> NodeVerdict:
     """Word the counters of a node that does not fit, as HAMi does (``1/4 CardNotHealth, 3/4 ...``, sorted as text)."""
     found = [(CardReason(number), int(count)) for number, count in enumerate(counts) if count]
-    parts = [reason.text if reason in _NO_COUNT else f"{count}/{cards} {reason.text}" for reason, count in found]
+    parts = [
+        reason.text if reason in _NO_COUNT else f"{max(count, 0)}/{cards} {reason.text}" for reason, count in found
+    ]
     return NodeVerdict(tuple(reason.text for reason, _ in found), ", ".join(sorted(parts)))
 
 

@@ -1,7 +1,7 @@
 """Wire formats of the ecosystems that node agents and pods speak."""
 
 from vgpu_scheduler.dialects.base import ClaimError, CodecError, Dialect, Inventory, Scorers, placement_usage
-from vgpu_scheduler.dialects.hami import HamiDialect, NvidiaNames
+from vgpu_scheduler.dialects.hami import HamiDialect, NvidiaNames, vendors
 from vgpu_scheduler.dialects.koordinator import KoordinatorDialect
 from vgpu_scheduler.dialects.volcano import VolcanoDialect, VolcanoNames
 
@@ -17,4 +17,5 @@ __all__ = [
     "VolcanoDialect",
     "VolcanoNames",
     "placement_usage",
+    "vendors",
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, Protocol
 
 from vgpu_scheduler.allocators import Allocator, CardChoice
@@ -21,8 +20,6 @@ from vgpu_scheduler.model import (
     kinds_of,
 )
 from vgpu_scheduler.scorers import WeightedScorer
-
-NOTHING_CARRIED: Mapping[str, str] = MappingProxyType({})
 
 
 class ClaimError(ValueError):
@@ -163,9 +160,7 @@ class Dialect(Protocol):
     def usage(self, pod: Pod) -> Usage:
         """Return what a pod uses on the node that it is bound to (design section 4, "who counts")."""
 
-    def annotations(
-        self, placement: Placement, unix_time: int, carried: Mapping[str, str] = NOTHING_CARRIED
-    ) -> dict[str, str]:
+    def annotations(self, placement: Placement, unix_time: int, pod: Pod | None = None) -> dict[str, str]:
         """Return what the Binding writes on the pod for the node side; nothing for a pod without devices.
 
         Parameters
@@ -174,9 +169,9 @@ class Dialect(Protocol):
             The decision.
         unix_time
             Seconds since the epoch.
-        carried
-            The pod's annotations. A Binding merges: what an earlier attempt, or somebody else, left there must be
-            overwritten where the node side would read it.
+        pod
+            The pod, where there is one. A Binding merges: what an earlier attempt, or somebody else, left in its
+            annotations must be overwritten where the node side would read it.
         """
 
     def labels(self, placement: Placement) -> dict[str, str]:

@@ -89,7 +89,7 @@ class Cycle:
         if not shape.feasible[row]:
             return None
         placement = self._placement(shape, row)
-        return None if metadata_problem(pod, self._dialect.annotations(placement, 0, pod.annotations)) else placement
+        return None if metadata_problem(pod, self._dialect.annotations(placement, 0, pod)) else placement
 
     def restate(self, pod: Pod, decision: Decision, placement: Placement) -> Decision:
         """Return a decision with another placement on its node and what is in force for the pod now.
@@ -138,7 +138,7 @@ class Cycle:
     def _placed(self, pod: Pod, shape: Shape, row: int, rows: NDArray[np.int64], explain: bool) -> Decision:
         assert shape.policy is not None
         placement = self._placement(shape, row)
-        problem = metadata_problem(pod, self._dialect.annotations(placement, 0, pod.annotations))
+        problem = metadata_problem(pod, self._dialect.annotations(placement, 0, pod))
         if problem:
             return self._refused(pod, shape, problem)
         scores = self._scores(shape, rows if explain else np.array([row], dtype=np.int64))

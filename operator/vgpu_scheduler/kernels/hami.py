@@ -14,18 +14,41 @@ from numpy.typing import NDArray
 from vgpu_scheduler.kernels.deviceshare import score_shares
 from vgpu_scheduler.kernels.order import score_cards, sort_cards, write_keys
 from vgpu_scheduler.kernels.partitions import NO_PIECE, find_piece
+from vgpu_scheduler.kernels.selection import (
+    NONE_OF_THEM,
+    gather_groups,
+    is_elsewhere,
+    is_group_used,
+    keep_pairs,
+    share_of_largest_group,
+)
 from vgpu_scheduler.kernels.tables import (
     BARRED_BY_POLICY,
     BARRED_BY_UUID,
+    CHECK_COMPUTE,
+    CHECK_CORES,
+    CHECK_EXCLUSIVE,
+    CHECK_GROUP,
+    CHECK_IDLE,
+    CHECK_MEMORY,
+    CHECK_MODE,
+    CHECK_NUMA,
+    CHECK_PERCENT,
+    CHECK_SLOTS,
     CORES,
     MEMORY,
+    OTHER_MODE,
     PLACED,
+    SELECT_GROUPED,
+    SELECT_PAIRS,
+    SELECT_SAME,
     SLOTS,
     WEIGHT,
     DeviceColumns,
     FitResult,
     Request,
     Scratch,
+    claimed_cores,
     resolve,
 )
 from vgpu_scheduler.kernels.topology import choose_linked
@@ -42,10 +65,12 @@ _EXCLUSIVE = int(CardReason.ExclusiveDeviceAllocateConflict)
 _MEMORY = int(CardReason.CardInsufficientMemory)
 _CORES = int(CardReason.CardInsufficientCore)
 _COMPUTE = int(CardReason.CardComputeUnitsExhausted)
+_MODE = int(CardReason.ModeNotFit)
 _PIECE = int(CardReason.CardMigTopologyInfeasible)
 _TOO_FEW = int(CardReason.AllocatedCardsInsufficientRequest)
 _TOO_FEW_CARDS = int(CardReason.NodeInsufficientDevice)
 _UNREGISTERED = int(CardReason.NodeUnregistered)
+_CUSTOM = int(CardReason.CardNotFoundCustomFilterRule)
 _DENIED = int(CardReason.CardDeniedByPolicy)
 
 _WHOLE = 100
@@ -68,7 +93,13 @@ def _fit_claim(
     picks = scratch.picks[claim]
     picked = 0
     bound_numa = np.int64(-1)
-    cores = min(request.amounts[claim, CORES], _WHOLE)
+    checks = request.checks[claim]
+    bound = request.numa_bind and checks & CHECK_NUMA != 0
+    selection = request.selection[claim]
+    grouped = wanted > 1 and selection == SELECT_GROUPED
+    paired = wanted > 1 and selection == SELECT_PAIRS
+    collected = request.topology or paired
+    idle = request.mutex or checks & CHECK_IDLE != 0
     for i in range(used.shape[0] - 1, -1, -1):
         position = order[i]
         device = base + position
@@ -80,14 +111,14 @@ def _fit_claim(
         if columns.cordoned[device]:
             counts[_CORDONED] += 1
             continue
-        if not request.model_allowed[columns.model[device]]:
+        if request.model_allowed[columns.model[device]] == 0:
             counts[_TYPE] += 1
             continue
         barred = request.device_barred[device] if request.device_barred.shape[0] > 0 else 0
         if barred == BARRED_BY_POLICY:
             counts[_DENIED] += 1
             continue
-        if request.numa_bind and columns.numa[device] != bound_numa:
+        if bound and columns.numa[device] != bound_numa:
             if request.first_node and picked >= wanted:
                 break
             if not request.topology:  # as documented: candidates of other nodes are no picks (D2-39)
@@ -98,25 +129,29 @@ def _fit_claim(
             counts[_UUID] += 1
             continue
         slots_used = used[position, SLOTS]
-        if columns.total[device, SLOTS] <= slots_used:
+        if checks & CHECK_SLOTS and columns.total[device, SLOTS] - slots_used < request.amounts[claim, SLOTS]:
             counts[_EXHAUSTED] += 1
             continue
-        if request.mutex and slots_used > 0:
+        if idle and (slots_used > 0 or (checks & CHECK_GROUP != 0 and is_group_used(columns, base, position, used))):
             counts[_EXCLUSIVE] += 1
             continue
-        total_cores = columns.total[device, CORES]
+        total_cores = _WHOLE if checks & CHECK_PERCENT else columns.total[device, CORES]
         memory = resolve(request, claim, columns.total, device, MEMORY)
-        if columns.total[device, MEMORY] - used[position, MEMORY] < memory:
+        cores = claimed_cores(request, claim, columns.total, device)
+        if checks & CHECK_MEMORY and columns.total[device, MEMORY] - used[position, MEMORY] < memory:
             counts[_MEMORY] += 1
             continue
-        if total_cores - used[position, CORES] < cores:
+        if checks & CHECK_CORES and total_cores - used[position, CORES] < cores:
             counts[_CORES] += 1
             continue
-        if total_cores == _WHOLE and cores == _WHOLE and slots_used > 0:
+        if checks & CHECK_EXCLUSIVE and total_cores == _WHOLE and cores == _WHOLE and slots_used > 0:
             counts[_EXCLUSIVE] += 1
             continue
-        if total_cores != 0 and used[position, CORES] == total_cores and cores == 0:
+        if checks & CHECK_COMPUTE and total_cores != 0 and used[position, CORES] == total_cores and cores == 0:
             counts[_COMPUTE] += 1
+            continue
+        if selection == SELECT_SAME and is_elsewhere(request, scratch, claim, device):
+            counts[_CUSTOM] += 1
             continue
         if columns.partitioned[device]:
             most = picks.shape[0] if request.topology else wanted
@@ -126,16 +161,23 @@ def _fit_claim(
         else:
             picks[picked] = device
             picked += 1
-        if picked == wanted and not request.topology:
+        if picked == wanted and not collected and not (grouped and columns.group[device] >= 0):
             break
+    if paired:
+        picked = keep_pairs(columns, picks, picked, scratch.spare)
+        if picked < wanted:  # HAMi says how many of how many, 0 included
+            counts[_TOO_FEW] = picked if picked > 0 else NONE_OF_THEM
+            return False
     if picked < wanted:
         if picked > 0:
             counts[_TOO_FEW] = picked
         return False
-    if picked > wanted:
+    if picked > wanted and grouped:
+        gather_groups(columns, picks, picked, scratch.spare)
+    elif picked > wanted and not paired:
         choose_linked(columns, row, picks, picked, wanted, scratch.links)
     for i in range(wanted):
-        _book(columns, request, claim, picks[i], cores, used[picks[i] - base], scratch, i)
+        _book(columns, request, claim, picks[i], used[picks[i] - base], scratch, i)
     return True
 
 
@@ -169,13 +211,13 @@ def _book(
     request: Request,
     claim: int,
     device: int,
-    cores: int,
     used: NDArray[np.int64],
     scratch: Scratch,
     number: int,
 ) -> None:
     """Add a pick to what is used of its card: the piece that it gets, or the share that the claim asks for."""
     memory = resolve(request, claim, columns.total, device, MEMORY)
+    cores = claimed_cores(request, claim, columns.total, device)
     piece = NO_PIECE
     if columns.partitioned[device]:
         scratch.taken[:] = 0
@@ -184,7 +226,7 @@ def _book(
         if columns.pieces[piece, PLACED] > 1:  # templates say nothing of cores
             used[CORES] += cores
     else:
-        used[SLOTS] += 1
+        used[SLOTS] += request.amounts[claim, SLOTS]
         used[MEMORY] += memory
         used[CORES] += cores
     scratch.pieces[claim, number] = piece
@@ -206,6 +248,15 @@ def _node_score(columns: DeviceColumns, first: int, last: int) -> np.float32:
         + np.float32(used[CORES]) / np.float32(total[CORES])
         + np.float32(used[MEMORY]) / np.float32(total[MEMORY])
     )
+
+
+@njit(cache=True)
+def _in_other_mode(columns: DeviceColumns, request: Request, claim: int, base: int, cards: int) -> bool:
+    """Tell whether the maker's cards of a node are in another mode than the claim needs."""
+    for device in range(base, base + cards):
+        if columns.vendor[device] == request.vendor[claim]:
+            return request.model_allowed[columns.model[device]] == OTHER_MODE  # type: ignore[no-any-return]
+    return False
 
 
 @njit(cache=True)
@@ -253,8 +304,16 @@ def _fit_node(
         if choice < request.wanted[claim] and not (request.pieces and divided):
             counts[_TOO_FEW_CARDS] = 1
             return False
-        if not _fit_claim(columns, request, claim, row, order, used, scratch, counts):
+        if request.checks[claim] & CHECK_MODE and _in_other_mode(columns, request, claim, base, cards):
+            counts[_MODE] = 1
             return False
+        if not _fit_claim(columns, request, claim, row, order, used, scratch, counts):
+            if request.selection[claim] == SELECT_PAIRS and request.wanted[claim] > 1:
+                result.cards[row] = request.wanted[claim]
+            return False
+        if request.affinity[claim] > 0:
+            together = share_of_largest_group(columns, scratch.picks[claim, : request.wanted[claim]])
+            result.affinity[row] += request.affinity[claim] * together
     counts[:] = 0
     return True
 
@@ -284,5 +343,6 @@ def fit_nodes(
         counts = result.counts[row]
         counts[:] = 0
         result.cards[row] = 0
+        result.affinity[row] = np.float32(0.0)
         result.fits[row] = _fit_node(columns, request, scratch, row, counts, result)
         result.score[row] = _node_score(columns, columns.first[row], columns.last[row])

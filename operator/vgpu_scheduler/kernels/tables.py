@@ -30,8 +30,28 @@ KEY_MEMORY_LEFT = 6  # what the claim would leave of the card
 KEY_CORES_LEFT = 7
 
 WEIGHT = np.float32(10.0)
+_WHOLE = 100
+
+# What the cards of a claim are held against, beside health, model and UUID.
+CHECK_NUMA = 1
+CHECK_SLOTS = 2
+CHECK_IDLE = 4
+CHECK_MEMORY = 8
+CHECK_CORES = 16
+CHECK_EXCLUSIVE = 32
+CHECK_COMPUTE = 64
+CHECK_GROUP = 128  # where a card must be idle, so must its group
+CHECK_MODE = 256  # the cards of the node must be in the claim's mode
+CHECK_PERCENT = 512  # compute is in percent of a card, whatever the card counts it in
+
+# How the cards of a claim are chosen among those that pass.
+SELECT_FIRST = 0
+SELECT_GROUPED = 1
+SELECT_PAIRS = 2
+SELECT_SAME = 3
 
 # Why single cards are left out.
+OTHER_MODE = 2
 BARRED_BY_UUID = 1
 BARRED_BY_POLICY = 2
 
@@ -56,6 +76,7 @@ class DeviceColumns(NamedTuple):
     explained: NDArray[np.bool_]  # (D,) all that is in use has a place: see kernels.partitions
     piece_first: NDArray[np.int64]  # (D,) the pieces that a card can be cut into are
     piece_last: NDArray[np.int64]  # (D,) pieces[first:last], in order of preference
+    group: NDArray[np.int64]  # (D,) cards with the same number are closest to each other, -1 is in no group
     pair_first: NDArray[np.int64]  # (N,) where the pair scores of the node row begin, -1 where there are none
     pairs: NDArray[np.int64]  # (P,) per node its cards x its cards, row by row; HAMi's scores: links, higher is closer
     pieces: NDArray[np.int64]  # (S, K) what is booked for a piece
@@ -70,7 +91,10 @@ class Request(NamedTuple):
     wanted: NDArray[np.int64]  # (C,) number of cards
     amounts: NDArray[np.int64]  # (C, K)
     percent: NDArray[np.int64]  # (C, K)
-    model_allowed: NDArray[np.bool_]  # (models,) by interned model
+    checks: NDArray[np.int64]  # (C,) CHECK_ flags
+    selection: NDArray[np.int64]  # (C,) SELECT_ number
+    affinity: NDArray[np.float32]  # (C,) what cards that are all of one group add to the node's score
+    model_allowed: NDArray[np.int8]  # (models,) by interned model: 0, 1, or OTHER_MODE
     device_barred: NDArray[np.int8]  # (D,) 0, BARRED_BY_UUID or BARRED_BY_POLICY; (0,) when none is
     order: NDArray[np.int64]  # sort keys, most significant first
     weights: NDArray[np.float32]  # (3,) of slots, memory, cores in the card score
@@ -129,6 +153,7 @@ class Scratch(NamedTuple):
     picks: NDArray[np.int64]  # (C, most candidates of a claim) device numbers
     pieces: NDArray[np.int64]  # (C, most candidates of a claim) the piece of each pick, NO_PIECE for a share
     taken: NDArray[np.int64]  # (K,) of the device being looked at
+    spare: NDArray[np.int64]  # (most candidates of a claim,)
     links: LinkScratch
 
 
@@ -137,6 +162,7 @@ class FitResult(NamedTuple):
 
     fits: NDArray[np.bool_]  # (N,)
     score: NDArray[np.float32]  # (N,)
+    affinity: NDArray[np.float32]  # (N,) what the choice of cards adds to it, where the pod fits
     counts: NDArray[np.int16]  # (N, REASONS) cards passed over, of the first claim that did not fit; 0 if all fit
     cards: NDArray[np.int16]  # (N,) cards that this claim could choose from
 
@@ -148,3 +174,11 @@ def resolve(request: Request, claim: int, total: NDArray[np.int64], device: int,
     if amount > 0:
         return amount  # type: ignore[no-any-return]
     return total[device, dimension] * request.percent[claim, dimension] // 100  # type: ignore[no-any-return]
+
+
+@njit(cache=True)
+def claimed_cores(request: Request, claim: int, total: NDArray[np.int64], device: int) -> int:
+    """Return the compute that a claim takes of a device: at most a whole one, at least one unit of a part."""
+    if request.percent[claim, CORES] > 0:
+        return max(resolve(request, claim, total, device, CORES), 1)
+    return min(request.amounts[claim, CORES], _WHOLE)  # type: ignore[no-any-return]

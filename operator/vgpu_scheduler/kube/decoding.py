@@ -334,13 +334,14 @@ def _node(wire: WireNode) -> Node:
         annotations=meta.annotations or {},
         unschedulable=wire.spec.unschedulable,
         taints=tuple(taint(t.key, t.value, t.effect) for t in wire.spec.taints or ()),
-        allocatable=_allocatable(wire.status.allocatable),
+        allocatable=_amounts("allocatable", wire.status.allocatable),
+        capacity=_amounts("capacity", {n: q for n, q in (wire.status.capacity or {}).items() if "/" in n}),
         ready={"True": True, "False": False}.get(ready),
         deleting=meta.deletion_timestamp is not None,
     )
 
 
-def _allocatable(quantities: Quantities | None) -> dict[str, int]:
+def _amounts(field: str, quantities: Quantities | None) -> dict[str, int]:
     amounts: dict[str, int] = {}
     for name, text in (quantities or {}).items():
         if name != PODS and not is_schedulable(name):
@@ -348,5 +349,5 @@ def _allocatable(quantities: Quantities | None) -> dict[str, int]:
         try:
             amounts[name] = to_milli(text) if name == CPU else to_int(text)
         except QuantityError as error:
-            raise FieldError(f"status.allocatable[{name}]", str(error)) from error
+            raise FieldError(f"status.{field}[{name}]", str(error)) from error
     return amounts

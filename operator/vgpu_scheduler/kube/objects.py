@@ -184,6 +184,8 @@ class Node(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         Its taints in the order of the spec; equal taints are one object.
     allocatable
         What it offers to pods: cpu in milli, all others in whole units; only what kube-scheduler compares.
+    capacity
+        What it has of extended resources, in whole units.
     ready
         Its ``Ready`` condition; None if unknown.
     deleting
@@ -200,3 +202,4 @@ class Node(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     allocatable: Mapping[str, int]
     ready: bool | None
     deleting: bool
+    capacity: Mapping[str, int] = {}

@@ -207,6 +207,7 @@ class WireNodeStatus(Wire):
     """``NodeStatus``."""
 
     allocatable: Quantities | None = None
+    capacity: Quantities | None = None
     conditions: list[WireCondition] | None = None
 
 

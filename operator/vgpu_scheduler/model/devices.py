@@ -66,6 +66,10 @@ class Device:
         How close other cards are to it: UUID and score, sorted by UUID; more is closer, a card that is missing has 0.
     pieces
         What it can be cut into, in order of preference; only devices that are given out in pieces have any.
+    group
+        Devices with the same number are closest to each other, -1 is in no group.
+    tag
+        What the node side calls it beside its UUID, where it does.
     """
 
     uuid: str
@@ -79,6 +83,8 @@ class Device:
     cordoned: bool = False
     links: tuple[tuple[str, int], ...] = ()
     pieces: tuple[Piece, ...] = ()
+    group: int = -1
+    tag: str = ""
 
 
 @dataclass(frozen=True, slots=True)

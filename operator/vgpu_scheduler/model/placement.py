@@ -11,12 +11,25 @@ from vgpu_scheduler.model.devices import Amounts, ContainerKind, Piece, PodClaim
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """A device that a container gets, with the amounts of it, and the piece where it is given out in pieces."""
+    """A device that a container gets.
+
+    Attributes
+    ----------
+    vendor, uuid
+        Which.
+    amounts
+        How much of it.
+    piece
+        The piece, where it is given out in pieces.
+    tag
+        What the node side calls it beside its UUID.
+    """
 
     vendor: str
     uuid: str
     amounts: Amounts
     piece: Piece | None = None
+    tag: str = ""
 
 
 ContainerAssignments = tuple[Assignment, ...]

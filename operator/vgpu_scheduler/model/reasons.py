@@ -30,7 +30,7 @@ class Hint(IntFlag):
 class CardReason(IntEnum):
     """Why cards of a node were passed over, in the order of the checks; the values index the kernels' counters.
 
-    All but the last, which only policies give, are HAMi's.
+    All but ``CardDeniedByPolicy``, which only policies give, are HAMi's; those after it are of single makers.
     """
 
     CardNotHealth = 0
@@ -49,6 +49,8 @@ class CardReason(IntEnum):
     NodeInsufficientDevice = 13
     NodeUnregistered = 14
     CardDeniedByPolicy = 15
+    CardNotFoundCustomFilterRule = 16
+    ModeNotFit = 17
 
     @property
     def text(self) -> str:
@@ -68,6 +70,7 @@ _HINTS = {
     CardReason.CardUuidMismatch: Hint.DEVICES,
     CardReason.NodeInsufficientDevice: Hint.DEVICES,
     CardReason.NodeUnregistered: Hint.DEVICES,
+    CardReason.ModeNotFit: Hint.DEVICES,
     CardReason.CardDeniedByPolicy: Hint.DEVICES | Hint.POLICY,
     CardReason.ResourceQuotaNotFit: Hint.DEVICE_FREED | Hint.POLICY,
 }

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from vgpu_scheduler import __version__
 from vgpu_scheduler.binding import Binder, Reporter
-from vgpu_scheduler.dialects import HamiDialect, NvidiaNames
+from vgpu_scheduler.dialects import HamiDialect, NvidiaNames, vendors
 from vgpu_scheduler.engine import Engine, Place
 from vgpu_scheduler.intake import Sink
 from vgpu_scheduler.runtime.elector import Elector
@@ -17,18 +17,17 @@ from vgpu_scheduler.telemetry import Metrics
 def make_dialect(settings: Settings) -> HamiDialect:
     """Return the dialect with the configured names."""
     names = settings.nvidia
-    return HamiDialect(
-        NvidiaNames(
-            count=names.resource_count_name,
-            memory=names.resource_memory_name,
-            memory_percent=names.resource_memory_percentage_name,
-            cores=names.resource_core_name,
-            priority=names.resource_priority_name,
-            memory_factor=names.memory_factor,
-            default_memory=names.default_memory,
-            default_cores=names.default_cores,
-        )
+    configured = NvidiaNames(
+        count=names.resource_count_name,
+        memory=names.resource_memory_name,
+        memory_percent=names.resource_memory_percentage_name,
+        cores=names.resource_core_name,
+        priority=names.resource_priority_name,
+        memory_factor=names.memory_factor,
+        default_memory=names.default_memory,
+        default_cores=names.default_cores,
     )
+    return HamiDialect(vendors(configured))
 
 
 def add_metrics(

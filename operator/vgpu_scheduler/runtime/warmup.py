@@ -8,7 +8,7 @@ from vgpu_scheduler.allocators import OrderKind
 from vgpu_scheduler.dialects import HamiDialect
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice, encode_register_json
 from vgpu_scheduler.dialects.hami.mig import MigProfile, Span
-from vgpu_scheduler.dialects.hami.vendors.nvidia import REGISTER_ANNOTATION
+from vgpu_scheduler.dialects.hami.vendors.nvidia_names import REGISTER_ANNOTATION
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import decode_node, decode_pod
 from vgpu_scheduler.policy import CLUSTER_KIND, Policies, PolicyDefaults, decode_policy

@@ -17,7 +17,7 @@ _GROWTH = 2
 _MIN_ROWS = 16
 _PER_DEVICE = (
     "_total", "_used", "_vendor", "_model", "_numa", "_index", "_healthy", "_cordoned", "_partitioned", "_explained",
-    "_piece_first", "_piece_last",
+    "_piece_first", "_piece_last", "_group",
 )  # fmt: skip
 """The columns with a row per device, in the order of :class:`DeviceColumns`."""
 
@@ -65,6 +65,7 @@ class DeviceMatrix:
         self._explained = np.ones(rows, dtype=np.bool_)
         self._piece_first = np.zeros(rows, dtype=np.int64)
         self._piece_last = np.zeros(rows, dtype=np.int64)
+        self._group = np.full(rows, -1, dtype=np.int64)
 
     @property
     def columns(self) -> DeviceColumns:
@@ -104,15 +105,18 @@ class DeviceMatrix:
         """Return the devices of a node row."""
         return self._devices.get(row, ())
 
+    def listed(self, row: int, device: int) -> Device:
+        """Return the device of a node row that has this number."""
+        return self._devices[row][device - int(self._first[row])]
+
     def uuid(self, device: int) -> str:
         """Return the UUID of a device number."""
         return self._uuids[device]
 
-    def numbered(self) -> Iterator[tuple[int, str]]:
-        """Yield the number and the UUID of every listed device."""
-        for positions in self._positions.values():
-            for uuid, number in positions.items():
-                yield number, uuid
+    def numbered(self) -> Iterator[tuple[int, Device]]:
+        """Yield every listed device with its number."""
+        for row, devices in self._devices.items():
+            yield from enumerate(devices, start=int(self._first[row]))
 
     def position(self, row: int, uuid: str) -> int | None:
         """Return the number of a device of a node row, or None if it is not listed there."""
@@ -190,6 +194,7 @@ class DeviceMatrix:
             self._model[number] = self._models.setdefault(model, len(self._models))
             self._numa[number] = device.numa
             self._index[number] = device.index
+            self._group[number] = device.group
             self._healthy[number] = device.healthy
             self._cordoned[number] = device.cordoned
             self._partitioned[number] = self._has_slices and self._total[number, PLACED] > 0

@@ -13,7 +13,8 @@ from vgpu_scheduler.dialects.hami.codec import (
 )
 from vgpu_scheduler.dialects.hami.dialect import HamiDialect
 from vgpu_scheduler.dialects.hami.lock import LOCK_ANNOTATION, LockValue, format_lock, parse_lock
-from vgpu_scheduler.dialects.hami.vendors.nvidia import NvidiaNames
+from vgpu_scheduler.dialects.hami.vendors import Vendor, vendors
+from vgpu_scheduler.dialects.hami.vendors.nvidia_names import NvidiaNames
 
 __all__ = [
     "LOCK_ANNOTATION",
@@ -23,6 +24,7 @@ __all__ = [
     "LockValue",
     "NvidiaNames",
     "RegisteredDevice",
+    "Vendor",
     "decode_assignments",
     "decode_register",
     "encode_assignments",
@@ -31,4 +33,5 @@ __all__ = [
     "format_lock",
     "parse_lock",
     "realign",
+    "vendors",
 ]

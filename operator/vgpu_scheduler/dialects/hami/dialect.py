@@ -2,47 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from typing import ClassVar
+from functools import cached_property, lru_cache
 
 from vgpu_scheduler.allocators import BEST_FIT, CardChoice, HamiAllocator, card_order
-from vgpu_scheduler.dialects.base import NOTHING_CARRIED, ClaimError, CodecError, Inventory, Scorers
-from vgpu_scheduler.dialects.hami.claims import asks_for_devices, pod_claims
-from vgpu_scheduler.dialects.hami.codec import (
-    AssignedDevice,
-    RegisteredDevice,
-    decode_assignments,
-    decode_register,
-    encode_assignments,
-    realign,
-)
-from vgpu_scheduler.dialects.hami.holdings import held
-from vgpu_scheduler.dialects.hami.links import decode_pair_scores
+from vgpu_scheduler.dialects.base import ClaimError, CodecError, Inventory, Scorers
+from vgpu_scheduler.dialects.hami.codec import decode_assignments, encode_assignments, realign
 from vgpu_scheduler.dialects.hami.lock import LOCK_ANNOTATION
-from vgpu_scheduler.dialects.hami.mig import SLICES, Span, allocations_of, encode_allocations, pieces_of, slices_of
+from vgpu_scheduler.dialects.hami.mig import SLICES
 from vgpu_scheduler.dialects.hami.rules import parse_rules
-from vgpu_scheduler.dialects.hami.templates import recorded, template_pieces
-from vgpu_scheduler.dialects.hami.vendors import nvidia
-from vgpu_scheduler.dialects.hami.vendors.nvidia import NvidiaNames
-from vgpu_scheduler.kube import Node, Pod
+from vgpu_scheduler.dialects.hami.vendors import Cards, Handed, Vendor, vendors
+from vgpu_scheduler.dialects.hami.vendors.nvidia_names import NUMA_BIND
+from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
+from vgpu_scheduler.kube import Container, Node, Pod
 from vgpu_scheduler.model import (
     NO_TERMS,
     NO_USAGE,
     Amounts,
-    Assignment,
     Claim,
     ClaimTerms,
     ContainerClaims,
     Device,
     DeviceResource,
     Dimension,
-    Piece,
     Placement,
     PodClaims,
     Usage,
-    claims_devices,
 )
 
 NODE_ANNOTATION = "hami.io/vgpu-node"
@@ -57,83 +43,94 @@ PHASE_FAILED = "failed"
 _REMEMBERED = 16_384
 """Registrations that are kept decoded: more than nodes, so that a burst of changes does not push all of them out."""
 _WHOLE = 100
-_PLACED = 3
-_MOST_CARDS = 1024
-"""A node that lists more is not believed: its cards are sorted for every claim."""
-_MOST_SHARES = 1024
-"""Shares of a card that its templates are counted for: weights of placements must stay far below int64's bounds."""
-_SEPARATORS = frozenset(",:;")
-_WHOLE_CARD = (Claim(nvidia.VENDOR, 1, (1, 0, 0), (0, 100, 100)),)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class HamiDialect:
     """HAMi's wire format.
 
     Parameters
     ----------
-    nvidia_names
-        Resource names and defaults of NVIDIA cards.
+    vendors
+        The makers' cards, in the order in which their claims and devices are read.
     """
 
-    nvidia_names: NvidiaNames = field(default_factory=NvidiaNames)
+    vendors: tuple[Vendor, ...] = field(default_factory=vendors)
 
     name = "hami"
     dimensions = (
         Dimension("slots", "shares"),
         Dimension("memory", "MiB"),
         Dimension("cores", "percent"),
-        Dimension("placements", "shares"),  # this and the others are of MIG cards only
+        Dimension("placements", "shares"),  # this and the others are of cards that are given out in pieces
         *(Dimension(f"slice {number}", "slices") for number in range(SLICES)),
     )
     memory, cores = 1, 2
     memory_unit = 2**20
     lock_annotation = LOCK_ANNOTATION
-    pod_annotations = nvidia.POD_ANNOTATIONS
-    cards = frozenset({nvidia.VENDOR})
     pod_labels = ()
-    overrides: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "deviceTypes": (nvidia.USE_TYPE, nvidia.NO_USE_TYPE),
-        "deviceUUIDs": (nvidia.USE_UUID, nvidia.NO_USE_UUID),
-        "mode": (nvidia.MODE,),
-        "numa": (nvidia.NUMA_BIND,),
-    }
 
-    @property
+    @cached_property
+    def cards(self) -> frozenset[str]:
+        """The makers' words."""
+        return frozenset(vendor.key for vendor in self.vendors)
+
+    @cached_property
+    def pod_annotations(self) -> tuple[str, ...]:
+        """The annotations of a pod that its claims or its allocator depend on."""
+        modes = (vendor.mode.annotation for vendor in self.vendors if vendor.mode)
+        rules = (name for vendor in self.vendors for name in vendor.rules.all)
+        return tuple(dict.fromkeys((*rules, *modes, NUMA_BIND)))
+
+    @cached_property
+    def overrides(self) -> Mapping[str, tuple[str, ...]]:
+        """The word of a policy's ``podOverrides`` for each group of these annotations."""
+        rules = [vendor.rules for vendor in self.vendors]
+        return {
+            "deviceTypes": tuple(name for keys in rules for name in (keys.use_types, keys.no_use_types) if name),
+            "deviceUUIDs": tuple(name for keys in rules for pair in keys.uuids for name in pair if name),
+            "mode": tuple(keys.mode for keys in rules if keys.mode),
+            "numa": (NUMA_BIND,),
+        }
+
+    @cached_property
     def ignored_resources(self) -> frozenset[str]:
         """Resource names that the Kubernetes resource filter must leave alone: no node advertises them."""
-        return self.nvidia_names.ignored
+        return frozenset(name for vendor in self.vendors for name in vendor.claims.unadvertised)
 
-    @property
+    @cached_property
     def device_resources(self) -> Mapping[str, DeviceResource]:
         """HAMi's names and Koordinator's for the same amounts: a policy may weigh either (D4-02)."""
-        return _device_resources(self.nvidia_names)
+        return dict(_device_resources(self.vendors))
+
+    @cached_property
+    def _counts(self) -> Mapping[str, Vendor]:
+        return {name: vendor for vendor in self.vendors for name in vendor.claims.counts}
+
+    @cached_property
+    def _names(self) -> Mapping[str, Vendor]:
+        """The maker whose claims a resource is about."""
+        return {name: vendor for vendor in self.vendors for name in vendor.claims.resources}
 
     def devices(self, node: Node, inventory: Inventory | None = None) -> tuple[Device, ...]:
-        """Return the devices that the node registered, in the order written; none without a registration.
-
-        Pair scores that cannot be read count as missing: HAMi hides such a node, though its cards are all right.
-        Their health is what the plugin said. A plugin that is gone is seen in the node's allocatable amount of the
-        count resource, which drops to 0: the resource filter then keeps new pods away.
+        """Return the devices that the node registered, in the order written, maker by maker.
 
         Raises
         ------
         CodecError
-            If the registration cannot be decoded; the message names the annotation.
+            If a registration cannot be decoded; the message names the annotation.
         """
-        del inventory  # everything is in the node's annotations
-        value = node.annotations.get(nvidia.REGISTER_ANNOTATION)
-        if value is None:
-            return ()
-        try:
-            return _registered(
-                value,
-                node.annotations.get(nvidia.CORDON_ANNOTATION, ""),
-                node.annotations.get(nvidia.PAIR_SCORES_ANNOTATION, ""),
-                self.nvidia_names,
-            )
-        except CodecError as error:
-            raise CodecError(f"annotation {nvidia.REGISTER_ANNOTATION}: {error}") from None
+        del inventory  # everything is in the node
+        found: list[Device] = []
+        for vendor in self.vendors:
+            facts = vendor.cards.facts(node)
+            if facts is None:
+                continue
+            try:
+                found += _decoded(vendor.cards, vendor.key, facts)
+            except CodecError as error:
+                raise CodecError(f"{vendor.cards.source}: {error}") from None
+        return tuple(found)
 
     def claims(self, pod: Pod, terms: ClaimTerms = NO_TERMS) -> PodClaims:
         """Return what each container claims.
@@ -143,180 +140,182 @@ class HamiDialect:
         ClaimError
             If an amount is malformed; the message names the container, the resource and the fix.
         """
-        return pod_claims(pod, self.nvidia_names, terms)
+        return tuple(
+            ContainerClaims(container.name, container.kind, self._claims(container, pod, terms))
+            for container in pod.spec.containers
+        )
+
+    def _claims(self, container: Container, pod: Pod, terms: ClaimTerms) -> tuple[Claim, ...]:
+        asked = self._asked(container, self._names)
+        claims = (v.claims.read(v.key, container, terms, v.mode_of(pod.annotations)) for v in asked)
+        return tuple(sorted((claim for claim in claims if claim), key=lambda claim: claim.vendor))
+
+    def _asked(self, container: Container, names: Mapping[str, Vendor]) -> list[Vendor]:
+        """Return the makers that a container names a resource of."""
+        found = {
+            names[name].key: names[name]
+            for amounts in (container.limits, container.requests)
+            for name in amounts
+            if name in names
+        }
+        return list(found.values())
+
+    def _asks(self, vendor: Vendor, pod: Pod) -> list[bool]:
+        return [vendor.claims.asks(container) for container in pod.spec.containers]
+
+    def _claimed(self, pod: Pod) -> list[Vendor]:
+        """Return the makers of which the pod asks for devices, however malformed."""
+        found = {
+            vendor.key: vendor
+            for container in pod.spec.containers
+            for vendor in self._asked(container, self._counts)
+            if vendor.claims.asks(container)
+        }
+        return [found[key] for key in sorted(found)]
 
     def allocator(self, annotations: Mapping[str, str], claims: PodClaims, choice: CardChoice) -> HamiAllocator:
         """Return the allocator for claims, under what the annotations and policies say."""
-        rules = parse_rules(annotations)
+        asked = {claim.vendor for container in claims for claim in container.claims}
+        vendors = [vendor for vendor in self.vendors if vendor.key in asked]
+        rules = parse_rules(annotations, vendors)
+        checks = {vendor.key: vendor.fit_for(annotations) for vendor in vendors}
         policy = BEST_FIT if choice.best_fit else choice.policy
         order = card_order(policy, choice.order, numa_bind=rules.numa_bind or choice.numa_bind)
-        return HamiAllocator(claims, rules, order, choice, self.device_resources)
+        return HamiAllocator(claims, rules, order, choice, self.device_resources, checks)
 
     def rankers(self, scorers: Scorers, *, chosen: bool) -> Scorers:
         """Return the scorers as they are: all of them know cards."""
         del chosen
         return scorers
 
-    def asks(self, pod: Pod) -> bool:
-        """Tell whether the pod asks for devices of this dialect, however malformed."""
-        return any(asks_for_devices(container, self.nvidia_names) for container in pod.spec.containers)
-
     def usage(self, pod: Pod) -> Usage:
         """Return what a pod uses on the node that it is bound to (design section 4, "who counts").
 
-        Its allocation annotation counts if it names that node. A pod that has started without a readable one may sit
-        on any card; one that has not started holds nothing yet.
+        Its allocation annotations count if they name that node. A pod that has started without readable ones may sit
+        on any card of the makers in question; one that has not started holds nothing yet.
         """
-        if not pod.node_name or pod.terminal or not self.asks(pod):
+        if not pod.node_name or pod.terminal:
             return NO_USAGE
-        claimants = [asks_for_devices(container, self.nvidia_names) for container in pod.spec.containers]
-        value = pod.annotations.get(nvidia.ALLOCATED_ANNOTATION)
-        problem = ""
-        if value is None:
-            problem = f"annotation {nvidia.ALLOCATED_ANNOTATION} is missing"
-        elif pod.annotations.get(NODE_ANNOTATION) != pod.node_name:
-            problem = f"annotation {NODE_ANNOTATION} does not name node {pod.node_name}"
-        else:
-            try:
-                aligned = realign(decode_assignments(value), claimants)
-            except CodecError as error:
-                problem = f"annotation {nvidia.ALLOCATED_ANNOTATION}: {error}"
-            else:
-                if aligned is not None and any(aligned):
-                    return held(pod, aligned)
-                problem = f"annotation {nvidia.ALLOCATED_ANNOTATION} does not match the containers that claim devices"
-        return Usage({}, self._unreadable(pod), problem) if pod.started else NO_USAGE
+        parts = [self._held(vendor, pod) for vendor in self._claimed(pod)]
+        if not parts:
+            return NO_USAGE
+        problems = [problem for problem, _ in parts if problem and pod.started]
+        unreadable = frozenset(
+            vendor.key for vendor, (problem, _) in zip(self._claimed(pod), parts, strict=True) if problem
+        )
+        charges: dict[str, Amounts] = {}
+        displaced: dict[str, PodClaims] = {}
+        for _, usage in parts:
+            charges.update(usage.charges)
+            displaced.update(usage.displaced)
+        return Usage(
+            charges,
+            self._unreadable(pod, unreadable) if problems else (),
+            "; ".join(problems),
+            displaced,
+        )
 
-    def _unreadable(self, pod: Pod) -> PodClaims:
+    def _held(self, vendor: Vendor, pod: Pod) -> tuple[str, Usage]:
+        """Return what a pod holds of a maker's cards, and what about that cannot be read."""
+        name = vendor.record.allocated
+        value = pod.annotations.get(name)
+        if value is None:
+            return f"annotation {name} is missing", NO_USAGE
+        if pod.annotations.get(NODE_ANNOTATION) != pod.node_name:
+            return f"annotation {NODE_ANNOTATION} does not name node {pod.node_name}", NO_USAGE
+        try:
+            aligned = realign(decode_assignments(value), self._asks(vendor, pod))
+        except CodecError as error:
+            return f"annotation {name}: {error}", NO_USAGE
+        if aligned is None or not any(aligned):
+            return f"annotation {name} does not match the containers that claim devices", NO_USAGE
+        return "", vendor.held(vendor.key, pod, aligned)
+
+    def _unreadable(self, pod: Pod, makers: frozenset[str]) -> PodClaims:
+        """Return what a pod may use of any card of these makers: its claims, or a whole card where nobody can say."""
         try:
             return tuple(
-                replace(container, claims=tuple(map(_as_allocated, container.claims))) for container in self.claims(pod)
+                replace(c, claims=tuple(_as_allocated(claim) for claim in c.claims if claim.vendor in makers))
+                for c in self.claims(pod)
             )
         except ClaimError:
-            # Nobody can say how much: the pod may use a whole card wherever it sits.
+            vendors = [vendor for vendor in self.vendors if vendor.key in makers]
             return tuple(
-                ContainerClaims(
-                    container.name,
-                    container.kind,
-                    _WHOLE_CARD if asks_for_devices(container, self.nvidia_names) else (),
-                )
-                for container in pod.spec.containers
+                ContainerClaims(c.name, c.kind, tuple(v.whole_card for v in vendors if v.claims.asks(c)))
+                for c in pod.spec.containers
             )
 
-    def annotations(
-        self, placement: Placement, unix_time: int, carried: Mapping[str, str] = NOTHING_CARRIED
-    ) -> dict[str, str]:
-        """Return what the Binding writes on the pod for the device plugin; nothing for a pod without devices."""
-        if not placement.vendors():
+    def annotations(self, placement: Placement, unix_time: int, pod: Pod | None = None) -> dict[str, str]:
+        """Return what the Binding writes on the pod for the device plugins; nothing for a pod without devices."""
+        used = placement.vendors()
+        if not used:
             return {}
-        value = encode_assignments([[_entry(a) for a in container] for container in placement.containers])
-        placements = allocations_of(placement.containers)
-        mig = {nvidia.MIG_ANNOTATION: encode_allocations(placements)}
-        return {
-            NODE_ANNOTATION: placement.node,
-            TIME_ANNOTATION: str(unix_time),
-            nvidia.TO_ALLOCATE_ANNOTATION: value,
-            nvidia.ALLOCATED_ANNOTATION: value,
-            **(mig if placements or nvidia.MIG_ANNOTATION in carried else {}),
-            BIND_PHASE_ANNOTATION: PHASE_ALLOCATING,
-            BIND_TIME_ANNOTATION: str(unix_time),
-        }
+        written = {NODE_ANNOTATION: placement.node, TIME_ANNOTATION: str(unix_time)}
+        for vendor in self.vendors:
+            if vendor.key in used:
+                written |= _record(vendor, placement, unix_time, pod)
+        return written | {BIND_PHASE_ANNOTATION: PHASE_ALLOCATING, BIND_TIME_ANNOTATION: str(unix_time)}
 
     def labels(self, placement: Placement) -> dict[str, str]:
         """Return the label that HAMi's monitor selects pods by."""
         return {NODE_ANNOTATION: placement.node} if placement.vendors() else {}
 
     def needs_lock(self, claims: PodClaims) -> bool:
-        """Tell whether the plugin will look for this pod through the node lock: any container claims devices.
+        """Tell whether a plugin will look for this pod through the node lock: any container claims its devices.
 
         HAMi takes none for pods whose init containers or sidecars alone claim devices, and the plugin may then hand
         them the entries of the pod that holds it.
         """
-        return claims_devices(claims)
+        asked = {claim.vendor for container in claims for claim in container.claims}
+        return any(vendor.lock and vendor.key in asked for vendor in self.vendors)
 
     def allocation_phase(self, annotations: Mapping[str, str]) -> str:
         """Return the node side's answer: ``allocating``, ``success``, ``failed`` or empty."""
         return annotations.get(BIND_PHASE_ANNOTATION, "")
 
     def nothing_left(self, annotations: Mapping[str, str]) -> bool:
-        """Tell whether the plugin has consumed every entry of the pod."""
-        value = annotations.get(nvidia.TO_ALLOCATE_ANNOTATION)
-        return value is not None and not value.replace(";", "").strip()
+        """Tell whether the plugins have consumed every entry of the pod."""
+        left = [annotations[v.record.to_allocate] for v in self.vendors if v.record.to_allocate in annotations]
+        return bool(left) and not any(value.replace(";", "").strip() for value in left)
+
+
+def _record(vendor: Vendor, placement: Placement, unix_time: int, pod: Pod | None) -> dict[str, str]:
+    """Return the annotations of one maker: an entry per container, whether it has any of its cards or not."""
+    record = vendor.record
+    own = [tuple(a for a in container if a.vendor == vendor.key) for container in placement.containers]
+    value = encode_assignments([[record.entry(vendor.key, a) for a in container] for container in own])
+    common = {name: value for name in (record.to_allocate, record.allocated) if name}
+    return {**common, **record.extras(Handed(placement.node, own, unix_time, pod))}
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _registered(value: str, cordon: str, pair_scores: str, names: NvidiaNames) -> tuple[Device, ...]:
+def _decoded(cards: Cards, vendor: str, facts: Hashable) -> tuple[Device, ...]:
     """Decode a registration; remembered, because most events of a node leave it as it is."""
-    cordoned = {uuid.strip() for uuid in cordon.split(",")}
-    registered = decode_register(value)
-    links = _links(pair_scores)
-    if len(registered) > _MOST_CARDS:
-        raise CodecError(f"{len(registered)} devices are more than a node has (at most {_MOST_CARDS})")
-    seen: dict[str, Device] = {}
-    for card in registered:
-        if _SEPARATORS.intersection(card.id):
-            raise CodecError(f"device {card.id!r} has a separator of the assignment format in its id")
-        if card.id in seen:
-            raise CodecError(f"device {card.id} is listed twice")
-        seen[card.id] = _device(card, card.id in cordoned, links.get(card.id, {}), names)
-    return tuple(seen.values())
-
-
-def _links(pair_scores: str) -> Mapping[str, Mapping[str, int]]:
-    try:
-        return {entry.uuid: entry.score for entry in decode_pair_scores(pair_scores)} if pair_scores else {}
-    except CodecError:
-        return {}
-
-
-def _device(card: RegisteredDevice, cordoned: bool, links: Mapping[str, int], names: NvidiaNames) -> Device:
-    total: Amounts = (max(card.count, 0), max(card.devmem, 0), max(card.devcore, 0))
-    pieces: tuple[Piece, ...] = ()
-    if card.mode == nvidia.MODE_MIG:
-        allowed = names.mig_profiles(card.type)
-        templates = () if card.mig_profiles else names.mig_templates(card.type)  # C-15: each card by its registration
-        possible = tuple(dict.fromkeys(pieces_of(card.mig_profiles) or template_pieces(templates)))
-        pieces = tuple(piece for piece in possible if allowed is None or piece.profile in allowed)
-        weight = max((piece.amounts[_PLACED] for piece in possible), default=1)
-        slices = slices_of(Span(piece.start, piece.size) for piece in possible)
-        total = (*total, weight * min(max(card.count, 1), _MOST_SHARES), *slices)
-    return Device(
-        uuid=card.id,
-        vendor=nvidia.VENDOR,
-        type=card.type,
-        total=total,
-        index=card.index,
-        numa=card.numa,
-        mode=card.mode,
-        healthy=card.health,
-        cordoned=cordoned,
-        links=tuple(sorted(links.items())),
-        pieces=pieces,
-    )
-
-
-def _entry(assignment: Assignment) -> AssignedDevice:
-    _, memory, cores, *_ = assignment.amounts
-    return AssignedDevice(recorded(assignment.uuid, assignment.piece), nvidia.VENDOR, memory, cores)
+    return cards.decode(vendor, facts)
 
 
 def _as_allocated(claim: Claim) -> Claim:
     """Cut the cores as the allocation would: nobody gets more than a whole card's."""
-    slots, memory, cores = claim.amounts
-    return replace(claim, amounts=(slots, memory, min(cores, _WHOLE)))
+    slots, memory, cores, *rest = claim.amounts
+    return replace(claim, amounts=(slots, memory, min(cores, _WHOLE), *rest))
 
 
-@lru_cache(maxsize=8)
-def _device_resources(names: NvidiaNames) -> Mapping[str, DeviceResource]:
-    def share(dimension: int, *, percent: bool = False) -> DeviceResource:
-        return DeviceResource(nvidia.VENDOR, dimension, percent)
-
-    return {
-        names.count: share(0),
-        names.memory: share(1),
-        names.memory_percent: share(1, percent=True),
-        names.cores: share(2),
-        "koordinator.sh/gpu-memory": share(1),
-        "koordinator.sh/gpu-memory-ratio": share(1, percent=True),
-        "koordinator.sh/gpu-core": share(2),
-    }
+def _device_resources(vendors: Iterable[Vendor]) -> Iterable[tuple[str, DeviceResource]]:
+    for vendor in vendors:
+        names = vendor.claims
+        if isinstance(names, ShareNames):
+            shares = (
+                (names.count, 0, False),
+                (names.memory, 1, False),
+                (names.memory_percent, 1, True),
+                (names.cores, 2, False),
+            )
+            yield from (
+                (name, DeviceResource(vendor.key, dimension, percent)) for name, dimension, percent in shares if name
+            )
+        else:
+            yield from ((name, DeviceResource(vendor.key, 0)) for name in names.counts)
+    gpu = next((vendor.key for vendor in vendors), "")
+    yield "koordinator.sh/gpu-memory", DeviceResource(gpu, 1)
+    yield "koordinator.sh/gpu-memory-ratio", DeviceResource(gpu, 1, percent=True)
+    yield "koordinator.sh/gpu-core", DeviceResource(gpu, 2)

@@ -1,4 +1,4 @@
-"""What a pod holds of its node's cards, from the annotations that tell which it was given."""
+"""What a pod holds of its node's NVIDIA cards, from the annotations that tell which it was given."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from vgpu_scheduler.dialects.base import CodecError
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice
 from vgpu_scheduler.dialects.hami.mig import SLICES, MigAllocation, decode_allocations, slices_of
 from vgpu_scheduler.dialects.hami.templates import instance_of
-from vgpu_scheduler.dialects.hami.vendors import nvidia
+from vgpu_scheduler.dialects.hami.vendors.nvidia_names import MIG_ANNOTATION, VENDOR
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import (
     Amounts,
@@ -26,12 +26,12 @@ from vgpu_scheduler.model import (
 _NOTHING = (0, 0, 0)
 _ON_NO_CARD = (0,) * (len(_NOTHING) + 1) + (200,) * SLICES
 _EVERY_MIG_CARD: PodClaims = (
-    ContainerClaims("", ContainerKind.APP, (Claim(nvidia.VENDOR, 1, (0,) * len(_ON_NO_CARD), _ON_NO_CARD),)),
+    ContainerClaims("", ContainerKind.APP, (Claim(VENDOR, 1, (0,) * len(_ON_NO_CARD), _ON_NO_CARD),)),
 )
 """Twice of every slice that a card has: a MIG card has that of none, the others have no slices."""
 
 
-def held(pod: Pod, aligned: Sequence[Sequence[AssignedDevice]]) -> Usage:
+def held(vendor: str, pod: Pod, aligned: Sequence[Sequence[AssignedDevice]]) -> Usage:
     """Return what a pod uses.
 
     Placements belong to cards, not to entries: older writers shift the numbers of containers. Nothing that they leave
@@ -41,13 +41,15 @@ def held(pod: Pod, aligned: Sequence[Sequence[AssignedDevice]]) -> Usage:
 
     Parameters
     ----------
+    vendor
+        NVIDIA's word.
     pod
         The pod; an annotation of placements that cannot be read counts as missing.
     aligned
         The entries of each container.
     """
     kinds = [container.kind for container in pod.spec.containers]
-    entries = [[_assignment(entry) for entry in container] for container in aligned]
+    entries = [[_assignment(vendor, entry) for entry in container] for container in aligned]
     charged = charges(kinds, entries)
     placements = _placements(pod.annotations)
     if not placements:
@@ -61,9 +63,9 @@ def held(pod: Pod, aligned: Sequence[Sequence[AssignedDevice]]) -> Usage:
     return Usage(charged, displaced=dict.fromkeys(placements, _EVERY_MIG_CARD))
 
 
-def _assignment(entry: AssignedDevice) -> Assignment:
+def _assignment(vendor: str, entry: AssignedDevice) -> Assignment:
     uuid, instance = instance_of(entry.uuid)
-    return Assignment(nvidia.VENDOR, uuid, (1, entry.memory, entry.cores, *instance))
+    return Assignment(vendor, uuid, (1, entry.memory, entry.cores, *instance))
 
 
 def _slices(placements: Sequence[MigAllocation]) -> Amounts:
@@ -73,7 +75,7 @@ def _slices(placements: Sequence[MigAllocation]) -> Amounts:
 def _placements(annotations: Mapping[str, str]) -> dict[str, list[MigAllocation]]:
     """Return the placements of each card."""
     try:
-        decoded = decode_allocations(annotations.get(nvidia.MIG_ANNOTATION, ""))
+        decoded = decode_allocations(annotations.get(MIG_ANNOTATION, ""))
     except CodecError:
         return {}
     found: dict[str, list[MigAllocation]] = {}

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from vgpu_scheduler.dialects.hami.codec import go_bool
-from vgpu_scheduler.dialects.hami.vendors import nvidia
+from vgpu_scheduler.dialects.hami.vendors import RuleKeys, Vendor
+from vgpu_scheduler.dialects.hami.vendors.nvidia_names import MODE_MIG, NUMA_BIND
+
+_NOBODY = frozenset({""})
+"""UUIDs of no card, where an empty set would set no rule."""
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceRules:
-    """Rules over cards, from the pod's annotations.
+class CardRules:
+    """Rules over the cards of one maker.
 
     Attributes
     ----------
@@ -21,8 +25,6 @@ class DeviceRules:
         Exact UUIDs; an empty set sets no rule.
     mode
         Sharing modes that are allowed, or None for any: a card's mode must occur in this text.
-    numa_bind
-        All cards of a container on one NUMA node.
     """
 
     use_types: tuple[str, ...] = ()
@@ -30,28 +32,15 @@ class DeviceRules:
     use_uuids: frozenset[str] = frozenset()
     no_use_uuids: frozenset[str] = frozenset()
     mode: str | None = None
-    numa_bind: bool = False
 
-    def allows_model(self, vendor: str, model: str, mode: str) -> bool:
-        """Tell whether a card of this model and mode may be used (checks 2 of D2-10, and ``vgpu-mode``)."""
-        if vendor != nvidia.VENDOR:
-            return True
+    def allows_model(self, model: str, mode: str) -> bool:
+        """Tell whether a card of this model and mode may be used (check 2 of D2-10, and ``vgpu-mode``)."""
         lower = model.lower()
         if self.use_types and not any(part in lower for part in self.use_types):
             return False
         if any(part in lower for part in self.no_use_types):
             return False
         return self.mode is None or mode in self.mode
-
-    @property
-    def allows_pieces(self) -> bool:
-        """Whether MIG cards may be used, as far as the sharing mode says."""
-        return self.mode is None or nvidia.MODE_MIG in self.mode
-
-    @property
-    def names_devices(self) -> bool:
-        """Whether any rule is about single cards."""
-        return bool(self.use_uuids or self.no_use_uuids)
 
     def allows_device(self, uuid: str) -> bool:
         """Tell whether the UUID lists admit a card."""
@@ -60,17 +49,76 @@ class DeviceRules:
         return uuid not in self.no_use_uuids
 
 
-def parse_rules(annotations: Mapping[str, str]) -> DeviceRules:
-    """Read the rules from a pod's annotations; blank items and blank lists set no rule."""
+@dataclass(frozen=True, slots=True)
+class DeviceRules:
+    """Rules over cards, from the pod's annotations.
 
+    Attributes
+    ----------
+    of
+        The rules for the cards of each maker that has any.
+    numa_bind
+        All cards of a container on one NUMA node.
+    """
+
+    of: Mapping[str, CardRules] = field(default_factory=dict)
+    numa_bind: bool = False
+
+    def allows_model(self, vendor: str, model: str, mode: str) -> bool:
+        """Tell whether a card of this model and mode may be used."""
+        rules = self.of.get(vendor)
+        return rules is None or rules.allows_model(model, mode)
+
+    @property
+    def allows_pieces(self) -> bool:
+        """Whether MIG cards may be used, as far as the sharing mode says."""
+        return all(rules.mode is None or MODE_MIG in rules.mode for rules in self.of.values())
+
+    @property
+    def names_devices(self) -> bool:
+        """Whether any rule is about single cards."""
+        return any(rules.use_uuids or rules.no_use_uuids for rules in self.of.values())
+
+    def allows_device(self, vendor: str, uuid: str) -> bool:
+        """Tell whether the UUID lists admit a card."""
+        rules = self.of.get(vendor)
+        return rules is None or rules.allows_device(uuid)
+
+
+def parse_rules(annotations: Mapping[str, str], vendors: Iterable[Vendor]) -> DeviceRules:
+    """Read the rules from a pod's annotations; blank items and blank lists set no rule.
+
+    Parameters
+    ----------
+    annotations
+        Those of the pod.
+    vendors
+        The makers whose rules are read.
+    """
+    found = {vendor.key: _card_rules(annotations, vendor.rules) for vendor in vendors}
+    return DeviceRules(
+        {vendor: rules for vendor, rules in found.items() if rules != _NO_RULES},
+        numa_bind=bool(go_bool(annotations.get(NUMA_BIND, ""))),
+    )
+
+
+_NO_RULES = CardRules()
+
+
+def _card_rules(annotations: Mapping[str, str], keys: RuleKeys) -> CardRules:
     def items(key: str) -> list[str]:
         return [item for item in (part.strip() for part in annotations.get(key, "").split(",")) if item]
 
-    return DeviceRules(
-        use_types=tuple(item.lower() for item in items(nvidia.USE_TYPE)),
-        no_use_types=tuple(item.lower() for item in items(nvidia.NO_USE_TYPE)),
-        use_uuids=frozenset(items(nvidia.USE_UUID)),
-        no_use_uuids=frozenset(items(nvidia.NO_USE_UUID)),
-        mode=annotations.get(nvidia.MODE),
-        numa_bind=bool(go_bool(annotations.get(nvidia.NUMA_BIND, ""))),
+    return CardRules(
+        use_types=tuple(item.lower() for item in items(keys.use_types)),
+        no_use_types=tuple(item.lower() for item in items(keys.no_use_types)),
+        use_uuids=_in_all([frozenset(items(use)) for use, _ in keys.uuids]),
+        no_use_uuids=frozenset(item for _, no_use in keys.uuids for item in items(no_use)),
+        mode=annotations.get(keys.mode) if keys.mode else None,
     )
+
+
+def _in_all(lists: Iterable[frozenset[str]]) -> frozenset[str]:
+    """Return what is in every list that says anything; an empty set if none does."""
+    told = [uuids for uuids in lists if uuids]
+    return frozenset.intersection(*told) or _NOBODY if told else frozenset()

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from vgpu_scheduler.dialects.hami.mig import SLICES, Span, slices_of
-from vgpu_scheduler.dialects.hami.vendors.nvidia import MOST_INSTANCES, MOST_TEMPLATES, Template
+from vgpu_scheduler.dialects.hami.vendors.nvidia_names import MOST_INSTANCES, MOST_TEMPLATES, Template
 from vgpu_scheduler.model import Amounts, Piece
 
 _SHARES = 64

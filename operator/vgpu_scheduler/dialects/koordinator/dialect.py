@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from vgpu_scheduler.allocators import CardChoice, ShareAllocator, ShareDimensions, ShareOrder, Strategy
-from vgpu_scheduler.dialects.base import NOTHING_CARRIED, ClaimError, CodecError, Inventory, Scorers
+from vgpu_scheduler.dialects.base import ClaimError, CodecError, Inventory, Scorers
 from vgpu_scheduler.dialects.koordinator.claims import device_requests, pod_claims
 from vgpu_scheduler.dialects.koordinator.codec import (
     AllocatedDevice,
@@ -210,11 +210,9 @@ class KoordinatorDialect:
             claims = (ContainerClaims("", ContainerKind.APP, whole),)
         return Usage({}, claims, problem)
 
-    def annotations(
-        self, placement: Placement, unix_time: int, carried: Mapping[str, str] = NOTHING_CARRIED
-    ) -> dict[str, str]:
+    def annotations(self, placement: Placement, unix_time: int, pod: Pod | None = None) -> dict[str, str]:
         """Return what the Binding writes on the pod for koordlet; nothing for a pod without devices."""
-        del carried  # every key that the node side reads is written
+        del pod  # every key that the node side reads is written
         del unix_time
         if not placement.vendors():
             return {}

@@ -22,7 +22,7 @@ from vgpu_scheduler.allocators import (
     HamiAllocator,
     policy_words,
 )
-from vgpu_scheduler.dialects.base import NOTHING_CARRIED, ClaimError, CodecError, Inventory, Scorers
+from vgpu_scheduler.dialects.base import ClaimError, CodecError, Inventory, Scorers
 from vgpu_scheduler.dialects.hami.codec import realign
 from vgpu_scheduler.dialects.volcano import names as keys
 from vgpu_scheduler.dialects.volcano.claims import asks_for_cards, pod_claims, regular_containers
@@ -198,11 +198,9 @@ class VolcanoDialect:
                 problem = f"annotation {keys.ALLOCATED_ANNOTATION} does not match the containers that claim cards"
         return Usage({}, self._unreadable(pod), problem) if pod.started else NO_USAGE
 
-    def annotations(
-        self, placement: Placement, unix_time: int, carried: Mapping[str, str] = NOTHING_CARRIED
-    ) -> dict[str, str]:
+    def annotations(self, placement: Placement, unix_time: int, pod: Pod | None = None) -> dict[str, str]:
         """Return what the Binding writes on the pod for the device plugin; nothing for a pod without cards."""
-        del carried  # every key that the node side reads is written
+        del pod  # every key that the node side reads is written
         if not placement.vendors():
             return {}
         value = encode_assignments(

@@ -52,8 +52,9 @@ class VolcanoRules:
         """Whether any rule is about single cards."""
         return bool(self.use_uuids or self.no_use_uuids)
 
-    def allows_device(self, uuid: str) -> bool:
+    def allows_device(self, vendor: str, uuid: str) -> bool:
         """Tell whether the UUID lists admit a card; the one that forbids wins."""
+        del vendor  # the devices of this dialect are one maker's
         return (not self.use_uuids or uuid in self.use_uuids) and uuid not in self.no_use_uuids
 
 

@@ -1,147 +1,124 @@
-"""NVIDIA under HAMi: names, keys and units."""
+"""NVIDIA cards under HAMi: shared as they are, in MIG pieces or by MPS, with links, cordons and MIG placements."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, replace
 
-VENDOR = "NVIDIA"
-REGISTER_ANNOTATION = "hami.io/node-nvidia-register"
-PAIR_SCORES_ANNOTATION = "hami.io/node-nvidia-score"
-CORDON_ANNOTATION = "hami.io/device-cordon"
-TO_ALLOCATE_ANNOTATION = "hami.io/vgpu-devices-to-allocate"
-ALLOCATED_ANNOTATION = "hami.io/vgpu-devices-allocated"
-MIG_ANNOTATION = "hami.io/vgpu-mig-allocations"
-
-USE_TYPE = "nvidia.com/use-gputype"
-NO_USE_TYPE = "nvidia.com/nouse-gputype"
-USE_UUID = "nvidia.com/use-gpuuuid"
-NO_USE_UUID = "nvidia.com/nouse-gpuuuid"
-MODE = "nvidia.com/vgpu-mode"
-NUMA_BIND = "nvidia.com/numa-bind"
-
-MODE_MIG = "mig"
-
-POD_ANNOTATIONS = (USE_TYPE, NO_USE_TYPE, USE_UUID, NO_USE_UUID, MODE, NUMA_BIND)
-
-
-@dataclass(frozen=True, slots=True)
-class MigAllowance:
-    """Which MIG profiles cards of some models may be given out in.
-
-    Attributes
-    ----------
-    models
-        Parts of model names.
-    profiles
-        Names of profiles.
-    """
-
-    models: tuple[str, ...]
-    profiles: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        if not all(self.models) or not all(self.profiles) or not self.models or not self.profiles:
-            raise ValueError(f"{self}: models and profiles must be named")
-
-
-MOST_TEMPLATES = MOST_INSTANCES = 8
-Template = tuple[tuple[str, int, int], ...]
-"""Kinds of instances: name, memory in MiB, how many."""
-
-
-@dataclass(frozen=True, slots=True)
-class MigGeometry:
-    """The templates that plugins of HAMi 2.5 to 2.9 cut MIG cards of some models by, one at a time.
-
-    Attributes
-    ----------
-    models
-        Parts of model names.
-    templates
-        In the order in which they are tried.
-    """
-
-    models: tuple[str, ...]
-    templates: tuple[Template, ...]
-
-    def __post_init__(self) -> None:
-        sizes = [sum(count for _, _, count in template) for template in self.templates]
-        if not self.models or not all(self.models) or not sizes or len(sizes) > MOST_TEMPLATES:
-            raise ValueError(f"{self}: models must be named, and 1 to {MOST_TEMPLATES} templates")
-        if not all(0 < size <= MOST_INSTANCES for size in sizes):
-            raise ValueError(f"{self}: a template has 1 to {MOST_INSTANCES} instances")
-
-
-KNOWN_GEOMETRIES = (
-    MigGeometry(("A30",), ((("1g.6gb", 6144, 4),), (("2g.12gb", 12288, 2),), (("4g.24gb", 24576, 1),))),
-    MigGeometry(
-        ("A100-SXM4-40GB", "A100-40GB-PCIe", "A100-PCIE-40GB"),
-        (
-            (("1g.5gb", 5120, 7),),
-            (("2g.10gb", 10240, 3), ("1g.5gb", 5120, 1)),
-            (("3g.20gb", 20480, 2),),
-            (("7g.40gb", 40960, 1),),
-        ),
-    ),
-    MigGeometry(
-        ("A100-SXM4-80GB", "A100-80GB-PCIe", "A100-PCIE-80GB"),
-        (
-            (("1g.10gb", 10240, 7),),
-            (("2g.20gb", 20480, 3), ("1g.10gb", 10240, 1)),
-            (("3g.40gb", 40960, 2),),
-            (("7g.79gb", 80896, 1),),
-        ),
-    ),
+from vgpu_scheduler.allocators import ALL_CHECKS
+from vgpu_scheduler.dialects.base import CodecError
+from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice
+from vgpu_scheduler.dialects.hami.holdings import held
+from vgpu_scheduler.dialects.hami.links import decode_pair_scores
+from vgpu_scheduler.dialects.hami.mig import Span, allocations_of, encode_allocations, pieces_of, slices_of
+from vgpu_scheduler.dialects.hami.templates import recorded, template_pieces
+from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, Vendor
+from vgpu_scheduler.dialects.hami.vendors.nvidia_names import (
+    ALLOCATED_ANNOTATION,
+    CORDON_ANNOTATION,
+    MIG_ANNOTATION,
+    MODE,
+    MODE_MIG,
+    NO_USE_TYPE,
+    NO_USE_UUID,
+    PAIR_SCORES_ANNOTATION,
+    REGISTER_ANNOTATION,
+    TO_ALLOCATE_ANNOTATION,
+    USE_TYPE,
+    USE_UUID,
+    VENDOR,
+    NvidiaNames,
 )
-"""As HAMi's chart configures them (``knownMigGeometries``)."""
+from vgpu_scheduler.dialects.hami.vendors.registered import as_written, decode_cards
+from vgpu_scheduler.kube import Node
+from vgpu_scheduler.model import Amounts, Assignment, Device, Piece
+
+_PLACED = 3
+_MOST_SHARES = 1024
+"""Shares of a card that its templates are counted for: weights of placements must stay far below int64's bounds."""
 
 
 @dataclass(frozen=True, slots=True)
-class NvidiaNames:
-    """Resource names and defaults, as HAMi's ``device-config.yaml`` configures them (section ``nvidia``).
+class NvidiaCards:
+    """Registered cards, with what an administrator put out of service and what the plugin measured of their links.
 
-    Attributes
-    ----------
-    memory_factor
-        What one unit of the memory resource stands for, in MiB.
-    default_memory
-        MiB for a container that names a count only; 0 means the whole card.
-    default_cores
-        Percent for a container that does not name cores.
-    mig_allowances
-        Which MIG profiles are used: those of the first entry that names a part of a card's model; all, where none
-        does. The device plugin has the same list (``migProfileAllowlist``) and registers no others.
-    mig_geometries
-        The templates of MIG cards that are registered without profiles, as plugins of HAMi 2.5 to 2.9 do it; the first
-        entry that names a part of a card's model counts.
+    Pair scores that cannot be read count as missing: HAMi hides such a node, though its cards are all right. Their
+    health is what the plugin said. A plugin that is gone is seen in the node's allocatable amount of the count
+    resource, which drops to 0: the resource filter then keeps new pods away.
     """
 
-    count: str = "nvidia.com/gpu"
-    memory: str = "nvidia.com/gpumem"
-    memory_percent: str = "nvidia.com/gpumem-percentage"
-    cores: str = "nvidia.com/gpucores"
-    priority: str = "nvidia.com/priority"
-    memory_factor: int = 1
-    default_memory: int = 0
-    default_cores: int = 0
-    mig_allowances: tuple[MigAllowance, ...] = ()
-    mig_geometries: tuple[MigGeometry, ...] = KNOWN_GEOMETRIES
+    names: NvidiaNames
+    source = f"annotation {REGISTER_ANNOTATION}"
 
-    def mig_templates(self, model: str) -> tuple[Template, ...]:
-        """Return the templates of cards of a model; none where they are not known."""
-        return next((e.templates for e in self.mig_geometries if any(part in model for part in e.models)), ())
+    def facts(self, node: Node) -> Hashable | None:
+        """Return the registration, the cordon and the pair scores."""
+        value = node.annotations.get(REGISTER_ANNOTATION)
+        if value is None:
+            return None
+        return (
+            value,
+            node.annotations.get(CORDON_ANNOTATION, ""),
+            node.annotations.get(PAIR_SCORES_ANNOTATION, ""),
+        )
 
-    def mig_profiles(self, model: str) -> tuple[str, ...] | None:
-        """Return the names of the MIG profiles that cards of a model may be given out in; None for all."""
-        found = (entry.profiles for entry in self.mig_allowances if any(part in model for part in entry.models))
-        return next(found, None)
+    def decode(self, vendor: str, facts: Hashable) -> tuple[Device, ...]:
+        """Return the cards, in the order written; see :class:`vendors.base.Cards`."""
+        assert isinstance(facts, tuple)
+        value, cordon, pair_scores = facts
+        cordoned = {uuid.strip() for uuid in cordon.split(",")}
+        links = _links(pair_scores)
+        return tuple(
+            replace(
+                self._device(card, vendor),
+                cordoned=card.id in cordoned,
+                links=tuple(sorted(links.get(card.id, {}).items())),
+            )
+            for card in decode_cards(value)
+        )
 
-    @property
-    def amounts(self) -> tuple[str, ...]:
-        """The resources that say how much of a card, and mean nothing without the count."""
-        return (self.memory, self.memory_percent, self.cores)
+    def _device(self, card: RegisteredDevice, vendor: str) -> Device:
+        whole = as_written(card, vendor)
+        if card.mode != MODE_MIG:
+            return whole
+        allowed = self.names.mig_profiles(card.type)
+        templates = () if card.mig_profiles else self.names.mig_templates(card.type)  # C-15: each by its registration
+        possible = tuple(dict.fromkeys(pieces_of(card.mig_profiles) or template_pieces(templates)))
+        pieces: tuple[Piece, ...] = tuple(piece for piece in possible if allowed is None or piece.profile in allowed)
+        weight = max((piece.amounts[_PLACED] for piece in possible), default=1)
+        slices = slices_of(Span(piece.start, piece.size) for piece in possible)
+        total: Amounts = (*whole.total, weight * min(max(card.count, 1), _MOST_SHARES), *slices)
+        return replace(whole, total=total, pieces=pieces)
 
-    @property
-    def ignored(self) -> frozenset[str]:
-        """The resources that no kubelet knows and the resource filter must leave alone."""
-        return frozenset({self.memory, self.memory_percent, self.cores, self.priority})
+
+def _links(pair_scores: str) -> Mapping[str, Mapping[str, int]]:
+    try:
+        return {entry.uuid: entry.score for entry in decode_pair_scores(pair_scores)} if pair_scores else {}
+    except CodecError:
+        return {}
+
+
+def _entry(vendor: str, assignment: Assignment) -> AssignedDevice:
+    _, memory, cores, *_ = assignment.amounts
+    return AssignedDevice(recorded(assignment.uuid, assignment.piece), vendor, memory, cores)
+
+
+def _placements(handed: Handed) -> Mapping[str, str]:
+    """Return the placements; also none at all where the pod brings some along, which would be believed."""
+    placements = allocations_of(handed.containers)
+    brought = handed.pod is not None and MIG_ANNOTATION in handed.pod.annotations
+    return {MIG_ANNOTATION: encode_allocations(placements)} if placements or brought else {}
+
+
+def nvidia(names: NvidiaNames | None = None) -> Vendor:
+    """Return NVIDIA's cards under the names that are configured."""
+    names = names or NvidiaNames()
+    return Vendor(
+        key=VENDOR,
+        title="NVIDIA GPU",
+        cards=NvidiaCards(names),
+        claims=names,
+        rules=RuleKeys(USE_TYPE, NO_USE_TYPE, ((USE_UUID, NO_USE_UUID),), MODE),
+        fit=ALL_CHECKS,
+        record=Record(ALLOCATED_ANNOTATION, TO_ALLOCATE_ANNOTATION, _entry, _placements),
+        held=held,
+    )

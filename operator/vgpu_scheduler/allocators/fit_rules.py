@@ -1,0 +1,103 @@
+"""Which checks the cards of a maker must pass, and how several of them are chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from vgpu_scheduler.kernels import (
+    CHECK_COMPUTE,
+    CHECK_CORES,
+    CHECK_EXCLUSIVE,
+    CHECK_GROUP,
+    CHECK_IDLE,
+    CHECK_MEMORY,
+    CHECK_MODE,
+    CHECK_NUMA,
+    CHECK_PERCENT,
+    CHECK_SLOTS,
+    SELECT_FIRST,
+    SELECT_GROUPED,
+    SELECT_PAIRS,
+    SELECT_SAME,
+)
+
+
+class Selection(IntEnum):
+    """How the cards of a claim are chosen among those that pass."""
+
+    FIRST = SELECT_FIRST
+    """The first ones."""
+    GROUPED = SELECT_GROUPED
+    """From the group with the most that pass, then from the next."""
+    PAIRS = SELECT_PAIRS
+    """Whole pairs only, the two cards of a module, for claims of more than one."""
+    SAME = SELECT_SAME
+    """All containers of a pod on the same card."""
+
+
+@dataclass(frozen=True, slots=True)
+class FitRules:
+    """The checks of a maker's cards, beside health, model and UUID, which all have.
+
+    Attributes
+    ----------
+    numa
+        The pod's wish for one NUMA node holds.
+    slots
+        No more tenants than the card takes.
+    idle
+        Only cards that nobody uses.
+    memory, cores
+        What is left must suffice.
+    exclusive
+        A claim of all the compute takes a card that nobody uses.
+    compute
+        A claim of no compute takes a card that has some left.
+    mode
+        The mode that the maker's cards of a node must be in; empty for any.
+    percent
+        Compute is asked for in percent of a card, whatever the cards count theirs in.
+    group
+        Where only idle cards are wanted, the other cards of their group must be idle, too.
+    selection
+        How several cards are chosen.
+    affinity
+        What cards that are all of one group add to the score of the node, on HAMi's scale.
+    """
+
+    numa: bool = False
+    slots: bool = True
+    idle: bool = False
+    memory: bool = True
+    cores: bool = True
+    exclusive: bool = True
+    compute: bool = True
+    mode: str = ""
+    percent: bool = False
+    group: bool = False
+    selection: Selection = Selection.FIRST
+    affinity: float = 0.0
+
+    @property
+    def checks(self) -> int:
+        """The checks as the kernel takes them."""
+        flags = (
+            (self.numa, CHECK_NUMA),
+            (self.slots, CHECK_SLOTS),
+            (self.idle, CHECK_IDLE),
+            (self.memory, CHECK_MEMORY),
+            (self.cores, CHECK_CORES),
+            (self.exclusive, CHECK_EXCLUSIVE),
+            (self.compute, CHECK_COMPUTE),
+            (self.group, CHECK_GROUP),
+            (bool(self.mode), CHECK_MODE),
+            (self.percent, CHECK_PERCENT),
+        )
+        return sum(flag for on, flag in flags if on)
+
+
+ALL_CHECKS = FitRules(numa=True)
+"""NVIDIA's, and of cards about which nothing else is said."""
+PLAIN_CHECKS = FitRules()
+"""What most makers' cards are held against."""

@@ -1,0 +1,45 @@
+"""AMD GPUs under HAMi: registered with their compute units, shared by memory and a part of these."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from vgpu_scheduler.allocators import FitRules
+from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice
+from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor, plain_entry
+from vgpu_scheduler.dialects.hami.vendors.registered import Registered, as_written
+from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
+from vgpu_scheduler.model import Assignment, Device
+
+NAMES = ShareNames(
+    "amd.com/gpu",
+    "amd.com/gpumem",
+    cores="amd.com/gpucores",
+    default_cores=100,
+    cores_of_card=True,
+    limits_only=True,
+)
+
+
+def _device(card: RegisteredDevice, vendor: str) -> Device:
+    return replace(as_written(card, vendor), tag=card.type)
+
+
+def _entry(vendor: str, assignment: Assignment) -> AssignedDevice:
+    """Return the entry of a card, under the name of the product."""
+    return replace(plain_entry(vendor, assignment), type=assignment.tag)
+
+
+def amd(names: ShareNames = NAMES) -> Vendor:
+    """Return AMD's cards under the names that are configured."""
+    return Vendor(
+        key="AMD",
+        title="AMD GPU",
+        cards=Registered("hami.io/node-amd-register", _device),
+        claims=names,
+        rules=RuleKeys(
+            "amd.com/use-gputype", "amd.com/nouse-gputype", (("amd.com/use-gpu-uuid", "amd.com/nouse-gpu-uuid"),)
+        ),
+        fit=FitRules(exclusive=False, compute=False),
+        record=Record("hami.io/amd-devices-allocated", "hami.io/amd-devices-to-allocate", _entry),
+    )

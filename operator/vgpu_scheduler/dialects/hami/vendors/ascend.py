@@ -1,0 +1,226 @@
+"""Huawei Ascend NPUs under HAMi: one kind per chip, cut by templates (vNPU) or shared softly (``hami-core``)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, replace
+
+from vgpu_scheduler.allocators import FitRules, Selection
+from vgpu_scheduler.dialects.hami.codec import RegisteredDevice
+from vgpu_scheduler.dialects.hami.vendors.base import Handed, OwnMode, Record, RuleKeys, Vendor
+from vgpu_scheduler.dialects.hami.vendors.registered import as_written, decode_cards
+from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
+from vgpu_scheduler.kube import Container, Node
+from vgpu_scheduler.model import NO_TERMS, Claim, ClaimTerms, Device
+
+SOFT = "hami-core"
+SOFT_POD = "huawei.com/vnpu-mode"
+SOFT_NODE = "hami-vnpu-core"
+_TIME = "predicate-time"
+_AFFINITY = 10.0
+"""What chips of one network add to the node's score."""
+
+
+@dataclass(frozen=True, slots=True)
+class NpuTemplate:
+    """One way in which a chip can be cut: its name, and MiB of memory."""
+
+    name: str
+    memory: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """One kind of chip, as section ``vnpus`` of HAMi's ``device-config.yaml`` configures it.
+
+    Attributes
+    ----------
+    key
+        HAMi's word (``commonWord``).
+    templates
+        How it can be cut, the smallest first.
+    allocatable
+        MiB that a pod gets of a whole chip (``memoryAllocatable``).
+    capacity
+        MiB that it has (``memoryCapacity``).
+    memory_factor
+        MiB per unit of the memory resource.
+    count, memory, cores
+        Resource names; those of ``huawei.com`` where they are empty.
+    networks
+        Its plugin says which chips are of one network.
+    modules
+        Several chips are given out by modules of two.
+    """
+
+    key: str
+    templates: tuple[NpuTemplate, ...]
+    allocatable: int
+    capacity: int
+    memory_factor: int = 1
+    count: str = ""
+    memory: str = ""
+    cores: str = ""
+    networks: bool = True
+    modules: bool = False
+
+    @property
+    def names(self) -> NpuNames:
+        """Its resource names."""
+        count = self.count or f"huawei.com/{self.key}"
+        return NpuNames(
+            count,
+            self.memory or f"{count}-memory",
+            cores=self.cores or f"{count}-core",
+            memory_factor=self.memory_factor,
+            chip=self,
+        )
+
+    def cut(self, memory: int) -> int:
+        """Return the memory of the smallest template that has so much, or what a whole chip has.
+
+        More than a whole chip has stays as it is: no chip fits.
+        """
+        fitting = (template.memory for template in self.templates if template.memory >= memory)
+        whole = self.allocatable if self.allocatable and memory <= max(self.allocatable, self.capacity) else memory
+        return next(fitting, whole)
+
+    def template(self, memory: int) -> str:
+        """Return the name of the template for an amount of memory; empty for a whole chip."""
+        fitting = (template.name for template in self.templates if template.memory >= memory)
+        return next(fitting, "")
+
+
+@dataclass(frozen=True, slots=True)
+class NpuNames(ShareNames):
+    """Resource names of a chip. What a pod gets of it is a template, so that much is claimed (unless it is soft)."""
+
+    chip: Chip | None = None
+
+    def read(self, vendor: str, container: Container, terms: ClaimTerms = NO_TERMS, mode: str = "") -> Claim | None:
+        """Return the container's claim, if any; see :class:`ShareNames`."""
+        claim = ShareNames.read(self, vendor, container, terms)
+        if claim is None or self.chip is None or mode == SOFT or not claim.amounts[1]:
+            return claim
+        slots, memory, *rest = claim.amounts
+        return replace(claim, amounts=(slots, self.chip.cut(memory), *rest))
+
+
+@dataclass(frozen=True, slots=True)
+class NpuCards:
+    """Registered chips; the node says whether they may be shared softly, else the configuration does."""
+
+    chip: Chip
+    soft: bool
+
+    @property
+    def source(self) -> str:
+        """What an error names."""
+        return f"annotation hami.io/node-register-{self.chip.key}"
+
+    def facts(self, node: Node) -> Hashable | None:
+        """Return the registration and whether the node is soft."""
+        value = node.annotations.get(f"hami.io/node-register-{self.chip.key}")
+        soft = node.annotations.get(SOFT_NODE)
+        return None if value is None else (value, self.soft if soft is None else soft == "true")
+
+    def decode(self, vendor: str, facts: Hashable) -> tuple[Device, ...]:
+        """Return the chips, in the order written; see :class:`vendors.base.Cards`."""
+        assert isinstance(facts, tuple)
+        value, soft = facts
+        registered = decode_cards(value)
+        networks = [_network(card) for card in registered] if self.chip.networks else []
+        known = all(network >= 0 for network in networks)
+        return tuple(
+            replace(
+                as_written(card, vendor),
+                mode=SOFT if soft else "",
+                group=networks[number] if networks and known else -1,
+            )
+            for number, card in enumerate(registered)
+        )
+
+
+def _network(card: RegisteredDevice) -> int:
+    number = card.custom_info.get("NetworkID")
+    return number if type(number) is int and 0 <= number < 2**31 else -1
+
+
+def _told(chip: Chip) -> Callable[[Handed], Mapping[str, str]]:
+    """Return what writes the chips of a pod as the plugin's own runtime reads them."""
+
+    def extras(handed: Handed) -> Mapping[str, str]:
+        soft = handed.pod is not None and handed.pod.annotations.get(SOFT_POD) == SOFT
+        listed = []
+        for container in handed.containers:
+            for card in container:
+                _, memory, cores, *_ = card.amounts
+                entry = {
+                    "UUID": card.uuid,
+                    "temp": "" if soft else chip.template(memory),
+                    "memory": memory,
+                    "core": cores,
+                }
+                listed.append({key: value for key, value in entry.items() if value})
+        return {
+            _TIME: str(handed.unix_time),
+            chip.names.count: json.dumps(listed, separators=(",", ":"), ensure_ascii=False),
+        }
+
+    return extras
+
+
+def ascend(chip: Chip, *, soft: bool = False) -> Vendor:
+    """Return the cards of one chip.
+
+    Parameters
+    ----------
+    chip
+        Its facts.
+    soft
+        Whether nodes that do not say are soft (``hamiVnpuCore``).
+    """
+    selection = Selection.PAIRS if chip.modules else Selection.GROUPED
+    fit = FitRules(selection=selection, affinity=_AFFINITY if chip.networks else 0.0)
+    return Vendor(
+        key=chip.key,
+        title=f"Huawei {chip.key}",
+        cards=NpuCards(chip, soft),
+        claims=chip.names,
+        rules=RuleKeys(uuids=((f"hami.io/use-{chip.key}-uuid", f"hami.io/no-use-{chip.key}-uuid"),)),
+        fit=fit,
+        mode=OwnMode(SOFT_POD, SOFT, replace(fit, mode=SOFT, percent=True)),
+        record=Record(
+            f"hami.io/{chip.key}-devices-allocated",
+            f"hami.io/{chip.key}-devices-to-allocate",
+            extras=_told(chip),
+        ),
+    )
+
+
+def _templates(*named: tuple[str, int]) -> tuple[NpuTemplate, ...]:
+    return tuple(NpuTemplate(name, memory) for name, memory in named)
+
+
+_HALVES = _templates(("vir05_1c_16g", 16384), ("vir10_3c_32g", 32768))
+CHIPS = (
+    Chip(
+        "Ascend910A",
+        _templates(("vir02", 2184), ("vir04", 4369), ("vir08", 8738), ("vir16", 17476)),
+        32768,
+        32768,
+    ),
+    Chip(
+        "Ascend910B2",
+        _templates(("vir03_1c_8g", 8192), ("vir06_1c_16g", 16384), ("vir12_3c_32g", 32768)),
+        65536,
+        65536,
+    ),
+    Chip("Ascend910B3", _HALVES, 65536, 65536),
+    Chip("Ascend910B4", _templates(("vir05_1c_8g", 8192), ("vir10_3c_16g", 16384)), 32768, 32768),
+    Chip("Ascend910B4-1", _HALVES, 65536, 65536),
+    Chip("Ascend910C", _HALVES, 65536, 65536, modules=True),
+    Chip("Ascend310P", _templates(("vir01", 3072), ("vir02", 6144), ("vir04", 12288)), 21527, 24576, networks=False),
+)
+"""As HAMi's chart configures them (``vnpus.configs``)."""

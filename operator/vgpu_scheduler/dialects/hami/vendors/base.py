@@ -1,0 +1,245 @@
+"""What a maker's cards are under HAMi: facts that each maker's file states, and the rules that they share.
+
+To add a maker, write a module beside this one that makes a :class:`Vendor`, and add it to ``vendors/__init__.py``:
+where its nodes say what cards they have (:class:`Cards`), which resources its pods ask in (:class:`Claims`), which
+annotations of a pod choose among the cards (:class:`RuleKeys`), which checks a card must pass
+(:class:`vgpu_scheduler.allocators.FitRules`), and which annotations its device plugin reads (:class:`Record`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from vgpu_scheduler.allocators import PLAIN_CHECKS, FitRules
+from vgpu_scheduler.dialects.hami.codec import AssignedDevice
+from vgpu_scheduler.dialects.hami.lock import LOCK_ANNOTATION
+from vgpu_scheduler.kube import Container, Node, Pod
+from vgpu_scheduler.model import (
+    NO_TERMS,
+    Assignment,
+    Claim,
+    ClaimTerms,
+    ContainerAssignments,
+    Device,
+    Usage,
+    charges,
+)
+
+
+class Cards(Hashable, Protocol):
+    """Where the nodes of a maker say what cards they have. What is decoded is remembered."""
+
+    @property
+    def source(self) -> str:
+        """What an error names: the annotation, or the resource of the capacity."""
+
+    def facts(self, node: Node) -> Hashable | None:
+        """Return all that the cards depend on; None where the node says nothing of such cards."""
+
+    def decode(self, vendor: str, facts: Hashable) -> tuple[Device, ...]:
+        """Return the cards, in the order written.
+
+        Raises
+        ------
+        CodecError
+            If the facts cannot be read.
+        """
+
+
+class Claims(Protocol):
+    """Which resources the pods of a maker ask in."""
+
+    @property
+    def counts(self) -> tuple[str, ...]:
+        """The resources that a claim cannot do without: one of them says that there is one."""
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """Every resource that says anything about a claim."""
+
+    @property
+    def unadvertised(self) -> tuple[str, ...]:
+        """The resources that no kubelet knows, and the resource filter must leave alone."""
+
+    def read(self, vendor: str, container: Container, terms: ClaimTerms = NO_TERMS, mode: str = "") -> Claim | None:
+        """Return what a container of a pod that asks for a mode claims, if anything.
+
+        Raises
+        ------
+        ClaimError
+            If an amount is malformed or missing.
+        """
+
+    def asks(self, container: Container) -> bool:
+        """Tell whether the container asks for cards at all, however malformed the rest may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleKeys:
+    """The annotations of a pod that choose among the cards of a maker; an empty name is none.
+
+    Attributes
+    ----------
+    use_types, no_use_types
+        Comma-separated parts of model names.
+    uuids
+        Pairs of annotations: comma-separated UUIDs that may be used, and that may not.
+    mode
+        Modes of sharing: a card's mode must occur in the text.
+    """
+
+    use_types: str = ""
+    no_use_types: str = ""
+    uuids: tuple[tuple[str, str], ...] = ()
+    mode: str = ""
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Every annotation."""
+        names = (self.use_types, self.no_use_types, *(name for pair in self.uuids for name in pair), self.mode)
+        return tuple(name for name in names if name)
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """What a pod gets of one maker's cards.
+
+    Attributes
+    ----------
+    node
+        Where.
+    containers
+        The cards of each container, init containers first.
+    unix_time
+        Seconds since the epoch.
+    pod
+        The pod, where there is one.
+    """
+
+    node: str
+    containers: Sequence[ContainerAssignments]
+    unix_time: int
+    pod: Pod | None = None
+
+    @property
+    def last(self) -> ContainerAssignments:
+        """The cards of the last container that gets any: some plugins know one container per pod."""
+        return next((cards for cards in reversed(self.containers) if cards), ())
+
+    @property
+    def first(self) -> ContainerAssignments:
+        """The cards of the first container that gets any."""
+        return next((cards for cards in self.containers if cards), ())
+
+    @property
+    def nanoseconds(self) -> str:
+        """The time as some plugins read it."""
+        return f"{self.unix_time}{'0' * 9}"
+
+
+Extras = Callable[[Handed], Mapping[str, str]]
+"""Annotations beside those of :class:`Record`."""
+
+
+def no_extras(handed: Handed) -> Mapping[str, str]:
+    """Return nothing: most makers read the common annotations only."""
+    del handed
+    return {}
+
+
+def plain_entry(vendor: str, assignment: Assignment) -> AssignedDevice:
+    """Return the entry of a card as most makers read it."""
+    _, memory, cores, *_ = assignment.amounts
+    return AssignedDevice(assignment.uuid, vendor, memory, cores)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The annotations that tell the node side which cards a pod gets, and everybody which it has.
+
+    Attributes
+    ----------
+    allocated
+        What stays on the pod.
+    to_allocate
+        What the device plugin consumes; empty where it has its own way.
+    entry
+        The entry of one card.
+    extras
+        What the plugin reads besides.
+    """
+
+    allocated: str
+    to_allocate: str = ""
+    entry: Callable[[str, Assignment], AssignedDevice] = plain_entry
+    extras: Extras = no_extras
+
+
+Held = Callable[[str, Pod, Sequence[Sequence[AssignedDevice]]], Usage]
+"""What a pod holds, from the maker's word, the pod, and the entries of each container."""
+
+
+def plain_held(vendor: str, pod: Pod, aligned: Sequence[Sequence[AssignedDevice]]) -> Usage:
+    """Return what the entries say: a share of each card, with memory and cores."""
+    entries = [[Assignment(vendor, e.uuid, (1, e.memory, e.cores)) for e in container] for container in aligned]
+    return Usage(charges([container.kind for container in pod.spec.containers], entries))
+
+
+@dataclass(frozen=True, slots=True)
+class OwnMode:
+    """A way of sharing cards that a pod asks for: the annotation, its value, and the checks that then hold."""
+
+    annotation: str
+    value: str
+    fit: FitRules
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vendor:
+    """One kind of cards.
+
+    Attributes
+    ----------
+    key
+        HAMi's word for them; claims and devices are matched by it, exactly.
+    title
+        What people call them.
+    cards, claims, rules, fit, record
+        See their types.
+    held
+        How the entries of a pod are read back.
+    mode
+        The annotation and the value with which a pod asks for cards in a mode of their own, and the checks then.
+    lock
+        The node annotation through which the plugin finds its pod; empty where it has other ways.
+    notes
+        What else its page in the documentation says.
+    """
+
+    key: str
+    title: str
+    cards: Cards
+    claims: Claims
+    record: Record
+    rules: RuleKeys = RuleKeys()
+    fit: FitRules = PLAIN_CHECKS
+    held: Held = plain_held
+    mode: OwnMode | None = None
+    lock: str = LOCK_ANNOTATION
+    notes: str = ""
+
+    def mode_of(self, annotations: Mapping[str, str]) -> str:
+        """Return the mode that a pod asks for, empty for none."""
+        own = self.mode
+        return own.value if own and annotations.get(own.annotation) == own.value else ""
+
+    def fit_for(self, annotations: Mapping[str, str]) -> FitRules:
+        """Return the checks of the maker's cards for a pod."""
+        return self.mode.fit if self.mode and self.mode_of(annotations) else self.fit
+
+    @property
+    def whole_card(self) -> Claim:
+        """A claim of one whole card: what a pod may have whose claim nobody can read."""
+        return Claim(self.key, 1, (1, 0, 0), (0, 100, 100))

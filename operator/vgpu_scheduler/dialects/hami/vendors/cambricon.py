@@ -1,0 +1,51 @@
+"""Cambricon MLUs under HAMi: counted by the node's capacity, shared by memory and compute (sMLU)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, Vendor
+from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
+from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
+
+UNIT = 256
+"""MiB of a unit of the memory resource."""
+_WHOLE = 100
+
+NAMES = ShareNames(
+    "cambricon.com/vmlu",
+    "cambricon.com/mlu.smlu.vmemory",
+    cores="cambricon.com/mlu.smlu.vcore",
+    memory_factor=UNIT,
+    default_cores=_WHOLE,
+    advertised=True,
+)
+
+
+def _kind(cores: int, memory: int) -> CardKind:
+    return CardKind(-(-cores // _WHOLE), _WHOLE, memory * UNIT * _WHOLE // cores, _WHOLE)
+
+
+def _profile(handed: Handed) -> Mapping[str, str]:
+    """Return what the plugin reads: it knows one card of one container per pod."""
+    card = handed.first[0]
+    _, memory, cores, *_ = card.amounts
+    return {
+        "CAMBRICON_DSMLU_ASSIGNED": "false",
+        "CAMBRICON_DSMLU_PROFILE": f"{card.tag}_{cores}_{memory // UNIT}",
+    }
+
+
+def cambricon(names: ShareNames = NAMES) -> Vendor:
+    """Return Cambricon's cards under the names that are configured."""
+    return Vendor(
+        key="MLU",
+        title="Cambricon MLU",
+        cards=Counted((names.cores, names.memory), _kind, "cambricon-mlu"),
+        claims=names,
+        rules=RuleKeys(uuids=(("cambricon.com/use-gpuuuid", "cambricon.com/nouse-gpuuuid"),)),
+        record=Record(
+            "hami.io/cambricon-mlu-devices-allocated", "hami.io/cambricon-mlu-devices-to-allocate", extras=_profile
+        ),
+        lock="cambricon.com/dsmlu.lock",
+    )

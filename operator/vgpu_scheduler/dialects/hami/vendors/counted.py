@@ -1,0 +1,84 @@
+"""Cards that nobody registers: their plugins only raise the node's capacity of a resource."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+
+from vgpu_scheduler.dialects.base import CodecError
+from vgpu_scheduler.kube import Node
+from vgpu_scheduler.model import Device
+
+_MOST_CARDS = 1024
+"""A node that has more is not believed: its cards are sorted for every claim."""
+
+
+@dataclass(frozen=True, slots=True)
+class CardKind:
+    """What all cards of a node are.
+
+    Attributes
+    ----------
+    number
+        How many there are.
+    slots, memory, cores
+        What each has: shares, MiB, percent.
+    """
+
+    number: int
+    slots: int
+    memory: int
+    cores: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Cards that are counted by a node's capacity.
+
+    Attributes
+    ----------
+    resources
+        The resources that say it; the first one must be there.
+    kind
+        What the cards are, from the amounts of these resources.
+    name
+        The middle of the cards' names: ``<node>-<name>-<number>``.
+    numa
+        The NUMA node of a card, from its number and how many there are.
+    """
+
+    resources: tuple[str, ...]
+    kind: Callable[..., CardKind]
+    name: str
+    numa: Callable[[int, int], int] = lambda number, cards: 0  # noqa: ARG005
+
+    @property
+    def source(self) -> str:
+        """What an error names."""
+        return f"capacity of {self.resources[0]}"
+
+    def facts(self, node: Node) -> Hashable | None:
+        """Return the node's name and the amounts."""
+        if not node.capacity.get(self.resources[0]):
+            return None
+        return (node.name, *(node.capacity.get(name, 0) for name in self.resources))
+
+    def decode(self, vendor: str, facts: Hashable) -> tuple[Device, ...]:
+        """Return the cards in the order of their numbers; see :class:`vendors.base.Cards`."""
+        assert isinstance(facts, tuple)
+        node, *amounts = facts
+        kind = self.kind(*amounts)
+        if kind.number > _MOST_CARDS:
+            raise CodecError(f"{kind.number} devices are more than a node has (at most {_MOST_CARDS})")
+        return tuple(
+            Device(
+                uuid=f"{node}-{self.name}-{number}",
+                vendor=vendor,
+                type=vendor,
+                total=(kind.slots, kind.memory, kind.cores),
+                index=number,
+                numa=self.numa(number, kind.number),
+                tag=str(number),
+            )
+            for number in range(kind.number)
+        )

@@ -1,0 +1,28 @@
+"""Enflame GCUs under HAMi: counted by the node's capacity and given out whole."""
+
+from __future__ import annotations
+
+from vgpu_scheduler.allocators import FitRules
+from vgpu_scheduler.dialects.hami.vendors.base import Record, Vendor
+from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
+from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
+
+_WHOLE = 100
+NAMES = ShareNames("enflame.com/gcu", default_cores=_WHOLE)
+
+
+def _kind(cards: int) -> CardKind:
+    return CardKind(cards, 1, _WHOLE, _WHOLE)
+
+
+def gcu(names: ShareNames = NAMES) -> Vendor:
+    """Return whole GCUs under the names that are configured."""
+    return Vendor(
+        key="GCU",
+        title="Enflame GCU",
+        cards=Counted((names.count,), _kind, "GCU"),
+        claims=names,
+        fit=FitRules(slots=False, idle=True, memory=False, cores=False, exclusive=False, compute=False),
+        record=Record("hami.io/enflame-gcu-devices-allocated", "hami.io/enflame-gcu-devices-to-allocate"),
+        lock="",
+    )

@@ -1,0 +1,52 @@
+"""Moore Threads GPUs under HAMi: counted by the node's capacity, shared by memory and compute (sGPU)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from vgpu_scheduler.allocators import FitRules, Selection
+from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, Vendor
+from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
+from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
+
+UNIT = 512
+"""MiB of a unit of the memory resource."""
+CORES = 16
+"""Units of compute that a card has."""
+_SHARES = 100
+
+NAMES = ShareNames(
+    "mthreads.com/vgpu",
+    "mthreads.com/sgpu-memory",
+    cores="mthreads.com/sgpu-core",
+    memory_factor=UNIT,
+    divided=True,
+    advertised=True,
+)
+
+
+def _kind(cores: int, memory: int) -> CardKind:
+    return CardKind(-(-cores // CORES), _SHARES, memory * UNIT * CORES // cores, CORES)
+
+
+def _index(handed: Handed) -> Mapping[str, str]:
+    """Return what the plugin reads: it knows one list of cards per pod."""
+    return {
+        "mthreads.com/gpu-index": ",".join(card.tag for card in handed.last),
+        "mthreads.com/predicate-node": handed.node,
+        "mthreads.com/predicate-time": handed.nanoseconds,
+    }
+
+
+def mthreads(names: ShareNames = NAMES) -> Vendor:
+    """Return Moore Threads' cards under the names that are configured."""
+    return Vendor(
+        key="Mthreads",
+        title="Moore Threads GPU",
+        cards=Counted((names.cores, names.memory), _kind, "mthreads"),
+        claims=names,
+        rules=RuleKeys(uuids=(("mthreads.ai/use-gpuuuid", "mthreads.ai/nouse-gpuuuid"),)),
+        fit=FitRules(selection=Selection.SAME),
+        record=Record("hami.io/mthreads-vgpu-devices-allocated", extras=_index),
+        lock="",
+    )

@@ -1,0 +1,135 @@
+"""NVIDIA under HAMi: names, keys and units."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
+
+VENDOR = "NVIDIA"
+REGISTER_ANNOTATION = "hami.io/node-nvidia-register"
+PAIR_SCORES_ANNOTATION = "hami.io/node-nvidia-score"
+CORDON_ANNOTATION = "hami.io/device-cordon"
+TO_ALLOCATE_ANNOTATION = "hami.io/vgpu-devices-to-allocate"
+ALLOCATED_ANNOTATION = "hami.io/vgpu-devices-allocated"
+MIG_ANNOTATION = "hami.io/vgpu-mig-allocations"
+
+USE_TYPE = "nvidia.com/use-gputype"
+NO_USE_TYPE = "nvidia.com/nouse-gputype"
+USE_UUID = "nvidia.com/use-gpuuuid"
+NO_USE_UUID = "nvidia.com/nouse-gpuuuid"
+MODE = "nvidia.com/vgpu-mode"
+NUMA_BIND = "nvidia.com/numa-bind"
+
+MODE_MIG = "mig"
+
+
+@dataclass(frozen=True, slots=True)
+class MigAllowance:
+    """Which MIG profiles cards of some models may be given out in.
+
+    Attributes
+    ----------
+    models
+        Parts of model names.
+    profiles
+        Names of profiles.
+    """
+
+    models: tuple[str, ...]
+    profiles: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not all(self.models) or not all(self.profiles) or not self.models or not self.profiles:
+            raise ValueError(f"{self}: models and profiles must be named")
+
+
+MOST_TEMPLATES = MOST_INSTANCES = 8
+Template = tuple[tuple[str, int, int], ...]
+"""Kinds of instances: name, memory in MiB, how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class MigGeometry:
+    """The templates that plugins of HAMi 2.5 to 2.9 cut MIG cards of some models by, one at a time.
+
+    Attributes
+    ----------
+    models
+        Parts of model names.
+    templates
+        In the order in which they are tried.
+    """
+
+    models: tuple[str, ...]
+    templates: tuple[Template, ...]
+
+    def __post_init__(self) -> None:
+        sizes = [sum(count for _, _, count in template) for template in self.templates]
+        if not self.models or not all(self.models) or not sizes or len(sizes) > MOST_TEMPLATES:
+            raise ValueError(f"{self}: models must be named, and 1 to {MOST_TEMPLATES} templates")
+        if not all(0 < size <= MOST_INSTANCES for size in sizes):
+            raise ValueError(f"{self}: a template has 1 to {MOST_INSTANCES} instances")
+
+
+KNOWN_GEOMETRIES = (
+    MigGeometry(("A30",), ((("1g.6gb", 6144, 4),), (("2g.12gb", 12288, 2),), (("4g.24gb", 24576, 1),))),
+    MigGeometry(
+        ("A100-SXM4-40GB", "A100-40GB-PCIe", "A100-PCIE-40GB"),
+        (
+            (("1g.5gb", 5120, 7),),
+            (("2g.10gb", 10240, 3), ("1g.5gb", 5120, 1)),
+            (("3g.20gb", 20480, 2),),
+            (("7g.40gb", 40960, 1),),
+        ),
+    ),
+    MigGeometry(
+        ("A100-SXM4-80GB", "A100-80GB-PCIe", "A100-PCIE-80GB"),
+        (
+            (("1g.10gb", 10240, 7),),
+            (("2g.20gb", 20480, 3), ("1g.10gb", 10240, 1)),
+            (("3g.40gb", 40960, 2),),
+            (("7g.79gb", 80896, 1),),
+        ),
+    ),
+)
+"""As HAMi's chart configures them (``knownMigGeometries``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class NvidiaNames(ShareNames):
+    """Resource names and defaults, as HAMi's ``device-config.yaml`` configures them (section ``nvidia``).
+
+    Attributes
+    ----------
+    priority
+        The resource that sets the priority between tenants of a card; the plugin's alone.
+    mig_allowances
+        Which MIG profiles are used: those of the first entry that names a part of a card's model; all, where none
+        does. The device plugin has the same list (``migProfileAllowlist``) and registers no others.
+    mig_geometries
+        The templates of MIG cards that are registered without profiles, as plugins of HAMi 2.5 to 2.9 do it; the first
+        entry that names a part of a card's model counts.
+    """
+
+    count: str = "nvidia.com/gpu"
+    memory: str = "nvidia.com/gpumem"
+    memory_percent: str = "nvidia.com/gpumem-percentage"
+    cores: str = "nvidia.com/gpucores"
+    priority: str = "nvidia.com/priority"
+    mig_allowances: tuple[MigAllowance, ...] = ()
+    mig_geometries: tuple[MigGeometry, ...] = KNOWN_GEOMETRIES
+
+    def mig_templates(self, model: str) -> tuple[Template, ...]:
+        """Return the templates of cards of a model; none where they are not known."""
+        return next((e.templates for e in self.mig_geometries if any(part in model for part in e.models)), ())
+
+    def mig_profiles(self, model: str) -> tuple[str, ...] | None:
+        """Return the names of the MIG profiles that cards of a model may be given out in; None for all."""
+        found = (entry.profiles for entry in self.mig_allowances if any(part in model for part in entry.models))
+        return next(found, None)
+
+    @property
+    def unadvertised(self) -> tuple[str, ...]:
+        """The resources that no kubelet knows."""
+        return (*self.amounts, self.priority)

@@ -1,0 +1,81 @@
+"""Cards that a device plugin registers in an annotation of its node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+
+from vgpu_scheduler.dialects.base import CodecError
+from vgpu_scheduler.dialects.hami.codec import RegisteredDevice, decode_register
+from vgpu_scheduler.kube import Node
+from vgpu_scheduler.model import Device
+
+_MOST_CARDS = 1024
+"""A node that lists more is not believed: its cards are sorted for every claim."""
+_SEPARATORS = frozenset(",:;")
+
+
+def decode_cards(value: str) -> Sequence[RegisteredDevice]:
+    """Decode a registration, and hold it against what no node has.
+
+    Raises
+    ------
+    CodecError
+        If it cannot be read, or lists a card twice, one that no assignment could name, or too many.
+    """
+    registered = decode_register(value)
+    if len(registered) > _MOST_CARDS:
+        raise CodecError(f"{len(registered)} devices are more than a node has (at most {_MOST_CARDS})")
+    seen: set[str] = set()
+    for card in registered:
+        if _SEPARATORS.intersection(card.id):
+            raise CodecError(f"device {card.id!r} has a separator of the assignment format in its id")
+        if card.id in seen:
+            raise CodecError(f"device {card.id} is listed twice")
+        seen.add(card.id)
+    return registered
+
+
+def as_written(card: RegisteredDevice, vendor: str) -> Device:
+    """Return a card with what its registration says."""
+    return Device(
+        uuid=card.id,
+        vendor=vendor,
+        type=card.type,
+        total=(max(card.count, 0), max(card.devmem, 0), max(card.devcore, 0)),
+        index=card.index,
+        numa=card.numa,
+        mode=card.mode,
+        healthy=card.health,
+        tag=str(card.index),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """Cards of one annotation.
+
+    Attributes
+    ----------
+    annotation
+        Its name.
+    device
+        Makes the device of a registered card of a maker.
+    """
+
+    annotation: str
+    device: Callable[[RegisteredDevice, str], Device] = as_written
+
+    @property
+    def source(self) -> str:
+        """What an error names."""
+        return f"annotation {self.annotation}"
+
+    def facts(self, node: Node) -> Hashable | None:
+        """Return the registration."""
+        return node.annotations.get(self.annotation)
+
+    def decode(self, vendor: str, facts: Hashable) -> tuple[Device, ...]:
+        """Return the cards, in the order written; see :class:`vendors.base.Cards`."""
+        assert isinstance(facts, str)
+        return tuple(self.device(card, vendor) for card in decode_cards(facts))

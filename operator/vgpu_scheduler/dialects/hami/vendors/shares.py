@@ -1,0 +1,179 @@
+"""Claims that name a count of cards, and how much memory and compute of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vgpu_scheduler.dialects.amounts import amount_text, whole_amount
+from vgpu_scheduler.dialects.base import ClaimError
+from vgpu_scheduler.kube import Container
+from vgpu_scheduler.model import NO_TERMS, Claim, ClaimTerms
+
+_INT32 = 2**31 - 1
+_WHOLE = 100
+_MIB = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class ShareNames:
+    """Resource names and defaults of a maker's cards; an empty name is none.
+
+    The documented defaults hold (D3-21 to D3-29). What HAMi would drop in silence, and the API server would refuse
+    anyway, is refused here with the field's name and the fix.
+
+    Attributes
+    ----------
+    count, memory, memory_percent, cores
+        How many cards; how much memory of each, in units of ``memory_factor`` MiB or in percent; percent of compute.
+    memory_factor
+        What one unit of the memory resource stands for, in MiB.
+    default_memory
+        MiB for a container that names a count only; 0 means the whole card.
+    default_cores
+        Percent for a container that does not name cores.
+    divided
+        What is asked for is for all cards together.
+    cores_of_card
+        Compute is a part of what the card has, whatever that is counted in.
+    advertised
+        Nodes advertise the amounts, too, and the kubelet checks them.
+    limits_only
+        Requests say nothing where there is no limit.
+    """
+
+    count: str
+    memory: str = ""
+    memory_percent: str = ""
+    cores: str = ""
+    memory_factor: int = 1
+    default_memory: int = 0
+    default_cores: int = 0
+    divided: bool = False
+    cores_of_card: bool = False
+    advertised: bool = False
+    limits_only: bool = False
+
+    @property
+    def counts(self) -> tuple[str, ...]:
+        """The resources that a claim cannot do without."""
+        return (self.count,)
+
+    @property
+    def amounts(self) -> tuple[str, ...]:
+        """The resources that say how much of a card, and mean nothing without the count."""
+        return tuple(name for name in (self.memory, self.memory_percent, self.cores) if name)
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """Every resource that says anything about a claim."""
+        return (self.count, *self.amounts)
+
+    @property
+    def unadvertised(self) -> tuple[str, ...]:
+        """The resources that no kubelet knows."""
+        return () if self.advertised else self.amounts
+
+    def asks(self, container: Container) -> bool:
+        """Tell whether the container names the count resource at all, however malformed the rest may be."""
+        text = amount_text(self._seen(container), self.count)
+        return text is not None and text.strip() not in {"", "0"}
+
+    def read(self, vendor: str, container: Container, terms: ClaimTerms = NO_TERMS, mode: str = "") -> Claim | None:
+        """Return the container's claim, if any.
+
+        Raises
+        ------
+        ClaimError
+            If any amount is malformed or given without a count.
+        """
+        del mode
+        container = self._seen(container)
+        count = whole_amount(container, self.count)
+        if count is None:
+            given = next((name for name in self.amounts if amount_text(container, name) is not None), None)
+            if given is not None:
+                raise ClaimError(
+                    f'container "{container.name}": {given} is given without {self.count}: add {self.count}: 1'
+                )
+            return None
+        if count == 0:
+            return None
+        parts = count if self.divided else 1
+        memory = self._memory(container) // parts
+        percent = min(self._amount(container, self.memory_percent) or 0, _WHOLE)
+        if not percent and not memory:
+            memory = self.default_memory
+            if terms.memory is not None and self.memory:
+                memory = max(terms.memory // _MIB, 1)
+            percent = 0 if memory else _WHOLE
+        cores = self._amount(container, self.cores)
+        if cores is None:
+            cores = self.default_cores if terms.cores is None or not self.cores else terms.cores
+        cores //= parts
+        if terms.exclusive:
+            cores = _WHOLE
+        if self.cores_of_card:
+            return Claim(vendor, count, (1, memory, 0), (0, percent, min(cores, _WHOLE)))
+        return Claim(vendor, count, (1, memory, cores), (0, percent, 0))
+
+    def _seen(self, container: Container) -> Container:
+        return Container(container.name, container.kind, container.limits, {}) if self.limits_only else container
+
+    def _amount(self, container: Container, name: str) -> int | None:
+        return whole_amount(container, name) if name else None
+
+    def _memory(self, container: Container) -> int:
+        largest = _INT32 // self.memory_factor
+        memory = self._amount(container, self.memory)
+        if memory is None:
+            return 0
+        if memory > largest:
+            text = amount_text(container, self.memory)
+            unit = "MiB" if self.memory_factor == 1 else f"{self.memory_factor} MiB"
+            better = memory // (_MIB * self.memory_factor)  # what was meant if it was meant in bytes
+            raise ClaimError(
+                f'container "{container.name}": {self.memory}: {text} is more than any card has, '
+                f"because the unit is {unit}: write {better or 'a smaller number'}"
+            )
+        return memory * self.memory_factor
+
+
+@dataclass(frozen=True, slots=True)
+class CountNames:
+    """The resource name of cards that are asked for by number only, and given out without amounts.
+
+    Attributes
+    ----------
+    count
+        How many cards.
+    """
+
+    count: str
+    unadvertised = ()
+
+    @property
+    def counts(self) -> tuple[str, ...]:
+        """The resource that a claim cannot do without."""
+        return (self.count,)
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """Every resource that says anything about a claim."""
+        return (self.count,)
+
+    def asks(self, container: Container) -> bool:
+        """Tell whether the container names the resource at all."""
+        text = amount_text(container, self.count)
+        return text is not None and text.strip() not in {"", "0"}
+
+    def read(self, vendor: str, container: Container, terms: ClaimTerms = NO_TERMS, mode: str = "") -> Claim | None:
+        """Return the container's claim, if any.
+
+        Raises
+        ------
+        ClaimError
+            If the number is malformed.
+        """
+        del terms, mode  # there is nothing to add to a number
+        count = whole_amount(container, self.count)
+        return Claim(vendor, count, (1, 0, 0), (0, 0, 0)) if count else None

@@ -1,0 +1,46 @@
+"""Vastai accelerators under HAMi: registered card by card, or die by die, and given out by number."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from vgpu_scheduler.allocators import FitRules, Selection
+from vgpu_scheduler.dialects.hami.codec import RegisteredDevice
+from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor
+from vgpu_scheduler.dialects.hami.vendors.registered import Registered, as_written
+from vgpu_scheduler.dialects.hami.vendors.shares import CountNames
+from vgpu_scheduler.model import Device
+
+NAMES = CountNames("vastaitech.com/va")
+_WHOLE = 100
+_NO_GROUP = -1
+
+
+def _device(card: RegisteredDevice, vendor: str) -> Device:
+    """Return a card or a die; the dies of a card are a group."""
+    group = _NO_GROUP
+    if card.custom_info.get("DeviceStrategy") == "die":
+        aic = str(card.custom_info.get("AIC", ""))
+        group = int(aic) if aic.isascii() and aic.isdigit() and len(aic) < 10 else _NO_GROUP
+    return replace(as_written(replace(card, devcore=_WHOLE), vendor), group=group)
+
+
+def vastai(names: CountNames = NAMES) -> Vendor:
+    """Return Vastai's cards under the names that are configured."""
+    return Vendor(
+        key="Vastai",
+        title="Vastai accelerator",
+        cards=Registered("hami.io/node-va-register", _device),
+        claims=names,
+        rules=RuleKeys(uuids=(("vastaitech.com/use-gpuuuid", "vastaitech.com/nouse-gpuuuid"),)),
+        fit=FitRules(
+            memory=False,
+            cores=False,
+            exclusive=False,
+            compute=False,
+            group=True,
+            selection=Selection.GROUPED,
+            affinity=1.0,
+        ),
+        record=Record("hami.io/Vastai-devices-allocated", "hami.io/Vastai-devices-to-allocate"),
+    )

@@ -1,0 +1,110 @@
+"""How makers choose several cards among those that pass, where the first ones are not good enough."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from vgpu_scheduler.kernels.tables import SLOTS, DeviceColumns, Request, Scratch
+from vgpu_scheduler.model import ContainerKind
+
+NONE_OF_THEM = -1
+"""Counts that are worth saying although they are 0."""
+_INIT = int(ContainerKind.INIT)
+
+
+@njit(cache=True)
+def is_group_used(columns: DeviceColumns, base: int, position: int, used: NDArray[np.int64]) -> bool:
+    """Tell whether anybody uses a card of the same group of a node."""
+    group = columns.group[base + position]
+    if group < 0:
+        return False
+    for other in range(used.shape[0]):
+        if (
+            columns.group[base + other] == group
+            and columns.vendor[base + other] == columns.vendor[base + position]
+            and used[other, SLOTS] > 0
+        ):
+            return True
+    return False
+
+
+@njit(cache=True)
+def is_elsewhere(request: Request, scratch: Scratch, claim: int, device: int) -> bool:
+    """Tell whether a container that runs beside this one got another card of the maker."""
+    for other in range(claim):
+        if request.vendor[other] != request.vendor[claim] or request.kind[other] == _INIT:
+            continue
+        for i in range(request.wanted[other]):
+            if scratch.picks[other, i] != device:
+                return True
+    return False
+
+
+@njit(cache=True)
+def gather_groups(columns: DeviceColumns, picks: NDArray[np.int64], picked: int, spare: NDArray[np.int64]) -> None:
+    """Put the candidates of the largest group first, then those of the next; each group in the order it has.
+
+    Of groups with equally many candidates the one comes first whose first candidate does.
+    """
+    spare[:picked] = picks[:picked]
+    written = 0
+    while written < picked:
+        best = -1
+        most = 0
+        for i in range(picked):
+            if spare[i] < 0:
+                continue
+            members = 0
+            for j in range(picked):
+                if spare[j] >= 0 and columns.group[spare[j]] == columns.group[spare[i]]:
+                    members += 1
+            if members > most:
+                best, most = columns.group[spare[i]], members
+        for i in range(picked):
+            if spare[i] >= 0 and columns.group[spare[i]] == best:
+                picks[written] = spare[i]
+                spare[i] = -1
+                written += 1
+
+
+@njit(cache=True)
+def keep_pairs(columns: DeviceColumns, picks: NDArray[np.int64], picked: int, spare: NDArray[np.int64]) -> int:
+    """Keep the candidates whose module is complete; the modules in the order of their first cards.
+
+    Cards 0 and 1 of a node are a module, 2 and 3 the next.
+
+    Returns
+    -------
+    int
+        How many are kept.
+    """
+    spare[:picked] = picks[:picked]
+    written = 0
+    for i in range(picked):
+        if spare[i] < 0:
+            continue
+        for j in range(i + 1, picked):
+            if spare[j] >= 0 and columns.ordinal[spare[j]] // 2 == columns.ordinal[spare[i]] // 2:
+                picks[written] = spare[i]
+                picks[written + 1] = spare[j]
+                spare[j] = -1
+                written += 2
+                break
+    return written
+
+
+@njit(cache=True)
+def share_of_largest_group(columns: DeviceColumns, picks: NDArray[np.int64]) -> np.float32:
+    """Return the part of some cards that is of one group, the largest such part; 0 if any is in no group."""
+    most = 0
+    for i in range(picks.shape[0]):
+        if columns.group[picks[i]] < 0:
+            return np.float32(0.0)
+        members = 0
+        for j in range(picks.shape[0]):
+            if columns.group[picks[j]] == columns.group[picks[i]]:
+                members += 1
+        most = max(most, members)
+    return np.float32(most) / np.float32(picks.shape[0])
