@@ -23,8 +23,8 @@ from tests.naive.hami_quirks import ALL, NONE, Quirk
 from tests.naive.hami_wire import Bad, Names
 
 from vgpu_scheduler.allocators import FitColumns, OrderKind, verdict
-from vgpu_scheduler.dialects import HamiDialect, NvidiaNames, vendors
-from vgpu_scheduler.dialects.hami import CodecError
+from vgpu_scheduler.dialects import HamiDialect
+from vgpu_scheduler.dialects.hami import CodecError, Section, configured
 from vgpu_scheduler.engine import Cycle
 from vgpu_scheduler.kernels import select_best
 from vgpu_scheduler.kube import decode_node, decode_pod
@@ -141,18 +141,7 @@ def _texts(outcomes: Iterator[tuple[str, dict[str, str]]]) -> list[str]:
 
 def dialect_of(case: Case) -> HamiDialect:
     """The dialect as a configuration of HAMi sets it."""
-    section = case["config"]["deviceConfig"]["nvidia"]
-    names = NvidiaNames(
-        count=section["resourceCountName"],
-        memory=section["resourceMemoryName"],
-        memory_percent=section["resourceMemoryPercentageName"],
-        cores=section["resourceCoreName"],
-        priority=section["resourcePriorityName"],
-        memory_factor=max(section["memoryFactor"], 1),  # 0 is HAMi's way to leave it out
-        default_memory=section["defaultMemory"],
-        default_cores=section["defaultCores"],
-    )
-    return HamiDialect(vendors(names))
+    return HamiDialect(configured(Section(case["config"]["deviceConfig"]), others=False))
 
 
 def state_of(case: Case, dialect: HamiDialect) -> State:

@@ -13,18 +13,21 @@ from vgpu_scheduler.dialects.hami.codec import (
 )
 from vgpu_scheduler.dialects.hami.dialect import HamiDialect
 from vgpu_scheduler.dialects.hami.lock import LOCK_ANNOTATION, LockValue, format_lock, parse_lock
-from vgpu_scheduler.dialects.hami.vendors import Vendor, vendors
+from vgpu_scheduler.dialects.hami.vendors import ConfigError, Section, Vendor, configured, vendors
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import NvidiaNames
 
 __all__ = [
     "LOCK_ANNOTATION",
     "AssignedDevice",
     "CodecError",
+    "ConfigError",
     "HamiDialect",
     "LockValue",
     "NvidiaNames",
     "RegisteredDevice",
+    "Section",
     "Vendor",
+    "configured",
     "decode_assignments",
     "decode_register",
     "encode_assignments",

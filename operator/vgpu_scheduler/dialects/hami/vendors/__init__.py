@@ -1,36 +1,79 @@
 """The makers whose cards HAMi's device plugins hand out, a file of facts each."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
 from vgpu_scheduler.dialects.hami.vendors.amd import amd
-from vgpu_scheduler.dialects.hami.vendors.ascend import CHIPS as ASCEND_CHIPS
 from vgpu_scheduler.dialects.hami.vendors.ascend import ascend
 from vgpu_scheduler.dialects.hami.vendors.base import Cards, Claims, Handed, Record, RuleKeys, Vendor
 from vgpu_scheduler.dialects.hami.vendors.biren import biren
 from vgpu_scheduler.dialects.hami.vendors.cambricon import cambricon
 from vgpu_scheduler.dialects.hami.vendors.enflame import gcu
 from vgpu_scheduler.dialects.hami.vendors.hygon import hygon
-from vgpu_scheduler.dialects.hami.vendors.iluvatar import CHIPS as ILUVATAR_CHIPS
 from vgpu_scheduler.dialects.hami.vendors.iluvatar import iluvatar
 from vgpu_scheduler.dialects.hami.vendors.metax import metax_gpu
 from vgpu_scheduler.dialects.hami.vendors.mthreads import mthreads
-from vgpu_scheduler.dialects.hami.vendors.nvidia import nvidia
+from vgpu_scheduler.dialects.hami.vendors.nvidia import nvidia, nvidia_cards
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import NvidiaNames
+from vgpu_scheduler.dialects.hami.vendors.section import ConfigError, Section
 from vgpu_scheduler.dialects.hami.vendors.vastai import vastai
 
-__all__ = ["Cards", "Claims", "Handed", "Record", "RuleKeys", "Vendor", "vendors"]
+__all__ = [
+    "Cards", "Claims", "ConfigError", "Handed", "Record", "RuleKeys", "Section", "Vendor", "configured", "vendors",
+]  # fmt: skip
+
+_Maker = Callable[[Section], tuple[Vendor, ...]]
+
+MAKERS: Mapping[str, tuple[_Maker, ...]] = {
+    "nvidia": (nvidia,),
+    "vnpus": (ascend,),
+    "hygon": (hygon,),
+    "cambricon": (cambricon,),
+    "iluvatars": (iluvatar,),
+    "mthreads": (mthreads,),
+    "metax": (metax_gpu,),
+    "enflame": (gcu,),
+    "amd": (amd,),
+    "vastai": (vastai,),
+    "biren": (biren,),
+}
+"""What makes the cards of each section of HAMi's configuration."""
+_LISTS = frozenset({"vnpus", "iluvatars"})
+"""Sections that may be lists: their makers read them from the configuration itself."""
+
+
+def configured(config: Section, *, others: bool = True) -> tuple[Vendor, ...]:
+    """Return every maker's cards, under the names that HAMi's ``device-config.yaml`` gives.
+
+    Parameters
+    ----------
+    config
+        The whole file.
+    others
+        Whether makers without a section are there, under the names of HAMi's chart.
+
+    Raises
+    ------
+    ConfigError
+        If a field cannot be read, or two resources have the same name.
+    """
+    found: list[Vendor] = []
+    for name, makers in MAKERS.items():
+        if not (others or config.has(name)):
+            continue
+        section = config if name in _LISTS else config.section(name)
+        for maker in makers:
+            found += maker(section)
+    owners: dict[str, str] = {}
+    for vendor in found:
+        for resource in vendor.claims.resources:
+            if owners.setdefault(resource, vendor.key) != vendor.key:
+                raise ConfigError(f"resource {resource} is both of {owners[resource]} and of {vendor.key}")
+    return tuple(found)
 
 
 def vendors(nvidia_names: NvidiaNames | None = None) -> tuple[Vendor, ...]:
     """Return every maker's cards, under the names that HAMi's chart configures where none are given."""
-    return (
-        nvidia(nvidia_names),
-        *(ascend(chip) for chip in ASCEND_CHIPS),
-        hygon(),
-        cambricon(),
-        *(iluvatar(chip) for chip in ILUVATAR_CHIPS),
-        mthreads(),
-        metax_gpu(),
-        gcu(),
-        amd(),
-        vastai(),
-        biren(),
-    )
+    default = configured(Section())
+    return default if nvidia_names is None else (nvidia_cards(nvidia_names), *default[1:])

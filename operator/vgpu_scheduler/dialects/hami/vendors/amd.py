@@ -8,6 +8,7 @@ from vgpu_scheduler.allocators import FitRules
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice
 from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor, plain_entry
 from vgpu_scheduler.dialects.hami.vendors.registered import Registered, as_written
+from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.model import Assignment, Device
 
@@ -30,16 +31,24 @@ def _entry(vendor: str, assignment: Assignment) -> AssignedDevice:
     return replace(plain_entry(vendor, assignment), type=assignment.tag)
 
 
-def amd(names: ShareNames = NAMES) -> Vendor:
-    """Return AMD's cards under the names that are configured."""
-    return Vendor(
-        key="AMD",
-        title="AMD GPU",
-        cards=Registered("hami.io/node-amd-register", _device),
-        claims=names,
-        rules=RuleKeys(
-            "amd.com/use-gputype", "amd.com/nouse-gputype", (("amd.com/use-gpu-uuid", "amd.com/nouse-gpu-uuid"),)
+def amd(section: Section) -> tuple[Vendor, ...]:
+    """Return AMD's cards, as section ``amd`` of HAMi's configuration names their resources."""
+    names = replace(
+        NAMES,
+        count=section.text("resourceCountName", NAMES.count),
+        memory=section.text("resourceMemoryName", NAMES.memory),
+        cores=section.text("resourceCoreName", NAMES.cores),
+    )
+    return (
+        Vendor(
+            key="AMD",
+            title="AMD GPU",
+            cards=Registered("hami.io/node-amd-register", _device),
+            claims=names,
+            rules=RuleKeys(
+                "amd.com/use-gputype", "amd.com/nouse-gputype", (("amd.com/use-gpu-uuid", "amd.com/nouse-gpu-uuid"),)
+            ),
+            fit=FitRules(exclusive=False, compute=False),
+            record=Record("hami.io/amd-devices-allocated", "hami.io/amd-devices-to-allocate", _entry),
         ),
-        fit=FitRules(exclusive=False, compute=False),
-        record=Record("hami.io/amd-devices-allocated", "hami.io/amd-devices-to-allocate", _entry),
     )

@@ -10,6 +10,7 @@ from vgpu_scheduler.allocators import FitRules, Selection
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice
 from vgpu_scheduler.dialects.hami.vendors.base import Handed, OwnMode, Record, RuleKeys, Vendor
 from vgpu_scheduler.dialects.hami.vendors.registered import as_written, decode_cards
+from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.kube import Container, Node
 from vgpu_scheduler.model import NO_TERMS, Claim, ClaimTerms, Device
@@ -171,16 +172,37 @@ def _told(chip: Chip) -> Callable[[Handed], Mapping[str, str]]:
     return extras
 
 
-def ascend(chip: Chip, *, soft: bool = False) -> Vendor:
-    """Return the cards of one chip.
+def ascend(config: Section) -> tuple[Vendor, ...]:
+    """Return the cards of each chip that is listed under ``vnpus``, or of those that HAMi's chart lists."""
+    section = Section() if config.is_list("vnpus") else config.section("vnpus")
+    listed = config.sections("vnpus") if config.is_list("vnpus") else section.sections("configs")  # a list up to 2.8
+    chips = tuple(map(_chip, listed)) or CHIPS
+    soft = section.boolean("hamiVnpuCore")
+    return tuple(_vendor(chip, soft) for chip in chips)
 
-    Parameters
-    ----------
-    chip
-        Its facts.
-    soft
-        Whether nodes that do not say are soft (``hamiVnpuCore``).
-    """
+
+def _chip(section: Section) -> Chip:
+    section.ignore("chipName", "aiCore", "aiCPU", "runtimeClassName", "overwriteEnv")
+    templates = []
+    for template in section.sections("templates"):
+        template.ignore("aiCore", "aiCPU")
+        templates.append(NpuTemplate(template.required("name"), template.integer("memory", least=1)))
+    key = section.required("commonWord")
+    return Chip(
+        key,
+        tuple(sorted(templates, key=lambda template: template.memory)),
+        section.integer("memoryAllocatable"),
+        section.integer("memoryCapacity"),
+        section.factor("memoryFactor"),
+        section.text("resourceName"),
+        section.text("resourceMemoryName"),
+        section.text("resourceCoreName"),
+        networks="910" in key,
+        modules=section.boolean("superPod"),
+    )
+
+
+def _vendor(chip: Chip, soft: bool) -> Vendor:
     selection = Selection.PAIRS if chip.modules else Selection.GROUPED
     fit = FitRules(selection=selection, affinity=_AFFINITY if chip.networks else 0.0)
     return Vendor(

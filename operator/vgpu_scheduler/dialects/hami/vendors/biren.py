@@ -8,6 +8,7 @@ from vgpu_scheduler.allocators import FitRules
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice
 from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor
 from vgpu_scheduler.dialects.hami.vendors.registered import Registered, as_written
+from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.dialects.hami.vendors.shares import CountNames
 from vgpu_scheduler.model import Device
 
@@ -19,14 +20,17 @@ def _device(card: RegisteredDevice, vendor: str) -> Device:
     return as_written(replace(card, devcore=_WHOLE), vendor)
 
 
-def biren(names: CountNames = NAMES) -> Vendor:
-    """Return Biren's cards under the names that are configured."""
-    return Vendor(
-        key="Biren",
-        title="Biren GPU",
-        cards=Registered("hami.io/node-biren-register", _device),
-        claims=names,
-        rules=RuleKeys(uuids=(("birentech.com/use-gpuuuid", "birentech.com/nouse-gpuuuid"),)),
-        fit=FitRules(memory=False, cores=False, exclusive=False, compute=False),
-        record=Record("hami.io/Biren-devices-allocated", "hami.io/Biren-devices-to-allocate"),
+def biren(section: Section) -> tuple[Vendor, ...]:
+    """Return Biren's cards, as section ``biren`` of HAMi's configuration names their resource."""
+    names = replace(NAMES, count=section.text("resourceCountName", NAMES.count))
+    return (
+        Vendor(
+            key="Biren",
+            title="Biren GPU",
+            cards=Registered("hami.io/node-biren-register", _device),
+            claims=names,
+            rules=RuleKeys(uuids=(("birentech.com/use-gpuuuid", "birentech.com/nouse-gpuuuid"),)),
+            fit=FitRules(memory=False, cores=False, exclusive=False, compute=False),
+            record=Record("hami.io/Biren-devices-allocated", "hami.io/Biren-devices-to-allocate"),
+        ),
     )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, Vendor
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
+from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 
 UNIT = 256
@@ -36,16 +38,24 @@ def _profile(handed: Handed) -> Mapping[str, str]:
     }
 
 
-def cambricon(names: ShareNames = NAMES) -> Vendor:
-    """Return Cambricon's cards under the names that are configured."""
-    return Vendor(
-        key="MLU",
-        title="Cambricon MLU",
-        cards=Counted((names.cores, names.memory), _kind, "cambricon-mlu"),
-        claims=names,
-        rules=RuleKeys(uuids=(("cambricon.com/use-gpuuuid", "cambricon.com/nouse-gpuuuid"),)),
-        record=Record(
-            "hami.io/cambricon-mlu-devices-allocated", "hami.io/cambricon-mlu-devices-to-allocate", extras=_profile
+def cambricon(section: Section) -> tuple[Vendor, ...]:
+    """Return Cambricon's cards, as section ``cambricon`` of HAMi's configuration names their resources."""
+    names = replace(
+        NAMES,
+        count=section.text("resourceCountName", NAMES.count),
+        memory=section.text("resourceMemoryName", NAMES.memory),
+        cores=section.text("resourceCoreName", NAMES.cores),
+    )
+    return (
+        Vendor(
+            key="MLU",
+            title="Cambricon MLU",
+            cards=Counted((names.cores, names.memory), _kind, "cambricon-mlu"),
+            claims=names,
+            rules=RuleKeys(uuids=(("cambricon.com/use-gpuuuid", "cambricon.com/nouse-gpuuuid"),)),
+            record=Record(
+                "hami.io/cambricon-mlu-devices-allocated", "hami.io/cambricon-mlu-devices-to-allocate", extras=_profile
+            ),
+            lock="cambricon.com/dsmlu.lock",
         ),
-        lock="cambricon.com/dsmlu.lock",
     )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from vgpu_scheduler.allocators import FitRules
 from vgpu_scheduler.dialects.hami.vendors.base import Record, Vendor
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
+from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 
 _WHOLE = 100
@@ -15,14 +18,17 @@ def _kind(cards: int) -> CardKind:
     return CardKind(cards, 1, _WHOLE, _WHOLE)
 
 
-def gcu(names: ShareNames = NAMES) -> Vendor:
-    """Return whole GCUs under the names that are configured."""
-    return Vendor(
-        key="GCU",
-        title="Enflame GCU",
-        cards=Counted((names.count,), _kind, "GCU"),
-        claims=names,
-        fit=FitRules(slots=False, idle=True, memory=False, cores=False, exclusive=False, compute=False),
-        record=Record("hami.io/enflame-gcu-devices-allocated", "hami.io/enflame-gcu-devices-to-allocate"),
-        lock="",
+def gcu(section: Section) -> tuple[Vendor, ...]:
+    """Return whole GCUs, as section ``enflame`` of HAMi's configuration names their resource."""
+    names = replace(NAMES, count=section.text("resourceNameGCU", NAMES.count))
+    return (
+        Vendor(
+            key="GCU",
+            title="Enflame GCU",
+            cards=Counted((names.count,), _kind, "GCU"),
+            claims=names,
+            fit=FitRules(slots=False, idle=True, memory=False, cores=False, exclusive=False, compute=False),
+            record=Record("hami.io/enflame-gcu-devices-allocated", "hami.io/enflame-gcu-devices-to-allocate"),
+            lock="",
+        ),
     )

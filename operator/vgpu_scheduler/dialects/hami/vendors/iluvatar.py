@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor
 from vgpu_scheduler.dialects.hami.vendors.registered import Registered
+from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 
 UNIT = 256
@@ -12,19 +13,26 @@ UNIT = 256
 CHIPS = ("MR-V100", "MR-V50", "BI-V150", "BI-V100")
 
 
-def chip_names(chip: str) -> ShareNames:
-    """Return the resource names of a chip, as HAMi's chart configures them."""
+def iluvatar(config: Section) -> tuple[Vendor, ...]:
+    """Return the cards of each chip that is listed under ``iluvatars``, or of those that HAMi's chart lists."""
+    listed = config.sections("iluvatars") or tuple(Section({"commonWord": chip}) for chip in CHIPS)
+    return tuple(map(_chip, listed))
+
+
+def _chip(section: Section) -> Vendor:
+    section.ignore("chipName")
+    chip = section.required("commonWord")
     name = f"iluvatar.ai/{chip}"
-    return ShareNames(f"{name}-vgpu", f"{name}.vMem", cores=f"{name}.vCore", memory_factor=UNIT)
-
-
-def iluvatar(chip: str, names: ShareNames | None = None) -> Vendor:
-    """Return the cards of one chip under the names that are configured."""
     return Vendor(
         key=chip,
         title=f"Iluvatar {chip}",
         cards=Registered(f"hami.io/node-{chip}-register"),
-        claims=names or chip_names(chip),
+        claims=ShareNames(
+            section.text("resourceCountName", f"{name}-vgpu"),
+            section.text("resourceMemoryName", f"{name}.vMem"),
+            cores=section.text("resourceCoreName", f"{name}.vCore"),
+            memory_factor=UNIT,
+        ),
         rules=RuleKeys(uuids=((f"hami.io/use-{chip}-uuid", f"hami.io/no-use-{chip}-uuid"),)),
         record=Record(f"hami.io/{chip}-devices-allocated", f"hami.io/{chip}-devices-to-allocate"),
     )

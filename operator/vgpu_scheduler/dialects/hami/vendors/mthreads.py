@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from vgpu_scheduler.allocators import FitRules, Selection
 from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, Vendor
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
+from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 
 UNIT = 512
@@ -38,15 +40,23 @@ def _index(handed: Handed) -> Mapping[str, str]:
     }
 
 
-def mthreads(names: ShareNames = NAMES) -> Vendor:
-    """Return Moore Threads' cards under the names that are configured."""
-    return Vendor(
-        key="Mthreads",
-        title="Moore Threads GPU",
-        cards=Counted((names.cores, names.memory), _kind, "mthreads"),
-        claims=names,
-        rules=RuleKeys(uuids=(("mthreads.ai/use-gpuuuid", "mthreads.ai/nouse-gpuuuid"),)),
-        fit=FitRules(selection=Selection.SAME),
-        record=Record("hami.io/mthreads-vgpu-devices-allocated", extras=_index),
-        lock="",
+def mthreads(section: Section) -> tuple[Vendor, ...]:
+    """Return Moore Threads' cards, as section ``mthreads`` of HAMi's configuration names their resources."""
+    names = replace(
+        NAMES,
+        count=section.text("resourceCountName", NAMES.count),
+        memory=section.text("resourceMemoryName", NAMES.memory),
+        cores=section.text("resourceCoreName", NAMES.cores),
+    )
+    return (
+        Vendor(
+            key="Mthreads",
+            title="Moore Threads GPU",
+            cards=Counted((names.cores, names.memory), _kind, "mthreads"),
+            claims=names,
+            rules=RuleKeys(uuids=(("mthreads.ai/use-gpuuuid", "mthreads.ai/nouse-gpuuuid"),)),
+            fit=FitRules(selection=Selection.SAME),
+            record=Record("hami.io/mthreads-vgpu-devices-allocated", extras=_index),
+            lock="",
+        ),
     )

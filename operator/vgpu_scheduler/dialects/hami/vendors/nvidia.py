@@ -27,9 +27,12 @@ from vgpu_scheduler.dialects.hami.vendors.nvidia_names import (
     USE_TYPE,
     USE_UUID,
     VENDOR,
+    MigAllowance,
+    MigGeometry,
     NvidiaNames,
 )
 from vgpu_scheduler.dialects.hami.vendors.registered import as_written, decode_cards
+from vgpu_scheduler.dialects.hami.vendors.section import ConfigError, Section
 from vgpu_scheduler.kube import Node
 from vgpu_scheduler.model import Amounts, Assignment, Device, Piece
 
@@ -109,9 +112,55 @@ def _placements(handed: Handed) -> Mapping[str, str]:
     return {MIG_ANNOTATION: encode_allocations(placements)} if placements or brought else {}
 
 
-def nvidia(names: NvidiaNames | None = None) -> Vendor:
-    """Return NVIDIA's cards under the names that are configured."""
-    names = names or NvidiaNames()
+def nvidia(section: Section) -> tuple[Vendor, ...]:
+    """Return NVIDIA's cards, as section ``nvidia`` of HAMi's configuration names their resources."""
+    section.ignore(
+        "overwriteEnv", "defaultGPUNum", "gpuCorePolicy", "runtimeClassName",  # an admission webhook's
+        "deviceSplitCount", "deviceMemoryScaling", "deviceCoreScaling", "preConfiguredDeviceMemory", "libCudaLogLevel",
+        "enableNumaTopology", "disableCoreLimit",  # the device plugin's
+    )  # fmt: skip
+    known = NvidiaNames()
+    geometries = tuple(map(_geometry, section.sections("knownMigGeometries")))
+    return (
+        nvidia_cards(
+            NvidiaNames(
+                count=section.text("resourceCountName", known.count),
+                memory=section.text("resourceMemoryName", known.memory),
+                memory_percent=section.text("resourceMemoryPercentageName", known.memory_percent),
+                cores=section.text("resourceCoreName", known.cores),
+                priority=section.text("resourcePriorityName", known.priority),
+                memory_factor=section.factor("memoryFactor"),
+                default_memory=section.integer("defaultMemory"),
+                default_cores=section.integer("defaultCores", most=100),
+                mig_allowances=tuple(map(_allowance, section.sections("migProfileAllowlist"))),
+                mig_geometries=geometries or known.mig_geometries,
+            )
+        ),
+    )
+
+
+def _allowance(section: Section) -> MigAllowance:
+    try:
+        return MigAllowance(section.texts("models"), section.texts("profiles"))
+    except ValueError as error:
+        raise ConfigError(f"{section.path}: {error}") from None
+
+
+def _geometry(section: Section) -> MigGeometry:
+    templates = tuple(
+        tuple(
+            (kind.required("name"), kind.integer("memory", least=1), kind.integer("count", least=1)) for kind in kinds
+        )
+        for kinds in section.lists_of_sections("allowedGeometries")
+    )
+    try:
+        return MigGeometry(section.texts("models"), templates)
+    except ValueError as error:
+        raise ConfigError(f"{section.path}: {error}") from None
+
+
+def nvidia_cards(names: NvidiaNames) -> Vendor:
+    """Return NVIDIA's cards under these names."""
     return Vendor(
         key=VENDOR,
         title="NVIDIA GPU",

@@ -8,6 +8,7 @@ from vgpu_scheduler.allocators import FitRules, Selection
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice
 from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor
 from vgpu_scheduler.dialects.hami.vendors.registered import Registered, as_written
+from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.dialects.hami.vendors.shares import CountNames
 from vgpu_scheduler.model import Device
 
@@ -25,22 +26,25 @@ def _device(card: RegisteredDevice, vendor: str) -> Device:
     return replace(as_written(replace(card, devcore=_WHOLE), vendor), group=group)
 
 
-def vastai(names: CountNames = NAMES) -> Vendor:
-    """Return Vastai's cards under the names that are configured."""
-    return Vendor(
-        key="Vastai",
-        title="Vastai accelerator",
-        cards=Registered("hami.io/node-va-register", _device),
-        claims=names,
-        rules=RuleKeys(uuids=(("vastaitech.com/use-gpuuuid", "vastaitech.com/nouse-gpuuuid"),)),
-        fit=FitRules(
-            memory=False,
-            cores=False,
-            exclusive=False,
-            compute=False,
-            group=True,
-            selection=Selection.GROUPED,
-            affinity=1.0,
+def vastai(section: Section) -> tuple[Vendor, ...]:
+    """Return Vastai's cards, as section ``vastai`` of HAMi's configuration names their resource."""
+    names = replace(NAMES, count=section.text("resourceCountName", NAMES.count))
+    return (
+        Vendor(
+            key="Vastai",
+            title="Vastai accelerator",
+            cards=Registered("hami.io/node-va-register", _device),
+            claims=names,
+            rules=RuleKeys(uuids=(("vastaitech.com/use-gpuuuid", "vastaitech.com/nouse-gpuuuid"),)),
+            fit=FitRules(
+                memory=False,
+                cores=False,
+                exclusive=False,
+                compute=False,
+                group=True,
+                selection=Selection.GROUPED,
+                affinity=1.0,
+            ),
+            record=Record("hami.io/Vastai-devices-allocated", "hami.io/Vastai-devices-to-allocate"),
         ),
-        record=Record("hami.io/Vastai-devices-allocated", "hami.io/Vastai-devices-to-allocate"),
     )

@@ -1,0 +1,138 @@
+"""Sections of HAMi's ``device-config.yaml``, read with errors that name the field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+
+class ConfigError(ValueError):
+    """A device configuration that cannot be followed; the message names the field."""
+
+
+class Section:
+    """One section; what is read of it is remembered, so that the rest can be pointed out.
+
+    Parameters
+    ----------
+    content
+        The section as parsed; None is an empty one.
+    path
+        Where it stands, for errors.
+
+    Raises
+    ------
+    ConfigError
+        If it is no mapping.
+    """
+
+    def __init__(self, content: object = None, path: str = "") -> None:
+        if content is not None and not isinstance(content, Mapping):
+            raise ConfigError(f"{path}: {content!r} is not a section")
+        self.path = path
+        self._content: Mapping[str, Any] = content or {}
+        self._read: set[str] = set()
+        self._inner: list[Section] = []
+
+    def _get(self, name: str) -> Any:
+        self._read.add(name)
+        return self._content.get(name)
+
+    def where(self, name: str) -> str:
+        """Return the full name of a field."""
+        return f"{self.path}.{name}" if self.path else name
+
+    def text(self, name: str, default: str = "") -> str:
+        """Return a text; an empty one, or none, is the default."""
+        value = self._get(name)
+        if value is None or value == "":
+            return default
+        if not isinstance(value, str):
+            raise ConfigError(f"{self.where(name)}: {value!r} is not a text")
+        return value
+
+    def required(self, name: str) -> str:
+        """Return a text that must be there.
+
+        Raises
+        ------
+        ConfigError
+            If it is not.
+        """
+        value = self.text(name)
+        if not value:
+            raise ConfigError(f"{self.where(name)} is missing")
+        return value
+
+    def integer(self, name: str, default: int = 0, *, least: int = 0, most: int = 2**31 - 1) -> int:
+        """Return an integer within bounds; none is the default."""
+        value = self._get(name)
+        if value is None:
+            return default
+        if type(value) is not int or not least <= value <= most:
+            raise ConfigError(f"{self.where(name)}: {value!r} is not an integer from {least} to {most}")
+        return value
+
+    def factor(self, name: str) -> int:
+        """Return a factor: 1 where there is none, or 0, which is HAMi's way to leave it out."""
+        return max(self.integer(name, 1), 1)
+
+    def boolean(self, name: str) -> bool:
+        """Return a truth value; none is false."""
+        value = self._get(name)
+        if value is not None and not isinstance(value, bool):
+            raise ConfigError(f"{self.where(name)}: {value!r} is neither true nor false")
+        return bool(value)
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Return a list of texts."""
+        value = self._get(name)
+        if value is None:
+            return ()
+        if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
+            raise ConfigError(f"{self.where(name)}: {value!r} is not a list of texts")
+        return tuple(value)
+
+    def section(self, name: str) -> Section:
+        """Return a section inside."""
+        inner = Section(self._get(name), self.where(name))
+        self._inner.append(inner)
+        return inner
+
+    def sections(self, name: str) -> tuple[Section, ...]:
+        """Return a list of sections."""
+        value = self._get(name)
+        if value is None:
+            return ()
+        if not isinstance(value, list):
+            raise ConfigError(f"{self.where(name)}: {value!r} is not a list")
+        found = tuple(Section(item, f"{self.where(name)}[{number}]") for number, item in enumerate(value))
+        self._inner.extend(found)
+        return found
+
+    def lists_of_sections(self, name: str) -> tuple[tuple[Section, ...], ...]:
+        """Return a list of lists of sections."""
+        value = self._get(name)
+        if not isinstance(value, list | None):
+            raise ConfigError(f"{self.where(name)}: {value!r} is not a list")
+        lists = Section({str(number): item for number, item in enumerate(value or ())}, self.where(name))
+        self._inner.append(lists)
+        return tuple(lists.sections(str(number)) for number in range(len(value or ())))
+
+    def ignore(self, *names: str) -> None:
+        """Note fields that others act upon: the device plugin, or an admission webhook."""
+        self._read.update(names)
+
+    def has(self, name: str) -> bool:
+        """Tell whether a field is given."""
+        return self._content.get(name) is not None
+
+    def is_list(self, name: str) -> bool:
+        """Tell whether a field is a list."""
+        return isinstance(self._content.get(name), list)
+
+    def unknown(self) -> Iterator[str]:
+        """Yield the full names of the fields that nobody read."""
+        yield from (self.where(name) for name in self._content if name not in self._read)
+        for inner in self._inner:
+            yield from inner.unknown()
