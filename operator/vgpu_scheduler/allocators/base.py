@@ -24,7 +24,7 @@ class FitColumns:
     score
         The load of the node before the pod, as HAMi computes it, shape (N,); 0 where an allocator has no such notion.
     affinity
-        How well the cards that would be chosen belong together, to be added to what ranks the node: more is better.
+        How good the choice of cards is, where policies pack and where they spread; shape (N, 2), more is better.
     counts
         Cards passed over, by reason, of the first claim that did not fit; shape (N, REASONS), 0 where all fit.
     cards
@@ -43,7 +43,7 @@ class FitColumns:
         return cls(
             np.zeros(rows, dtype=np.bool_),
             np.zeros(rows, dtype=np.float32),
-            np.zeros(rows, dtype=np.float32),
+            np.zeros((rows, 2), dtype=np.float32),
             np.zeros((rows, REASONS), dtype=np.int16),
             np.zeros(rows, dtype=np.int16),
         )

@@ -16,6 +16,7 @@ from vgpu_scheduler.kernels import (
     CHECK_NUMA,
     CHECK_PERCENT,
     CHECK_SLOTS,
+    CHECK_WORTH,
     SELECT_FIRST,
     SELECT_GROUPED,
     SELECT_PAIRS,
@@ -58,6 +59,8 @@ class FitRules:
         The mode that the maker's cards of a node must be in; empty for any.
     percent
         Compute is asked for in percent of a card, whatever the cards count theirs in.
+    worth
+        The node's cards say how good it is to take as many of them.
     group
         Where only idle cards are wanted, the other cards of their group must be idle, too.
     selection
@@ -75,6 +78,7 @@ class FitRules:
     compute: bool = True
     mode: str = ""
     percent: bool = False
+    worth: bool = False
     group: bool = False
     selection: Selection = Selection.FIRST
     affinity: float = 0.0
@@ -91,6 +95,7 @@ class FitRules:
             (self.exclusive, CHECK_EXCLUSIVE),
             (self.compute, CHECK_COMPUTE),
             (self.group, CHECK_GROUP),
+            (self.worth, CHECK_WORTH),
             (bool(self.mode), CHECK_MODE),
             (self.percent, CHECK_PERCENT),
         )

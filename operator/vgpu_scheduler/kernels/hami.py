@@ -21,6 +21,7 @@ from vgpu_scheduler.kernels.selection import (
     is_group_used,
     keep_pairs,
     share_of_largest_group,
+    worth_of,
 )
 from vgpu_scheduler.kernels.tables import (
     BARRED_BY_POLICY,
@@ -35,6 +36,7 @@ from vgpu_scheduler.kernels.tables import (
     CHECK_NUMA,
     CHECK_PERCENT,
     CHECK_SLOTS,
+    CHECK_WORTH,
     CORES,
     MEMORY,
     OTHER_MODE,
@@ -314,6 +316,8 @@ def _fit_node(
         if request.affinity[claim] > 0:
             together = share_of_largest_group(columns, scratch.picks[claim, : request.wanted[claim]])
             result.affinity[row] += request.affinity[claim] * together
+        if request.checks[claim] & CHECK_WORTH:
+            result.affinity[row] = worth_of(columns, request, claim, base, cards)
     counts[:] = 0
     return True
 

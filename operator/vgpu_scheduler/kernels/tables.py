@@ -42,6 +42,7 @@ CHECK_EXCLUSIVE = 32
 CHECK_COMPUTE = 64
 CHECK_GROUP = 128  # where a card must be idle, so must its group
 CHECK_MODE = 256  # the cards of the node must be in the claim's mode
+CHECK_WORTH = 1024  # the node is worth what its cards say of the number of cards that a pod takes
 CHECK_PERCENT = 512  # compute is in percent of a card, whatever the card counts it in
 
 # How the cards of a claim are chosen among those that pass.
@@ -77,6 +78,7 @@ class DeviceColumns(NamedTuple):
     piece_first: NDArray[np.int64]  # (D,) the pieces that a card can be cut into are
     piece_last: NDArray[np.int64]  # (D,) pieces[first:last], in order of preference
     group: NDArray[np.int64]  # (D,) cards with the same number are closest to each other, -1 is in no group
+    worth: NDArray[np.float32]  # (D, 2) of taking as many cards as the card's index says, and one: packing, spreading
     pair_first: NDArray[np.int64]  # (N,) where the pair scores of the node row begin, -1 where there are none
     pairs: NDArray[np.int64]  # (P,) per node its cards x its cards, row by row; HAMi's scores: links, higher is closer
     pieces: NDArray[np.int64]  # (S, K) what is booked for a piece
@@ -162,7 +164,7 @@ class FitResult(NamedTuple):
 
     fits: NDArray[np.bool_]  # (N,)
     score: NDArray[np.float32]  # (N,)
-    affinity: NDArray[np.float32]  # (N,) what the choice of cards adds to it, where the pod fits
+    affinity: NDArray[np.float32]  # (N, 2) how good the choice of cards is: for packing, for spreading
     counts: NDArray[np.int16]  # (N, REASONS) cards passed over, of the first claim that did not fit; 0 if all fit
     cards: NDArray[np.int16]  # (N,) cards that this claim could choose from
 

@@ -70,6 +70,9 @@ class Device:
         Devices with the same number are closest to each other, -1 is in no group.
     tag
         What the node side calls it beside its UUID, where it does.
+    worth
+        How good it is that as many devices of the node are taken as its index says, and one: for a policy that packs
+        and for one that spreads; more is better.
     """
 
     uuid: str
@@ -85,6 +88,7 @@ class Device:
     pieces: tuple[Piece, ...] = ()
     group: int = -1
     tag: str = ""
+    worth: tuple[float, float] = (0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,9 +46,15 @@ class HamiScorer:
         return self
 
     def score(self, state: State, rows: NDArray[np.int64], fit: FitColumns) -> NDArray[np.float64]:
-        """Return the load that the fit left behind."""
+        """Return the load that the fit left behind, and what the cards that would be chosen are worth.
+
+        Some makers prefer nodes where cards that belong together are free. Both policies do: what is better for
+        ``spread`` is taken off, because there the lowest wins.
+        """
         del state
-        return fit.score[rows].astype(np.float64)
+        affinity = fit.affinity[rows, 1 if self.policy is NodePolicy.SPREAD else 0]
+        found: NDArray[np.float32] = fit.score[rows] + np.float32(self.direction) * affinity
+        return found.astype(np.float64)
 
     def normalise(self, raw: NDArray[np.float64]) -> NDArray[np.float64]:
         """Bring 0 to 30 to 0 to 100; for spread the emptiest node has 100."""

@@ -17,7 +17,7 @@ _GROWTH = 2
 _MIN_ROWS = 16
 _PER_DEVICE = (
     "_total", "_used", "_vendor", "_model", "_numa", "_index", "_healthy", "_cordoned", "_partitioned", "_explained",
-    "_piece_first", "_piece_last", "_group",
+    "_piece_first", "_piece_last", "_group", "_worth",
 )  # fmt: skip
 """The columns with a row per device, in the order of :class:`DeviceColumns`."""
 
@@ -66,6 +66,7 @@ class DeviceMatrix:
         self._piece_first = np.zeros(rows, dtype=np.int64)
         self._piece_last = np.zeros(rows, dtype=np.int64)
         self._group = np.full(rows, -1, dtype=np.int64)
+        self._worth = np.zeros((rows, 2), dtype=np.float32)
 
     @property
     def columns(self) -> DeviceColumns:
@@ -195,6 +196,7 @@ class DeviceMatrix:
             self._numa[number] = device.numa
             self._index[number] = device.index
             self._group[number] = device.group
+            self._worth[number] = device.worth
             self._healthy[number] = device.healthy
             self._cordoned[number] = device.cordoned
             self._partitioned[number] = self._has_slices and self._total[number, PLACED] > 0

@@ -78,9 +78,9 @@ class HamiDialect:
     @cached_property
     def pod_annotations(self) -> tuple[str, ...]:
         """The annotations of a pod that its claims or its allocator depend on."""
-        modes = (vendor.mode.annotation for vendor in self.vendors if vendor.mode)
+        wishes = (name for vendor in self.vendors if vendor.wishes for name in vendor.wishes.annotations)
         rules = (name for vendor in self.vendors for name in vendor.rules.all)
-        return tuple(dict.fromkeys((*rules, *modes, NUMA_BIND)))
+        return tuple(dict.fromkeys((*rules, *wishes, NUMA_BIND)))
 
     @cached_property
     def overrides(self) -> Mapping[str, tuple[str, ...]]:

@@ -49,6 +49,20 @@ def decode_list(value: str, what: str, item: str) -> list[Fields]:
     return [Fields(entry, f"{what}: {item} {number}") for number, entry in enumerate(listed)]
 
 
+def decode_integers(value: str, what: str) -> dict[str, int]:
+    """Decode an object of integers, whose names are exact.
+
+    Raises
+    ------
+    CodecError
+        If it is anything else.
+    """
+    decoded = decode_json(value, what)
+    if not isinstance(decoded, dict) or not all(type(item) is int for item in decoded.values()):
+        raise CodecError(f"{what} is not an object of integers")
+    return decoded
+
+
 class Fields:
     """The fields of one object.
 

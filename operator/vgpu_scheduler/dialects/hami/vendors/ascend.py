@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from vgpu_scheduler.allocators import FitRules, Selection
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice
-from vgpu_scheduler.dialects.hami.vendors.base import Handed, OwnMode, Record, RuleKeys, Vendor
+from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, Vendor, Wishes
 from vgpu_scheduler.dialects.hami.vendors.registered import as_written, decode_cards
 from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
@@ -143,6 +143,10 @@ class NpuCards:
         )
 
 
+def _mode(annotations: Mapping[str, str]) -> str:
+    return SOFT if annotations.get(SOFT_POD) == SOFT else ""
+
+
 def _network(card: RegisteredDevice) -> int:
     number = card.custom_info.get("NetworkID")
     return number if type(number) is int and 0 <= number < 2**31 else -1
@@ -152,7 +156,7 @@ def _told(chip: Chip) -> Callable[[Handed], Mapping[str, str]]:
     """Return what writes the chips of a pod as the plugin's own runtime reads them."""
 
     def extras(handed: Handed) -> Mapping[str, str]:
-        soft = handed.pod is not None and handed.pod.annotations.get(SOFT_POD) == SOFT
+        soft = handed.pod is not None and _mode(handed.pod.annotations)
         listed = []
         for container in handed.containers:
             for card in container:
@@ -205,6 +209,7 @@ def _chip(section: Section) -> Chip:
 def _vendor(chip: Chip, soft: bool) -> Vendor:
     selection = Selection.PAIRS if chip.modules else Selection.GROUPED
     fit = FitRules(selection=selection, affinity=_AFFINITY if chip.networks else 0.0)
+    softly = replace(fit, mode=SOFT, percent=True)
     return Vendor(
         key=chip.key,
         title=f"Huawei {chip.key}",
@@ -212,7 +217,7 @@ def _vendor(chip: Chip, soft: bool) -> Vendor:
         claims=chip.names,
         rules=RuleKeys(uuids=((f"hami.io/use-{chip.key}-uuid", f"hami.io/no-use-{chip.key}-uuid"),)),
         fit=fit,
-        mode=OwnMode(SOFT_POD, SOFT, replace(fit, mode=SOFT, percent=True)),
+        wishes=Wishes((SOFT_POD,), _mode, lambda annotations: softly if _mode(annotations) else fit),
         record=Record(
             f"hami.io/{chip.key}-devices-allocated",
             f"hami.io/{chip.key}-devices-to-allocate",

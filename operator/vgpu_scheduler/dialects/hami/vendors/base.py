@@ -188,12 +188,22 @@ def plain_held(vendor: str, pod: Pod, aligned: Sequence[Sequence[AssignedDevice]
 
 
 @dataclass(frozen=True, slots=True)
-class OwnMode:
-    """A way of sharing cards that a pod asks for: the annotation, its value, and the checks that then hold."""
+class Wishes:
+    """What else a pod's annotations say about the cards of a maker.
 
-    annotation: str
-    value: str
-    fit: FitRules
+    Attributes
+    ----------
+    annotations
+        Their names.
+    mode
+        The mode that they ask for; empty for none. Claims may depend on it.
+    fit
+        The checks under them.
+    """
+
+    annotations: tuple[str, ...]
+    mode: Callable[[Mapping[str, str]], str]
+    fit: Callable[[Mapping[str, str]], FitRules]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,8 +220,8 @@ class Vendor:
         See their types.
     held
         How the entries of a pod are read back.
-    mode
-        The annotation and the value with which a pod asks for cards in a mode of their own, and the checks then.
+    wishes
+        What else the annotations of a pod say; ``fit`` holds without any.
     lock
         The node annotation through which the plugin finds its pod; empty where it has other ways.
     notes
@@ -226,18 +236,17 @@ class Vendor:
     rules: RuleKeys = RuleKeys()
     fit: FitRules = PLAIN_CHECKS
     held: Held = plain_held
-    mode: OwnMode | None = None
+    wishes: Wishes | None = None
     lock: str = LOCK_ANNOTATION
     notes: str = ""
 
     def mode_of(self, annotations: Mapping[str, str]) -> str:
         """Return the mode that a pod asks for, empty for none."""
-        own = self.mode
-        return own.value if own and annotations.get(own.annotation) == own.value else ""
+        return self.wishes.mode(annotations) if self.wishes else ""
 
     def fit_for(self, annotations: Mapping[str, str]) -> FitRules:
         """Return the checks of the maker's cards for a pod."""
-        return self.mode.fit if self.mode and self.mode_of(annotations) else self.fit
+        return self.wishes.fit(annotations) if self.wishes else self.fit
 
     @property
     def whole_card(self) -> Claim:

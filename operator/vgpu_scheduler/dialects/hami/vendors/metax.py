@@ -2,21 +2,74 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, replace
 
 from vgpu_scheduler.allocators import FitRules, Selection
+from vgpu_scheduler.dialects.base import CodecError
+from vgpu_scheduler.dialects.hami.fields import decode_integers
 from vgpu_scheduler.dialects.hami.vendors.base import Record, Vendor
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
 from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
+from vgpu_scheduler.kube import Node
+from vgpu_scheduler.model import Device
 
 _WHOLE = 100
 _MEMORY = 65536
 NAMES = ShareNames("metax-tech.com/gpu", default_cores=_WHOLE)
 
+LOSSES = "metax-tech.com/gpu.topology.losses"
+SCORES = "metax-tech.com/gpu.topology.scores"
+_BEST = 2000
+"""What taking cards is worth where nothing is lost by it."""
+
 
 def _kind(cards: int) -> CardKind:
     return CardKind(cards, 1, _MEMORY, _WHOLE)
+
+
+@dataclass(frozen=True, slots=True)
+class MetaxCards:
+    """Cards that are counted; annotations say what is lost, or won, by taking so many of them."""
+
+    counted: Counted
+
+    @property
+    def source(self) -> str:
+        """What an error names."""
+        return self.counted.source
+
+    def facts(self, node: Node) -> Hashable | None:
+        """Return the count and both annotations."""
+        counted = self.counted.facts(node)
+        return None if counted is None else (counted, node.annotations.get(LOSSES), node.annotations.get(SCORES))
+
+    def decode(self, vendor: str, facts: Hashable) -> tuple[Device, ...]:
+        """Return the cards in the order of their numbers; see :class:`vendors.base.Cards`."""
+        assert isinstance(facts, tuple)
+        counted, losses, scores = facts
+        lost, won = _table(losses), _table(scores)
+        return tuple(
+            replace(
+                device,
+                worth=(
+                    0.0 if lost is None else float(_BEST - lost.get(str(device.index + 1), 0)),
+                    0.0 if won is None else float(won.get(str(device.index + 1), 0) - _BEST),
+                ),
+            )
+            for device in self.counted.decode(vendor, counted)
+        )
+
+
+def _table(text: str | None) -> Mapping[str, int] | None:
+    """Return the number for each number of cards; none at all without an annotation, no entries where it is broken."""
+    if text is None:
+        return None
+    try:
+        return decode_integers(text, "topology")
+    except CodecError:
+        return {}
 
 
 def metax_gpu(section: Section) -> tuple[Vendor, ...]:
@@ -26,9 +79,9 @@ def metax_gpu(section: Section) -> tuple[Vendor, ...]:
         Vendor(
             key="Metax-GPU",
             title="MetaX GPU",
-            cards=Counted((names.count,), _kind, "metax"),
+            cards=MetaxCards(Counted((names.count,), _kind, "metax")),
             claims=names,
-            fit=FitRules(selection=Selection.SAME),
+            fit=FitRules(selection=Selection.SAME, worth=True),
             record=Record("hami.io/metax-gpu-devices-allocated", "hami.io/metax-gpu-devices-to-allocate"),
             lock="",
         ),
