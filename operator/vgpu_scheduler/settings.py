@@ -25,6 +25,7 @@ from pydantic_settings import (
 from pydantic_settings import SettingsError as SourceError
 
 from vgpu_scheduler.allocators import DEVICE_POLICIES, OrderKind, policy_words
+from vgpu_scheduler.kube import LabelSelector, parse_label_selector
 
 _NAME = r"^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$"
 
@@ -39,7 +40,7 @@ class Profile(Enum):
     DOCUMENTED = "Documented"
     """The documented behaviour: cards by NUMA node first."""
     HAMI210 = "HAMi210"
-    """The behaviour of HAMi 2.10: cards by score first."""
+    """The behaviour of HAMi 2.10: cards by score first, whole cards for nobody else."""
 
 
 class _Section(BaseModel):
@@ -135,8 +136,19 @@ class Settings(BaseSettings):
     """Cards by NUMA node first or by score first; the profile decides if it is not set."""
     strict_annotations: bool = False
     """Refuse pods with unknown policy words in their annotations instead of falling back with a warning."""
+    exclusive_when_unspecified: bool | None = None
+    """Give containers that ask for whole NVIDIA cards and say nothing of compute all of it, so that nobody joins them;
+    the profile decides if it is not set (HAMi's webhook does so)."""
     nvidia: NvidiaSettings = NvidiaSettings()
-    """NVIDIA resource names and defaults."""
+    """NVIDIA resource names and defaults; they rank above those of HAMi's device configuration."""
+    hami_device_config: Path | None = None
+    """HAMi's device-config.yaml, as it is or in its ConfigMap: resource names, units and templates of all makers."""
+    hami_devices: dict[str, Any] = {}
+    """Sections of HAMi's device-config.yaml that replace those of the file."""
+    managed_nodes: str = ""
+    """Place pods only on nodes with these labels (a label selector such as pool=shared); empty for all nodes."""
+    coexist_with: Annotated[tuple[str, ...], NoDecode] = ()
+    """Other schedulers that speak HAMi's format: what they write on a pod counts before they have bound it."""
     lease: LeaseSettings = LeaseSettings()
     """Leader election."""
     bind: BindSettings = BindSettings()
@@ -158,13 +170,13 @@ class Settings(BaseSettings):
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     """How much is logged."""
 
-    @field_validator("scheduler_names", mode="before")
+    @field_validator("scheduler_names", "coexist_with", mode="before")
     @classmethod
     def _split_names(cls, value: object) -> object:
         """Split a text at its commas: that is how an environment variable names several."""
         return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
 
-    @field_validator("scheduler_names")
+    @field_validator("scheduler_names", "coexist_with")
     @classmethod
     def _check_names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         wrong = [name for name in names if not re.fullmatch(_NAME, name)]
@@ -174,6 +186,19 @@ class Settings(BaseSettings):
             raise ValueError("a name is given twice")
         return names
 
+    @model_validator(mode="after")
+    def _no_rival_of_itself(self) -> Settings:
+        both = set(self.scheduler_names) & set(self.coexist_with)
+        if both:
+            raise ValueError(f"{min(both)} is both one of scheduler_names and of coexist_with")
+        return self
+
+    @field_validator("managed_nodes")
+    @classmethod
+    def _check_managed_nodes(cls, text: str) -> str:
+        parse_label_selector(text)
+        return text
+
     @field_validator("device_policy")
     @classmethod
     def _check_device_policy(cls, policy: str) -> str:
@@ -182,6 +207,18 @@ class Settings(BaseSettings):
             known = ", ".join(sorted(DEVICE_POLICIES))
             raise ValueError(f"{', '.join(map(repr, unknown))} is not one of {known}")
         return policy
+
+    @property
+    def managed(self) -> LabelSelector | None:
+        """The nodes that pods are placed on; None for all."""
+        return parse_label_selector(self.managed_nodes)
+
+    @property
+    def whole_is_exclusive(self) -> bool:
+        """Whether whole cards are given with all their compute."""
+        if self.exclusive_when_unspecified is not None:
+            return self.exclusive_when_unspecified
+        return self.profile is Profile.HAMI210
 
     @property
     def order(self) -> OrderKind:
@@ -244,4 +281,4 @@ def describe(model: type[BaseModel] = Settings, prefix: str = "") -> Iterator[st
             yield from describe(type(default), f"{prefix}{name}.")
             continue
         shown = default.value if isinstance(default, Enum) else default
-        yield f"{prefix}{name} = {shown!r}: {field.description}"
+        yield f"{prefix}{name} = {shown!r}: {' '.join((field.description or '').split())}"

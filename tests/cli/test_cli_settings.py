@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -160,3 +161,55 @@ def test_settings_are_shown() -> None:
     assert result.exit_code == 0
     assert "http_port = 8080: Port of the health and metrics endpoints" in result.output
     assert len(result.output.splitlines()) == len(list(describe()))
+
+
+def run_settings(monkeypatch: pytest.MonkeyPatch, *flags: str) -> tuple[Settings, str]:
+    """Return the settings that ``run`` starts with, and what it says."""
+    found: list[Settings] = []
+    monkeypatch.setattr(sys.modules["vgpu_scheduler.cli.main"], "run_operator", found.append)
+    result = CliRunner().invoke(main, ["run", *flags])
+    assert result.exit_code == 0, result.output
+    return found[0], result.output
+
+
+def test_flags_of_hami_are_understood(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings, said = run_settings(
+        monkeypatch, "--node-scheduler-policy=spread", "--gpu-scheduler-policy=binpack", "--default-mem=2000",
+        "--resource-name=example.com/gpu", "--scheduler-name=hami-scheduler", "--metrics-bind-address=:9395",
+        "--node-label-selector=gpu=on,pool=a", "--device-config-file=/device-config.yaml", "--dcu-name=example.com/dcu",
+    )  # fmt: skip
+    assert (settings.node_policy, settings.device_policy, settings.scheduler_names) == (
+        "spread", "binpack", ("hami-scheduler",),
+    )  # fmt: skip
+    assert (settings.nvidia.default_memory, settings.nvidia.resource_count_name) == (2000, "example.com/gpu")
+    assert (settings.http_port, settings.managed_nodes) == (9395, "gpu=on,pool=a")
+    assert settings.hami_device_config == Path("/device-config.yaml")
+    assert settings.hami_devices == {"hygon": {"resourceCountName": "example.com/dcu"}}
+    assert said == ""
+
+
+def test_flags_of_hami_without_effect_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, said = run_settings(
+        monkeypatch, "--http_bind=0.0.0.0:443", "--leader-elect", "--debug=true", "--enable-ascend=false"
+    )
+    assert [line.split(" has no effect")[0] for line in said.splitlines()] == [
+        "vgpu-scheduler: --http_bind", "vgpu-scheduler: --leader-elect", "vgpu-scheduler: --debug",
+        "vgpu-scheduler: --enable-ascend",
+    ]  # fmt: skip
+
+
+def test_addresses_of_hami_must_have_a_port() -> None:
+    result = CliRunner().invoke(main, ["run", "--metrics-bind-address", "nowhere"])
+    assert result.exit_code == 2
+    assert "--metrics-bind-address" in result.output
+
+
+@pytest.mark.parametrize("text", ["a=b,", "a in b", "=b", "a b", "in (a)x", "a=-"])
+def test_node_selectors_that_make_no_sense_are_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(SettingsError, match="managed_nodes"):
+        load(written(tmp_path, f"managed_nodes: '{text}'\n"), {})
+
+
+def test_nobody_coexists_with_itself(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="both one of scheduler_names and of coexist_with"):
+        load(written(tmp_path, "coexist_with: [vgpu-scheduler]\n"), {})

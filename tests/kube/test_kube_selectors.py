@@ -2,7 +2,7 @@
 
 import pytest
 
-from vgpu_scheduler.kube import SelectorError, Taint, Toleration, compile_label_selector, taint
+from vgpu_scheduler.kube import SelectorError, Taint, Toleration, compile_label_selector, parse_label_selector, taint
 from vgpu_scheduler.kube.selectors import RawRequirement, compile_node_selector, compile_requirement, label_equals
 
 
@@ -165,3 +165,32 @@ def test_toleration(toleration: Toleration, tolerates: bool) -> None:
 
 def test_equal_taints_are_one_object() -> None:
     assert taint("a", "b", "c") is taint("a", "b", "c")
+
+
+@pytest.mark.parametrize(
+    ("text", "labels", "matches"),
+    [
+        ("a=b", {"a": "b"}, True),
+        ("a==b", {"a": "c"}, False),
+        ("a != b", {"a": "c"}, True),
+        ("a!=b", {}, True),
+        ("a", {"a": ""}, True),
+        ("!a", {"a": ""}, False),
+        ("! a", {"b": ""}, True),
+        ("a in (b, c)", {"a": "c"}, True),
+        ("a in (b, c)", {}, False),
+        ("a notin (b)", {}, True),
+        (" a = b , c ", {"a": "b", "c": "x"}, True),
+        ("a=", {"a": ""}, True),
+        ("in=x", {"in": "x"}, True),
+    ],
+)
+def test_selectors_as_text(text: str, labels: dict[str, str], matches: bool) -> None:
+    selector = parse_label_selector(text)
+    assert selector is not None
+    assert selector.matches(labels) is matches
+
+
+@pytest.mark.parametrize("text", ["", "  "])
+def test_no_text_is_no_selector(text: str) -> None:
+    assert parse_label_selector(text) is None

@@ -13,6 +13,7 @@ from kubernetes_asyncio.config import ConfigException
 
 from vgpu_scheduler import __version__
 from vgpu_scheduler.cli.demo import demo
+from vgpu_scheduler.cli.hami_flags import from_hami, hami_flags
 from vgpu_scheduler.cli.policy_tests import policy_tests
 from vgpu_scheduler.cli.simulate import simulate_command
 from vgpu_scheduler.runtime import Operator
@@ -45,11 +46,15 @@ def show_settings() -> None:
 @click.option("--context", help="Context of the kubeconfig.")
 @click.option("--scheduler-name", "scheduler_names", multiple=True, help="Place pods that name this scheduler.")
 @click.option("--http-port", type=int, help="Port of health and metrics.")
+@hami_flags
 @click.option("--log-level", type=click.Choice(["DEBUG", "INFO", "WARNING", "ERROR"]), help="How much is logged.")
 def run(config: Path | None, **flags: Any) -> None:
-    """Run the operator."""
+    """Run the operator. The flags of HAMi's scheduler are understood, too."""
+    hami, own, warnings = from_hami(flags)
+    for warning in warnings:
+        click.echo(f"vgpu-scheduler: {warning}", err=True)
     try:
-        settings = load(config, {name: value for name, value in flags.items() if value not in (None, ())})
+        settings = load(config, {**hami, **{name: value for name, value in own.items() if value not in (None, ())}})
     except SettingsError as error:
         click.echo(f"vgpu-scheduler: {error}", err=True)
         sys.exit(2)
@@ -62,6 +67,9 @@ def run_operator(settings: Settings) -> None:
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)  # one line per event otherwise
     try:
         asked = uvloop.run(Operator(settings).run())
+    except SettingsError as error:  # of a file that the settings name
+        click.echo(f"vgpu-scheduler: {error}", err=True)
+        sys.exit(2)
     except ConfigException as error:
         click.echo(f"vgpu-scheduler: no way to the API server: {error}", err=True)
         sys.exit(2)

@@ -11,8 +11,8 @@ import click
 
 from vgpu_scheduler.cli.files import TOO_DEEP, FileError, documents, yaml_files
 from vgpu_scheduler.dialects import Dialect
-from vgpu_scheduler.policy import PolicyDefaults
 from vgpu_scheduler.runtime.assembly import make_dialect as configured_dialect
+from vgpu_scheduler.runtime.assembly import policy_defaults
 from vgpu_scheduler.settings import Settings, SettingsError, load
 from vgpu_scheduler.whatif import (
     Answer,
@@ -66,7 +66,7 @@ def simulate_command(
     """
     try:
         settings = load(config, {name: value for name, value in flags.items() if value is not None})
-        world = World(_dialect(dialect, settings), _defaults(settings))
+        world = World(_dialect(dialect, settings), policy_defaults(settings))
         world.add(_objects(clusters))
         answers = simulate(world, [world.pod(pod) for obj in flatten(_objects(pods)) for pod in pods_of(obj)])
     except (FileError, SettingsError, WorldError) as error:
@@ -90,10 +90,6 @@ def _give_up(message: str) -> NoReturn:
 
 def _dialect(name: str, settings: Settings) -> Dialect:
     return configured_dialect(settings) if name == _HAMI else make_dialect(name)
-
-
-def _defaults(settings: Settings) -> PolicyDefaults:
-    return PolicyDefaults(settings.node_policy, settings.device_policy, settings.order, settings.strict_annotations)
 
 
 def _objects(paths: Iterable[Path]) -> Iterator[Any]:

@@ -1,6 +1,14 @@
 """Wire formats of the ecosystems that node agents and pods speak."""
 
-from vgpu_scheduler.dialects.base import ClaimError, CodecError, Dialect, Inventory, Scorers, placement_usage
+from vgpu_scheduler.dialects.base import (
+    ClaimError,
+    CodecError,
+    Dialect,
+    Inventory,
+    RegistrationError,
+    Scorers,
+    placement_usage,
+)
 from vgpu_scheduler.dialects.hami import HamiDialect, NvidiaNames, vendors
 from vgpu_scheduler.dialects.koordinator import KoordinatorDialect
 from vgpu_scheduler.dialects.volcano import VolcanoDialect, VolcanoNames
@@ -13,6 +21,7 @@ __all__ = [
     "Inventory",
     "KoordinatorDialect",
     "NvidiaNames",
+    "RegistrationError",
     "Scorers",
     "VolcanoDialect",
     "VolcanoNames",

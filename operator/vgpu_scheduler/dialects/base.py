@@ -30,6 +30,23 @@ class CodecError(ValueError):
     """A registration or an allocation that cannot be decoded; the message says what and where."""
 
 
+class RegistrationError(CodecError):
+    """A node of which the registrations of some makers cannot be decoded.
+
+    Parameters
+    ----------
+    problems
+        What cannot be decoded, and why, by maker.
+    devices
+        The devices of the other makers.
+    """
+
+    def __init__(self, problems: Mapping[str, str], devices: tuple[Device, ...]) -> None:
+        super().__init__("; ".join(problems.values()))
+        self.makers = frozenset(problems)
+        self.devices = devices
+
+
 Scorers = tuple[WeightedScorer, ...]
 
 Inventory = Mapping[str, Any]
@@ -104,7 +121,8 @@ class Dialect(Protocol):
         Raises
         ------
         CodecError
-            If the registration cannot be decoded; the message names the annotation or the field.
+            If the registration cannot be decoded; the message names the annotation or the field. A
+            :class:`RegistrationError` has the devices of the makers whose registration can.
         """
 
     def claims(self, pod: Pod, terms: ClaimTerms = NO_TERMS) -> PodClaims:
@@ -159,6 +177,9 @@ class Dialect(Protocol):
 
     def usage(self, pod: Pod) -> Usage:
         """Return what a pod uses on the node that it is bound to (design section 4, "who counts")."""
+
+    def announced_node(self, pod: Pod) -> str:
+        """Return the node that another scheduler of this ecosystem says it will bind an unbound pod to, if any."""
 
     def annotations(self, placement: Placement, unix_time: int, pod: Pod | None = None) -> dict[str, str]:
         """Return what the Binding writes on the pod for the node side; nothing for a pod without devices.

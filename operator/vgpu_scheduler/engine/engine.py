@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from vgpu_scheduler.dialects import CodecError, Dialect, Inventory, placement_usage
+import msgspec
+
+from vgpu_scheduler.dialects import CodecError, Dialect, Inventory, RegistrationError, placement_usage
 from vgpu_scheduler.engine.cycle import Cycle, Unit
 from vgpu_scheduler.engine.in_force import InForce
 from vgpu_scheduler.engine.queue import SchedulingQueue
@@ -43,9 +45,17 @@ class Engine:
         What is in force for a pod.
     scheduler_names
         Pods that name one of these in ``spec.schedulerName`` are placed here; all others only count.
+    coexist_with
+        Schedulers of the same ecosystem that place pods, too: what they announce counts before they have bound it.
     """
 
-    def __init__(self, dialect: Dialect, policies: Policies, scheduler_names: Iterable[str]) -> None:
+    def __init__(
+        self,
+        dialect: Dialect,
+        policies: Policies,
+        scheduler_names: Iterable[str],
+        coexist_with: Iterable[str] = (),
+    ) -> None:
         self.dialect = dialect
         self.policies = policies
         self.state = State(len(dialect.dimensions))
@@ -53,6 +63,7 @@ class Engine:
         self.cycle = Cycle(self.state, dialect, policies)
         self.in_force = InForce(policies, self.state, self.queue, dialect)
         self.scheduler_names = frozenset(scheduler_names)
+        self.coexist_with = frozenset(coexist_with)
         self._gated: set[str] = set()
         self._blocked: dict[str, tuple[float, str | None]] = {}
         self._owed = Hint.NONE
@@ -72,6 +83,9 @@ class Engine:
             if before.scheduler_name in self.scheduler_names:
                 self._enqueue(before, before, now)
             return ()
+        if pod.scheduler_name in self.coexist_with and not pod.node_name:
+            # Its scheduler announces what it will bind, and counts on it: the pod is as good as bound there.
+            pod = msgspec.structs.replace(pod, node_name=self.dialect.announced_node(pod))
         usage = self.dialect.usage(pod)
         hint = self.state.observe_pod(pod, usage)
         accepted = self.state.pod(pod.uid)
@@ -116,7 +130,17 @@ class Engine:
         try:
             return canonical(self.dialect.devices(node, self._inventories.get(node.name))), ()
         except CodecError as error:
-            return None, (Problem("Node", "", node.name, node.uid, "RegistrationUnreadable", str(error)),)
+            problem = Problem("Node", "", node.name, node.uid, "RegistrationUnreadable", str(error))
+            return self._last_good(node.name, error), (problem,)
+
+    def _last_good(self, node: str, error: CodecError) -> tuple[Device, ...] | None:
+        """Return the devices of a node where those that cannot be read stay as they were; None if all do."""
+        if not isinstance(error, RegistrationError):
+            return None
+        row = self.state.nodes.row(node)
+        known = () if row is None else self.state.devices.devices(row)
+        kept = (device for device in known if device.vendor in error.makers)
+        return canonical((*error.devices, *kept))
 
     def remove_node(self, name: str) -> None:
         """Take in that a node is gone."""

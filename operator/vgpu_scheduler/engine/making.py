@@ -38,7 +38,7 @@ def make_shape(pod: Pod, policy: ResolvedPolicy, dialect: Dialect, nodes: NodeTa
     return Shape(
         policy=policy,
         claims=claims,
-        predicates=compile_predicates(pod, nodes, dialect.ignored_resources, policy.node_selectors),
+        predicates=compile_predicates(pod, nodes, dialect.ignored_resources, policy.node_selectors, policy.managed),
         allocator=allocator,
         ranking=_ranking(pod, claims, scorers, dialect, plain=allocator is None),
         warnings=(*policy.warnings, *warnings),

@@ -29,6 +29,7 @@ from vgpu_scheduler.kube.selectors import (
     Requirement,
     SelectorError,
     compile_label_selector,
+    parse_label_selector,
 )
 from vgpu_scheduler.kube.taints import NO_EXECUTE, NO_SCHEDULE, UNSCHEDULABLE_TAINT, Taint, Toleration, taint
 
@@ -67,6 +68,7 @@ __all__ = [
     "decode_pod",
     "decode_pod_event",
     "decode_pod_list",
+    "parse_label_selector",
     "parse_quantity",
     "taint",
     "to_exact_int",

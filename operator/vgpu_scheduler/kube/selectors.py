@@ -25,6 +25,7 @@ __all__ = [
     "compile_node_selector",
     "compile_requirement",
     "label_equals",
+    "parse_label_selector",
 ]
 
 NODE_NAME_FIELD: Final = "metadata.name"
@@ -234,6 +235,51 @@ def compile_label_selector(selector: Mapping[str, Any] | None) -> LabelSelector 
             raise SelectorError(f"{operator!r} is not a valid label selector operator")
         requirements.append(compile_requirement(expression.get("key", ""), operator, expression.get("values") or ()))
     return LabelSelector(tuple(requirements))
+
+
+_TERM: Final = re.compile(
+    r"\s*(?:(?P<absent>!)\s*(?P<gone>[^\s,!=()]+)|(?P<key>[^\s,!=()]+)\s*"
+    r"(?:(?P<equals>==|=|!=)\s*(?P<value>[^\s,!=()]*)|(?P<set>in|notin)\s*\((?P<values>[^()]*)\))?)\s*"
+)
+
+
+def parse_label_selector(text: str) -> LabelSelector | None:
+    """Compile a label selector in its text form (``pool=shared,tier in (a, b),!spare``).
+
+    Returns
+    -------
+    LabelSelector or None
+        None for an empty text.
+
+    Raises
+    ------
+    SelectorError
+        If a part of it is not understood.
+    """
+    if not text.strip():
+        return None
+    requirements: list[Requirement] = []
+    position = 0
+    while position < len(text) or not requirements:
+        term = _TERM.match(text, position)
+        if term is None or (term.end() < len(text) and text[term.end()] != ","):
+            raise SelectorError(f"{text[position:].strip()!r} is no part of a label selector")
+        position = term.end() + 1
+        if position == len(text):
+            raise SelectorError(f"{text!r} ends with a comma")
+        requirements.append(_text_requirement(term))
+    return LabelSelector(tuple(requirements))
+
+
+def _text_requirement(term: re.Match[str]) -> Requirement:
+    if term["absent"]:
+        return compile_requirement(term["gone"], "DoesNotExist", [])
+    if term["equals"]:
+        return compile_requirement(term["key"], "NotIn" if term["equals"] == "!=" else "In", [term["value"]])
+    if term["set"]:
+        values = [value.strip() for value in term["values"].split(",")]
+        return compile_requirement(term["key"], "In" if term["set"] == "in" else "NotIn", values)
+    return compile_requirement(term["key"], "Exists", [])
 
 
 def _compile_field(raw: RawRequirement) -> FieldRequirement:

@@ -39,12 +39,15 @@ class PolicyDefaults:
     ----------
     strict_annotations
         Refuse unknown policy words in annotations instead of falling back with a warning (C-21).
+    managed
+        The nodes that pods are placed on, whatever policies say; None for all.
     """
 
     node_policy: str = NodePolicy.BINPACK.value
     device_policy: str = "spread"
     order: OrderKind = OrderKind.NUMA_FIRST
     strict_annotations: bool = False
+    managed: LabelSelector | None = None
 
 
 @dataclass(slots=True)
@@ -177,6 +180,7 @@ class Policies:
             terms=draft.terms,
             limits=draft.limits,
             node_selectors=tuple(draft.node_selectors),
+            managed=self._defaults.managed,
             overrides=draft.overrides,
             sources=tuple((section, _joined(sources)) for section, sources in sorted(draft.sources.items())),
             warnings=tuple(draft.warnings),

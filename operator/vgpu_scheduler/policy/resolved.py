@@ -63,6 +63,8 @@ class ResolvedPolicy:
         What it may ask for at most.
     node_selectors
         Selectors over node labels; all must match.
+    managed
+        The nodes that this scheduler places pods on at all; None for all.
     overrides
         Which groups of its own annotations are in force, or None for all of them.
     sources
@@ -82,6 +84,7 @@ class ResolvedPolicy:
     terms: ClaimTerms = NO_TERMS
     limits: PodLimits = NO_POD_LIMITS
     node_selectors: tuple[LabelSelector, ...] = ()
+    managed: LabelSelector | None = None
     overrides: frozenset[str] | None = None
     sources: tuple[tuple[str, str], ...] = ()
     warnings: tuple[str, ...] = ()

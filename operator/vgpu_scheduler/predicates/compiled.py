@@ -17,6 +17,7 @@ from vgpu_scheduler.predicates.reasons import (
     AFFINITY,
     AFFINITY_CONFLICT,
     NODE_NAME,
+    NOT_MANAGED,
     NOT_NAMED,
     POLICY_SELECTOR,
     TAINT,
@@ -32,11 +33,21 @@ __all__ = ["UNRESOLVABLE", "CompiledPredicates", "compile_predicates"]
 UNRESOLVABLE: Final = 1 << 63
 """Set beside the reasons of a node that removing pods cannot help (code UnschedulableAndUnresolvable)."""
 
-_BASE: Final = (UNSCHEDULABLE, NODE_NAME, TAINT, AFFINITY, NOT_NAMED, AFFINITY_CONFLICT, TOO_MANY_PODS, POLICY_SELECTOR)
+_BASE: Final = (
+    UNSCHEDULABLE,
+    NODE_NAME,
+    TAINT,
+    AFFINITY,
+    NOT_NAMED,
+    AFFINITY_CONFLICT,
+    TOO_MANY_PODS,
+    POLICY_SELECTOR,
+    NOT_MANAGED,
+)
 _BITS: Final = {
     reason: np.uint64(1 << index | (0 if reason.resolvable else UNRESOLVABLE)) for index, reason in enumerate(_BASE)
 }
-_OWN_BITS: Final = 47
+_OWN_BITS: Final = 46
 _ORDER: Final = {CPU: 0, MEMORY: 1, EPHEMERAL_STORAGE: 2}
 
 
@@ -53,8 +64,8 @@ class CompiledPredicates:
     """
 
     __slots__ = (
-        "_names", "_needs", "_node_name", "_nodes", "_planned", "_policy", "_requests", "_selector", "_taints",
-        "_terms", "_tolerates_cordon", "_unoffered", "reasons", "rejection",
+        "_managed", "_names", "_needs", "_node_name", "_nodes", "_planned", "_policy", "_requests", "_selector",
+        "_taints", "_terms", "_tolerates_cordon", "_unoffered", "reasons", "rejection",
     )  # fmt: skip
 
     def __init__(
@@ -63,6 +74,7 @@ class CompiledPredicates:
         nodes: NodeTable,
         ignored_resources: frozenset[str],
         policy_selectors: Sequence[LabelSelector] = (),
+        managed: LabelSelector | None = None,
     ) -> None:
         spec, affinity = pod.spec, pod.spec.node_affinity
         self._nodes = nodes
@@ -75,6 +87,7 @@ class CompiledPredicates:
         self._policy = [
             LabelLookup(requirement) for selector in policy_selectors for requirement in selector.requirements
         ]
+        self._managed = [] if managed is None else [LabelLookup(requirement) for requirement in managed.requirements]
         self._terms = None if affinity is None else [TermLookup(term) for term in affinity.terms]
         self._names = None if affinity is None else affinity.names
         self.rejection: Reason | None = AFFINITY_CONFLICT if self._names is not None and not self._names else None
@@ -102,11 +115,12 @@ class CompiledPredicates:
         masks = self._fit(rows)
         # From the last plugin to the first, each overwriting what comes after it. Policies have the last word: what
         # kube-scheduler would say of a node is said first.
-        if self._policy:
+        for labels, reason in ((self._policy, POLICY_SELECTOR), (self._managed, NOT_MANAGED)):
             allowed = np.ones(rows.shape[0], dtype=np.bool_)
-            for label in self._policy:
+            for label in labels:
                 allowed &= label(self._nodes, rows)
-            np.copyto(masks, _BITS[POLICY_SELECTOR], where=~allowed & (masks == 0))
+            if labels:
+                np.copyto(masks, _BITS[reason], where=~allowed & (masks == 0))
         if self._selector or self._terms is not None:
             np.copyto(masks, _BITS[AFFINITY], where=~self._matches(rows))
         np.copyto(masks, _BITS[TAINT], where=~self._taints(self._nodes.taints, rows))
@@ -195,7 +209,11 @@ def _resource_reasons(names: Sequence[str]) -> tuple[Reason, ...]:
 
 
 def compile_predicates(
-    pod: Pod, nodes: NodeTable, ignored_resources: frozenset[str], policy_selectors: Sequence[LabelSelector] = ()
+    pod: Pod,
+    nodes: NodeTable,
+    ignored_resources: frozenset[str],
+    policy_selectors: Sequence[LabelSelector] = (),
+    managed: LabelSelector | None = None,
 ) -> CompiledPredicates:
     """Compile the filters of a pod.
 
@@ -209,5 +227,7 @@ def compile_predicates(
         Resources that something else accounts for.
     policy_selectors
         Selectors over node labels that policies set; all must match.
+    managed
+        The nodes that this scheduler places pods on; None for all.
     """
-    return CompiledPredicates(pod, nodes, ignored_resources, policy_selectors)
+    return CompiledPredicates(pod, nodes, ignored_resources, policy_selectors, managed)

@@ -11,6 +11,7 @@ __all__ = [
     "AFFINITY",
     "AFFINITY_CONFLICT",
     "NODE_NAME",
+    "NOT_MANAGED",
     "NOT_NAMED",
     "POLICY_SELECTOR",
     "TAINT",
@@ -56,6 +57,7 @@ TOO_MANY_PODS: Final = Reason("NodeResourcesFit", "Too many pods", True, Hint.NO
 POLICY_SELECTOR: Final = Reason(
     "VGPUPolicy", "node(s) didn't match the policy's node selector", False, Hint.NODE | Hint.POLICY
 )
+NOT_MANAGED: Final = Reason("ManagedNodes", "node(s) are not managed by this scheduler", False, Hint.NODE)
 
 
 def insufficient(what: str) -> Reason:

@@ -6,28 +6,36 @@ from collections.abc import Iterator
 
 from vgpu_scheduler import __version__
 from vgpu_scheduler.binding import Binder, Reporter
-from vgpu_scheduler.dialects import HamiDialect, NvidiaNames, vendors
+from vgpu_scheduler.dialects import HamiDialect
 from vgpu_scheduler.engine import Engine, Place
 from vgpu_scheduler.intake import Sink
+from vgpu_scheduler.policy import PolicyDefaults
+from vgpu_scheduler.runtime.device_config import device_config
 from vgpu_scheduler.runtime.elector import Elector
 from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.telemetry import Metrics
 
 
 def make_dialect(settings: Settings) -> HamiDialect:
-    """Return the dialect with the configured names."""
-    names = settings.nvidia
-    configured = NvidiaNames(
-        count=names.resource_count_name,
-        memory=names.resource_memory_name,
-        memory_percent=names.resource_memory_percentage_name,
-        cores=names.resource_core_name,
-        priority=names.resource_priority_name,
-        memory_factor=names.memory_factor,
-        default_memory=names.default_memory,
-        default_cores=names.default_cores,
+    """Return the dialect with the configured names.
+
+    Raises
+    ------
+    SettingsError
+        If the device configuration cannot be read; the message names the file and the field.
+    """
+    return HamiDialect(device_config(settings))
+
+
+def policy_defaults(settings: Settings) -> PolicyDefaults:
+    """Return what holds where no policy and no annotation says anything."""
+    return PolicyDefaults(
+        settings.node_policy,
+        settings.device_policy,
+        settings.order,
+        settings.strict_annotations,
+        settings.managed,
     )
-    return HamiDialect(vendors(configured))
 
 
 def add_metrics(

@@ -31,8 +31,8 @@ from vgpu_scheduler.intake import (
     list_all_policies,
 )
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.policy import Policies, PolicyDefaults
-from vgpu_scheduler.runtime.assembly import add_metrics, make_dialect
+from vgpu_scheduler.policy import Policies
+from vgpu_scheduler.runtime.assembly import add_metrics, make_dialect, policy_defaults
 from vgpu_scheduler.runtime.elector import Elector, LeaseOptions
 from vgpu_scheduler.runtime.scheduling import SchedulingLoop
 from vgpu_scheduler.runtime.warmup import warm_up
@@ -71,10 +71,12 @@ class Operator:
         self._on_step = on_step
         self._clock = SystemClock()
         self.identity = f"{socket.gethostname()}_{uuid.uuid4()}"
-        defaults = PolicyDefaults(
-            settings.node_policy, settings.device_policy, settings.order, settings.strict_annotations
+        self.engine = Engine(
+            make_dialect(settings),
+            Policies(policy_defaults(settings)),
+            settings.scheduler_names,
+            settings.coexist_with,
         )
-        self.engine = Engine(make_dialect(settings), Policies(defaults), settings.scheduler_names)
         self.metrics = Metrics(settings.scheduler_names[0])
         self._missing = "starting"
         self._sweep_wanted = asyncio.Event()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
 from vgpu_scheduler.allocators import BEST_FIT, CardChoice, HamiAllocator, card_order
-from vgpu_scheduler.dialects.base import ClaimError, CodecError, Inventory, Scorers
+from vgpu_scheduler.dialects.base import ClaimError, CodecError, Inventory, RegistrationError, Scorers
 from vgpu_scheduler.dialects.hami.codec import decode_assignments, encode_assignments, realign
 from vgpu_scheduler.dialects.hami.lock import LOCK_ANNOTATION
 from vgpu_scheduler.dialects.hami.mig import SLICES
@@ -117,19 +117,25 @@ class HamiDialect:
 
         Raises
         ------
-        CodecError
-            If a registration cannot be decoded; the message names the annotation.
+        RegistrationError
+            If the registration of any maker cannot be decoded; the message names the annotation.
         """
         del inventory  # everything is in the node
         found: list[Device] = []
+        problems: dict[str, str] = {}
         for vendor in self.vendors:
             facts = vendor.cards.facts(node)
             if facts is None:
                 continue
             try:
-                found += _decoded(vendor.cards, vendor.key, facts)
+                listed = _decoded(vendor.cards, vendor.key, facts)
+                if found:
+                    _check_names(found, listed)
+                found += listed
             except CodecError as error:
-                raise CodecError(f"{vendor.cards.source}: {error}") from None
+                problems[vendor.key] = f"{vendor.cards.source}: {error}"
+        if problems:
+            raise RegistrationError(problems, tuple(found))
         return tuple(found)
 
     def claims(self, pod: Pod, terms: ClaimTerms = NO_TERMS) -> PodClaims:
@@ -245,6 +251,11 @@ class HamiDialect:
                 for c in pod.spec.containers
             )
 
+    def announced_node(self, pod: Pod) -> str:
+        """Return the node in the annotations that HAMi writes before it binds."""
+        told = any(vendor.record.allocated in pod.annotations for vendor in self._claimed(pod))
+        return pod.annotations.get(NODE_ANNOTATION, "") if told else ""
+
     def annotations(self, placement: Placement, unix_time: int, pod: Pod | None = None) -> dict[str, str]:
         """Return what the Binding writes on the pod for the device plugins; nothing for a pod without devices."""
         used = placement.vendors()
@@ -286,6 +297,12 @@ def _record(vendor: Vendor, placement: Placement, unix_time: int, pod: Pod | Non
     value = encode_assignments([[record.entry(vendor.key, a) for a in container] for container in own])
     common = {name: value for name in (record.to_allocate, record.allocated) if name}
     return {**common, **record.extras(Handed(placement.node, own, unix_time, pod))}
+
+
+def _check_names(known: Iterable[Device], listed: Iterable[Device]) -> None:
+    twice = {device.uuid for device in known} & {device.uuid for device in listed}
+    if twice:
+        raise CodecError(f"device {min(twice)} is listed by another maker, too")
 
 
 @lru_cache(maxsize=_REMEMBERED)

@@ -210,6 +210,11 @@ class KoordinatorDialect:
             claims = (ContainerClaims("", ContainerKind.APP, whole),)
         return Usage({}, claims, problem)
 
+    def announced_node(self, pod: Pod) -> str:
+        """Return none: what is written on a pod before its binding is not relied upon."""
+        del pod
+        return ""
+
     def annotations(self, placement: Placement, unix_time: int, pod: Pod | None = None) -> dict[str, str]:
         """Return what the Binding writes on the pod for koordlet; nothing for a pod without devices."""
         del pod  # every key that the node side reads is written

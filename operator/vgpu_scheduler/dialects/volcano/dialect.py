@@ -198,6 +198,11 @@ class VolcanoDialect:
                 problem = f"annotation {keys.ALLOCATED_ANNOTATION} does not match the containers that claim cards"
         return Usage({}, self._unreadable(pod), problem) if pod.started else NO_USAGE
 
+    def announced_node(self, pod: Pod) -> str:
+        """Return none: what is written on a pod before its binding is not relied upon."""
+        del pod
+        return ""
+
     def annotations(self, placement: Placement, unix_time: int, pod: Pod | None = None) -> dict[str, str]:
         """Return what the Binding writes on the pod for the device plugin; nothing for a pod without cards."""
         del pod  # every key that the node side reads is written

@@ -132,6 +132,7 @@ def nvidia(section: Section) -> tuple[Vendor, ...]:
                 memory_factor=section.factor("memoryFactor"),
                 default_memory=section.integer("defaultMemory"),
                 default_cores=section.integer("defaultCores", most=100),
+                whole_is_exclusive=section.boolean("wholeIsExclusive"),
                 mig_allowances=tuple(map(_allowance, section.sections("migProfileAllowlist"))),
                 mig_geometries=geometries or known.mig_geometries,
             )

@@ -39,6 +39,8 @@ class ShareNames:
         Nodes advertise the amounts, too, and the kubelet checks them.
     limits_only
         Requests say nothing where there is no limit.
+    whole_is_exclusive
+        A container that asks for whole cards and says nothing of compute claims all of that, too.
     """
 
     count: str
@@ -52,6 +54,7 @@ class ShareNames:
     cores_of_card: bool = False
     advertised: bool = False
     limits_only: bool = False
+    whole_is_exclusive: bool = False
 
     @property
     def counts(self) -> tuple[str, ...]:
@@ -107,7 +110,9 @@ class ShareNames:
                 memory = max(terms.memory // _MIB, 1)
             percent = 0 if memory else _WHOLE
         cores = self._amount(container, self.cores)
-        if cores is None:
+        if cores is None and self.whole_is_exclusive and percent == _WHOLE and not memory:
+            cores = _WHOLE
+        elif cores is None:
             cores = self.default_cores if terms.cores is None or not self.cores else terms.cores
         cores //= parts
         if terms.exclusive:

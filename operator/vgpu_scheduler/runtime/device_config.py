@@ -1,0 +1,75 @@
+"""HAMi's ``device-config.yaml``: from a file, the settings, and both together to the makers' cards."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from vgpu_scheduler.dialects.hami import ConfigError, Section, Vendor, configured
+from vgpu_scheduler.settings import Profile, Settings, SettingsError
+
+log = logging.getLogger(__name__)
+
+_KEY = "device-config.yaml"
+
+
+def device_config(settings: Settings) -> tuple[Vendor, ...]:
+    """Return the makers' cards under the names that are configured.
+
+    What the settings say of NVIDIA ranks above the sections that they give, and those above the file.
+
+    Raises
+    ------
+    SettingsError
+        If the file cannot be read, or a field of it; the message names both.
+    """
+    file = settings.hami_device_config
+    content = {**(_read(file) if file else {}), **settings.hami_devices}
+    config = Section(_with_settings(content, settings))
+    where = f"HAMi's device configuration{f' {file}' if file else ''}"
+    try:
+        found = configured(config)
+    except ConfigError as error:
+        raise SettingsError(f"{where}: {error}") from None
+    for name in config.unknown():
+        log.warning("%s: %s is not known and has no effect", where, name)
+    if file and "profile" not in settings.model_fields_set and settings.profile is not Profile.HAMI210:
+        log.warning(
+            "HAMi's device configuration is read under profile %s: set profile: %s for the choices of HAMi 2.10",
+            settings.profile.value,
+            Profile.HAMI210.value,
+        )
+    return found
+
+
+def _read(file: Path) -> Mapping[str, Any]:
+    """Return the content of the file; of a ConfigMap, that of the file in it."""
+    try:
+        content = yaml.safe_load(file.read_text())
+        if isinstance(content, dict) and content.get("kind") == "ConfigMap":
+            content = yaml.safe_load((content.get("data") or {}).get(_KEY) or "")
+            if content is None:
+                raise SettingsError(f"HAMi's device configuration {file}: the ConfigMap has no data[{_KEY!r}]")
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise SettingsError(f"HAMi's device configuration {file}: {error}") from None
+    if not isinstance(content, dict | None):
+        raise SettingsError(f"HAMi's device configuration {file}: not a map of sections")
+    return content or {}
+
+
+def _with_settings(content: Mapping[str, Any], settings: Settings) -> Mapping[str, Any]:
+    given = {_camel_case(name): getattr(settings.nvidia, name) for name in settings.nvidia.model_fields_set}
+    section = content.get("nvidia")
+    if section is not None and not isinstance(section, dict):
+        return content  # refused where it is read
+    exclusive = {"wholeIsExclusive": True} if settings.whole_is_exclusive else {}
+    return {**content, "nvidia": {**(section or {}), **given, **exclusive}}
+
+
+def _camel_case(name: str) -> str:
+    head, *tail = name.split("_")
+    return head + "".join(part.capitalize() for part in tail)
