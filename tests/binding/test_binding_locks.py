@@ -10,10 +10,10 @@ import pytest
 from tests.binding.bench import LOCK, PODS, Bench, bench
 from tests.engine.builders import OURS, allocation, node, pod
 
-from vgpu_scheduler.binding.locks import Holder, held_lock, judge_holder
+from vgpu_scheduler.binding.locks import Holder, Limits, held_lock, judge_holder
 from vgpu_scheduler.devcluster import Fault
 from vgpu_scheduler.dialects import HamiDialect
-from vgpu_scheduler.dialects.hami import format_lock
+from vgpu_scheduler.dialects.hami import format_lock, format_time, parse_lock
 from vgpu_scheduler.engine import Place, Unit
 from vgpu_scheduler.kube import Pod
 
@@ -25,10 +25,10 @@ DAY = 86_400.0
 PENDING = {"hami.io/bind-phase": "allocating", "hami.io/vgpu-devices-to-allocate": "GPU-1,NVIDIA,1,0:;"}
 
 
-def judge(value: str | None, owner: Pod | None = None) -> Holder:
-    found = node("a", annotations={} if value is None else {LOCK: value})
-    expiry = timedelta(seconds=10)
-    return judge_holder(held_lock(found, LOCK), "a", WANTS, owner, HamiDialect(), NOW, frozenset({OURS}), expiry)
+def judge(value: str | None, owner: Pod | None = None, token: str = "other") -> Holder:
+    found = node("a", annotations={TOKEN: token} if value is None else {LOCK: value, TOKEN: token})
+    limits = Limits(timedelta(seconds=10), timedelta(minutes=5))
+    return judge_holder(held_lock(found, LOCK), found, WANTS, owner, HamiDialect(), NOW, frozenset({OURS}), limits)
 
 
 def lock(age: float, name: str = "owner") -> str:
@@ -233,11 +233,11 @@ async def test_a_node_without_any_annotations(tmp_path: Path) -> None:
         current = b.engine.state.node("bare")
         assert current is not None
         assert await b.binder.locker.try_take(current, made) == (value, "")
-        await b.binder.locker.release("bare", "another value")
+        await b.binder.locker.release("bare", made, "another value")
         assert (await b.node("bare"))[LOCK] == value
-        await b.binder.locker.release("bare", value)
+        await b.binder.locker.release("bare", made, value)
         assert LOCK not in await b.node("bare")
-        await b.binder.locker.release("no such node", value)
+        await b.binder.locker.release("no such node", made, value)
 
 
 async def test_only_one_of_many_gets_it(tmp_path: Path) -> None:
@@ -248,3 +248,32 @@ async def test_only_one_of_many_gets_it(tmp_path: Path) -> None:
         assert seen is not None
         answers = await asyncio.gather(*(b.binder.locker.try_take(seen, wants) for wants in pods))
         assert sorted(bool(value) for value, _ in answers) == [False] * 7 + [True]
+
+
+def test_a_nameless_lock_beside_our_token_is_ours() -> None:
+    bare = format_time(NOW - timedelta(seconds=1))
+    assert judge(bare) is Holder.OTHER
+    assert judge(bare, token=WANTS.uid) is Holder.OURS
+
+
+MLU_LOCK = "cambricon.com/dsmlu.lock"
+
+
+async def test_a_maker_has_a_lock_of_its_own(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        mlu = {"limits": {"cambricon.com/vmlu": "1", "cambricon.com/mlu.smlu.vmemory": "4"}}
+        made = await b.create("p", containers=[{"name": "main", "resources": mlu}])
+        await b.learn()
+        seen = b.engine.state.node("node-a")
+        assert seen is not None
+        value, obstacle = await b.binder.locker.try_take(seen, made)
+        assert (parse_lock(value).owner, obstacle) == ("", "")
+        assert (await b.node("node-a")).get(MLU_LOCK) == value
+        assert LOCK not in await b.node("node-a")
+        held = b.engine.state.node("node-a")
+        assert held is not None
+        assert await b.binder.locker.try_take(held, made) == (value, "")  # a lost answer
+        other = await b.create("q", containers=[{"name": "main", "resources": mlu}])
+        assert (await b.binder.locker.try_take(held, other))[1] == f"the device lock is held by {value}"
+        await b.binder.locker.release("node-a", made, value)
+        assert MLU_LOCK not in await b.node("node-a")

@@ -35,7 +35,7 @@ from vgpu_scheduler.state import State
 
 def test_it_is_a_dialect() -> None:
     dialect: Dialect = KoordinatorDialect()
-    assert (dialect.name, dialect.lock_annotation, dialect.needs_lock(())) == ("koordinator", "", False)
+    assert (dialect.name, dialect.lock_annotations, dialect.lock(())) == ("koordinator", (), None)
     assert [d.name for d in dialect.dimensions] == ["share", "memory", "cores", "memory ratio"]
     assert dialect.dimensions[dialect.memory].unit == "bytes"
     assert dialect.memory_unit == 1

@@ -129,7 +129,7 @@ class Binder:
             attempts=queue.attempts(decision.uid),
         )
         self._reporter.forget(decision.uid)  # what was said about it before must not be written any more
-        if pod is None or not self._engine.dialect.needs_lock(self._engine.cycle.claims(pod)):
+        if pod is None or self.locker.kind(pod) is None:
             self._spawn(self._bind_unlocked(item))
             return
         node = decision.placement.node
@@ -216,7 +216,7 @@ class Binder:
         await self._step(Step.LOCKED, pod)
         placement = self._engine.recheck(item.uid)  # others may have come while the lock was waited for
         if placement is None:
-            await self.locker.release(node, lock)
+            await self.locker.release(node, pod, lock)
             self._give_back(item)
         elif await self._send(item, pod, placement, lock):
             await self._node_side(item, node, lock, lane)
@@ -240,6 +240,8 @@ class Binder:
         while self._clock.monotonic() < deadline and not self._stopping:
             node = self._engine.state.node(node_name)
             if node is None or not self._may_write(self._options.timeout):
+                return ""
+            if self.locker.kind(pod) is None:  # the pod has changed
                 return ""
             lock, obstacle = await self.locker.try_take(node, pod)
             if lock:
@@ -284,7 +286,7 @@ class Binder:
         self.stats.failed += 1
         log.info("pod %s was not bound: %s", pod.key, verdict.message)
         if lock:
-            await self.locker.release(placement.node, lock)
+            await self.locker.release(placement.node, pod, lock)
         if verdict.answer is Answer.GONE:
             self._engine.remove_pod(pod.uid, self._clock.monotonic())
         elif verdict.answer is Answer.CONFLICT:
@@ -324,7 +326,8 @@ class Binder:
         node, pod = self._engine.state.node(node_name), self._engine.state.pod(uid)
         if node is None or pod is None or pod.terminal:
             return True
-        return node.annotations.get(self._engine.dialect.lock_annotation) != lock
+        kind = self.locker.kind(pod)
+        return kind is None or node.annotations.get(kind.annotation) != lock
 
     def _has_answered(self, pod: Pod) -> bool:
         return self._engine.dialect.allocation_phase(pod.annotations) not in {"", PHASE_ALLOCATING}

@@ -10,10 +10,11 @@ from datetime import timedelta
 
 from vgpu_scheduler.apiclient import JSON_PATCH, ApiClient, ApiUnreachableError
 from vgpu_scheduler.binding.clock import Clock
-from vgpu_scheduler.binding.locks import Holder, held_lock, judge_holder
+from vgpu_scheduler.binding.locks import Holder, Limits, held_lock, judge_holder
 from vgpu_scheduler.binding.reporter import Reporter
 from vgpu_scheduler.binding.writes import TOKEN_ANNOTATION, LockPatch, release_operations
-from vgpu_scheduler.dialects.hami import format_lock
+from vgpu_scheduler.dialects import NodeLock
+from vgpu_scheduler.dialects.hami import format_lock, format_time
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import Node, Pod, decode_node, decode_pod, decode_pod_list
 
@@ -24,6 +25,10 @@ _UNPROCESSABLE = 422
 _RETRY = 0.2
 """Seconds between two tries that the server did not answer with a reason."""
 _RELEASE_TRIES = 5
+_OBSTACLES = {
+    Holder.MALFORMED: "annotation {annotation} is malformed: {value!r}",
+    Holder.OTHER: "the device lock is held by {value}",
+}
 
 
 @dataclass(slots=True)
@@ -53,9 +58,9 @@ class NodeLocker:
     stats: LockStats = field(default_factory=LockStats)
     _verified: dict[str, str] = field(default_factory=dict)
 
-    @property
-    def _key(self) -> str:
-        return self.engine.dialect.lock_annotation
+    def kind(self, pod: Pod) -> NodeLock | None:
+        """Return the lock through which the node side will look for a pod."""
+        return self.engine.dialect.lock(self.engine.cycle.claims(pod))
 
     async def try_take(self, node: Node, pod: Pod) -> tuple[str, str]:
         """Try once to take the lock of a node for a pod.
@@ -65,7 +70,9 @@ class NodeLocker:
         tuple
             The lock's value, empty if it was not taken; and what stands in the way, if the node has to move first.
         """
-        held = held_lock(node, self._key)
+        kind = self.kind(pod)
+        assert kind is not None, f"pod {pod.key} needs no lock"
+        held = held_lock(node, kind.annotation)
         owner = None
         if held and held.parsed and held.parsed.owner and held.parsed.owner != pod.key:
             try:
@@ -77,11 +84,10 @@ class NodeLocker:
         unbound_expiry = timedelta(seconds=2 * self.timeout)
         now = self.clock.now()
         names = self.engine.scheduler_names
-        holder = judge_holder(held, node.name, pod, owner, self.engine.dialect, now, names, unbound_expiry)
-        if held and holder is Holder.MALFORMED:
-            return "", f"annotation {self._key} is malformed: {held.value!r}"
-        if held and holder is Holder.OTHER:
-            return "", f"the device lock is held by {held.value}"
+        limits = Limits(unbound_expiry, timedelta(seconds=kind.expiry))
+        holder = judge_holder(held, node, pod, owner, self.engine.dialect, now, names, limits)
+        if held and holder in _OBSTACLES:
+            return "", _OBSTACLES[holder].format(annotation=kind.annotation, value=held.value)
         if held and holder is Holder.OURS and node.annotations.get(TOKEN_ANNOTATION) == pod.uid:
             return held.value, ""
         if held and holder is Holder.ORPHAN:
@@ -90,7 +96,7 @@ class NodeLocker:
         if not await self._knows_allocations(node):
             await asyncio.sleep(_RETRY)
             return "", ""
-        return await self._patch(node, pod, held.value if held else None), ""
+        return await self._patch(node, pod, kind, held.value if held else None), ""
 
     async def refresh(self, node: str) -> None:
         """Read a node, so that its lock is known as it is now."""
@@ -99,9 +105,12 @@ class NodeLocker:
             if response.ok:
                 self._observe(decode_node(response.body))
 
-    async def release(self, node: str, lock: str) -> None:
+    async def release(self, node: str, pod: Pod, lock: str) -> None:
         """Take back a lock of ours; one that cannot be is orphaned, and replaced when somebody wants it."""
-        operations = release_operations(self._key, lock)
+        kind = self.kind(pod)
+        if kind is None:
+            return
+        operations = release_operations(kind.annotation, lock)
         for _ in range(_RELEASE_TRIES):
             with suppress(ApiUnreachableError):
                 response = await self.api.request(
@@ -118,10 +127,11 @@ class NodeLocker:
             await asyncio.sleep(_RETRY)
         log.warning("node %s: lock %r could not be released", node, lock)
 
-    async def _patch(self, node: Node, pod: Pod, held: str | None) -> str:
-        value = format_lock(self.clock.now(), pod.namespace, pod.name)
+    async def _patch(self, node: Node, pod: Pod, kind: NodeLock, held: str | None) -> str:
+        now = self.clock.now()
+        value = format_lock(now, pod.namespace, pod.name) if kind.names_owner else format_time(now)
         token = node.annotations.get(TOKEN_ANNOTATION)
-        patch = LockPatch(self._key, value, held, token, pod.uid, has_annotations=bool(node.annotations))
+        patch = LockPatch(kind.annotation, value, held, token, pod.uid, has_annotations=bool(node.annotations))
         path = f"/api/v1/nodes/{node.name}"
         try:
             response = await self.api.request(

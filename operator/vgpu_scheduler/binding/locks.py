@@ -6,13 +6,27 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
+from vgpu_scheduler.binding.writes import TOKEN_ANNOTATION
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.dialects.hami import LockValue, parse_lock
 from vgpu_scheduler.dialects.hami.dialect import PHASE_FAILED, PHASE_SUCCESS
 from vgpu_scheduler.kube import Node, Pod
 
-LEGACY_EXPIRY = timedelta(minutes=5)
-"""After this a lock that names no owner is nobody's (HAMi's ``--node-lock-timeout``)."""
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How old locks may get whose owner says nothing.
+
+    Attributes
+    ----------
+    unbound
+        After this a lock of ours whose owner was never bound is left over: a Binding cannot take that long.
+    nameless
+        After this a lock that names no owner, or one of another scheduler, is nobody's.
+    """
+
+    unbound: timedelta
+    nameless: timedelta
 
 
 class Holder(Enum):
@@ -50,13 +64,13 @@ def held_lock(node: Node, key: str) -> Held | None:
 
 def judge_holder(
     held: Held | None,
-    node: str,
+    node: Node,
     pod: Pod,
     owner: Pod | None,
     dialect: Dialect,
     now: datetime,
     ours: frozenset[str],
-    unbound_expiry: timedelta,
+    limits: Limits,
 ) -> Holder:
     """Tell who has a lock.
 
@@ -65,7 +79,7 @@ def judge_holder(
     held
         The lock as found.
     node
-        The node's name.
+        The node.
     pod
         The pod that wants it.
     owner
@@ -74,8 +88,8 @@ def judge_holder(
         The time of day.
     ours
         The scheduler names whose pods nobody else binds.
-    unbound_expiry
-        After this a lock of ours whose owner was never bound is left over: a Binding cannot take that long.
+    limits
+        How old a lock may get.
     """
     if held is None:
         return Holder.NOBODY
@@ -83,11 +97,13 @@ def judge_holder(
         return Holder.MALFORMED
     age = now - held.parsed.taken_at
     if not held.parsed.owner:
-        return Holder.ORPHAN if age > LEGACY_EXPIRY else Holder.OTHER
+        if node.annotations.get(TOKEN_ANNOTATION) == pod.uid:
+            return Holder.OURS
+        return Holder.ORPHAN if age > limits.nameless else Holder.OTHER
     if held.parsed.owner == pod.key:
         return Holder.OURS
-    expiry = unbound_expiry if owner and owner.scheduler_name in ours else LEGACY_EXPIRY
-    return Holder.ORPHAN if _is_orphaned(owner, node, age, dialect, expiry) else Holder.OTHER
+    expiry = limits.unbound if owner and owner.scheduler_name in ours else limits.nameless
+    return Holder.ORPHAN if _is_orphaned(owner, node.name, age, dialect, expiry) else Holder.OTHER
 
 
 def _is_orphaned(owner: Pod | None, node: str, age: timedelta, dialect: Dialect, expiry: timedelta) -> bool:

@@ -59,7 +59,7 @@ class Sender:
         """Bind a pod and return what is known for certain: an unknown outcome is followed up until it is."""
         dialect = self.engine.dialect
         annotations = {
-            **dialect.annotations(placement, int(self.clock.now().timestamp()), pod),
+            **dialect.annotations(placement, self.clock.now().timestamp(), pod),
             DECISION_ANNOTATION: decision_record(decision),
         }
         body = binding_body(pod, placement.node, annotations, dialect.labels(placement))

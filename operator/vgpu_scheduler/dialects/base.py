@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from vgpu_scheduler.allocators import Allocator, CardChoice
@@ -53,6 +54,25 @@ Inventory = Mapping[str, Any]
 """The object beside the node that lists its devices, as JSON, in dialects that have one."""
 
 
+@dataclass(frozen=True, slots=True)
+class NodeLock:
+    """A lock through which the node side finds its pod, and which it releases.
+
+    Attributes
+    ----------
+    annotation
+        The node annotation.
+    names_owner
+        Whether its value names the pod; it is a bare time otherwise.
+    expiry
+        Seconds after which one that names no owner is nobody's.
+    """
+
+    annotation: str
+    names_owner: bool = True
+    expiry: float = 300.0
+
+
 class Dialect(Protocol):
     """One ecosystem's wire format.
 
@@ -68,8 +88,8 @@ class Dialect(Protocol):
         The dimension that is memory, and how many bytes one of it is.
     cores
         The dimension that is compute in percent of a device.
-    lock_annotation
-        The node annotation through which the node side finds its pod; empty where there is none.
+    lock_annotations
+        The node annotations of all its locks.
     pod_annotations
         The annotations of a pod that its claims or its allocator depend on.
     pod_labels
@@ -96,7 +116,7 @@ class Dialect(Protocol):
     @property
     def cores(self) -> int: ...  # noqa: D102
     @property
-    def lock_annotation(self) -> str: ...  # noqa: D102
+    def lock_annotations(self) -> tuple[str, ...]: ...  # noqa: D102
     @property
     def pod_annotations(self) -> tuple[str, ...]: ...  # noqa: D102
     @property
@@ -181,7 +201,7 @@ class Dialect(Protocol):
     def announced_node(self, pod: Pod) -> str:
         """Return the node that another scheduler of this ecosystem says it will bind an unbound pod to, if any."""
 
-    def annotations(self, placement: Placement, unix_time: int, pod: Pod | None = None) -> dict[str, str]:
+    def annotations(self, placement: Placement, unix_time: float, pod: Pod | None = None) -> dict[str, str]:
         """Return what the Binding writes on the pod for the node side; nothing for a pod without devices.
 
         Parameters
@@ -189,7 +209,7 @@ class Dialect(Protocol):
         placement
             The decision.
         unix_time
-            Seconds since the epoch.
+            Seconds since the epoch; some node sides order pods by fractions of them.
         pod
             The pod, where there is one. A Binding merges: what an earlier attempt, or somebody else, left in its
             annotations must be overwritten where the node side would read it.
@@ -198,8 +218,8 @@ class Dialect(Protocol):
     def labels(self, placement: Placement) -> dict[str, str]:
         """Return the labels that the node side selects pods by."""
 
-    def needs_lock(self, claims: PodClaims) -> bool:
-        """Tell whether the node side will look for this pod through the node lock."""
+    def lock(self, claims: PodClaims) -> NodeLock | None:
+        """Return the lock through which the node side will look for this pod; None if it has other ways."""
 
     def allocation_phase(self, annotations: Mapping[str, str]) -> str:
         """Return the node side's answer: ``allocating``, ``success``, ``failed`` or empty."""

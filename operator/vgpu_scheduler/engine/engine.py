@@ -65,7 +65,7 @@ class Engine:
         self.scheduler_names = frozenset(scheduler_names)
         self.coexist_with = frozenset(coexist_with)
         self._gated: set[str] = set()
-        self._blocked: dict[str, tuple[float, str | None]] = {}
+        self._blocked: dict[str, tuple[float, tuple[str | None, ...]]] = {}
         self._owed = Hint.NONE
         """What was given back between two attempts."""
         self._listed: dict[str, int] = {}
@@ -108,7 +108,7 @@ class Engine:
         devices, problems = self._devices(node)
         hint = self.state.observe_node(node, devices)
         blocked = self._blocked.get(node.name)
-        if blocked and node.annotations.get(self.dialect.lock_annotation) != blocked[1]:
+        if blocked and self._locks(node) != blocked[1]:
             del self._blocked[node.name]
             hint |= Hint.NODE
         self.queue.hint(hint, now)
@@ -141,6 +141,9 @@ class Engine:
         known = () if row is None else self.state.devices.devices(row)
         kept = (device for device in known if device.vendor in error.makers)
         return canonical((*error.devices, *kept))
+
+    def _locks(self, node: Node) -> tuple[str | None, ...]:
+        return tuple(node.annotations.get(name) for name in self.dialect.lock_annotations)
 
     def remove_node(self, name: str) -> None:
         """Take in that a node is gone."""
@@ -201,7 +204,7 @@ class Engine:
         """
         node = self.state.node(name)
         if node:
-            self._blocked[name] = (now + seconds, node.annotations.get(self.dialect.lock_annotation))
+            self._blocked[name] = (now + seconds, self._locks(node))
 
     # Attempts --------------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from vgpu_scheduler.dialects.hami.codec import (
     realign,
 )
 from vgpu_scheduler.dialects.hami.dialect import HamiDialect
-from vgpu_scheduler.dialects.hami.lock import LOCK_ANNOTATION, LockValue, format_lock, parse_lock
+from vgpu_scheduler.dialects.hami.lock import LOCK_ANNOTATION, LockValue, format_lock, format_time, parse_lock
 from vgpu_scheduler.dialects.hami.vendors import ConfigError, Section, Vendor, configured, vendors
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import NvidiaNames
 
@@ -34,6 +34,7 @@ __all__ = [
     "encode_register_colon",
     "encode_register_json",
     "format_lock",
+    "format_time",
     "parse_lock",
     "realign",
     "vendors",

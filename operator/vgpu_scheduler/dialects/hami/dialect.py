@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
 from vgpu_scheduler.allocators import BEST_FIT, CardChoice, HamiAllocator, card_order
-from vgpu_scheduler.dialects.base import ClaimError, CodecError, Inventory, RegistrationError, Scorers
+from vgpu_scheduler.dialects.base import ClaimError, CodecError, Inventory, NodeLock, RegistrationError, Scorers
 from vgpu_scheduler.dialects.hami.codec import decode_assignments, encode_assignments, realign
-from vgpu_scheduler.dialects.hami.lock import LOCK_ANNOTATION
 from vgpu_scheduler.dialects.hami.mig import SLICES
 from vgpu_scheduler.dialects.hami.rules import parse_rules
 from vgpu_scheduler.dialects.hami.vendors import Cards, Handed, Vendor, vendors
@@ -67,13 +66,17 @@ class HamiDialect:
     )
     memory, cores = 1, 2
     memory_unit = 2**20
-    lock_annotation = LOCK_ANNOTATION
     pod_labels = ()
 
     @cached_property
     def cards(self) -> frozenset[str]:
         """The makers' words."""
         return frozenset(vendor.key for vendor in self.vendors)
+
+    @cached_property
+    def lock_annotations(self) -> tuple[str, ...]:
+        """The node annotations of all locks."""
+        return tuple(dict.fromkeys(vendor.lock.annotation for vendor in self.vendors if vendor.lock))
 
     @cached_property
     def pod_annotations(self) -> tuple[str, ...]:
@@ -256,29 +259,31 @@ class HamiDialect:
         told = any(vendor.record.allocated in pod.annotations for vendor in self._claimed(pod))
         return pod.annotations.get(NODE_ANNOTATION, "") if told else ""
 
-    def annotations(self, placement: Placement, unix_time: int, pod: Pod | None = None) -> dict[str, str]:
+    def annotations(self, placement: Placement, unix_time: float, pod: Pod | None = None) -> dict[str, str]:
         """Return what the Binding writes on the pod for the device plugins; nothing for a pod without devices."""
         used = placement.vendors()
         if not used:
             return {}
-        written = {NODE_ANNOTATION: placement.node, TIME_ANNOTATION: str(unix_time)}
+        written = {NODE_ANNOTATION: placement.node, TIME_ANNOTATION: str(int(unix_time))}
         for vendor in self.vendors:
             if vendor.key in used:
                 written |= _record(vendor, placement, unix_time, pod)
-        return written | {BIND_PHASE_ANNOTATION: PHASE_ALLOCATING, BIND_TIME_ANNOTATION: str(unix_time)}
+        return written | {BIND_PHASE_ANNOTATION: PHASE_ALLOCATING, BIND_TIME_ANNOTATION: str(int(unix_time))}
 
     def labels(self, placement: Placement) -> dict[str, str]:
         """Return the label that HAMi's monitor selects pods by."""
         return {NODE_ANNOTATION: placement.node} if placement.vendors() else {}
 
-    def needs_lock(self, claims: PodClaims) -> bool:
-        """Tell whether a plugin will look for this pod through the node lock: any container claims its devices.
+    def lock(self, claims: PodClaims) -> NodeLock | None:
+        """Return the lock through which a plugin will look for this pod: any container claims its devices.
 
         HAMi takes none for pods whose init containers or sidecars alone claim devices, and the plugin may then hand
-        them the entries of the pod that holds it.
+        them the entries of the pod that holds it. Of several makers' locks the one that names its owner is taken: the
+        others' plugins find the pod by its own annotations.
         """
         asked = {claim.vendor for container in claims for claim in container.claims}
-        return any(vendor.lock and vendor.key in asked for vendor in self.vendors)
+        locks = [vendor.lock for vendor in self.vendors if vendor.lock and vendor.key in asked]
+        return max(locks, key=lambda lock: lock.names_owner, default=None)
 
     def allocation_phase(self, annotations: Mapping[str, str]) -> str:
         """Return the node side's answer: ``allocating``, ``success``, ``failed`` or empty."""
@@ -290,7 +295,7 @@ class HamiDialect:
         return bool(left) and not any(value.replace(";", "").strip() for value in left)
 
 
-def _record(vendor: Vendor, placement: Placement, unix_time: int, pod: Pod | None) -> dict[str, str]:
+def _record(vendor: Vendor, placement: Placement, unix_time: float, pod: Pod | None) -> dict[str, str]:
     """Return the annotations of one maker: an entry per container, whether it has any of its cards or not."""
     record = vendor.record
     own = [tuple(a for a in container if a.vendor == vendor.key) for container in placement.containers]

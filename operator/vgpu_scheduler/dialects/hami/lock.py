@@ -49,4 +49,9 @@ def parse_lock(value: str) -> LockValue:
 
 def format_lock(now: datetime, namespace: str, name: str) -> str:
     """Encode a lock value for a pod; ``now`` must know its time zone."""
-    return f"{now.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ},{namespace},{name}"
+    return f"{format_time(now)},{namespace},{name}"
+
+
+def format_time(now: datetime) -> str:
+    """Encode the value of a lock that names nobody; ``now`` must know its time zone."""
+    return f"{now.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from vgpu_scheduler.allocators import CardChoice, ShareAllocator, ShareDimensions, ShareOrder, Strategy
-from vgpu_scheduler.dialects.base import ClaimError, CodecError, Inventory, Scorers
+from vgpu_scheduler.dialects.base import ClaimError, CodecError, Inventory, NodeLock, Scorers
 from vgpu_scheduler.dialects.koordinator.claims import device_requests, pod_claims
 from vgpu_scheduler.dialects.koordinator.codec import (
     AllocatedDevice,
@@ -86,7 +86,7 @@ class KoordinatorDialect:
     dimensions = DIMENSIONS
     memory, cores = MEMORY, CORES
     memory_unit = 1
-    lock_annotation = ""
+    lock_annotations = ()
     pod_annotations = (HINT_ANNOTATION, JOINT_ANNOTATION, PARTITION_ANNOTATION)
     cards = frozenset({GPU})
     pod_labels = (ISOLATION_LABEL,)
@@ -215,7 +215,7 @@ class KoordinatorDialect:
         del pod
         return ""
 
-    def annotations(self, placement: Placement, unix_time: int, pod: Pod | None = None) -> dict[str, str]:
+    def annotations(self, placement: Placement, unix_time: float, pod: Pod | None = None) -> dict[str, str]:
         """Return what the Binding writes on the pod for koordlet; nothing for a pod without devices."""
         del pod  # every key that the node side reads is written
         del unix_time
@@ -229,10 +229,10 @@ class KoordinatorDialect:
         del placement
         return {}
 
-    def needs_lock(self, claims: PodClaims) -> bool:
-        """Tell that there is no lock: koordlet finds the allocation on the pod that it starts."""
+    def lock(self, claims: PodClaims) -> NodeLock | None:
+        """Return none: koordlet finds the allocation on the pod that it starts."""
         del claims
-        return False
+        return None
 
     def allocation_phase(self, annotations: Mapping[str, str]) -> str:
         """Return no phase: koordlet does not answer."""

@@ -22,7 +22,7 @@ from vgpu_scheduler.allocators import (
     HamiAllocator,
     policy_words,
 )
-from vgpu_scheduler.dialects.base import ClaimError, CodecError, Inventory, Scorers
+from vgpu_scheduler.dialects.base import ClaimError, CodecError, Inventory, NodeLock, Scorers
 from vgpu_scheduler.dialects.hami.codec import realign
 from vgpu_scheduler.dialects.volcano import names as keys
 from vgpu_scheduler.dialects.volcano.claims import asks_for_cards, pod_claims, regular_containers
@@ -76,7 +76,7 @@ class VolcanoDialect:
 
     name = "volcano"
     memory, cores = 1, 2
-    lock_annotation = ""
+    lock_annotations = ()
     pod_annotations = keys.POD_ANNOTATIONS
     cards = frozenset({keys.VENDOR})
     pod_labels = ()
@@ -203,7 +203,7 @@ class VolcanoDialect:
         del pod
         return ""
 
-    def annotations(self, placement: Placement, unix_time: int, pod: Pod | None = None) -> dict[str, str]:
+    def annotations(self, placement: Placement, unix_time: float, pod: Pod | None = None) -> dict[str, str]:
         """Return what the Binding writes on the pod for the device plugin; nothing for a pod without cards."""
         del pod  # every key that the node side reads is written
         if not placement.vendors():
@@ -216,11 +216,11 @@ class VolcanoDialect:
         )
         return {
             keys.NODE_ANNOTATION: placement.node,
-            keys.TIME_ANNOTATION: str(unix_time),
+            keys.TIME_ANNOTATION: str(int(unix_time)),
             keys.ALLOCATED_ANNOTATION: value,
             keys.TO_ALLOCATE_ANNOTATION: value,
             keys.BIND_PHASE_ANNOTATION: keys.PHASE_ALLOCATING,
-            keys.BIND_TIME_ANNOTATION: str(unix_time),
+            keys.BIND_TIME_ANNOTATION: str(int(unix_time)),
         }
 
     def labels(self, placement: Placement) -> dict[str, str]:
@@ -228,10 +228,10 @@ class VolcanoDialect:
         del placement
         return {}
 
-    def needs_lock(self, claims: PodClaims) -> bool:
-        """Return False: the plugin takes the oldest pod of its node that has cards left to allocate."""
+    def lock(self, claims: PodClaims) -> NodeLock | None:
+        """Return none: the plugin takes the oldest pod of its node that has cards left to allocate."""
         del claims
-        return False
+        return None
 
     def allocation_phase(self, annotations: Mapping[str, str]) -> str:
         """Return the node side's answer: ``allocating``, ``success``, ``failed`` or empty."""

@@ -169,7 +169,7 @@ def _told(chip: Chip) -> Callable[[Handed], Mapping[str, str]]:
                 }
                 listed.append({key: value for key, value in entry.items() if value})
         return {
-            _TIME: str(handed.unix_time),
+            _TIME: str(int(handed.unix_time)),
             chip.names.count: json.dumps(listed, separators=(",", ":"), ensure_ascii=False),
         }
 

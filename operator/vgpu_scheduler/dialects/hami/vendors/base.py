@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from vgpu_scheduler.allocators import PLAIN_CHECKS, FitRules
+from vgpu_scheduler.dialects.base import NodeLock
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice
 from vgpu_scheduler.dialects.hami.lock import LOCK_ANNOTATION
 from vgpu_scheduler.kube import Container, Node, Pod
@@ -120,7 +121,7 @@ class Handed:
 
     node: str
     containers: Sequence[ContainerAssignments]
-    unix_time: int
+    unix_time: float
     pod: Pod | None = None
 
     @property
@@ -136,7 +137,7 @@ class Handed:
     @property
     def nanoseconds(self) -> str:
         """The time as some plugins read it."""
-        return f"{self.unix_time}{'0' * 9}"
+        return str(int(self.unix_time * 1e9))
 
 
 Extras = Callable[[Handed], Mapping[str, str]]
@@ -206,6 +207,10 @@ class Wishes:
     fit: Callable[[Mapping[str, str]], FitRules]
 
 
+HAMI_LOCK = NodeLock(LOCK_ANNOTATION)
+"""The lock that most plugins share."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vendor:
     """One kind of cards.
@@ -223,7 +228,7 @@ class Vendor:
     wishes
         What else the annotations of a pod say; ``fit`` holds without any.
     lock
-        The node annotation through which the plugin finds its pod; empty where it has other ways.
+        The lock through which the plugin finds its pod; None where it has other ways.
     notes
         What else its page in the documentation says.
     """
@@ -237,7 +242,7 @@ class Vendor:
     fit: FitRules = PLAIN_CHECKS
     held: Held = plain_held
     wishes: Wishes | None = None
-    lock: str = LOCK_ANNOTATION
+    lock: NodeLock | None = HAMI_LOCK
     notes: str = ""
 
     def mode_of(self, annotations: Mapping[str, str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from vgpu_scheduler.dialects.base import NodeLock
 from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, Vendor
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
 from vgpu_scheduler.dialects.hami.vendors.section import Section
@@ -56,6 +57,6 @@ def cambricon(section: Section) -> tuple[Vendor, ...]:
             record=Record(
                 "hami.io/cambricon-mlu-devices-allocated", "hami.io/cambricon-mlu-devices-to-allocate", extras=_profile
             ),
-            lock="cambricon.com/dsmlu.lock",
+            lock=NodeLock("cambricon.com/dsmlu.lock", names_owner=False, expiry=120.0),
         ),
     )

@@ -29,6 +29,6 @@ def gcu(section: Section) -> tuple[Vendor, ...]:
             claims=names,
             fit=FitRules(slots=False, idle=True, memory=False, cores=False, exclusive=False, compute=False),
             record=Record("hami.io/enflame-gcu-devices-allocated", "hami.io/enflame-gcu-devices-to-allocate"),
-            lock="",
+            lock=None,
         ),
     )

@@ -83,6 +83,6 @@ def metax_gpu(section: Section) -> tuple[Vendor, ...]:
             claims=names,
             fit=FitRules(selection=Selection.SAME, worth=True),
             record=Record("hami.io/metax-gpu-devices-allocated", "hami.io/metax-gpu-devices-to-allocate"),
-            lock="",
+            lock=None,
         ),
     )

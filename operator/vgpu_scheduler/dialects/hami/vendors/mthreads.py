@@ -57,6 +57,6 @@ def mthreads(section: Section) -> tuple[Vendor, ...]:
             rules=RuleKeys(uuids=(("mthreads.ai/use-gpuuuid", "mthreads.ai/nouse-gpuuuid"),)),
             fit=FitRules(selection=Selection.SAME),
             record=Record("hami.io/mthreads-vgpu-devices-allocated", extras=_index),
-            lock="",
+            lock=None,
         ),
     )
