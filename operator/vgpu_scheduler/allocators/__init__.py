@@ -1,7 +1,7 @@
 """Cards on one node: which of them a claim gets."""
 
 from vgpu_scheduler.allocators.base import Allocator, FitColumns
-from vgpu_scheduler.allocators.choice import CardChoice, CardLimits, ShareOrder, Strategy, Weights
+from vgpu_scheduler.allocators.choice import Budget, Budgets, CardChoice, CardLimits, ShareOrder, Strategy, Weights
 from vgpu_scheduler.allocators.hami import CardRules, HamiAllocator, count_reasons, verdict
 from vgpu_scheduler.allocators.order import (
     BEST_FIT,
@@ -26,6 +26,8 @@ __all__ = [
     "SPREAD",
     "TOPOLOGY",
     "Allocator",
+    "Budget",
+    "Budgets",
     "CardChoice",
     "CardLimits",
     "CardOrder",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -18,13 +18,18 @@ from vgpu_scheduler.kernels import (
     CORES,
     MEMORY,
     NO_PIECE,
+    NO_QUOTA,
     NO_SHARE,
     PLACED,
+    QUOTA_CORES,
+    QUOTA_MEMORY,
+    UNLIMITED,
     DeviceColumns,
     Request,
     Scratch,
     fit_nodes,
     link_scratch,
+    quota_scratch,
 )
 from vgpu_scheduler.model import (
     Assignment,
@@ -41,6 +46,8 @@ _WHOLE = 100
 _FREE_CHOICE = CardChoice()
 _NO_RESOURCES: Mapping[str, DeviceResource] = {}
 _NO_LINKS = link_scratch(0, 0)
+_NO_QUOTAS = quota_scratch(0, 0)
+_QUOTA_COLUMNS = {MEMORY: QUOTA_MEMORY, CORES: QUOTA_CORES}
 _NO_COUNT = (CardReason.NodeInsufficientDevice, CardReason.NodeUnregistered)
 
 
@@ -172,7 +179,20 @@ class HamiAllocator:
             first_node=self._choice.topology and not self._order.topology,
             by_share=share is not None,
             share=NO_SHARE if share is None else share_terms(share, self._resources, devices),
+            left=self._left(claims),
         )
+
+    def _left(self, claims: Sequence[Claim]) -> NDArray[np.int64]:
+        """Return what quotas leave of the vendor of each claim; empty when none could be exceeded."""
+        if not self._choice.budgets:
+            return NO_QUOTA
+        left = np.full((len(claims), 2), UNLIMITED, dtype=np.int64)
+        for budget in self._choice.budgets:
+            column = _QUOTA_COLUMNS[budget.dimension]
+            for number, claim in enumerate(claims):
+                if claim.vendor == budget.vendor:
+                    left[number, column] = min(left[number, column], budget.left)
+        return left
 
     def _barred(self, devices: DeviceMatrix) -> NDArray[np.int8]:
         """Mark the cards that a UUID rule or a policy leaves out; empty when nothing could."""
@@ -206,6 +226,7 @@ class HamiAllocator:
             pieces=np.full((len(self._flat), candidates), NO_PIECE, dtype=np.int64),
             taken=np.zeros(devices.dimensions, dtype=np.int64),
             links=link_scratch(most, candidates) if self._topology else _NO_LINKS,
+            quota=quota_scratch(most, candidates) if self._choice.budgets else _NO_QUOTAS,
         )
 
 

@@ -31,6 +31,12 @@ KEY_CORES_LEFT = 7
 
 WEIGHT = np.float32(10.0)
 
+UNLIMITED = 2**62
+"""What is left of a quota where there is none."""
+QUOTA_MEMORY, QUOTA_CORES = 0, 1
+"""The columns of what quotas limit."""
+NO_QUOTA: NDArray[np.int64] = np.zeros((0, 2), dtype=np.int64)
+
 # Why single cards are left out.
 BARRED_BY_UUID = 1
 BARRED_BY_POLICY = 2
@@ -81,6 +87,8 @@ class Request(NamedTuple):
     first_node: bool = False  # with it and numa_bind: the first NUMA node with enough of them, not the last one
     by_share: bool = False  # the card score is Koordinator's, with these terms
     share: ShareTerms = NO_SHARE
+    left: NDArray[np.int64] = NO_QUOTA  # (C, 2) memory and cores of the claim's vendor that the quotas of the pod's
+    # namespace leave to the pod as a whole; (0, 2) where no quota could be exceeded
 
 
 class LinkScratch(NamedTuple):
@@ -130,6 +138,28 @@ class Scratch(NamedTuple):
     pieces: NDArray[np.int64]  # (C, most candidates of a claim) the piece of each pick, NO_PIECE for a share
     taken: NDArray[np.int64]  # (K,) of the device being looked at
     links: LinkScratch
+    quota: QuotaScratch
+
+
+class QuotaScratch(NamedTuple):
+    """Work space for quotas; nothing of it is used where ``Request.left`` is empty."""
+
+    peak: NDArray[np.int64]  # (M, 2) the most that the pod holds of each card at any time
+    spent: NDArray[np.int64]  # (2,) their sum over the cards of a claim's vendor, and of what the claim has picked
+    held: NDArray[np.int64]  # (2,) what the pod holds of a card at the time that is looked at
+    more: NDArray[np.int64]  # (2,) what a pick would add to that
+    candidates: NDArray[np.int64]  # (most candidates of a claim) as they were before some of them were chosen
+
+
+def quota_scratch(cards: int, candidates: int) -> QuotaScratch:
+    """Return work space for so many cards of a node and candidates of a claim."""
+    return QuotaScratch(
+        peak=np.zeros((cards, 2), dtype=np.int64),
+        spent=np.zeros(2, dtype=np.int64),
+        held=np.zeros(2, dtype=np.int64),
+        more=np.zeros(2, dtype=np.int64),
+        candidates=np.zeros(candidates, dtype=np.int64),
+    )
 
 
 class FitResult(NamedTuple):

@@ -25,7 +25,7 @@ from vgpu_scheduler.dialects.hami.mig import SLICES, Span, allocations_of, encod
 from vgpu_scheduler.dialects.hami.rules import parse_rules
 from vgpu_scheduler.dialects.hami.templates import recorded, template_pieces
 from vgpu_scheduler.dialects.hami.vendors import nvidia
-from vgpu_scheduler.dialects.hami.vendors.nvidia import NvidiaNames
+from vgpu_scheduler.dialects.hami.vendors.nvidia import NvidiaNames, quota_resources
 from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import (
     NO_TERMS,
@@ -41,6 +41,7 @@ from vgpu_scheduler.model import (
     Piece,
     Placement,
     PodClaims,
+    QuotaResource,
     Usage,
     claims_devices,
 )
@@ -108,6 +109,11 @@ class HamiDialect:
     def device_resources(self) -> Mapping[str, DeviceResource]:
         """HAMi's names and Koordinator's for the same amounts: a policy may weigh either (D4-02)."""
         return _device_resources(self.nvidia_names)
+
+    @property
+    def quota_resources(self) -> Mapping[str, QuotaResource]:
+        """Memory and cores; a quota on memory is in the unit of requests."""
+        return quota_resources(self.nvidia_names)
 
     def devices(self, node: Node, inventory: Inventory | None = None) -> tuple[Device, ...]:
         """Return the devices that the node registered, in the order written; none without a registration.

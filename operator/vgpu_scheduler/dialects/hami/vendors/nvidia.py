@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+
+from vgpu_scheduler.model import QuotaResource
 
 VENDOR = "NVIDIA"
 REGISTER_ANNOTATION = "hami.io/node-nvidia-register"
@@ -145,3 +149,10 @@ class NvidiaNames:
     def ignored(self) -> frozenset[str]:
         """The resources that no kubelet knows and the resource filter must leave alone."""
         return frozenset({self.memory, self.memory_percent, self.cores, self.priority})
+
+
+@lru_cache(maxsize=8)
+def quota_resources(names: NvidiaNames) -> Mapping[str, QuotaResource]:
+    """Return the resources that a quota may limit; a name that is switched off has none."""
+    found = {names.memory: QuotaResource(VENDOR, 1, names.memory_factor), names.cores: QuotaResource(VENDOR, 2)}
+    return {name: resource for name, resource in found.items() if name}
