@@ -74,6 +74,10 @@ def test_cores_count_as_memory_does() -> None:
     assert places(engine, pod("three", asks(1, 100, 0)))
 
 
+def test_no_more_than_a_whole_card_of_cores_counts() -> None:
+    assert places(limited(quota(cores=110)), pod("p", asks(1, 100, 120)))
+
+
 def test_other_namespaces_and_plain_pods_are_free() -> None:
     engine = limited(quota(memory=0))
     assert not places(engine, pod("p", asks(1, 1)))
@@ -163,6 +167,12 @@ def test_pods_far_from_any_limit_share_their_shape() -> None:
         shapes.add(id(engine.cycle.shape(waiting)))
         assert places(engine, waiting)
     assert len(shapes) == 1
+    shapes.clear()
+    for rest in (6000, 5000, 10):  # too little for any pick: how little makes no difference
+        engine.quotas.observe(quota(memory=rest, version=10_000 - rest))
+        shapes.add(id(engine.cycle.shape(pod("w", asks(1, 6500)))))
+    assert len(shapes) == 1
+    engine.quotas.observe(quota(memory=6000, version=20_000))
     tight = [id(engine.cycle.shape(pod(f"t{n}", asks(1, 7000)))) for n in range(2)]
     assert tight[0] == tight[1]
     assert tight[0] not in shapes

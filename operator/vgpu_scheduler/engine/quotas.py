@@ -21,6 +21,7 @@ from vgpu_scheduler.policy import Shelf
 from vgpu_scheduler.state import State
 
 _PREFIX = "limits."
+_WHOLE = 100
 
 Key = tuple[str, str]
 """Namespace and name of a ResourceQuota."""
@@ -53,6 +54,7 @@ class Quotas:
 
     def __init__(self, dialect: Dialect) -> None:
         self._resources = dict(dialect.quota_resources)
+        self._cores = dialect.cores
         self._shelf: Shelf[Key, ResourceQuota] = Shelf()
         self._names: dict[str, set[str]] = {}  # of the quotas of each namespace
         self._limits: dict[str, dict[str, int]] = {}
@@ -137,18 +139,49 @@ class Quotas:
     # Questions -------------------------------------------------------------------------------------------------------
 
     def budgets(self, namespace: str, claims: PodClaims, state: State) -> Budgets:
-        """Return what is left to a pod, leaving out what it could not exceed on any device that there is."""
+        """Return what is left to a pod, leaving out what it could not exceed on any device that there is.
+
+        What is too little for any pick is told apart only by whether it is below 0, so that pods which cannot go
+        anywhere share a shape, whatever small rest their namespace has.
+        """
         limits = self._limits.get(namespace)
         if not limits or not claims:
             return ()
+        vendors = {claim.vendor for container in claims for claim in container.claims}
         found: dict[tuple[str, int], int] = {}
         for name, limit in limits.items():
             resource = self._resources[name]
+            if resource.vendor not in vendors:
+                continue
             left = _amount(limit, resource) - state.quotas.used(namespace, resource.vendor, resource.dimension)
-            if left < _most(claims, resource, state):
+            least, most = self._bounds(claims, resource, state)
+            if left < most:
+                left = min(max(left, -1), 0) if left < least else left
                 where = (resource.vendor, resource.dimension)
                 found[where] = min(found.get(where, left), left)
         return tuple(Budget(vendor, dimension, left) for (vendor, dimension), left in sorted(found.items()))
+
+    def _bounds(self, claims: PodClaims, resource: QuotaResource, state: State) -> tuple[int, int]:
+        """Return no more than the smallest pick of a resource takes, and no less than all picks of a pod take together.
+
+        Picks that take nothing of it are left out of the smallest. A piece is booked with its own amounts, which may
+        be less than what was asked for.
+        """
+        dimension = resource.dimension
+        largest, piece = state.devices.largest(resource.vendor, dimension)
+        least, most = UNLIMITED, 0
+        for container in claims:
+            for claim in container.claims:
+                if claim.vendor == resource.vendor:
+                    amount, percent = claim.amounts[dimension], claim.percent[dimension]
+                    if dimension == self._cores:
+                        amount = min(amount, _WHOLE)  # nobody gets more than a whole card's
+                    most += claim.count * max(amount or largest * percent // 100, piece)
+                    if percent or piece:
+                        least = 1
+                    elif amount:
+                        least = min(least, amount)
+        return least, most
 
     def exceeded(self, namespace: str, state: State) -> bool:
         """Tell whether a namespace holds more than it may."""
@@ -204,15 +237,3 @@ def _limit(text: str) -> int | None:
 
 def _amount(limit: int, resource: QuotaResource) -> int:
     return min(limit * resource.unit, UNLIMITED)
-
-
-def _most(claims: PodClaims, resource: QuotaResource, state: State) -> int:
-    """Return what a pod holds of a resource at most, whichever devices it gets: no less than any placement books."""
-    largest, piece = state.devices.largest(resource.vendor, resource.dimension)
-    most = 0
-    for container in claims:
-        for claim in container.claims:
-            if claim.vendor == resource.vendor:
-                amount, percent = claim.amounts[resource.dimension], claim.percent[resource.dimension]
-                most += claim.count * max(amount or largest * percent // 100, piece)
-    return most
