@@ -20,6 +20,7 @@ from vgpu_scheduler.kernels import (
     NO_PIECE,
     NO_QUOTA,
     NO_SHARE,
+    PEAK,
     PLACED,
     QUOTA_CORES,
     QUOTA_MEMORY,
@@ -29,7 +30,6 @@ from vgpu_scheduler.kernels import (
     Scratch,
     fit_nodes,
     link_scratch,
-    quota_scratch,
 )
 from vgpu_scheduler.model import (
     Assignment,
@@ -46,7 +46,6 @@ _WHOLE = 100
 _FREE_CHOICE = CardChoice()
 _NO_RESOURCES: Mapping[str, DeviceResource] = {}
 _NO_LINKS = link_scratch(0, 0)
-_NO_QUOTAS = quota_scratch(0, 0)
 _QUOTA_COLUMNS = {MEMORY: QUOTA_MEMORY, CORES: QUOTA_CORES}
 _NO_COUNT = (CardReason.NodeInsufficientDevice, CardReason.NodeUnregistered)
 
@@ -226,7 +225,7 @@ class HamiAllocator:
             pieces=np.full((len(self._flat), candidates), NO_PIECE, dtype=np.int64),
             taken=np.zeros(devices.dimensions, dtype=np.int64),
             links=link_scratch(most, candidates) if self._topology else _NO_LINKS,
-            quota=quota_scratch(most, candidates) if self._choice.budgets else _NO_QUOTAS,
+            quota=np.zeros((PEAK + most, 2), dtype=np.int64) if self._choice.budgets else NO_QUOTA,
         )
 
 

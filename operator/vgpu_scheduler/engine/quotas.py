@@ -211,6 +211,8 @@ class Quotas:
     def wake(self, state: State, queue: SchedulingQueue, now: float) -> None:
         """Let the pods be tried again that wait for a quota which changed, or of which something was given back."""
         released = state.quotas.take_released()
+        if not released and not self._touched:
+            return
         touched = self._touched | {namespace for namespace in released if namespace in self._limits}
         if not touched:
             return

@@ -27,6 +27,7 @@ from vgpu_scheduler.kernels.tables import (
     KEY_USED_MEMORY,
     MEMORY,
     NO_QUOTA,
+    PEAK,
     PLACED,
     QUOTA_CORES,
     QUOTA_MEMORY,
@@ -36,11 +37,9 @@ from vgpu_scheduler.kernels.tables import (
     DeviceColumns,
     FitResult,
     LinkScratch,
-    QuotaScratch,
     Request,
     Scratch,
     link_scratch,
-    quota_scratch,
 )
 from vgpu_scheduler.kernels.topology import choose_linked
 
@@ -60,6 +59,7 @@ __all__ = [
     "NO_PIECE",
     "NO_QUOTA",
     "NO_SHARE",
+    "PEAK",
     "PLACED",
     "QUOTA_CORES",
     "QUOTA_MEMORY",
@@ -71,7 +71,6 @@ __all__ = [
     "FitResult",
     "LinkScratch",
     "PodDemand",
-    "QuotaScratch",
     "Request",
     "Scratch",
     "ShareDemand",
@@ -87,7 +86,6 @@ __all__ = [
     "fragmentation_nodes",
     "is_explained",
     "link_scratch",
-    "quota_scratch",
     "score_cards",
     "score_devices",
     "select_best",

@@ -27,6 +27,7 @@ from vgpu_scheduler.kernels.tables import (
     BARRED_BY_UUID,
     CORES,
     MEMORY,
+    PEAK,
     PLACED,
     SLOTS,
     WEIGHT,
@@ -178,7 +179,7 @@ def _choose_within_quota(
     counts: NDArray[np.int16],
 ) -> int:
     """Choose among candidates that are within the quotas one by one; return how many are within them together."""
-    wanted, candidates = request.wanted[claim], scratch.quota.candidates
+    wanted, candidates = request.wanted[claim], scratch.pieces[claim]  # nothing is booked yet
     candidates[:picked] = picks[:picked]
     if picked > wanted:
         choose_linked(columns, row, picks, picked, wanted, scratch.links)
@@ -288,7 +289,7 @@ def _fit_node(
         for dimension in range(dimensions):
             running[position, dimension] = columns.used[base + position, dimension]
     if request.left.shape[0] > 0:
-        scratch.quota.peak[:cards] = 0
+        scratch.quota[PEAK:] = 0
     container = np.int64(-1)
     for claim in range(request.container.shape[0]):
         counts[:] = 0  # a reason belongs to the claim that did not fit, not to those before it

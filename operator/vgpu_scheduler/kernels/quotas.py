@@ -17,10 +17,14 @@ from numpy.typing import NDArray
 from vgpu_scheduler.kernels.partitions import NO_PIECE, find_piece
 from vgpu_scheduler.kernels.tables import (
     CORES,
+    HELD,
     MEMORY,
+    MORE,
+    PEAK,
     PLACED,
     QUOTA_CORES,
     QUOTA_MEMORY,
+    SPENT,
     DeviceColumns,
     Request,
     Scratch,
@@ -34,20 +38,19 @@ _WHOLE = 100
 def open_claim(columns: DeviceColumns, request: Request, claim: int, row: int, scratch: Scratch) -> None:
     """Begin with nothing picked: what the pod holds of the claim's vendor from its claims before this one."""
     base = columns.first[row]
-    spent = scratch.quota.spent
-    spent[:] = 0
+    quota = scratch.quota
+    quota[SPENT] = 0
     for position in range(columns.last[row] - base):
         if columns.vendor[base + position] == request.vendor[claim]:
-            spent[QUOTA_MEMORY] += scratch.quota.peak[position, QUOTA_MEMORY]
-            spent[QUOTA_CORES] += scratch.quota.peak[position, QUOTA_CORES]
+            for amount in range(2):
+                quota[SPENT, amount] += quota[PEAK + position, amount]
 
 
 @njit(cache=True)
 def open_card(columns: DeviceColumns, device: int, used: NDArray[np.int64], scratch: Scratch) -> None:
     """Begin with what the pod holds of a card already; ``used`` is what is used of it with the pod, shape (K,)."""
-    held = scratch.quota.held
-    held[QUOTA_MEMORY] = used[MEMORY] - columns.used[device, MEMORY]
-    held[QUOTA_CORES] = used[CORES] - columns.used[device, CORES]
+    scratch.quota[HELD, QUOTA_MEMORY] = used[MEMORY] - columns.used[device, MEMORY]
+    scratch.quota[HELD, QUOTA_CORES] = used[CORES] - columns.used[device, CORES]
 
 
 @njit(cache=True)
@@ -56,18 +59,17 @@ def within_quota(
 ) -> bool:
     """Tell whether a pick of the open card leaves the pod within its quotas; ``picks`` also counts it as picked."""
     quota = scratch.quota
-    quota.more[QUOTA_MEMORY], quota.more[QUOTA_CORES] = memory, cores
+    quota[MORE, QUOTA_MEMORY], quota[MORE, QUOTA_CORES] = memory, cores
     for amount in range(2):
-        before = max(quota.peak[position, amount], quota.held[amount])
-        after = max(quota.peak[position, amount], quota.held[amount] + quota.more[amount])
-        if quota.spent[amount] + after - before > request.left[claim, amount]:
+        peak, held = quota[PEAK + position, amount], quota[HELD, amount]
+        growth = max(peak, held + quota[MORE, amount]) - max(peak, held)
+        if quota[SPENT, amount] + growth > request.left[claim, amount]:
             return False
-        quota.more[amount] = after - before
     if picks:
         for amount in range(2):
-            quota.spent[amount] += quota.more[amount]
-        quota.held[QUOTA_MEMORY] += memory
-        quota.held[QUOTA_CORES] += cores
+            peak, held = quota[PEAK + position, amount], quota[HELD, amount]
+            quota[HELD, amount] += quota[MORE, amount]
+            quota[SPENT, amount] += max(peak, quota[HELD, amount]) - max(peak, held)
     return True
 
 
@@ -140,4 +142,6 @@ def raise_peak(columns: DeviceColumns, device: int, position: int, used: NDArray
     """Note what the pod holds of a card after a pick was booked."""
     open_card(columns, device, used, scratch)
     for amount in range(2):
-        scratch.quota.peak[position, amount] = max(scratch.quota.peak[position, amount], scratch.quota.held[amount])
+        scratch.quota[PEAK + position, amount] = max(
+            scratch.quota[PEAK + position, amount], scratch.quota[HELD, amount]
+        )

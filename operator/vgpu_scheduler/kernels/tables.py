@@ -35,6 +35,9 @@ UNLIMITED = 2**62
 """What is left of a quota where there is none."""
 QUOTA_MEMORY, QUOTA_CORES = 0, 1
 """The columns of what quotas limit."""
+SPENT, HELD, MORE, PEAK = 0, 1, 2, 3
+"""The rows of the work space for quotas: what the pod holds of a claim's vendor with what the claim has picked, what it
+holds of the card being looked at, what a pick would add; from ``PEAK`` on, per card, the most that it ever holds."""
 NO_QUOTA: NDArray[np.int64] = np.zeros((0, 2), dtype=np.int64)
 
 # Why single cards are left out.
@@ -138,28 +141,7 @@ class Scratch(NamedTuple):
     pieces: NDArray[np.int64]  # (C, most candidates of a claim) the piece of each pick, NO_PIECE for a share
     taken: NDArray[np.int64]  # (K,) of the device being looked at
     links: LinkScratch
-    quota: QuotaScratch
-
-
-class QuotaScratch(NamedTuple):
-    """Work space for quotas; nothing of it is used where ``Request.left`` is empty."""
-
-    peak: NDArray[np.int64]  # (M, 2) the most that the pod holds of each card at any time
-    spent: NDArray[np.int64]  # (2,) their sum over the cards of a claim's vendor, and of what the claim has picked
-    held: NDArray[np.int64]  # (2,) what the pod holds of a card at the time that is looked at
-    more: NDArray[np.int64]  # (2,) what a pick would add to that
-    candidates: NDArray[np.int64]  # (most candidates of a claim) as they were before some of them were chosen
-
-
-def quota_scratch(cards: int, candidates: int) -> QuotaScratch:
-    """Return work space for so many cards of a node and candidates of a claim."""
-    return QuotaScratch(
-        peak=np.zeros((cards, 2), dtype=np.int64),
-        spent=np.zeros(2, dtype=np.int64),
-        held=np.zeros(2, dtype=np.int64),
-        more=np.zeros(2, dtype=np.int64),
-        candidates=np.zeros(candidates, dtype=np.int64),
-    )
+    quota: NDArray[np.int64]  # (PEAK + M, 2), memory and cores: see the row numbers; (0, 2) where no quota limits
 
 
 class FitResult(NamedTuple):

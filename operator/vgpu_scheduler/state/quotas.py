@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 from vgpu_scheduler.model import Amounts, Usage
 
+_NONE: frozenset[str] = frozenset()
+
 
 class QuotaUsage:
     """The sums of what the pods of a namespace hold, kept as reservations come and go.
@@ -41,6 +43,8 @@ class QuotaUsage:
 
     def take_released(self) -> frozenset[str]:
         """Return the namespaces in which something was given back since this was last asked."""
+        if not self._released:
+            return _NONE
         released = frozenset(self._released)
         self._released.clear()
         return released
