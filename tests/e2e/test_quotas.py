@@ -41,7 +41,7 @@ async def test_pods_wait_for_the_quota_of_their_namespace(cluster: Cluster) -> N
         cluster.plane.kubectl("delete", "resourcequota", "team", "-n", "default")
         await cluster.until(lambda: cluster.bound("three"), "the end of the quota to let the third pod go")
         [(_, note), *_] = [event for event in await cluster.events("two") if event[0] == "FailedScheduling"]
-        assert "namespace default uses 4096 of 6000 nvidia.com/gpumem" in note
+        assert "namespace default uses 4096 of 6000 MiB of limits.nvidia.com/gpumem" in note
     finally:
         operator.stop()
         cluster.plane.kubectl("delete", "resourcequota", "--all", "-n", "default", check=False)

@@ -63,7 +63,8 @@ def test_who_waits_for_a_quota_is_told_so() -> None:
     decision = attempt(engine, pod("p", asks(2, 2000)))
     assert decision.message == "0/2 nodes are available: 2 AllocatedCardsInsufficientRequest, 2 ResourceQuotaNotFit."
     assert decision.helped_by & Hint.QUOTA
-    assert engine.quotas.describe("default", engine.state) == "namespace default uses 0 of 3000 nvidia.com/gpumem"
+    said = engine.quotas.describe("default", engine.state)
+    assert said == "namespace default uses 0 of 3000 MiB of limits.nvidia.com/gpumem"
     assert engine.quotas.describe("other", engine.state) == ""
 
 

@@ -81,7 +81,9 @@ async def test_who_waits_for_a_quota_is_told_how_it_stands() -> None:
     heard = Heard()
     await turns(loop_over(engine, heard))
     text = "0/1 nodes are available: 1 ResourceQuotaNotFit."
-    assert heard.said == [("unschedulable", f"{text} (namespace default uses 1000 of 2500 nvidia.com/gpumem)")]
+    assert heard.said == [
+        ("unschedulable", f"{text} (namespace default uses 1000 of 2500 MiB of limits.nvidia.com/gpumem)")
+    ]
 
 
 async def test_errors_of_ours_are_reported_as_such(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,6 +55,7 @@ class Quotas:
     def __init__(self, dialect: Dialect) -> None:
         self._resources = dict(dialect.quota_resources)
         self._cores = dialect.cores
+        self._units = {name: dialect.dimensions[r.dimension].unit for name, r in self._resources.items()}
         self._shelf: Shelf[Key, ResourceQuota] = Shelf()
         self._names: dict[str, set[str]] = {}  # of the quotas of each namespace
         self._limits: dict[str, dict[str, int]] = {}
@@ -189,7 +190,10 @@ class Quotas:
 
     def describe(self, namespace: str, state: State) -> str:
         """Say how a namespace stands, for an event; empty where nothing is limited."""
-        parts = [f"{report.used} of {report.limit} {report.resource}" for report in self._reports(namespace, state)]
+        parts = [
+            f"{report.used} of {report.limit} {self._units[report.resource]} of {_PREFIX}{report.resource}"
+            for report in self._reports(namespace, state)
+        ]
         return f"namespace {namespace} uses {', '.join(parts)}" if parts else ""
 
     def report(self, state: State) -> Iterator[QuotaReport]:
