@@ -20,14 +20,14 @@ from tests.naive import hami as naive
 from tests.naive.hami import Answer
 from tests.naive.hami_cards import f32
 from tests.naive.hami_quirks import ALL, NONE, Quirk
-from tests.naive.hami_wire import Bad, Names
+from tests.naive.hami_wire import Bad
 
 from vgpu_scheduler.allocators import FitColumns, OrderKind, verdict
 from vgpu_scheduler.dialects import HamiDialect
 from vgpu_scheduler.dialects.hami import CodecError, Section, configured
-from vgpu_scheduler.engine import Cycle
+from vgpu_scheduler.engine import Cycle, Quotas
 from vgpu_scheduler.kernels import select_best
-from vgpu_scheduler.kube import decode_node, decode_pod
+from vgpu_scheduler.kube import decode_node, decode_pod, decode_quota
 from vgpu_scheduler.model import Placement
 from vgpu_scheduler.policy import Policies, PolicyDefaults
 from vgpu_scheduler.state import State
@@ -67,7 +67,7 @@ def run_case(case: Case) -> Outcome:
 
 def not_implemented(case: Case) -> str:
     """What in a placement case is beyond this version; empty if nothing is."""
-    return beyond_cluster(case) or _beyond_pod(case)
+    return beyond_cluster(case)
 
 
 def beyond_cluster(case: Case) -> str:
@@ -76,16 +76,6 @@ def beyond_cluster(case: Case) -> str:
         return f"profile {case['profile']}"
     if makers := sorted(case["config"]["deviceConfig"].keys() - {"nvidia"}):
         return f"devices of {', '.join(makers)}"
-    return ""
-
-
-def _beyond_pod(case: Case) -> str:
-    names = Names.of(case)
-    limited = {f"limits.{names.memory}", f"limits.{names.cores}"}
-    for quota in case["quotas"]:
-        same = quota["metadata"]["namespace"] == case["pod"]["metadata"]["namespace"]
-        if same and limited & (quota["spec"].get("hard") or {}).keys():
-            return "a quota on managed resources in the pod's namespace"
     return ""
 
 
@@ -159,12 +149,21 @@ def state_of(case: Case, dialect: HamiDialect) -> State:
     return state
 
 
+def quotas_of(case: Case, dialect: HamiDialect) -> Quotas:
+    """The quotas of a case."""
+    quotas = Quotas(dialect)
+    for wire in case.get("quotas", ()):
+        quotas.observe(decode_quota(wire))
+    return quotas
+
+
 def product(case: Case) -> Answer:
     """What the product says about a case."""
     dialect, config = dialect_of(case), case["config"]
     state = state_of(case, dialect)
     defaults = PolicyDefaults(config["nodeSchedulerPolicy"], config["gpuSchedulerPolicy"], OrderKind.SCORE_FIRST)
-    shape = Cycle(state, dialect, Policies(defaults)).shape(decode_pod(case["pod"]))
+    cycle = Cycle(state, dialect, Policies(defaults), quotas_of(case, dialect))
+    shape = cycle.shape(decode_pod(case["pod"]))
     if shape.refusal:
         return Answer("refused", refused=frozenset({refused_for(shape.refusal)}))
     if shape.allocator is None:

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from tests.golden.hami import as_reported, beyond_cluster, dialect_of, refused_for, same_refusal, state_of
+from tests.golden.hami import as_reported, beyond_cluster, dialect_of, quotas_of, refused_for, same_refusal, state_of
 from tests.golden.outcome import Case, Outcome, differences, responsible
 from tests.naive import hami as naive
-from tests.naive import hami_mig
+from tests.naive import hami_mig, hami_quota
 from tests.naive import hami_wire as wire
 from tests.naive.hami_cards import UNSET
 from tests.naive.hami_quirks import ALL, NONE, Switches
 
-from vgpu_scheduler.dialects import ClaimError
+from vgpu_scheduler.dialects import ClaimError, HamiDialect
 from vgpu_scheduler.dialects.hami import (
     AssignedDevice,
     CodecError,
@@ -40,6 +40,7 @@ from vgpu_scheduler.kernels import FIRST_SLICE
 from vgpu_scheduler.kube import decode_node, decode_pod
 from vgpu_scheduler.model import Assignment, CardReason, ContainerKind, charges
 from vgpu_scheduler.policy import parse_weights
+from vgpu_scheduler.state import State
 
 ERROR = {"error": True}
 PANIC = {"panic": True}
@@ -382,9 +383,23 @@ def _product_pair_scores(case: Case) -> Json:
 
 
 def _expected_usage(case: Case) -> Json:
-    # HAMi lists the devices sorted by id; its quotas are not part of the ledger here.
+    # HAMi lists the devices sorted by id.
     usage = {node: {d["id"]: _expected_card(d) for d in devices} for node, devices in case["expect"]["usage"].items()}
-    return {"usage": usage, "failed": case["expect"]["failed"]}
+    quotas = {
+        namespace: {name: [q["used"], q["limit"] if q["limit_set"] else None] for name, q in resources.items()}
+        for namespace, resources in case["expect"]["quotas"].items()
+    }
+    return {"usage": usage, "failed": case["expect"]["failed"], "quotas": _telling(quotas)}
+
+
+def _telling(quotas: Mapping[str, Mapping[str, list[int | None]]]) -> Json:
+    """Leave out resources that are neither used nor limited: HAMi keeps what it once had."""
+    found = {namespace: {n: q for n, q in entries.items() if q != [0, None]} for namespace, entries in quotas.items()}
+    return {namespace: entries for namespace, entries in found.items() if entries}
+
+
+def _namespaces(case: Case) -> set[str]:
+    return {item["metadata"]["namespace"] for item in (*case["pods"], *case.get("quotas", ()))}
 
 
 def _expected_card(device: Json) -> Json:
@@ -408,14 +423,21 @@ def _twin_usage(case: Case, switch: Switches) -> Json:
         for node, cards in nodes.items()
         if cards
     }
-    return {"usage": usage, "failed": dict.fromkeys(nodes.keys() - usage.keys(), naive.UNREGISTERED)}
+    names = wire.Names.of(case)
+    quotas: dict[str, dict[str, list[int | None]]] = {}
+    for namespace in _namespaces(case):
+        used = dict(zip((names.memory, names.cores), naive.held_by(case, namespace, names, switch), strict=True))
+        limited = {name: hami_quota.limits(case.get("quotas", ()), namespace, name) for name in used}
+        quotas[namespace] = {name: [used[name], limited[name]] for name in used}
+    failed = dict.fromkeys(nodes.keys() - usage.keys(), naive.UNREGISTERED)
+    return {"usage": usage, "failed": failed, "quotas": _telling(quotas)}
 
 
 def _product_usage(case: Case) -> Json:
     dialect = dialect_of(case)
     state = state_of(case, dialect)
     assert not state.drift()
-    result: Json = {"usage": {}, "failed": {}}
+    result: Json = {"usage": {}, "failed": {}, "quotas": _product_quotas(case, dialect, state)}
     for node in state.all_nodes():
         row = state.nodes.row(node.name)
         assert row is not None
@@ -430,6 +452,18 @@ def _product_usage(case: Case) -> Json:
         if not used:
             result["failed"][node.name] = CardReason.NodeUnregistered.text
     return result
+
+
+def _product_quotas(case: Case, dialect: HamiDialect, state: State) -> Json:
+    limited = {(r.namespace, r.resource): r for r in quotas_of(case, dialect).report(state)}
+    quotas: dict[str, dict[str, list[int | None]]] = {namespace: {} for namespace in _namespaces(case)}
+    for namespace, resources in quotas.items():
+        for name, resource in dialect.quota_resources.items():
+            report = limited.get((namespace, name))
+            used = state.quotas.used(namespace, resource.vendor, resource.dimension)
+            assert report is None or report.used == used
+            resources[name] = [used, report and report.limit]
+    return _telling(quotas)
 
 
 def _slices(healthy: bool, held: Iterable[tuple[int, int]]) -> list[int]:

@@ -15,9 +15,11 @@ from vgpu_scheduler.intake import (
     PolicySource,
     list_all_namespaces,
     list_all_policies,
+    list_all_quotas,
     policies_path,
     supervised,
 )
+from vgpu_scheduler.kube import ResourceQuota
 from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND, crds, key_of
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -77,6 +79,49 @@ async def test_it_sees_policies_of_both_kinds_and_namespaces(watcher: Watcher, s
     await until(lambda: {p.priority for p in watcher.engine.policies.catalogue.all()} == {0, 7})
     await watcher.write("DELETE", f"{NAMESPACED}/second")
     await until(lambda: known(watcher) == {"first"})
+
+
+QUOTAS = "/api/v1/namespaces/default/resourcequotas"
+MEMORY = "limits.nvidia.com/gpumem"
+
+
+def quota(limit: str, name: str = "q") -> dict[str, Any]:
+    return {"metadata": {"name": name}, "spec": {"hard": {MEMORY: limit}}}
+
+
+def limits(watcher: Watcher) -> list[int]:
+    return [report.limit for report in watcher.engine.quotas.report(watcher.engine.state)]
+
+
+async def test_it_sees_quotas(watcher: Watcher, source: PolicySource) -> None:
+    await watcher.write("POST", QUOTAS, quota("2000"))
+    await watcher.write("POST", QUOTAS, quota("3k", "other"))
+    await until(lambda: limits(watcher) == [2000] and watcher.sink.stats.quotas >= 2)
+    await watcher.write("PATCH", f"{QUOTAS}/q", quota("9000"), content_type=MERGE)
+    await until(lambda: limits(watcher) == [3000])
+    await watcher.write("DELETE", f"{QUOTAS}/other")
+    await until(lambda: limits(watcher) == [9000])
+    assert watcher.problems == []
+
+
+async def test_a_quota_that_cannot_be_read_is_reported_once(watcher: Watcher) -> None:
+    unreadable = ResourceQuota("default", "q", {MEMORY: "many"}, "u", 5)
+    watcher.sink.quota(unreadable)
+    assert watcher.sink.sweep_quotas([unreadable], 9) == 0
+    assert [(problem.kind, problem.uid, problem.reason) for problem in watcher.problems] == [
+        ("ResourceQuota", "u", "QuotaUnreadable")
+    ]
+
+
+async def test_quotas_that_vanished_unseen_are_swept(watcher: Watcher) -> None:
+    await watcher.write("POST", QUOTAS, quota("2000"))
+    listed, version = await list_all_quotas(watcher.api)
+    assert [(found.name, found.hard) for found in listed] == [("q", {MEMORY: "2k"})]
+    assert watcher.sink.sweep_quotas(listed, version) == 0
+    assert limits(watcher) == [2000]
+    await watcher.write("DELETE", f"{QUOTAS}/q")
+    assert watcher.sink.sweep_quotas(*await list_all_quotas(watcher.api)) == 1
+    assert limits(watcher) == []
 
 
 async def test_it_writes_nothing(watcher: Watcher, source: PolicySource) -> None:

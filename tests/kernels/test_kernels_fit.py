@@ -13,12 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.kernels.worlds import MODES, POLICIES, TYPES, VENDORS, check, random_world
 from tests.naive.hami_cards import UNSET, Ask, Card, Container, Rules, Wish
+from tests.naive.hami_quota import Quota
 
 from vgpu_scheduler.model import CardReason
 
 WORLDS = 1500
 OF_SINGLE_MAKERS = {CardReason.CardNotFoundCustomFilterRule, CardReason.ModeNotFit}
-NOT_YET = {CardReason.ResourceQuotaNotFit, CardReason.NodeUnregistered} | OF_SINGLE_MAKERS
+NOT_YET = {CardReason.NodeUnregistered} | OF_SINGLE_MAKERS
 ROOT = Path(__file__).parents[2]
 
 
@@ -70,6 +71,10 @@ asks = st.builds(
 )
 
 
+limits = st.none() | st.integers(0, 6) | st.sampled_from([1000, 3000, 100000, 2**40])
+quotas = st.builds(Quota, limits, limits, st.integers(0, 3), st.integers(0, 3))
+
+
 @st.composite
 def wishes(draw: st.DrawFn) -> Wish:
     kinds = [*draw(st.lists(st.sampled_from(["init", "sidecar"]), max_size=2)), "app", "app"]
@@ -84,6 +89,7 @@ def wishes(draw: st.DrawFn) -> Wish:
         draw(st.sampled_from(POLICIES)),
         draw(st.booleans()),
         draw(st.tuples(st.integers(0, 2), st.integers(0, 3), st.integers(0, 10**11))),
+        quotas=draw(st.dictionaries(st.sampled_from(VENDORS), quotas, max_size=2)),
     )
 
 

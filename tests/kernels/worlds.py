@@ -28,8 +28,9 @@ from tests.naive.hami_cards import (
 )
 from tests.naive.hami_mig import Profile
 from tests.naive.hami_quirks import Switches
+from tests.naive.hami_quota import Quota, total
 
-from vgpu_scheduler.allocators import CardChoice, CardLimits, FitColumns, HamiAllocator, OrderKind, card_order
+from vgpu_scheduler.allocators import Budget, CardChoice, CardLimits, FitColumns, HamiAllocator, OrderKind, card_order
 from vgpu_scheduler.dialects.hami.mig import MigProfile, Span, pieces_of, slices_of
 from vgpu_scheduler.dialects.hami.rules import CardRules, DeviceRules
 from vgpu_scheduler.dialects.hami.templates import placed, recorded, template_pieces
@@ -71,8 +72,16 @@ def check(nodes: Nodes, wish: Wish) -> Counter[str]:
         if not expected.fits:
             assert int(columns.cards[row]) == expected.choice, f"node {row}"
         assert picks(allocator, matrix, row) == expected_picks(expected), f"node {row}"
+        if expected.fits:
+            kinds = [container.kind for container in wish.containers]
+            for vendor, quota in wish.quotas.items():
+                assert quota.admits(*total(vendor, kinds, expected.picks)) or not asked_of(wish, vendor)
         outcomes.update(reasons or ["fits"])
     return outcomes
+
+
+def asked_of(wish: Wish, vendor: str) -> bool:
+    return any(ask.vendor == vendor for container in wish.containers for ask in container.asks)
 
 
 def matrix_of(nodes: Nodes) -> DeviceMatrix:
@@ -137,9 +146,14 @@ def make_allocator(wish: Wish) -> HamiAllocator:
     )
     order = card_order(wish.policy, kind, numa_bind=wish.rules.numa_bind)
     limits = CardLimits(**asdict(wish.limits))
-    return HamiAllocator(
-        claims, rules, order, CardChoice(weights=(slots, memory, cores), limits=limits, topology=wish.near)
+    budgets = tuple(
+        Budget(vendor, dimension, limit - used)
+        for vendor, quota in sorted(wish.quotas.items())
+        for dimension, limit, used in ((1, quota.memory, quota.used_memory), (2, quota.cores, quota.used_cores))
+        if limit is not None
     )
+    choice = CardChoice(weights=(slots, memory, cores), limits=limits, topology=wish.near, budgets=budgets)
+    return HamiAllocator(claims, rules, order, choice)
 
 
 def claim(ask: Ask) -> Claim:
@@ -278,8 +292,16 @@ def random_wish(rng: np.random.Generator, uuids: Sequence[str], mixed: bool) -> 
         bool(rng.random() < 0.5),
         weights,
         random_limits(rng) if rng.random() < 0.2 else Limits(),
+        {vendor: random_quota(rng) for vendor in VENDORS if rng.random() < 0.4},
         bool(rng.random() < 0.2),
     )
+
+
+def random_quota(rng: np.random.Generator) -> Quota:
+    """Of about what pods ask for, so that some of their cards fit and others do not."""
+    memory = some(rng, 0, 1000, 4096, 8192, 10000, 20000, 40000, 80000) if rng.random() < 0.8 else None
+    cores = some(rng, 0, 30, 50, 100, 150, 300) if rng.random() < 0.4 else None
+    return Quota(memory, cores, some(rng, 0, 0, 500, 4096), some(rng, 0, 0, 0, 20, 60))
 
 
 def random_limits(rng: np.random.Generator) -> Limits:

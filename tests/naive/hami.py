@@ -14,6 +14,7 @@ from tests.naive import hami_mig
 from tests.naive.hami_cards import Ask, Card, Container, Pick, Rules, Wish, node_score, place
 from tests.naive.hami_mig import Profile
 from tests.naive.hami_quirks import NONE, Quirk, Switches
+from tests.naive.hami_quota import Quota, limits
 from tests.naive.hami_wire import (
     Bad,
     Entry,
@@ -101,6 +102,7 @@ def _decide(case: Obj, switch: Switches) -> Answer:
         Rules.of(annotations),
         annotations.get("hami.io/gpu-scheduler-policy", case["config"]["gpuSchedulerPolicy"]),
         weights=weighting,
+        quotas=quotas(case, case["pod"]["metadata"]["namespace"], names, switch),
     )
     spread = annotations.get("hami.io/node-scheduler-policy", case["config"]["nodeSchedulerPolicy"]) == "spread"
     return _over_nodes(ledger(case, names, switch), wish, spread, switch)
@@ -138,6 +140,46 @@ def allocation(picks: Sequence[Sequence[Pick]], cards: Sequence[Card], switch: S
     ]
     written = {ALLOCATED: encode_pod(entries)}
     return {**written, MIG: hami_mig.encode(placements)} if placements else written
+
+
+# Quotas ------------------------------------------------------------------------------------------------------------
+
+
+def quotas(case: Obj, namespace: str, names: Names, switch: Switches) -> dict[str, Quota]:
+    """What a namespace may hold of cards, and what it holds; empty where nothing is limited."""
+    memory = limits(case.get("quotas", ()), namespace, names.memory)
+    cores = limits(case.get("quotas", ()), namespace, names.cores)
+    if memory is None and cores is None:
+        return {}
+    if memory is not None:
+        memory *= names.factor
+    used_memory, used_cores = held_by(case, namespace, names, switch)
+    return {"NVIDIA": Quota(memory, cores, used_memory, used_cores)}
+
+
+def held_by(case: Obj, namespace: str, names: Names, switch: Switches) -> tuple[int, int]:
+    """Memory and cores that the pods of a namespace hold."""
+    used_memory = used_cores = 0
+    for pod in case["pods"]:
+        if pod["metadata"]["namespace"] == namespace:
+            _, charges, blanket = usage(pod, names, switch)
+            for _, more_memory, more_cores in [*charges.values(), _anywhere(blanket or ())]:
+                used_memory += more_memory
+                used_cores += more_cores
+    return used_memory, used_cores
+
+
+def _anywhere(containers: Iterable[Container]) -> Charge:
+    """What claims that may sit on any card come to: once, and nothing for percentages of nobody knows what."""
+    running = peak = (0, 0, 0)
+    for container in containers:
+        together = running
+        for ask in container.asks:
+            together = added(together, (0, ask.nums * max(ask.memory, 0), ask.nums * min(max(ask.cores, 0), 100)))
+        peak = larger(peak, together)
+        if container.kind != "init":
+            running = together
+    return peak
 
 
 # Ledger ------------------------------------------------------------------------------------------------------------

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 from tests.naive.hami_mig import Held, Profile, select, select_instance
 from tests.naive.hami_quirks import Quirk, Switches
+from tests.naive.hami_quota import NO_TALLY, Quota, Tally
 
 UNSET = 101
 """HAMi's mark for a percentage that was not given."""
@@ -157,6 +158,7 @@ class Wish:
     numa_first: bool = False
     weights: Weights = (1, 1, 1)
     limits: Limits = Limits()
+    quotas: Mapping[str, Quota] = field(default_factory=dict)
     near: bool = False
     """A policy prefers cards that are close to each other."""
 
@@ -250,7 +252,7 @@ def sort_key(wish: Wish, ask: Ask, scores: dict[str, float]) -> Callable[[Card],
     return lambda c: (-scores[c.uuid], c.numa)
 
 
-def check(card: Card, ask: Ask, wish: Wish) -> str:
+def check(card: Card, ask: Ask, wish: Wish, within: Callable[[Pick], bool]) -> str:
     """The first check that a card fails after the NUMA step; empty if it passes all."""
     memory, cores = ask.memory_on(card), min(ask.cores, 100)
     if not wish.rules.uuid_fits(card):
@@ -259,6 +261,8 @@ def check(card: Card, ask: Ask, wish: Wish) -> str:
         return "CardTimeSlicingExhausted"
     if "mutex" in words(wish.policy) and card.used > 0:
         return "ExclusiveDeviceAllocateConflict"
+    if card.mode != "mig" and not within(share_of(card, ask)):  # of a MIG card each piece is checked
+        return "ResourceQuotaNotFit"
     if card.memory - card.used_memory < memory:
         return "CardInsufficientMemory"
     if card.cores - card.used_cores < cores:
@@ -270,8 +274,18 @@ def check(card: Card, ask: Ask, wish: Wish) -> str:
     return ""
 
 
-def choose(tried: Sequence[Card], ask: Ask, wish: Wish) -> tuple[list[Card], Counter[str]]:
+def share_of(card: Card, ask: Ask) -> Pick:
+    return Pick(card.vendor, card.uuid, ask.memory_on(card), min(ask.cores, 100))
+
+
+def choose(tried: Sequence[Card], ask: Ask, wish: Wish, tally: Tally = NO_TALLY) -> tuple[list[Card], Counter[str]]:
     """Walk the cards in the order given; the cards chosen (too few if it does not fit) and the reasons."""
+    alone = wish.topology and bool(wish.quotas) and not tally.switch(Quirk.QUOTA_COUNTS_CANDIDATES)
+    picked: list[Pick] = []
+
+    def within(pick: Pick) -> bool:
+        return tally.admits(ask.vendor, [pick] if alone else [*picked, pick])
+
     chosen: list[Card] = []
     counts: Counter[str] = Counter()
     numa: int | None = None
@@ -293,8 +307,8 @@ def choose(tried: Sequence[Card], ask: Ask, wish: Wish) -> tuple[list[Card], Cou
                 break  # a policy's preference is no reason to give up a NUMA node that has enough
             if not wish.topology:
                 counts["NumaNotFit"] += len(chosen)
-            chosen, numa = [], card.numa
-        reason = check(card, ask, wish)
+            chosen, picked, numa = [], [], card.numa
+        reason = check(card, ask, wish, within)
         taken: list[Held] = []
         while not reason:  # a MIG card is looked at until nothing of it is left
             if card.mode == "mig":
@@ -302,7 +316,14 @@ def choose(tried: Sequence[Card], ask: Ask, wish: Wish) -> tuple[list[Card], Cou
                 if found is None:
                     reason = "CardMigTopologyInfeasible"
                     break
+                pick = Pick(card.vendor, card.uuid, found[1], found[2])
+                if not within(pick):
+                    reason = "ResourceQuotaNotFit"
+                    break
                 taken.append(found[0])
+                picked.append(pick)
+            else:
+                picked.append(share_of(card, ask))
             chosen.append(card)
             if card.mode != "mig" or (len(chosen) == ask.nums and not wish.topology):
                 break
@@ -310,11 +331,29 @@ def choose(tried: Sequence[Card], ask: Ask, wish: Wish) -> tuple[list[Card], Cou
             counts[reason] += 1
         if len(chosen) == ask.nums and not wish.topology:
             break
-    if len(chosen) < ask.nums:
-        counts["AllocatedCardsInsufficientRequest"] = len(chosen)
+    candidates = chosen
     if len(chosen) > ask.nums:
         chosen = best_linked(chosen, ask.nums)
+    if alone and len(chosen) == ask.nums and len(within_together(chosen, picked, ask, tally)) < ask.nums:
+        chosen = within_together(candidates, picked, ask, tally)
+        if len(chosen) < ask.nums:
+            counts["ResourceQuotaNotFit"] += len(candidates) - len(chosen)
+    if len(chosen) < ask.nums:
+        counts["AllocatedCardsInsufficientRequest"] = len(chosen)
     return chosen, counts
+
+
+def within_together(cards: Sequence[Card], picked: Sequence[Pick], ask: Ask, tally: Tally) -> list[Card]:
+    """The first of the cards that the quota allows together; ``picked`` is what each of them gives, piece by piece."""
+    pieces = {card.uuid: [pick for pick in picked if pick.uuid == card.uuid] for card in cards}
+    kept: list[Card] = []
+    got: list[Pick] = []
+    for card in cards:
+        pick = pieces[card.uuid][kept.count(card)]
+        if len(kept) < ask.nums and tally.admits(ask.vendor, [*got, pick]):
+            kept.append(card)
+            got.append(pick)
+    return kept
 
 
 def score_between(one: Card, other: Card) -> int:
@@ -338,6 +377,9 @@ def place(cards: Sequence[Card], wish: Wish, switch: Switches) -> NodeFit:
     """Fit a pod on the cards of a node; the cards are left as they are."""
     result = NodeFit()
     running = [card.copy() for card in cards]
+    inits = sum(container.kind != "app" for container in wish.containers)
+    padded = any(card.type == card.vendor for card in cards)
+    tally = Tally(wish.quotas, inits, padded, switch)
     for container in wish.containers:
         kind = container.kind
         if kind == "sidecar" and switch(Quirk.SIDECAR_AS_INIT):
@@ -345,16 +387,17 @@ def place(cards: Sequence[Card], wish: Wish, switch: Switches) -> NodeFit:
         group = running
         if kind == "init":  # it runs alone with what is running by then, and leaves nothing behind
             group = sorted((card.copy() for card in running), key=lambda c: c.position)
-        if not _place_container(group, container.asks, wish, switch, result):
+        tally.begin(kind)
+        if not _place_container(group, container.asks, wish, tally, result):
             result.fits = False
             return result
     return result
 
 
-def _place_container(group: list[Card], asks: Sequence[Ask], wish: Wish, switch: Switches, result: NodeFit) -> bool:
+def _place_container(group: list[Card], asks: Sequence[Ask], wish: Wish, tally: Tally, result: NodeFit) -> bool:
     picks: list[Pick] = []
     result.picks.append(picks)
-    scores = {card.uuid: card_score(card, asks, wish.weights, switch) for card in group} if asks else {}
+    scores = {card.uuid: card_score(card, asks, wish.weights, tally.switch) for card in group} if asks else {}
     for ask in asks:
         group.sort(key=sort_key(wish, ask, scores))
         choice = [card for card in group if card.vendor == ask.vendor]
@@ -362,17 +405,19 @@ def _place_container(group: list[Card], asks: Sequence[Ask], wish: Wish, switch:
         if not enough(ask, choice, wish.rules):
             result.counts = Counter({"NodeInsufficientDevice": 1})
             return False
-        chosen, counts = choose(choice[::-1], ask, wish)
+        chosen, counts = choose(choice[::-1], ask, wish, tally)
         if len(chosen) < ask.nums:
             result.counts = counts
             return False
-        picks += [book(card, ask) for card in chosen]
+        got = [book(card, ask) for card in chosen]
+        picks += got
+        tally.give(got)
     return True
 
 
 def book(card: Card, ask: Ask) -> Pick:
     """Add to what is used of the card: a share, or the best free piece of a MIG card."""
-    pick = Pick(card.vendor, card.uuid, ask.memory_on(card), min(ask.cores, 100))
+    pick = share_of(card, ask)
     if card.mode == "mig":
         found = piece_of(card, ask, [])
         assert found

@@ -35,6 +35,8 @@ class Quirk(Enum):
     MIG_ENTRIES_JOINED = "mig-entries-joined"
     MIG_OVERLAP_IGNORED = "mig-overlap-ignored"
     NEGATIVE_AMOUNT_READ = "negative-amount-read"
+    QUOTA_INIT_OFFSET = "quota-init-offset"
+    QUOTA_COUNTS_CANDIDATES = "quota-counts-candidates"
 
 
 ALL = frozenset(Quirk)

@@ -10,7 +10,7 @@ import pytest
 from tests.engine.builders import asks, cards, engine_with, node, pod
 
 from vgpu_scheduler.engine import Cycle, Engine
-from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.kube import Pod, ResourceQuota
 from vgpu_scheduler.model import Decision
 from vgpu_scheduler.runtime.scheduling import SchedulingLoop
 from vgpu_scheduler.telemetry import Metrics
@@ -73,6 +73,17 @@ async def test_placements_are_handed_over_and_refusals_are_reported_once() -> No
     await turns(loop)
     assert engine.queue.attempts("uid-large") == 2
     assert len(heard.said) == 1
+
+
+async def test_who_waits_for_a_quota_is_told_how_it_stands() -> None:
+    engine = engine_with([node("a", cards("a", 1))], [pod("first"), pod("p", asks(1, 2000))])
+    engine.quotas.observe(ResourceQuota("default", "q", {"limits.nvidia.com/gpumem": "2500"}))
+    heard = Heard()
+    await turns(loop_over(engine, heard))
+    text = "0/1 nodes are available: 1 ResourceQuotaNotFit."
+    assert heard.said == [
+        ("unschedulable", f"{text} (namespace default uses 1000 of 2500 MiB of limits.nvidia.com/gpumem)")
+    ]
 
 
 async def test_errors_of_ours_are_reported_as_such(monkeypatch: pytest.MonkeyPatch) -> None:

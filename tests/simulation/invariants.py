@@ -50,6 +50,8 @@ def check_engine(engine: Engine, in_flight: Mapping[str, Placement], bound: Abst
     drift = state.drift()
     assert drift.keys() <= widened(state), f"booked and rebuilt differ: {drift}"
     assert resources(state) == resources(rebuilt)
+    if not widened(state):
+        assert state.quotas.as_values() == rebuilt.quotas.as_values()
     assert (state.devices.columns.used >= 0).all()
     for held in state.reservations():
         pod = state.pod(held.uid)
@@ -97,6 +99,12 @@ def check_placement(engine: Engine, placement: Placement) -> None:
     assert not set(state.nodes.over_capacity(row)) & {"cpu", "pods"}
 
 
+def check_quota(engine: Engine, placement: Placement) -> None:
+    """Check that a placement which was just decided or checked leaves its namespace within its quotas."""
+    if placement.vendors():
+        assert not engine.quotas.exceeded("default", engine.state), engine.quotas.describe("default", engine.state)
+
+
 def check_truth(api: SimApi, disturbed: Collection[tuple[str, str]]) -> None:
     """Check that the API has bound no more of ours on a card than it has; cards that something odd befell excepted."""
     given: dict[tuple[str, str], Amounts] = {}
@@ -119,6 +127,8 @@ def same_knowledge(old: Engine, new: Engine, ignoring: Collection[str]) -> None:
     ours, theirs = old.state.ledger(), new.state.ledger()
     assert {k: v for k, v in ours.items() if k not in skipped} == {k: v for k, v in theirs.items() if k not in skipped}
     assert resources(old.state) == resources(new.state)
+    if not widened(old.state):
+        assert old.state.quotas.as_values() == new.state.quotas.as_values()
     assert {pod.uid for pod in old.state.pods()} == {pod.uid for pod in new.state.pods()}
     assert {node.name: node.uid for node in old.state.all_nodes()} == {
         node.name: node.uid for node in new.state.all_nodes()

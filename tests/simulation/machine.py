@@ -11,6 +11,8 @@ from tests.simulation.cluster import OTHERS, SimCard
 from tests.simulation.invariants import check_engine, check_truth, same_knowledge
 from tests.simulation.world import NAMES, REACHED, World
 
+from vgpu_scheduler.kube import ResourceQuota
+
 _PALETTE = ((1, 1000, 0), (1, 3000, 30), (1, 8000, 0), (2, 2000, 50), (1, 1000, 100), (0, 0, 0), (3, 1900, 0))
 _BROKEN = ("", "GPU-1,NVIDIA,many,0:;", "nonsense", "node-a-0,NVIDIA,1000:;")
 FATES = ("succeeds", "succeeds", "succeeds", "lost", "dropped", "throttled", "refused")
@@ -177,6 +179,15 @@ class SchedulerMachine(World):
         self._disturb(pod)
         self.api.put_pod(replace(pod, annotations={**pod.annotations, **notes}))
         REACHED["allocation of a bound pod changed"] += 1
+
+    @rule(limit=st.sampled_from(["4000", "8000", "16000", "unreadable", None]))
+    def quota_changes(self, limit: str | None) -> None:
+        old, self.quota = self.quota, None
+        if limit is not None:
+            self.quota = ResourceQuota("default", "q", {"limits.nvidia.com/gpumem": limit})
+            self.sink.quota(self.quota)
+        elif old is not None:
+            self.sink.quota_gone(old)
 
     # Events ----------------------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ EXPECTED = (
     "placed on a MIG card",
     "a card out of service",
     "unschedulable",
+    "held back by a quota",
     "recheck: holds",
     "recheck: refitted",
     "recheck: given back",

@@ -9,10 +9,11 @@ from typing import Any
 from hypothesis.stateful import RuleBasedStateMachine
 from tests.engine.builders import make_engine
 from tests.simulation.cluster import Event, SimApi, SimCard, SimNode, SimPod, Snapshot
-from tests.simulation.invariants import check_placement
+from tests.simulation.invariants import check_placement, check_quota
 
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.intake import Sink
+from vgpu_scheduler.kube import ResourceQuota
 from vgpu_scheduler.model import Outcome, Piece, Placement
 
 REACHED: Counter[str] = Counter()
@@ -39,12 +40,15 @@ class World(RuleBasedStateMachine):
         self.listing: Snapshot | None = None
         self.backup: Snapshot | None = None
         self.disturbed: set[tuple[str, str]] = set()
+        self.quota: ResourceQuota | None = None
         self._start_engine()
 
     def _start_engine(self) -> None:
         self.engine = make_engine()
         ignore = lambda *_: None  # noqa: E731 - nobody waits here
         self.sink = Sink(self.engine, lambda: self.now, ignore, ignore, ignore)
+        if self.quota is not None:
+            self.sink.quota(self.quota)
 
     def _add_node(self, name: str, number: int) -> None:
         listed = tuple(SimCard(f"{name}-{index}", mig=index == 1) for index in range(number))
@@ -100,10 +104,12 @@ class World(RuleBasedStateMachine):
             if decision is None:
                 return
             REACHED[decision.outcome.value] += 1
+            REACHED["held back by a quota"] += "ResourceQuotaNotFit" in decision.reasons
             assert decision.outcome is not Outcome.ERROR, decision.error
             if decision.placement is not None:
                 REACHED["placed on a MIG card"] += bool(_pieces(decision.placement))
                 check_placement(self.engine, decision.placement)
+                check_quota(self.engine, decision.placement)
                 self.in_flight[decision.uid] = decision.placement
 
     def _note_held(self) -> None:
@@ -129,6 +135,7 @@ class World(RuleBasedStateMachine):
             return None
         REACHED["recheck: holds" if placement == before else "recheck: refitted"] += 1
         check_placement(self.engine, placement)
+        check_quota(self.engine, placement)
         self.in_flight[uid] = placement
         return placement
 

@@ -103,6 +103,21 @@ def test_what_a_cluster_may_contain_is_told_and_does_not_stop_it() -> None:
     assert "PolicyNotReady: ClusterVGPUPolicy x: spec.limits.devicesPerPod" in answer.decision.message
 
 
+def test_quotas_hold_as_in_a_cluster() -> None:
+    limit = {"kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"limits.nvidia.com/gpumem": "1500"}}}
+    made = world(limit, NODE)
+    (first, second) = simulate(made, [made.pod(asked()), made.pod(asked("q"))])
+    assert (first.node, second.node) == ("full", "")
+    assert "ResourceQuotaNotFit" in second.decision.message
+    assert made.ignored == {}
+    broken = {**limit, "spec": {"hard": {"limits.nvidia.com/gpumem": "many"}}}
+    made = world(NODE, broken)
+    assert answers(made, asked()) == [("p", "")]
+    assert [problem.split(": ")[0] for problem in made.problems] == ["ResourceQuota default/q"]
+    with pytest.raises(WorldError, match="ResourceQuota default/q"):
+        World(make_dialect("hami"), strict=True).add([broken])
+
+
 def test_a_namespace_that_is_not_there_has_no_labels() -> None:
     spec = {"namespaceSelector": {"matchLabels": {"tier": "x"}}, "limits": {"devicesPerPod": 0}}
     limit = {"kind": "ClusterVGPUPolicy", "metadata": {"name": "limit"}, "spec": spec}

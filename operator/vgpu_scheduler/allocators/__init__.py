@@ -1,7 +1,7 @@
 """Cards on one node: which of them a claim gets."""
 
 from vgpu_scheduler.allocators.base import Allocator, FitColumns
-from vgpu_scheduler.allocators.choice import CardChoice, CardLimits, ShareOrder, Strategy, Weights
+from vgpu_scheduler.allocators.choice import Budget, Budgets, CardChoice, CardLimits, ShareOrder, Strategy, Weights
 from vgpu_scheduler.allocators.fit_rules import ALL_CHECKS, PLAIN_CHECKS, FitRules, Selection
 from vgpu_scheduler.allocators.hami import CardRules, HamiAllocator, count_reasons, verdict
 from vgpu_scheduler.allocators.order import (
@@ -29,6 +29,8 @@ __all__ = [
     "SPREAD",
     "TOPOLOGY",
     "Allocator",
+    "Budget",
+    "Budgets",
     "CardChoice",
     "CardLimits",
     "CardOrder",

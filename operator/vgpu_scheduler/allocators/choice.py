@@ -71,6 +71,27 @@ _NO_LIMITS = CardLimits()
 
 
 @dataclass(frozen=True, slots=True)
+class Budget:
+    """What the quotas of a namespace leave to one pod.
+
+    Attributes
+    ----------
+    vendor, dimension
+        Whose devices, and which amount of them.
+    left
+        How much of it the pod may hold in all; less than 0 where the namespace holds more than it may already.
+    """
+
+    vendor: str
+    dimension: int
+    left: int
+
+
+Budgets = tuple[Budget, ...]
+"""Sorted; only those that the pod could exceed, so that pods far from any limit have none and are alike."""
+
+
+@dataclass(frozen=True, slots=True)
 class CardChoice:
     """What is in force for the cards of one pod.
 
@@ -95,6 +116,8 @@ class CardChoice:
         Only cards that nobody uses.
     limits
         What policies forbid.
+    budgets
+        What quotas leave to the pod.
     """
 
     policy: str = "spread"
@@ -106,3 +129,4 @@ class CardChoice:
     numa_bind: bool = False
     idle_only: bool = False
     limits: CardLimits = _NO_LIMITS
+    budgets: Budgets = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -19,9 +19,14 @@ from vgpu_scheduler.kernels import (
     CORES,
     MEMORY,
     NO_PIECE,
+    NO_QUOTA,
     NO_SHARE,
     OTHER_MODE,
+    PEAK,
     PLACED,
+    QUOTA_CORES,
+    QUOTA_MEMORY,
+    UNLIMITED,
     DeviceColumns,
     Request,
     Scratch,
@@ -44,6 +49,7 @@ _FREE_CHOICE = CardChoice()
 _NO_RESOURCES: Mapping[str, DeviceResource] = {}
 _NO_CHECKS: Mapping[str, FitRules] = {}
 _NO_LINKS = link_scratch(0, 0)
+_QUOTA_COLUMNS = {MEMORY: QUOTA_MEMORY, CORES: QUOTA_CORES}
 _NO_COUNT = (CardReason.NodeInsufficientDevice, CardReason.NodeUnregistered)
 
 
@@ -183,6 +189,7 @@ class HamiAllocator:
             first_node=self._choice.topology and not self._order.topology,
             by_share=share is not None,
             share=NO_SHARE if share is None else share_terms(share, self._resources, devices),
+            left=self._left(claims),
         )
 
     def _allows(self, vendor: str, model: str, mode: str) -> int:
@@ -190,6 +197,18 @@ class HamiAllocator:
         if needed and mode != needed:
             return OTHER_MODE
         return int(self._rules.allows_model(vendor, model, mode))
+
+    def _left(self, claims: Sequence[Claim]) -> NDArray[np.int64]:
+        """Return what quotas leave of the vendor of each claim; empty when none could be exceeded."""
+        if not self._choice.budgets:
+            return NO_QUOTA
+        left = np.full((len(claims), 2), UNLIMITED, dtype=np.int64)
+        for budget in self._choice.budgets:
+            column = _QUOTA_COLUMNS[budget.dimension]
+            for number, claim in enumerate(claims):
+                if claim.vendor == budget.vendor:
+                    left[number, column] = min(left[number, column], budget.left)
+        return left
 
     def _barred(self, devices: DeviceMatrix) -> NDArray[np.int8]:
         """Mark the cards that a UUID rule or a policy leaves out; empty when nothing could."""
@@ -224,6 +243,7 @@ class HamiAllocator:
             taken=np.zeros(devices.dimensions, dtype=np.int64),
             spare=np.zeros(candidates, dtype=np.int64),
             links=link_scratch(most, candidates) if self._topology else _NO_LINKS,
+            quota=np.zeros((PEAK + most, 2), dtype=np.int64) if self._choice.budgets else NO_QUOTA,
         )
 
 

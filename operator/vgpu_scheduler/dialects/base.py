@@ -16,9 +16,11 @@ from vgpu_scheduler.model import (
     Dimension,
     Placement,
     PodClaims,
+    QuotaResource,
     Usage,
     charges,
     kinds_of,
+    makers,
 )
 from vgpu_scheduler.scorers import WeightedScorer
 
@@ -101,6 +103,8 @@ class Dialect(Protocol):
         Resource names that the Kubernetes resource filter must leave alone: no node advertises them.
     device_resources
         Resource names that stand for amounts of devices.
+    quota_resources
+        Resource names whose ``limits.<name>`` in a ResourceQuota bounds what a namespace holds of devices.
     """
 
     @property
@@ -127,6 +131,8 @@ class Dialect(Protocol):
     def ignored_resources(self) -> frozenset[str]: ...  # noqa: D102
     @property
     def device_resources(self) -> Mapping[str, DeviceResource]: ...  # noqa: D102
+    @property
+    def quota_resources(self) -> Mapping[str, QuotaResource]: ...  # noqa: D102
 
     def devices(self, node: Node, inventory: Inventory | None = None) -> tuple[Device, ...]:
         """Return the devices that the node registered, in the order written; none without a registration.
@@ -230,4 +236,4 @@ class Dialect(Protocol):
 
 def placement_usage(placement: Placement, claims: PodClaims) -> Usage:
     """Return what a decided placement will use once it is bound."""
-    return Usage(charges(kinds_of(claims), placement.containers))
+    return Usage(charges(kinds_of(claims), placement.containers), vendors=makers(placement.containers))

@@ -1,9 +1,11 @@
 """State in, decisions out: the queue, the cycle and what ties them together."""
 
 from vgpu_scheduler.engine.cycle import Cycle, Unit
-from vgpu_scheduler.engine.engine import Engine, Problem
+from vgpu_scheduler.engine.engine import Engine
 from vgpu_scheduler.engine.policy_report import ConditionReport, PolicyReport
+from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import Place, SchedulingQueue
+from vgpu_scheduler.engine.quotas import QuotaReport, Quotas
 
 __all__ = [
     "ConditionReport",
@@ -12,6 +14,8 @@ __all__ = [
     "Place",
     "PolicyReport",
     "Problem",
+    "QuotaReport",
+    "Quotas",
     "SchedulingQueue",
     "Unit",
 ]

@@ -13,6 +13,7 @@ from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine.limits import metadata_problem
 from vgpu_scheduler.engine.making import make_shape
 from vgpu_scheduler.engine.nearest import nearest_miss
+from vgpu_scheduler.engine.quotas import Quotas
 from vgpu_scheduler.engine.shape import Shape, ShapeCache, ShapeKey
 from vgpu_scheduler.kernels import select_best
 from vgpu_scheduler.kube import Pod
@@ -42,19 +43,22 @@ class Cycle:
         The wire format that claims and registrations are in.
     policies
         What is in force for a pod.
+    quotas
+        The limits of namespaces; none without it.
     """
 
-    def __init__(self, state: State, dialect: Dialect, policies: Policies) -> None:
+    def __init__(self, state: State, dialect: Dialect, policies: Policies, quotas: Quotas | None = None) -> None:
         self.state = state
         self._dialect = dialect
         self._policies = policies
+        self._quotas = quotas or Quotas(dialect)
         self._shapes = ShapeCache()
         self.blocked: frozenset[str] = frozenset()
         """Nodes whose device lock somebody holds on to: no pod with device claims goes there."""
 
     def on(self, state: State) -> Cycle:
         """Return the same engine on another state."""
-        return Cycle(state, self._dialect, self._policies)
+        return Cycle(state, self._dialect, self._policies, self._quotas)
 
     def decide(self, unit: Unit, *, explain: bool = False) -> Decision:
         """Decide where a unit goes.
@@ -110,7 +114,11 @@ class Cycle:
         return self.shape(pod).claims
 
     def shape(self, pod: Pod) -> Shape:
-        """Return the shape of a pod."""
+        """Return the shape of a pod.
+
+        What quotas leave is a part of it where the pod could exceed that: such pods are decided anew whenever it
+        changes, all others share their columns whatever their namespace.
+        """
         policy = self._policies.resolve(pod)
         key: ShapeKey = (
             policy.number,
@@ -118,7 +126,12 @@ class Cycle:
             *(pod.annotations.get(name) for name in self._dialect.pod_annotations),
             *(pod.labels.get(name) for name in self._dialect.pod_labels),
         )
-        return self._shapes.get(key, lambda: make_shape(pod, policy, self._dialect, self.state.nodes))
+        nodes = self.state.nodes
+        shape = self._shapes.get(key, lambda: make_shape(pod, policy, self._dialect, nodes))
+        budgets = self._quotas.budgets(pod.namespace, shape.claims, self.state)
+        if not budgets:
+            return shape
+        return self._shapes.get((*key, budgets), lambda: make_shape(pod, policy, self._dialect, nodes, budgets))
 
     def _open(self, shape: Shape, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Leave out the nodes whose lock a pod of this shape would wait for in vain."""

@@ -7,31 +7,20 @@ that it could help. Nothing here waits or looks at a clock; the caller supplies 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 
 import msgspec
 
 from vgpu_scheduler.dialects import CodecError, Dialect, Inventory, RegistrationError, placement_usage
 from vgpu_scheduler.engine.cycle import Cycle, Unit
 from vgpu_scheduler.engine.in_force import InForce
+from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
+from vgpu_scheduler.engine.quotas import Quotas
 from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import Decision, Device, Hint, Outcome, Placement
 from vgpu_scheduler.policy import Policies
 from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.state import Phase, State, canonical
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Something in an observed object that could not be understood, for an event and a metric."""
-
-    kind: str
-    namespace: str
-    name: str
-    uid: str
-    reason: str
-    message: str
 
 
 class Engine:
@@ -60,7 +49,8 @@ class Engine:
         self.policies = policies
         self.state = State(len(dialect.dimensions))
         self.queue = SchedulingQueue()
-        self.cycle = Cycle(self.state, dialect, policies)
+        self.quotas = Quotas(dialect)
+        self.cycle = Cycle(self.state, dialect, policies, self.quotas)
         self.in_force = InForce(policies, self.state, self.queue, dialect)
         self.scheduler_names = frozenset(scheduler_names)
         self.coexist_with = frozenset(coexist_with)
@@ -215,6 +205,7 @@ class Engine:
         """
         self._unblock(now)
         self.in_force.wake(now)
+        self.quotas.wake(self.state, self.queue, now)
         self.queue.hint(self._owed, now)
         self._owed = Hint.NONE
         while (uid := self.queue.pop(now)) is not None:
@@ -266,7 +257,8 @@ class Engine:
             return None
         if pod.deleting or pod.terminal or pod.node_name or gated(pod):
             return None
-        if self.in_force.as_decided(pod) and self.state.unchanged_since_assumed(uid, pod):
+        unchanged = self.in_force.as_decided(pod) and self.state.unchanged_since_assumed(uid, pod)
+        if unchanged and not self.quotas.exceeded(pod.namespace, self.state):
             return held.placement
         self.in_force.decided(pod)
         self.state.suspend(uid)

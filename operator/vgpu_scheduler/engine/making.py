@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from vgpu_scheduler.allocators import Budgets
 from vgpu_scheduler.dialects import ClaimError, Dialect, Scorers
 from vgpu_scheduler.engine.bounds import LimitError, most_memory
 from vgpu_scheduler.engine.shape import Shape
@@ -17,7 +18,7 @@ from vgpu_scheduler.state import NodeTable
 _PLAIN = (WeightedScorer(PlainScorer()),)
 
 
-def make_shape(pod: Pod, policy: ResolvedPolicy, dialect: Dialect, nodes: NodeTable) -> Shape:
+def make_shape(pod: Pod, policy: ResolvedPolicy, dialect: Dialect, nodes: NodeTable, budgets: Budgets = ()) -> Shape:
     """Return the shape of a pod: one that can be fitted, or one that says why it never can."""
     unsupported = refusals(pod)
     if unsupported:
@@ -30,7 +31,7 @@ def make_shape(pod: Pod, policy: ResolvedPolicy, dialect: Dialect, nodes: NodeTa
         claims = dialect.claims(pod, policy.terms)
         if claims_devices(claims):
             bound = most_memory(claims, policy.limits, dialect)
-            choice = replace(policy.choice, limits=replace(policy.choice.limits, most_memory=bound))
+            choice = replace(policy.choice, limits=replace(policy.choice.limits, most_memory=bound), budgets=budgets)
             allocator = dialect.allocator(annotations, claims, choice)
             scorers = dialect.rankers(scorers, chosen=policy.source_of.get("nodes") != SETTINGS)
     except (ClaimError, LimitError) as error:

@@ -149,9 +149,10 @@ class SchedulingQueue:
             return 0
         return self.wake([uid for waits_for, uids in self._parked.items() if waits_for & hints for uid in uids], now)
 
-    def parked(self) -> Iterator[str]:
-        """Yield the unschedulable pods."""
-        return (uid for uids in self._parked.values() for uid in uids)
+    def parked(self, waits_for: Hint | None = None) -> Iterator[str]:
+        """Yield the unschedulable pods, or those that one of some hints could help."""
+        parked = self._parked.items()
+        return (uid for hints, uids in parked if waits_for is None or hints & waits_for for uid in uids)
 
     def wake(self, woken: Sequence[str], now: float) -> int:
         """Let unschedulable pods be tried again, each after its back-off; return how many."""

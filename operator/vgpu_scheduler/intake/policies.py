@@ -1,4 +1,4 @@
-"""Policy resources and namespaces, through a kopf operator of their own.
+"""Policy resources, namespaces and their quotas, through a kopf operator of their own.
 
 It is separate from those of pods and nodes because it has to look at CustomResourceDefinitions: with kopf's scanning
 disabled, deleting one ends the operator, and one that is applied later is never seen. Without the definitions there are
@@ -16,11 +16,13 @@ import kopf
 from vgpu_scheduler.apiclient import ApiClient, ApiError, Credentials
 from vgpu_scheduler.intake.sink import Sink
 from vgpu_scheduler.intake.supervised import SupervisedKopf
+from vgpu_scheduler.kube import ResourceQuota, decode_quota
 from vgpu_scheduler.policy import GROUP, PLURALS, VERSION, Namespace, PolicyResource, decode_policy
 
 log = logging.getLogger(__name__)
 
 NAMESPACES = "/api/v1/namespaces"
+QUOTAS = "/api/v1/resourcequotas"
 
 _NOT_FOUND = 404
 _GONE = 410
@@ -33,7 +35,7 @@ def policies_path(kind: str) -> str:
 
 
 class PolicySource(SupervisedKopf):
-    """Watches the policy resources and the namespaces.
+    """Watches the policy resources, the namespaces and the quotas.
 
     Parameters
     ----------
@@ -64,6 +66,10 @@ class PolicySource(SupervisedKopf):
         @kopf.on.event("namespaces", registry=registry)
         async def namespace_event(event: Any, **_: Any) -> None:
             self._take(event, _decode_namespace, self._sink.namespace, self._sink.namespace_gone)
+
+        @kopf.on.event("v1", "resourcequotas", registry=registry)
+        async def quota_event(event: Any, **_: Any) -> None:
+            self._take(event, decode_quota, self._sink.quota, self._sink.quota_gone)
 
     def _take(
         self,
@@ -112,6 +118,12 @@ async def list_all_namespaces(api: ApiClient) -> tuple[list[Namespace], int]:
     """Return all namespaces, and the list's resource version; see :func:`list_all_policies`."""
     objects, version = await _list_all(api, NAMESPACES)
     return [_decode_namespace(item) for item in objects], version
+
+
+async def list_all_quotas(api: ApiClient) -> tuple[list[ResourceQuota], int]:
+    """Return all ResourceQuotas, and the list's resource version; see :func:`list_all_policies`."""
+    objects, version = await _list_all(api, QUOTAS)
+    return [decode_quota(item) for item in objects], version
 
 
 async def _list_all(api: ApiClient, path: str) -> tuple[list[dict[str, Any]], int]:

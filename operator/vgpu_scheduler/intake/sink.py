@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from vgpu_scheduler.engine import Engine, Problem
-from vgpu_scheduler.kube import Node, Pod
+from vgpu_scheduler.kube import Node, Pod, ResourceQuota
 from vgpu_scheduler.policy import Namespace, PolicyResource
 
 
@@ -23,6 +23,7 @@ class IntakeStats:
     swept: int = 0
     policies: int = 0
     namespaces: int = 0
+    quotas: int = 0
     drift: int = 0
     """Nodes whose ledger differed from its rebuild at the last sweep."""
 
@@ -111,6 +112,24 @@ class Sink:
         self.stats.namespaces += 1
         self.engine.in_force.remove_namespace(namespace)
         self.changed()
+
+    def quota(self, quota: ResourceQuota) -> None:
+        """Take in a quota of a namespace."""
+        self.stats.quotas += 1
+        self._report(self.engine.quotas.observe(quota))
+        self.changed()
+
+    def quota_gone(self, quota: ResourceQuota) -> None:
+        """Take in that a quota is deleted."""
+        self.stats.quotas += 1
+        self.engine.quotas.remove(quota)
+        self.changed()
+
+    def sweep_quotas(self, listed: Iterable[ResourceQuota], version: int) -> int:
+        """Bring the quotas in line with a consistent list of all of them; return how many were gone."""
+        gone, problems = self.engine.quotas.sweep(listed, version)
+        self._report(problems)
+        return gone
 
     def _report(self, problems: Iterable[Problem]) -> None:
         for problem in problems:

@@ -14,6 +14,14 @@ from numpy.typing import NDArray
 from vgpu_scheduler.kernels.deviceshare import score_shares
 from vgpu_scheduler.kernels.order import score_cards, sort_cards, write_keys
 from vgpu_scheduler.kernels.partitions import NO_PIECE, find_piece
+from vgpu_scheduler.kernels.quotas import (
+    keep_within_quota,
+    open_card,
+    open_claim,
+    piece_within_quota,
+    raise_peak,
+    within_quota,
+)
 from vgpu_scheduler.kernels.selection import (
     NONE_OF_THEM,
     gather_groups,
@@ -40,6 +48,7 @@ from vgpu_scheduler.kernels.tables import (
     CORES,
     MEMORY,
     OTHER_MODE,
+    PEAK,
     PLACED,
     SELECT_GROUPED,
     SELECT_PAIRS,
@@ -64,6 +73,7 @@ _NUMA = int(CardReason.NumaNotFit)
 _UUID = int(CardReason.CardUuidMismatch)
 _EXHAUSTED = int(CardReason.CardTimeSlicingExhausted)
 _EXCLUSIVE = int(CardReason.ExclusiveDeviceAllocateConflict)
+_QUOTA = int(CardReason.ResourceQuotaNotFit)
 _MEMORY = int(CardReason.CardInsufficientMemory)
 _CORES = int(CardReason.CardInsufficientCore)
 _COMPUTE = int(CardReason.CardComputeUnitsExhausted)
@@ -102,6 +112,10 @@ def _fit_claim(
     paired = wanted > 1 and selection == SELECT_PAIRS
     collected = request.topology or paired
     idle = request.mutex or checks & CHECK_IDLE != 0
+    later = collected or grouped
+    limited = request.left.shape[0] > 0
+    if limited:
+        open_claim(columns, request, claim, row, scratch)
     for i in range(used.shape[0] - 1, -1, -1):
         position = order[i]
         device = base + position
@@ -127,6 +141,8 @@ def _fit_claim(
                 counts[_NUMA] += picked
             picked = 0
             bound_numa = columns.numa[device]
+            if limited:
+                open_claim(columns, request, claim, row, scratch)
         if barred == BARRED_BY_UUID:
             counts[_UUID] += 1
             continue
@@ -140,6 +156,12 @@ def _fit_claim(
         total_cores = _WHOLE if checks & CHECK_PERCENT else columns.total[device, CORES]
         memory = resolve(request, claim, columns.total, device, MEMORY)
         cores = claimed_cores(request, claim, columns.total, device)
+        if limited:
+            open_card(columns, device, used[position], scratch)
+            shared = not columns.partitioned[device]  # of the others each piece is checked
+            if shared and not within_quota(request, claim, position, memory, cores, False, scratch):
+                counts[_QUOTA] += 1
+                continue
         if checks & CHECK_MEMORY and columns.total[device, MEMORY] - used[position, MEMORY] < memory:
             counts[_MEMORY] += 1
             continue
@@ -157,10 +179,12 @@ def _fit_claim(
             continue
         if columns.partitioned[device]:
             most = picks.shape[0] if request.topology else wanted
-            picked = _pick_pieces(columns, device, memory, used[position], most, picked, scratch, picks)
+            picked, why = _pick_pieces(columns, request, claim, row, device, used[position], most, picked, scratch)
             if picked < most:
-                counts[_PIECE] += 1
+                counts[why] += 1
         else:
+            if limited and not later:
+                within_quota(request, claim, position, memory, cores, True, scratch)
             picks[picked] = device
             picked += 1
         if picked == wanted and not collected and not (grouped and columns.group[device] >= 0):
@@ -170,41 +194,100 @@ def _fit_claim(
         if picked < wanted:  # HAMi says how many of how many, 0 included
             counts[_TOO_FEW] = picked if picked > 0 else NONE_OF_THEM
             return False
+    if picked >= wanted and later and limited:
+        picked = _choose_within_quota(columns, request, claim, row, picks, picked, used, scratch, counts)
+    elif picked > wanted and not paired:
+        _arrange(columns, request, claim, row, picks, picked, scratch)
     if picked < wanted:
         if picked > 0:
             counts[_TOO_FEW] = picked
         return False
-    if picked > wanted and grouped:
-        gather_groups(columns, picks, picked, scratch.spare)
-    elif picked > wanted and not paired:
-        choose_linked(columns, row, picks, picked, wanted, scratch.links)
     for i in range(wanted):
         _book(columns, request, claim, picks[i], used[picks[i] - base], scratch, i)
+        if limited:
+            raise_peak(columns, picks[i], picks[i] - base, used[picks[i] - base], scratch)
     return True
+
+
+@njit(cache=True)
+def _arrange(
+    columns: DeviceColumns,
+    request: Request,
+    claim: int,
+    row: int,
+    picks: NDArray[np.int64],
+    picked: int,
+    scratch: Scratch,
+) -> None:
+    """Put those of the candidates first that belong together."""
+    if request.selection[claim] == SELECT_GROUPED and request.wanted[claim] > 1:
+        gather_groups(columns, picks, picked, scratch.spare)
+    else:
+        choose_linked(columns, row, picks, picked, request.wanted[claim], scratch.links)
+
+
+@njit(cache=True)
+def _choose_within_quota(
+    columns: DeviceColumns,
+    request: Request,
+    claim: int,
+    row: int,
+    picks: NDArray[np.int64],
+    picked: int,
+    used: NDArray[np.int64],
+    scratch: Scratch,
+    counts: NDArray[np.int16],
+) -> int:
+    """Choose among candidates that are within the quotas one by one; return how many are within them together."""
+    wanted, candidates = request.wanted[claim], scratch.pieces[claim]  # nothing is booked yet
+    candidates[:picked] = picks[:picked]
+    paired = request.selection[claim] == SELECT_PAIRS
+    if picked > wanted and not paired:
+        _arrange(columns, request, claim, row, picks, picked, scratch)
+    if keep_within_quota(columns, request, claim, row, picks, wanted, used, scratch) == wanted:
+        return wanted  # type: ignore[no-any-return]
+    if paired:  # others would tear modules apart
+        counts[_QUOTA] += picked
+        return 0
+    picks[:picked] = candidates[:picked]
+    kept = keep_within_quota(columns, request, claim, row, picks, picked, used, scratch)
+    if kept < wanted:
+        counts[_QUOTA] += picked - kept
+    return kept
 
 
 @njit(cache=True)
 def _pick_pieces(
     columns: DeviceColumns,
+    request: Request,
+    claim: int,
+    row: int,
     device: int,
-    memory: int,
     used: NDArray[np.int64],
     most: int,
     picked: int,
     scratch: Scratch,
-    picks: NDArray[np.int64],
-) -> int:
-    """Pick a card once for each of its free pieces, as long as fewer than ``most`` are picked; return how many are."""
-    taken = scratch.taken
+) -> tuple[int, int]:
+    """Pick a card once for each of its free pieces, as long as fewer than ``most`` are picked.
+
+    Returns how many are picked then, and why there are no more.
+    """
+    picks, taken = scratch.picks[claim], scratch.taken
+    memory = resolve(request, claim, columns.total, device, MEMORY)
+    position = device - columns.first[row]
     taken[:] = 0
     while picked < most:
         piece = find_piece(columns, device, memory, used, taken)
         if piece == NO_PIECE:
             break
+        if request.left.shape[0] > 0:
+            counted = not request.topology
+            if not piece_within_quota(columns, request, claim, position, piece, counted, scratch):
+                return picked, _QUOTA
         taken += columns.pieces[piece]
         picks[picked] = device
         picked += 1
-    return picked
+    return picked, _PIECE
 
 
 @njit(cache=True)
@@ -278,6 +361,8 @@ def _fit_node(
         dimensions = running.shape[1] if columns.partitioned[base + position] else CORES + 1
         for dimension in range(dimensions):
             running[position, dimension] = columns.used[base + position, dimension]
+    if request.left.shape[0] > 0:
+        scratch.quota[PEAK:] = 0
     container = np.int64(-1)
     for claim in range(request.container.shape[0]):
         counts[:] = 0  # a reason belongs to the claim that did not fit, not to those before it

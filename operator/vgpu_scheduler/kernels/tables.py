@@ -51,6 +51,15 @@ SELECT_GROUPED = 1
 SELECT_PAIRS = 2
 SELECT_SAME = 3
 
+UNLIMITED = 2**62
+"""What is left of a quota where there is none."""
+QUOTA_MEMORY, QUOTA_CORES = 0, 1
+"""The columns of what quotas limit."""
+SPENT, HELD, MORE, PEAK = 0, 1, 2, 3
+"""The rows of the work space for quotas: what the pod holds of a claim's vendor with what the claim has picked, what it
+holds of the card being looked at, what a pick would add; from ``PEAK`` on, per card, the most that it ever holds."""
+NO_QUOTA: NDArray[np.int64] = np.zeros((0, 2), dtype=np.int64)
+
 # Why single cards are left out.
 OTHER_MODE = 2
 BARRED_BY_UUID = 1
@@ -107,6 +116,8 @@ class Request(NamedTuple):
     first_node: bool = False  # with it and numa_bind: the first NUMA node with enough of them, not the last one
     by_share: bool = False  # the card score is Koordinator's, with these terms
     share: ShareTerms = NO_SHARE
+    left: NDArray[np.int64] = NO_QUOTA  # (C, 2) memory and cores of the claim's vendor that the quotas of the pod's
+    # namespace leave to the pod as a whole; (0, 2) where no quota could be exceeded
 
 
 class LinkScratch(NamedTuple):
@@ -157,6 +168,7 @@ class Scratch(NamedTuple):
     taken: NDArray[np.int64]  # (K,) of the device being looked at
     spare: NDArray[np.int64]  # (most candidates of a claim,)
     links: LinkScratch
+    quota: NDArray[np.int64]  # (PEAK + M, 2), memory and cores: see the row numbers; (0, 2) where no quota limits
 
 
 class FitResult(NamedTuple):

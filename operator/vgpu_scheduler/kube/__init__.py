@@ -20,6 +20,7 @@ from vgpu_scheduler.kube.quantities import (
     to_int,
     to_milli,
 )
+from vgpu_scheduler.kube.quotas import ResourceQuota, decode_quota
 from vgpu_scheduler.kube.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, ContainerKind
 from vgpu_scheduler.kube.selectors import (
     LabelSelector,
@@ -57,6 +58,7 @@ __all__ = [
     "PodSpec",
     "QuantityError",
     "Requirement",
+    "ResourceQuota",
     "SelectorError",
     "Taint",
     "Toleration",
@@ -68,6 +70,7 @@ __all__ = [
     "decode_pod",
     "decode_pod_event",
     "decode_pod_list",
+    "decode_quota",
     "parse_label_selector",
     "parse_quantity",
     "taint",

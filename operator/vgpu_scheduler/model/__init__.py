@@ -13,6 +13,7 @@ from vgpu_scheduler.model.devices import (
     Dimension,
     Piece,
     PodClaims,
+    QuotaResource,
     claims_devices,
 )
 from vgpu_scheduler.model.placement import (
@@ -25,6 +26,7 @@ from vgpu_scheduler.model.placement import (
     add,
     charges,
     kinds_of,
+    makers,
     peak,
 )
 from vgpu_scheduler.model.reasons import CardReason, Hint
@@ -52,11 +54,13 @@ __all__ = [
     "Piece",
     "Placement",
     "PodClaims",
+    "QuotaResource",
     "ScorePart",
     "Usage",
     "add",
     "charges",
     "claims_devices",
     "kinds_of",
+    "makers",
     "peak",
 ]

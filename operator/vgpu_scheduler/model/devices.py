@@ -110,6 +110,25 @@ class DeviceResource:
     percent: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class QuotaResource:
+    """What a resource name stands for in namespace quotas (``limits.<name>`` of a ResourceQuota).
+
+    Attributes
+    ----------
+    vendor
+        Whose devices; what a namespace holds of them is added up over all of them.
+    dimension
+        Which amount of them.
+    unit
+        How much of the dimension one of the resource is.
+    """
+
+    vendor: str
+    dimension: int
+    unit: int = 1
+
+
 class ContainerKind(IntEnum):
     """When a container runs, which decides how its claims add up."""
 

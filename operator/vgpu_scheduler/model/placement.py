@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-from vgpu_scheduler.model.devices import Amounts, ContainerKind, Piece, PodClaims
+from vgpu_scheduler.model.devices import Amounts, Claim, ContainerKind, Piece, PodClaims
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +93,11 @@ def charges(kinds: Sequence[ContainerKind], containers: Sequence[Iterable[Assign
     return peaks
 
 
+def makers(containers: Iterable[Iterable[Assignment]]) -> dict[str, str]:
+    """Return whose each of the devices is: UUID to vendor."""
+    return {assignment.uuid: assignment.vendor for container in containers for assignment in container}
+
+
 def kinds_of(claims: PodClaims) -> tuple[ContainerKind, ...]:
     """Return the kind of each container."""
     return tuple(container.kind for container in claims)
@@ -114,12 +119,39 @@ class Usage:
     displaced
         Claims charged on every card of their vendor while a UUID is not listed: the pod holds something there that
         must be on some card of the node.
+    vendors
+        Whose the devices in ``charges`` are: UUID to vendor. What is missing counts in no quota.
     """
 
     charges: Charges
     unreadable: PodClaims = ()
     problem: str = ""
     displaced: Mapping[str, PodClaims] = field(default_factory=dict)
+    vendors: Mapping[str, str] = field(default_factory=dict)
+
+    def totals(self) -> dict[str, Amounts]:
+        """Return what the pod holds of each vendor's devices together, which is what quotas count.
+
+        Claims that may sit on any card count once, not once for each card that they close; of what is claimed in
+        percent nobody knows of which card, so it counts nothing.
+        """
+        result: dict[str, Amounts] = {}
+        for uuid, amounts in self.charges.items():
+            vendor = self.vendors.get(uuid)
+            if vendor is not None:
+                result[vendor] = add(result[vendor], amounts) if vendor in result else amounts
+        if self.unreadable:
+            somewhere = [
+                [Assignment(claim.vendor, claim.vendor, _times(claim)) for claim in container.claims]
+                for container in self.unreadable
+            ]
+            for vendor, amounts in charges(kinds_of(self.unreadable), somewhere).items():
+                result[vendor] = add(result[vendor], amounts) if vendor in result else amounts
+        return result
+
+
+def _times(claim: Claim) -> Amounts:
+    return tuple(claim.count * amount for amount in claim.amounts)
 
 
 NO_USAGE = Usage({})

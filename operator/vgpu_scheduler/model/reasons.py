@@ -25,6 +25,9 @@ class Hint(IntFlag):
     """A policy or a setting changed. Nobody gives this hint: pods are woken when what is in force for them changes."""
     POD = 32
     """The pod itself changed."""
+    QUOTA = 64
+    """A quota of the pod's namespace changed, or something that counts in it was given back. Nobody gives this hint,
+    because it is about one namespace: pods are woken by name."""
 
 
 class CardReason(IntEnum):
@@ -72,5 +75,5 @@ _HINTS = {
     CardReason.NodeUnregistered: Hint.DEVICES,
     CardReason.ModeNotFit: Hint.DEVICES,
     CardReason.CardDeniedByPolicy: Hint.DEVICES | Hint.POLICY,
-    CardReason.ResourceQuotaNotFit: Hint.DEVICE_FREED | Hint.POLICY,
+    CardReason.ResourceQuotaNotFit: Hint.QUOTA | Hint.DEVICES,  # a smaller card makes less of a percentage
 }

@@ -14,6 +14,7 @@ from vgpu_scheduler.policy.models import (
 from vgpu_scheduler.policy.resolve import Policies, PolicyDefaults, overruled
 from vgpu_scheduler.policy.resolved import SETTINGS, Bound, PodLimits, ResolvedPolicy
 from vgpu_scheduler.policy.schema import crds
+from vgpu_scheduler.policy.shelf import Shelf
 
 __all__ = [
     "CLUSTER_KIND",
@@ -32,6 +33,7 @@ __all__ = [
     "PolicyKey",
     "PolicyResource",
     "ResolvedPolicy",
+    "Shelf",
     "crds",
     "decode_policy",
     "key_of",

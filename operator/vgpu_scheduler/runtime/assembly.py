@@ -63,11 +63,20 @@ def add_metrics(
     def observed() -> Iterator[tuple[dict[str, str], float]]:
         yield {"kind": "pod"}, sink.stats.pods
         yield {"kind": "node"}, sink.stats.nodes
+        yield {"kind": "resourcequota"}, sink.stats.quotas
+
+    def quotas(*, limits: bool) -> Iterator[tuple[dict[str, str], float]]:
+        for report in engine.quotas.report(engine.state):
+            labels = {"namespace": report.namespace, "quota_name": report.resource}
+            yield labels, report.limit if limits else report.used
 
     metrics.add("scheduler_pending_pods", "Pods that wait to be scheduled, by place.", pending)
     metrics.add("vgpu_scheduler_binds_total", "Binds by result.", binds)
     metrics.add("vgpu_scheduler_node_locks_total", "Node locks by outcome.", locks)
     metrics.add("vgpu_scheduler_observations_total", "Objects observed.", observed)
+    # HAMi's names. Its label with the limit on what is used is left out: each change of a limit makes a new series.
+    metrics.add("hami_resource_quota_used", "What a namespace with a quota holds.", lambda: quotas(limits=False))
+    metrics.add("hami_resource_quota_limit", "What a namespace may hold.", lambda: quotas(limits=True))
     number = metrics.add_number
     number("vgpu_scheduler_bind_queue_depth", "Pods that wait at nodes.", lambda: binder.depth)
     number("vgpu_scheduler_bind_queue_deepest", "Pods that wait at one node, at most.", lambda: binder.deepest)

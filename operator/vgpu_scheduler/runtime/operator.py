@@ -29,6 +29,7 @@ from vgpu_scheduler.intake import (
     list_all_nodes,
     list_all_pods,
     list_all_policies,
+    list_all_quotas,
 )
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.policy import Policies
@@ -218,10 +219,11 @@ class Operator:
         while True:
             unreadable: set[str] = set()
             try:
-                # Policies first: no pod may be decided before what is in force for it is known.
+                # Policies and quotas first: no pod may be decided before what is in force for it is known.
                 in_force = self.engine.in_force
                 gone = in_force.sweep(*await list_all_policies(api))
                 gone += in_force.sweep_namespaces(*await list_all_namespaces(api))
+                gone += self._sink.sweep_quotas(*await list_all_quotas(api))
                 nodes, nodes_version = await list_all_nodes(api, unreadable)
                 pods, pods_version = await list_all_pods(api, unreadable=unreadable)
             except (ApiError, ApiUnreachableError) as error:

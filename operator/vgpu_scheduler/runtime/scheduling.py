@@ -8,7 +8,8 @@ from contextlib import suppress
 
 from vgpu_scheduler.binding import Binder, Clock, Reporter
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.model import Decision, Outcome
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import CardReason, Decision, Outcome
 from vgpu_scheduler.telemetry import Attempts
 
 _TURN = 8
@@ -78,8 +79,15 @@ class SchedulingLoop:
             if self._reporter.is_news(pod, decision.message):
                 self._reporter.failed(pod, decision.message)
         elif self._reporter.is_news(pod, decision.message):
-            near_miss = self._engine.cycle.nearest(pod)
-            self._reporter.unschedulable(pod, decision.message, f"({near_miss})" if near_miss else "")
+            self._reporter.unschedulable(pod, decision.message, self._note(pod, decision))
+
+    def _note(self, pod: Pod, decision: Decision) -> str:
+        """Return what the event says besides: numbers that the condition would change with all the time."""
+        near_miss = self._engine.cycle.nearest(pod)
+        parts = [str(near_miss)] if near_miss else []
+        if CardReason.ResourceQuotaNotFit.text in decision.reasons:
+            parts.append(self._engine.quotas.describe(pod.namespace, self._engine.state))
+        return f"({'; '.join(parts)})" if parts else ""
 
     async def _wait(self) -> None:
         now = self._clock.monotonic()

@@ -2,7 +2,18 @@
 
 from vgpu_scheduler.state.matrix import DeviceMatrix, canonical, distinct
 from vgpu_scheduler.state.nodes import NodeTable
+from vgpu_scheduler.state.quotas import QuotaUsage
 from vgpu_scheduler.state.reservations import Phase, Reservation
 from vgpu_scheduler.state.state import Ledger, State
 
-__all__ = ["DeviceMatrix", "Ledger", "NodeTable", "Phase", "Reservation", "State", "canonical", "distinct"]
+__all__ = [
+    "DeviceMatrix",
+    "Ledger",
+    "NodeTable",
+    "Phase",
+    "QuotaUsage",
+    "Reservation",
+    "State",
+    "canonical",
+    "distinct",
+]

@@ -51,6 +51,8 @@ class DeviceMatrix:
         self._devices: dict[int, tuple[Device, ...]] = {}
         self._vendors: dict[str, int] = {}
         self._models: dict[tuple[str, str, str], int] = {}
+        self._largest: dict[tuple[str, int], tuple[int, int]] = {}
+        self._largest_of = -1
 
     def _allocate(self, rows: int) -> None:
         self._total = np.zeros((rows, self.dimensions), dtype=np.int64)
@@ -101,6 +103,22 @@ class DeviceMatrix:
     def vendor_number(self, vendor: str) -> int:
         """Return the number that the vendor has in the ``vendor`` column, giving it one if need be."""
         return self._vendors.setdefault(vendor, len(self._vendors))
+
+    def largest(self, vendor: str, dimension: int) -> tuple[int, int]:
+        """Return no less than the most that a device of a vendor has of a dimension, and the most of any of its pieces.
+
+        Without devices both are 0.
+        """
+        if self._largest_of != self.layout:
+            self._largest_of, self._largest = self.layout, {}
+        found = self._largest.get((vendor, dimension))
+        if found is None:
+            theirs = self._vendor[: self._end] == self.vendor_number(vendor)
+            divided = theirs & (self._piece_last[: self._end] > self._piece_first[: self._end])
+            piece = self._pieces.amounts[:, dimension].max(initial=0) if divided.any() else 0
+            found = int(self._total[: self._end, dimension].max(initial=0, where=theirs)), int(piece)
+            self._largest[vendor, dimension] = found
+        return found
 
     def devices(self, row: int) -> tuple[Device, ...]:
         """Return the devices of a node row."""

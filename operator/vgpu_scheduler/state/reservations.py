@@ -43,6 +43,11 @@ class Reservation:
     placement: Placement | None = None
     widened: bool = False
 
+    @property
+    def namespace(self) -> str:
+        """The namespace of the pod."""
+        return self.pod.partition("/")[0]
+
     def device_charges(self, devices: tuple[Device, ...]) -> dict[str, Amounts]:
         """Return what the pod is charged on each of the node's devices; UUIDs that are not listed are left out.
 
@@ -83,4 +88,5 @@ def widen(old: Usage, new: Usage) -> Usage:
     for uuid, amounts in old.charges.items():
         merged[uuid] = peak(merged[uuid], amounts) if uuid in merged else amounts
     displaced = {**old.displaced, **new.displaced}
-    return Usage(merged, new.unreadable or old.unreadable, new.problem, displaced)
+    vendors = {**old.vendors, **new.vendors}
+    return Usage(merged, new.unreadable or old.unreadable, new.problem, displaced, vendors)

@@ -17,6 +17,7 @@ from vgpu_scheduler.kube import Node, Pod, PodSpec
 from vgpu_scheduler.model import Amounts, Device, Hint, Placement, Usage
 from vgpu_scheduler.state.matrix import DeviceMatrix, canonical, distinct
 from vgpu_scheduler.state.nodes import NodeTable
+from vgpu_scheduler.state.quotas import QuotaUsage
 from vgpu_scheduler.state.reservations import Phase, Reservation, widen
 
 _TOMBSTONES = 10_000
@@ -57,6 +58,7 @@ class State:
     def __init__(self, dimensions: int = 3) -> None:
         self.nodes = NodeTable()
         self.devices = DeviceMatrix(dimensions)
+        self.quotas = QuotaUsage()
         self._pods: dict[str, KnownPod] = {}
         self._node_objects: dict[str, Node] = {}
         self._reservations: dict[str, Reservation] = {}
@@ -371,6 +373,7 @@ class State:
         view = State.__new__(State)
         view.nodes = self.nodes.copy()
         view.devices = self.devices.copy()
+        view.quotas = self.quotas.copy()
         view._pods = dict(self._pods)
         view._node_objects = dict(self._node_objects)
         view._reservations = dict(self._reservations)
@@ -401,6 +404,7 @@ class State:
     def _hold(self, reservation: Reservation) -> None:
         self._reservations[reservation.uid] = reservation
         self._on_node.setdefault(reservation.node, {})[reservation.uid] = None
+        self.quotas.charge(reservation.namespace, reservation.usage, 1)
         row = self.nodes.row(reservation.node)
         if row is not None:
             self.nodes.charge(row, reservation.requests)
@@ -412,12 +416,15 @@ class State:
         if reservation is None:
             return Hint.NONE
         self._unbook(reservation)
+        uses_devices = reservation.usage.charges or reservation.usage.unreadable
+        if uses_devices:
+            self.quotas.released(reservation.namespace)
         if self.nodes.row(reservation.node) is None:
             return Hint.NONE
-        uses_devices = reservation.usage.charges or reservation.usage.unreadable
         return Hint.RESOURCES | Hint.DEVICE_FREED if uses_devices else Hint.RESOURCES
 
     def _unbook(self, reservation: Reservation) -> None:
+        self.quotas.charge(reservation.namespace, reservation.usage, -1)
         held = self._on_node[reservation.node]
         del held[reservation.uid]
         if not held:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from vgpu_scheduler.dialects import Dialect, HamiDialect, KoordinatorDialect, VolcanoDialect
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.kube import DecodeError, Node, Pod, decode_node, decode_pod
+from vgpu_scheduler.kube import DecodeError, Node, Pod, ResourceQuota, decode_node, decode_pod, decode_quota
 from vgpu_scheduler.model import Assignment, Device, Placement
 from vgpu_scheduler.policy import (
     CLUSTER_KIND,
@@ -106,11 +106,9 @@ class World:
             self.engine.in_force.observe(policy)
             self._namespaces_matter |= policy.namespace_selector is not None
         elif kind == "Namespace":
-            labels = metadata.get("labels") or {}
-            if not isinstance(labels, Mapping) or not all(isinstance(value, str) for value in labels.values()):
-                raise WorldError(f"Namespace {name}: metadata.labels is no mapping of texts")
-            self.engine.in_force.observe_namespace(Namespace(name, dict(labels)))
-            self._namespaces.add(name)
+            self._add_namespace(name, metadata.get("labels") or {})
+        elif kind == "ResourceQuota":
+            self._add_quota(replace(_decoded(decode_quota, obj, metadata), resource_version=0))
         elif kind == "Device":
             self.engine.observe_inventory(name, obj, 0.0)
         elif kind == "PriorityClass":
@@ -120,6 +118,16 @@ class World:
             self._priorities[name] = value
         else:
             self.ignored[kind] = self.ignored.get(kind, 0) + 1
+
+    def _add_namespace(self, name: str, labels: object) -> None:
+        if not isinstance(labels, Mapping) or not all(isinstance(value, str) for value in labels.values()):
+            raise WorldError(f"Namespace {name}: metadata.labels is no mapping of texts")
+        self.engine.in_force.observe_namespace(Namespace(name, dict(labels)))
+        self._namespaces.add(name)
+
+    def _add_quota(self, quota: ResourceQuota) -> None:
+        for problem in self.engine.quotas.observe(quota):
+            self._problem(f"ResourceQuota {quota.namespace}/{quota.name}: {problem.message}")
 
     def _add_node(self, node: Node) -> None:
         if self.has_node(node.name):

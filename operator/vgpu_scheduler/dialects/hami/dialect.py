@@ -27,6 +27,7 @@ from vgpu_scheduler.model import (
     Dimension,
     Placement,
     PodClaims,
+    QuotaResource,
     Usage,
 )
 
@@ -114,6 +115,16 @@ class HamiDialect:
     def _names(self) -> Mapping[str, Vendor]:
         """The maker whose claims a resource is about."""
         return {name: vendor for vendor in self.vendors for name in vendor.claims.resources}
+
+    @cached_property
+    def quota_resources(self) -> Mapping[str, QuotaResource]:
+        """Memory and cores of each maker; a quota on memory is in the unit of requests."""
+        return {
+            name: resource
+            for vendor in self.vendors
+            if isinstance(vendor.claims, ShareNames)
+            for name, resource in vendor.claims.quotas(vendor.key).items()
+        }
 
     def devices(self, node: Node, inventory: Inventory | None = None) -> tuple[Device, ...]:
         """Return the devices that the node registered, in the order written, maker by maker.
@@ -214,14 +225,17 @@ class HamiDialect:
         )
         charges: dict[str, Amounts] = {}
         displaced: dict[str, PodClaims] = {}
+        vendors: dict[str, str] = {}
         for _, usage in parts:
             charges.update(usage.charges)
             displaced.update(usage.displaced)
+            vendors.update(usage.vendors)
         return Usage(
             charges,
             self._unreadable(pod, unreadable) if problems else (),
             "; ".join(problems),
             displaced,
+            vendors,
         )
 
     def _held(self, vendor: Vendor, pod: Pod) -> tuple[str, Usage]:

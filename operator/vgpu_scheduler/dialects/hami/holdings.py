@@ -21,6 +21,7 @@ from vgpu_scheduler.model import (
     Usage,
     add,
     charges,
+    makers,
 )
 
 _NOTHING = (0, 0, 0)
@@ -50,17 +51,17 @@ def held(vendor: str, pod: Pod, aligned: Sequence[Sequence[AssignedDevice]]) -> 
     """
     kinds = [container.kind for container in pod.spec.containers]
     entries = [[_assignment(vendor, entry) for entry in container] for container in aligned]
-    charged = charges(kinds, entries)
+    charged, vendors = charges(kinds, entries), makers(entries)
     placements = _placements(pod.annotations)
     if not placements:
-        return Usage(charged)
+        return Usage(charged, vendors=vendors)
     numbers = Counter(assignment.uuid for container in entries for assignment in container)
     for uuid, listed in placements.items():
         used = charged.get(uuid, _NOTHING)
         explained = used[0] if len(listed) >= numbers[uuid] else 0
         # One that has both, a suffix and a placement, belongs to neither kind of card.
         charged[uuid] = add(used, (*_NOTHING, explained, *_slices(listed)))
-    return Usage(charged, displaced=dict.fromkeys(placements, _EVERY_MIG_CARD))
+    return Usage(charged, displaced=dict.fromkeys(placements, _EVERY_MIG_CARD), vendors=vendors)
 
 
 def _assignment(vendor: str, entry: AssignedDevice) -> Assignment:

@@ -51,6 +51,7 @@ from vgpu_scheduler.model import (
     DeviceResource,
     Placement,
     PodClaims,
+    QuotaResource,
     Usage,
 )
 from vgpu_scheduler.scorers import KOORDINATOR_SHARE_WEIGHTS, DeviceShareScorer, WeightedScorer
@@ -94,6 +95,7 @@ class KoordinatorDialect:
     ignored_resources = frozenset({GPU_SHARED})
     """Koordinator writes a node's totals of all its other names; of this one only where a feature gate says so."""
     device_resources: ClassVar[Mapping[str, DeviceResource]] = DEVICE_RESOURCES
+    quota_resources: ClassVar[Mapping[str, QuotaResource]] = {}  # Koordinator has elastic quotas of its own
 
     def devices(self, node: Node, inventory: Inventory | None = None) -> tuple[Device, ...]:
         """Return the devices of the node's Device object, in the order written; none without one.
@@ -190,7 +192,8 @@ class KoordinatorDialect:
         if nameless := [device for device in allocated if not device.id and device.type in DEVICE_TYPES]:
             unreadable = (*unreadable, _anywhere(nameless))
             problem = problem or f"annotation {ALLOCATED_ANNOTATION} has no ids"
-        return Usage(_charges(allocated), unreadable, problem)
+        named = [device for device in allocated if device.id]
+        return Usage(_charges(named), unreadable, problem, vendors={_name(device): device.type for device in named})
 
     def _unreadable(self, pod: Pod, types: Iterable[str], problem: str) -> Usage:
         """Return the claims on some types as charges on any device; one that has not started holds nothing yet."""
@@ -246,7 +249,11 @@ class KoordinatorDialect:
 
 
 def _charges(allocated: Iterable[AllocatedDevice]) -> dict[str, Amounts]:
-    return {device_name(device.type, device.minor, device.id): device.amounts for device in allocated if device.id}
+    return {_name(device): device.amounts for device in allocated}
+
+
+def _name(device: AllocatedDevice) -> str:
+    return device_name(device.type, device.minor, device.id)
 
 
 def _blanket(claim: Claim) -> Claim:

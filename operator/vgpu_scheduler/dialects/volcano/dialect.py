@@ -49,8 +49,10 @@ from vgpu_scheduler.model import (
     Dimension,
     Placement,
     PodClaims,
+    QuotaResource,
     Usage,
     charges,
+    makers,
 )
 
 _CORES = 100
@@ -107,6 +109,11 @@ class VolcanoDialect:
     def device_resources(self) -> Mapping[str, DeviceResource]:
         """Volcano's names for amounts of cards."""
         return _device_resources(self.names)
+
+    @property
+    def quota_resources(self) -> Mapping[str, QuotaResource]:
+        """None: Volcano's queues have capacities of their own."""
+        return {}
 
     def devices(self, node: Node, inventory: Inventory | None = None) -> tuple[Device, ...]:
         """Return the cards that the node registered, in the order written; none without a registration.
@@ -194,7 +201,9 @@ class VolcanoDialect:
                 problem = f"annotation {keys.ALLOCATED_ANNOTATION}: {error}"
             else:
                 if aligned is not None and any(aligned):
-                    return Usage(_charges(aligned))
+                    entries = _assignments(aligned)
+                    kinds = [ContainerKind.APP] * len(entries)
+                    return Usage(charges(kinds, entries), vendors=makers(entries))
                 problem = f"annotation {keys.ALLOCATED_ANNOTATION} does not match the containers that claim cards"
         return Usage({}, self._unreadable(pod), problem) if pod.started else NO_USAGE
 
@@ -278,14 +287,11 @@ def _registered(value: str) -> tuple[Device, ...]:
     return tuple(seen.values())
 
 
-def _charges(aligned: Sequence[Sequence[AssignedDevice]]) -> Mapping[str, tuple[int, ...]]:
-    return charges(
-        [ContainerKind.APP] * len(aligned),
-        [
-            [Assignment(keys.VENDOR, card.uuid.partition("[")[0], (1, card.memory, card.cores)) for card in container]
-            for container in aligned
-        ],
-    )
+def _assignments(aligned: Sequence[Sequence[AssignedDevice]]) -> list[list[Assignment]]:
+    return [
+        [Assignment(keys.VENDOR, card.uuid.partition("[")[0], (1, card.memory, card.cores)) for card in container]
+        for container in aligned
+    ]
 
 
 @lru_cache(maxsize=8)

@@ -26,6 +26,7 @@ from vgpu_scheduler.model import (
     Device,
     Usage,
     charges,
+    makers,
 )
 
 
@@ -185,7 +186,8 @@ Held = Callable[[str, Pod, Sequence[Sequence[AssignedDevice]]], Usage]
 def plain_held(vendor: str, pod: Pod, aligned: Sequence[Sequence[AssignedDevice]]) -> Usage:
     """Return what the entries say: a share of each card, with memory and cores."""
     entries = [[Assignment(vendor, e.uuid, (1, e.memory, e.cores)) for e in container] for container in aligned]
-    return Usage(charges([container.kind for container in pod.spec.containers], entries))
+    kinds = [container.kind for container in pod.spec.containers]
+    return Usage(charges(kinds, entries), vendors=makers(entries))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from vgpu_scheduler.dialects.amounts import amount_text, whole_amount
 from vgpu_scheduler.dialects.base import ClaimError
 from vgpu_scheduler.kube import Container
-from vgpu_scheduler.model import NO_TERMS, Claim, ClaimTerms
+from vgpu_scheduler.model import NO_TERMS, Claim, ClaimTerms, QuotaResource
 
 _INT32 = 2**31 - 1
 _WHOLE = 100
@@ -70,6 +70,11 @@ class ShareNames:
     def resources(self) -> tuple[str, ...]:
         """Every resource that says anything about a claim."""
         return (self.count, *self.amounts)
+
+    def quotas(self, vendor: str) -> dict[str, QuotaResource]:
+        """Return what a namespace's quota may limit of the maker's cards."""
+        found = {self.memory: QuotaResource(vendor, 1, self.memory_factor), self.cores: QuotaResource(vendor, 2)}
+        return {name: resource for name, resource in found.items() if name}
 
     @property
     def unadvertised(self) -> tuple[str, ...]:

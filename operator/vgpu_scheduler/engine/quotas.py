@@ -1,0 +1,245 @@
+"""Namespace quotas on devices: the limits, what they leave to a pod, and who is woken when that grows.
+
+HAMi's rules, but for two: of several ResourceQuotas of a namespace the smallest limit counts (HAMi takes the one that
+it saw last), and one that cannot be read lets nothing in (HAMi ignores it). A limit is reached, not exceeded, when it
+is equal; 0 lets nothing in; scopes are not looked at, so that a quota with scopes limits all pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from vgpu_scheduler.allocators import Budget, Budgets
+from vgpu_scheduler.dialects import Dialect
+from vgpu_scheduler.engine.problems import Problem
+from vgpu_scheduler.engine.queue import SchedulingQueue
+from vgpu_scheduler.kernels import UNLIMITED
+from vgpu_scheduler.kube import QuantityError, ResourceQuota, to_exact_int
+from vgpu_scheduler.model import Hint, PodClaims, QuotaResource
+from vgpu_scheduler.policy import Shelf
+from vgpu_scheduler.state import State
+
+_PREFIX = "limits."
+_WHOLE = 100
+
+Key = tuple[str, str]
+"""Namespace and name of a ResourceQuota."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaReport:
+    """How a namespace stands with one resource.
+
+    Attributes
+    ----------
+    used, limit
+        In the unit of the devices' dimension (MiB, percent), whatever the unit of the resource is.
+    """
+
+    namespace: str
+    resource: str
+    used: int
+    limit: int
+
+
+class Quotas:
+    """The limits of namespaces.
+
+    Parameters
+    ----------
+    dialect
+        Says which resources are limited, and what they stand for.
+    """
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._resources = dict(dialect.quota_resources)
+        self._cores = dialect.cores
+        self._units = {name: dialect.dimensions[r.dimension].unit for name, r in self._resources.items()}
+        self._shelf: Shelf[Key, ResourceQuota] = Shelf()
+        self._names: dict[str, set[str]] = {}  # of the quotas of each namespace
+        self._limits: dict[str, dict[str, int]] = {}
+        self._touched: set[str] = set()
+
+    # Observations ----------------------------------------------------------------------------------------------------
+
+    def observe(self, quota: ResourceQuota) -> tuple[Problem, ...]:
+        """Take in a quota; return what of it cannot be understood."""
+        known = self._shelf.get(_key(quota))
+        if known is not None and 0 < quota.resource_version == known.resource_version:
+            return ()  # seen already: sweeps show everything again
+        if not self._shelf.put(_key(quota), quota):
+            return ()
+        self._names.setdefault(quota.namespace, set()).add(quota.name)
+        self._recompute(quota.namespace)
+        return tuple(
+            Problem("ResourceQuota", quota.namespace, quota.name, quota.uid, "QuotaUnreadable", text)
+            for text in self._unreadable(quota)
+        )
+
+    def remove(self, quota: ResourceQuota) -> None:
+        """Take in that a quota is gone; the others of its namespace stay in force."""
+        if self._shelf.remove(_key(quota), quota.uid, quota.resource_version):
+            self._names[quota.namespace].discard(quota.name)
+            self._recompute(quota.namespace)
+            if not self._names[quota.namespace]:
+                del self._names[quota.namespace]
+
+    def sweep(self, listed: Iterable[ResourceQuota], version: int) -> tuple[int, tuple[Problem, ...]]:
+        """Bring the quotas in line with a consistent list of all of them.
+
+        Parameters
+        ----------
+        listed
+            Every quota.
+        version
+            The list's resource version; what is newer stays.
+
+        Returns
+        -------
+        tuple
+            How many were gone, and what cannot be understood.
+        """
+        present: set[Key] = set()
+        problems: list[Problem] = []
+        for quota in listed:
+            present.add(_key(quota))
+            problems += self.observe(quota)
+        gone = [q for q in self._shelf if _key(q) not in present and q.resource_version <= version]
+        for quota in gone:
+            self.remove(quota)
+        return len(gone), tuple(problems)
+
+    def _recompute(self, namespace: str) -> None:
+        """Take the smallest limit of each resource over all quotas of a namespace."""
+        limits: dict[str, int] = {}
+        for called in self._names[namespace]:
+            quota = self._shelf.get((namespace, called))
+            assert quota is not None
+            for name in self._resources:
+                text = quota.hard.get(_PREFIX + name)
+                if text is not None:
+                    limit = _limit(text) or 0  # what cannot be read lets nothing in
+                    limits[name] = min(limits.get(name, limit), limit)
+        if limits != self._limits.get(namespace, {}):
+            self._touched.add(namespace)
+        if limits:
+            self._limits[namespace] = limits
+        else:
+            self._limits.pop(namespace, None)
+
+    def _unreadable(self, quota: ResourceQuota) -> Iterator[str]:
+        for name in self._resources:
+            text = quota.hard.get(_PREFIX + name)
+            if text is not None and _limit(text) is None:
+                yield (
+                    f"spec.hard[{_PREFIX}{name}]: {text} is no whole number of 0 or more: it counts as 0, so no pod "
+                    "of the namespace gets such devices"
+                )
+
+    # Questions -------------------------------------------------------------------------------------------------------
+
+    def budgets(self, namespace: str, claims: PodClaims, state: State) -> Budgets:
+        """Return what is left to a pod, leaving out what it could not exceed on any device that there is.
+
+        What is too little for any pick is told apart only by whether it is below 0, so that pods which cannot go
+        anywhere share a shape, whatever small rest their namespace has.
+        """
+        limits = self._limits.get(namespace)
+        if not limits or not claims:
+            return ()
+        vendors = {claim.vendor for container in claims for claim in container.claims}
+        found: dict[tuple[str, int], int] = {}
+        for name, limit in limits.items():
+            resource = self._resources[name]
+            if resource.vendor not in vendors:
+                continue
+            left = _amount(limit, resource) - state.quotas.used(namespace, resource.vendor, resource.dimension)
+            least, most = self._bounds(claims, resource, state)
+            if left < most:
+                left = min(max(left, -1), 0) if left < least else left
+                where = (resource.vendor, resource.dimension)
+                found[where] = min(found.get(where, left), left)
+        return tuple(Budget(vendor, dimension, left) for (vendor, dimension), left in sorted(found.items()))
+
+    def _bounds(self, claims: PodClaims, resource: QuotaResource, state: State) -> tuple[int, int]:
+        """Return no more than the smallest pick of a resource takes, and no less than all picks of a pod take together.
+
+        Picks that take nothing of it are left out of the smallest. A piece is booked with its own amounts, which may
+        be less than what was asked for.
+        """
+        dimension = resource.dimension
+        largest, piece = state.devices.largest(resource.vendor, dimension)
+        least, most = UNLIMITED, 0
+        for container in claims:
+            for claim in container.claims:
+                if claim.vendor == resource.vendor:
+                    amount, percent = claim.amounts[dimension], claim.percent[dimension]
+                    if dimension == self._cores:
+                        amount = min(amount, _WHOLE)  # nobody gets more than a whole card's
+                    most += claim.count * max(amount or largest * percent // 100, piece)
+                    if percent or piece:
+                        least = 1
+                    elif amount:
+                        least = min(least, amount)
+        return least, most
+
+    def exceeded(self, namespace: str, state: State) -> bool:
+        """Tell whether a namespace holds more than it may."""
+        return any(report.used > report.limit for report in self._reports(namespace, state))
+
+    def describe(self, namespace: str, state: State) -> str:
+        """Say how a namespace stands, for an event; empty where nothing is limited."""
+        parts = [
+            f"{report.used} of {report.limit} {self._units[report.resource]} of {_PREFIX}{report.resource}"
+            for report in self._reports(namespace, state)
+        ]
+        return f"namespace {namespace} uses {', '.join(parts)}" if parts else ""
+
+    def report(self, state: State) -> Iterator[QuotaReport]:
+        """Yield how each namespace with a limit stands, for metrics."""
+        for namespace in sorted(self._limits):
+            yield from self._reports(namespace, state)
+
+    def _reports(self, namespace: str, state: State) -> Iterator[QuotaReport]:
+        limits = self._limits.get(namespace, _NO_LIMITS)
+        for name, resource in self._resources.items() if limits else ():
+            limit = limits.get(name)
+            if limit is None:
+                continue
+            used = state.quotas.used(namespace, resource.vendor, resource.dimension)
+            yield QuotaReport(namespace, name, used, _amount(limit, resource))
+
+    # Waking ----------------------------------------------------------------------------------------------------------
+
+    def wake(self, state: State, queue: SchedulingQueue, now: float) -> None:
+        """Let the pods be tried again that wait for a quota which changed, or of which something was given back."""
+        released = state.quotas.take_released()
+        if not released and not self._touched:
+            return
+        touched = self._touched | {namespace for namespace in released if namespace in self._limits}
+        if not touched:
+            return
+        self._touched.clear()
+        waiting = ((uid, state.pod(uid)) for uid in queue.parked(Hint.QUOTA))
+        queue.wake([uid for uid, pod in waiting if pod is not None and pod.namespace in touched], now)
+
+
+_NO_LIMITS: Mapping[str, int] = {}
+
+
+def _key(quota: ResourceQuota) -> Key:
+    return quota.namespace, quota.name
+
+
+def _limit(text: str) -> int | None:
+    """Read a limit; None for what is no whole number of 0 or more."""
+    try:
+        limit = to_exact_int(text)
+    except QuantityError:
+        return None
+    return limit if limit is not None and limit >= 0 else None
+
+
+def _amount(limit: int, resource: QuotaResource) -> int:
+    return min(limit * resource.unit, UNLIMITED)

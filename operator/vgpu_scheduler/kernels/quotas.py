@@ -1,0 +1,148 @@
+"""Namespace quotas within Fit: what a pod would hold of a vendor's cards in all, against what is left for it.
+
+A pod holds of each card the larger of its peak while init containers run and of the sum of the others, as the ledger
+books it, and of a vendor the sum over the cards. So a pick costs what it raises the peak of its card by: an init
+container on a card that an app container has more of later costs nothing twice.
+
+Cards that are chosen by their links are checked one by one first. If those chosen are too much together, they are
+given up for the first ones of the walk that are not: links are a preference.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from vgpu_scheduler.kernels.partitions import NO_PIECE, find_piece
+from vgpu_scheduler.kernels.tables import (
+    CORES,
+    HELD,
+    MEMORY,
+    MORE,
+    PEAK,
+    PLACED,
+    QUOTA_CORES,
+    QUOTA_MEMORY,
+    SPENT,
+    DeviceColumns,
+    Request,
+    Scratch,
+    claimed_cores,
+    resolve,
+)
+
+_WHOLE = 100
+
+
+@njit(cache=True)
+def open_claim(columns: DeviceColumns, request: Request, claim: int, row: int, scratch: Scratch) -> None:
+    """Begin with nothing picked: what the pod holds of the claim's vendor from its claims before this one."""
+    base = columns.first[row]
+    quota = scratch.quota
+    quota[SPENT] = 0
+    for position in range(columns.last[row] - base):
+        if columns.vendor[base + position] == request.vendor[claim]:
+            for amount in range(2):
+                quota[SPENT, amount] += quota[PEAK + position, amount]
+
+
+@njit(cache=True)
+def open_card(columns: DeviceColumns, device: int, used: NDArray[np.int64], scratch: Scratch) -> None:
+    """Begin with what the pod holds of a card already; ``used`` is what is used of it with the pod, shape (K,)."""
+    scratch.quota[HELD, QUOTA_MEMORY] = used[MEMORY] - columns.used[device, MEMORY]
+    scratch.quota[HELD, QUOTA_CORES] = used[CORES] - columns.used[device, CORES]
+
+
+@njit(cache=True)
+def within_quota(
+    request: Request, claim: int, position: int, memory: int, cores: int, picks: bool, scratch: Scratch
+) -> bool:
+    """Tell whether a pick of the open card leaves the pod within its quotas; ``picks`` also counts it as picked."""
+    quota = scratch.quota
+    quota[MORE, QUOTA_MEMORY], quota[MORE, QUOTA_CORES] = memory, cores
+    for amount in range(2):
+        peak, held = quota[PEAK + position, amount], quota[HELD, amount]
+        growth = max(peak, held + quota[MORE, amount]) - max(peak, held)
+        if quota[SPENT, amount] + growth > request.left[claim, amount]:
+            return False
+    if picks:
+        for amount in range(2):
+            peak, held = quota[PEAK + position, amount], quota[HELD, amount]
+            quota[HELD, amount] += quota[MORE, amount]
+            quota[SPENT, amount] += max(peak, quota[HELD, amount]) - max(peak, held)
+    return True
+
+
+@njit(cache=True)
+def piece_within_quota(
+    columns: DeviceColumns, request: Request, claim: int, position: int, piece: int, picks: bool, scratch: Scratch
+) -> bool:
+    """Tell the same of a piece of the open card: it is booked with its own amounts, not with those asked for."""
+    cores = columns.pieces[piece, CORES]
+    if columns.pieces[piece, PLACED] > 1:  # templates say nothing of cores
+        cores += min(request.amounts[claim, CORES], _WHOLE)
+    return within_quota(request, claim, position, columns.pieces[piece, MEMORY], cores, picks, scratch)
+
+
+@njit(cache=True)
+def keep_within_quota(
+    columns: DeviceColumns,
+    request: Request,
+    claim: int,
+    row: int,
+    picks: NDArray[np.int64],
+    picked: int,
+    used: NDArray[np.int64],
+    scratch: Scratch,
+) -> int:
+    """Keep those picks, from the first on, that are within the quotas together, as many as are wanted.
+
+    Parameters
+    ----------
+    picks
+        Device numbers, copies of a device beside each other; the ones to keep are moved to the front.
+    picked
+        How many there are.
+    used
+        What is used of the cards of the node row, shape (cards, K).
+
+    Returns
+    -------
+    int
+        How many are kept.
+    """
+    taken = scratch.taken
+    base, kept, last = columns.first[row], 0, np.int64(-1)
+    open_claim(columns, request, claim, row, scratch)
+    for i in range(picked):
+        device = picks[i]
+        position = device - base
+        if device != last:
+            last = device
+            open_card(columns, device, used[position], scratch)
+            taken[:] = 0
+        memory = resolve(request, claim, columns.total, device, MEMORY)
+        cores = claimed_cores(request, claim, columns.total, device)
+        if columns.partitioned[device]:
+            piece = find_piece(columns, device, memory, used[position], taken)
+            if piece == NO_PIECE or not piece_within_quota(columns, request, claim, position, piece, True, scratch):
+                continue
+            taken += columns.pieces[piece]
+        elif not within_quota(request, claim, position, memory, cores, True, scratch):
+            continue
+        picks[kept] = device
+        kept += 1
+        if kept == request.wanted[claim]:
+            break
+    return kept
+
+
+@njit(cache=True)
+def raise_peak(columns: DeviceColumns, device: int, position: int, used: NDArray[np.int64], scratch: Scratch) -> None:
+    """Note what the pod holds of a card after a pick was booked."""
+    open_card(columns, device, used, scratch)
+    for amount in range(2):
+        scratch.quota[PEAK + position, amount] = max(
+            scratch.quota[PEAK + position, amount], scratch.quota[HELD, amount]
+        )

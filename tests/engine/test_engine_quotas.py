@@ -1,0 +1,346 @@
+"""Namespace quotas: who waits for them, who is woken, and that nobody ever gets more than they leave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pytest
+from tests.engine.builders import OURS, allocation, asks, card, cards, engine_with, node, pod
+
+from vgpu_scheduler.dialects import HamiDialect, NvidiaNames
+from vgpu_scheduler.engine import Engine, Place
+from vgpu_scheduler.kube import Pod, ResourceQuota
+from vgpu_scheduler.model import Decision, Hint, Outcome
+from vgpu_scheduler.policy import Policies, PolicyDefaults
+
+MEMORY, CORES = "limits.nvidia.com/gpumem", "limits.nvidia.com/gpucores"
+
+
+def quota(
+    name: str = "q", memory: int | str | None = None, cores: int | None = None, version: int = 1, **more: str
+) -> ResourceQuota:
+    """Return a quota of namespace ``default``, or of ``namespace``."""
+    hard = {key: str(limit) for key, limit in ((MEMORY, memory), (CORES, cores)) if limit is not None}
+    namespace = more.pop("namespace", "default")
+    return ResourceQuota(namespace, name, {**hard, **more}, uid=f"uid-{namespace}-{name}", resource_version=version)
+
+
+def limited(*quotas: ResourceQuota, pods: Iterable[Pod] = ()) -> Engine:
+    """Return an engine with nodes ``a`` and ``b`` of two cards with 8000 MiB each."""
+    engine = engine_with([node("a", cards("a", 2)), node("b", cards("b", 2))], pods)
+    for one in quotas:
+        assert engine.quotas.observe(one) == ()
+    return engine
+
+
+def attempt(engine: Engine, waiting: Pod, now: float = 0.0) -> Decision:
+    engine.observe_pod(waiting, now)
+    decision = engine.attempt(now)
+    assert decision is not None
+    assert decision.uid == waiting.uid
+    assert decision.error is None
+    return decision
+
+
+def places(engine: Engine, waiting: Pod, now: float = 0.0) -> bool:
+    return attempt(engine, waiting, now).outcome is Outcome.PLACED
+
+
+# What counts -------------------------------------------------------------------------------------------------------
+
+
+def test_a_quota_may_be_reached_and_not_exceeded() -> None:
+    engine = limited(quota(memory=3000))
+    assert places(engine, pod("one", asks(1, 2000)))
+    assert not places(engine, pod("two", asks(1, 1001)))
+    assert places(engine, pod("three", asks(1, 1000)))
+    assert not places(engine, pod("four", asks(1, 1)))
+
+
+def test_who_waits_for_a_quota_is_told_so() -> None:
+    engine = limited(quota(memory=3000))
+    decision = attempt(engine, pod("p", asks(2, 2000)))
+    assert decision.message == "0/2 nodes are available: 2 AllocatedCardsInsufficientRequest, 2 ResourceQuotaNotFit."
+    assert decision.helped_by & Hint.QUOTA
+    said = engine.quotas.describe("default", engine.state)
+    assert said == "namespace default uses 0 of 3000 MiB of limits.nvidia.com/gpumem"
+    assert engine.quotas.describe("other", engine.state) == ""
+
+
+def test_cores_count_as_memory_does() -> None:
+    engine = limited(quota(cores=50))
+    assert places(engine, pod("one", asks(1, 100, 50)))
+    assert not places(engine, pod("two", asks(1, 100, 1)))
+    assert places(engine, pod("three", asks(1, 100, 0)))
+
+
+def test_no_more_than_a_whole_card_of_cores_counts() -> None:
+    assert places(limited(quota(cores=110)), pod("p", asks(1, 100, 120)))
+
+
+def test_other_namespaces_and_plain_pods_are_free() -> None:
+    engine = limited(quota(memory=0))
+    assert not places(engine, pod("p", asks(1, 1)))
+    assert places(engine, pod("q", asks(1, 8000), namespace="other"))
+    assert places(engine, pod("r", asks(0)))
+
+
+def test_of_several_quotas_the_smallest_limit_counts_whatever_the_order() -> None:
+    for order in ((3000, 1000, 2000), (1000, 2000, 3000), (3000, 2000, 1000)):
+        engine = limited(*(quota(f"q{limit}", memory=limit) for limit in order))
+        assert not places(engine, pod("p", asks(1, 1001)))
+        engine.quotas.remove(quota("q1000", memory=1000, version=2))
+        assert not places(engine, pod("q", asks(1, 2001)))
+        assert places(engine, pod("r", asks(1, 2000)))
+
+
+def test_a_memory_quota_is_in_the_unit_of_requests() -> None:
+    engine = Engine(HamiDialect(NvidiaNames(memory_factor=256)), Policies(PolicyDefaults()), [OURS])
+    engine.observe_node(node("a", cards("a", 2)), 0.0)
+    engine.quotas.observe(quota(memory=10))
+    assert not places(engine, pod("p", asks(1, 11)))
+    assert places(engine, pod("q", asks(1, 10)))
+    (report,) = engine.quotas.report(engine.state)
+    assert (report.used, report.limit) == (2560, 2560)
+
+
+def test_a_percentage_counts_what_it_comes_to_on_the_card() -> None:
+    engine = engine_with([node("a", [card("large", memory=8000), card("small", memory=2000, index=1)])])
+    engine.quotas.observe(quota(memory=1000))
+    half = {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem-percentage": "50"}}
+    decision = attempt(engine, pod("p", half))
+    assert decision.placement is not None
+    assert decision.placement.containers[0][0].uuid == "small"
+    assert not places(engine, pod("q", half))
+
+
+@pytest.mark.parametrize("text", ["many", "1500m", "-1", ""])
+def test_what_cannot_be_read_lets_nothing_in_and_is_reported(text: str) -> None:
+    engine = limited()
+    (problem,) = engine.quotas.observe(quota(memory=text))
+    assert (problem.kind, problem.name, problem.reason) == ("ResourceQuota", "q", "QuotaUnreadable")
+    assert f"spec.hard[{MEMORY}]: {text} is no whole number" in problem.message
+    assert engine.quotas.observe(quota(memory=text)) == (), "the same version says nothing new"
+    assert not places(engine, pod("p", asks(1, 1)))
+
+
+def test_other_keys_mean_nothing() -> None:
+    others = {"requests.nvidia.com/gpu": "0", "limits.nvidia.com/gpu": "0", "nvidia.com/gpumem": "0", "pods": "x"}
+    assert places(limited(quota(**others)), pod("p"))
+
+
+def test_what_runs_counts_wherever_it_runs_and_whoever_placed_it() -> None:
+    running = pod(
+        "r", asks(1, 5000), annotations=allocation("gone", ("ghost", 5000, 0)), nodeName="gone", scheduler="other"
+    )
+    engine = limited(quota(memory=6000), pods=[running])
+    assert not places(engine, pod("p", asks(1, 1001)))
+    assert places(engine, pod("q", asks(1, 1000)))
+
+
+def test_an_unreadable_pod_counts_its_claim_once() -> None:
+    running = pod("r", asks(1, 2000), started=True, nodeName="a", scheduler="other")
+    engine = limited(quota(memory=3000), pods=[running])
+    assert not places(engine, pod("p", asks(1, 1001)))
+    assert places(engine, pod("q", asks(1, 1000)))
+
+
+def test_init_containers_count_by_their_peak() -> None:
+    """Per card, as they are booked: the app container sits on the init container's card, or its peak adds up."""
+    init = [{"name": "i", "resources": asks(1, 3000)}]
+    engine = limited(quota(memory=3000))
+    assert places(engine, pod("p", asks(1, 3000), initContainers=init))
+    assert engine.state.quotas.used("default", "NVIDIA", 1) == 3000
+    engine = limited(quota(memory=4999))
+    assert not places(engine, pod("q", asks(2, 2000), initContainers=init)), "3000 on one card and 2000 on another"
+    assert not places(limited(quota(memory=2999)), pod("r", asks(1, 10), initContainers=init))
+
+
+# Who shares a shape ------------------------------------------------------------------------------------------------
+
+
+def test_pods_far_from_any_limit_share_their_shape() -> None:
+    engine = limited(quota(memory=6000), quota(memory=100_000, namespace="rich"))
+    shapes = set()
+    for number, namespace in enumerate(["rich"] * 4 + ["free"] * 4):
+        waiting = pod(f"p{number}", asks(1, 1000), namespace=namespace)
+        shapes.add(id(engine.cycle.shape(waiting)))
+        assert places(engine, waiting)
+    assert len(shapes) == 1
+    shapes.clear()
+    for rest in (6000, 5000, 10):  # too little for any pick: how little makes no difference
+        engine.quotas.observe(quota(memory=rest, version=10_000 - rest))
+        shapes.add(id(engine.cycle.shape(pod("w", asks(1, 6500)))))
+    assert len(shapes) == 1
+    engine.quotas.observe(quota(memory=6000, version=20_000))
+    tight = [id(engine.cycle.shape(pod(f"t{n}", asks(1, 7000)))) for n in range(2)]
+    assert tight[0] == tight[1]
+    assert tight[0] not in shapes
+
+
+# Waiting and waking ------------------------------------------------------------------------------------------------
+
+
+def parked(engine: Engine, name: str) -> bool:
+    return engine.queue.place(f"uid-{name}") is Place.UNSCHEDULABLE
+
+
+def test_an_end_in_the_namespace_wakes_and_one_elsewhere_does_not() -> None:
+    held = [
+        pod(name, asks(1, 2000), namespace=namespace, nodeName="a", annotations=allocation("a", ("a-gpu-0", 2000, 0)))
+        for name, namespace in (("mine", "default"), ("theirs", "other"))
+    ]
+    engine = limited(quota(memory=2500), pods=held)
+    assert not places(engine, pod("p", asks(1, 1000)))
+    engine.remove_pod("uid-theirs", 10.0)
+    assert engine.attempt(10.0) is None
+    assert parked(engine, "p")
+    engine.remove_pod("uid-mine", 20.0)
+    decision = engine.attempt(20.0)
+    assert decision is not None
+    assert decision.outcome is Outcome.PLACED
+
+
+def test_a_placement_that_is_given_back_wakes() -> None:
+    engine = limited(quota(memory=2500))
+    assert places(engine, pod("first", asks(1, 2000)))
+    assert not places(engine, pod("p", asks(1, 1000), priority=10), 1.0)
+    engine.give_back("uid-first", 10.0, 60.0)
+    decision = engine.attempt(10.0)
+    assert decision is not None
+    assert (decision.uid, decision.outcome) == ("uid-p", Outcome.PLACED)
+
+
+def test_a_quota_that_changes_or_goes_wakes() -> None:
+    for change in ("raised", "gone", "swept"):
+        engine = limited(quota(memory=500), quota(memory=500, namespace="other"))
+        assert not places(engine, pod("p", asks(1, 1000)))
+        assert not places(engine, pod("q", asks(1, 1000), namespace="other"))
+        if change == "raised":
+            engine.quotas.observe(quota(memory=1000, version=2))
+        elif change == "gone":
+            engine.quotas.remove(quota(memory=500, version=2))
+        else:
+            assert engine.quotas.sweep([quota(memory=500, namespace="other")], 5) == (1, ())
+        decision = engine.attempt(10.0)
+        assert decision is not None
+        assert (decision.uid, decision.outcome) == ("uid-p", Outcome.PLACED)
+        assert engine.attempt(10.0) is None
+
+
+def test_a_quota_that_says_the_same_wakes_nobody() -> None:
+    engine = limited(quota(memory=500))
+    assert not places(engine, pod("p", asks(1, 1000)))
+    engine.quotas.observe(quota(memory=500, version=2, pods="3"))
+    engine.quotas.observe(quota("another", memory=600, version=3))
+    assert engine.attempt(10.0) is None
+    assert parked(engine, "p")
+
+
+def test_pods_that_wait_for_something_else_sleep_on() -> None:
+    engine = limited(quota(memory=50_000))
+    assert not places(engine, pod("p", asks(1, 9000)))
+    engine.quotas.observe(quota(memory=60_000, version=2))
+    assert engine.attempt(10.0) is None
+
+
+# Late news ---------------------------------------------------------------------------------------------------------
+
+
+def test_older_quotas_change_nothing() -> None:
+    engine = limited(quota(memory=1000, version=5))
+    engine.quotas.observe(quota(memory=9000, version=4))
+    engine.quotas.remove(quota(memory=9000, version=3))
+    assert not places(engine, pod("p", asks(1, 1001)))
+    engine.quotas.remove(quota(memory=1000, version=6))
+    engine.quotas.observe(quota(memory=1000, version=5))
+    assert places(engine, pod("q", asks(1, 1001)))
+    assert engine.quotas.sweep([], 0) == (0, ())
+
+
+def test_a_sweep_leaves_what_is_newer_than_its_list() -> None:
+    engine = limited(quota(memory=1000, version=5))
+    assert engine.quotas.sweep([], 4) == (0, ())
+    assert not places(engine, pod("p", asks(1, 1001)))
+    assert engine.quotas.sweep([], 5) == (1, ())
+    assert places(engine, pod("q", asks(1, 1001)))
+
+
+def test_a_limit_that_is_lowered_holds_back_what_was_not_bound_yet() -> None:
+    engine = limited(quota(memory=4000))
+    for name in ("one", "two"):
+        assert places(engine, pod(name, asks(1, 2000)))
+    engine.quotas.observe(quota(memory=2000, version=2))
+    assert engine.recheck("uid-one") is None
+    engine.give_back("uid-one", 1.0)
+    assert engine.recheck("uid-two") is not None, "it is within the limit without the other one"
+
+
+def test_an_overlay_has_its_own_account() -> None:
+    engine = limited(quota(memory=2000))
+    assert places(engine, pod("one", asks(1, 2000)))
+    view = engine.state.overlay(without=["uid-one"])
+    assert engine.cycle.on(view).refit(pod("p", asks(1, 2000)), "a") is not None
+    assert engine.cycle.refit(pod("p", asks(1, 2000)), "a") is None
+    assert engine.state.quotas.used("default", "NVIDIA", 1) == 2000
+
+
+# Chance ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_nobody_ever_gets_more_than_a_quota_leaves(seed: int) -> None:
+    """Pods and quotas in random order; limits that are lowered below what is held admit nothing more."""
+    rng = np.random.default_rng(seed)
+    mixed = [card(f"b-{n}", memory=int(rng.choice([4000, 8000, 16000])), index=n) for n in range(4)]
+    engine = engine_with([node("a", cards("a", 4)), node("b", mixed)])
+    spaces = ("default", "team", "free")
+    live: list[str] = []
+    placed = refused = 0
+    for step in range(150):
+        now, namespace = float(step * 20), str(rng.choice(spaces))
+        action = rng.random()
+        if action < 0.2 and namespace != "free":
+            name, memory, cores = f"q{rng.integers(2)}", int(rng.choice([0, 3000, 9000, 20000])), int(rng.integers(300))
+            limits = {MEMORY: str(memory), **({CORES: str(cores)} if rng.random() < 0.5 else {})}
+            made = ResourceQuota(namespace, name, limits, uid=f"{namespace}{name}", resource_version=step + 1)
+            (engine.quotas.remove if rng.random() < 0.2 else engine.quotas.observe)(made)
+        elif action < 0.4 and live:
+            engine.remove_pod(live.pop(int(rng.integers(len(live)))), now)
+        else:
+            engine.observe_pod(_random_pod(rng, step, namespace), now)
+        before = {space: engine.quotas.exceeded(space, engine.state) for space in spaces}
+        while (decision := engine.attempt(now)) is not None:
+            assert decision.error is None
+            where = engine.state.pod(decision.uid)
+            assert where is not None
+            if decision.outcome is Outcome.PLACED:
+                placed += 1
+                live.append(decision.uid)
+                assert not before[where.namespace], "a namespace that holds too much got more"
+                assert not engine.quotas.exceeded(where.namespace, engine.state), decision
+            else:
+                refused += "ResourceQuotaNotFit" in decision.message
+        assert engine.state.quotas.as_values() == engine.state.rebuild().quotas.as_values()
+    assert placed > 20
+    assert refused > 5
+    for uid in [known.uid for known in engine.state.pods()]:
+        engine.remove_pod(uid, 1e6)
+    assert engine.state.quotas.as_values() == {}
+
+
+def _random_pod(rng: np.random.Generator, number: int, namespace: str) -> Pod:
+    def some_asks() -> dict[str, object]:
+        gpu, cores = str(rng.integers(1, 4)), str(rng.choice([0, 0, 10, 50]))
+        share = {"nvidia.com/gpumem": str(rng.choice([500, 1000, 2000, 4000]))}
+        if rng.random() < 0.3:
+            share = {"nvidia.com/gpumem-percentage": str(rng.choice([10, 25, 50]))}
+        return {"limits": {"nvidia.com/gpu": gpu, "nvidia.com/gpucores": cores, **share}}
+
+    inits = [{"name": f"i{n}", "resources": some_asks()} for n in range(int(rng.integers(0, 3)))]
+    for init in inits:
+        if rng.random() < 0.4:
+            init["restartPolicy"] = "Always"
+    policy = {"hami.io/gpu-scheduler-policy": str(rng.choice(["binpack", "spread", "topology-aware"]))}
+    return pod(f"p{number}", some_asks(), namespace=namespace, annotations=policy, initContainers=inits)

@@ -1,0 +1,99 @@
+"""What namespaces hold: sums over pods, kept as these come and go."""
+
+from __future__ import annotations
+
+import pytest
+from tests.engine.builders import allocation, asks, cards, engine_with, node, pod
+
+from vgpu_scheduler.model import NO_USAGE, Amounts, Claim, ContainerClaims, ContainerKind, Usage
+from vgpu_scheduler.state import QuotaUsage
+
+
+def usage(**charges: Amounts) -> Usage:
+    """Return a usage of cards; those that begin with ``x`` are of vendor X, the others of vendor Y."""
+    return Usage(charges, vendors={uuid: "X" if uuid.startswith("x") else "Y" for uuid in charges})
+
+
+def test_it_adds_up_over_cards_and_pods_by_namespace_and_vendor() -> None:
+    book = QuotaUsage()
+    book.charge("a", usage(x1=(1, 100, 10), x2=(1, 200, 0), y1=(2, 7)), 1)
+    book.charge("a", usage(x1=(1, 50, 5, 1)), 1)
+    book.charge("b", usage(y1=(1, 1, 1)), 1)
+    assert book.as_values() == {"a": {"X": (3, 350, 15, 1), "Y": (2, 7)}, "b": {"Y": (1, 1, 1)}}
+    assert [book.used("a", "X", dimension) for dimension in (1, 2, 9)] == [350, 15, 0]
+    assert book.used("c", "X", 1) == book.used("a", "Z", 1) == 0
+
+
+def test_what_is_given_back_leaves_no_trace() -> None:
+    book = QuotaUsage()
+    first, second = usage(x1=(1, 100, 10)), usage(x1=(1, 50, 5, 1))
+    for held in (first, second):
+        book.charge("a", held, 1)
+    twin = book.copy()
+    for held in (first, second):
+        book.charge("a", held, -1)
+    assert book.as_values() == {}
+    assert twin.as_values() == {"a": {"X": (2, 150, 15, 1)}}
+    book.charge("a", NO_USAGE, 1)
+    assert book.as_values() == {}
+
+
+def test_whose_cards_are_unknown_counts_nowhere() -> None:
+    book = QuotaUsage()
+    book.charge("a", Usage({"x": (1, 1, 1)}), 1)
+    assert book.as_values() == {}
+
+
+def test_releases_are_told_once() -> None:
+    book = QuotaUsage()
+    book.released("a")
+    assert book.take_released() == {"a"}
+    assert book.take_released() == frozenset()
+
+
+def test_claims_that_may_sit_anywhere_count_once_by_their_peak() -> None:
+    def container(kind: ContainerKind, count: int, memory: int, percent: int = 0) -> ContainerClaims:
+        return ContainerClaims("c", kind, (Claim("X", count, (1, memory, 10), (0, percent, 0)),))
+
+    apps = (container(ContainerKind.APP, 2, 100), container(ContainerKind.APP, 1, 0, 50))
+    assert Usage({}, apps).totals() == {"X": (3, 200, 30)}
+    assert Usage({}, (container(ContainerKind.INIT, 1, 500), *apps)).totals() == {"X": (3, 500, 30)}
+    both = Usage({"x": (1, 5, 5)}, apps, vendors={"x": "X"})
+    assert both.totals() == {"X": (4, 205, 35)}
+
+
+def test_pieces_of_cards_count_as_they_are_booked() -> None:
+    held = Usage({"x": (1, 4864, 14, 1, 1, 0)}, vendors={"x": "X"})
+    book = QuotaUsage()
+    book.charge("a", held, 1)
+    assert book.used("a", "X", 1) == 4864
+
+
+@pytest.mark.parametrize("kind", ["assumed", "bound"])
+def test_the_state_keeps_it(kind: str) -> None:
+    engine = engine_with([node("a", cards("a", 2))])
+    if kind == "assumed":
+        engine.observe_pod(pod("p", asks(2, 3000, 20)), 0.0)
+        assert engine.attempt(0.0) is not None
+    else:
+        notes = allocation("a", ("a-gpu-0", 3000, 20), ("gone", 3000, 20))
+        engine.observe_pod(pod("p", asks(2, 3000, 20), nodeName="a", annotations=notes), 0.0)
+    state = engine.state
+    assert state.quotas.as_values() == {"default": {"NVIDIA": (2, 6000, 40)}}
+    assert state.quotas.as_values() == state.rebuild().quotas.as_values()
+    view = state.overlay(without=["uid-p"])
+    assert view.quotas.as_values() == {}
+    engine.remove_node("a")
+    assert state.quotas.used("default", "NVIDIA", 1) == 6000, "they hold it all the same"
+    engine.remove_pod("uid-p", 0.0)
+    assert state.quotas.as_values() == {}
+
+
+def test_what_was_seen_of_a_running_pod_stays_counted() -> None:
+    notes = allocation("a", ("a-gpu-0", 3000, 20))
+    engine = engine_with([node("a", cards("a", 2))], [pod("p", nodeName="a", started=True, annotations=notes)])
+    less = allocation("a", ("a-gpu-1", 1000, 0))
+    engine.observe_pod(pod("p", nodeName="a", started=True, annotations=less, version=2), 0.0)
+    assert engine.state.quotas.as_values() == {"default": {"NVIDIA": (2, 4000, 20)}}
+    engine.remove_pod("uid-p", 0.0)
+    assert engine.state.quotas.as_values() == {}
