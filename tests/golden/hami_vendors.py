@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Any, NamedTuple
 
-from tests.golden.hami import as_reported
+from tests.golden import hami
+from tests.golden.hami import as_reported, same_refusal
 from tests.golden.outcome import Case, Outcome, differences, responsible
-from tests.naive.hami import NOW
+from tests.naive.hami import NOW, Answer
 from tests.naive.hami_cards import f32
 from tests.naive.hami_quirks import NONE, Quirk, Switches
-from tests.naive.hami_wire import Panic, Unreadable
+from tests.naive.hami_wire import Bad, Panic, Unreadable
 from tests.naive.vendors import cluster
 from tests.naive.vendors.cluster import MOMENT, VendorAnswer
 from tests.naive.vendors.ledger import handshake
@@ -54,23 +55,50 @@ class Kind(NamedTuple):
         What the twin says with some quirks on, and which it asked for.
     against
         Where that differs from the case, for the twin with all quirks on.
+    product
+        What the product says, in the twin's form; None while it does not know these makers.
     """
 
     twin: Callable[[Case, frozenset[Any]], tuple[Any, set[Any]]]
     against: Callable[[Case, Any], Iterator[str]]
+    product: Callable[[Case], Any] | None = None
 
 
 def run_case(case: Case) -> Outcome:
     """Run a case of any kind and compare."""
-    kind = KINDS[case.get("op") or case["kind"]]
+    return compare(case, KINDS[case.get("op") or case["kind"]])
+
+
+def compare(case: Case, kind: Kind) -> Outcome:
+    """Hold the twin against the case, and the product, if there is one, against the twin."""
     case = as_reported(case)
     theirs, asked = kind.twin(case, ALL)
     ours, asked_too = kind.twin(case, NONE)
     found = list(kind.against(case, theirs))
+    if kind.product:
+        found += _product_against(ours, kind.product(case))
     if found:
         return Outcome("failed", "; ".join(found))
     quirks = responsible(theirs, ours, lambda some: kind.twin(case, some)[0], asked | asked_too, ALL)
-    return Outcome("not_implemented", missing(case), quirks)
+    if kind.product is None:
+        return Outcome("not_implemented", missing(case), quirks)
+    return Outcome("decided" if quirks else "passed", quirks=quirks)
+
+
+def _product_against(ours: Any, made: Any) -> Iterator[str]:
+    if not same_refusal(_refused(ours), _refused(made)):
+        yield f"product: refused for {sorted(map(str, _refused(made)))}, not {sorted(map(str, _refused(ours)))}"
+    elif not _refused(ours):
+        yield from differences("product", _comparable(ours), _comparable(made))
+
+
+def _refused(answer: Any) -> frozenset[Bad]:
+    found = answer.refused if isinstance(answer, Answer) else answer.get("refused", ())
+    return frozenset(found)
+
+
+def _comparable(answer: Any) -> Json:
+    return hami._comparable(answer) if isinstance(answer, Answer) else answer
 
 
 def missing(case: Case) -> str:

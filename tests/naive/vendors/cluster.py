@@ -116,7 +116,6 @@ def _decide(case: Obj, switch: Switches) -> VendorAnswer:
         switch,
         Rules.of(annotations),
         spread=annotations.get("hami.io/node-scheduler-policy", config["nodeSchedulerPolicy"]) == "spread",
-        config=config["deviceConfig"],
     )
     return _over_nodes(case, makers, containers, view)
 

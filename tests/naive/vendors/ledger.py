@@ -43,6 +43,9 @@ class Ledger:
             self.used[key] = memory, cores + sum(charge[2] for charge in charges.values())
         if any(used.values()):
             self.pods[where].append(pod)
+        if used.get("NVIDIA") and hami.ALLOCATED in (pod["metadata"].get("annotations") or {}):
+            cards = [device for device in self.devices[where] if device.vendor == "NVIDIA"]
+            hami._hold_placements(pod, used["NVIDIA"], cards, self.switch)
         for device in self.devices[where]:
             for charges in used.values():  # whichever maker's annotation names it
                 if charge := charges.get(device.uuid):
@@ -106,8 +109,11 @@ class Ledger:
             if kind == "sidecar" and self.switch(Quirk.SIDECAR_AS_INIT):
                 kind = "init"
             together = dict(running)
+            twice = len({uuid for uuid, _ in container}) < len(container)
+            apart = kind == "init" and twice and self.switch(Quirk.INIT_SLICES_NOT_ADDED)
             for uuid, charge in container:
-                together[uuid] = maker.joined(together[uuid], charge, self.switch) if uuid in together else charge
+                with_old = maker.peak if apart else maker.joined
+                together[uuid] = with_old(together[uuid], charge, self.switch) if uuid in together else charge
             for uuid, charge in together.items():
                 peak[uuid] = maker.peak(peak.get(uuid, (0, 0, 0)), charge, self.switch)
             if kind != "init":

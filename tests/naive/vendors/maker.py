@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import islice, permutations
 
 from tests.naive.hami import added, larger
 from tests.naive.hami_cards import UNSET, Ask, words
 from tests.naive.hami_quirks import Quirk, Switches
-from tests.naive.hami_wire import Entry, Unreadable, encode_pod, register_colon, register_json
+from tests.naive.hami_wire import Entry, Panic, Unreadable, encode_pod, register_colon, register_json
 from tests.naive.vendors.model import MOST_WAYS, Choice, Device, Obj, Taken, View
 from tests.naive.vendors.requests import Amounts, cores_of, count_of, exact, memory_of, refused
 
@@ -57,8 +57,12 @@ class Maker:
         """Whether HAMi takes the plugin for alive, the handshake apart."""
         return True
 
-    def registered(self, listed: Iterable[Obj]) -> list[Device]:
+    def registered(self, listed: Sequence[Obj], switch: Switches) -> list[Device]:
         """Make devices of what a node registers."""
+        if None in listed:
+            raise Panic
+        if len({d["id"] for d in listed}) < len(listed) and not switch(Quirk.SAME_ID_TWICE_READ):
+            raise Unreadable("a device is listed twice")
         found = [
             Device(
                 d["id"], self.vendor, d["type"], position, d["index"], d["numa"], d["mode"], d["health"],
@@ -71,10 +75,10 @@ class Maker:
         return found
 
     def from_json(self, node: Obj, key: str, switch: Switches) -> list[Device]:
-        return self.registered(register_json(annotation(node, key), switch))
+        return self.registered(register_json(annotation(node, key), switch), switch)
 
-    def from_colon(self, node: Obj, key: str) -> list[Device]:
-        return self.registered(register_colon(annotation(node, key)))
+    def from_colon(self, node: Obj, key: str, switch: Switches) -> list[Device]:
+        return self.registered(register_colon(annotation(node, key)), switch)
 
     def alike(self, ids: Sequence[str], count: int, memory: int, cores: int) -> list[Device]:
         """Make devices of a node that tells no more than how many there are."""

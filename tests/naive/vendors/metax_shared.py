@@ -41,7 +41,7 @@ class MetaxShared(Maker):
             listed = json.loads(annotation(node, "metax-tech.com/node-gpu-devices"))
         except ValueError as error:
             raise Unreadable(str(error)) from None
-        return self.registered(
+        devices = [
             {
                 "id": d["uuid"],
                 "index": position,
@@ -59,7 +59,8 @@ class MetaxShared(Maker):
                 },
             }
             for position, d in enumerate(listed or [])
-        )
+        ]
+        return self.registered(devices, switch)
 
     def reporting(self, node: Obj) -> bool:
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -47,7 +46,6 @@ class View:
     rules: Rules = field(default_factory=Rules)
     node: Obj = field(default_factory=dict)
     spread: bool = False
-    config: Obj = field(default_factory=dict)
     neighbours: Sequence[Obj] = ()
     """The pods that hold devices of the node."""
     devices: Sequence[Device] = ()
@@ -108,8 +106,3 @@ class Ways:
 def go_int32(value: int) -> int:
     """What is left of an integer in 32 bits."""
     return (value + 2**31) % 2**32 - 2**31
-
-
-def trailing_number(text: str) -> int:
-    match = re.search(r"(\d+)$", text)
-    return int(match[1]) if match else 0

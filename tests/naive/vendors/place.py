@@ -113,10 +113,9 @@ def written(
 ) -> dict[str, str]:
     """The annotations of a pod on a node: an entry per container for every maker that it asks."""
     found: dict[str, str] = {}
-    names = [container.name for container in containers]
     for vendor, maker in makers.items():
         asked = [any(ask.vendor == vendor for ask in container.asks) for container in containers]
-        entries = fit.taken[vendor]
+        entries, names = fit.taken[vendor], [container.name for container in containers]
         padded = any(device.type == vendor for device in devices)
         if any(asked):
             if not all(asked) and not padded and view.switch(Quirk.NO_PADDING):

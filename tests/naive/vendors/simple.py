@@ -25,7 +25,7 @@ class Hygon(Maker):
         self.factor = max(section.get("memoryFactor", 1), 1)
 
     def devices(self, node: Obj, switch: Switches) -> list[Device]:
-        return self.from_colon(node, "hami.io/node-dcu-register")
+        return self.from_colon(node, "hami.io/node-dcu-register", switch)
 
     def claim(self, amounts: Amounts) -> Ask | None:
         return super().claim(amounts) if in_range(amounts, self.count) else None
@@ -107,7 +107,7 @@ class Iluvatar(Maker):
         self.handshake = f"hami.io/node-handshake-{word}"
 
     def devices(self, node: Obj, switch: Switches) -> list[Device]:
-        return self.from_colon(node, f"hami.io/node-{self.vendor}-register")
+        return self.from_colon(node, f"hami.io/node-{self.vendor}-register", switch)
 
 
 class Amd(Maker):
