@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -23,13 +23,14 @@ from tests.naive.hami_quirks import ALL, NONE, Quirk
 from tests.naive.hami_wire import Bad
 
 from vgpu_scheduler.allocators import FitColumns, OrderKind, verdict
-from vgpu_scheduler.dialects import HamiDialect
-from vgpu_scheduler.dialects.hami import CodecError, Section, configured
+from vgpu_scheduler.dialects import HamiDialect, RegistrationError
+from vgpu_scheduler.dialects.hami import Section, configured
 from vgpu_scheduler.engine import Cycle, Quotas
 from vgpu_scheduler.kernels import select_best
 from vgpu_scheduler.kube import decode_node, decode_pod, decode_quota
 from vgpu_scheduler.model import Placement
 from vgpu_scheduler.policy import Policies, PolicyDefaults
+from vgpu_scheduler.scorers import Workload
 from vgpu_scheduler.state import State
 
 PROFILE = "hami-2.10"
@@ -141,8 +142,8 @@ def state_of(case: Case, dialect: HamiDialect) -> State:
         node = decode_node(wire)
         try:
             state.observe_node(node, dialect.devices(node))
-        except CodecError:
-            state.observe_node(node, None)
+        except RegistrationError as error:
+            state.observe_node(node, error.devices)
     for wire in case["pods"]:
         pod = decode_pod(wire)
         state.observe_pod(pod, dialect.usage(pod))
@@ -158,20 +159,36 @@ def quotas_of(case: Case, dialect: HamiDialect) -> Quotas:
 
 
 def product(case: Case) -> Answer:
-    """What the product says about a case."""
+    """What the product says about a case; what it writes must be about cards, and twice."""
+
+    def about_cards(name: str, written: dict[str, str]) -> dict[str, str]:
+        found = _about_cards(written)
+        same = {key: value for key, value in written.items() if key not in _AT_BINDING}
+        asked = {**found, naive.TO_ALLOCATE: found[naive.ALLOCATED], naive.NODE: name, naive.TIME: "0"}
+        assert same == asked, f"annotations for {name}: {written}"
+        return found
+
+    return decided(case, about_cards)
+
+
+def decided(case: Case, compared: Callable[[str, dict[str, str]], dict[str, str]]) -> Answer:
+    """What the product decides; ``compared`` returns the annotations for a node that are held against others."""
     dialect, config = dialect_of(case), case["config"]
     state = state_of(case, dialect)
     defaults = PolicyDefaults(config["nodeSchedulerPolicy"], config["gpuSchedulerPolicy"], OrderKind.SCORE_FIRST)
     cycle = Cycle(state, dialect, Policies(defaults), quotas_of(case, dialect))
-    shape = cycle.shape(decode_pod(case["pod"]))
+    pod = decode_pod(case["pod"])
+    shape = cycle.shape(pod)
     if shape.refusal:
         return Answer("refused", refused=frozenset({refused_for(shape.refusal)}))
     if shape.allocator is None:
         return Answer("passthrough")
+    assert shape.policy is not None
     rows, fit = state.nodes.rows(), FitColumns.empty(state.nodes.capacity)
     shape.allocator.fit(state.devices, rows, fit)
+    scores = shape.policy.scorers[0].scorer.compile(Workload({}, (), {})).score(state, rows, fit)
     answer = Answer("unschedulable")
-    for row in rows.tolist():
+    for row, score in zip(rows.tolist(), scores.tolist(), strict=True):
         name = state.nodes.name(row)
         containers = shape.allocator.place(state.devices, row)
         if not fit.fits[row]:
@@ -179,15 +196,12 @@ def product(case: Case) -> Answer:
             answer.failed[name] = verdict(fit.counts[row], int(fit.cards[row])).detail
             continue
         assert containers is not None, f"{name} fits and yet gives no cards"
-        written = dialect.annotations(Placement(name, containers), 0)
-        answer.scores[name] = float(fit.score[row])
-        answer.per_node[name] = _about_cards(written)
-        same = {key: value for key, value in written.items() if key not in _AT_BINDING}
-        assert {**same, naive.TIME: "<time>"} == answer.annotations(name), f"annotations for {name}: {written}"
+        answer.scores[name] = score
+        answer.per_node[name] = compared(name, dialect.annotations(Placement(name, containers), 0, pod))
     assert shape.ranking is not None
-    score = np.zeros(state.nodes.capacity)
-    score[rows] = shape.ranking.score(state, rows, fit)
-    best = select_best(rows, fit.fits, score, state.nodes.rank)
+    ranked = np.zeros(state.nodes.capacity)
+    ranked[rows] = shape.ranking.score(state, rows, fit)
+    best = select_best(rows, fit.fits, ranked, state.nodes.rank)
     if best >= 0:
         answer.kind = "placed"
         answer.best = (state.nodes.name(best),)

@@ -1,9 +1,8 @@
 """Golden cases of HAMi with devices of other makers than NVIDIA: placements, requests, and what nodes register.
 
 The naive twin with all quirks on has to say what HAMi said. Where HAMi goes through a map it may have said one of
-several things: a recorded score, allocation or outcome then has to be one that the twin knows of for that node. The
-product does not know these makers yet, so a case that the twin reproduces counts as not implemented, with the quirks
-that will make a difference once it does.
+several things: a recorded score, allocation or outcome then has to be one that the twin knows of for that node. With
+its quirks off the twin has to say what the product says.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Any, NamedTuple
 
-from tests.golden import hami
+from tests.golden import hami, hami_makers
 from tests.golden.hami import as_reported, same_refusal
 from tests.golden.outcome import Case, Outcome, differences, responsible
 from tests.naive.hami import NOW, Answer
@@ -56,12 +55,15 @@ class Kind(NamedTuple):
     against
         Where that differs from the case, for the twin with all quirks on.
     product
-        What the product says, in the twin's form; None while it does not know these makers.
+        What the product says, in the twin's form; None for a twin alone.
+    shared
+        What of the twin's answer the product says, too.
     """
 
     twin: Callable[[Case, frozenset[Any]], tuple[Any, set[Any]]]
     against: Callable[[Case, Any], Iterator[str]]
     product: Callable[[Case], Any] | None = None
+    shared: Callable[[Any], Any] = lambda answer: answer
 
 
 def run_case(case: Case) -> Outcome:
@@ -76,7 +78,7 @@ def compare(case: Case, kind: Kind) -> Outcome:
     ours, asked_too = kind.twin(case, NONE)
     found = list(kind.against(case, theirs))
     if kind.product:
-        found += _product_against(ours, kind.product(case))
+        found += _product_against(kind.shared(ours), kind.product(case))
     if found:
         return Outcome("failed", "; ".join(found))
     quirks = responsible(theirs, ours, lambda some: kind.twin(case, some)[0], asked | asked_too, ALL)
@@ -250,7 +252,7 @@ def _against_node_devices(case: Case, found: Json) -> Iterator[str]:
 
 
 KINDS = {
-    "placement": Kind(cluster.decide, _against_placement),
-    "requests": Kind(_twin_requests, _against_requests),
-    "node_devices": Kind(_twin_node_devices, _against_node_devices),
+    "placement": Kind(cluster.decide, _against_placement, hami_makers.placement),
+    "requests": Kind(_twin_requests, _against_requests, hami_makers.requests),
+    "node_devices": Kind(_twin_node_devices, _against_node_devices, hami_makers.node_devices, hami_makers.shared),
 }

@@ -329,8 +329,10 @@ def _ask(resources: Obj, names: Names, switch: Switches) -> tuple[Ask | None, se
         memory = names.default_memory
         percent = UNSET if memory else 100
     cores = names.default_cores if cores is None else cores
-    if max(nums, cores) > INT32 and switch(Quirk.INT32_WRAPS):
-        nums, cores = wrap(nums), wrap(cores)
+    large = {name for name, value in ((names.count, nums), (names.cores, cores)) if value > INT32}
+    if large and not switch(Quirk.INT32_WRAPS):
+        return None, large
+    nums, cores = wrap(nums), wrap(cores)
     return Ask("NVIDIA", nums, memory, percent, cores), set()
 
 

@@ -7,7 +7,7 @@ import msgspec
 
 from vgpu_scheduler.kube.objects import Condition, Node, Pod
 from vgpu_scheduler.kube.podspecs import FieldError, intern_pod_spec, resized_requests
-from vgpu_scheduler.kube.quantities import QuantityError, to_int, to_milli
+from vgpu_scheduler.kube.quantities import QuantityError, to_exact_int, to_int, to_milli
 from vgpu_scheduler.kube.resources import CPU, PODS, is_schedulable
 from vgpu_scheduler.kube.taints import taint
 from vgpu_scheduler.kube.wire import (
@@ -334,14 +334,29 @@ def _node(wire: WireNode) -> Node:
         annotations=meta.annotations or {},
         unschedulable=wire.spec.unschedulable,
         taints=tuple(taint(t.key, t.value, t.effect) for t in wire.spec.taints or ()),
-        allocatable=_amounts("allocatable", wire.status.allocatable),
-        capacity=_amounts("capacity", {n: q for n, q in (wire.status.capacity or {}).items() if "/" in n}),
+        allocatable=_allocatable(wire.status.allocatable),
+        capacity=_capacity(wire.status.capacity),
         ready={"True": True, "False": False}.get(ready),
         deleting=meta.deletion_timestamp is not None,
     )
 
 
-def _amounts(field: str, quantities: Quantities | None) -> dict[str, int]:
+def _capacity(quantities: Quantities | None) -> dict[str, int]:
+    """Return whole amounts of extended resources; a part of a device is none."""
+    amounts: dict[str, int] = {}
+    for name, text in (quantities or {}).items():
+        if "/" not in name:
+            continue
+        try:
+            amount = to_exact_int(text)
+        except QuantityError as error:
+            raise FieldError(f"status.capacity[{name}]", str(error)) from error
+        if amount is not None:
+            amounts[name] = amount
+    return amounts
+
+
+def _allocatable(quantities: Quantities | None) -> dict[str, int]:
     amounts: dict[str, int] = {}
     for name, text in (quantities or {}).items():
         if name != PODS and not is_schedulable(name):
@@ -349,5 +364,5 @@ def _amounts(field: str, quantities: Quantities | None) -> dict[str, int]:
         try:
             amounts[name] = to_milli(text) if name == CPU else to_int(text)
         except QuantityError as error:
-            raise FieldError(f"status.{field}[{name}]", str(error)) from error
+            raise FieldError(f"status.allocatable[{name}]", str(error)) from error
     return amounts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice, permutations
 
@@ -12,6 +12,7 @@ from tests.naive.hami_cards import Ask
 from tests.naive.hami_quirks import Switches
 from tests.naive.vendors.maker import Maker, by_group, insufficient
 from tests.naive.vendors.model import MOST_WAYS, Choice, Device, Obj, Taken, View, go_int32
+from tests.naive.vendors.quirks import VendorQuirk
 from tests.naive.vendors.requests import Amounts
 from tests.naive.vendors.simple import in_range
 
@@ -33,6 +34,7 @@ class Ascend(Maker):
         self.handshake = f"hami.io/node-handshake-{word}"
         self.factor = max(chip.get("memoryFactor", 1), 1)
         self.templates = sorted((template["memory"], template["name"]) for template in chip["templates"])
+        self.whole, self.capacity = chip["memoryAllocatable"], chip["memoryCapacity"]
         self.soft_nodes = soft_nodes
 
     def devices(self, node: Obj, switch: Switches) -> list[Device]:
@@ -71,6 +73,17 @@ class Ascend(Maker):
         if ask is None or self.cores not in amounts.text:
             return ask
         return replace(ask, cores=go_int32(to_int(amounts.text[self.cores])))
+
+    def cut(self, ask: Ask, annotations: Mapping[str, str], switch: Switches) -> Ask:
+        """The memory of the smallest template that has enough: HAMi relies on its webhook for that."""
+        if not ask.memory or annotations.get("huawei.com/vnpu-mode") == SOFT:
+            return ask
+        larger = [memory for memory, _ in self.templates if memory >= ask.memory]
+        whole = self.whole if self.whole and ask.memory <= max(self.whole, self.capacity) else ask.memory
+        memory = min(larger, default=whole)
+        if memory == ask.memory or switch(VendorQuirk.TEMPLATE_NOT_CLAIMED):
+            return ask
+        return replace(ask, memory=memory)
 
     def room_check(self, device: Device, ask: Ask, view: View) -> str:
         cores = self.cores_on(device, ask)

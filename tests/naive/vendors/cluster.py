@@ -81,9 +81,11 @@ def makers_of(case: Obj) -> dict[str, Maker]:
 def requests(pod: Obj, makers: Mapping[str, Maker], switch: Switches) -> tuple[list[Container], set[Bad]]:
     """What each container asks for, and what is refused."""
     containers, refused = [], set()
+    annotations = pod["metadata"].get("annotations") or {}
     for name, kind, resources in raw_containers(pod):
         answers = [maker.ask(resources, switch) for maker in makers.values()]
-        containers.append(Container(name, kind, tuple(ask for ask, _ in answers if ask)))
+        asks = [makers[ask.vendor].cut(ask, annotations, switch) for ask, _ in answers if ask]
+        containers.append(Container(name, kind, tuple(asks)))
         refused |= {Bad(name, resource) for _, bad in answers for resource in bad}
     return containers, refused
 

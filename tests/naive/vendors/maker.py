@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice, permutations
 
 from tests.naive.hami import added, larger
@@ -46,6 +46,11 @@ class Maker:
     limits_only = False
     knows_direction = True
     """Whether its added scores are made for the policy, or higher is better whatever the policy prefers."""
+
+    def cut(self, ask: Ask, annotations: Mapping[str, str], switch: Switches) -> Ask:
+        """What a container gets where devices are given out in fixed parts; what it asks for elsewhere."""
+        del annotations, switch
+        return ask
 
     # Devices -------------------------------------------------------------------------------------------------------
 

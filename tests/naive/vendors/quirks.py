@@ -21,6 +21,7 @@ class VendorQuirk(Enum):
     SLICES_COUNTED_AS_ONE = "slices-counted-as-one"
     MASKS_SUMMED = "masks-summed"
     RUNS_BY_POSITION = "runs-by-position"
+    TEMPLATE_NOT_CLAIMED = "template-not-claimed"
     ADDED_SCORE_ONE_WAY = "added-score-one-way"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from vgpu_scheduler.dialects.base import NodeLock
+from vgpu_scheduler.dialects.base import CodecError, NodeLock
 from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, Vendor
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
 from vgpu_scheduler.dialects.hami.vendors.section import Section
@@ -26,6 +26,8 @@ NAMES = ShareNames(
 
 
 def _kind(cores: int, memory: int) -> CardKind:
+    if memory <= 0:
+        raise CodecError("there is no memory beside it")
     return CardKind(-(-cores // _WHOLE), _WHOLE, memory * UNIT * _WHOLE // cores, _WHOLE)
 
 

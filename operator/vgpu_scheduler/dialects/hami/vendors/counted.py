@@ -59,7 +59,7 @@ class Counted:
 
     def facts(self, node: Node) -> Hashable | None:
         """Return the node's name and the amounts."""
-        if not node.capacity.get(self.resources[0]):
+        if node.capacity.get(self.resources[0], 0) <= 0:
             return None
         return (node.name, *(node.capacity.get(name, 0) for name in self.resources))
 

@@ -96,7 +96,7 @@ class ShareNames:
         """
         del mode
         container = self._seen(container)
-        count = whole_amount(container, self.count)
+        count = _amount(container, self.count)
         if count is None:
             given = next((name for name in self.amounts if amount_text(container, name) is not None), None)
             if given is not None:
@@ -108,13 +108,13 @@ class ShareNames:
             return None
         parts = count if self.divided else 1
         memory = self._memory(container) // parts
-        percent = min(self._amount(container, self.memory_percent) or 0, _WHOLE)
+        percent = min(self._percent(container), _WHOLE)
         if not percent and not memory:
             memory = self.default_memory
             if terms.memory is not None and self.memory:
                 memory = max(terms.memory // _MIB, 1)
             percent = 0 if memory else _WHOLE
-        cores = self._amount(container, self.cores)
+        cores = _amount(container, self.cores)
         if cores is None and self.whole_is_exclusive and percent == _WHOLE and not memory:
             cores = _WHOLE
         elif cores is None:
@@ -129,12 +129,12 @@ class ShareNames:
     def _seen(self, container: Container) -> Container:
         return Container(container.name, container.kind, container.limits, {}) if self.limits_only else container
 
-    def _amount(self, container: Container, name: str) -> int | None:
-        return whole_amount(container, name) if name else None
+    def _percent(self, container: Container) -> int:
+        return (whole_amount(container, self.memory_percent) or 0) if self.memory_percent else 0
 
     def _memory(self, container: Container) -> int:
         largest = _INT32 // self.memory_factor
-        memory = self._amount(container, self.memory)
+        memory = whole_amount(container, self.memory) if self.memory else None
         if memory is None:
             return 0
         if memory > largest:
@@ -185,5 +185,16 @@ class CountNames:
             If the number is malformed.
         """
         del terms, mode  # there is nothing to add to a number
-        count = whole_amount(container, self.count)
+        count = _amount(container, self.count)
         return Claim(vendor, count, (1, 0, 0), (0, 0, 0)) if count else None
+
+
+def _amount(container: Container, name: str) -> int | None:
+    """Return how much of a resource a container asks for, None without a name or where it does not say."""
+    amount = whole_amount(container, name) if name else None
+    if amount is not None and amount > _INT32:
+        text = amount_text(container, name)
+        raise ClaimError(
+            f'container "{container.name}": {name}: {text} is more than any node has: write a smaller number'
+        )
+    return amount
