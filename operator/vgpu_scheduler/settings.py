@@ -157,6 +157,8 @@ class Settings(BaseSettings):
     """Address that the health and metrics endpoints listen on."""
     http_port: Annotated[int, Field(ge=0, le=65535)] = 8080
     """Port of the health and metrics endpoints; 0 takes any free one."""
+    hami_metrics: bool = False
+    """Serve HAMi's scheduler metrics, too, under HAMi's names: a few lines per card and per pod, for its dashboards."""
     debug_endpoints: bool = False
     """Serve /debug/ledger: what every device is used for, and how that compares with a rebuild."""
     policy_status_interval: Annotated[float, Field(ge=1, le=3600)] = 10.0

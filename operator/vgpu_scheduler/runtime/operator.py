@@ -14,6 +14,7 @@ import signal
 import socket
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from vgpu_scheduler import __version__
@@ -38,7 +39,7 @@ from vgpu_scheduler.runtime.elector import Elector, LeaseOptions
 from vgpu_scheduler.runtime.scheduling import SchedulingLoop
 from vgpu_scheduler.runtime.warmup import warm_up
 from vgpu_scheduler.settings import Settings
-from vgpu_scheduler.telemetry import Health, Metrics, serve
+from vgpu_scheduler.telemetry import Health, Metrics, hami_metrics, serve
 
 log = logging.getLogger(__name__)
 
@@ -96,6 +97,7 @@ class Operator:
             health,
             self.metrics,
             self._pages(),
+            partial(hami_metrics, self.engine.state) if self.settings.hami_metrics else lambda: iter(()),
         )
         log.info("vgpu-scheduler %s serves health and metrics on port %d", __version__, self.port)
         await asyncio.to_thread(warm_up)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -35,6 +36,7 @@ async def serve(
     health: Health,
     metrics: Metrics,
     pages: Mapping[str, Callable[[], object]],
+    more_metrics: Callable[[], Iterator[str]] = lambda: iter(()),
 ) -> tuple[web.AppRunner, int]:
     """Serve ``/livez``, ``/readyz``, ``/metrics`` and pages of JSON.
 
@@ -42,6 +44,8 @@ async def serve(
     ----------
     pages
         Path to what it shows, made when asked for.
+    more_metrics
+        Returns text to be added to the metrics, in pieces; other work goes on between two of them.
 
     Returns
     -------
@@ -58,8 +62,15 @@ async def serve(
     async def readyz(_: web.Request) -> web.Response:
         return answer(health.ready())
 
-    async def render_metrics(_: web.Request) -> web.Response:
-        return web.Response(body=metrics.render(), headers={"Content-Type": _METRICS_TYPE})
+    async def render_metrics(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": _METRICS_TYPE})
+        await response.prepare(request)
+        await response.write(metrics.render())
+        for piece in more_metrics():
+            await response.write(piece.encode())
+            await asyncio.sleep(0)
+        await response.write_eof()
+        return response
 
     async def page(request: web.Request) -> web.Response:
         text = json.dumps(pages[request.path](), indent=2, sort_keys=True)

@@ -1,0 +1,197 @@
+"""HAMi's scheduler metrics under HAMi's names, so that its dashboards and alerts go on working.
+
+They have a line or more per card and per pod, which is much in a large cluster: they are served where the settings ask
+for them, and written piece by piece, so that decisions are not held up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from vgpu_scheduler import __version__
+from vgpu_scheduler.dialects.hami import CodecError
+from vgpu_scheduler.dialects.hami.mig import MigAllocation, decode_allocations
+from vgpu_scheduler.dialects.hami.vendors.nvidia_names import MIG_ANNOTATION
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import Amounts, Device
+from vgpu_scheduler.state import Reservation, State
+
+_MIB = 2**20
+_PIECE = 100
+"""Nodes or pods between two pieces of text."""
+_ZONE = 'zone="vGPU"'
+"""HAMi gives every metric this label."""
+_COMPUTE_UNITS = "AMD"
+"""The maker whose compute is counted in units of the card; HAMi shows it in percent."""
+
+_Labels = dict[str, str]
+_CardReader = Callable[[Device, Amounts], tuple[_Labels, float] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Family:
+    name: str
+    help: str
+
+    def head(self) -> str:
+        return f"# HELP {self.name} {self.help}\n# TYPE {self.name} gauge\n"
+
+    def line(self, labels: _Labels, value: float) -> str:
+        shown = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items())
+        return f"{self.name}{{{shown},{_ZONE}}} {value!r}\n"
+
+
+def hami_metrics(state: State) -> Iterator[str]:
+    """Yield the metrics in Prometheus' text format, in pieces; the state may change between them.
+
+    Parameters
+    ----------
+    state
+        What is known of nodes, cards and pods.
+    """
+    for family, read in _OF_CARDS:
+        yield family.head()
+        yield from _per_card(state, family, read)
+    for family, dimension, unit in _OF_PODS:
+        yield family.head()
+        yield from _per_pod(state, family, dimension, unit)
+    yield _MIG.head()
+    yield from _mig_instances(state)
+    build = _Family("hami_build_info", "The running scheduler.")
+    yield build.head() + build.line({"version": __version__}, 1)
+
+
+_Item = TypeVar("_Item")
+
+
+def _in_pieces(items: Sequence[_Item], lines: Callable[[_Item], Iterable[str]]) -> Iterator[str]:
+    """Yield the lines of all items, those of some items at a time."""
+    for first in range(0, len(items), _PIECE):
+        yield "".join(line for item in items[first : first + _PIECE] for line in lines(item))
+
+
+def _cards_of(state: State, node: str) -> Iterator[tuple[Device, Amounts]]:
+    """Yield the cards of a node with what is used of them."""
+    row = state.nodes.row(node)
+    if row is not None:
+        columns = state.devices.columns
+        for number, device in enumerate(state.devices.devices(row), start=int(columns.first[row])):
+            yield device, tuple(columns.used[number].tolist())
+
+
+def _per_card(state: State, family: _Family, read: _CardReader) -> Iterator[str]:
+    def lines(node: str) -> Iterator[str]:
+        for device, used in _cards_of(state, node):
+            found = read(device, used)
+            if found is not None:
+                yield family.line({"node": node, **_named(device), **found[0]}, found[1])
+
+    return _in_pieces(_nodes(state), lines)
+
+
+def _nodes(state: State) -> list[str]:
+    return sorted(state.nodes.name(row) for row in state.nodes.rows().tolist())
+
+
+def _named(device: Device) -> _Labels:
+    return {"device_uuid": device.uuid, "device_index": str(device.index), "device_type": device.type}
+
+
+def _percent(device: Device, cores: int) -> float:
+    if device.vendor != _COMPUTE_UNITS:
+        return float(cores)
+    return 100.0 * cores / device.total[2] if device.total[2] else 0.0
+
+
+_OF_CARDS: tuple[tuple[_Family, _CardReader], ...] = (
+    (
+        _Family("hami_gpu_memory_limit_bytes", "Memory of a card."),
+        lambda device, _: ({}, float(device.total[1] * _MIB)),
+    ),
+    (
+        _Family("hami_gpu_core_limit_ratio", "Compute of a card in percent."),
+        lambda device, _: ({}, _percent(device, device.total[2])),
+    ),
+    (
+        _Family("hami_gpu_memory_allocated_bytes", "Memory of a card that is given out."),
+        lambda _, used: ({"device_cores": str(used[2])}, float(used[1] * _MIB)),
+    ),
+    (
+        _Family("hami_gpu_core_allocated_ratio", "Compute of a card that is given out, in percent."),
+        lambda device, used: ({}, _percent(device, used[2])),
+    ),
+    (
+        _Family("hami_gpu_shared_count", "How many containers share a card."),
+        lambda _, used: ({}, float(used[0])),
+    ),
+    (
+        _Family("hami_node_gpu_overview", "Memory of a card that is given out, beside what it has."),
+        lambda device, used: (
+            {"device_cores": str(used[2]), "device_memory_limit": str(device.total[1])},
+            float(used[1] * _MIB),
+        ),
+    ),
+    (
+        _Family("hami_node_gpu_memory_allocated_ratio", "The part of a card's memory that is given out."),
+        lambda device, used: ({}, used[1] / device.total[1]) if device.total[1] else None,
+    ),
+)
+
+
+def _per_pod(state: State, family: _Family, dimension: int, unit: int) -> Iterator[str]:
+    def lines(held: Reservation) -> Iterator[str]:
+        namespace, _, name = held.pod.partition("/")
+        for uuid, amounts in held.usage.charges.items():
+            labels = {
+                "namespace": namespace,
+                "node": held.node,
+                "pod": name,
+                "container_index": "0",  # HAMi's own: it adds the containers of a pod together
+                "device_uuid": uuid,
+            }
+            yield family.line(labels, float(amounts[dimension] * unit))
+
+    return _in_pieces(tuple(state.reservations()), lines)
+
+
+_OF_PODS = (
+    (_Family("hami_vgpu_memory_allocated_bytes", "Memory of a card that a pod has."), 1, _MIB),
+    (_Family("hami_vgpu_core_allocated_ratio", "Compute of a card that a pod has, in percent."), 2, 1),
+)
+_MIG = _Family("hami_node_gpu_mig_instance_info", "MIG instances that the device plugin has made.")
+
+
+def _mig_instances(state: State) -> Iterator[str]:
+    def lines(held: Reservation) -> Iterator[str]:
+        for entry in _placements(state.pod(held.uid)):
+            if entry.instance is None:
+                continue
+            uuid, instance, compute = entry.instance
+            indexes = (device.index for device, _ in _cards_of(state, held.node) if device.uuid == entry.uuid)
+            labels = {
+                "node": held.node,
+                "device_uuid": entry.uuid,
+                "device_index": str(next(indexes, "")),
+                "mig_uuid": uuid,
+                "profile": entry.profile,
+                "gpu_instance_id": str(instance),
+                "compute_instance_id": str(compute),
+                "placement_start": str(entry.place.start),
+                "placement_size": str(entry.place.size),
+            }
+            yield _MIG.line(labels, 1)
+
+    return _in_pieces(tuple(state.reservations()), lines)
+
+
+def _placements(pod: Pod | None) -> list[MigAllocation]:
+    try:
+        return decode_allocations(pod.annotations.get(MIG_ANNOTATION, "")) if pod else []
+    except CodecError:
+        return []
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
