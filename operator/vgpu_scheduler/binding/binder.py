@@ -129,7 +129,7 @@ class Binder:
             attempts=queue.attempts(decision.uid),
         )
         self._reporter.forget(decision.uid)  # what was said about it before must not be written any more
-        if pod is None or self.locker.kind(pod) is None:
+        if pod is None or not self._engine.dialect.in_turn(self._engine.cycle.claims(pod)):
             self._spawn(self._bind_unlocked(item))
             return
         node = decision.placement.node
@@ -208,17 +208,21 @@ class Binder:
         checked = await self._check(item)
         if checked is None:
             return
-        pod, _ = checked
+        pod, placement = checked
+        if self.locker.kind(pod) is None:
+            if await self._send(item, pod, placement, lock=""):
+                await self._node_side(item, node, "", lane)
+            return
         lock = await self._take_lock(item, pod, node, lane)
         if not lock:
             self._give_back(item)
             return
         await self._step(Step.LOCKED, pod)
-        placement = self._engine.recheck(item.uid)  # others may have come while the lock was waited for
-        if placement is None:
+        still = self._engine.recheck(item.uid)  # others may have come while the lock was waited for
+        if still is None:
             await self.locker.release(node, pod, lock)
             self._give_back(item)
-        elif await self._send(item, pod, placement, lock):
+        elif await self._send(item, pod, still, lock):
             await self._node_side(item, node, lock, lane)
 
     async def _check(self, item: Item) -> tuple[Pod, Placement] | None:
@@ -311,8 +315,10 @@ class Binder:
             self._expire(lane)
             if not reported and self._clock.monotonic() - started > self._options.longest_wait:
                 reported = True
-                self._block(node)
                 self._report_silence(item.uid, node)
+                if not lock:
+                    return  # nothing is left over; the plugin goes by the time of the decision
+                self._block(node)
 
     def _report_silence(self, uid: str, node: str) -> None:
         pod = self._engine.state.pod(uid)
@@ -327,7 +333,9 @@ class Binder:
         if node is None or pod is None or pod.terminal:
             return True
         kind = self.locker.kind(pod)
-        return kind is None or node.annotations.get(kind.annotation) != lock
+        if kind is None:
+            return pod.started or self._has_answered(pod)
+        return node.annotations.get(kind.annotation) != lock
 
     def _has_answered(self, pod: Pod) -> bool:
         return self._engine.dialect.allocation_phase(pod.annotations) not in {"", PHASE_ALLOCATING}

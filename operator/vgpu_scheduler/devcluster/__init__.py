@@ -7,27 +7,37 @@ HAMi's device plugin and the kubelet do. The docstrings of the modules say what 
 
 from __future__ import annotations
 
-from .cards import CATALOGUE, Card, CardModel, equip, registration
+from .cards import A100_PROFILES, CATALOGUE, Card, CardModel, MigProfile, equip, registration
 from .cluster import DevCluster
 from .faults import Fault
 from .log import WRITES, OnRequest, RequestKey, RequestLog
+from .makers import ASCEND_910B3, CAMBRICON, HYGON, MTHREADS, NVIDIA, Maker, made_cards
 from .nodeside import BEHAVIOUR, Behaviour, NodeSide
 from .resources import Resource
 
 __all__ = [
+    "A100_PROFILES",
+    "ASCEND_910B3",
     "BEHAVIOUR",
+    "CAMBRICON",
     "CATALOGUE",
+    "HYGON",
+    "MTHREADS",
+    "NVIDIA",
     "WRITES",
     "Behaviour",
     "Card",
     "CardModel",
     "DevCluster",
     "Fault",
+    "Maker",
+    "MigProfile",
     "NodeSide",
     "OnRequest",
     "RequestKey",
     "RequestLog",
     "Resource",
     "equip",
+    "made_cards",
     "registration",
 ]

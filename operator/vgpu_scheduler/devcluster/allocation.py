@@ -6,19 +6,16 @@ blanks an entry it decodes and encodes the whole value, and each such round trip
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .makers import Maker
 
 Object = dict[str, Any]
 
-COUNT_RESOURCE = "nvidia.com/gpu"
-VENDOR = "NVIDIA"
-TO_ALLOCATE = "hami.io/vgpu-devices-to-allocate"
-ALLOCATED = "hami.io/vgpu-devices-allocated"
 NODE = "hami.io/vgpu-node"
 PHASE = "hami.io/bind-phase"
-LOCK = "hami.io/mutex.lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +47,13 @@ class Container:
     sidecar: bool = False
 
 
-def containers(pod: Object) -> list[Container]:
+def containers(pod: Object, maker: Maker) -> list[Container]:
     """Return all containers in the order of the annotation's entries."""
     spec = pod["spec"]
     found = []
     for listed, init in (("initContainers", True), ("containers", False)):
         for one in spec.get(listed) or ():
-            amount = (one.get("resources") or {}).get("limits", {}).get(COUNT_RESOURCE, "0")
+            amount = (one.get("resources") or {}).get("limits", {}).get(maker.count, "0")
             sidecar = init and one.get("restartPolicy") == "Always"
             found.append(Container(one["name"], int(amount), init and not sidecar, sidecar))
     return found
@@ -94,16 +91,15 @@ def devices(entry: str) -> list[tuple[str, Amount]]:
     return found
 
 
-def usage(pod: Object) -> dict[str, Amount]:
+def usage(pod: Object, maker: Maker) -> dict[str, Amount]:
     """Return what a pod occupies of each card: the larger of its init containers' peak and the sum of the others."""
-    value = (pod["metadata"].get("annotations") or {}).get(ALLOCATED, "")
+    value = (pod["metadata"].get("annotations") or {}).get(maker.allocated, "")
     peak: dict[str, Amount] = {}
     total: dict[str, Amount] = {}
-    for container, entry in zip(containers(pod), entries(value), strict=False):
-        own: Counter[str] = Counter()
+    for container, entry in zip(containers(pod, maker), entries(value), strict=False):
         amounts: dict[str, Amount] = {}
-        for card, amount in devices(entry):
-            own[card] += 1
+        for name, amount in devices(entry):
+            card = name.partition("[")[0]  # a MIG instance is named after its card
             amounts[card] = amounts.get(card, Amount()) + amount
         for card, amount in amounts.items():
             if container.init:

@@ -35,8 +35,29 @@ CATALOGUE = {
 
 
 @dataclass(frozen=True, slots=True)
+class MigProfile:
+    """One kind of MIG instance: MiB, percent of compute, compute slices, and where it may start, of how many slices."""
+
+    name: str
+    memory: int
+    cores: int
+    slices: int
+    starts: tuple[int, ...]
+    size: int
+
+
+A100_PROFILES = (
+    MigProfile("1g.5gb", 4864, 15, 1, (0, 1, 2, 3, 4, 5, 6), 1),
+    MigProfile("2g.10gb", 9856, 29, 2, (0, 2, 4), 2),
+    MigProfile("3g.20gb", 19968, 43, 3, (0, 4), 4),
+    MigProfile("7g.40gb", 40192, 100, 7, (0,), 8),
+)
+"""What an A100 with 40 GB can be cut into."""
+
+
+@dataclass(frozen=True, slots=True)
 class Card:
-    """One card: ``count`` sharers, ``memory`` in MiB, ``cores`` in percent."""
+    """One card: ``count`` sharers, ``memory`` in MiB, ``cores`` in percent, MIG profiles in MIG mode."""
 
     uuid: str
     index: int
@@ -47,6 +68,7 @@ class Card:
     numa: int = 0
     mode: str = "hami-core"
     healthy: bool = True
+    profiles: tuple[MigProfile, ...] = ()
 
 
 def equip(
@@ -80,6 +102,17 @@ def _registered(card: Card) -> dict[str, Any]:
         "type": card.model,
         "numa": card.numa,
         "mode": card.mode,
+        "migProfiles": [_profile(profile) for profile in card.profiles],
         "health": card.healthy,
     }
     return {key: value for key, value in full.items() if value}
+
+
+def _profile(profile: MigProfile) -> dict[str, Any]:
+    return {
+        "name": profile.name,
+        "memoryMB": profile.memory,
+        "core": profile.cores,
+        "sliceCount": profile.slices,
+        "placements": [{"start": start, "size": profile.size} for start in profile.starts],
+    }

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from . import allocation
 from .allocation import Amount
-from .cards import REGISTER, Card, equip, registration
-from .clock import now
+from .cards import Card, equip
+from .kubelet import CAPACITY, pod_status, ready, running
+from .makers import NVIDIA, Maker
 from .nodeclient import NodeClient, RequestError
 from .nodes import NOT_READY
 from .plugin import BEHAVIOUR, AllocateError, Behaviour, DevicePlugin, GpuNode, pod_path
@@ -96,6 +97,7 @@ class NodeSide:
         labels: Mapping[str, str] | None = None,
         taints: Sequence[Mapping[str, str]] = (),
         capacity: Mapping[str, str] | None = None,
+        maker: Maker = NVIDIA,
     ) -> None:
         """Create ready nodes with registered cards.
 
@@ -107,14 +109,16 @@ class NodeSide:
         count
             Sharers per card.
         capacity
-            Amounts besides ``nvidia.com/gpu``; 64 CPUs, 512 GiB and 110 pods when absent.
+            Amounts besides those of cards; 64 CPUs, 512 GiB and 110 pods when absent.
+        maker
+            Whose cards, and whose plugin.
         """
         gate = asyncio.Semaphore(32)
 
         async def one(name: str) -> None:
             async with gate:
                 found = cards(name) if callable(cards) else equip(name, cards, count=count, numa_domains=numa_domains)
-                await self._create(name, found, labels or {}, taints, capacity or _CAPACITY)
+                await self._create(name, found, labels or {}, taints, capacity or CAPACITY, maker)
 
         await asyncio.gather(*(one(name) for name in names))
 
@@ -125,16 +129,15 @@ class NodeSide:
         labels: Mapping[str, str],
         taints: Sequence[Mapping[str, str]],
         capacity: Mapping[str, str],
+        maker: Maker,
     ) -> None:
-        self._nodes[name] = GpuNode({card.uuid: card for card in cards})
+        self._nodes[name] = GpuNode({card.uuid: card for card in cards}, maker)
         metadata: Object = {"name": name, "labels": {"kubernetes.io/hostname": name, **labels}}
-        if cards:
-            metadata["annotations"] = {REGISTER: registration(cards)}
+        if annotations := maker.annotations(cards):
+            metadata["annotations"] = dict(annotations)
         await self._client.request("POST", "/api/v1/nodes", {"metadata": metadata, "spec": {"taints": list(taints)}})
-        amounts = dict(capacity)
-        if cards:
-            amounts[allocation.COUNT_RESOURCE] = str(sum(card.count for card in cards if card.healthy))
-        body = {"status": {"capacity": amounts, "allocatable": amounts, "conditions": [_ready()]}}
+        amounts = {**capacity, **maker.capacity(cards)}
+        body = {"status": {"capacity": amounts, "allocatable": amounts, "conditions": [ready()]}}
         await self._client.strategic(f"/api/v1/nodes/{name}/status", body)
         # the node lifecycle controller would take the taint away that admission put on the new node
         kept = [dict(taint) for taint in taints if taint.get("key") != NOT_READY]
@@ -146,12 +149,10 @@ class NodeSide:
 
     async def set_cards(self, node: str, cards: Sequence[Card]) -> None:
         """Register other cards on a node, for instance with one unhealthy, and adapt what the kubelet can hand out."""
+        maker = self._nodes[node].maker
         self._nodes[node].cards = {card.uuid: card for card in cards}
-        amount = str(sum(card.count for card in cards if card.healthy))
-        await self._client.merge(
-            f"/api/v1/nodes/{node}", {"metadata": {"annotations": {REGISTER: registration(cards)}}}
-        )
-        status = {"allocatable": {allocation.COUNT_RESOURCE: amount}}
+        await self._client.merge(f"/api/v1/nodes/{node}", {"metadata": {"annotations": dict(maker.annotations(cards))}})
+        status = {"allocatable": dict(maker.capacity(cards))}
         await self._client.merge(f"/api/v1/nodes/{node}/status", {"status": status})
 
     async def set_health(self, node: str, uuid: str, *, healthy: bool) -> None:
@@ -159,14 +160,22 @@ class NodeSide:
         cards = [replace(card, healthy=healthy) if card.uuid == uuid else card for card in self.cards(node)]
         await self.set_cards(node, cards)
 
+    async def kill_plugin(self, node: str) -> None:
+        """Let the plugin of a node die: the kubelet takes its devices back, what it registered stays."""
+        gone = dict.fromkeys(self._nodes[node].maker.capacity(self.cards(node)), "0")
+        await self._client.merge(f"/api/v1/nodes/{node}/status", {"status": {"allocatable": gone}})
+
+    async def revive_plugin(self, node: str) -> None:
+        """Let the plugin of a node come back."""
+        await self.set_cards(node, self.cards(node))
+
     async def heartbeat(self, node: str) -> None:
         """Write what a node writes again and again: its Ready condition, and its cards in another order."""
         cards = self.cards(node)
         self._random.shuffle(cards)
-        await self._client.strategic(f"/api/v1/nodes/{node}/status", {"status": {"conditions": [_ready()]}})
-        await self._client.merge(
-            f"/api/v1/nodes/{node}", {"metadata": {"annotations": {REGISTER: registration(cards)}}}
-        )
+        annotations = dict(self._nodes[node].maker.annotations(cards))
+        await self._client.strategic(f"/api/v1/nodes/{node}/status", {"status": {"conditions": [ready()]}})
+        await self._client.merge(f"/api/v1/nodes/{node}", {"metadata": {"annotations": annotations}})
 
     async def heartbeats(self, interval: float) -> None:
         """Write heartbeats of random nodes for ever, so that each node has one per ``interval`` seconds on average."""
@@ -248,7 +257,7 @@ class NodeSide:
         pod = await self._client.request("GET", path)
         code = 0 if phase == "Succeeded" else 1
         ended = {"terminated": {"exitCode": code, "reason": "Completed" if code == 0 else "Error"}}
-        await self._client.strategic(f"{path}/status", {"status": _pod_status(pod, phase, ended)})
+        await self._client.strategic(f"{path}/status", {"status": pod_status(pod, phase, ended)})
         self._release(pod["metadata"]["uid"])
 
     async def delete(self, namespace: str, name: str) -> None:
@@ -270,7 +279,7 @@ class NodeSide:
                 mine = self._nodes.get(node["metadata"]["name"])
                 if mine is not None:
                     gone = kind == "DELETED"
-                    mine.lock = "" if gone else (node["metadata"].get("annotations") or {}).get(allocation.LOCK, "")
+                    mine.lock = "" if gone else (node["metadata"].get("annotations") or {}).get(mine.maker.lock, "")
             self._changed.set()
 
     async def _follow_pods(self) -> None:
@@ -326,7 +335,8 @@ class NodeSide:
 
     async def _admit(self, pod: Object) -> None:
         """Admit a pod as the kubelet does: devices first, then it runs."""
-        asking = [container for container in allocation.containers(pod) if container.cards]
+        maker = self._nodes[pod["spec"]["nodeName"]].maker
+        asking = [container for container in allocation.containers(pod, maker) if container.cards]
         behaviour = self._behaviour(pod)
         try:
             if asking:
@@ -337,7 +347,7 @@ class NodeSide:
                 self.counts["allocated"] += 1
             if not behaviour.quiet:
                 path = pod_path(pod)
-                await self._client.strategic(f"{path}/status", {"status": _pod_status(pod, "Running", _running())})
+                await self._client.strategic(f"{path}/status", {"status": pod_status(pod, "Running", running())})
             self.counts["running"] += 1
         except AllocateError as error:
             await self._refuse(pod, str(error))
@@ -364,52 +374,6 @@ class NodeSide:
         except RequestError as error:
             if error.code != 404:
                 raise
-
-
-_CAPACITY = {"cpu": "64", "memory": "512Gi", "pods": "110", "ephemeral-storage": "1Ti"}
-
-
-def _ready() -> Object:
-    stamp = now()
-    return {
-        "type": "Ready",
-        "status": "True",
-        "reason": "KubeletReady",
-        "message": "kubelet is posting ready status",
-        "lastHeartbeatTime": stamp,
-        "lastTransitionTime": stamp,
-    }
-
-
-def _running() -> Object:
-    return {"running": {"startedAt": now()}}
-
-
-def _pod_status(pod: Object, phase: str, state: Object) -> Object:
-    """Return what the kubelet writes: phase, conditions and the state of the containers."""
-    ready = phase == "Running"
-    word = "True" if ready else "False"
-    stamp = now()
-    conditions = [
-        {"type": kind, "status": value, "lastTransitionTime": stamp}
-        for kind, value in (("Initialized", "True"), ("Ready", word), ("ContainersReady", word))
-    ]
-    statuses = [
-        {
-            "name": container["name"],
-            "image": container.get("image", ""),
-            "imageID": "",
-            "ready": ready,
-            "started": ready,
-            "restartCount": 0,
-            "state": state,
-        }
-        for container in pod["spec"]["containers"]
-    ]
-    status: Object = {"phase": phase, "conditions": conditions, "containerStatuses": statuses}
-    if ready:
-        status["startTime"] = stamp
-    return status
 
 
 __all__ = ["BEHAVIOUR", "Behaviour", "NodeSide"]

@@ -227,6 +227,12 @@ class Dialect(Protocol):
     def lock(self, claims: PodClaims) -> NodeLock | None:
         """Return the lock through which the node side will look for this pod; None if it has other ways."""
 
+    def in_turn(self, claims: PodClaims) -> bool:
+        """Tell whether the node side serves the pods of a node in the order of their decisions.
+
+        The next pod is then bound only when this one has its devices; so it is with a lock, too.
+        """
+
     def allocation_phase(self, annotations: Mapping[str, str]) -> str:
         """Return the node side's answer: ``allocating``, ``success``, ``failed`` or empty."""
 

@@ -29,6 +29,7 @@ from vgpu_scheduler.model import (
     PodClaims,
     QuotaResource,
     Usage,
+    claims_devices,
 )
 
 NODE_ANNOTATION = "hami.io/vgpu-node"
@@ -298,6 +299,10 @@ class HamiDialect:
         asked = {claim.vendor for container in claims for claim in container.claims}
         locks = [vendor.lock for vendor in self.vendors if vendor.lock and vendor.key in asked]
         return max(locks, key=lambda lock: lock.names_owner, default=None)
+
+    def in_turn(self, claims: PodClaims) -> bool:
+        """Tell whether any container claims devices: plugins without a lock take the oldest pod of their node."""
+        return claims_devices(claims)
 
     def allocation_phase(self, annotations: Mapping[str, str]) -> str:
         """Return the node side's answer: ``allocating``, ``success``, ``failed`` or empty."""

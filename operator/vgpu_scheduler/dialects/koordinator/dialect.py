@@ -237,6 +237,11 @@ class KoordinatorDialect:
         del claims
         return None
 
+    def in_turn(self, claims: PodClaims) -> bool:
+        """Return False: pods of a node may be bound one right after the other."""
+        del claims
+        return False
+
     def allocation_phase(self, annotations: Mapping[str, str]) -> str:
         """Return no phase: koordlet does not answer."""
         del annotations

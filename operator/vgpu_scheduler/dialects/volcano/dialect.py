@@ -242,6 +242,11 @@ class VolcanoDialect:
         del claims
         return None
 
+    def in_turn(self, claims: PodClaims) -> bool:
+        """Return False: pods of a node may be bound one right after the other."""
+        del claims
+        return False
+
     def allocation_phase(self, annotations: Mapping[str, str]) -> str:
         """Return the node side's answer: ``allocating``, ``success``, ``failed`` or empty."""
         return annotations.get(keys.BIND_PHASE_ANNOTATION, "")
