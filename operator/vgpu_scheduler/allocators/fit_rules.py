@@ -15,6 +15,7 @@ from vgpu_scheduler.kernels import (
     CHECK_MODE,
     CHECK_NUMA,
     CHECK_PERCENT,
+    CHECK_PIECE,
     CHECK_SLOTS,
     CHECK_WORTH,
     SELECT_FIRST,
@@ -61,6 +62,8 @@ class FitRules:
         Compute is asked for in percent of a card, whatever the cards count theirs in.
     worth
         The node's cards say how good it is to take as many of them.
+    pieces
+        A card gives out one piece per claim, which has the compute and exactly the shares that are asked for.
     group
         Where only idle cards are wanted, the other cards of their group must be idle, too.
     selection
@@ -79,6 +82,7 @@ class FitRules:
     mode: str = ""
     percent: bool = False
     worth: bool = False
+    pieces: bool = False
     group: bool = False
     selection: Selection = Selection.FIRST
     affinity: float = 0.0
@@ -97,6 +101,7 @@ class FitRules:
             (self.group, CHECK_GROUP),
             (self.worth, CHECK_WORTH),
             (bool(self.mode), CHECK_MODE),
+            (self.pieces, CHECK_PIECE),
             (self.percent, CHECK_PERCENT),
         )
         return sum(flag for on, flag in flags if on)

@@ -26,6 +26,7 @@ from vgpu_scheduler.kernels import (
     PLACED,
     QUOTA_CORES,
     QUOTA_MEMORY,
+    SLOTS,
     UNLIMITED,
     DeviceColumns,
     Request,
@@ -253,7 +254,7 @@ def _assignment(devices: DeviceMatrix, row: int, claim: Claim, device: int, numb
     if number != NO_PIECE:
         piece = devices.piece(number)
         amounts = list(piece.amounts)
-        if amounts[PLACED] > 1:  # templates say nothing of cores
+        if amounts[PLACED] > amounts[SLOTS]:  # templates say nothing of cores
             amounts[CORES] = min(claim.amounts[CORES], _WHOLE)
         return Assignment(claim.vendor, listed.uuid, tuple(amounts), piece, listed.tag)
     amounts = list(claim.on(listed.total))

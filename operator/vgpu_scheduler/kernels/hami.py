@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.kernels.deviceshare import score_shares
 from vgpu_scheduler.kernels.order import score_cards, sort_cards, write_keys
-from vgpu_scheduler.kernels.partitions import NO_PIECE, find_piece
+from vgpu_scheduler.kernels.partitions import NO_PIECE, is_of_template, offers_piece, piece_for
 from vgpu_scheduler.kernels.quotas import (
     keep_within_quota,
     open_card,
@@ -43,13 +43,13 @@ from vgpu_scheduler.kernels.tables import (
     CHECK_MODE,
     CHECK_NUMA,
     CHECK_PERCENT,
+    CHECK_PIECE,
     CHECK_SLOTS,
     CHECK_WORTH,
     CORES,
     MEMORY,
     OTHER_MODE,
     PEAK,
-    PLACED,
     SELECT_GROUPED,
     SELECT_PAIRS,
     SELECT_SAME,
@@ -147,7 +147,7 @@ def _fit_claim(
             counts[_UUID] += 1
             continue
         slots_used = used[position, SLOTS]
-        if checks & CHECK_SLOTS and columns.total[device, SLOTS] - slots_used < request.amounts[claim, SLOTS]:
+        if checks & CHECK_SLOTS and columns.total[device, SLOTS] <= slots_used:
             counts[_EXHAUSTED] += 1
             continue
         if idle and (slots_used > 0 or (checks & CHECK_GROUP != 0 and is_group_used(columns, base, position, used))):
@@ -162,6 +162,18 @@ def _fit_claim(
             if shared and not within_quota(request, claim, position, memory, cores, False, scratch):
                 counts[_QUOTA] += 1
                 continue
+        slots = 0
+        if checks & CHECK_PIECE:
+            scratch.taken[:] = 0
+            piece = piece_for(columns, request, claim, device, used[position], scratch.taken)
+            if piece == NO_PIECE:
+                counts[_CORES] += 1
+                continue
+            slots, memory, cores = (
+                columns.pieces[piece, SLOTS],
+                columns.pieces[piece, MEMORY],
+                columns.pieces[piece, CORES],
+            )
         if checks & CHECK_MEMORY and columns.total[device, MEMORY] - used[position, MEMORY] < memory:
             counts[_MEMORY] += 1
             continue
@@ -174,10 +186,13 @@ def _fit_claim(
         if checks & CHECK_COMPUTE and total_cores != 0 and used[position, CORES] == total_cores and cores == 0:
             counts[_COMPUTE] += 1
             continue
+        if columns.total[device, SLOTS] - slots_used < slots:
+            counts[_EXHAUSTED] += 1
+            continue
         if selection == SELECT_SAME and is_elsewhere(request, scratch, claim, device):
             counts[_CUSTOM] += 1
             continue
-        if columns.partitioned[device]:
+        if columns.partitioned[device] and slots == 0:
             most = picks.shape[0] if request.topology else wanted
             picked, why = _pick_pieces(columns, request, claim, row, device, used[position], most, picked, scratch)
             if picked < most:
@@ -273,11 +288,10 @@ def _pick_pieces(
     Returns how many are picked then, and why there are no more.
     """
     picks, taken = scratch.picks[claim], scratch.taken
-    memory = resolve(request, claim, columns.total, device, MEMORY)
     position = device - columns.first[row]
     taken[:] = 0
     while picked < most:
-        piece = find_piece(columns, device, memory, used, taken)
+        piece = piece_for(columns, request, claim, device, used, taken)
         if piece == NO_PIECE:
             break
         if request.left.shape[0] > 0:
@@ -306,9 +320,9 @@ def _book(
     piece = NO_PIECE
     if columns.partitioned[device]:
         scratch.taken[:] = 0
-        piece = find_piece(columns, device, memory, used, scratch.taken)
+        piece = piece_for(columns, request, claim, device, used, scratch.taken)
         used += columns.pieces[piece]
-        if columns.pieces[piece, PLACED] > 1:  # templates say nothing of cores
+        if is_of_template(columns, piece):  # templates say nothing of cores
             used[CORES] += cores
     else:
         used[SLOTS] += request.amounts[claim, SLOTS]
@@ -341,6 +355,19 @@ def _in_other_mode(columns: DeviceColumns, request: Request, claim: int, base: i
     for device in range(base, base + cards):
         if columns.vendor[device] == request.vendor[claim]:
             return request.model_allowed[columns.model[device]] == OTHER_MODE  # type: ignore[no-any-return]
+    return False
+
+
+@njit(cache=True)
+def _offers_piece(columns: DeviceColumns, request: Request, claim: int, base: int, cards: int) -> bool:
+    """Tell whether any card of the maker can be cut into a piece for the claim."""
+    for device in range(base, base + cards):
+        if columns.vendor[device] != request.vendor[claim]:
+            continue
+        memory = resolve(request, claim, columns.total, device, MEMORY)
+        cores = claimed_cores(request, claim, columns.total, device)
+        if offers_piece(columns, device, request.amounts[claim, SLOTS], memory, cores):
+            return True
     return False
 
 
@@ -386,12 +413,15 @@ def _fit_node(
         for position in range(cards):
             if columns.vendor[base + position] == request.vendor[claim]:
                 choice += 1
-                divided = divided or columns.partitioned[base + position]
+                divided = divided or (columns.partitioned[base + position] and not request.checks[claim] & CHECK_PIECE)
         result.cards[row] = choice
         if choice < request.wanted[claim] and not (request.pieces and divided):
             counts[_TOO_FEW_CARDS] = 1
             return False
         if request.checks[claim] & CHECK_MODE and _in_other_mode(columns, request, claim, base, cards):
+            counts[_MODE] = 1
+            return False
+        if request.checks[claim] & CHECK_PIECE and not _offers_piece(columns, request, claim, base, cards):
             counts[_MODE] = 1
             return False
         if not _fit_claim(columns, request, claim, row, order, used, scratch, counts):

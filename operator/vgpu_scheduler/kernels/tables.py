@@ -44,6 +44,7 @@ CHECK_GROUP = 128  # where a card must be idle, so must its group
 CHECK_MODE = 256  # the cards of the node must be in the claim's mode
 CHECK_WORTH = 1024  # the node is worth what its cards say of the number of cards that a pod takes
 CHECK_PERCENT = 512  # compute is in percent of a card, whatever the card counts it in
+CHECK_PIECE = 2048  # a card gives out one piece per claim, which has the compute and the shares that are asked for
 
 # How the cards of a claim are chosen among those that pass.
 SELECT_FIRST = 0

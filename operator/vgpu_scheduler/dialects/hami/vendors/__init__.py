@@ -10,6 +10,7 @@ from vgpu_scheduler.dialects.hami.vendors.base import Cards, Claims, Handed, Rec
 from vgpu_scheduler.dialects.hami.vendors.biren import biren
 from vgpu_scheduler.dialects.hami.vendors.cambricon import cambricon
 from vgpu_scheduler.dialects.hami.vendors.enflame import gcu
+from vgpu_scheduler.dialects.hami.vendors.enflame_drs import drs
 from vgpu_scheduler.dialects.hami.vendors.hygon import hygon
 from vgpu_scheduler.dialects.hami.vendors.iluvatar import iluvatar
 from vgpu_scheduler.dialects.hami.vendors.metax import metax_gpu
@@ -33,7 +34,7 @@ MAKERS: Mapping[str, tuple[_Maker, ...]] = {
     "iluvatars": (iluvatar,),
     "mthreads": (mthreads,),
     "metax": (metax_gpu,),
-    "enflame": (gcu,),
+    "enflame": (gcu, drs),
     "amd": (amd,),
     "vastai": (vastai,),
     "biren": (biren,),

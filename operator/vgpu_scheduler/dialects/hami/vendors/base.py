@@ -65,6 +65,10 @@ class Claims(Protocol):
     def unadvertised(self) -> tuple[str, ...]:
         """The resources that no kubelet knows, and the resource filter must leave alone."""
 
+    @property
+    def dimensions(self) -> tuple[tuple[str, int, bool], ...]:
+        """Which dimension each resource is an amount of, and whether it is in percent of what a card has."""
+
     def read(self, vendor: str, container: Container, terms: ClaimTerms = NO_TERMS, mode: str = "") -> Claim | None:
         """Return what a container of a pod that asks for a mode claims, if anything.
 
