@@ -21,6 +21,7 @@ from vgpu_scheduler.kernels import (
     SELECT_FIRST,
     SELECT_GROUPED,
     SELECT_PAIRS,
+    SELECT_RUN,
     SELECT_SAME,
 )
 
@@ -36,6 +37,8 @@ class Selection(IntEnum):
     """Whole pairs only, the two cards of a module, for claims of more than one."""
     SAME = SELECT_SAME
     """All containers of a pod on the same card."""
+    RUN = SELECT_RUN
+    """Neighbours, for claims of more than one: anywhere in a group, or 4, 8 or 16 ungrouped cards in their place."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from vgpu_scheduler.kernels.selection import (
     is_elsewhere,
     is_group_used,
     keep_pairs,
+    keep_run,
     share_of_largest_group,
     worth_of,
 )
@@ -52,6 +53,7 @@ from vgpu_scheduler.kernels.tables import (
     PEAK,
     SELECT_GROUPED,
     SELECT_PAIRS,
+    SELECT_RUN,
     SELECT_SAME,
     SLOTS,
     WEIGHT,
@@ -110,7 +112,8 @@ def _fit_claim(
     selection = request.selection[claim]
     grouped = wanted > 1 and selection == SELECT_GROUPED
     paired = wanted > 1 and selection == SELECT_PAIRS
-    collected = request.topology or paired
+    in_a_row = wanted > 1 and selection == SELECT_RUN
+    collected = request.topology or paired or in_a_row
     idle = request.mutex or checks & CHECK_IDLE != 0
     later = collected or grouped
     limited = request.left.shape[0] > 0
@@ -209,6 +212,11 @@ def _fit_claim(
         if picked < wanted:  # HAMi says how many of how many, 0 included
             counts[_TOO_FEW] = picked if picked > 0 else NONE_OF_THEM
             return False
+    if in_a_row:
+        picked = keep_run(columns, picks, picked, wanted, scratch.spare)
+        if picked == 0:
+            counts[:] = 0
+            counts[_NUMA] = 1
     if picked >= wanted and later and limited:
         picked = _choose_within_quota(columns, request, claim, row, picks, picked, used, scratch, counts)
     elif picked > wanted and not paired:
@@ -256,12 +264,12 @@ def _choose_within_quota(
     """Choose among candidates that are within the quotas one by one; return how many are within them together."""
     wanted, candidates = request.wanted[claim], scratch.pieces[claim]  # nothing is booked yet
     candidates[:picked] = picks[:picked]
-    paired = request.selection[claim] == SELECT_PAIRS
-    if picked > wanted and not paired:
+    together = request.selection[claim] in (SELECT_PAIRS, SELECT_RUN)
+    if picked > wanted and not together:
         _arrange(columns, request, claim, row, picks, picked, scratch)
     if keep_within_quota(columns, request, claim, row, picks, wanted, used, scratch) == wanted:
         return wanted  # type: ignore[no-any-return]
-    if paired:  # others would tear modules apart
+    if together:  # others would tear apart what is linked
         counts[_QUOTA] += picked
         return 0
     picks[:picked] = candidates[:picked]

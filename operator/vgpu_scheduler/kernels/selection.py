@@ -12,6 +12,7 @@ from vgpu_scheduler.model import ContainerKind
 NONE_OF_THEM = -1
 """Counts that are worth saying although they are 0."""
 _INIT = int(ContainerKind.INIT)
+_LINKED = (4, 8, 16)
 
 
 @njit(cache=True)
@@ -93,6 +94,37 @@ def keep_pairs(columns: DeviceColumns, picks: NDArray[np.int64], picked: int, sp
                 written += 2
                 break
     return written
+
+
+@njit(cache=True)
+def keep_run(
+    columns: DeviceColumns, picks: NDArray[np.int64], picked: int, wanted: int, spare: NDArray[np.int64]
+) -> int:
+    """Keep the first run of candidates whose numbers on the node follow each other.
+
+    Where the cards are a group, all of them are in one row and a run may begin anywhere. Others are linked in fours,
+    eights and sixteens: a run is one of these.
+
+    Returns
+    -------
+    int
+        How many are kept: ``wanted``, or 0 where there is no such run.
+    """
+    anywhere = picked > 0 and columns.group[picks[0]] >= 0
+    if picked < wanted or not (anywhere or wanted in _LINKED):
+        return 0
+    spare[:] = -1
+    for i in range(picked):
+        if 0 <= columns.ordinal[picks[i]] < spare.shape[0]:
+            spare[columns.ordinal[picks[i]]] = picks[i]
+    for start in range(0, spare.shape[0] - wanted + 1, 1 if anywhere else wanted):
+        complete = True
+        for number in range(start, start + wanted):
+            complete = complete and spare[number] >= 0
+        if complete:
+            picks[:wanted] = spare[start : start + wanted]
+            return wanted
+    return 0
 
 
 @njit(cache=True)

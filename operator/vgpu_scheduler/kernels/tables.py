@@ -51,6 +51,7 @@ SELECT_FIRST = 0
 SELECT_GROUPED = 1
 SELECT_PAIRS = 2
 SELECT_SAME = 3
+SELECT_RUN = 4
 
 UNLIMITED = 2**62
 """What is left of a quota where there is none."""

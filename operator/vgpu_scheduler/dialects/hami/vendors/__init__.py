@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from vgpu_scheduler.dialects.hami.vendors.amd import amd
 from vgpu_scheduler.dialects.hami.vendors.ascend import ascend
+from vgpu_scheduler.dialects.hami.vendors.aws_neuron import aws_neuron
 from vgpu_scheduler.dialects.hami.vendors.base import Cards, Claims, Handed, Record, RuleKeys, Vendor
 from vgpu_scheduler.dialects.hami.vendors.biren import biren
 from vgpu_scheduler.dialects.hami.vendors.cambricon import cambricon
@@ -35,6 +36,7 @@ MAKERS: Mapping[str, tuple[_Maker, ...]] = {
     "mthreads": (mthreads,),
     "metax": (metax_gpu,),
     "enflame": (gcu, drs),
+    "awsneuron": (aws_neuron,),
     "amd": (amd,),
     "vastai": (vastai,),
     "biren": (biren,),

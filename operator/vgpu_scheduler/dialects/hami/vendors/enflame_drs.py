@@ -17,7 +17,7 @@ from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, 
 from vgpu_scheduler.dialects.hami.vendors.registered import checked
 from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.kube import Container, Node, Pod
-from vgpu_scheduler.model import NO_TERMS, Amounts, Assignment, Claim, ClaimTerms, Device, Piece, Usage, charges
+from vgpu_scheduler.model import NO_TERMS, Amounts, Assignment, Claim, ClaimTerms, Device, Piece, Usage, charges, makers
 
 CAPACITY = "enflame.com/gcu-drs-capacity"
 CONTAINERS = "assigned-containers"
@@ -186,7 +186,7 @@ def _held(vendor: str, pod: Pod, aligned: Sequence[Sequence[AssignedDevice]]) ->
                 for e in devices
             ]
         )
-    return Usage(charges(kinds, entries))
+    return Usage(charges(kinds, entries), vendors=makers(entries))
 
 
 def _told(value: str) -> Mapping[str, int]:
@@ -251,6 +251,6 @@ def drs(section: Section) -> tuple[Vendor, ...]:
             fit=FitRules(exclusive=False, compute=False, pieces=True),
             record=Record("hami.io/enflame-vgpu-devices-allocated", extras=_extras),
             held=_held,
-            lock="",
+            lock=None,
         ),
     )
