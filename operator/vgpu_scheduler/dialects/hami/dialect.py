@@ -119,10 +119,7 @@ class HamiDialect:
     def quota_resources(self) -> Mapping[str, QuotaResource]:
         """Memory and cores of each maker; a quota on memory is in the unit of requests."""
         return {
-            name: resource
-            for vendor in self.vendors
-            if isinstance(vendor.claims, ShareNames)
-            for name, resource in vendor.claims.quotas(vendor.key).items()
+            name: resource for vendor in self.vendors for name, resource in vendor.claims.quotas(vendor.key).items()
         }
 
     def devices(self, node: Node, inventory: Inventory | None = None) -> tuple[Device, ...]:

@@ -18,7 +18,19 @@ from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, 
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
 from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.kube import Container, Node, Pod
-from vgpu_scheduler.model import NO_TERMS, Amounts, Assignment, Claim, ClaimTerms, Device, Piece, Usage, charges, makers
+from vgpu_scheduler.model import (
+    NO_TERMS,
+    Amounts,
+    Assignment,
+    Claim,
+    ClaimTerms,
+    Device,
+    Piece,
+    QuotaResource,
+    Usage,
+    charges,
+    makers,
+)
 
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 _RESOURCE_TYPE = "NEURON_RESOURCE_TYPE"
@@ -106,6 +118,11 @@ class NeuronNames:
     def dimensions(self) -> tuple[tuple[str, int, bool], ...]:
         """Which dimension each resource is an amount of: a share is a core."""
         return ((self.devices, 0, False), (self.cores, 0, False))
+
+    def quotas(self, vendor: str) -> Mapping[str, QuotaResource]:
+        """Return nothing: numbers are limited by Kubernetes' own quotas."""
+        del vendor
+        return {}
 
     def asks(self, container: Container) -> bool:
         """Tell whether the container names any of them, however malformed."""

@@ -24,6 +24,7 @@ from vgpu_scheduler.model import (
     ClaimTerms,
     ContainerAssignments,
     Device,
+    QuotaResource,
     Usage,
     charges,
     makers,
@@ -77,6 +78,9 @@ class Claims(Protocol):
         ClaimError
             If an amount is malformed or missing.
         """
+
+    def quotas(self, vendor: str) -> Mapping[str, QuotaResource]:
+        """Return what a namespace's quota may limit of the maker's cards."""
 
     def asks(self, container: Container) -> bool:
         """Tell whether the container asks for cards at all, however malformed the rest may be."""

@@ -17,7 +17,19 @@ from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, 
 from vgpu_scheduler.dialects.hami.vendors.registered import checked
 from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.kube import Container, Node, Pod
-from vgpu_scheduler.model import NO_TERMS, Amounts, Assignment, Claim, ClaimTerms, Device, Piece, Usage, charges, makers
+from vgpu_scheduler.model import (
+    NO_TERMS,
+    Amounts,
+    Assignment,
+    Claim,
+    ClaimTerms,
+    Device,
+    Piece,
+    QuotaResource,
+    Usage,
+    charges,
+    makers,
+)
 
 CAPACITY = "enflame.com/gcu-drs-capacity"
 CONTAINERS = "assigned-containers"
@@ -136,6 +148,11 @@ class DrsNames:
     def dimensions(self) -> tuple[tuple[str, int, bool], ...]:
         """Which dimension each resource is an amount of."""
         return ((self.slices, 0, False), (self.memory, 1, False), (self.cores, 2, False))
+
+    def quotas(self, vendor: str) -> Mapping[str, QuotaResource]:
+        """Return nothing: the slices that a container gets are those of a profile, not those that it asks for."""
+        del vendor
+        return {}
 
     def asks(self, container: Container) -> bool:
         """Tell whether the container names any of them, however malformed."""

@@ -182,6 +182,11 @@ class CountNames:
         """Which dimension the resource is an amount of: shares."""
         return ((self.count, 0, False),)
 
+    def quotas(self, vendor: str) -> dict[str, QuotaResource]:
+        """Return nothing: a number of cards is limited by Kubernetes' own quotas."""
+        del vendor
+        return {}
+
     def asks(self, container: Container) -> bool:
         """Tell whether the container names the resource at all."""
         text = amount_text(container, self.count)
