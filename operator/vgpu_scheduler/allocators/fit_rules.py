@@ -23,6 +23,7 @@ from vgpu_scheduler.kernels import (
     SELECT_PAIRS,
     SELECT_RUN,
     SELECT_SAME,
+    SELECT_WINGS,
 )
 
 
@@ -39,6 +40,8 @@ class Selection(IntEnum):
     """All containers of a pod on the same card."""
     RUN = SELECT_RUN
     """Neighbours, for claims of more than one: anywhere in a group, or 4, 8 or 16 ungrouped cards in their place."""
+    WINGS = SELECT_WINGS
+    """By the two wings of a server, for 1, 2, 4 or 8 cards; cards in use have shares of one size only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,8 @@ class FitRules:
     selection
         How several cards are chosen.
     affinity
-        What cards that are all of one group add to the score of the node, on HAMi's scale.
+        What cards that are all of one group add to the score of the node, on HAMi's scale; with wings, what it is
+        worth that the free cards are no more scattered than before by one.
     """
 
     numa: bool = False

@@ -141,7 +141,7 @@ def piece_for(
     used: NDArray[np.int64],
     taken: NDArray[np.int64],
 ) -> int:
-    """Find the piece of a device that a claim gets: by its memory, and by compute and shares where its maker says so."""
+    """Find the piece of a device that a claim gets: by memory, and by compute and shares where its maker says so."""
     memory = resolve(request, claim, columns.total, device, MEMORY)
     if not request.checks[claim] & CHECK_PIECE:
         return find_piece(columns, device, 0, memory, 0, used, taken)

@@ -125,35 +125,3 @@ def keep_run(
             picks[:wanted] = spare[start : start + wanted]
             return wanted
     return 0
-
-
-@njit(cache=True)
-def share_of_largest_group(columns: DeviceColumns, picks: NDArray[np.int64]) -> np.float32:
-    """Return the part of some cards that is of one group, the largest such part; 0 if any is in no group."""
-    most = 0
-    for i in range(picks.shape[0]):
-        if columns.group[picks[i]] < 0:
-            return np.float32(0.0)
-        members = 0
-        for j in range(picks.shape[0]):
-            if columns.group[picks[j]] == columns.group[picks[i]]:
-                members += 1
-        most = max(most, members)
-    return np.float32(most) / np.float32(picks.shape[0])
-
-
-@njit(cache=True)
-def worth_of(columns: DeviceColumns, request: Request, claim: int, base: int, cards: int) -> NDArray[np.float32]:
-    """Return how good it is that the pod takes as many cards of a maker as it does, over all its containers."""
-    number = 0
-    for other in range(request.container.shape[0]):
-        if request.vendor[other] == request.vendor[claim]:
-            number += request.wanted[other]
-    last = base
-    for device in range(base, base + cards):
-        if columns.vendor[device] == request.vendor[claim]:
-            number -= 1
-            last = device
-            if number == 0:
-                break
-    return columns.worth[last]  # type: ignore[no-any-return]

@@ -52,6 +52,7 @@ SELECT_GROUPED = 1
 SELECT_PAIRS = 2
 SELECT_SAME = 3
 SELECT_RUN = 4
+SELECT_WINGS = 5
 
 UNLIMITED = 2**62
 """What is left of a quota where there is none."""

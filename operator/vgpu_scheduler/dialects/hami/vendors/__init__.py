@@ -14,6 +14,7 @@ from vgpu_scheduler.dialects.hami.vendors.enflame import gcu
 from vgpu_scheduler.dialects.hami.vendors.enflame_drs import drs
 from vgpu_scheduler.dialects.hami.vendors.hygon import hygon
 from vgpu_scheduler.dialects.hami.vendors.iluvatar import iluvatar
+from vgpu_scheduler.dialects.hami.vendors.kunlun import vxpu, xpu
 from vgpu_scheduler.dialects.hami.vendors.metax import metax_gpu
 from vgpu_scheduler.dialects.hami.vendors.mthreads import mthreads
 from vgpu_scheduler.dialects.hami.vendors.nvidia import nvidia, nvidia_cards
@@ -36,6 +37,7 @@ MAKERS: Mapping[str, tuple[_Maker, ...]] = {
     "mthreads": (mthreads,),
     "metax": (metax_gpu,),
     "enflame": (gcu, drs),
+    "kunlun": (xpu, vxpu),
     "awsneuron": (aws_neuron,),
     "amd": (amd,),
     "vastai": (vastai,),
