@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from vgpu_scheduler.kernels import (
+    CHECK_CLASS,
     CHECK_COMPUTE,
     CHECK_CORES,
     CHECK_EXCLUSIVE,
@@ -16,6 +17,7 @@ from vgpu_scheduler.kernels import (
     CHECK_NUMA,
     CHECK_PERCENT,
     CHECK_PIECE,
+    CHECK_QUALITY,
     CHECK_SLOTS,
     CHECK_WORTH,
     SELECT_FIRST,
@@ -23,7 +25,9 @@ from vgpu_scheduler.kernels import (
     SELECT_PAIRS,
     SELECT_RUN,
     SELECT_SAME,
+    SELECT_WELCOME,
     SELECT_WINGS,
+    SELECT_ZONE,
 )
 
 
@@ -42,6 +46,10 @@ class Selection(IntEnum):
     """Neighbours, for claims of more than one: anywhere in a group, or 4, 8 or 16 ungrouped cards in their place."""
     WINGS = SELECT_WINGS
     """By the two wings of a server, for 1, 2, 4 or 8 cards; cards in use have shares of one size only."""
+    WELCOME = SELECT_WELCOME
+    """Where the fewest tenants would suffer from one that must answer at once."""
+    ZONE = SELECT_ZONE
+    """For claims of whole cards, those of the smallest group that has enough; else the first ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +72,11 @@ class FitRules:
         A claim of no compute takes a card that has some left.
     mode
         The mode that the maker's cards of a node must be in; empty for any.
+    quality
+        The mode in which cards must be that others use, unless they are in none; None for any.
+    classes
+        Tenants with an application class and tenants without share no card; what is used of each dimension after the
+        placements tells how many of each there are.
     percent
         Compute is asked for in percent of a card, whatever the cards count theirs in.
     worth
@@ -76,7 +89,7 @@ class FitRules:
         How several cards are chosen.
     affinity
         What cards that are all of one group add to the score of the node, on HAMi's scale; with wings, what it is
-        worth that the free cards are no more scattered than before by one.
+        worth that the free cards are less scattered by one; with welcome or zones, what a tenant counts, or a link.
     """
 
     numa: bool = False
@@ -87,6 +100,8 @@ class FitRules:
     exclusive: bool = True
     compute: bool = True
     mode: str = ""
+    quality: str | None = None
+    classes: bool = False
     percent: bool = False
     worth: bool = False
     pieces: bool = False
@@ -108,6 +123,8 @@ class FitRules:
             (self.group, CHECK_GROUP),
             (self.worth, CHECK_WORTH),
             (bool(self.mode), CHECK_MODE),
+            (self.quality is not None, CHECK_QUALITY),
+            (self.classes, CHECK_CLASS),
             (self.pieces, CHECK_PIECE),
             (self.percent, CHECK_PERCENT),
         )

@@ -6,7 +6,16 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from vgpu_scheduler.kernels.tables import CHECK_WORTH, SELECT_WINGS, DeviceColumns, Request, Scratch
+from vgpu_scheduler.kernels.tables import (
+    CHECK_WORTH,
+    SELECT_WELCOME,
+    SELECT_WINGS,
+    SELECT_ZONE,
+    DeviceColumns,
+    Request,
+    Scratch,
+)
+from vgpu_scheduler.kernels.tenants import welcome_of, worth_of_links
 from vgpu_scheduler.kernels.wings import gain_of_wings
 
 
@@ -35,14 +44,25 @@ def add_affinity(
     """
     last = _is_last_of_maker(request, claim)
     if request.affinity[claim] > 0:
-        if request.selection[claim] == SELECT_WINGS:
-            if last:
-                affinity += request.affinity[claim] * gain_of_wings(columns, request, scratch, claim, base, cards)
-        else:
-            together = _share_of_largest_group(columns, scratch.picks[claim, : request.wanted[claim]])
-            affinity += request.affinity[claim] * together
+        affinity += request.affinity[claim] * _times(columns, request, scratch, claim, base, cards, last)
     if last and request.checks[claim] & CHECK_WORTH:
         affinity += _worth_of(columns, request, claim, base, cards)
+
+
+@njit(cache=True)
+def _times(
+    columns: DeviceColumns, request: Request, scratch: Scratch, claim: int, base: int, cards: int, last: bool
+) -> np.float32:
+    """Return how often the affinity of a claim counts, by how its cards are chosen."""
+    picks = scratch.picks[claim, : request.wanted[claim]]
+    selection = request.selection[claim]
+    if selection == SELECT_WINGS:
+        return gain_of_wings(columns, request, scratch, claim, base, cards) if last else np.float32(0.0)
+    if selection == SELECT_WELCOME:
+        return welcome_of(columns, picks)
+    if selection == SELECT_ZONE:
+        return worth_of_links(columns, request, scratch, claim, base, cards)
+    return _share_of_largest_group(columns, picks)
 
 
 @njit(cache=True)

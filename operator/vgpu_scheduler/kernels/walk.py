@@ -29,6 +29,7 @@ from vgpu_scheduler.kernels.selection import (
 from vgpu_scheduler.kernels.tables import (
     BARRED_BY_POLICY,
     BARRED_BY_UUID,
+    CHECK_CLASS,
     CHECK_COMPUTE,
     CHECK_CORES,
     CHECK_EXCLUSIVE,
@@ -45,7 +46,9 @@ from vgpu_scheduler.kernels.tables import (
     SELECT_PAIRS,
     SELECT_RUN,
     SELECT_SAME,
+    SELECT_WELCOME,
     SELECT_WINGS,
+    SELECT_ZONE,
     SLOTS,
     DeviceColumns,
     Request,
@@ -53,11 +56,13 @@ from vgpu_scheduler.kernels.tables import (
     claimed_cores,
     resolve,
 )
+from vgpu_scheduler.kernels.tenants import NO_REASON, refuses_tenant, welcome_first, zone_first
 from vgpu_scheduler.kernels.topology import choose_linked
 from vgpu_scheduler.kernels.wings import keep_wings, word_wings
 from vgpu_scheduler.model import CardReason
 
 _NOT_HEALTHY = int(CardReason.CardNotHealth)
+_UNHEALTHY = int(CardReason.CardUnhealthy)
 _CORDONED = int(CardReason.CardCordoned)
 _TYPE = int(CardReason.CardTypeMismatch)
 _NUMA = int(CardReason.NumaNotFit)
@@ -100,7 +105,9 @@ def fit_claim(
     paired = wanted > 1 and selection == SELECT_PAIRS
     in_a_row = wanted > 1 and selection == SELECT_RUN
     winged = selection == SELECT_WINGS
-    collected = request.topology or paired or in_a_row or winged
+    welcomed = selection == SELECT_WELCOME
+    zoned = selection == SELECT_ZONE and request.amounts[claim, CORES] >= _WHOLE
+    collected = request.topology or paired or in_a_row or winged or welcomed or zoned
     idle = (request.mutex and not winged) or checks & CHECK_IDLE != 0
     later = collected or grouped
     limited = request.left.shape[0] > 0
@@ -112,7 +119,7 @@ def fit_claim(
         if columns.vendor[device] != request.vendor[claim]:
             continue
         if not (columns.healthy[device] and columns.explained[device]):
-            counts[_NOT_HEALTHY] += 1
+            counts[_UNHEALTHY if checks & CHECK_CLASS else _NOT_HEALTHY] += 1
             continue
         if columns.cordoned[device]:
             counts[_CORDONED] += 1
@@ -124,6 +131,11 @@ def fit_claim(
         if barred == BARRED_BY_POLICY:
             counts[_DENIED] += 1
             continue
+        if checks & CHECK_CLASS:
+            refusal = refuses_tenant(columns, request, claim, device)
+            if refusal != NO_REASON:
+                counts[refusal] += 1
+                continue
         if bound and columns.numa[device] != bound_numa:
             if request.first_node and picked >= wanted:
                 break
@@ -209,6 +221,8 @@ def fit_claim(
         picked = keep_wings(columns, picks, picked, wanted, scratch.spare)
         if picked == 0:
             word_wings(columns, request, claim, row, counts)
+    if welcomed:
+        welcome_first(columns, picks, picked)
     if in_a_row:
         picked = keep_run(columns, picks, picked, wanted, scratch.spare)
         if picked == 0:
@@ -242,7 +256,10 @@ def _arrange(
     """Put those of the candidates first that belong together."""
     if request.selection[claim] == SELECT_GROUPED and request.wanted[claim] > 1:
         gather_groups(columns, picks, picked, scratch.spare)
-    else:
+    elif request.selection[claim] == SELECT_ZONE:
+        if request.amounts[claim, CORES] >= _WHOLE:
+            zone_first(columns, picks, picked, request.wanted[claim], scratch.spare)
+    elif request.selection[claim] != SELECT_WELCOME:
         choose_linked(columns, row, picks, picked, request.wanted[claim], scratch.links)
 
 

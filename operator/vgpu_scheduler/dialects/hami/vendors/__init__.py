@@ -16,6 +16,7 @@ from vgpu_scheduler.dialects.hami.vendors.hygon import hygon
 from vgpu_scheduler.dialects.hami.vendors.iluvatar import iluvatar
 from vgpu_scheduler.dialects.hami.vendors.kunlun import vxpu, xpu
 from vgpu_scheduler.dialects.hami.vendors.metax import metax_gpu
+from vgpu_scheduler.dialects.hami.vendors.metax_shared import metax_shared
 from vgpu_scheduler.dialects.hami.vendors.mthreads import mthreads
 from vgpu_scheduler.dialects.hami.vendors.nvidia import nvidia, nvidia_cards
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import NvidiaNames
@@ -35,7 +36,7 @@ MAKERS: Mapping[str, tuple[_Maker, ...]] = {
     "cambricon": (cambricon,),
     "iluvatars": (iluvatar,),
     "mthreads": (mthreads,),
-    "metax": (metax_gpu,),
+    "metax": (metax_gpu, metax_shared),
     "enflame": (gcu, drs),
     "kunlun": (xpu, vxpu),
     "awsneuron": (aws_neuron,),
