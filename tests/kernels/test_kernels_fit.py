@@ -18,7 +18,13 @@ from tests.naive.hami_quota import Quota
 from vgpu_scheduler.model import CardReason
 
 WORLDS = 1500
-OF_SINGLE_MAKERS = {CardReason.CardNotFoundCustomFilterRule, CardReason.ModeNotFit}
+OF_SINGLE_MAKERS = {
+    CardReason.CardNotFoundCustomFilterRule,
+    CardReason.ModeNotFit,
+    CardReason.CardUnhealthy,
+    CardReason.CardAppClassMismatch,
+    CardReason.CardQosPolicyMismatch,
+}
 NOT_YET = {CardReason.NodeUnregistered} | OF_SINGLE_MAKERS
 ROOT = Path(__file__).parents[2]
 

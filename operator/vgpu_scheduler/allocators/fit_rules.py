@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from vgpu_scheduler.kernels import (
+    CHECK_CLASS,
     CHECK_COMPUTE,
     CHECK_CORES,
     CHECK_EXCLUSIVE,
@@ -15,12 +16,18 @@ from vgpu_scheduler.kernels import (
     CHECK_MODE,
     CHECK_NUMA,
     CHECK_PERCENT,
+    CHECK_PIECE,
+    CHECK_QUALITY,
     CHECK_SLOTS,
     CHECK_WORTH,
     SELECT_FIRST,
     SELECT_GROUPED,
     SELECT_PAIRS,
+    SELECT_RUN,
     SELECT_SAME,
+    SELECT_WELCOME,
+    SELECT_WINGS,
+    SELECT_ZONE,
 )
 
 
@@ -35,6 +42,14 @@ class Selection(IntEnum):
     """Whole pairs only, the two cards of a module, for claims of more than one."""
     SAME = SELECT_SAME
     """All containers of a pod on the same card."""
+    RUN = SELECT_RUN
+    """Neighbours, for claims of more than one: anywhere in a group, or 4, 8 or 16 ungrouped cards in their place."""
+    WINGS = SELECT_WINGS
+    """By the two wings of a server, for 1, 2, 4 or 8 cards; cards in use have shares of one size only."""
+    WELCOME = SELECT_WELCOME
+    """Where the fewest tenants would suffer from one that must answer at once."""
+    ZONE = SELECT_ZONE
+    """For claims of whole cards, those of the smallest group that has enough; else the first ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +72,24 @@ class FitRules:
         A claim of no compute takes a card that has some left.
     mode
         The mode that the maker's cards of a node must be in; empty for any.
+    quality
+        The mode in which cards must be that others use, unless they are in none; None for any.
+    classes
+        Tenants with an application class and tenants without share no card; what is used of each dimension after the
+        placements tells how many of each there are.
     percent
         Compute is asked for in percent of a card, whatever the cards count theirs in.
     worth
         The node's cards say how good it is to take as many of them.
+    pieces
+        A card gives out one piece per claim, which has the compute and exactly the shares that are asked for.
     group
         Where only idle cards are wanted, the other cards of their group must be idle, too.
     selection
         How several cards are chosen.
     affinity
-        What cards that are all of one group add to the score of the node, on HAMi's scale.
+        What cards that are all of one group add to the score of the node, on HAMi's scale; with wings, what it is
+        worth that the free cards are less scattered by one; with welcome or zones, what a tenant counts, or a link.
     """
 
     numa: bool = False
@@ -77,8 +100,11 @@ class FitRules:
     exclusive: bool = True
     compute: bool = True
     mode: str = ""
+    quality: str | None = None
+    classes: bool = False
     percent: bool = False
     worth: bool = False
+    pieces: bool = False
     group: bool = False
     selection: Selection = Selection.FIRST
     affinity: float = 0.0
@@ -97,6 +123,9 @@ class FitRules:
             (self.group, CHECK_GROUP),
             (self.worth, CHECK_WORTH),
             (bool(self.mode), CHECK_MODE),
+            (self.quality is not None, CHECK_QUALITY),
+            (self.classes, CHECK_CLASS),
+            (self.pieces, CHECK_PIECE),
             (self.percent, CHECK_PERCENT),
         )
         return sum(flag for on, flag in flags if on)

@@ -26,6 +26,7 @@ from vgpu_scheduler.kernels import (
     PLACED,
     QUOTA_CORES,
     QUOTA_MEMORY,
+    SLOTS,
     UNLIMITED,
     DeviceColumns,
     Request,
@@ -193,10 +194,12 @@ class HamiAllocator:
         )
 
     def _allows(self, vendor: str, model: str, mode: str) -> int:
-        needed = self._checks.get(vendor, ALL_CHECKS).mode
-        if needed and mode != needed:
+        checks = self._checks.get(vendor, ALL_CHECKS)
+        if checks.mode and mode != checks.mode:
             return OTHER_MODE
-        return int(self._rules.allows_model(vendor, model, mode))
+        if not self._rules.allows_model(vendor, model, mode):
+            return 0
+        return 1 if checks.quality is None or mode in {"", checks.quality} else OTHER_MODE
 
     def _left(self, claims: Sequence[Claim]) -> NDArray[np.int64]:
         """Return what quotas leave of the vendor of each claim; empty when none could be exceeded."""
@@ -253,7 +256,7 @@ def _assignment(devices: DeviceMatrix, row: int, claim: Claim, device: int, numb
     if number != NO_PIECE:
         piece = devices.piece(number)
         amounts = list(piece.amounts)
-        if amounts[PLACED] > 1:  # templates say nothing of cores
+        if amounts[PLACED] > amounts[SLOTS]:  # templates say nothing of cores
             amounts[CORES] = min(claim.amounts[CORES], _WHOLE)
         return Assignment(claim.vendor, listed.uuid, tuple(amounts), piece, listed.tag)
     amounts = list(claim.on(listed.total))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from vgpu_scheduler.dialects.base import ClaimError
 from vgpu_scheduler.kube import Container, QuantityError, to_exact_int
 
+INT32 = 2**31 - 1
+
 
 def amount_text(container: Container, resource: str) -> str | None:
     """Look a resource up in the limits, then in the requests (D3-22)."""
@@ -32,4 +34,19 @@ def whole_amount(container: Container, resource: str) -> int | None:
         raise ClaimError(f"{where} is not a whole number: write an integer")
     if amount < 0:
         raise ClaimError(f"{where} is negative: write an integer of 0 or more")
+    return amount
+
+
+def bounded_amount(container: Container, resource: str, most: int = INT32) -> int | None:
+    """Return a whole amount that is no more than anything has: by default, than plugins can count.
+
+    Raises
+    ------
+    ClaimError
+        If it is malformed, or more.
+    """
+    amount = whole_amount(container, resource)
+    if amount is not None and amount > most:
+        text = amount_text(container, resource)
+        raise ClaimError(f'container "{container.name}": {resource}: {text} is too much: write {most} or less')
     return amount

@@ -1,8 +1,8 @@
-"""HAMi's two-level scoring and the NVIDIA Fit, for many nodes in one call.
+"""HAMi's two-level scoring and Fit, for many nodes in one call.
 
-Rules and their source: the order of the checks and the reason counters are HAMi 2.10's (decisions C-12 and C-13);
-the card score counts the claim itself on every card of the vendor (C-24); the node score is the load before the pod
-(C-02). Scores are 32-bit floats, computed in HAMi's order of operations, so that ties fall where HAMi's fall.
+Rules and their source: the checks and the reason counters are HAMi 2.10's (:mod:`vgpu_scheduler.kernels.walk`); the
+card score counts the claim itself on every card of the vendor (C-24); the node score is the load before the pod (C-02).
+Scores are 32-bit floats, computed in HAMi's order of operations, so that ties fall where HAMi's fall.
 """
 
 from __future__ import annotations
@@ -11,48 +11,19 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from vgpu_scheduler.kernels.affinity import add_affinity
 from vgpu_scheduler.kernels.deviceshare import score_shares
 from vgpu_scheduler.kernels.order import score_cards, sort_cards, write_keys
-from vgpu_scheduler.kernels.partitions import NO_PIECE, find_piece
-from vgpu_scheduler.kernels.quotas import (
-    keep_within_quota,
-    open_card,
-    open_claim,
-    piece_within_quota,
-    raise_peak,
-    within_quota,
-)
-from vgpu_scheduler.kernels.selection import (
-    NONE_OF_THEM,
-    gather_groups,
-    is_elsewhere,
-    is_group_used,
-    keep_pairs,
-    share_of_largest_group,
-    worth_of,
-)
+from vgpu_scheduler.kernels.partitions import offers_piece
 from vgpu_scheduler.kernels.tables import (
-    BARRED_BY_POLICY,
-    BARRED_BY_UUID,
-    CHECK_COMPUTE,
-    CHECK_CORES,
-    CHECK_EXCLUSIVE,
-    CHECK_GROUP,
-    CHECK_IDLE,
-    CHECK_MEMORY,
     CHECK_MODE,
-    CHECK_NUMA,
-    CHECK_PERCENT,
-    CHECK_SLOTS,
+    CHECK_PIECE,
     CHECK_WORTH,
     CORES,
     MEMORY,
     OTHER_MODE,
     PEAK,
-    PLACED,
-    SELECT_GROUPED,
     SELECT_PAIRS,
-    SELECT_SAME,
     SLOTS,
     WEIGHT,
     DeviceColumns,
@@ -62,259 +33,13 @@ from vgpu_scheduler.kernels.tables import (
     claimed_cores,
     resolve,
 )
-from vgpu_scheduler.kernels.topology import choose_linked
+from vgpu_scheduler.kernels.walk import fit_claim
 from vgpu_scheduler.model import CardReason, ContainerKind
 
 _INIT = int(ContainerKind.INIT)
-_NOT_HEALTHY = int(CardReason.CardNotHealth)
-_CORDONED = int(CardReason.CardCordoned)
-_TYPE = int(CardReason.CardTypeMismatch)
-_NUMA = int(CardReason.NumaNotFit)
-_UUID = int(CardReason.CardUuidMismatch)
-_EXHAUSTED = int(CardReason.CardTimeSlicingExhausted)
-_EXCLUSIVE = int(CardReason.ExclusiveDeviceAllocateConflict)
-_QUOTA = int(CardReason.ResourceQuotaNotFit)
-_MEMORY = int(CardReason.CardInsufficientMemory)
-_CORES = int(CardReason.CardInsufficientCore)
-_COMPUTE = int(CardReason.CardComputeUnitsExhausted)
 _MODE = int(CardReason.ModeNotFit)
-_PIECE = int(CardReason.CardMigTopologyInfeasible)
-_TOO_FEW = int(CardReason.AllocatedCardsInsufficientRequest)
 _TOO_FEW_CARDS = int(CardReason.NodeInsufficientDevice)
 _UNREGISTERED = int(CardReason.NodeUnregistered)
-_CUSTOM = int(CardReason.CardNotFoundCustomFilterRule)
-_DENIED = int(CardReason.CardDeniedByPolicy)
-
-_WHOLE = 100
-
-
-@njit(cache=True)
-def _fit_claim(
-    columns: DeviceColumns,
-    request: Request,
-    claim: int,
-    row: int,
-    order: NDArray[np.int64],
-    used: NDArray[np.int64],
-    scratch: Scratch,
-    counts: NDArray[np.int16],
-) -> bool:
-    """Walk the cards from the last to the first, check each, and book the picks; False when too few pass."""
-    wanted = request.wanted[claim]
-    base = columns.first[row]
-    picks = scratch.picks[claim]
-    picked = 0
-    bound_numa = np.int64(-1)
-    checks = request.checks[claim]
-    bound = request.numa_bind and checks & CHECK_NUMA != 0
-    selection = request.selection[claim]
-    grouped = wanted > 1 and selection == SELECT_GROUPED
-    paired = wanted > 1 and selection == SELECT_PAIRS
-    collected = request.topology or paired
-    idle = request.mutex or checks & CHECK_IDLE != 0
-    later = collected or grouped
-    limited = request.left.shape[0] > 0
-    if limited:
-        open_claim(columns, request, claim, row, scratch)
-    for i in range(used.shape[0] - 1, -1, -1):
-        position = order[i]
-        device = base + position
-        if columns.vendor[device] != request.vendor[claim]:
-            continue
-        if not (columns.healthy[device] and columns.explained[device]):
-            counts[_NOT_HEALTHY] += 1
-            continue
-        if columns.cordoned[device]:
-            counts[_CORDONED] += 1
-            continue
-        if request.model_allowed[columns.model[device]] == 0:
-            counts[_TYPE] += 1
-            continue
-        barred = request.device_barred[device] if request.device_barred.shape[0] > 0 else 0
-        if barred == BARRED_BY_POLICY:
-            counts[_DENIED] += 1
-            continue
-        if bound and columns.numa[device] != bound_numa:
-            if request.first_node and picked >= wanted:
-                break
-            if not request.topology:  # as documented: candidates of other nodes are no picks (D2-39)
-                counts[_NUMA] += picked
-            picked = 0
-            bound_numa = columns.numa[device]
-            if limited:
-                open_claim(columns, request, claim, row, scratch)
-        if barred == BARRED_BY_UUID:
-            counts[_UUID] += 1
-            continue
-        slots_used = used[position, SLOTS]
-        if checks & CHECK_SLOTS and columns.total[device, SLOTS] - slots_used < request.amounts[claim, SLOTS]:
-            counts[_EXHAUSTED] += 1
-            continue
-        if idle and (slots_used > 0 or (checks & CHECK_GROUP != 0 and is_group_used(columns, base, position, used))):
-            counts[_EXCLUSIVE] += 1
-            continue
-        total_cores = _WHOLE if checks & CHECK_PERCENT else columns.total[device, CORES]
-        memory = resolve(request, claim, columns.total, device, MEMORY)
-        cores = claimed_cores(request, claim, columns.total, device)
-        if limited:
-            open_card(columns, device, used[position], scratch)
-            shared = not columns.partitioned[device]  # of the others each piece is checked
-            if shared and not within_quota(request, claim, position, memory, cores, False, scratch):
-                counts[_QUOTA] += 1
-                continue
-        if checks & CHECK_MEMORY and columns.total[device, MEMORY] - used[position, MEMORY] < memory:
-            counts[_MEMORY] += 1
-            continue
-        if checks & CHECK_CORES and total_cores - used[position, CORES] < cores:
-            counts[_CORES] += 1
-            continue
-        if checks & CHECK_EXCLUSIVE and total_cores == _WHOLE and cores == _WHOLE and slots_used > 0:
-            counts[_EXCLUSIVE] += 1
-            continue
-        if checks & CHECK_COMPUTE and total_cores != 0 and used[position, CORES] == total_cores and cores == 0:
-            counts[_COMPUTE] += 1
-            continue
-        if selection == SELECT_SAME and is_elsewhere(request, scratch, claim, device):
-            counts[_CUSTOM] += 1
-            continue
-        if columns.partitioned[device]:
-            most = picks.shape[0] if request.topology else wanted
-            picked, why = _pick_pieces(columns, request, claim, row, device, used[position], most, picked, scratch)
-            if picked < most:
-                counts[why] += 1
-        else:
-            if limited and not later:
-                within_quota(request, claim, position, memory, cores, True, scratch)
-            picks[picked] = device
-            picked += 1
-        if picked == wanted and not collected and not (grouped and columns.group[device] >= 0):
-            break
-    if paired:
-        picked = keep_pairs(columns, picks, picked, scratch.spare)
-        if picked < wanted:  # HAMi says how many of how many, 0 included
-            counts[_TOO_FEW] = picked if picked > 0 else NONE_OF_THEM
-            return False
-    if picked >= wanted and later and limited:
-        picked = _choose_within_quota(columns, request, claim, row, picks, picked, used, scratch, counts)
-    elif picked > wanted and not paired:
-        _arrange(columns, request, claim, row, picks, picked, scratch)
-    if picked < wanted:
-        if picked > 0:
-            counts[_TOO_FEW] = picked
-        return False
-    for i in range(wanted):
-        _book(columns, request, claim, picks[i], used[picks[i] - base], scratch, i)
-        if limited:
-            raise_peak(columns, picks[i], picks[i] - base, used[picks[i] - base], scratch)
-    return True
-
-
-@njit(cache=True)
-def _arrange(
-    columns: DeviceColumns,
-    request: Request,
-    claim: int,
-    row: int,
-    picks: NDArray[np.int64],
-    picked: int,
-    scratch: Scratch,
-) -> None:
-    """Put those of the candidates first that belong together."""
-    if request.selection[claim] == SELECT_GROUPED and request.wanted[claim] > 1:
-        gather_groups(columns, picks, picked, scratch.spare)
-    else:
-        choose_linked(columns, row, picks, picked, request.wanted[claim], scratch.links)
-
-
-@njit(cache=True)
-def _choose_within_quota(
-    columns: DeviceColumns,
-    request: Request,
-    claim: int,
-    row: int,
-    picks: NDArray[np.int64],
-    picked: int,
-    used: NDArray[np.int64],
-    scratch: Scratch,
-    counts: NDArray[np.int16],
-) -> int:
-    """Choose among candidates that are within the quotas one by one; return how many are within them together."""
-    wanted, candidates = request.wanted[claim], scratch.pieces[claim]  # nothing is booked yet
-    candidates[:picked] = picks[:picked]
-    paired = request.selection[claim] == SELECT_PAIRS
-    if picked > wanted and not paired:
-        _arrange(columns, request, claim, row, picks, picked, scratch)
-    if keep_within_quota(columns, request, claim, row, picks, wanted, used, scratch) == wanted:
-        return wanted  # type: ignore[no-any-return]
-    if paired:  # others would tear modules apart
-        counts[_QUOTA] += picked
-        return 0
-    picks[:picked] = candidates[:picked]
-    kept = keep_within_quota(columns, request, claim, row, picks, picked, used, scratch)
-    if kept < wanted:
-        counts[_QUOTA] += picked - kept
-    return kept
-
-
-@njit(cache=True)
-def _pick_pieces(
-    columns: DeviceColumns,
-    request: Request,
-    claim: int,
-    row: int,
-    device: int,
-    used: NDArray[np.int64],
-    most: int,
-    picked: int,
-    scratch: Scratch,
-) -> tuple[int, int]:
-    """Pick a card once for each of its free pieces, as long as fewer than ``most`` are picked.
-
-    Returns how many are picked then, and why there are no more.
-    """
-    picks, taken = scratch.picks[claim], scratch.taken
-    memory = resolve(request, claim, columns.total, device, MEMORY)
-    position = device - columns.first[row]
-    taken[:] = 0
-    while picked < most:
-        piece = find_piece(columns, device, memory, used, taken)
-        if piece == NO_PIECE:
-            break
-        if request.left.shape[0] > 0:
-            counted = not request.topology
-            if not piece_within_quota(columns, request, claim, position, piece, counted, scratch):
-                return picked, _QUOTA
-        taken += columns.pieces[piece]
-        picks[picked] = device
-        picked += 1
-    return picked, _PIECE
-
-
-@njit(cache=True)
-def _book(
-    columns: DeviceColumns,
-    request: Request,
-    claim: int,
-    device: int,
-    used: NDArray[np.int64],
-    scratch: Scratch,
-    number: int,
-) -> None:
-    """Add a pick to what is used of its card: the piece that it gets, or the share that the claim asks for."""
-    memory = resolve(request, claim, columns.total, device, MEMORY)
-    cores = claimed_cores(request, claim, columns.total, device)
-    piece = NO_PIECE
-    if columns.partitioned[device]:
-        scratch.taken[:] = 0
-        piece = find_piece(columns, device, memory, used, scratch.taken)
-        used += columns.pieces[piece]
-        if columns.pieces[piece, PLACED] > 1:  # templates say nothing of cores
-            used[CORES] += cores
-    else:
-        used[SLOTS] += request.amounts[claim, SLOTS]
-        used[MEMORY] += memory
-        used[CORES] += cores
-    scratch.pieces[claim, number] = piece
 
 
 @njit(cache=True)
@@ -341,6 +66,19 @@ def _in_other_mode(columns: DeviceColumns, request: Request, claim: int, base: i
     for device in range(base, base + cards):
         if columns.vendor[device] == request.vendor[claim]:
             return request.model_allowed[columns.model[device]] == OTHER_MODE  # type: ignore[no-any-return]
+    return False
+
+
+@njit(cache=True)
+def _offers_piece(columns: DeviceColumns, request: Request, claim: int, base: int, cards: int) -> bool:
+    """Tell whether any card of the maker can be cut into a piece for the claim."""
+    for device in range(base, base + cards):
+        if columns.vendor[device] != request.vendor[claim]:
+            continue
+        memory = resolve(request, claim, columns.total, device, MEMORY)
+        cores = claimed_cores(request, claim, columns.total, device)
+        if offers_piece(columns, device, request.amounts[claim, SLOTS], memory, cores):
+            return True
     return False
 
 
@@ -386,7 +124,7 @@ def _fit_node(
         for position in range(cards):
             if columns.vendor[base + position] == request.vendor[claim]:
                 choice += 1
-                divided = divided or columns.partitioned[base + position]
+                divided = divided or (columns.partitioned[base + position] and not request.checks[claim] & CHECK_PIECE)
         result.cards[row] = choice
         if choice < request.wanted[claim] and not (request.pieces and divided):
             counts[_TOO_FEW_CARDS] = 1
@@ -394,15 +132,15 @@ def _fit_node(
         if request.checks[claim] & CHECK_MODE and _in_other_mode(columns, request, claim, base, cards):
             counts[_MODE] = 1
             return False
-        if not _fit_claim(columns, request, claim, row, order, used, scratch, counts):
+        if request.checks[claim] & CHECK_PIECE and not _offers_piece(columns, request, claim, base, cards):
+            counts[_MODE] = 1
+            return False
+        if not fit_claim(columns, request, claim, row, order, used, scratch, counts):
             if request.selection[claim] == SELECT_PAIRS and request.wanted[claim] > 1:
                 result.cards[row] = request.wanted[claim]
             return False
-        if request.affinity[claim] > 0:
-            together = share_of_largest_group(columns, scratch.picks[claim, : request.wanted[claim]])
-            result.affinity[row] += request.affinity[claim] * together
-        if request.checks[claim] & CHECK_WORTH:
-            result.affinity[row] = worth_of(columns, request, claim, base, cards)
+        if request.affinity[claim] > 0 or request.checks[claim] & CHECK_WORTH:
+            add_affinity(columns, request, scratch, claim, base, cards, result.affinity[row])
     counts[:] = 0
     return True
 

@@ -1,15 +1,16 @@
 """Cards that are given out in pieces: which piece a claim gets, and whether all that is in use of a card is explained.
 
-A piece of a card is a row of amounts like any other: shares, memory, cores, one placement, and 1 of each *slice* that
-it covers. A partitioned card has 1 of each of its slices, so two pieces fit beside each other if no slice is used
-twice, and nothing here is special to one vendor's numbering. Two rules follow from the amounts alone:
+A piece of a card is a row of amounts like any other: shares, memory, cores, a placement per share, and 1 of each
+*slice* that it covers, if cards of its kind have any. A partitioned card has 1 of each of its slices, so two pieces fit
+beside each other if no slice is used twice, and nothing here is special to one vendor's numbering. Two rules follow
+from the amounts alone:
 
 * every share that is in use of a partitioned card must have a placement, all of one *weight*, and
 * no slice may be used beyond what the card has: not twice, and not at all on a card that is not partitioned.
 
 A card on which either does not hold is in a state that nobody can explain, and is given to nobody. The weight is what a
-piece books of the placements: 1 where pieces may stand beside each other as they like; where they are parts of
-templates, of which a card follows one at a time, each template has its own.
+piece books of the placements for each share: 1 where pieces may stand beside each other as they like; where they are
+parts of templates, of which a card follows one at a time, each template has its own.
 """
 
 from __future__ import annotations
@@ -18,7 +19,18 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from vgpu_scheduler.kernels.tables import FIRST_SLICE, MEMORY, PLACED, SLOTS, DeviceColumns
+from vgpu_scheduler.kernels.tables import (
+    CHECK_PIECE,
+    CORES,
+    FIRST_SLICE,
+    MEMORY,
+    PLACED,
+    SLOTS,
+    DeviceColumns,
+    Request,
+    claimed_cores,
+    resolve,
+)
 
 NO_PIECE = -1
 
@@ -42,7 +54,7 @@ def _has_one_weight(columns: DeviceColumns, device: int) -> bool:
     if placed == shares:  # nothing in use, or placements of weight 1
         return shares == 0 or not _follows_templates(columns, device)
     for piece in range(columns.piece_first[device], columns.piece_last[device]):
-        if placed == shares * columns.pieces[piece, PLACED]:
+        if placed * columns.pieces[piece, SLOTS] == shares * columns.pieces[piece, PLACED]:
             return True
     return False
 
@@ -50,21 +62,52 @@ def _has_one_weight(columns: DeviceColumns, device: int) -> bool:
 @njit(cache=True)
 def _follows_templates(columns: DeviceColumns, device: int) -> bool:
     first = columns.piece_first[device]
-    return first < columns.piece_last[device] and columns.pieces[first, PLACED] > 1  # type: ignore[no-any-return]
+    return first < columns.piece_last[device] and is_of_template(columns, first)
+
+
+@njit(cache=True)
+def is_of_template(columns: DeviceColumns, piece: int) -> bool:
+    """Tell whether a piece is a part of a template: its placements weigh more than its shares."""
+    return columns.pieces[piece, PLACED] > columns.pieces[piece, SLOTS]  # type: ignore[no-any-return]
+
+
+@njit(cache=True)
+def suits(columns: DeviceColumns, piece: int, slots: int, memory: int, cores: int) -> bool:
+    """Tell whether a piece has the memory and the cores, and exactly these shares, unless they are 0."""
+    return (
+        columns.pieces[piece, MEMORY] >= memory
+        and columns.pieces[piece, CORES] >= cores
+        and (slots == 0 or columns.pieces[piece, SLOTS] == slots)
+    )
+
+
+@njit(cache=True)
+def offers_piece(columns: DeviceColumns, device: int, slots: int, memory: int, cores: int) -> bool:
+    """Tell whether a device can be cut into a piece that suits, free or not."""
+    for piece in range(columns.piece_first[device], columns.piece_last[device]):
+        if suits(columns, piece, slots, memory, cores):
+            return True
+    return False
 
 
 @njit(cache=True)
 def find_piece(
-    columns: DeviceColumns, device: int, memory: int, used: NDArray[np.int64], taken: NDArray[np.int64]
+    columns: DeviceColumns,
+    device: int,
+    slots: int,
+    memory: int,
+    cores: int,
+    used: NDArray[np.int64],
+    taken: NDArray[np.int64],
 ) -> int:
-    """Find the first piece of a device that has the memory and is free.
+    """Find the first piece of a device that suits and is free.
 
     Parameters
     ----------
     columns, device
         The device matrix, and a device number.
-    memory
-        What the piece must have.
+    slots, memory, cores
+        What the piece must have: see :func:`suits`.
     used, taken
         What is used of the device, and what is taken besides, shape (K,) each; shares, placements and slices are
         looked at.
@@ -75,10 +118,10 @@ def find_piece(
         The number of the piece, or ``NO_PIECE``.
     """
     for piece in range(columns.piece_first[device], columns.piece_last[device]):
-        if columns.pieces[piece, MEMORY] < memory:
+        if not suits(columns, piece, slots, memory, cores):
             continue
-        shares = used[SLOTS] + taken[SLOTS]
-        free = used[PLACED] + taken[PLACED] == shares * columns.pieces[piece, PLACED]
+        placed, shares = used[PLACED] + taken[PLACED], used[SLOTS] + taken[SLOTS]
+        free = placed * columns.pieces[piece, SLOTS] == shares * columns.pieces[piece, PLACED]
         for slice_ in range(FIRST_SLICE, used.shape[0]):
             needed = columns.pieces[piece, slice_]
             if needed > 0 and used[slice_] + taken[slice_] + needed > columns.total[device, slice_]:
@@ -87,3 +130,20 @@ def find_piece(
         if free:
             return piece
     return NO_PIECE
+
+
+@njit(cache=True)
+def piece_for(
+    columns: DeviceColumns,
+    request: Request,
+    claim: int,
+    device: int,
+    used: NDArray[np.int64],
+    taken: NDArray[np.int64],
+) -> int:
+    """Find the piece of a device that a claim gets: by memory, and by compute and shares where its maker says so."""
+    memory = resolve(request, claim, columns.total, device, MEMORY)
+    if not request.checks[claim] & CHECK_PIECE:
+        return find_piece(columns, device, 0, memory, 0, used, taken)
+    cores = claimed_cores(request, claim, columns.total, device)
+    return find_piece(columns, device, request.amounts[claim, SLOTS], memory, cores, used, taken)

@@ -14,14 +14,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from vgpu_scheduler.kernels.partitions import NO_PIECE, find_piece
+from vgpu_scheduler.kernels.partitions import NO_PIECE, is_of_template, piece_for
 from vgpu_scheduler.kernels.tables import (
     CORES,
     HELD,
     MEMORY,
     MORE,
     PEAK,
-    PLACED,
     QUOTA_CORES,
     QUOTA_MEMORY,
     SPENT,
@@ -80,7 +79,7 @@ def piece_within_quota(
 ) -> bool:
     """Tell the same of a piece of the open card: it is booked with its own amounts, not with those asked for."""
     cores = columns.pieces[piece, CORES]
-    if columns.pieces[piece, PLACED] > 1:  # templates say nothing of cores
+    if is_of_template(columns, piece):  # templates say nothing of cores
         cores += min(request.amounts[claim, CORES], _WHOLE)
     return within_quota(request, claim, position, columns.pieces[piece, MEMORY], cores, picks, scratch)
 
@@ -125,7 +124,7 @@ def keep_within_quota(
         memory = resolve(request, claim, columns.total, device, MEMORY)
         cores = claimed_cores(request, claim, columns.total, device)
         if columns.partitioned[device]:
-            piece = find_piece(columns, device, memory, used[position], taken)
+            piece = piece_for(columns, request, claim, device, used[position], taken)
             if piece == NO_PIECE or not piece_within_quota(columns, request, claim, position, piece, True, scratch):
                 continue
             taken += columns.pieces[piece]

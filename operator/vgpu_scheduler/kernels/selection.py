@@ -12,6 +12,7 @@ from vgpu_scheduler.model import ContainerKind
 NONE_OF_THEM = -1
 """Counts that are worth saying although they are 0."""
 _INIT = int(ContainerKind.INIT)
+_LINKED = (4, 8, 16)
 
 
 @njit(cache=True)
@@ -96,32 +97,31 @@ def keep_pairs(columns: DeviceColumns, picks: NDArray[np.int64], picked: int, sp
 
 
 @njit(cache=True)
-def share_of_largest_group(columns: DeviceColumns, picks: NDArray[np.int64]) -> np.float32:
-    """Return the part of some cards that is of one group, the largest such part; 0 if any is in no group."""
-    most = 0
-    for i in range(picks.shape[0]):
-        if columns.group[picks[i]] < 0:
-            return np.float32(0.0)
-        members = 0
-        for j in range(picks.shape[0]):
-            if columns.group[picks[j]] == columns.group[picks[i]]:
-                members += 1
-        most = max(most, members)
-    return np.float32(most) / np.float32(picks.shape[0])
+def keep_run(
+    columns: DeviceColumns, picks: NDArray[np.int64], picked: int, wanted: int, spare: NDArray[np.int64]
+) -> int:
+    """Keep the first run of candidates whose numbers on the node follow each other.
 
+    Where the cards are a group, all of them are in one row and a run may begin anywhere. Others are linked in fours,
+    eights and sixteens: a run is one of these.
 
-@njit(cache=True)
-def worth_of(columns: DeviceColumns, request: Request, claim: int, base: int, cards: int) -> NDArray[np.float32]:
-    """Return how good it is that the pod takes as many cards of a maker as it does, over all its containers."""
-    number = 0
-    for other in range(request.container.shape[0]):
-        if request.vendor[other] == request.vendor[claim]:
-            number += request.wanted[other]
-    last = base
-    for device in range(base, base + cards):
-        if columns.vendor[device] == request.vendor[claim]:
-            number -= 1
-            last = device
-            if number == 0:
-                break
-    return columns.worth[last]  # type: ignore[no-any-return]
+    Returns
+    -------
+    int
+        How many are kept: ``wanted``, or 0 where there is no such run.
+    """
+    anywhere = picked > 0 and columns.group[picks[0]] >= 0
+    if picked < wanted or not (anywhere or wanted in _LINKED):
+        return 0
+    spare[:] = -1
+    for i in range(picked):
+        if 0 <= columns.ordinal[picks[i]] < spare.shape[0]:
+            spare[columns.ordinal[picks[i]]] = picks[i]
+    for start in range(0, spare.shape[0] - wanted + 1, 1 if anywhere else wanted):
+        complete = True
+        for number in range(start, start + wanted):
+            complete = complete and spare[number] >= 0
+        if complete:
+            picks[:wanted] = spare[start : start + wanted]
+            return wanted
+    return 0

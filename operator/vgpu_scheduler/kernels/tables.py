@@ -17,6 +17,10 @@ CORES = 2
 # Of devices that are given out in pieces; matrices without them have fewer dimensions.
 PLACED = 3  # shares that have a placement
 FIRST_SLICE = 4  # the first of the slices that placements cover, one dimension each
+# Of devices whose tenants have application classes: the same dimensions count them.
+WITHOUT_CLASS = FIRST_SLICE
+ONLINE = FIRST_SLICE + 1
+OFFLINE = FIRST_SLICE + 2
 
 REASONS = len(CardReason)
 
@@ -44,12 +48,19 @@ CHECK_GROUP = 128  # where a card must be idle, so must its group
 CHECK_MODE = 256  # the cards of the node must be in the claim's mode
 CHECK_WORTH = 1024  # the node is worth what its cards say of the number of cards that a pod takes
 CHECK_PERCENT = 512  # compute is in percent of a card, whatever the card counts it in
+CHECK_CLASS = 4096  # tenants with an application class and tenants without share no card
+CHECK_QUALITY = 8192  # cards that others use must be in the claim's mode, or in none
+CHECK_PIECE = 2048  # a card gives out one piece per claim, which has the compute and the shares that are asked for
 
 # How the cards of a claim are chosen among those that pass.
 SELECT_FIRST = 0
 SELECT_GROUPED = 1
 SELECT_PAIRS = 2
 SELECT_SAME = 3
+SELECT_RUN = 4
+SELECT_WINGS = 5
+SELECT_WELCOME = 6
+SELECT_ZONE = 7
 
 UNLIMITED = 2**62
 """What is left of a quota where there is none."""

@@ -54,6 +54,9 @@ class CardReason(IntEnum):
     CardDeniedByPolicy = 15
     CardNotFoundCustomFilterRule = 16
     ModeNotFit = 17
+    CardUnhealthy = 18
+    CardAppClassMismatch = 19
+    CardQosPolicyMismatch = 20
 
     @property
     def text(self) -> str:
@@ -68,6 +71,7 @@ class CardReason(IntEnum):
 
 _HINTS = {
     CardReason.CardNotHealth: Hint.DEVICES,
+    CardReason.CardUnhealthy: Hint.DEVICES,
     CardReason.CardCordoned: Hint.DEVICES,
     CardReason.CardTypeMismatch: Hint.DEVICES,
     CardReason.CardUuidMismatch: Hint.DEVICES,

@@ -178,12 +178,13 @@ class DeviceMatrix:
     def _over(self, first: int, last: int) -> NDArray[np.bool_]:
         """Tell which device numbers are used beyond what they have.
 
-        Of a card that is given out in pieces only the pieces count: what its profiles say of compute adds up to more
+        Of a card whose pieces have a place only the places count: what its profiles say of compute adds up to more
         than a card has, and it is not the shares that bound it.
         """
         over: NDArray[np.bool_] = np.greater(self._used[first:last], self._total[first:last])
-        in_pieces = self._piece_last[first:last] > self._piece_first[first:last]
-        over[:, : CORES + 1] &= ~in_pieces[:, np.newaxis]
+        in_slices = self._piece_last[first:last] > self._piece_first[first:last]
+        in_slices &= self._total[first:last, FIRST_SLICE:].any(axis=1)
+        over[:, : CORES + 1] &= ~in_slices[:, np.newaxis]
         beyond: NDArray[np.bool_] = np.asarray(over.any(axis=1))
         return beyond
 

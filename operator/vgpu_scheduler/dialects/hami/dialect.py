@@ -13,7 +13,6 @@ from vgpu_scheduler.dialects.hami.mig import SLICES
 from vgpu_scheduler.dialects.hami.rules import parse_rules
 from vgpu_scheduler.dialects.hami.vendors import Cards, Handed, Vendor, vendors
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import NUMA_BIND
-from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.kube import Container, Node, Pod
 from vgpu_scheduler.model import (
     NO_TERMS,
@@ -121,10 +120,7 @@ class HamiDialect:
     def quota_resources(self) -> Mapping[str, QuotaResource]:
         """Memory and cores of each maker; a quota on memory is in the unit of requests."""
         return {
-            name: resource
-            for vendor in self.vendors
-            if isinstance(vendor.claims, ShareNames)
-            for name, resource in vendor.claims.quotas(vendor.key).items()
+            name: resource for vendor in self.vendors for name, resource in vendor.claims.quotas(vendor.key).items()
         }
 
     def devices(self, node: Node, inventory: Inventory | None = None) -> tuple[Device, ...]:
@@ -343,19 +339,8 @@ def _as_allocated(claim: Claim) -> Claim:
 
 def _device_resources(vendors: Iterable[Vendor]) -> Iterable[tuple[str, DeviceResource]]:
     for vendor in vendors:
-        names = vendor.claims
-        if isinstance(names, ShareNames):
-            shares = (
-                (names.count, 0, False),
-                (names.memory, 1, False),
-                (names.memory_percent, 1, True),
-                (names.cores, 2, False),
-            )
-            yield from (
-                (name, DeviceResource(vendor.key, dimension, percent)) for name, dimension, percent in shares if name
-            )
-        else:
-            yield from ((name, DeviceResource(vendor.key, 0)) for name in names.counts)
+        for name, dimension, percent in vendor.claims.dimensions:
+            yield name, DeviceResource(vendor.key, dimension, percent)
     gpu = next((vendor.key for vendor in vendors), "")
     yield "koordinator.sh/gpu-memory", DeviceResource(gpu, 1)
     yield "koordinator.sh/gpu-memory-ratio", DeviceResource(gpu, 1, percent=True)

@@ -91,6 +91,16 @@ class Fields:
         # Half a surrogate pair is valid JSON and no text: as in Go, so that it can be written again.
         return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", item)
 
+    def text_or_number(self, name: str) -> str:
+        """Return a string, or an integer as one."""
+        item = self._fields.get(name, "")
+        return str(item) if type(item) is int else self.text(name)
+
+    def texts(self, name: str) -> dict[str, str]:
+        """Return an object of strings, or integers as such."""
+        inside = Fields(self.mapping(name), f"{self._where}: {name}")
+        return {key: inside.text_or_number(key.lower()) for key in self.mapping(name)}
+
     def integer(self, name: str, smallest: int = -INT64 - 1, largest: int = INT64) -> int:
         """Return an integer in range."""
         item = self._fields.get(name, 0)

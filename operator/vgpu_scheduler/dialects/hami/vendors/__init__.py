@@ -6,13 +6,17 @@ from collections.abc import Callable, Mapping
 
 from vgpu_scheduler.dialects.hami.vendors.amd import amd
 from vgpu_scheduler.dialects.hami.vendors.ascend import ascend
+from vgpu_scheduler.dialects.hami.vendors.aws_neuron import aws_neuron
 from vgpu_scheduler.dialects.hami.vendors.base import Cards, Claims, Handed, Record, RuleKeys, Vendor
 from vgpu_scheduler.dialects.hami.vendors.biren import biren
 from vgpu_scheduler.dialects.hami.vendors.cambricon import cambricon
 from vgpu_scheduler.dialects.hami.vendors.enflame import gcu
+from vgpu_scheduler.dialects.hami.vendors.enflame_drs import drs
 from vgpu_scheduler.dialects.hami.vendors.hygon import hygon
 from vgpu_scheduler.dialects.hami.vendors.iluvatar import iluvatar
+from vgpu_scheduler.dialects.hami.vendors.kunlun import vxpu, xpu
 from vgpu_scheduler.dialects.hami.vendors.metax import metax_gpu
+from vgpu_scheduler.dialects.hami.vendors.metax_shared import metax_shared
 from vgpu_scheduler.dialects.hami.vendors.mthreads import mthreads
 from vgpu_scheduler.dialects.hami.vendors.nvidia import nvidia, nvidia_cards
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import NvidiaNames
@@ -32,8 +36,10 @@ MAKERS: Mapping[str, tuple[_Maker, ...]] = {
     "cambricon": (cambricon,),
     "iluvatars": (iluvatar,),
     "mthreads": (mthreads,),
-    "metax": (metax_gpu,),
-    "enflame": (gcu,),
+    "metax": (metax_gpu, metax_shared),
+    "enflame": (gcu, drs),
+    "kunlun": (xpu, vxpu),
+    "awsneuron": (aws_neuron,),
     "amd": (amd,),
     "vastai": (vastai,),
     "biren": (biren,),

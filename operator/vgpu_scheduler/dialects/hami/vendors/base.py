@@ -24,6 +24,7 @@ from vgpu_scheduler.model import (
     ClaimTerms,
     ContainerAssignments,
     Device,
+    QuotaResource,
     Usage,
     charges,
     makers,
@@ -65,6 +66,10 @@ class Claims(Protocol):
     def unadvertised(self) -> tuple[str, ...]:
         """The resources that no kubelet knows, and the resource filter must leave alone."""
 
+    @property
+    def dimensions(self) -> tuple[tuple[str, int, bool], ...]:
+        """Which dimension each resource is an amount of, and whether it is in percent of what a card has."""
+
     def read(self, vendor: str, container: Container, terms: ClaimTerms = NO_TERMS, mode: str = "") -> Claim | None:
         """Return what a container of a pod that asks for a mode claims, if anything.
 
@@ -73,6 +78,9 @@ class Claims(Protocol):
         ClaimError
             If an amount is malformed or missing.
         """
+
+    def quotas(self, vendor: str) -> Mapping[str, QuotaResource]:
+        """Return what a namespace's quota may limit of the maker's cards."""
 
     def asks(self, container: Container) -> bool:
         """Tell whether the container asks for cards at all, however malformed the rest may be."""

@@ -23,7 +23,11 @@ def decode_cards(value: str) -> Sequence[RegisteredDevice]:
     CodecError
         If it cannot be read, or lists a card twice, one that no assignment could name, or too many.
     """
-    registered = decode_register(value)
+    return checked(decode_register(value))
+
+
+def checked(registered: Sequence[RegisteredDevice]) -> Sequence[RegisteredDevice]:
+    """Return cards as they are, unless they are what no node has; see :func:`decode_cards`."""
     if len(registered) > _MOST_CARDS:
         raise CodecError(f"{len(registered)} devices are more than a node has (at most {_MOST_CARDS})")
     seen: set[str] = set()

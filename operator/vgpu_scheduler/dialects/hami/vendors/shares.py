@@ -81,6 +81,12 @@ class ShareNames:
         """The resources that no kubelet knows."""
         return () if self.advertised else self.amounts
 
+    @property
+    def dimensions(self) -> tuple[tuple[str, int, bool], ...]:
+        """Which dimension each resource is an amount of, and whether it is in percent of what a card has."""
+        said = ((self.count, 0, False), (self.memory, 1, False), (self.memory_percent, 1, True), (self.cores, 2, False))
+        return tuple((name, dimension, percent) for name, dimension, percent in said if name)
+
     def asks(self, container: Container) -> bool:
         """Tell whether the container names the count resource at all, however malformed the rest may be."""
         text = amount_text(self._seen(container), self.count)
@@ -170,6 +176,16 @@ class CountNames:
     def resources(self) -> tuple[str, ...]:
         """Every resource that says anything about a claim."""
         return (self.count,)
+
+    @property
+    def dimensions(self) -> tuple[tuple[str, int, bool], ...]:
+        """Which dimension the resource is an amount of: shares."""
+        return ((self.count, 0, False),)
+
+    def quotas(self, vendor: str) -> dict[str, QuotaResource]:
+        """Return nothing: a number of cards is limited by Kubernetes' own quotas."""
+        del vendor
+        return {}
 
     def asks(self, container: Container) -> bool:
         """Tell whether the container names the resource at all."""

@@ -1,0 +1,218 @@
+"""AWS Neuron devices under HAMi: counted by the node's capacity, given out whole, several in a row, or core by core.
+
+What HAMi writes as the cores of a device is a mask: bit 0 is its first core. So a device is given out in pieces, each
+core and all of them, and a core is a slice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from vgpu_scheduler.allocators import FitRules, Selection
+from vgpu_scheduler.dialects.amounts import amount_text, bounded_amount
+from vgpu_scheduler.dialects.base import ClaimError, CodecError
+from vgpu_scheduler.dialects.hami.codec import AssignedDevice
+from vgpu_scheduler.dialects.hami.mig import SLICES, Span, slices_of
+from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, Vendor
+from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
+from vgpu_scheduler.dialects.hami.vendors.section import Section
+from vgpu_scheduler.kube import Container, Node, Pod
+from vgpu_scheduler.model import (
+    NO_TERMS,
+    Amounts,
+    Assignment,
+    Claim,
+    ClaimTerms,
+    Device,
+    Piece,
+    QuotaResource,
+    Usage,
+    charges,
+    makers,
+)
+
+INSTANCE_TYPE = "node.kubernetes.io/instance-type"
+_RESOURCE_TYPE = "NEURON_RESOURCE_TYPE"
+_INFERENTIA = "inf"
+"""Instance types on which the devices are linked in one row; on others they are linked in groups."""
+_IN_A_ROW, _NO_GROUP = 0, -1
+_PER_DEVICE = 2
+"""Cores of a device, as HAMi counts a claim of many cores."""
+_WHOLE = 100
+
+
+def _kind(devices: int, cores: int) -> CardKind:
+    each = cores // devices
+    if each > SLICES:
+        raise CodecError(f"{cores} cores of {devices} devices are more than a device has (at most {SLICES})")
+    return CardKind(devices, each, 0, _mask(Span(0, each)))
+
+
+def _mask(cores: Span) -> int:
+    return ((1 << cores.size) - 1) << cores.start
+
+
+def _amounts(mask: int) -> Amounts:
+    """Return what is booked for the cores of a mask; one that no device has is a share without a place."""
+    if not 0 < mask < 2**SLICES:
+        return (1, 0, mask)
+    return (1, 0, mask, 1, *(mask >> core & 1 for core in range(SLICES)))
+
+
+@dataclass(frozen=True, slots=True)
+class NeuronCards:
+    """Devices that are counted; the node's instance type says how they are linked."""
+
+    counted: Counted
+
+    @property
+    def source(self) -> str:
+        """What an error names."""
+        return self.counted.source
+
+    def facts(self, node: Node) -> Hashable | None:
+        """Return the counts and the instance type."""
+        counted = self.counted.facts(node)
+        return None if counted is None else (counted, node.labels.get(INSTANCE_TYPE, ""))
+
+    def decode(self, vendor: str, facts: Hashable) -> tuple[Device, ...]:
+        """Return the devices in the order of their numbers; see :class:`vendors.base.Cards`."""
+        assert isinstance(facts, tuple)
+        counted, instance_type = facts
+        group = _IN_A_ROW if instance_type.startswith(_INFERENTIA) else _NO_GROUP
+        return tuple(replace(_in_pieces(device), group=group) for device in self.counted.decode(vendor, counted))
+
+
+def _in_pieces(device: Device) -> Device:
+    """Return a device that is given out core by core, the first one first, or whole."""
+    cores, *_ = device.total
+    spans = dict.fromkeys((*(Span(core, 1) for core in range(cores)), Span(0, cores))) if cores else ()
+    return replace(
+        device,
+        total=(*device.total, cores, *slices_of([Span(0, cores)] if cores else ())),
+        pieces=tuple(Piece("", span.start, span.size, _amounts(_mask(span))) for span in spans),
+        tag=f"{device.index} {cores}",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class NeuronNames:
+    """The resource names: a number of devices, or a number of cores."""
+
+    devices: str = "aws.amazon.com/neuron"
+    cores: str = "aws.amazon.com/neuroncore"
+    unadvertised = ()
+
+    @property
+    def counts(self) -> tuple[str, ...]:
+        """The resources that a claim cannot do without: any of them."""
+        return (self.devices, self.cores)
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """Every resource that says anything about a claim."""
+        return self.counts
+
+    @property
+    def dimensions(self) -> tuple[tuple[str, int, bool], ...]:
+        """Which dimension each resource is an amount of: a share is a core."""
+        return ((self.devices, 0, False), (self.cores, 0, False))
+
+    def quotas(self, vendor: str) -> Mapping[str, QuotaResource]:
+        """Return nothing: numbers are limited by Kubernetes' own quotas."""
+        del vendor
+        return {}
+
+    def asks(self, container: Container) -> bool:
+        """Tell whether the container names any of them, however malformed."""
+        texts = (amount_text(container, name) for name in self.counts)
+        return any(text is not None and text.strip() not in {"", "0"} for text in texts)
+
+    def in_cores(self, container: Container) -> bool:
+        """Tell whether the container asks for cores, not for devices."""
+        return amount_text(container, self.devices) is None
+
+    def read(self, vendor: str, container: Container, terms: ClaimTerms = NO_TERMS, mode: str = "") -> Claim | None:
+        """Return the container's claim, if any: one core, or whole devices.
+
+        Raises
+        ------
+        ClaimError
+            If a number is malformed, or of cores that are no whole devices.
+        """
+        del mode
+        devices, cores = (bounded_amount(container, name) for name in self.counts)
+        if devices is None:
+            if cores == 1 and not terms.exclusive:
+                return Claim(vendor, 1, (1, 0, 1), (0, 0, 0))
+            if cores is None or (cores > _PER_DEVICE and cores % _PER_DEVICE == 0):
+                devices = (cores or 0) // _PER_DEVICE
+            elif cores > _PER_DEVICE:
+                raise ClaimError(
+                    f'container "{container.name}": {self.cores}: {cores} are no whole devices of {_PER_DEVICE} cores: '
+                    f"write {cores + 1}"
+                )
+            else:
+                devices = min(cores, 1)
+        return Claim(vendor, devices, (1, 0, 0), (0, 0, _WHOLE)) if devices else None
+
+
+def _held(vendor: str, pod: Pod, aligned: Sequence[Sequence[AssignedDevice]]) -> Usage:
+    """Return the cores that the entries say."""
+    entries = [[Assignment(vendor, entry.uuid, _amounts(entry.cores)) for entry in container] for container in aligned]
+    kinds = [container.kind for container in pod.spec.containers]
+    return Usage(charges(kinds, entries), vendors=makers(entries))
+
+
+@dataclass(frozen=True, slots=True)
+class _Extras:
+    """What the plugin reads: the numbers of devices, or of cores over all devices, and which of these they are."""
+
+    names: NeuronNames
+
+    def __call__(self, handed: Handed) -> Mapping[str, str]:
+        numbers: list[int] = []
+        any_cores = False
+        for position, container in enumerate(handed.containers):
+            for given in container:
+                number, each = map(int, given.tag.split())
+                assert given.piece is not None
+                cores = range(number * each + given.piece.start, number * each + given.piece.start + given.piece.size)
+                if handed.pod is None:
+                    in_cores = len(cores) < each
+                else:
+                    in_cores = self.names.in_cores(handed.pod.spec.containers[position])
+                any_cores |= in_cores
+                numbers += cores if in_cores else [number]
+        told = {
+            "AWS_NEURON_IDS": ",".join(map(str, numbers)),
+            "NEURON_ALLOC_TIME": handed.nanoseconds,
+            "NEURON_ALLOCATED": "false",
+            "aws.amazon.com/predicate-node": handed.node,
+        }
+        brought = handed.pod is not None and _RESOURCE_TYPE in handed.pod.annotations  # it would be believed
+        if any_cores or brought:
+            told[_RESOURCE_TYPE] = self.names.cores if any_cores else self.names.devices
+        return told
+
+
+def aws_neuron(section: Section) -> tuple[Vendor, ...]:
+    """Return Neuron devices, as section ``awsneuron`` of HAMi's configuration names their resources."""
+    known = NeuronNames()
+    names = NeuronNames(section.text("resourceCountName", known.devices), section.text("resourceCoreName", known.cores))
+    return (
+        Vendor(
+            key="AWSNeuron",
+            title="AWS Neuron device",
+            cards=NeuronCards(Counted((names.devices, names.cores), _kind, "AWSNeuron")),
+            claims=names,
+            rules=RuleKeys(uuids=(("aws.amazon.com/use-neuron-uuid", "aws.amazon.com/nouse-neuron-uuid"),)),
+            fit=FitRules(
+                memory=False, cores=False, exclusive=False, compute=False, pieces=True, selection=Selection.RUN
+            ),
+            record=Record("hami.io/aws-neuron-devices-allocated", extras=_Extras(names)),
+            held=_held,
+            lock=None,
+        ),
+    )

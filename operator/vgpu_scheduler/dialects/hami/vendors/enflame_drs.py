@@ -1,0 +1,273 @@
+"""Enflame GCUs under HAMi that are given out in slices (DRS): each container gets one, of a profile of its node."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from vgpu_scheduler.allocators import FitRules
+from vgpu_scheduler.dialects.amounts import amount_text, bounded_amount
+from vgpu_scheduler.dialects.base import ClaimError, CodecError
+from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice
+from vgpu_scheduler.dialects.hami.fields import INT32, Fields, decode_json
+from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, Vendor
+from vgpu_scheduler.dialects.hami.vendors.registered import checked
+from vgpu_scheduler.dialects.hami.vendors.section import Section
+from vgpu_scheduler.kube import Container, Node, Pod
+from vgpu_scheduler.model import (
+    NO_TERMS,
+    Amounts,
+    Assignment,
+    Claim,
+    ClaimTerms,
+    Device,
+    Piece,
+    QuotaResource,
+    Usage,
+    charges,
+    makers,
+)
+
+CAPACITY = "enflame.com/gcu-drs-capacity"
+CONTAINERS = "assigned-containers"
+_PROFILE = re.compile(r"(?P<slices>[1-9][0-9]{0,3})g\.(?P<gigabytes>[1-9][0-9]{0,5})gb", re.ASCII)
+_WHOLE = 100
+_GIB = 1024
+"""MiB of a GiB."""
+_GIGABYTES_BELOW = 100
+"""Memory below this is in GiB, from it on in MiB: pods write both."""
+
+
+class DrsProfile(NamedTuple):
+    """One kind of slice: so many slices of a card with so many GiB; sorted, the smallest comes first."""
+
+    slices: int
+    gigabytes: int
+    name: str
+
+
+def _profiles(names: Mapping[str, str]) -> list[DrsProfile]:
+    """Return the profiles that a node knows; what is named otherwise is no profile of ours."""
+    matches = [match for match in map(_PROFILE.fullmatch, names) if match]
+    return sorted(DrsProfile(int(match["slices"]), int(match["gigabytes"]), match[0]) for match in matches)
+
+
+@dataclass(frozen=True, slots=True)
+class DrsCards:
+    """Cards and profiles of one annotation: every card of a node can be cut in the same ways."""
+
+    source = f"annotation {CAPACITY}"
+
+    def facts(self, node: Node) -> Hashable | None:
+        """Return the node's name and the annotation."""
+        value = node.annotations.get(CAPACITY)
+        return None if value is None else (node.name, value)
+
+    def decode(self, vendor: str, facts: Hashable) -> tuple[Device, ...]:
+        """Return the cards, in the order written; see :class:`vendors.base.Cards`."""
+        assert isinstance(facts, tuple)
+        node, value = facts
+        fields = Fields(decode_json(value, "DRS capacity"), "DRS capacity")
+        ids = fields.texts("profiles")
+        profiles = _profiles(ids)
+        if not profiles:
+            raise CodecError("DRS capacity has no profile like 1g.6gb")
+        listed = fields.objects("devices")
+        if not listed:
+            raise CodecError("DRS capacity has no device")
+        largest = max(profile.slices for profile in profiles)
+        memory = max(profile.gigabytes for profile in profiles) * _GIB
+        pieces = tuple(_piece(profile, largest) for profile in profiles)
+        cards = [_card(card, position, node) for position, card in enumerate(listed)]
+        checked([RegisteredDevice(id=uuid) for uuid, *_ in cards])
+        return tuple(
+            Device(
+                uuid=uuid,
+                vendor=vendor,
+                type=vendor,
+                total=(slots, memory, _WHOLE, slots),
+                index=int(index),
+                pieces=pieces,
+                tag=json.dumps({"index": index, "minor": minor, "profiles": ids}),
+            )
+            for uuid, index, minor, slots in cards
+        )
+
+
+def _card(fields: Fields, position: int, node: str) -> tuple[str, str, str, int]:
+    """Return the UUID of a card, its number and device number as the plugin writes them, and its slices."""
+    index = fields.text_or_number("index")
+    index = index if index.isascii() and index.isdigit() and len(index) < 10 else str(position)
+    capacity = fields.text_or_number("capacity")
+    slots = int(capacity) if capacity.isascii() and capacity.isdigit() and len(capacity) < 10 else 0
+    if not slots:
+        raise CodecError(f"DRS capacity: device {index} has no capacity")
+    return f"{node}-enflame-drs-{index}", index, fields.text_or_number("minor") or index, slots
+
+
+def _piece(profile: DrsProfile, largest: int) -> Piece:
+    cores = -(-_WHOLE * profile.slices // largest)
+    return Piece(profile.name, 0, profile.slices, _amounts(profile.slices, profile.gigabytes * _GIB, cores))
+
+
+def _amounts(slices: int, memory: int, cores: int) -> Amounts:
+    """Return what slices of a card are: as many shares, each with a placement."""
+    return (slices, memory, cores, slices)
+
+
+@dataclass(frozen=True, slots=True)
+class DrsNames:
+    """The resource names: a number of slices, or the memory and the cores that the slices must have.
+
+    A claim names the slices as shares, and nothing else; or no shares, but memory and cores.
+    """
+
+    slices: str = "enflame.com/drs-gcu"
+    memory: str = "enflame.com/gcu-memory"
+    cores: str = "enflame.com/gcu-core"
+
+    @property
+    def counts(self) -> tuple[str, ...]:
+        """The resources that a claim cannot do without: any of them."""
+        return (self.slices, self.memory, self.cores)
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """Every resource that says anything about a claim."""
+        return self.counts
+
+    @property
+    def unadvertised(self) -> tuple[str, ...]:
+        """The resources that no kubelet knows."""
+        return (self.memory, self.cores)
+
+    @property
+    def dimensions(self) -> tuple[tuple[str, int, bool], ...]:
+        """Which dimension each resource is an amount of."""
+        return ((self.slices, 0, False), (self.memory, 1, False), (self.cores, 2, False))
+
+    def quotas(self, vendor: str) -> Mapping[str, QuotaResource]:
+        """Return nothing: the slices that a container gets are those of a profile, not those that it asks for."""
+        del vendor
+        return {}
+
+    def asks(self, container: Container) -> bool:
+        """Tell whether the container names any of them, however malformed."""
+        texts = (amount_text(container, name) for name in self.counts)
+        return any(text is not None and text.strip() not in {"", "0"} for text in texts)
+
+    def read(self, vendor: str, container: Container, terms: ClaimTerms = NO_TERMS, mode: str = "") -> Claim | None:
+        """Return the container's claim, if any.
+
+        Raises
+        ------
+        ClaimError
+            If any amount is malformed, or no card can give slices of it.
+        """
+        del mode
+        slices, memory, cores = (bounded_amount(container, name) for name in self.counts)
+        if not (slices or memory or cores) or slices == 0:
+            return None
+        if terms.exclusive:
+            return Claim(vendor, 1, (0, 0, _WHOLE), (0, 0, 0))  # the profile that leaves no cores to others
+        if slices is not None:
+            return Claim(vendor, 1, (slices, 0, 0), (0, 0, 0))
+        mib = (memory or 0) if (memory or 0) >= _GIGABYTES_BELOW else (memory or 0) * _GIB
+        if memory is None and terms.memory is not None:
+            mib = max(terms.memory // 2**20, 1)
+        if cores is None and terms.cores is not None:
+            cores = terms.cores
+        if (cores or 0) > _WHOLE:
+            raise ClaimError(
+                f'container "{container.name}": {self.cores}: {cores} is more than a card has: write {_WHOLE} or less'
+            )
+        return Claim(vendor, 1, (0, mib, cores or 0), (0, 0, 0))
+
+
+def _held(vendor: str, pod: Pod, aligned: Sequence[Sequence[AssignedDevice]]) -> Usage:
+    """Return what the entries say, and how many slices that is: the plugin is told so beside them.
+
+    What does not say its slices is a share without a placement: nobody knows how much of the card is left.
+    """
+    told = _told(pod.annotations.get(CONTAINERS, ""))
+    kinds = [container.kind for container in pod.spec.containers]
+    entries = []
+    for container, devices in zip(pod.spec.containers, aligned, strict=True):
+        slices = told.get(container.name, 0)
+        entries.append(
+            [
+                Assignment(vendor, e.uuid, _amounts(slices, e.memory, e.cores) if slices else (1, e.memory, e.cores))
+                for e in devices
+            ]
+        )
+    return Usage(charges(kinds, entries), vendors=makers(entries))
+
+
+def _told(value: str) -> Mapping[str, int]:
+    """Return the slices of each container; those that cannot be read are left out."""
+    try:
+        decoded = decode_json(value, CONTAINERS)
+    except CodecError:
+        return {}
+    found: dict[str, int] = {}
+    for name, entry in decoded.items() if isinstance(decoded, dict) else ():
+        slices = entry.get("request") if isinstance(entry, dict) else None
+        if type(slices) is int and 0 < slices <= INT32:
+            found[name] = slices
+    return found
+
+
+def _extras(handed: Handed) -> Mapping[str, str]:
+    """Return what the plugin reads: all that it is told of cards is about the first container with one."""
+    first = handed.first[0]
+    card = json.loads(first.tag)
+    told = {
+        "enflame.com/gcu-assigned": "false",
+        "enflame.com/gcu-assigned-time": handed.nanoseconds,
+        "enflame.com/gcu-assigned-id": card["index"],
+        "enflame.com/gcu-assigned-index": card["index"],
+        "enflame.com/gcu-assigned-minor": card["minor"],
+        "enflame.com/gcu-request-size": str(first.amounts[0]),
+    }
+    if handed.pod is None:
+        return told
+    containers = zip(handed.pod.spec.containers, handed.containers, strict=True)
+    by_name = {container.name: _slices_of(devices[0]) for container, devices in containers if devices}
+    return {CONTAINERS: json.dumps(dict(sorted(by_name.items())), separators=(",", ":")), **told}
+
+
+def _slices_of(assignment: Assignment) -> Mapping[str, Any]:
+    """Return what the plugin is told of the slices of one container."""
+    assert assignment.piece is not None
+    name = assignment.piece.profile
+    return {
+        "allocated": False,
+        "request": assignment.amounts[0],
+        "profileID": json.loads(assignment.tag)["profiles"][name],
+        "profileName": name,
+    }
+
+
+def drs(section: Section) -> tuple[Vendor, ...]:
+    """Return slices of GCUs, as section ``enflame`` of HAMi's configuration names their resources."""
+    known = DrsNames()
+    return (
+        Vendor(
+            key="Enflame",
+            title="Enflame GCU slice (DRS)",
+            cards=DrsCards(),
+            claims=DrsNames(
+                section.text("resourceNameDRSGCU", known.slices),
+                section.text("resourceNameGCUMemory", known.memory),
+                section.text("resourceNameGCUCore", known.cores),
+            ),
+            rules=RuleKeys(uuids=(("enflame.com/use-gpuuuid", "enflame.com/nouse-gpuuuid"),)),
+            fit=FitRules(exclusive=False, compute=False, pieces=True),
+            record=Record("hami.io/enflame-vgpu-devices-allocated", extras=_extras),
+            held=_held,
+            lock=None,
+        ),
+    )

@@ -1,0 +1,111 @@
+"""Kunlunxin XPUs under HAMi: whole cards, counted by the node's capacity, and slices of registered cards (vXPU).
+
+A server has two wings of four cards. Both kinds are chosen by them; see :mod:`vgpu_scheduler.kernels.wings`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from vgpu_scheduler.allocators import FitRules, Selection
+from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, Vendor
+from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
+from vgpu_scheduler.dialects.hami.vendors.registered import Registered
+from vgpu_scheduler.dialects.hami.vendors.section import Section
+from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
+from vgpu_scheduler.kube import Container
+from vgpu_scheduler.model import NO_TERMS, Claim, ClaimTerms
+
+MEMORY = 98304
+"""MiB of a card."""
+SLICES = (MEMORY // 4, MEMORY // 2, MEMORY)
+"""The sizes that a card can be given out in; one size at a time."""
+_WHOLE = 100
+_SHARES = 100
+_LESS_SCATTERED = 1000.0
+_RULES = RuleKeys(
+    uuids=(
+        ("baidu.com/use-gpuuuid", "baidu.com/nouse-gpuuuid"),
+        ("hami.io/use-xpu-uuid", "hami.io/no-use-xpu-uuid"),
+    )
+)
+
+NAMES = ShareNames("kunlunxin.com/xpu", default_cores=_WHOLE)
+
+
+class SliceNames(ShareNames):
+    """Resource names of slices: memory says which size; compute comes with it."""
+
+    __slots__ = ()
+
+    def read(self, vendor: str, container: Container, terms: ClaimTerms = NO_TERMS, mode: str = "") -> Claim | None:
+        """Return the container's claim, if any; see :class:`ShareNames`."""
+        claim = ShareNames.read(self, vendor, container, terms, mode)
+        if claim is None:
+            return None
+        asked = MEMORY if terms.exclusive or claim.percent[1] else claim.amounts[1]
+        size = next((size for size in SLICES if size >= asked), MEMORY)
+        return Claim(vendor, claim.count, (1, size, size * _WHOLE // MEMORY), (0, 0, 0))
+
+
+SLICE_NAMES = SliceNames("kunlunxin.com/vxpu", "kunlunxin.com/vxpu-memory")
+
+
+def _kind(cards: int) -> CardKind:
+    return CardKind(cards, _SHARES, MEMORY, _WHOLE)
+
+
+def _wing(number: int, cards: int) -> int:
+    """Return the NUMA node of a card: each has one half of them."""
+    return int(number >= cards // 2)
+
+
+def _index(handed: Handed) -> Mapping[str, str]:
+    """Return what the plugin reads: it knows one list of cards per pod."""
+    return {"BAIDU_COM_DEVICE_IDX": ",".join(card.tag for card in handed.last)}
+
+
+def xpu(section: Section) -> tuple[Vendor, ...]:
+    """Return whole cards, as section ``kunlun`` of HAMi's configuration names their resource."""
+    names = replace(NAMES, count=section.text("resourceCountName", NAMES.count))
+    return (
+        Vendor(
+            key="kunlun",
+            title="Kunlunxin XPU",
+            cards=Counted((names.count,), _kind, "kunlun", _wing),
+            claims=names,
+            rules=_RULES,
+            fit=FitRules(
+                idle=True,
+                memory=False,
+                cores=False,
+                exclusive=False,
+                compute=False,
+                selection=Selection.WINGS,
+                affinity=_LESS_SCATTERED,
+            ),
+            record=Record("hami.io/kunlun-allocated", extras=_index),
+            lock=None,
+        ),
+    )
+
+
+def vxpu(section: Section) -> tuple[Vendor, ...]:
+    """Return slices of cards, as section ``kunlun`` of HAMi's configuration names their resources."""
+    names = replace(
+        SLICE_NAMES,
+        count=section.text("resourceVCountName", SLICE_NAMES.count),
+        memory=section.text("resourceVMemoryName", SLICE_NAMES.memory),
+    )
+    return (
+        Vendor(
+            key="XPU",
+            title="Kunlunxin XPU slice (vXPU)",
+            cards=Registered("hami.io/node-register-xpu"),
+            claims=names,
+            rules=_RULES,
+            fit=FitRules(cores=False, exclusive=False, compute=False, selection=Selection.WINGS),
+            record=Record("hami.io/xpu-devices-allocated", "hami.io/xpu-devices-to-allocate"),
+        ),
+    )

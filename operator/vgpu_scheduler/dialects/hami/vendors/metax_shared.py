@@ -1,0 +1,210 @@
+"""Shares of MetaX GPUs under HAMi (sGPU): with application classes, qualities of service, and zones of linked cards."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from vgpu_scheduler.allocators import FitRules, Selection
+from vgpu_scheduler.dialects.amounts import amount_text, whole_amount
+from vgpu_scheduler.dialects.base import ClaimError
+from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice, go_bool
+from vgpu_scheduler.dialects.hami.fields import INT32, Fields, decode_list
+from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, Vendor, Wishes
+from vgpu_scheduler.dialects.hami.vendors.registered import as_written, checked
+from vgpu_scheduler.dialects.hami.vendors.section import Section
+from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
+from vgpu_scheduler.kube import Container, Node, Pod
+from vgpu_scheduler.model import NO_TERMS, Amounts, Assignment, Claim, ClaimTerms, Device, Usage, charges, makers
+
+REGISTER = "metax-tech.com/node-gpu-devices"
+APP_CLASS = "metax-tech.com/sgpu-app-class"
+QUALITY = "metax-tech.com/sgpu-qos-policy"
+TOPOLOGY = "metax-tech.com/sgpu-topology-aware"
+
+ONLINE, OFFLINE = "online", "offline"
+_CLASSES = ("", ONLINE, OFFLINE)
+"""The classes, in the order of the dimensions that count their tenants."""
+_ANY_NUMBER = 2**31
+"""Tenants of a class that a card may have: its slots are what bounds them."""
+_WHOLE = 100
+_GIB = 1024
+"""MiB of a GiB."""
+_MIB = 2**20
+_AFFINITY = 10000.0
+
+
+def _app_class(annotations: Mapping[str, str]) -> str:
+    """Return the application class of a pod; any other word is none."""
+    named = annotations.get(APP_CLASS, "")
+    return named if named in _CLASSES else ""
+
+
+def _counted(app_class: str) -> Amounts:
+    """Return what a tenant of a class is in the dimensions after shares, memory and cores: no placement, one tenant."""
+    return (0, *(int(name == app_class) for name in _CLASSES))
+
+
+@dataclass(frozen=True, slots=True)
+class SharedCards:
+    """Cards of the plugin's own list: a card keeps one quality of service while it is in use."""
+
+    source = f"annotation {REGISTER}"
+
+    def facts(self, node: Node) -> Hashable | None:
+        """Return the registration."""
+        return node.annotations.get(REGISTER)
+
+    def decode(self, vendor: str, facts: Hashable) -> tuple[Device, ...]:
+        """Return the cards, in the order written; see :class:`vendors.base.Cards`."""
+        assert isinstance(facts, str)
+        listed = decode_list(facts, "registration", "device")
+        cards = checked([_registered(fields, position, vendor) for position, fields in enumerate(listed)])
+        return tuple(_device(card, fields, vendor) for card, fields in zip(cards, listed, strict=True))
+
+
+def _registered(fields: Fields, position: int, vendor: str) -> RegisteredDevice:
+    return RegisteredDevice(
+        id=fields.text("uuid"),
+        index=position,
+        count=fields.integer("totaldevcount", -INT32 - 1, INT32),
+        devmem=fields.integer("totalvram", -INT32 - 1, INT32),
+        devcore=fields.integer("totalcompute", -INT32 - 1, INT32),
+        type=vendor,
+        numa=fields.integer("numa"),
+        mode=fields.text("qospolicy"),
+        health=fields.boolean("healthy"),
+    )
+
+
+def _device(card: RegisteredDevice, fields: Fields, vendor: str) -> Device:
+    device = as_written(card, vendor)
+    return replace(
+        device,
+        total=(*device.total, 0, *(_ANY_NUMBER for _ in _CLASSES)),
+        group=max(fields.integer("linkzone", -INT32 - 1, INT32), -1),
+    )
+
+
+class SharedNames(ShareNames):
+    """Resource names: memory without a unit is in GiB, with one in bytes."""
+
+    __slots__ = ()
+
+    def read(self, vendor: str, container: Container, terms: ClaimTerms = NO_TERMS, mode: str = "") -> Claim | None:
+        """Return the container's claim, if any, for a pod of the application class ``mode``; see :class:`ShareNames`.
+
+        Online pods have no cores of their own: they take what they need of those of the others.
+        """
+        claim = ShareNames.read(self, vendor, container, terms, mode)
+        if claim is None:
+            return None
+        if mode == ONLINE and terms.exclusive:
+            raise ClaimError(
+                f'container "{container.name}": {self.count}: a policy wants cards of its own for the pod, and online '
+                f"pods share theirs: leave out annotation {APP_CLASS}"
+            )
+        slots, memory, cores, *_ = claim.amounts
+        amounts = (slots, memory, 0 if mode == ONLINE else cores, *_counted(mode))
+        return replace(claim, amounts=amounts, percent=(*claim.percent, *(0 for _ in _counted(mode))))
+
+    def _memory(self, container: Container) -> int:
+        amount = whole_amount(self._seen(container), self.memory)
+        text = (amount_text(self._seen(container), self.memory) or "").strip()
+        if not amount:
+            return 0
+        memory = amount * _GIB if text.lstrip("+").isdigit() else amount // _MIB
+        where = f'container "{container.name}": {self.memory}: {text}'
+        if memory > INT32:
+            raise ClaimError(
+                f"{where} is more than any card has, because the unit is GiB: write {amount // _MIB // _GIB or 1}"
+            )
+        if not memory:
+            raise ClaimError(f"{where} is less than 1Mi: numbers with a unit are in bytes, those without in GiB")
+        return memory
+
+
+NAMES = SharedNames(
+    "metax-tech.com/sgpu",
+    "metax-tech.com/vmemory",
+    cores="metax-tech.com/vcore",
+    memory_factor=_GIB,
+    default_cores=_WHOLE,
+    limits_only=True,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """The checks for a pod; ``topology_aware`` is what holds where it does not say."""
+
+    topology_aware: bool
+
+    def __call__(self, annotations: Mapping[str, str]) -> FitRules:
+        if _app_class(annotations) == ONLINE:
+            return FitRules(
+                classes=True,
+                cores=False,
+                exclusive=False,
+                compute=False,
+                selection=Selection.WELCOME,
+                affinity=_AFFINITY,
+            )
+        told = annotations.get(TOPOLOGY)
+        aware = self.topology_aware if told is None else bool(go_bool(told))
+        return FitRules(
+            classes=True,
+            quality=annotations.get(QUALITY, ""),
+            selection=Selection.ZONE,
+            affinity=_AFFINITY if aware else 0.0,
+        )
+
+
+def _held(vendor: str, pod: Pod, aligned: Sequence[Sequence[AssignedDevice]]) -> Usage:
+    """Return what the entries say; each is a tenant of the pod's application class."""
+    tenant = _counted(_app_class(pod.annotations))
+    entries = [[Assignment(vendor, e.uuid, (1, e.memory, e.cores, *tenant)) for e in devices] for devices in aligned]
+    kinds = [container.kind for container in pod.spec.containers]
+    return Usage(charges(kinds, entries), vendors=makers(entries))
+
+
+def _told(handed: Handed) -> Mapping[str, str]:
+    """Return the cards of each container as the plugin reads them."""
+    listed = [[_entry(assignment) for assignment in container] for container in handed.containers]
+    return {
+        "metax-tech.com/gpu-devices-allocated": json.dumps(listed, separators=(",", ":"), ensure_ascii=False),
+        "metax-tech.com/predicate-time": handed.nanoseconds,
+    }
+
+
+def _entry(assignment: Assignment) -> Mapping[str, str | int]:
+    _, memory, cores, *_ = assignment.amounts
+    amounts = {"compute": cores, "vRam": memory}
+    return {"uuid": assignment.uuid, **{name: amount for name, amount in amounts.items() if amount}}
+
+
+def metax_shared(section: Section) -> tuple[Vendor, ...]:
+    """Return shares of GPUs, as section ``metax`` of HAMi's configuration names their resources."""
+    names = replace(
+        NAMES,
+        count=section.text("resourceVCountName", NAMES.count),
+        memory=section.text("resourceVMemoryName", NAMES.memory),
+        cores=section.text("resourceVCoreName", NAMES.cores),
+    )
+    fit = _Fit(section.boolean("sgpuTopologyAware"))
+    return (
+        Vendor(
+            key="Metax-SGPU",
+            title="MetaX GPU share (sGPU)",
+            cards=SharedCards(),
+            claims=names,
+            rules=RuleKeys(uuids=(("metax-tech.com/use-gpuuuid", "metax-tech.com/nouse-gpuuuid"),)),
+            fit=fit({}),
+            wishes=Wishes((APP_CLASS, QUALITY, TOPOLOGY), _app_class, fit),
+            record=Record(
+                "hami.io/metax-sgpu-devices-allocated", "hami.io/metax-sgpu-devices-to-allocate", extras=_told
+            ),
+            held=_held,
+        ),
+    )

@@ -1,0 +1,167 @@
+"""Kunlunxin's servers: two wings of four cards, of which those with the same place are linked across.
+
+The tables are HAMi's. A wing is the better to take from, the less scattered its free cards are afterwards.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from vgpu_scheduler.kernels.tables import BARRED_BY_UUID, CHECK_IDLE, SLOTS, DeviceColumns, Request, Scratch
+from vgpu_scheduler.model import CardReason
+
+WING = 4
+_LEFT, _RIGHT, _NEITHER = 0, 1, -1
+_SCATTERED = (1, 2, 1, 1, 0)
+"""How scattered the free cards of a wing are, by how many cards are in use."""
+_GAIN = (3.0, 2.0, 1.0, 0.0)
+"""What it is worth that the cards of a node are less scattered by one, as much as before, more by one, by two."""
+_ELSE = 1.0
+_UUID = int(CardReason.CardUuidMismatch)
+_NUMA = int(CardReason.NumaNotFit)
+_UNSAID = (
+    int(CardReason.CardNotHealth),
+    int(CardReason.CardTimeSlicingExhausted),
+    int(CardReason.CardInsufficientMemory),
+)
+_IN_USE = int(CardReason.ExclusiveDeviceAllocateConflict)
+
+
+@njit(cache=True)
+def keep_wings(
+    columns: DeviceColumns, picks: NDArray[np.int64], picked: int, wanted: int, spare: NDArray[np.int64]
+) -> int:
+    """Keep 1, 2, 4 or 8 candidates: of one wing, else pairs that are linked across, or all cards there are.
+
+    The candidates are taken from the last one on: HAMi's Fit for these cards walks the sorted list the other way
+    round.
+
+    Returns
+    -------
+    int
+        How many are kept: ``wanted``, or 0 where none are good.
+    """
+    left = 0
+    for i in range(picked):
+        spare[i] = picks[picked - 1 - i]
+        left += int(columns.ordinal[spare[i]] < WING)
+    right = picked - left
+    if wanted == 2 * WING:
+        if left != WING or right != WING:
+            return 0
+        _take_wing(columns, picks, 0, WING, spare[:picked], _LEFT)
+        _take_wing(columns, picks, WING, WING, spare[:picked], _RIGHT)
+        return 2 * WING
+    if wanted not in (1, 2, WING):
+        return 0
+    wing = _least_scattered(left, right, wanted)
+    if wing != _NEITHER:
+        _take_wing(columns, picks, 0, wanted, spare[:picked], wing)
+        return wanted
+    return _take_linked(columns, picks, wanted, spare[:picked])
+
+
+@njit(cache=True)
+def _least_scattered(left: int, right: int, wanted: int) -> int:
+    """Return the wing that is left less scattered, of equals the left one; neither where both have too few cards."""
+    if left < wanted and right < wanted:
+        return _NEITHER
+    if left < wanted:
+        return _RIGHT
+    if right < wanted:
+        return _LEFT
+    return _RIGHT if _more_scattered(right, wanted) < _more_scattered(left, wanted) else _LEFT
+
+
+@njit(cache=True)
+def _more_scattered(free: int, wanted: int) -> int:
+    used = max(WING - free, 0)
+    return _SCATTERED[used + wanted] - _SCATTERED[used]
+
+
+@njit(cache=True)
+def _take_wing(
+    columns: DeviceColumns, picks: NDArray[np.int64], start: int, number: int, free: NDArray[np.int64], wing: int
+) -> None:
+    """Write the first free cards of a wing from a place on."""
+    taken = 0
+    for device in free:
+        if taken < number and (columns.ordinal[device] < WING) == (wing == _LEFT):
+            picks[start + taken] = device
+            taken += 1
+
+
+@njit(cache=True)
+def _take_linked(columns: DeviceColumns, picks: NDArray[np.int64], wanted: int, free: NDArray[np.int64]) -> int:
+    """Take free cards of the left wing, and those linked with them; return how many, 0 where there are too few."""
+    half, taken = wanted // 2, 0
+    for place in range(WING):
+        here, across = -1, -1
+        for device in free:
+            if columns.ordinal[device] == place:
+                here = device
+            elif columns.ordinal[device] == place + WING:
+                across = device
+        if taken < half and here >= 0 and across >= 0:
+            picks[taken] = here
+            picks[half + taken] = across
+            taken += 1
+    return wanted if 0 < taken == half else 0
+
+
+@njit(cache=True)
+def word_wings(columns: DeviceColumns, request: Request, claim: int, row: int, counts: NDArray[np.int16]) -> None:
+    """Leave of the reasons those that HAMi gives for these cards; that none of the wings fits, where there are none.
+
+    It looks at UUIDs before anything else.
+    """
+    for reason in _UNSAID:
+        counts[reason] = 0
+    counts[_UUID] = 0
+    if request.device_barred.shape[0] > 0:
+        for device in range(columns.first[row], columns.last[row]):
+            if columns.vendor[device] == request.vendor[claim]:
+                counts[_UUID] += int(request.device_barred[device] == BARRED_BY_UUID)
+    if request.checks[claim] & CHECK_IDLE:
+        counts[_IN_USE] = 0
+    if counts.sum() == 0:
+        counts[_NUMA] = 1
+
+
+@njit(cache=True)
+def gain_of_wings(
+    columns: DeviceColumns, request: Request, scratch: Scratch, claim: int, base: int, cards: int
+) -> np.float32:
+    """Return how good it is what the pod leaves free of a maker's cards, over all its containers."""
+    before, after = np.zeros(2, dtype=np.int64), np.zeros(2, dtype=np.int64)
+    for device in range(base, base + cards):
+        if columns.vendor[device] != request.vendor[claim]:
+            continue
+        wing = _LEFT if columns.ordinal[device] < WING else _RIGHT
+        if columns.used[device, SLOTS] > 0:
+            before[wing] += 1
+            after[wing] += 1
+        elif _is_taken(request, scratch, claim, device):
+            after[wing] += 1
+    more = _scattered(after) - _scattered(before)
+    return np.float32(_GAIN[more + 1]) if -1 <= more <= 2 else np.float32(_ELSE)
+
+
+@njit(cache=True)
+def _scattered(used: NDArray[np.int64]) -> int:
+    empty = 1 if used[_LEFT] == 0 and used[_RIGHT] == 0 else 0
+    return _SCATTERED[min(used[_LEFT], WING)] + _SCATTERED[min(used[_RIGHT], WING)] - empty
+
+
+@njit(cache=True)
+def _is_taken(request: Request, scratch: Scratch, claim: int, device: int) -> bool:
+    """Tell whether any container of the pod, up to this claim, got a card."""
+    for other in range(claim + 1):
+        if request.vendor[other] != request.vendor[claim]:
+            continue
+        for i in range(request.wanted[other]):
+            if scratch.picks[other, i] == device:
+                return True
+    return False
