@@ -35,13 +35,29 @@ def placement(case: Case) -> Answer:
     return decided(case, about_devices)
 
 
+_APART = frozenset({"kunlun", "XPU", "Enflame", "AWSNeuron"})
+"""Makers whose claims HAMi keeps in numbers of its own; what comes of them is in the placements."""
+
+
+def shared_requests(found: Json) -> Json:
+    """Return what both say of a pod's requests."""
+    if "requests" not in found:
+        return found
+    return {"requests": [{maker: _said(request) for maker, request in asked.items()} for asked in found["requests"]]}
+
+
+def _said(request: Json) -> Json:
+    return {"nums": request["nums"]} if request["type"] in _APART else request
+
+
 def requests(case: Case) -> Json:
     """What each container claims, or what is refused."""
     try:
         claims = dialect_of(case).claims(decode_pod(case["pod"]))
     except ClaimError as error:
         return {"refused": frozenset({refused_for(str(error))})}
-    return {"requests": [{claim.vendor: _request(claim) for claim in container.claims} for container in claims]}
+    found = [{claim.vendor: _request(claim) for claim in container.claims} for container in claims]
+    return shared_requests({"requests": found})
 
 
 def _request(claim: Claim) -> Json:

@@ -253,6 +253,6 @@ def _against_node_devices(case: Case, found: Json) -> Iterator[str]:
 
 KINDS = {
     "placement": Kind(cluster.decide, _against_placement, hami_makers.placement),
-    "requests": Kind(_twin_requests, _against_requests, hami_makers.requests),
+    "requests": Kind(_twin_requests, _against_requests, hami_makers.requests, hami_makers.shared_requests),
     "node_devices": Kind(_twin_node_devices, _against_node_devices, hami_makers.node_devices, hami_makers.shared),
 }

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from tests.naive.hami_cards import Ask
-from tests.naive.hami_quirks import Switches
+from tests.naive.hami_quirks import Quirk, Switches
 from tests.naive.hami_wire import Entry, Unreadable
 from tests.naive.vendors.maker import Charge, Maker, annotation
 from tests.naive.vendors.model import Choice, Device, Obj, Taken, View, go_int32
@@ -73,6 +73,13 @@ class EnflameDrs(Maker):
         if not devices:
             raise Unreadable("no device")
         return devices
+
+    def ask(self, resources: Obj, switch: Switches) -> tuple[Ask | None, set[str]]:
+        """Return what a container asks for; more compute than a device has is refused, not waited for."""
+        found, bad = super().ask(resources, switch)
+        if found and found.cores > 100 and not switch(Quirk.BAD_QUANTITY_DROPPED):
+            return None, {self.cores}
+        return found, bad
 
     def claim(self, amounts: Amounts) -> Ask | None:
         if self.count in amounts.text:

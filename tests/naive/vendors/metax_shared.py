@@ -68,6 +68,9 @@ class MetaxShared(Maker):
         except Unreadable:
             return False
 
+    def amounts(self, resources: Obj) -> Amounts:
+        return replace(super().amounts(resources), in_bytes=self.memory)
+
     def claim(self, amounts: Amounts) -> Ask | None:
         """Memory without a unit is in GiB, with a unit in bytes."""
         if not in_range(amounts, self.count):

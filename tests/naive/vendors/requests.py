@@ -18,6 +18,8 @@ class Amounts:
 
     text: Mapping[str, str]
     number: Mapping[str, int]
+    in_bytes: str = ""
+    """The resource that may be given in bytes, of which there may be more than 32 bits hold."""
 
     @classmethod
     def of(cls, resources: Obj, names: Collection[str], limits_only: bool = False) -> Amounts:
@@ -29,7 +31,11 @@ class Amounts:
 
     def malformed(self) -> set[str]:
         """Name what is not a whole number from 0 to what 32 bits hold."""
-        return {name for name in self.text if not 0 <= self.number.get(name, -1) <= INT32}
+        return {
+            name
+            for name, text in self.text.items()
+            if not 0 <= self.number.get(name, -1) <= (INT32 if name != self.in_bytes or text.isdigit() else INT32 << 20)
+        }
 
 
 def exact(text: str) -> int | None:

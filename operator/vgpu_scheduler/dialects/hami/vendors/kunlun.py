@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from vgpu_scheduler.allocators import FitRules, Selection
+from vgpu_scheduler.dialects.amounts import whole_amount
 from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, Vendor
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
 from vgpu_scheduler.dialects.hami.vendors.registered import Registered
@@ -44,7 +45,8 @@ class SliceNames(ShareNames):
         claim = ShareNames.read(self, vendor, container, terms, mode)
         if claim is None:
             return None
-        asked = MEMORY if terms.exclusive or claim.percent[1] else claim.amounts[1]
+        given = whole_amount(container, self.memory)  # even 0 asks for a slice, the smallest
+        asked = MEMORY if terms.exclusive or given is None else claim.amounts[1]
         size = next((size for size in SLICES if size >= asked), MEMORY)
         return Claim(vendor, claim.count, (1, size, size * _WHOLE // MEMORY), (0, 0, 0))
 
