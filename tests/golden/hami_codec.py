@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from tests.golden import hami_allocations
 from tests.golden.hami import as_reported, beyond_cluster, dialect_of, quotas_of, refused_for, same_refusal, state_of
 from tests.golden.outcome import Case, Outcome, differences, responsible
 from tests.naive import hami as naive
@@ -22,11 +23,8 @@ from tests.naive.hami_quirks import ALL, NONE, Switches
 
 from vgpu_scheduler.dialects import ClaimError, HamiDialect
 from vgpu_scheduler.dialects.hami import (
-    AssignedDevice,
     CodecError,
     RegisteredDevice,
-    decode_assignments,
-    encode_assignments,
     encode_register_colon,
     encode_register_json,
     format_lock,
@@ -38,7 +36,7 @@ from vgpu_scheduler.dialects.hami.mig import decode_allocations, encode_allocati
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import REGISTER_ANNOTATION
 from vgpu_scheduler.kernels import FIRST_SLICE
 from vgpu_scheduler.kube import decode_node, decode_pod
-from vgpu_scheduler.model import Assignment, CardReason, ContainerKind, charges
+from vgpu_scheduler.model import CardReason
 from vgpu_scheduler.policy import parse_weights
 from vgpu_scheduler.state import State
 
@@ -175,77 +173,6 @@ def _product_node_devices(case: Case) -> Json:
             assert (device.type, device.numa, device.mode) == (raw.type, raw.numa, raw.mode)
             assert (device.index, device.healthy) == (raw.index, raw.health)
     return result
-
-
-# Allocation --------------------------------------------------------------------------------------------------------
-
-
-def _other_keys(case: Case) -> str:
-    others = sorted(case["input"]["podAnnotations"].keys() - {naive.ALLOCATED})
-    return f"allocations under {', '.join(others)}" if others else ""
-
-
-def _expected_pod_decode(case: Case) -> Json:
-    expect = case["expect"]
-    if "error" in expect:
-        return ERROR
-    kept = {key: expect[key] for key in ("devices", "reencoded")}
-    if "collapsed" in expect:
-        devices = [device for container in expect["collapsed"].get("NVIDIA", []) for device in container]
-        kept["collapsed"] = {device["uuid"]: [device[key] for key in ("slots", "mem", "cores")] for device in devices}
-    return kept
-
-
-def _twin_pod_decode(case: Case, switch: Switches) -> Json:
-    value = case["input"]["podAnnotations"].get(naive.ALLOCATED)
-    if value is None:
-        return {"devices": {}, "reencoded": {}}
-    try:
-        entries = wire.decode_pod(value, switch)
-    except wire.Unreadable:
-        return ERROR
-    listed = [[{"uuid": e.uuid, "type": e.type, "mem": e.memory, "cores": e.cores} for e in c] for c in entries]
-    result: Json = {"devices": {"NVIDIA": listed}, "reencoded": {naive.ALLOCATED: wire.encode_pod(entries)}}
-    if "pod" in case:
-        kinds = [kind for _, kind, _ in wire.raw_containers(case["pod"])]
-        collapsed = naive.collapse(kinds, entries, switch)
-        result["collapsed"] = {uuid: list(charge) for uuid, charge in collapsed.items()}
-    return result
-
-
-def _product_pod_decode(case: Case) -> Json:
-    value = case["input"]["podAnnotations"].get(naive.ALLOCATED)
-    if value is None:
-        return {"devices": {}, "reencoded": {}}
-    try:
-        entries = decode_assignments(value)
-    except CodecError:
-        return ERROR
-    listed = [[{"uuid": d.uuid, "type": d.type, "mem": d.memory, "cores": d.cores} for d in c] for c in entries]
-    result: Json = {"devices": {"NVIDIA": listed}, "reencoded": {naive.ALLOCATED: encode_assignments(entries)}}
-    if "pod" in case:
-        kinds = [container.kind for container in decode_pod(case["pod"]).spec.containers]
-        kinds += [ContainerKind.APP] * (len(entries) - len(kinds))
-        entries += [()] * (len(kinds) - len(entries))
-        held = [[Assignment("NVIDIA", d.uuid, (1, d.memory, d.cores)) for d in c] for c in entries]
-        result["collapsed"] = {uuid: list(amounts) for uuid, amounts in charges(kinds, held).items()}
-    return result
-
-
-def _twin_pod_encode(case: Case, switch: Switches) -> Json:
-    entries = [
-        [wire.Entry(device["uuid"], device["type"], device["mem"], device["cores"]) for device in container]
-        for container in case["input"]["devices"]
-    ]
-    return {"value": wire.encode_pod(entries)}
-
-
-def _product_pod_encode(case: Case) -> Json:
-    entries = [
-        [AssignedDevice(device["uuid"], device["type"], device["mem"], device["cores"]) for device in container]
-        for container in case["input"]["devices"]
-    ]
-    return {"value": encode_assignments(entries)}
 
 
 # Requests, weights, lock -------------------------------------------------------------------------------------------
@@ -479,8 +406,10 @@ def _card(uuid: str, total: tuple[int, ...], used: tuple[int, ...], healthy: boo
 OPERATIONS = {
     "node_decode": Operation(_twin_node_decode, _product_node_decode, _expected_or_error),
     "node_devices": Operation(_twin_node_devices, _product_node_devices, _expected_node_devices),
-    "pod_decode": Operation(_twin_pod_decode, _product_pod_decode, _expected_pod_decode, _other_keys),
-    "pod_encode": Operation(_twin_pod_encode, _product_pod_encode, _expected_or_error),
+    "pod_decode": Operation(
+        hami_allocations.twin_decode, hami_allocations.product_decode, hami_allocations.expected_decode
+    ),
+    "pod_encode": Operation(hami_allocations.twin_encode, hami_allocations.product_encode, _expected_or_error),
     "requests": Operation(_twin_requests, _product_requests, _expected_or_error),
     "weights": Operation(_twin_weights, _product_weights, _expected_or_error),
     "lock_parse": Operation(_twin_lock_parse, _product_lock_parse, _expected_or_error),

@@ -49,7 +49,7 @@ LEAST = {
     "hami-2.10 codec node_decode": 114,
     "hami-2.10 codec node_devices": 48,
     "hami-2.10 codec pair_scores": 10,
-    "hami-2.10 codec pod_decode": 68,
+    "hami-2.10 codec pod_decode": 84,
     "hami-2.10 codec pod_encode": 20,
     "hami-2.10 codec requests": 126,
     "hami-2.10 codec usage": 60,
