@@ -1,0 +1,100 @@
+"""Every maker's cards from claim to ledger: what is written is what is read back, and no card is overbooked."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from tests.dialects.makers import NODES, bound, node, pod
+
+from vgpu_scheduler.allocators import CardChoice
+from vgpu_scheduler.dialects import ClaimError, HamiDialect, placement_usage
+from vgpu_scheduler.dialects.hami import Vendor, vendors
+from vgpu_scheduler.kube import Node, Pod, decode_node, decode_pod
+from vgpu_scheduler.model import Amounts, Placement, Usage
+from vgpu_scheduler.state import State
+
+DIALECT = HamiDialect()
+MAKERS = {vendor.key: vendor for vendor in vendors()}
+POLICIES = ("binpack", "spread", "mutex", "numa", "spread", "binpack")
+PODS = 30
+
+
+@pytest.mark.parametrize("key", [*MAKERS, "all of them"])
+def test_what_is_written_is_read_back_and_no_card_is_overbooked(key: str) -> None:
+    makers = [MAKERS[key]] if key in MAKERS else list(MAKERS.values())
+    placed: Counter[str] = Counter()
+    for seed in range(6):
+        placed += book_many(makers, np.random.default_rng(seed))
+    assert {vendor.key for vendor in makers} <= placed.keys(), f"of {placed} some were never given out"
+
+
+def book_many(makers: list[Vendor], rng: np.random.Generator) -> Counter[str]:
+    """Place many pods, each in the sight of those before it; count how often each maker's cards were given out."""
+    nodes = [decode_node(node(name, makers, rng)) for name in NODES]
+    state = fresh(nodes)
+    assert all(state.devices.devices(row) for row in state.nodes.rows().tolist())
+    tenants: list[tuple[Pod, Usage]] = []
+    given: Counter[str] = Counter()
+    for number in range(PODS):
+        wire = pod(f"p{number}", makers, rng)
+        name = str(rng.choice(NODES))
+        placement = place(state, decode_pod(wire), name, str(rng.choice(POLICIES)))
+        if placement is None:
+            continue
+        written = DIALECT.annotations(placement, 1, decode_pod(wire))
+        tenant = decode_pod(bound(wire, name, written))
+        usage = DIALECT.usage(tenant)
+        decided = placement_usage(placement, DIALECT.claims(decode_pod(wire)))
+        assert trimmed(usage) == trimmed(decided), written
+        assert not usage.problem
+        state.observe_pod(tenant, usage)
+        tenants.append((tenant, usage))
+        given.update(placement.vendors())
+        assert_in_order(state, tenant)
+    again = fresh(nodes)
+    for position in rng.permutation(len(tenants)).tolist():
+        again.observe_pod(*tenants[position])
+    assert again.ledger() == state.ledger()
+    assert_in_order(again, None)
+    for position in rng.permutation(len(tenants)).tolist():
+        state.remove_pod(tenants[position][0].uid)
+    assert not state.ledger()
+    return given
+
+
+def fresh(nodes: list[Node]) -> State:
+    state = State(len(DIALECT.dimensions))
+    for observed in nodes:
+        state.observe_node(observed, DIALECT.devices(observed))
+    return state
+
+
+def place(state: State, waiting: Pod, name: str, policy: str) -> Placement | None:
+    try:
+        claims = DIALECT.claims(waiting)
+    except ClaimError:
+        return None
+    if not any(container.claims for container in claims):
+        return None
+    allocator = DIALECT.allocator(waiting.annotations, claims, CardChoice(policy))
+    row = state.nodes.row(name)
+    assert row is not None
+    containers = allocator.place(state.devices, row)
+    return None if containers is None else Placement(name, containers)
+
+
+def assert_in_order(state: State, newest: Pod | None) -> None:
+    assert state.over_capacity() == {}, newest
+    for row in state.nodes.rows().tolist():
+        assert state.devices.unexplained(row) == [], newest
+
+
+def trimmed(usage: Usage) -> dict[str, Amounts]:
+    """The charges without zeros at the end: dimensions that a maker does not have."""
+    found = {}
+    for uuid, amounts in usage.charges.items():
+        last = max((position for position, amount in enumerate(amounts) if amount), default=-1)
+        found[uuid] = amounts[: last + 1]
+    return found
