@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.engine.builders import OURS, allocation, asks, card, cards, engine_with, node, pod
 
-from vgpu_scheduler.dialects import HamiDialect, NvidiaNames
+from vgpu_scheduler.dialects import HamiDialect, NvidiaNames, vendors
 from vgpu_scheduler.engine import Engine, Place
 from vgpu_scheduler.kube import Pod, ResourceQuota
 from vgpu_scheduler.model import Decision, Hint, Outcome
@@ -96,7 +96,7 @@ def test_of_several_quotas_the_smallest_limit_counts_whatever_the_order() -> Non
 
 
 def test_a_memory_quota_is_in_the_unit_of_requests() -> None:
-    engine = Engine(HamiDialect(NvidiaNames(memory_factor=256)), Policies(PolicyDefaults()), [OURS])
+    engine = Engine(HamiDialect(vendors(NvidiaNames(memory_factor=256)), Policies(PolicyDefaults())), [OURS])
     engine.observe_node(node("a", cards("a", 2)), 0.0)
     engine.quotas.observe(quota(memory=10))
     assert not places(engine, pod("p", asks(1, 11)))
