@@ -1,4 +1,5 @@
-"""The quirks of HAMi 2.6 that no recorded case shows: the twin with each, and the product as the twin without any."""
+"""The quirks of HAMi 2.6 that recorded cases show rarely or not at all: the twin with each, and the product as the twin
+without any."""
 
 from __future__ import annotations
 
@@ -159,6 +160,21 @@ DIFFERENT = {
             case(M, HALF, pod(ONE, "m[1-0],NVIDIA,20480,0:;")),
             "AddResourceUsage failed",
             "m[1-1],NVIDIA,20480,0:;",
+        ),
+    ],
+    Quirk26.MIG_INSTANCE_LARGER: [
+        (case(M, {GPU: "1", MEMORY: "5120"}), "1/1 CardNotFoundCustomFilterRule", "m[0-0],NVIDIA,5120,0:;"),
+        (
+            case(M, {GPU: "1", MEMORY: "5120"}, pod(ONE, "m[1-0],NVIDIA,20480,0:;")),
+            "m[1-1],NVIDIA,20480,0:;",
+            "m[1-1],NVIDIA,20480,0:;",
+        ),
+    ],
+    Quirk26.USE_HIDES_NO_USE: [
+        (
+            case(A + B, SOME, annotations={"nvidia.com/use-gpuuuid": "a,b", "nvidia.com/nouse-gpuuuid": "b"}),
+            "b,NVIDIA,100,0:;",
+            "a,NVIDIA,100,0:;",
         ),
     ],
     Quirk26.AMOUNTS_AS_GIVEN: [
