@@ -53,8 +53,7 @@ UNSEEN = {
 
 def test_every_quirk_has_a_reason_and_shows_somewhere() -> None:
     cases = {deviation.quirk: deviation.cases for deviation in Deviations.read().all}
-    assert {quirk for quirk in Quirk26 if not cases[quirk.value]} == UNSEEN
-    assert {quirk for quirk, listed in cases.items() if not listed} == {quirk.value for quirk in UNSEEN}
+    assert {quirk for quirk in Quirk26 if not cases[quirk.value]} == UNSEEN <= DIFFERENT.keys()
 
 
 def case(cards: str, wants: Obj, *pods: Obj, **more: Any) -> Obj:
