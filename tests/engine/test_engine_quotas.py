@@ -96,7 +96,7 @@ def test_of_several_quotas_the_smallest_limit_counts_whatever_the_order() -> Non
 
 
 def test_a_memory_quota_is_in_the_unit_of_requests() -> None:
-    engine = Engine(HamiDialect(vendors(NvidiaNames(memory_factor=256)), Policies(PolicyDefaults())), [OURS])
+    engine = Engine(HamiDialect(vendors(NvidiaNames(memory_factor=256))), Policies(PolicyDefaults()), [OURS])
     engine.observe_node(node("a", cards("a", 2)), 0.0)
     engine.quotas.observe(quota(memory=10))
     assert not places(engine, pod("p", asks(1, 11)))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from tests.naive.hami26.quirks import Quirk26
 from tests.naive.hami_quirks import ALL
 from tests.naive.koordinator_quirks import KOORDINATOR
 from tests.naive.vendors.quirks import VendorQuirk
@@ -24,7 +25,7 @@ class Deviation:
     reason
         Why not.
     cases
-        Ids of cases, or patterns for them, in which it makes a difference.
+        Ids of cases, or patterns for them, in which it makes a difference; none where only a test of its own shows it.
     """
 
     quirk: str
@@ -51,12 +52,12 @@ class Deviations:
         ValueError
             If it names no quirk, or one twice, or gives no reason.
         """
-        known = {quirk.value for quirk in (*ALL, *VendorQuirk, *KOORDINATOR, *VOLCANO)}
+        known = {quirk.value for quirk in (*ALL, *Quirk26, *VendorQuirk, *KOORDINATOR, *VOLCANO)}
         found = []
         for name, entry in tomllib.loads(path.read_text(encoding="utf-8")).items():
             if name not in known:
                 raise ValueError(f"{path}: {name!r} is no quirk of a twin")
-            if not entry.get("reason") or not entry.get("cases"):
+            if not entry.get("reason") or "cases" not in entry:
                 raise ValueError(f"{path}: {name!r} needs a reason and cases")
             found.append(Deviation(name, entry["reason"], tuple(entry["cases"])))
         return cls(tuple(found))
@@ -64,6 +65,10 @@ class Deviations:
     def listed(self, case_id: str) -> frozenset[str]:
         """Return the quirks that are listed for a case."""
         return frozenset(deviation.quirk for deviation in self.all if deviation.covers(case_id))
+
+    def unlisted(self, quirks: frozenset[str]) -> frozenset[str]:
+        """Return those of the quirks that have no reason here."""
+        return quirks - {deviation.quirk for deviation in self.all}
 
     def unused(self, case_ids: frozenset[str]) -> list[str]:
         """Return the ids and patterns that match none of the cases, each with its quirk."""

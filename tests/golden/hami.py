@@ -55,7 +55,7 @@ def run_case(case: Case) -> Outcome:
     case = as_reported(case)
     theirs, asked = naive.decide(case, ALL)
     ours, asked_too = naive.decide(case, NONE)
-    found = list(_against_vector(case, theirs))
+    found = list(against_vector(case, theirs))
     made = product(case)
     found += differences("product", _comparable(ours), _comparable(made))
     if not same_refusal(ours.refused, made.refused):
@@ -93,7 +93,8 @@ def as_reported(case: Case) -> Case:
 # The vector --------------------------------------------------------------------------------------------------------
 
 
-def _against_vector(case: Case, answer: Answer) -> Iterator[str]:
+def against_vector(case: Case, answer: Answer) -> Iterator[str]:
+    """Say where the twin's answer with all quirks on differs from the case."""
     expect = case["expect"]
     kind = "passthrough" if expect.get("passthrough") else "error" if "error" in expect else None
     if kind or answer.kind in ("passthrough", "error"):
@@ -158,7 +159,7 @@ def quotas_of(case: Case, dialect: HamiDialect) -> Quotas:
     return quotas
 
 
-def product(case: Case) -> Answer:
+def product(case: Case, order: OrderKind = OrderKind.SCORE_FIRST) -> Answer:
     """What the product says about a case; what it writes must be about cards, and twice."""
 
     def about_cards(name: str, written: dict[str, str]) -> dict[str, str]:
@@ -168,14 +169,18 @@ def product(case: Case) -> Answer:
         assert same == asked, f"annotations for {name}: {written}"
         return found
 
-    return decided(case, about_cards)
+    return decided(case, about_cards, order)
 
 
-def decided(case: Case, compared: Callable[[str, dict[str, str]], dict[str, str]]) -> Answer:
+def decided(
+    case: Case,
+    compared: Callable[[str, dict[str, str]], dict[str, str]],
+    order: OrderKind = OrderKind.SCORE_FIRST,
+) -> Answer:
     """What the product decides; ``compared`` returns the annotations for a node that are held against others."""
     dialect, config = dialect_of(case), case["config"]
     state = state_of(case, dialect)
-    defaults = PolicyDefaults(config["nodeSchedulerPolicy"], config["gpuSchedulerPolicy"], OrderKind.SCORE_FIRST)
+    defaults = PolicyDefaults(config["nodeSchedulerPolicy"], config["gpuSchedulerPolicy"], order)
     cycle = Cycle(state, dialect, Policies(defaults), quotas_of(case, dialect))
     pod = decode_pod(case["pod"])
     shape = cycle.shape(pod)

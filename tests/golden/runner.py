@@ -15,7 +15,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.golden import documented, hami, hami_codec, hami_vendors, koordinator, kubernetes, volcano, volcano_vgpu
+from tests.golden import (
+    documented,
+    hami,
+    hami26,
+    hami_codec,
+    hami_vendors,
+    koordinator,
+    kubernetes,
+    volcano,
+    volcano_vgpu,
+)
 from tests.golden.deviations import Deviations
 from tests.golden.outcome import Case, Outcome
 
@@ -32,6 +42,10 @@ BY_SUITE = {
     "volcano_binpack_score": volcano.run_score,
     "volcano_vgpu": volcano_vgpu.run_case,
 }
+
+
+PLACEMENT = {hami.PROFILE: hami.run_case, hami26.PROFILE: hami26.run_case}
+"""By the version of HAMi."""
 
 
 class UnreadableError(Exception):
@@ -74,7 +88,8 @@ def suite_of(case: object, where: str) -> Suite:
     if "profile" in case and "op" in case:
         return Suite(f"{case['profile']} codec {case['op']}", hami_codec.run_case if _ours(case) else None)
     if "profile" in case and "kind" in case:
-        return Suite(f"{case['profile']} {case['kind']}", hami.run_case if case["kind"] == "placement" else None)
+        placement = PLACEMENT.get(case["profile"]) if case["kind"] == "placement" else None
+        return Suite(f"{case['profile']} {case['kind']}", placement)
     if "family" in case:
         family = case["family"]
         return Suite(f"kubernetes {family}", kubernetes.run_case if family in kubernetes.FAMILIES else None)
@@ -121,24 +136,36 @@ def read(path: Path) -> Iterator[Any]:
                 raise ValueError(f"line {number}: {error}") from error
 
 
-def judge(case: Case, suite: Suite, deviations: Deviations) -> Outcome:
-    """Run a case and hold its outcome against the list of intended differences."""
+def judge(case: Case, suite: Suite, deviations: Deviations, *, by_case: bool = True) -> Outcome:
+    """Run a case and hold its outcome against the list of intended differences.
+
+    Parameters
+    ----------
+    case, suite, deviations
+        The case, how to run it, and the list.
+    by_case
+        The list must name the case with each quirk that it shows, and with no other. Of cases that it cannot know,
+        the quirks alone are looked up.
+    """
     if suite.run is None:
         return Outcome("not_implemented", "no such suite here")
     try:
         outcome = suite.run(case)
     except Exception as error:  # noqa: BLE001 - whatever a case breaks, the others still run
         return Outcome("failed", f"{type(error).__name__}: {error}")
-    listed = deviations.listed(str(case.get("id")))
-    found = [f"deviation {name} is not listed for this case" for name in sorted(outcome.quirks - listed)]
-    found += [f"deviation {name} is listed and does not occur" for name in sorted(listed - outcome.quirks)]
+    if by_case:
+        listed = deviations.listed(str(case.get("id")))
+        found = [f"deviation {name} is not listed for this case" for name in sorted(outcome.quirks - listed)]
+        found += [f"deviation {name} is listed and does not occur" for name in sorted(listed - outcome.quirks)]
+    else:
+        found = [f"deviation {name} has no reason" for name in sorted(deviations.unlisted(outcome.quirks))]
     if outcome.status != "failed" and found:
         return Outcome("failed", "; ".join(found), outcome.quirks)
     return outcome
 
 
-def run(cases: Iterable[tuple[str, object]], deviations: Deviations) -> dict[str, Tally]:
-    """Run all cases; the tallies are in the order of the suites' names."""
+def run(cases: Iterable[tuple[str, object]], deviations: Deviations, *, by_case: bool = True) -> dict[str, Tally]:
+    """Run all cases, as :func:`judge` does; the tallies are in the order of the suites' names."""
     tallies: dict[str, Tally] = {}
     for where, case in cases:
         suite = suite_of(case, where)
@@ -147,7 +174,7 @@ def run(cases: Iterable[tuple[str, object]], deviations: Deviations) -> dict[str
         if not isinstance(case, dict):
             tally.not_implemented += 1
             continue
-        outcome = judge(case, suite, deviations)
+        outcome = judge(case, suite, deviations, by_case=by_case)
         for quirk in outcome.quirks:
             tally.quirks.setdefault(quirk, []).append(str(case["id"]))
         if outcome.status == "failed":

@@ -58,6 +58,7 @@ LEAST = {
     "hami-2.10 vendors node_devices": 146,
     "hami-2.10 vendors placement": 1074,
     "hami-2.10 vendors requests": 257,
+    "hami-2.6 placement": 1000,
     "koordinator_alloc": 209,
     "koordinator_args": 15,
     "koordinator_request": 236,
@@ -78,6 +79,7 @@ UNCHECKED = {
     "hami-2.10 placement": {"deterministic", "deterministic_shuffled"},
     "hami-2.10 vendors placement": {"deterministic", "deterministic_shuffled"},
     "hami-2.10 codec pod_decode": {"app_only"},
+    "hami-2.6 placement": {"deterministic", "deterministic_shuffled"},
     "koordinator_request": {"message"},
     "kubernetes": {"scores", "total", "event_message", "prefilter", "preemption"},
     "volcano_vgpu": {"score", "nodeScore", "reason"},
@@ -199,6 +201,18 @@ def test_a_listed_deviation_that_does_not_occur_is_a_mismatch() -> None:
     assert "no-padding is listed and does not occur" in outcome.detail
 
 
+def test_cases_that_the_list_cannot_know_need_a_reason_for_the_quirk_only() -> None:
+    how, case = first("no-padding")
+    assert judge({**case, "id": "unheard-of"}, how, DEVIATIONS).status == "failed"
+    assert judge({**case, "id": "unheard-of"}, how, DEVIATIONS, by_case=False).status == "decided"
+    outcome = judge(case, how, Deviations(()), by_case=False)
+    assert outcome.status == "failed"
+    assert "no-padding has no reason" in outcome.detail
+    how, case = CASES["hami-2.10 codec weights"][0]
+    listed = Deviations((Deviation("no-padding", "because", (case["id"],)),))
+    assert judge(case, how, listed, by_case=False).status == "passed"
+
+
 def test_patterns_cover_cases() -> None:
     deviation = Deviation("no-padding", "because", ("sa210-00*", "sc210-00001"))
     assert deviation.covers("sa210-00017")
@@ -208,7 +222,11 @@ def test_patterns_cover_cases() -> None:
 
 
 def test_a_deviation_needs_a_reason(tmp_path: Path) -> None:
-    for text in ("[unheard-of]\nreason = 'x'\ncases = ['a']", "[no-padding]\ncases = ['a']"):
+    for text in (
+        "[unheard-of]\nreason = 'x'\ncases = ['a']",
+        "[no-padding]\ncases = ['a']",
+        "[no-padding]\nreason = 'x'",
+    ):
         (tmp_path / "list.toml").write_text(text)
         with pytest.raises(ValueError, match=r"list\.toml"):
             Deviations.read(tmp_path / "list.toml")
@@ -238,6 +256,17 @@ def test_it_prints_a_line_per_suite(tmp_path: Path, capsys: pytest.CaptureFixtur
         "unrecognised strange.json 0/1 (0 decided, 1 not implemented)",
         "volcano_gpushare 0/1 (0 decided, 1 not implemented)",
     ]
+
+
+def test_cases_of_another_directory_are_decided_by_their_quirks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, {**first("no-padding")[1], "id": "unheard-of"})
+    assert main([str(tmp_path)]) == 0
+    assert "hami-2.10 placement 1/1 (1 decided, 0 not implemented)" in capsys.readouterr().out
+    monkeypatch.setattr("tests.golden.__main__.DEFAULT", tmp_path.parent)
+    assert main([str(tmp_path)]) == 1
+    assert "unheard-of: deviation no-padding is not listed" in capsys.readouterr().out
 
 
 def test_it_ends_with_1_for_a_mismatch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -60,7 +60,7 @@ class Names:
             section["resourceMemoryName"],
             section["resourceMemoryPercentageName"],
             section["resourceCoreName"],
-            max(section["memoryFactor"], 1),
+            max(section.get("memoryFactor", 1), 1),
             section["defaultMemory"],
             section["defaultCores"],
         )
