@@ -1,0 +1,188 @@
+"""Renders a page per maker from its file of facts, and their index.
+
+``--check`` only tells whether they are current.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from textwrap import fill
+
+from vgpu_scheduler.allocators import FitRules, Selection
+from vgpu_scheduler.dialects.hami import Section, Vendor
+from vgpu_scheduler.dialects.hami.vendors import MAKERS
+from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
+
+HERE = Path(__file__).parent
+FOLDER = HERE / "makers"
+WIDTH = 120
+HEAD = "<!-- Rendered from operator/vgpu_scheduler/dialects/hami/vendors by `make manifests`; do not edit. -->\n"
+
+INDEX = """\
+# Makers
+
+{head}
+Nodes keep the device plugins of HAMi, of any of these makers; several makers may share a node, and a pod. What each of
+them is about is a file of facts in `operator/vgpu_scheduler/dialects/hami/vendors`, from which these pages are rendered.
+[Adding a maker](../adding-a-maker.md) shows how another is added.
+
+| maker | a pod asks for | cards come from |
+|---|---|---|
+{rows}
+Names of resources are those of HAMi's chart; its `device-config.yaml` may change them (the setting
+`hami_device_config`). A plugin that is gone is seen in the node's allocatable amount of the resource that counts cards,
+which the kubelet sets to 0: new pods are refused with `Insufficient <resource>`, and what runs there stays charged.
+Nothing is written back to nodes but the lock, where a plugin needs one.
+"""
+
+_AMOUNTS = {
+    0: "how many cards",
+    1: "memory of each",
+    2: "compute of each, in percent",
+}
+_CHECKS: tuple[tuple[Callable[[FitRules], bool], str], ...] = (
+    (lambda fit: bool(fit.mode), "the node is in the mode that the pod asks for (`ModeNotFit`)"),
+    (lambda fit: fit.classes, "no tenant of another application class (`CardAppClassMismatch`)"),
+    (lambda fit: fit.quality is not None, "a card in use has the pod's quality of service (`CardQosPolicyMismatch`)"),
+    (lambda fit: fit.numa, "one NUMA node for all cards of a container, where the pod asks for it (`NumaNotFit`)"),
+    (lambda fit: fit.slots, "a share is left (`CardTimeSlicingExhausted`)"),
+    (lambda fit: fit.idle, "nobody uses it (`ExclusiveDeviceAllocateConflict`)"),
+    (lambda fit: fit.group, "under `mutex`, nobody uses another part of the same card"),
+    (lambda fit: fit.memory, "the memory is left (`CardInsufficientMemory`)"),
+    (lambda fit: fit.cores, "the compute is left (`CardInsufficientCore`)"),
+    (lambda fit: fit.exclusive, "for all of the compute, nobody uses it (`ExclusiveDeviceAllocateConflict`)"),
+    (lambda fit: fit.compute, "for no compute in particular, some is left (`CardComputeUnitsExhausted`)"),
+)
+_SELECTIONS = {
+    Selection.FIRST: "the first ones in the order of the device policy",
+    Selection.GROUPED: "from the group (network, card) with the most that fit, then from the next",
+    Selection.PAIRS: "whole modules of two",
+    Selection.SAME: "all containers of a pod on the same card",
+    Selection.RUN: "neighbours: a row of devices, or an aligned block of 4, 8 or 16",
+    Selection.WINGS: "by the two wings of a server, for 1, 2, 4 or 8 cards",
+    Selection.WELCOME: "where the fewest tenants would suffer",
+    Selection.ZONE: "for whole cards, those of the smallest link zone that has enough",
+}
+
+
+def pages() -> Iterator[tuple[Path, str]]:
+    """Yield the path and text of every page."""
+    rows = []
+    for section, makers in MAKERS.items():
+        for maker in makers:
+            vendors = maker(Section())
+            module = inspect.getmodule(maker)
+            assert module is not None
+            name = maker.__name__.replace("_", "-")
+            rows.append(_row(name, vendors))
+            yield FOLDER / f"{name}.md", "\n".join(_page(section, vendors, inspect.cleandoc(module.__doc__ or "")))
+    yield FOLDER / "README.md", INDEX.format(head=HEAD, rows="\n".join(rows) + "\n")
+
+
+def _row(name: str, vendors: tuple[Vendor, ...]) -> str:
+    first = vendors[0]
+    asked = ", ".join(f"`{resource}`" for resource in first.claims.resources)
+    more = f" and {len(vendors) - 1} more chips" if len(vendors) > 1 else ""
+    return f"| [{_title(vendors)}]({name}.md) | {asked}{more} | {_source(first)} |"
+
+
+def _title(vendors: tuple[Vendor, ...]) -> str:
+    title = vendors[0].title
+    return title if len(vendors) == 1 else title.removesuffix(vendors[0].key).strip()
+
+
+def _source(vendor: Vendor) -> str:
+    kind, name = vendor.cards.source.rsplit(" ", 1)
+    return f"{kind} `{name}`"
+
+
+def _page(section: str, vendors: tuple[Vendor, ...], told: str) -> Iterator[str]:
+    vendor = vendors[0]
+    yield f"# {_title(vendors)}\n"
+    yield HEAD
+    yield _prose(told) + "\n"
+    if len(vendors) > 1:
+        names = ", ".join(f"`{one.key}`" for one in vendors)
+        yield _prose(f"Its chips are {names}; what follows is about `{vendor.key}`, the others have names of their own.") + "\n"
+    yield "## What a pod asks for\n"
+    yield from _resources(vendor)
+    yield from _choices(vendor)
+    yield "## Which cards fit\n"
+    yield _prose(f"Cards come from the node's {_source(vendor)}. A card is used if it is healthy, the annotations allow it, and") + "\n"
+    yield from (f"* {text}" for holds, text in _CHECKS if holds(vendor.fit))
+    yield "\n" + _prose(f"Of several that fit, a container gets {_SELECTIONS[vendor.fit.selection]}.") + "\n"
+    yield "## What is written\n"
+    yield "| on the pod | for |\n|---|---|"
+    yield f"| `{vendor.record.allocated}` | everybody: what the pod has |"
+    if vendor.record.to_allocate:
+        yield f"| `{vendor.record.to_allocate}` | the plugin, which takes it out entry by entry |"
+    yield from (f"| `{name}` | the plugin |" for name in vendor.record.keys)
+    lock = f"The plugin finds its pod through the node's lock `{vendor.lock.annotation}`, and releases it." if vendor.lock else (
+        "There is no lock: the pods of a node are bound one after the other, each when the one before it has started."
+    )
+    yield "\n" + _prose(lock) + "\n"
+    yield "## Configuration\n"
+    yield _prose(f"Section `{section}` of HAMi's `device-config.yaml`.")
+    if vendor.notes:
+        yield "\n" + _prose(vendor.notes)
+    yield ""
+
+
+def _resources(vendor: Vendor) -> Iterator[str]:
+    yield "| resource | means |\n|---|---|"
+    names = vendor.claims
+    for resource, dimension, percent in names.dimensions:
+        unit = ""
+        if dimension == 1:
+            factor = names.memory_factor if isinstance(names, ShareNames) else 1
+            unit = ", in percent" if percent else f", in units of {factor} MiB" if factor > 1 else ", in MiB"
+        yield f"| `{resource}` | {_AMOUNTS[dimension]}{unit} |"
+    if isinstance(names, ShareNames) and names.cores:
+        yield "\n" + _prose(f"Without compute a container claims {names.default_cores} percent; without memory, all of it.")
+    yield ""
+
+
+def _choices(vendor: Vendor) -> Iterator[str]:
+    keys, wishes = vendor.rules, vendor.wishes.annotations if vendor.wishes else ()
+    if not (keys.all or wishes):
+        return
+    yield "| annotation of the pod | means |\n|---|---|"
+    if keys.use_types:
+        yield f"| `{keys.use_types}`, `{keys.no_use_types}` | parts of model names to use, or not |"
+    yield from (f"| `{use}`, `{no_use}` | devices to use, or not |" for use, no_use in keys.uuids)
+    if keys.mode:
+        yield f"| `{keys.mode}` | modes of sharing, such as `hami-core`, `mig` |"
+    yield from (f"| `{name}` | see above |" for name in wishes)
+    yield ""
+
+
+def _prose(text: str) -> str:
+    """Return paragraphs for Markdown: references to code as code, lines no longer than elsewhere."""
+    plain = re.sub(r":(?:mod|class|data):`([^`]*)`", r"`\1`", text).replace("``", "`")
+    return "\n\n".join(fill(part, WIDTH, break_long_words=False, break_on_hyphens=False) for part in plain.split("\n\n"))
+
+
+def main() -> int:
+    check = "--check" in sys.argv[1:]
+    expected = {path: text.rstrip("\n") + "\n" for path, text in pages()}
+    stale = [path for path, text in expected.items() if not path.exists() or path.read_text() != text]
+    stale += [path for path in FOLDER.glob("*.md") if path not in expected]
+    if check:
+        for path in stale:
+            print(f"{path.relative_to(HERE.parent)} is not current: run `make manifests`", file=sys.stderr)
+        return 1 if stale else 0
+    FOLDER.mkdir(exist_ok=True)
+    for path in stale:
+        if path in expected:
+            path.write_text(expected[path])
+        else:
+            path.unlink()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,45 @@
+"""The pages of the makers are current, and the example of adding one works as it is printed."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from vgpu_scheduler.dialects.hami.vendors import MAKERS, vendors
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+
+
+def test_the_pages_are_current() -> None:
+    done = subprocess.run([sys.executable, DOCS / "render.py", "--check"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_maker_has_a_page_that_names_its_keys() -> None:
+    text = "".join(page.read_text() for page in (DOCS / "makers").glob("*.md"))
+    first = {maker(configured)[0].key for makers in MAKERS.values() for maker in makers for configured in [_nothing()]}
+    for vendor in vendors():
+        if vendor.key in first:
+            assert f"`{vendor.record.allocated}`" in text
+            assert all(f"`{name}`" in text for name in vendor.claims.resources)
+
+
+def _nothing() -> Any:
+    from vgpu_scheduler.dialects.hami import Section
+
+    return Section()
+
+
+def test_the_example_of_adding_a_maker_works() -> None:
+    example, its_test = re.findall(r"```python\n(.*?)```", (DOCS / "adding-a-maker.md").read_text(), re.DOTALL)
+    room: dict[str, Any] = {}
+    exec(example, room)  # noqa: S102 - our own page
+    exec(its_test, room)  # noqa: S102
+    tests = [value for name, value in room.items() if name.startswith("test_")]
+    assert tests
+    for run in tests:
+        run()
