@@ -15,7 +15,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.golden import documented, hami, hami_codec, hami_vendors, koordinator, kubernetes, volcano, volcano_vgpu
+from tests.golden import (
+    documented,
+    hami,
+    hami_codec,
+    hami_vendors,
+    hami_webhook,
+    koordinator,
+    kubernetes,
+    volcano,
+    volcano_vgpu,
+)
 from tests.golden.deviations import Deviations
 from tests.golden.outcome import Case, Outcome
 
@@ -69,6 +79,10 @@ def suite_of(case: object, where: str) -> Suite:
     """Tell by its content which suite a case belongs to."""
     if not isinstance(case, dict):
         return Suite(f"unrecognised {where}", None)
+    if "profile" in case and _ours(case) and hami_webhook.runs(case):
+        return Suite(
+            f"{case['profile']} {'vendors' if hami_vendors.makers(case) else 'codec'} webhook", hami_webhook.run_case
+        )
     if "profile" in case and _ours(case) and hami_vendors.runs(case):
         return Suite(f"{case['profile']} vendors {case.get('op', case.get('kind'))}", hami_vendors.run_case)
     if "profile" in case and "op" in case:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from vgpu_scheduler.allocators import FitRules, Selection
+from vgpu_scheduler.dialects.hami.vendors.admitting.mthreads import mthreads_rule
 from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, Vendor
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
 from vgpu_scheduler.dialects.hami.vendors.section import Section
@@ -58,5 +59,6 @@ def mthreads(section: Section) -> tuple[Vendor, ...]:
             fit=FitRules(selection=Selection.SAME),
             record=Record("hami.io/mthreads-vgpu-devices-allocated", extras=_index),
             lock=None,
+            admit=mthreads_rule(names.count, names.memory, names.cores),
         ),
     )
