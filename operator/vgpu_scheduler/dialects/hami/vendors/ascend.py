@@ -246,6 +246,7 @@ def _vendor(chip: Chip, soft: bool) -> Vendor:
             f"hami.io/{chip.key}-devices-allocated",
             f"hami.io/{chip.key}-devices-to-allocate",
             extras=_told(chip),
+            keys=(_TIME, chip.names.count),
         ),
         admit=npu_rule(chip.admission),
     )

@@ -172,12 +172,20 @@ class Record:
         The entry of one card.
     extras
         What the plugin reads besides.
+    keys
+        The annotations that ``extras`` may write: nobody else should (manifests/admission.yaml).
     """
 
     allocated: str
     to_allocate: str = ""
     entry: Callable[[str, Assignment], AssignedDevice] = plain_entry
     extras: Extras = no_extras
+    keys: tuple[str, ...] = ()
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """Every annotation that allocates cards."""
+        return tuple(name for name in (self.allocated, self.to_allocate, *self.keys) if name)
 
 
 Held = Callable[[str, Pod, Sequence[Sequence[AssignedDevice]]], Usage]

@@ -175,7 +175,7 @@ def nvidia_cards(names: NvidiaNames, admission: NvidiaAdmission = NvidiaAdmissio
         claims=names,
         rules=RuleKeys(USE_TYPE, NO_USE_TYPE, ((USE_UUID, NO_USE_UUID),), MODE),
         fit=ALL_CHECKS,
-        record=Record(ALLOCATED_ANNOTATION, TO_ALLOCATE_ANNOTATION, _entry, _placements),
+        record=Record(ALLOCATED_ANNOTATION, TO_ALLOCATE_ANNOTATION, _entry, _placements, (MIG_ANNOTATION,)),
         held=held,
         admit=nvidia_rule(names, admission),
     )
