@@ -113,7 +113,7 @@ class AdmissionServer(SupervisedKopf):
         )
 
     def _register(self, registry: kopf.OperatorRegistry) -> None:
-        @kopf.on.mutate("", "v1", "pods", operation="CREATE", id=PATH, registry=registry)
+        @kopf.on.mutate("", "v1", "pods", operations={"CREATE"}, id=PATH, registry=registry)
         async def pod_created(
             body: kopf.Body, namespace: str | None, patch: kopf.Patch, warnings: list[str], **_: Any
         ) -> None:
