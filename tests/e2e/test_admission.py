@@ -13,6 +13,7 @@ import yaml
 from tests.apiserver.certificates import Authority
 from tests.e2e.conftest import MANIFESTS, PLUGIN, TENANT, Cluster
 
+from vgpu_scheduler.cli.demo.process import OperatorProcess
 from vgpu_scheduler.dialects.hami import HamiDialect
 
 pytestmark = pytest.mark.e2e
@@ -106,7 +107,7 @@ class Webhook:
 
 
 @pytest.fixture
-async def served(cluster: Cluster, tmp_path: Path) -> AsyncIterator[tuple[Any, Webhook]]:
+async def served(cluster: Cluster, tmp_path: Path) -> AsyncIterator[tuple[OperatorProcess, Webhook]]:
     """An operator that serves the webhook, and the configuration."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -124,7 +125,6 @@ async def served(cluster: Cluster, tmp_path: Path) -> AsyncIterator[tuple[Any, W
     )
     operator.start()
     try:
-        await operator.until_leading()
         yield operator, Webhook(cluster, authority, port)
     finally:
         operator.stop()
@@ -139,7 +139,7 @@ async def leaves_alone(cluster: Cluster) -> bool:
     return not await completes(cluster)
 
 
-async def test_the_webhook(cluster: Cluster, served: tuple[Any, Webhook], tmp_path: Path) -> None:
+async def test_the_webhook(cluster: Cluster, served: tuple[OperatorProcess, Webhook], tmp_path: Path) -> None:
     operator, webhook = served
     await cluster.until(lambda: completes(cluster), "the webhook to be asked")
 
@@ -182,6 +182,14 @@ async def test_the_webhook(cluster: Cluster, served: tuple[Any, Webhook], tmp_pa
     # Nobody answers: pods are created all the same.
     operator.kill()
     assert GPU not in limits_of(await stored(cluster, pod({MEM: "1000"})))
+
+
+async def test_a_standby_answers_as_well(
+    cluster: Cluster, operator: OperatorProcess, served: tuple[OperatorProcess, Webhook]
+) -> None:
+    await cluster.until(lambda: completes(cluster), "the standby to be asked")
+    assert await operator.metric("vgpu_scheduler_leader") == 1
+    assert await served[0].metric("vgpu_scheduler_leader") == 0
 
 
 # The policy --------------------------------------------------------------------------------------------------------
