@@ -146,11 +146,12 @@ async def test_a_pod_that_is_as_it_should_be_gets_no_patch(served: Served) -> No
     assert response.keys().isdisjoint({"patch", "warnings", "status"})
 
 
-async def test_a_refusal_has_its_code_and_words(served: Served) -> None:
+async def test_a_refusal_has_its_code_and_words(served: Served, caplog: pytest.LogCaptureFixture) -> None:
     served.over_quota = lambda namespace, claims: namespace == "team-a"
     response = await served.ask(pod(gpu="1"))
     assert not response["allowed"]
     assert response["status"] == {"message": "exceeding resource quota", "code": 403}
+    assert not [record for record in caplog.records if record.levelname == "ERROR"], "it is an answer, not an error"
 
 
 async def test_a_mistake_lets_the_pod_in(served: Served, caplog: pytest.LogCaptureFixture) -> None:

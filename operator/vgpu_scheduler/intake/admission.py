@@ -62,6 +62,11 @@ class AdmissionStats:
     )
 
 
+def _is_no_refusal(record: logging.LogRecord) -> bool:
+    """Tell whether a record is another than kopf's error for a pod that is not let in, which is an answer."""
+    return not record.getMessage().startswith(f"Webhook {PATH!r} failed permanently")
+
+
 class AdmissionServer(SupervisedKopf):
     """Serves the webhook.
 
@@ -96,6 +101,7 @@ class AdmissionServer(SupervisedKopf):
         self._rules = rules
         self._over_quota = over_quota
         self.stats = AdmissionStats()
+        logging.getLogger("kopf.objects").addFilter(_is_no_refusal)
 
     def _configure(self, settings: kopf.OperatorSettings) -> None:
         settings.scanning.disabled = True  # pods are always there: nothing that comes and goes has to be watched
@@ -132,6 +138,8 @@ class AdmissionServer(SupervisedKopf):
             log.exception("a pod in namespace %s could not be reviewed", namespace)
             self.stats.results["failed"] += 1
             return Verdict(pod)
+        if verdict.pod is None:
+            log.info("a pod in namespace %s is not let in: %s", namespace, verdict.message)
         result = "denied" if verdict.pod is None else "changed" if verdict.changed else "unchanged"
         self.stats.results[result] += 1
         return verdict
