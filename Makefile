@@ -35,6 +35,7 @@ lint: .venv/ready ## check style, types, the arrows between rooms, and that rend
 	@$(BIN)/lint-imports
 	@$(BIN)/python crds/render.py --check
 	@$(BIN)/python manifests/render.py --check
+	@$(BIN)/python docs/render.py --check
 
 format: .venv/ready ## format the code
 	@$(BIN)/ruff format --quiet .
@@ -49,9 +50,10 @@ bench: .venv/ready ## measure, and write docs/performance.md
 e2e: .venv/ready ## run the end-to-end tests only
 	@$(BIN)/pytest -m e2e $(ARGS)
 
-manifests: .venv/ready ## render the CRDs, their reference in docs, and manifests/install.yaml
+manifests: .venv/ready ## render the CRDs, the admission rules, manifests/install.yaml, and the pages in docs that follow from code
 	@$(BIN)/python crds/render.py
 	@$(BIN)/python manifests/render.py
+	@$(BIN)/python docs/render.py
 
 clean: ## remove what was built in the tree
 	rm -rf .venv build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

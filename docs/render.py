@@ -27,7 +27,8 @@ INDEX = """\
 
 {head}
 Nodes keep the device plugins of HAMi, of any of these makers; several makers may share a node, and a pod. What each of
-them is about is a file of facts in `operator/vgpu_scheduler/dialects/hami/vendors`, from which these pages are rendered.
+them is about is a file of facts in `operator/vgpu_scheduler/dialects/hami/vendors`, and these pages are rendered from
+that.
 [Adding a maker](../adding-a-maker.md) shows how another is added.
 
 | maker | a pod asks for | cards come from |
@@ -107,12 +108,20 @@ def _page(section: str, vendors: tuple[Vendor, ...], told: str) -> Iterator[str]
     yield _prose(told) + "\n"
     if len(vendors) > 1:
         names = ", ".join(f"`{one.key}`" for one in vendors)
-        yield _prose(f"Its chips are {names}; what follows is about `{vendor.key}`, the others have names of their own.") + "\n"
+        yield (
+            _prose(f"Its chips are {names}; what follows is about `{vendor.key}`, the others have names of their own.")
+            + "\n"
+        )
     yield "## What a pod asks for\n"
     yield from _resources(vendor)
     yield from _choices(vendor)
     yield "## Which cards fit\n"
-    yield _prose(f"Cards come from the node's {_source(vendor)}. A card is used if it is healthy, the annotations allow it, and") + "\n"
+    yield (
+        _prose(
+            f"Cards come from the node's {_source(vendor)}. A card is used if it is healthy, annotations allow it, and"
+        )
+        + "\n"
+    )
     yield from (f"* {text}" for holds, text in _CHECKS if holds(vendor.fit))
     yield "\n" + _prose(f"Of several that fit, a container gets {_SELECTIONS[vendor.fit.selection]}.") + "\n"
     yield "## What is written\n"
@@ -121,8 +130,12 @@ def _page(section: str, vendors: tuple[Vendor, ...], told: str) -> Iterator[str]
     if vendor.record.to_allocate:
         yield f"| `{vendor.record.to_allocate}` | the plugin, which takes it out entry by entry |"
     yield from (f"| `{name}` | the plugin |" for name in vendor.record.keys)
-    lock = f"The plugin finds its pod through the node's lock `{vendor.lock.annotation}`, and releases it." if vendor.lock else (
-        "There is no lock: the pods of a node are bound one after the other, each when the one before it has started."
+    lock = (
+        f"The plugin finds its pod through the node's lock `{vendor.lock.annotation}`, and releases it."
+        if vendor.lock
+        else (
+            "There is no lock: pods of a node are bound one after the other, each when the one before it has started."
+        )
     )
     yield "\n" + _prose(lock) + "\n"
     yield "## Configuration\n"
@@ -142,7 +155,9 @@ def _resources(vendor: Vendor) -> Iterator[str]:
             unit = ", in percent" if percent else f", in units of {factor} MiB" if factor > 1 else ", in MiB"
         yield f"| `{resource}` | {_AMOUNTS[dimension]}{unit} |"
     if isinstance(names, ShareNames) and names.cores:
-        yield "\n" + _prose(f"Without compute a container claims {names.default_cores} percent; without memory, all of it.")
+        yield "\n" + _prose(
+            f"Without compute a container claims {names.default_cores} percent; without memory, all of it."
+        )
     yield ""
 
 
@@ -163,7 +178,9 @@ def _choices(vendor: Vendor) -> Iterator[str]:
 def _prose(text: str) -> str:
     """Return paragraphs for Markdown: references to code as code, lines no longer than elsewhere."""
     plain = re.sub(r":(?:mod|class|data):`([^`]*)`", r"`\1`", text).replace("``", "`")
-    return "\n\n".join(fill(part, WIDTH, break_long_words=False, break_on_hyphens=False) for part in plain.split("\n\n"))
+    return "\n\n".join(
+        fill(part, WIDTH, break_long_words=False, break_on_hyphens=False) for part in plain.split("\n\n")
+    )
 
 
 def main() -> int:

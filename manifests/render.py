@@ -1,14 +1,27 @@
-"""Renders install.yaml from the kustomization beside it; ``--check`` only tells whether it is current."""
+"""Renders install.yaml from the kustomization beside it, and the makers' facts into the admission policies.
+
+``--check`` only tells whether they are current.
+"""
 
 from __future__ import annotations
 
+import re
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import yaml
 
+from vgpu_scheduler.dialects.hami import HamiDialect
+from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
+
 HERE = Path(__file__).parent
 HEAD = "# Rendered from the kustomization beside this file by `make manifests`; apply it with `kubectl apply -f`.\n"
+WIDTH = 120
+
+VENDORS = HamiDialect().vendors
+
+BLOCK = re.compile(r"(# BEGIN rendered from the makers' facts\n).*?(^ *# END rendered$)", re.MULTILINE | re.DOTALL)
 
 
 def resources(folder: Path) -> list[str]:
@@ -25,19 +38,75 @@ def resources(folder: Path) -> list[str]:
     return parts
 
 
-def render() -> str:
+def install() -> str:
     """Return the resources of the kustomization in its order, in one file."""
     return HEAD + "\n---\n".join(resources(HERE)) + "\n"
 
 
+def with_facts(path: Path, *blocks: str) -> str:
+    """Return a file with what is rendered into it, block by block."""
+    rest = iter(blocks)
+    return BLOCK.sub(lambda found: f"{found[1]}{next(rest)}{found[2]}", path.read_text())
+
+
+def cel_list(names: Iterable[str], indent: int) -> str:
+    """Return names as a list of CEL, in lines."""
+    lines, line = [], "["
+    for name in sorted(set(names)):
+        item = f"'{name}', "
+        if indent + len(line) + len(item) > WIDTH:
+            lines.append(line.rstrip())
+            line = " "
+        line += item
+    lines.append(line.rstrip(", ") + "]")
+    return "\n".join(" " * indent + line for line in lines) + "\n"
+
+
+def variable(name: str, comment: str, names: Iterable[str]) -> str:
+    """Return a variable of an admission policy that lists names."""
+    return f"    - name: {name} # {comment}\n      expression: >-\n{cel_list(names, 8)}"
+
+
+def guard() -> str:
+    """Return what the guard of allocations knows of the makers."""
+    keys = [key for vendor in VENDORS for key in vendor.record.written]
+    counts = [name for vendor in VENDORS for name in vendor.claims.counts]
+    return variable("keys", "what device plugins obey", keys) + variable(
+        "counts", "the resources that ask for cards", counts
+    )
+
+
+def mutation() -> tuple[str, str]:
+    """Return what the policy that completes pods knows: who is asked about, and NVIDIA's default count."""
+    every = [name for vendor in VENDORS for name in vendor.claims.resources]
+    nvidia = VENDORS[0].claims
+    assert isinstance(nvidia, ShareNames)
+    condition = (
+        "    - name: asks-for-cards\n      expression: >-\n"
+        "        (object.spec.containers + (has(object.spec.initContainers) ? object.spec.initContainers : []))\n"
+        "        .exists(c, has(c.resources) && has(c.resources.limits) && c.resources.limits.exists(name, name in\n"
+        f"{cel_list(every, 8)}        ))\n"
+    )
+    count = f"    - name: count\n      expression: \"'{nvidia.count}'\"\n"
+    return condition, count + variable("amounts", "what means nothing without the count", nvidia.amounts)
+
+
+RENDERED: tuple[tuple[str, Callable[[Path], str]], ...] = (
+    ("admission.yaml", lambda path: with_facts(path, guard())),
+    ("admission-policy/policy.yaml", lambda path: with_facts(path, *mutation())),
+    ("install.yaml", lambda _: install()),  # contains the first
+)
+
+
 def main() -> None:
     """Render, or check."""
-    target = HERE / "install.yaml"
-    current = render()
-    if "--check" not in sys.argv[1:]:
-        target.write_text(current)
-    elif not target.exists() or target.read_text() != current:
-        raise SystemExit("manifests/install.yaml is not current: run `make manifests`")
+    for name, render in RENDERED:
+        target = HERE / name
+        current = render(target)
+        if "--check" not in sys.argv[1:]:
+            target.write_text(current)
+        elif not target.exists() or target.read_text() != current:
+            raise SystemExit(f"manifests/{name} is not current: run `make manifests`")
 
 
 if __name__ == "__main__":

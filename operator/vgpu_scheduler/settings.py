@@ -66,6 +66,10 @@ class NvidiaSettings(_Section):
     """MiB for containers that name a count only; 0 gives the whole card."""
     default_cores: Annotated[int, Field(ge=0, le=100)] = 0
     """Percent of compute for containers that do not say."""
+    default_gpu_num: Annotated[int, Field(ge=0, le=1024)] = 1
+    """Cards that the admission webhook writes into containers that name memory or compute only; 0 for none."""
+    overwrite_env: bool = False
+    """Whether the admission webhook hides all cards from containers that ask for none (NVIDIA_VISIBLE_DEVICES)."""
 
     @model_validator(mode="after")
     def _names_differ(self) -> NvidiaSettings:
@@ -113,6 +117,32 @@ class BindSettings(_Section):
     """Binds at a time that need no node lock."""
 
 
+class AdmissionSettings(_Section):
+    """The admission webhook; what it does beside naming the scheduler is in HAMi's device configuration."""
+
+    enabled: bool = False
+    """Serve the webhook; see docs/admission.md for how the API server is told of it."""
+    port: Annotated[int, Field(ge=1, le=65535)] = 9443
+    """Port of the webhook, on all interfaces."""
+    cert_file: Path | None = None
+    """Its certificate, and those between it and its authority; read again when it changes."""
+    key_file: Path | None = None
+    """Its private key; read again when it changes."""
+    ca_file: Path | None = None
+    """The authority of those who may ask: API servers that present no certificate of it are refused; all may, if it is
+    not set."""
+    reload_interval: Annotated[float, Field(gt=0, le=3600)] = 10.0
+    """Seconds between two looks at these files."""
+    overwrite_default_scheduler: bool = True
+    """Take pods that name default-scheduler; that is what the API server writes into those that name none."""
+
+    @model_validator(mode="after")
+    def _has_files(self) -> AdmissionSettings:
+        if self.enabled and (self.cert_file is None or self.key_file is None):
+            raise ValueError("the webhook needs cert_file and key_file")
+        return self
+
+
 class Settings(BaseSettings):
     """The settings."""
 
@@ -149,6 +179,8 @@ class Settings(BaseSettings):
     """Place pods only on nodes with these labels (a label selector such as pool=shared); empty for all nodes."""
     coexist_with: Annotated[tuple[str, ...], NoDecode] = ()
     """Other schedulers that speak HAMi's format: what they write on a pod counts before they have bound it."""
+    admission: AdmissionSettings = AdmissionSettings()
+    """The admission webhook."""
     lease: LeaseSettings = LeaseSettings()
     """Leader election."""
     bind: BindSettings = BindSettings()

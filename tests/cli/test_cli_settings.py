@@ -88,6 +88,10 @@ def test_the_profile_decides_what_is_not_set(tmp_path: Path, text: str, order: O
         ("no_such_setting: 1", "no_such_setting: Extra inputs are not permitted"),
         ("bind: {no_such_setting: 1}", "bind.no_such_setting: Extra inputs are not permitted"),
         ("sweep_interval: 0", "sweep_interval: "),
+        (
+            "admission: {enabled: true, cert_file: a}",
+            "admission: Value error, the webhook needs cert_file and key_file",
+        ),
     ],
 )
 def test_errors_name_the_field(tmp_path: Path, text: str, names: str) -> None:
@@ -185,6 +189,18 @@ def test_flags_of_hami_are_understood(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (settings.http_port, settings.managed_nodes) == (9395, "gpu=on,pool=a")
     assert settings.hami_device_config == Path("/device-config.yaml")
     assert settings.hami_devices == {"hygon": {"resourceCountName": "example.com/dcu"}}
+    assert said == ""
+
+
+def test_flags_of_hami_about_its_webhook_are_understood(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings, said = run_settings(
+        monkeypatch, "--default-gpu=2", "--overwrite-env", "--force-overwrite-default-scheduler=false",
+        "--cert_file=/tls/tls.crt", "--key_file=/tls/tls.key",
+    )  # fmt: skip
+    assert (settings.nvidia.default_gpu_num, settings.nvidia.overwrite_env) == (2, True)
+    admission = settings.admission
+    assert (admission.enabled, admission.overwrite_default_scheduler) == (True, False)
+    assert (admission.cert_file, admission.key_file) == (Path("/tls/tls.crt"), Path("/tls/tls.key"))
     assert said == ""
 
 

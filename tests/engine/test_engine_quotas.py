@@ -11,8 +11,10 @@ from tests.engine.builders import OURS, allocation, asks, card, cards, engine_wi
 from vgpu_scheduler.dialects import HamiDialect, NvidiaNames, vendors
 from vgpu_scheduler.engine import Engine, Place
 from vgpu_scheduler.kube import Pod, ResourceQuota
-from vgpu_scheduler.model import Decision, Hint, Outcome
+from vgpu_scheduler.model import Claim, ContainerClaims, ContainerKind, Decision, Hint, Outcome, PodClaims
 from vgpu_scheduler.policy import Policies, PolicyDefaults
+
+APP, INIT, SIDECAR = ContainerKind.APP, ContainerKind.INIT, ContainerKind.SIDECAR
 
 MEMORY, CORES = "limits.nvidia.com/gpumem", "limits.nvidia.com/gpucores"
 
@@ -45,6 +47,51 @@ def attempt(engine: Engine, waiting: Pod, now: float = 0.0) -> Decision:
 
 def places(engine: Engine, waiting: Pod, now: float = 0.0) -> bool:
     return attempt(engine, waiting, now).outcome is Outcome.PLACED
+
+
+# At admission ------------------------------------------------------------------------------------------------------
+
+
+def claimed(*containers: tuple[ContainerKind, int, int]) -> PodClaims:
+    """Return claims: kind, cards and memory of each."""
+    return tuple(
+        ContainerClaims(f"c-{number}", kind, (Claim("NVIDIA", count, (1, memory, 120), (0, 0, 0)),))
+        for number, (kind, count, memory) in enumerate(containers)
+    )
+
+
+@pytest.mark.parametrize(
+    ("containers", "peak"),
+    [
+        ([(APP, 1, 800), (APP, 2, 300)], 1400),
+        ([(INIT, 1, 900), (INIT, 1, 500), (APP, 1, 800)], 900),
+        ([(INIT, 1, 500), (APP, 1, 800)], 800),
+        ([(SIDECAR, 1, 200), (INIT, 1, 700), (APP, 1, 300)], 900),
+        ([(INIT, 1, 700), (SIDECAR, 1, 200), (APP, 1, 400)], 700),
+    ],
+)
+def test_what_a_pod_asks_for_at_any_time_is_refused_beyond_the_quota(
+    containers: list[tuple[ContainerKind, int, int]], peak: int
+) -> None:
+    claims = claimed(*containers)
+    for limit in (peak - 1, peak):
+        engine = limited(quota(memory=limit))
+        assert engine.quotas.refuses("default", claims, engine.state) == (limit < peak)
+        assert not engine.quotas.refuses("other", claims, engine.state)
+
+
+def test_what_the_namespace_holds_counts_at_admission() -> None:
+    engine = limited(quota(memory=3000))
+    assert places(engine, pod("one", asks(1, 2000)))
+    assert not engine.quotas.refuses("default", claimed((APP, 1, 1000)), engine.state)
+    assert engine.quotas.refuses("default", claimed((APP, 1, 1001)), engine.state)
+    assert not engine.quotas.refuses("default", claimed((APP, 1, 0)), engine.state), "nothing, or a percentage"
+
+
+def test_no_more_compute_than_a_card_has_counts_at_admission() -> None:
+    for limit, refused in ((199, True), (200, False)):
+        engine = limited(quota(cores=limit))
+        assert engine.quotas.refuses("default", claimed((APP, 2, 0)), engine.state) == refused
 
 
 # What counts -------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from tests.naive.hami_quirks import ALL
 from tests.naive.koordinator_quirks import KOORDINATOR
 from tests.naive.vendors.quirks import VendorQuirk
 from tests.naive.volcano_quirks import VOLCANO
+from tests.naive.webhook.quirks import WebhookQuirk
 
 LIST = Path(__file__).parent.parent / "vectors" / "deviations.toml"
 
@@ -52,7 +53,7 @@ class Deviations:
         ValueError
             If it names no quirk, or one twice, or gives no reason.
         """
-        known = {quirk.value for quirk in (*ALL, *Quirk26, *VendorQuirk, *KOORDINATOR, *VOLCANO)}
+        known = {quirk.value for quirk in (*ALL, *Quirk26, *VendorQuirk, *WebhookQuirk, *KOORDINATOR, *VOLCANO)}
         found = []
         for name, entry in tomllib.loads(path.read_text(encoding="utf-8")).items():
             if name not in known:

@@ -21,6 +21,7 @@ from tests.golden import (
     hami26,
     hami_codec,
     hami_vendors,
+    hami_webhook,
     koordinator,
     kubernetes,
     volcano,
@@ -83,6 +84,10 @@ def suite_of(case: object, where: str) -> Suite:
     """Tell by its content which suite a case belongs to."""
     if not isinstance(case, dict):
         return Suite(f"unrecognised {where}", None)
+    if "profile" in case and _ours(case) and hami_webhook.runs(case):
+        return Suite(
+            f"{case['profile']} {'vendors' if hami_vendors.makers(case) else 'codec'} webhook", hami_webhook.run_case
+        )
     if "profile" in case and _ours(case) and hami_vendors.runs(case):
         return Suite(f"{case['profile']} vendors {case.get('op', case.get('kind'))}", hami_vendors.run_case)
     if "profile" in case and "op" in case:

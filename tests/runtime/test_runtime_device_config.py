@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from vgpu_scheduler.admission import AdmissionRules, review
 from vgpu_scheduler.kube import decode_pod
 from vgpu_scheduler.runtime.assembly import make_dialect
 from vgpu_scheduler.settings import Settings, SettingsError
@@ -93,6 +94,24 @@ def test_settings_rank_above_the_file(tmp_path: Path) -> None:
     assert claims(settings, gpu="1", percent="50") == [("NVIDIA", 1, (1, 0, 10), (0, 50, 0))]
     assert claims(settings, dcu="1") == []
     assert claims(settings, other="1")[0][0] == "DCU"
+
+
+def test_what_the_file_says_to_the_webhook_is_followed(tmp_path: Path) -> None:
+    content = {
+        "nvidia": {"defaultGPUNum": 3, "overwriteEnv": True, "runtimeClassName": "nvidia", "gpuCorePolicy": "force"},
+        "vnpus": {"configs": [{"commonWord": "A", "memoryAllocatable": 8, "runtimeClassName": "ascend"}]},
+    }
+    dialect = make_dialect(Settings(hami_device_config=written(tmp_path, content), nvidia={"default_gpu_num": 2}))
+    limits = ({"nvidia.com/gpumem": "1"}, {"huawei.com/A": "1"})
+    containers = [{"name": f"c-{number}", "resources": {"limits": asked}} for number, asked in enumerate(limits)]
+    verdict = review({"metadata": {}, "spec": {"containers": containers}}, "a", AdmissionRules(dialect, ("ours",)))
+    assert verdict.pod is not None
+    gpu, npu = verdict.pod["spec"]["containers"]
+    assert gpu["resources"]["limits"]["nvidia.com/gpu"] == "2", "the settings rank above the file"
+    assert npu["resources"]["limits"]["huawei.com/A-memory"] == "8"
+    assert [e["name"] for e in gpu["env"]] == ["GPU_CORE_UTILIZATION_POLICY"]
+    assert [e["name"] for e in npu["env"]] == ["GPU_CORE_UTILIZATION_POLICY", "NVIDIA_VISIBLE_DEVICES"]
+    assert verdict.pod["spec"]["runtimeClassName"] == "nvidia"
 
 
 def test_what_has_no_effect_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -19,6 +19,11 @@ _SETTINGS: Mapping[str, tuple[str, ...]] = {
     "--resource-priority": ("nvidia", "resource_priority_name"),
     "--default-mem": ("nvidia", "default_memory"),
     "--default-cores": ("nvidia", "default_cores"),
+    "--default-gpu": ("nvidia", "default_gpu_num"),
+    "--overwrite-env": ("nvidia", "overwrite_env"),
+    "--force-overwrite-default-scheduler": ("admission", "overwrite_default_scheduler"),
+    "--cert_file": ("admission", "cert_file"),
+    "--key_file": ("admission", "key_file"),
     "--cambricon-mlu-name": ("hami_devices", "cambricon", "resourceCountName"),
     "--cambricon-mlu-memory": ("hami_devices", "cambricon", "resourceMemoryName"),
     "--cambricon-mlu-cores": ("hami_devices", "cambricon", "resourceCoreName"),
@@ -33,8 +38,6 @@ _SETTINGS: Mapping[str, tuple[str, ...]] = {
 
 _WITHOUT_EFFECT: Mapping[str, str] = {
     "--http_bind": "there is no extender to serve",
-    "--cert_file": "there is no extender to serve",
-    "--key_file": "there is no extender to serve",
     "--kube-qps": "binds are paced by the API server",
     "--kube-burst": "binds are paced by the API server",
     "--kube-timeout": "see the setting bind.timeout",
@@ -42,7 +45,6 @@ _WITHOUT_EFFECT: Mapping[str, str] = {
     "--node-lock-retry-timeout": "pods wait in line for their node's lock",
     "--leader-elect-resource-name": "see the setting lease.name",
     "--leader-elect-resource-namespace": "see the setting lease.namespace",
-    "--default-gpu": "a container that asks for memory or cores must say how many cards",
 }
 _SWITCHES_WITHOUT_EFFECT: Mapping[str, str] = {
     "--leader-elect": "a Lease is always held",
@@ -51,19 +53,20 @@ _SWITCHES_WITHOUT_EFFECT: Mapping[str, str] = {
     "--debug": "see --log-level",
     "--enable-ascend": "every maker is served",
     "--enable-iluvatar": "every maker is served",
-    "--force-overwrite-default-scheduler": "admission is configured where it is installed",
-    "--overwrite-env": "admission is configured where it is installed",
 }
 
 _Command = Callable[..., None]
 
 
+_SWITCHES = frozenset({"--overwrite-env", "--force-overwrite-default-scheduler"})
+"""Those among them that may stand alone: Go's flags may be given as --flag or as --flag=true."""
+
+
 def hami_flags(command: _Command) -> _Command:
     """Give a command HAMi's flags; they are left out of its help, which names the settings."""
-    for flag in (*_SETTINGS, *_WITHOUT_EFFECT, "--metrics-bind-address"):
+    for flag in (*(_SETTINGS.keys() - _SWITCHES), *_WITHOUT_EFFECT, "--metrics-bind-address"):
         command = click.option(flag, _variable(flag), hidden=True)(command)
-    for flag in _SWITCHES_WITHOUT_EFFECT:
-        # Go's flags may be given as --flag or as --flag=true.
+    for flag in (*_SWITCHES, *_SWITCHES_WITHOUT_EFFECT):
         command = click.option(flag, _variable(flag), hidden=True, is_flag=False, flag_value="true")(command)
     return command
 
@@ -91,6 +94,8 @@ def from_hami(flags: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any],
             for name in path[:-1]:
                 section = section.setdefault(name, {})
             section[path[-1]] = value
+    if {"cert_file", "key_file"} <= settings.get("admission", {}).keys():
+        settings["admission"]["enabled"] = True  # HAMi's scheduler serves its webhook wherever it has a certificate
     address = rest.pop(_variable("--metrics-bind-address"), None)
     if address is not None:
         host, colon, port = address.rpartition(":")

@@ -16,7 +16,7 @@ from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.kernels import UNLIMITED
 from vgpu_scheduler.kube import QuantityError, ResourceQuota, to_exact_int
-from vgpu_scheduler.model import Hint, PodClaims, QuotaResource
+from vgpu_scheduler.model import ContainerKind, Hint, PodClaims, QuotaResource
 from vgpu_scheduler.policy import Shelf
 from vgpu_scheduler.state import State
 
@@ -139,6 +139,37 @@ class Quotas:
 
     # Questions -------------------------------------------------------------------------------------------------------
 
+    def refuses(self, namespace: str, claims: PodClaims, state: State) -> bool:
+        """Tell whether the amounts that a pod asks for are more than is left to its namespace, wherever it goes.
+
+        What is asked in percent, or is the whole of a card, counts as nothing: that depends on the card. Of init
+        containers the largest counts, beside the sidecars that started before it, if it is more than all others.
+        """
+        limits = self._limits.get(namespace) if claims else None
+        for name, limit in (limits or {}).items():
+            resource = self._resources[name]
+            asked = self._peak(claims, resource)
+            used = state.quotas.used(namespace, resource.vendor, resource.dimension)
+            if asked and used + asked > _amount(limit, resource):
+                return True
+        return False
+
+    def _peak(self, claims: PodClaims, resource: QuotaResource) -> int:
+        running = peak = 0
+        for container in claims:
+            asked = sum(
+                claim.count * self._whole(claim.amounts[resource.dimension], resource.dimension)
+                for claim in container.claims
+                if claim.vendor == resource.vendor
+            )
+            peak = max(peak, running + asked)
+            running += 0 if container.kind is ContainerKind.INIT else asked
+        return max(peak, running)
+
+    def _whole(self, amount: int, dimension: int) -> int:
+        """Cut cores at a card: nobody gets more than all of them."""
+        return min(amount, _WHOLE) if dimension == self._cores else amount
+
     def budgets(self, namespace: str, claims: PodClaims, state: State) -> Budgets:
         """Return what is left to a pod, leaving out what it could not exceed on any device that there is.
 
@@ -175,8 +206,7 @@ class Quotas:
             for claim in container.claims:
                 if claim.vendor == resource.vendor:
                     amount, percent = claim.amounts[dimension], claim.percent[dimension]
-                    if dimension == self._cores:
-                        amount = min(amount, _WHOLE)  # nobody gets more than a whole card's
+                    amount = self._whole(amount, dimension)
                     most += claim.count * max(amount or largest * percent // 100, piece)
                     if percent or piece:
                         least = 1

@@ -1,5 +1,6 @@
 """Where observations come from: kopf handlers for our pods, nodes and policies, light streams for the rest."""
 
+from vgpu_scheduler.intake.admission import AdmissionEndpoint, AdmissionServer
 from vgpu_scheduler.intake.kopf_source import KopfSource
 from vgpu_scheduler.intake.policies import (
     PolicySource,
@@ -12,6 +13,8 @@ from vgpu_scheduler.intake.reflector import PodReflector, list_all_nodes, list_a
 from vgpu_scheduler.intake.sink import Sink
 
 __all__ = [
+    "AdmissionEndpoint",
+    "AdmissionServer",
     "KopfSource",
     "PodReflector",
     "PolicySource",

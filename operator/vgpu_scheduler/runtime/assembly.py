@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from vgpu_scheduler import __version__
+from vgpu_scheduler.admission import AdmissionRules
+from vgpu_scheduler.apiclient import Credentials
 from vgpu_scheduler.binding import Binder, Reporter
 from vgpu_scheduler.dialects import HamiDialect
 from vgpu_scheduler.engine import Engine, Place
-from vgpu_scheduler.intake import Sink
+from vgpu_scheduler.intake import AdmissionEndpoint, AdmissionServer, Sink
 from vgpu_scheduler.policy import PolicyDefaults
 from vgpu_scheduler.runtime.device_config import device_config
 from vgpu_scheduler.runtime.elector import Elector
@@ -36,6 +38,37 @@ def policy_defaults(settings: Settings) -> PolicyDefaults:
         settings.strict_annotations,
         settings.managed,
     )
+
+
+def admission_server(
+    settings: Settings,
+    credentials: Credentials,
+    engine: Engine,
+    dialect: HamiDialect,
+    metrics: Metrics,
+    after_spawn: Callable[[], None],
+    restarted: Callable[[], None],
+) -> AdmissionServer | None:
+    """Return what serves the admission webhook, with its metric; None where it is off."""
+    chosen = settings.admission
+    if not chosen.enabled:
+        return None
+    assert chosen.cert_file is not None
+    assert chosen.key_file is not None
+    server = AdmissionServer(
+        credentials,
+        AdmissionEndpoint(chosen.port, chosen.cert_file, chosen.key_file, chosen.ca_file, chosen.reload_interval),
+        AdmissionRules(dialect, settings.scheduler_names, chosen.overwrite_default_scheduler),
+        lambda namespace, claims: engine.quotas.refuses(namespace, claims, engine.state),
+        after_spawn=after_spawn,
+        restarted=restarted,
+    )
+    metrics.add(
+        "vgpu_scheduler_admission_reviews_total",
+        "Pods that the admission webhook was asked about, by result.",
+        lambda: [({"result": result}, float(count)) for result, count in server.stats.results.items()],
+    )
+    return server
 
 
 def add_metrics(

@@ -72,4 +72,4 @@ def _with_settings(content: Mapping[str, Any], settings: Settings) -> Mapping[st
 
 def _camel_case(name: str) -> str:
     head, *tail = name.split("_")
-    return head + "".join(part.capitalize() for part in tail)
+    return head + "".join("GPU" if part == "gpu" else part.capitalize() for part in tail)

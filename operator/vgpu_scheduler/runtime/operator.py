@@ -34,7 +34,7 @@ from vgpu_scheduler.intake import (
 )
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.policy import Policies
-from vgpu_scheduler.runtime.assembly import add_metrics, make_dialect, policy_defaults
+from vgpu_scheduler.runtime.assembly import add_metrics, admission_server, make_dialect, policy_defaults
 from vgpu_scheduler.runtime.elector import Elector, LeaseOptions
 from vgpu_scheduler.runtime.scheduling import SchedulingLoop
 from vgpu_scheduler.runtime.warmup import warm_up
@@ -73,8 +73,9 @@ class Operator:
         self._on_step = on_step
         self._clock = SystemClock()
         self.identity = f"{socket.gethostname()}_{uuid.uuid4()}"
+        self._dialect = make_dialect(settings)
         self.engine = Engine(
-            make_dialect(settings),
+            self._dialect,
             Policies(policy_defaults(settings)),
             settings.scheduler_names,
             settings.coexist_with,
@@ -204,7 +205,17 @@ class Operator:
             api.credentials, sink, lost_track=self._sweep_wanted.set, after_spawn=self._take_signals
         )
         self._sink = sink
+        admission = admission_server(
+            self.settings,
+            api.credentials,
+            self.engine,
+            self._dialect,
+            self.metrics,
+            self._take_signals,
+            sink.stats.restarted,
+        )
         return [
+            *([("kopf-admission", admission.run())] if admission else []),
             *((f"kopf-{name}", source.run()) for name, source in zip(names, sources, strict=True)),
             ("others", others.run()),
             ("kopf-policies", policies.run()),

@@ -14,6 +14,7 @@ from vgpu_scheduler.dialects.hami.codec import (
 from vgpu_scheduler.dialects.hami.dialect import HamiDialect
 from vgpu_scheduler.dialects.hami.lock import LOCK_ANNOTATION, LockValue, format_lock, format_time, parse_lock
 from vgpu_scheduler.dialects.hami.vendors import ConfigError, Section, Vendor, configured, vendors
+from vgpu_scheduler.dialects.hami.vendors.admitting import Draft, Refusal
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import NvidiaNames
 
 __all__ = [
@@ -21,9 +22,11 @@ __all__ = [
     "AssignedDevice",
     "CodecError",
     "ConfigError",
+    "Draft",
     "HamiDialect",
     "LockValue",
     "NvidiaNames",
+    "Refusal",
     "RegisteredDevice",
     "Section",
     "Vendor",

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from vgpu_scheduler.allocators import FitRules
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice
+from vgpu_scheduler.dialects.hami.vendors.admitting.amd import amd_rule
 from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor, plain_entry
 from vgpu_scheduler.dialects.hami.vendors.registered import Registered, as_written
 from vgpu_scheduler.dialects.hami.vendors.section import Section
@@ -50,5 +51,6 @@ def amd(section: Section) -> tuple[Vendor, ...]:
             ),
             fit=FitRules(exclusive=False, compute=False),
             record=Record("hami.io/amd-devices-allocated", "hami.io/amd-devices-to-allocate", _entry),
+            admit=amd_rule(names.count, names.memory, names.cores),
         ),
     )

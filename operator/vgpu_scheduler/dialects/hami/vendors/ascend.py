@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from vgpu_scheduler.allocators import FitRules, Selection
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice
+from vgpu_scheduler.dialects.hami.vendors.admitting.ascend import NpuAdmission, npu_rule
 from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, Vendor, Wishes
 from vgpu_scheduler.dialects.hami.vendors.registered import as_written, decode_cards
 from vgpu_scheduler.dialects.hami.vendors.section import Section
@@ -53,6 +54,8 @@ class Chip:
         Its plugin says which chips are of one network.
     modules
         Several chips are given out by modules of two.
+    overwrite_env, runtime_class
+        What is done at admission; see :class:`NpuAdmission`.
     """
 
     key: str
@@ -65,6 +68,25 @@ class Chip:
     cores: str = ""
     networks: bool = True
     modules: bool = False
+    overwrite_env: bool = False
+    runtime_class: str = ""
+
+    @property
+    def admission(self) -> NpuAdmission:
+        """What its rules at admission depend on."""
+        names = self.names
+        return NpuAdmission(
+            self.key,
+            names.count,
+            names.memory,
+            names.cores,
+            tuple(template.memory for template in self.templates),
+            self.allocatable,
+            self.capacity,
+            self.modules,
+            self.overwrite_env,
+            self.runtime_class,
+        )
 
     @property
     def names(self) -> NpuNames:
@@ -186,7 +208,7 @@ def ascend(config: Section) -> tuple[Vendor, ...]:
 
 
 def _chip(section: Section) -> Chip:
-    section.ignore("chipName", "aiCore", "aiCPU", "runtimeClassName", "overwriteEnv")
+    section.ignore("chipName", "aiCore", "aiCPU")
     templates = []
     for template in section.sections("templates"):
         template.ignore("aiCore", "aiCPU")
@@ -203,6 +225,8 @@ def _chip(section: Section) -> Chip:
         section.text("resourceCoreName"),
         networks="910" in key,
         modules=section.boolean("superPod"),
+        overwrite_env=section.boolean("overwriteEnv"),
+        runtime_class=section.text("runtimeClassName"),
     )
 
 
@@ -222,7 +246,9 @@ def _vendor(chip: Chip, soft: bool) -> Vendor:
             f"hami.io/{chip.key}-devices-allocated",
             f"hami.io/{chip.key}-devices-to-allocate",
             extras=_told(chip),
+            keys=(_TIME, chip.names.count),
         ),
+        admit=npu_rule(chip.admission),
     )
 
 

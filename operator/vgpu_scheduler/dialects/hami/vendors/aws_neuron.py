@@ -14,6 +14,7 @@ from vgpu_scheduler.dialects.amounts import amount_text, bounded_amount
 from vgpu_scheduler.dialects.base import ClaimError, CodecError
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice
 from vgpu_scheduler.dialects.hami.mig import SLICES, Span, slices_of
+from vgpu_scheduler.dialects.hami.vendors.admitting import neuron_rule
 from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, Vendor
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
 from vgpu_scheduler.dialects.hami.vendors.section import Section
@@ -33,7 +34,10 @@ from vgpu_scheduler.model import (
 )
 
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
+_IDS, _TIME, _ALLOCATED = "AWS_NEURON_IDS", "NEURON_ALLOC_TIME", "NEURON_ALLOCATED"
+_NODE = "aws.amazon.com/predicate-node"
 _RESOURCE_TYPE = "NEURON_RESOURCE_TYPE"
+_KEYS = (_IDS, _TIME, _ALLOCATED, _NODE, _RESOURCE_TYPE)
 _INFERENTIA = "inf"
 """Instance types on which the devices are linked in one row; on others they are linked in groups."""
 _IN_A_ROW, _NO_GROUP = 0, -1
@@ -186,10 +190,10 @@ class _Extras:
                 any_cores |= in_cores
                 numbers += cores if in_cores else [number]
         told = {
-            "AWS_NEURON_IDS": ",".join(map(str, numbers)),
-            "NEURON_ALLOC_TIME": handed.nanoseconds,
-            "NEURON_ALLOCATED": "false",
-            "aws.amazon.com/predicate-node": handed.node,
+            _IDS: ",".join(map(str, numbers)),
+            _TIME: handed.nanoseconds,
+            _ALLOCATED: "false",
+            _NODE: handed.node,
         }
         brought = handed.pod is not None and _RESOURCE_TYPE in handed.pod.annotations  # it would be believed
         if any_cores or brought:
@@ -211,7 +215,8 @@ def aws_neuron(section: Section) -> tuple[Vendor, ...]:
             fit=FitRules(
                 memory=False, cores=False, exclusive=False, compute=False, pieces=True, selection=Selection.RUN
             ),
-            record=Record("hami.io/aws-neuron-devices-allocated", extras=_Extras(names)),
+            record=Record("hami.io/aws-neuron-devices-allocated", extras=_Extras(names), keys=_KEYS),
+            admit=neuron_rule(names.devices, names.cores),
             held=_held,
             lock=None,
         ),

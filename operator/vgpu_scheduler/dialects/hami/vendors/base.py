@@ -16,6 +16,7 @@ from vgpu_scheduler.allocators import PLAIN_CHECKS, FitRules
 from vgpu_scheduler.dialects.base import NodeLock
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice
 from vgpu_scheduler.dialects.hami.lock import LOCK_ANNOTATION
+from vgpu_scheduler.dialects.hami.vendors.admitting.draft import Admit, Draft
 from vgpu_scheduler.kube import Container, Node, Pod
 from vgpu_scheduler.model import (
     NO_TERMS,
@@ -179,12 +180,20 @@ class Record:
         The entry of one card.
     extras
         What the plugin reads besides.
+    keys
+        The annotations that ``extras`` may write: nobody else should (manifests/admission.yaml).
     """
 
     allocated: str
     to_allocate: str = ""
     entry: Callable[[str, Assignment], AssignedDevice] = plain_entry
     extras: Extras = no_extras
+    keys: tuple[str, ...] = ()
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """Every annotation that allocates cards."""
+        return tuple(name for name in (self.allocated, self.to_allocate, *self.keys) if name)
 
 
 Held = Callable[[str, Pod, Sequence[Sequence[AssignedDevice]]], Usage]
@@ -239,6 +248,8 @@ class Vendor:
         What else the annotations of a pod say; ``fit`` holds without any.
     lock
         The lock through which the plugin finds its pod; None where it has other ways.
+    admit
+        What its rules do with a container at admission; None where they only look for the count.
     notes
         What else its page in the documentation says.
     """
@@ -253,6 +264,7 @@ class Vendor:
     held: Held = plain_held
     wishes: Wishes | None = None
     lock: NodeLock | None = HAMI_LOCK
+    admit: Admit | None = None
     notes: str = ""
 
     def mode_of(self, annotations: Mapping[str, str]) -> str:
@@ -262,6 +274,12 @@ class Vendor:
     def fit_for(self, annotations: Mapping[str, str]) -> FitRules:
         """Return the checks of the maker's cards for a pod."""
         return self.wishes.fit(annotations) if self.wishes else self.fit
+
+    def asked_at_admission(self, draft: Draft) -> bool:
+        """Complete a container that is being admitted; tell whether it asks for these cards (see :data:`Admit`)."""
+        if self.admit is not None:
+            return self.admit(draft)
+        return any(draft.limit(name) is not None for name in self.claims.counts)
 
     @property
     def whole_card(self) -> Claim:

@@ -14,6 +14,7 @@ from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 UNIT = 256
 """MiB of a unit of the memory resource."""
 _WHOLE = 100
+_ASSIGNED, _PROFILE = "CAMBRICON_DSMLU_ASSIGNED", "CAMBRICON_DSMLU_PROFILE"
 
 NAMES = ShareNames(
     "cambricon.com/vmlu",
@@ -31,13 +32,13 @@ def _kind(cores: int, memory: int) -> CardKind:
     return CardKind(-(-cores // _WHOLE), _WHOLE, memory * UNIT * _WHOLE // cores, _WHOLE)
 
 
-def _profile(handed: Handed) -> Mapping[str, str]:
+def _told(handed: Handed) -> Mapping[str, str]:
     """Return what the plugin reads: it knows one card of one container per pod."""
     card = handed.first[0]
     _, memory, cores, *_ = card.amounts
     return {
-        "CAMBRICON_DSMLU_ASSIGNED": "false",
-        "CAMBRICON_DSMLU_PROFILE": f"{card.tag}_{cores}_{memory // UNIT}",
+        _ASSIGNED: "false",
+        _PROFILE: f"{card.tag}_{cores}_{memory // UNIT}",
     }
 
 
@@ -57,7 +58,10 @@ def cambricon(section: Section) -> tuple[Vendor, ...]:
             claims=names,
             rules=RuleKeys(uuids=(("cambricon.com/use-gpuuuid", "cambricon.com/nouse-gpuuuid"),)),
             record=Record(
-                "hami.io/cambricon-mlu-devices-allocated", "hami.io/cambricon-mlu-devices-to-allocate", extras=_profile
+                "hami.io/cambricon-mlu-devices-allocated",
+                "hami.io/cambricon-mlu-devices-to-allocate",
+                extras=_told,
+                keys=(_ASSIGNED, _PROFILE),
             ),
             lock=NodeLock("cambricon.com/dsmlu.lock", names_owner=False, expiry=120.0),
         ),

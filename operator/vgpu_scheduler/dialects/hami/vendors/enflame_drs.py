@@ -13,6 +13,7 @@ from vgpu_scheduler.dialects.amounts import amount_text, bounded_amount
 from vgpu_scheduler.dialects.base import ClaimError, CodecError
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice
 from vgpu_scheduler.dialects.hami.fields import INT32, Fields, decode_json
+from vgpu_scheduler.dialects.hami.vendors.admitting import slices_rule
 from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, Vendor
 from vgpu_scheduler.dialects.hami.vendors.registered import checked
 from vgpu_scheduler.dialects.hami.vendors.section import Section
@@ -32,7 +33,14 @@ from vgpu_scheduler.model import (
 )
 
 CAPACITY = "enflame.com/gcu-drs-capacity"
+_ASSIGNED = "enflame.com/gcu-assigned"
+_TIME = "enflame.com/gcu-assigned-time"
+_ID = "enflame.com/gcu-assigned-id"
+_INDEX = "enflame.com/gcu-assigned-index"
+_MINOR = "enflame.com/gcu-assigned-minor"
+_SIZE = "enflame.com/gcu-request-size"
 CONTAINERS = "assigned-containers"
+_KEYS = (_ASSIGNED, _TIME, _ID, _INDEX, _MINOR, _SIZE, CONTAINERS)
 _PROFILE = re.compile(r"(?P<slices>[1-9][0-9]{0,3})g\.(?P<gigabytes>[1-9][0-9]{0,5})gb", re.ASCII)
 _WHOLE = 100
 _GIB = 1024
@@ -225,12 +233,12 @@ def _extras(handed: Handed) -> Mapping[str, str]:
     first = handed.first[0]
     card = json.loads(first.tag)
     told = {
-        "enflame.com/gcu-assigned": "false",
-        "enflame.com/gcu-assigned-time": handed.nanoseconds,
-        "enflame.com/gcu-assigned-id": card["index"],
-        "enflame.com/gcu-assigned-index": card["index"],
-        "enflame.com/gcu-assigned-minor": card["minor"],
-        "enflame.com/gcu-request-size": str(first.amounts[0]),
+        _ASSIGNED: "false",
+        _TIME: handed.nanoseconds,
+        _ID: card["index"],
+        _INDEX: card["index"],
+        _MINOR: card["minor"],
+        _SIZE: str(first.amounts[0]),
     }
     if handed.pod is None:
         return told
@@ -254,19 +262,21 @@ def _slices_of(assignment: Assignment) -> Mapping[str, Any]:
 def drs(section: Section) -> tuple[Vendor, ...]:
     """Return slices of GCUs, as section ``enflame`` of HAMi's configuration names their resources."""
     known = DrsNames()
+    names = DrsNames(
+        section.text("resourceNameDRSGCU", known.slices),
+        section.text("resourceNameGCUMemory", known.memory),
+        section.text("resourceNameGCUCore", known.cores),
+    )
     return (
         Vendor(
             key="Enflame",
             title="Enflame GCU slice (DRS)",
             cards=DrsCards(),
-            claims=DrsNames(
-                section.text("resourceNameDRSGCU", known.slices),
-                section.text("resourceNameGCUMemory", known.memory),
-                section.text("resourceNameGCUCore", known.cores),
-            ),
+            claims=names,
             rules=RuleKeys(uuids=(("enflame.com/use-gpuuuid", "enflame.com/nouse-gpuuuid"),)),
             fit=FitRules(exclusive=False, compute=False, pieces=True),
-            record=Record("hami.io/enflame-vgpu-devices-allocated", extras=_extras),
+            record=Record("hami.io/enflame-vgpu-devices-allocated", extras=_extras, keys=_KEYS),
+            admit=slices_rule(names.slices, names.memory, names.cores),
             held=_held,
             lock=None,
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vgpu_scheduler.dialects.hami.vendors.admitting.iluvatar import iluvatar_rule
 from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor
 from vgpu_scheduler.dialects.hami.vendors.registered import Registered
 from vgpu_scheduler.dialects.hami.vendors.section import Section
@@ -23,16 +24,18 @@ def _chip(section: Section) -> Vendor:
     section.ignore("chipName")
     chip = section.required("commonWord")
     name = f"iluvatar.ai/{chip}"
+    names = ShareNames(
+        section.text("resourceCountName", f"{name}-vgpu"),
+        section.text("resourceMemoryName", f"{name}.vMem"),
+        cores=section.text("resourceCoreName", f"{name}.vCore"),
+        memory_factor=UNIT,
+    )
     return Vendor(
         key=chip,
         title=f"Iluvatar {chip}",
         cards=Registered(f"hami.io/node-{chip}-register"),
-        claims=ShareNames(
-            section.text("resourceCountName", f"{name}-vgpu"),
-            section.text("resourceMemoryName", f"{name}.vMem"),
-            cores=section.text("resourceCoreName", f"{name}.vCore"),
-            memory_factor=UNIT,
-        ),
+        claims=names,
         rules=RuleKeys(uuids=((f"hami.io/use-{chip}-uuid", f"hami.io/no-use-{chip}-uuid"),)),
         record=Record(f"hami.io/{chip}-devices-allocated", f"hami.io/{chip}-devices-to-allocate"),
+        admit=iluvatar_rule(names.count, names.cores),
     )

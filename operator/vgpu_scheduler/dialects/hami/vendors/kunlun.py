@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from vgpu_scheduler.allocators import FitRules, Selection
 from vgpu_scheduler.dialects.amounts import whole_amount
+from vgpu_scheduler.dialects.hami.vendors.admitting import vxpu_rule
 from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, Vendor
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
 from vgpu_scheduler.dialects.hami.vendors.registered import Registered
@@ -23,6 +24,7 @@ MEMORY = 98304
 SLICES = (MEMORY // 4, MEMORY // 2, MEMORY)
 """The sizes that a card can be given out in; one size at a time."""
 _WHOLE = 100
+_INDEX = "BAIDU_COM_DEVICE_IDX"
 _SHARES = 100
 _LESS_SCATTERED = 1000.0
 _RULES = RuleKeys(
@@ -65,7 +67,7 @@ def _wing(number: int, cards: int) -> int:
 
 def _index(handed: Handed) -> Mapping[str, str]:
     """Return what the plugin reads: it knows one list of cards per pod."""
-    return {"BAIDU_COM_DEVICE_IDX": ",".join(card.tag for card in handed.last)}
+    return {_INDEX: ",".join(card.tag for card in handed.last)}
 
 
 def xpu(section: Section) -> tuple[Vendor, ...]:
@@ -87,7 +89,7 @@ def xpu(section: Section) -> tuple[Vendor, ...]:
                 selection=Selection.WINGS,
                 affinity=_LESS_SCATTERED,
             ),
-            record=Record("hami.io/kunlun-allocated", extras=_index),
+            record=Record("hami.io/kunlun-allocated", extras=_index, keys=(_INDEX,)),
             lock=None,
         ),
     )
@@ -109,5 +111,6 @@ def vxpu(section: Section) -> tuple[Vendor, ...]:
             rules=_RULES,
             fit=FitRules(cores=False, exclusive=False, compute=False, selection=Selection.WINGS),
             record=Record("hami.io/xpu-devices-allocated", "hami.io/xpu-devices-to-allocate"),
+            admit=vxpu_rule(names.count, names.memory),
         ),
     )

@@ -11,6 +11,7 @@ from vgpu_scheduler.dialects.amounts import amount_text, whole_amount
 from vgpu_scheduler.dialects.base import ClaimError
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice, go_bool
 from vgpu_scheduler.dialects.hami.fields import INT32, Fields, decode_list
+from vgpu_scheduler.dialects.hami.vendors.admitting import sgpu_rule
 from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, Vendor, Wishes
 from vgpu_scheduler.dialects.hami.vendors.registered import as_written, checked
 from vgpu_scheduler.dialects.hami.vendors.section import Section
@@ -22,6 +23,8 @@ REGISTER = "metax-tech.com/node-gpu-devices"
 APP_CLASS = "metax-tech.com/sgpu-app-class"
 QUALITY = "metax-tech.com/sgpu-qos-policy"
 TOPOLOGY = "metax-tech.com/sgpu-topology-aware"
+
+_DEVICES, _TIME = "metax-tech.com/gpu-devices-allocated", "metax-tech.com/predicate-time"
 
 ONLINE, OFFLINE = "online", "offline"
 _CLASSES = ("", ONLINE, OFFLINE)
@@ -173,8 +176,8 @@ def _told(handed: Handed) -> Mapping[str, str]:
     """Return the cards of each container as the plugin reads them."""
     listed = [[_entry(assignment) for assignment in container] for container in handed.containers]
     return {
-        "metax-tech.com/gpu-devices-allocated": json.dumps(listed, separators=(",", ":"), ensure_ascii=False),
-        "metax-tech.com/predicate-time": handed.nanoseconds,
+        _DEVICES: json.dumps(listed, separators=(",", ":"), ensure_ascii=False),
+        _TIME: handed.nanoseconds,
     }
 
 
@@ -203,8 +206,12 @@ def metax_shared(section: Section) -> tuple[Vendor, ...]:
             fit=fit({}),
             wishes=Wishes((APP_CLASS, QUALITY, TOPOLOGY), _app_class, fit),
             record=Record(
-                "hami.io/metax-sgpu-devices-allocated", "hami.io/metax-sgpu-devices-to-allocate", extras=_told
+                "hami.io/metax-sgpu-devices-allocated",
+                "hami.io/metax-sgpu-devices-to-allocate",
+                extras=_told,
+                keys=(_DEVICES, _TIME),
             ),
             held=_held,
+            admit=sgpu_rule(names.count),
         ),
     )

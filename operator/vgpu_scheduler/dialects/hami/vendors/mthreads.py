@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from vgpu_scheduler.allocators import FitRules, Selection
+from vgpu_scheduler.dialects.hami.vendors.admitting.mthreads import mthreads_rule
 from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, Vendor
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
 from vgpu_scheduler.dialects.hami.vendors.section import Section
@@ -16,6 +17,7 @@ UNIT = 512
 CORES = 16
 """Units of compute that a card has."""
 _SHARES = 100
+_INDEX, _NODE, _TIME = "mthreads.com/gpu-index", "mthreads.com/predicate-node", "mthreads.com/predicate-time"
 
 NAMES = ShareNames(
     "mthreads.com/vgpu",
@@ -34,9 +36,9 @@ def _kind(cores: int, memory: int) -> CardKind:
 def _index(handed: Handed) -> Mapping[str, str]:
     """Return what the plugin reads: it knows one list of cards per pod."""
     return {
-        "mthreads.com/gpu-index": ",".join(card.tag for card in handed.last),
-        "mthreads.com/predicate-node": handed.node,
-        "mthreads.com/predicate-time": handed.nanoseconds,
+        _INDEX: ",".join(card.tag for card in handed.last),
+        _NODE: handed.node,
+        _TIME: handed.nanoseconds,
     }
 
 
@@ -56,7 +58,8 @@ def mthreads(section: Section) -> tuple[Vendor, ...]:
             claims=names,
             rules=RuleKeys(uuids=(("mthreads.ai/use-gpuuuid", "mthreads.ai/nouse-gpuuuid"),)),
             fit=FitRules(selection=Selection.SAME),
-            record=Record("hami.io/mthreads-vgpu-devices-allocated", extras=_index),
+            record=Record("hami.io/mthreads-vgpu-devices-allocated", extras=_index, keys=(_INDEX, _NODE, _TIME)),
             lock=None,
+            admit=mthreads_rule(names.count, names.memory, names.cores),
         ),
     )

@@ -12,6 +12,7 @@ from vgpu_scheduler.dialects.hami.holdings import held
 from vgpu_scheduler.dialects.hami.links import decode_pair_scores
 from vgpu_scheduler.dialects.hami.mig import Span, allocations_of, encode_allocations, pieces_of, slices_of
 from vgpu_scheduler.dialects.hami.templates import recorded, template_pieces
+from vgpu_scheduler.dialects.hami.vendors.admitting.nvidia import NvidiaAdmission, nvidia_rule
 from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, Vendor
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import (
     ALLOCATED_ANNOTATION,
@@ -115,11 +116,10 @@ def _placements(handed: Handed) -> Mapping[str, str]:
 def nvidia(section: Section) -> tuple[Vendor, ...]:
     """Return NVIDIA's cards, as section ``nvidia`` of HAMi's configuration names their resources."""
     section.ignore(
-        "overwriteEnv", "defaultGPUNum", "gpuCorePolicy", "runtimeClassName",  # an admission webhook's
         "deviceSplitCount", "deviceMemoryScaling", "deviceCoreScaling", "preConfiguredDeviceMemory", "libCudaLogLevel",
         "enableNumaTopology", "disableCoreLimit",  # the device plugin's
     )  # fmt: skip
-    known = NvidiaNames()
+    known, webhook = NvidiaNames(), NvidiaAdmission()
     geometries = tuple(map(_geometry, section.sections("knownMigGeometries")))
     return (
         nvidia_cards(
@@ -135,7 +135,13 @@ def nvidia(section: Section) -> tuple[Vendor, ...]:
                 whole_is_exclusive=section.boolean("wholeIsExclusive"),
                 mig_allowances=tuple(map(_allowance, section.sections("migProfileAllowlist"))),
                 mig_geometries=geometries or known.mig_geometries,
-            )
+            ),
+            NvidiaAdmission(
+                default_count=section.integer("defaultGPUNum", webhook.default_count),
+                overwrite_env=section.boolean("overwriteEnv"),
+                core_policy=section.text("gpuCorePolicy"),
+                runtime_class=section.text("runtimeClassName"),
+            ),
         ),
     )
 
@@ -160,7 +166,7 @@ def _geometry(section: Section) -> MigGeometry:
         raise ConfigError(f"{section.path}: {error}") from None
 
 
-def nvidia_cards(names: NvidiaNames) -> Vendor:
+def nvidia_cards(names: NvidiaNames, admission: NvidiaAdmission = NvidiaAdmission()) -> Vendor:  # noqa: B008 - frozen
     """Return NVIDIA's cards under these names."""
     return Vendor(
         key=VENDOR,
@@ -169,6 +175,7 @@ def nvidia_cards(names: NvidiaNames) -> Vendor:
         claims=names,
         rules=RuleKeys(USE_TYPE, NO_USE_TYPE, ((USE_UUID, NO_USE_UUID),), MODE),
         fit=ALL_CHECKS,
-        record=Record(ALLOCATED_ANNOTATION, TO_ALLOCATE_ANNOTATION, _entry, _placements),
+        record=Record(ALLOCATED_ANNOTATION, TO_ALLOCATE_ANNOTATION, _entry, _placements, (MIG_ANNOTATION,)),
         held=held,
+        admit=nvidia_rule(names, admission),
     )

@@ -120,7 +120,7 @@ class Section:
         return tuple(lists.sections(str(number)) for number in range(len(value or ())))
 
     def ignore(self, *names: str) -> None:
-        """Note fields that others act upon: the device plugin, or an admission webhook."""
+        """Note fields that others act upon: the device plugin."""
         self._read.update(names)
 
     def has(self, name: str) -> bool:

@@ -1,0 +1,9 @@
+"""What may be done for a pod at its creation, before it is stored: names, defaults, and early refusals.
+
+Nothing depends on it: a pod that did not come this way is decided all the same. It saves users from naming the
+scheduler and amounts, and tells them at once what would otherwise be an event later.
+"""
+
+from vgpu_scheduler.admission.review import AdmissionRules, Verdict, review
+
+__all__ = ["AdmissionRules", "Verdict", "review"]

@@ -1,0 +1,172 @@
+"""The review of one pod, in the order of HAMi's webhook."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from vgpu_scheduler.dialects import ClaimError
+from vgpu_scheduler.dialects.hami import Draft, HamiDialect, Refusal
+from vgpu_scheduler.kube import DecodeError, decode_pod
+from vgpu_scheduler.model import PodClaims
+
+DEFAULT_SCHEDULER = "default-scheduler"
+
+_FORBIDDEN = 403
+_UNTOUCHED = "pod already has different scheduler assigned"
+
+OverQuota = Callable[[str, PodClaims], bool]
+"""Tells whether claims go beyond what is left to a namespace."""
+
+
+def no_quota(namespace: str, claims: PodClaims) -> bool:
+    """Tell that nothing is limited."""
+    del namespace, claims
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionRules:
+    """What is done to pods.
+
+    Attributes
+    ----------
+    dialect
+        Knows the makers and their rules.
+    scheduler_names
+        The schedulers whose pods are completed; the first is written into pods that ask for cards. With none of them
+        no name is written, and only pods without a name, or with that of the default scheduler, are completed.
+    overwrite_default
+        Whether pods that name the default scheduler are ours. The API server writes that name into all that name none,
+        so without this nearly all pods are somebody else's.
+    """
+
+    dialect: HamiDialect
+    scheduler_names: tuple[str, ...]
+    overwrite_default: bool = True
+
+    def ours(self, name: str) -> bool:
+        """Tell whether pods that name this scheduler are completed."""
+        return not name or name in self.scheduler_names or (name == DEFAULT_SCHEDULER and self.overwrite_default)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What becomes of a pod.
+
+    Attributes
+    ----------
+    pod
+        The pod as it should be stored; None if it is not let in.
+    changed
+        Whether that is another than it was.
+    message
+        Why it is not let in, or was not touched.
+    code
+        The HTTP status that goes with a refusal.
+    warnings
+        What its creator should know.
+    """
+
+    pod: Mapping[str, Any] | None
+    changed: bool = False
+    message: str = ""
+    code: int = 200
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the pod is let in."""
+        return self.pod is not None
+
+
+def review(pod: Mapping[str, Any], namespace: str, rules: AdmissionRules, over_quota: OverQuota = no_quota) -> Verdict:
+    """Review a pod that is being created.
+
+    * It must have containers.
+    * One that names another scheduler is let in as it is.
+    * Each maker's rules complete each container, or refuse it.
+    * One that asks for cards must have no privileged container and no node yet, and gets the scheduler's name.
+    * What it asks for must be within the namespace's quotas; what is asked in percent counts as nothing here.
+
+    A pod that cannot be read is let in as it is: the API server or the scheduler will say what is wrong with it.
+
+    Parameters
+    ----------
+    pod
+        As the API server sends it; it is not changed.
+    namespace
+        Where it is created; the pod itself may not say.
+    rules
+        What is done.
+    over_quota
+        Tells whether claims go beyond what is left to a namespace.
+    """
+    spec = pod.get("spec")
+    if isinstance(spec, Mapping) and not spec.get("containers"):
+        return Verdict(None, message="pod has no containers", code=_FORBIDDEN)
+    try:
+        _decoded(pod, namespace)
+        return _review(pod, namespace, rules, over_quota)
+    except DecodeError as error:
+        return Verdict(pod, warnings=(f"not looked at by vgpu-scheduler: {error}",))
+    except Refusal as refusal:
+        return Verdict(None, message=refusal.message, code=refusal.code)
+
+
+def _review(pod: Mapping[str, Any], namespace: str, rules: AdmissionRules, over_quota: OverQuota) -> Verdict:
+    spec = pod["spec"]
+    name = spec.get("schedulerName") or ""
+    if not rules.ours(name):
+        return Verdict(pod, message=_UNTOUCHED)
+    completed: dict[str, Any] = copy.deepcopy(dict(pod))
+    if _complete(completed, rules):
+        _check_asking(completed)
+        if rules.scheduler_names:
+            if name not in rules.scheduler_names:
+                completed["spec"]["schedulerName"] = rules.scheduler_names[0]
+            if spec.get("nodeName"):
+                raise Refusal("pod has node assigned", _FORBIDDEN)
+    warnings: tuple[str, ...] = ()
+    try:
+        claims = rules.dialect.claims(_decoded(completed, namespace))
+    except (ClaimError, DecodeError) as error:
+        warnings = (str(error),)  # the scheduler refuses it with the same words
+    else:
+        if over_quota(namespace, claims):
+            raise Refusal("exceeding resource quota", _FORBIDDEN)
+    return Verdict(completed, changed=completed != pod, warnings=warnings)
+
+
+def _complete(pod: dict[str, Any], rules: AdmissionRules) -> bool:
+    """Let each maker complete each container; tell whether any asks for cards."""
+    asks = False
+    for container in _containers(pod):
+        draft = Draft(pod, container)
+        for vendor in rules.dialect.vendors:
+            asks = vendor.asked_at_admission(draft) or asks
+    return asks
+
+
+def _check_asking(pod: Mapping[str, Any]) -> None:
+    """Refuse cards to pods whose containers could take any card of the node anyway."""
+    for container in _containers(pod):
+        context = container.get("securityContext")
+        if isinstance(context, Mapping) and context.get("privileged"):
+            raise Refusal(f"container {container.get('name')} is privileged", _FORBIDDEN)
+
+
+def _containers(pod: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for kind in ("initContainers", "containers"):
+        yield from pod["spec"].get(kind) or ()
+
+
+def _decoded(pod: Mapping[str, Any], namespace: str) -> Any:
+    """Read a pod that may have neither a name nor a namespace yet."""
+    metadata = pod.get("metadata")
+    if isinstance(metadata, Mapping):
+        named = metadata.get("name") or metadata.get("generateName") or ""
+        pod = {**pod, "metadata": {**metadata, "name": named, "namespace": namespace}}
+    return decode_pod(pod)

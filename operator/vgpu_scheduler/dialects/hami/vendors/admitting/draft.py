@@ -1,0 +1,155 @@
+"""A container of a pod that is being admitted: what it asks for, and how that is completed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from vgpu_scheduler.kube import QuantityError, to_exact_int, to_int
+
+_INT32 = 2**31 - 1
+_OVERRULED = 500
+"""HAMi's code for what a maker's rules refuse."""
+
+
+class Refusal(Exception):  # noqa: N818 - it is an answer, not a failure
+    """A pod that is not let in.
+
+    Parameters
+    ----------
+    message
+        What its creator is told.
+    code
+        The HTTP status that goes with it.
+    """
+
+    def __init__(self, message: str, code: int = _OVERRULED) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+
+
+class Draft:
+    """A container of a pod as JSON, which may be changed.
+
+    Parameters
+    ----------
+    pod
+        The pod; its containers, resources and annotations have the types that they should have.
+    container
+        One of its containers.
+    """
+
+    def __init__(self, pod: dict[str, Any], container: dict[str, Any]) -> None:
+        self._pod = pod
+        self._container = container
+
+    @property
+    def name(self) -> str:
+        """The container's name."""
+        return str(self._container.get("name") or "")
+
+    def limit(self, resource: str) -> str | None:
+        """Return a limit; a resource without a name has none."""
+        return self._amount("limits", resource)
+
+    def request(self, resource: str) -> str | None:
+        """Return a request."""
+        return self._amount("requests", resource)
+
+    def either(self, resource: str) -> str | None:
+        """Return the limit, or the request where there is none."""
+        limit = self.limit(resource)
+        return self.request(resource) if limit is None else limit
+
+    def _amount(self, kind: str, resource: str) -> str | None:
+        amounts = (self._container.get("resources") or {}).get(kind) or {}
+        found = amounts.get(resource) if resource else None
+        return None if found is None else str(found)
+
+    def set_limit(self, resource: str, amount: int | str) -> None:
+        """Set a limit, and the request where there is one: the API server wants both to be the same."""
+        self._set("limits", resource, amount)
+        if self.request(resource) is not None:
+            self._set("requests", resource, amount)
+
+    def set_both(self, resource: str, amount: int | str) -> None:
+        """Set the limit and the request."""
+        self._set("limits", resource, amount)
+        self._set("requests", resource, amount)
+
+    def add_limit(self, resource: str, amount: int | str) -> None:
+        """Set a limit only."""
+        self._set("limits", resource, amount)
+
+    def _set(self, kind: str, resource: str, amount: int | str) -> None:
+        if resource:
+            _map(_map(self._container, "resources"), kind)[resource] = str(amount)
+
+    def set_env(self, name: str, value: str) -> None:
+        """Set an environment variable; of several of a name the last one counts, so that it may overrule the image's.
+
+        Nothing is added where it says so already: a webhook may be called again for the same pod.
+        """
+        entry = {"name": name, "value": value} if value else {"name": name}
+        listed = self._container.get("env")
+        if listed is None:
+            listed = self._container["env"] = []
+        if not isinstance(listed, list):
+            return  # the API server refuses it
+        last = next((e for e in reversed(listed) if isinstance(e, dict) and e.get("name") == name), None)
+        if last is None or {key: value for key, value in last.items() if value not in (None, "")} != entry:
+            listed.append(entry)
+
+    def annotation(self, name: str) -> str | None:
+        """Return an annotation of the pod."""
+        annotations: Mapping[str, str] = self._pod["metadata"].get("annotations") or {}
+        return annotations.get(name)
+
+    def annotate(self, name: str, value: str) -> None:
+        """Set an annotation of the pod."""
+        _map(self._pod["metadata"], "annotations")[name] = value
+
+    def use_runtime_class(self, name: str) -> None:
+        """Set the pod's runtime class, where it has none; an empty name is none."""
+        if name and self._pod["spec"].get("runtimeClassName") is None:
+            self._pod["spec"]["runtimeClassName"] = name
+
+    def sound(self, *resources: str) -> bool:
+        """Tell whether all amounts of these resources are whole numbers that the scheduler can read.
+
+        It refuses all others by their name. Nothing is calculated from them, which would hide what is wrong.
+        """
+        given = [kind(name) for name in resources for kind in (self.limit, self.request)]
+        return all(0 <= _or(exact(text), -1) <= _INT32 for text in given if text is not None)
+
+
+Admit = Callable[[Draft], bool]
+"""Completes a container, and tells whether it asks for a maker's cards.
+
+Raises :class:`Refusal` for a pod that must not be let in.
+"""
+
+
+def exact(text: str) -> int | None:
+    """Return an amount if it is a whole number."""
+    try:
+        return to_exact_int(text)
+    except QuantityError:
+        return None
+
+
+def rounded(text: str) -> int:
+    """Return an amount, rounded up to a whole number as Kubernetes does."""
+    return to_int(text)
+
+
+def _or(number: int | None, other: int) -> int:
+    return other if number is None else number
+
+
+def _map(holder: dict[str, Any], name: str) -> dict[str, Any]:
+    found: dict[str, Any] | None = holder.get(name)
+    if found is None:
+        found = holder[name] = {}
+    return found

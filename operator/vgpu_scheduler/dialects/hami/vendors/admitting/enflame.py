@@ -1,0 +1,26 @@
+"""Enflame slices (DRS) at admission: what is asked for is both limit and request."""
+
+from __future__ import annotations
+
+from vgpu_scheduler.dialects.hami.vendors.admitting.draft import Admit, Draft, Refusal, rounded
+
+_WHOLE = 100
+
+
+def slices_rule(slices: str, memory: str, cores: str) -> Admit:
+    """Return the rules under these resource names."""
+
+    def admit(draft: Draft) -> bool:
+        asked = {name: text for name in (slices, memory, cores) if (text := draft.either(name)) is not None}
+        for name, text in asked.items():
+            if rounded(text) <= 0:
+                raise Refusal(f"{name} must be greater than 0")
+            if name == cores and rounded(text) > _WHOLE:
+                raise Refusal(f"{name} must be between 1 and {_WHOLE}")
+            if draft.limit(name) is None:
+                draft.add_limit(name, text)
+            elif draft.request(name) is None:
+                draft.set_both(name, text)
+        return bool(asked)
+
+    return admit

@@ -1,0 +1,37 @@
+"""Moore Threads at admission: several cards are whole ones, and one is cut in fixed sizes."""
+
+from __future__ import annotations
+
+from vgpu_scheduler.dialects.hami.vendors.admitting.draft import Admit, Draft, Refusal, rounded
+
+CORES, MEMORY = 16, 96
+"""What a whole card has, in units of the resources."""
+SIZES = (2, 4, 8, 16, 32, 64, MEMORY)
+"""Units of memory that a part of a card may have."""
+COUNT_ANNOTATION = "mthreads.com/request-gpu-num"
+
+
+def mthreads_rule(count: str, memory: str, cores: str) -> Admit:
+    """Return the rules under these resource names."""
+
+    def admit(draft: Draft) -> bool:
+        asked = draft.limit(count)
+        if asked is None:
+            return False
+        if not draft.sound(count):
+            return True
+        number = rounded(asked)
+        if number > 1:
+            draft.set_limit(cores, CORES * number)
+            draft.set_limit(memory, MEMORY * number)
+            draft.annotate(COUNT_ANNOTATION, str(number))
+            return True
+        part = draft.limit(memory)
+        if part is None:
+            draft.set_limit(cores, CORES)
+            draft.set_limit(memory, MEMORY)
+        elif rounded(part) not in SIZES:
+            raise Refusal(f"sGPU memory request value is invalid, valid values are {list(SIZES)}")
+        return True
+
+    return admit

@@ -1,0 +1,1 @@
+"""HAMi's admission webhook in plain Python."""

@@ -1,0 +1,116 @@
+"""A whole review: the rules that come before the makers', and those that come after."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from enum import Enum
+from typing import Any
+
+from tests.naive.hami import ALLOCATED
+from tests.naive.hami_cards import Container as Asking
+from tests.naive.hami_quirks import Quirk, Switches
+from tests.naive.hami_wire import decode_pod
+from tests.naive.vendors import cluster
+from tests.naive.vendors.nvidia import Nvidia
+from tests.naive.webhook.makers import backends
+from tests.naive.webhook.pods import Container, Denied, exact
+from tests.naive.webhook.quirks import WebhookQuirk
+
+Obj = dict[str, Any]
+
+OTHERS = "pod already has different scheduler assigned"
+
+
+def review(case: Obj, quirks: Iterable[Enum] = ()) -> tuple[Obj, set[Enum]]:
+    """Review the pod of a case; also tell which quirks were asked for."""
+    switch = Switches(quirks)
+    try:
+        return _review(case, switch), switch.asked
+    except Denied as denied:
+        return {"allowed": False, "code": denied.code, "message": denied.message}, switch.asked
+
+
+def _review(case: Obj, switch: Switches) -> Obj:
+    pod, config = copy.deepcopy(case["pod"]), case["config"]
+    spec, name = pod["spec"], config.get("schedulerName", "hami-scheduler")
+    if not spec.get("containers"):
+        raise Denied("pod has no containers", 403)
+    wanted = spec.get("schedulerName", "")
+    overwritten = wanted == "default-scheduler" and config.get("forceOverwriteDefaultScheduler", True)
+    if wanted and not overwritten and wanted != name:
+        return {"allowed": True, "message": OTHERS, "pod": pod}
+    containers = [*(spec.get("initContainers") or []), *spec["containers"]]
+    privileged = [c["name"] for c in containers if (c.get("securityContext") or {}).get("privileged")]
+    asks = False
+    for raw in containers:
+        for backend in backends(config["deviceConfig"]):
+            asks = backend(Container(pod, raw, switch)) or asks
+    if asks and privileged:
+        raise Denied(f"container {privileged[0]} is privileged", 403)
+    if asks and name:
+        spec["schedulerName"] = name
+        if spec.get("nodeName"):
+            raise Denied("pod has node assigned", 403)
+    _check_quota(case, pod, switch)
+    return {"allowed": True, "pod": pod}
+
+
+def _check_quota(case: Obj, pod: Obj, switch: Switches) -> None:
+    """Deny what would not fit into the namespace's quota; what is asked in percent counts as nothing."""
+    if not case.get("quotas"):
+        return
+    makers = cluster.makers_of(case)
+    containers, refused = cluster.requests(pod, makers, switch)
+    if refused:
+        return  # it will not be placed, and the scheduler says what is wrong
+    namespace = pod["metadata"]["namespace"]
+    for vendor, maker in makers.items():
+        factor = maker.names.factor if isinstance(maker, Nvidia) else maker.factor
+        for resource, unit, of in ((maker.memory, factor, "memory"), (maker.cores, 1, "cores")):
+            limit = _limit(case["quotas"], namespace, resource)
+            if limit is None:
+                continue
+            used = sum(getattr(entry, of) for entry in _held(case, namespace, switch))
+            asked = _peak(containers, vendor, of, switch)
+            if asked and used + asked > limit * unit:
+                raise Denied("exceeding resource quota", 403)
+
+
+def _limit(quotas: list[Obj], namespace: str, resource: str) -> int | None:
+    """The smallest limit; HAMi's would be the last, but no case has several."""
+    found = [
+        amount
+        for quota in quotas
+        if quota["metadata"]["namespace"] == namespace
+        and (amount := exact((quota["spec"].get("hard") or {}).get(f"limits.{resource}", "none"))) is not None
+    ]
+    return min(found, default=None)
+
+
+def _held(case: Obj, namespace: str, switch: Switches) -> list[Any]:
+    """The entries of NVIDIA's devices that pods of a namespace hold: no case has others."""
+    return [
+        entry
+        for pod in case["pods"]
+        if pod["metadata"]["namespace"] == namespace
+        for container in decode_pod(pod["metadata"]["annotations"][ALLOCATED], switch)
+        for entry in container
+    ]
+
+
+def _peak(containers: list[Asking], vendor: str, of: str, switch: Switches) -> int:
+    """The most that is asked for at any time, where all devices count alike."""
+    running = peak = 0
+    for container in containers:
+        asked = 0
+        for ask in container.asks:
+            if ask.vendor == vendor:
+                amount = getattr(ask, of)
+                if of == "cores" and amount > 100 and not switch(WebhookQuirk.CORES_ABOVE_WHOLE_COUNTED):
+                    amount = 100  # nobody gets more than all of a card
+                asked += ask.nums * amount
+        peak = max(peak, running + asked)
+        if container.kind == "app" or (container.kind == "sidecar" and not switch(Quirk.SIDECAR_AS_INIT)):
+            running += asked
+    return max(peak, running)
