@@ -6,6 +6,7 @@ from tests.dialects.makers import Bench, Obj, asking
 from vgpu_scheduler.dialects import HamiDialect
 from vgpu_scheduler.dialects.hami import RegisteredDevice, encode_register_json
 from vgpu_scheduler.kube import decode_pod
+from vgpu_scheduler.model import ClaimTerms
 
 CARDS, SLICES, MEMORY = "kunlunxin.com/xpu", "kunlunxin.com/vxpu", "kunlunxin.com/vxpu-memory"
 
@@ -99,6 +100,19 @@ def test_the_worth_is_of_all_containers_together() -> None:
 def test_sizes_of_slices(limits: Obj, memory: int, cores: int) -> None:
     ((claim,),) = (container.claims for container in HamiDialect().claims(decode_pod(asking(limits))))
     assert claim.amounts == (1, memory, cores)
+
+
+@pytest.mark.parametrize(
+    ("terms", "memory"),
+    [
+        (ClaimTerms(memory=30000 * 2**20), 49152),
+        (ClaimTerms(memory=30000 * 2**20, exclusive=True), 98304),
+        (ClaimTerms(cores=10), 98304),
+    ],
+)
+def test_what_a_policy_says_of_slices(terms: ClaimTerms, memory: int) -> None:
+    ((claim,),) = (container.claims for container in HamiDialect().claims(decode_pod(asking({SLICES: "1"})), terms))
+    assert claim.amounts[1] == memory
 
 
 def test_a_card_is_cut_into_one_size() -> None:

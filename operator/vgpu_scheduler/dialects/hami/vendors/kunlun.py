@@ -48,7 +48,8 @@ class SliceNames(ShareNames):
         if claim is None:
             return None
         given = whole_amount(container, self.memory)  # even 0 asks for a slice, the smallest
-        asked = MEMORY if terms.exclusive or given is None else claim.amounts[1]
+        whole = terms.exclusive or (given is None and terms.memory is None)
+        asked = MEMORY if whole else claim.amounts[1]
         size = next((size for size in SLICES if size >= asked), MEMORY)
         return Claim(vendor, claim.count, (1, size, size * _WHOLE // MEMORY), (0, 0, 0))
 
