@@ -71,8 +71,7 @@ def registration(node: str, vendor: Vendor, rng: np.random.Generator) -> str:
                 for i in range(5)
             ]
         )  # fmt: skip
-    # Ascend chips have a few cores, but soft shares are in percent: both at once would look overbooked.
-    cores, memory = REGISTERED.get(vendor.key, (100, 65536))
+    cores, memory = REGISTERED.get(vendor.key, (20 if vendor.key.startswith("Ascend") else 100, 65536))
     mig = vendor.key == "NVIDIA" and rng.random() < 0.5
     return encode_register_json(
         [

@@ -73,6 +73,8 @@ class Device:
     worth
         How good it is that as many devices of the node are taken as its index says, and one: for a policy that packs
         and for one that spreads; more is better.
+    in_percent
+        Tenants get compute in percent of the card, whatever ``total`` counts it in.
     """
 
     uuid: str
@@ -89,6 +91,7 @@ class Device:
     group: int = -1
     tag: str = ""
     worth: tuple[float, float] = (0.0, 0.0)
+    in_percent: bool = False
 
 
 @dataclass(frozen=True, slots=True)

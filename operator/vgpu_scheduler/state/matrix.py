@@ -19,7 +19,9 @@ _PER_DEVICE = (
     "_total", "_used", "_vendor", "_model", "_numa", "_index", "_healthy", "_cordoned", "_partitioned", "_explained",
     "_piece_first", "_piece_last", "_group", "_worth",
 )  # fmt: skip
-"""The columns with a row per device, in the order of :class:`DeviceColumns`."""
+"""The columns with a row per device that kernels read, in the order of :class:`DeviceColumns`."""
+_COLUMNS = (*_PER_DEVICE, "_in_percent")
+_PERCENT = 100
 
 
 class DeviceMatrix:
@@ -69,12 +71,13 @@ class DeviceMatrix:
         self._piece_last = np.zeros(rows, dtype=np.int64)
         self._group = np.full(rows, -1, dtype=np.int64)
         self._worth = np.zeros((rows, 2), dtype=np.float32)
+        self._in_percent = np.zeros(rows, dtype=np.bool_)
 
     @property
     def columns(self) -> DeviceColumns:
         """The columns as the kernels take them; valid until the next change."""
         tables = (self._links.first, self._links.scores, self._pieces.amounts)
-        return DeviceColumns(*(self._first, self._last, *self._per_device(), *tables))
+        return DeviceColumns(*(self._first, self._last, *self._per_device(_PER_DEVICE), *tables))
 
     @property
     def most_cards(self) -> int:
@@ -179,9 +182,10 @@ class DeviceMatrix:
         """Tell which device numbers are used beyond what they have.
 
         Of a card whose pieces have a place only the places count: what its profiles say of compute adds up to more
-        than a card has, and it is not the shares that bound it.
+        than a card has, and it is not the shares that bound it. Where compute is given out in percent, there are 100.
         """
         over: NDArray[np.bool_] = np.greater(self._used[first:last], self._total[first:last])
+        over[:, CORES] &= ~self._in_percent[first:last] | (self._used[first:last, CORES] > _PERCENT)
         in_slices = self._piece_last[first:last] > self._piece_first[first:last]
         in_slices &= self._total[first:last, FIRST_SLICE:].any(axis=1)
         over[:, : CORES + 1] &= ~in_slices[:, np.newaxis]
@@ -216,6 +220,7 @@ class DeviceMatrix:
             self._index[number] = device.index
             self._group[number] = device.group
             self._worth[number] = device.worth
+            self._in_percent[number] = device.in_percent
             self._healthy[number] = device.healthy
             self._cordoned[number] = device.cordoned
             self._partitioned[number] = self._has_slices and self._total[number, PLACED] > 0
@@ -258,7 +263,7 @@ class DeviceMatrix:
         """Return an independent copy, for what-if questions."""
         twin = DeviceMatrix(self.dimensions)
         twin.layout, twin._end, twin._live = self.layout, self._end, self._live
-        for name in ("_first", "_last", *_PER_DEVICE):
+        for name in ("_first", "_last", *_COLUMNS):
             setattr(twin, name, getattr(self, name).copy())
         twin._pieces = self._pieces.copy()
         twin._links = self._links.copy()
@@ -269,8 +274,8 @@ class DeviceMatrix:
         twin._models = dict(self._models)
         return twin
 
-    def _per_device(self) -> tuple[NDArray[Any], ...]:
-        return tuple(getattr(self, name) for name in _PER_DEVICE)
+    def _per_device(self, names: Sequence[str]) -> tuple[NDArray[Any], ...]:
+        return tuple(getattr(self, name) for name in names)
 
     def _reserve(self, more: int) -> None:
         if self._end + more <= self.size:
@@ -283,9 +288,9 @@ class DeviceMatrix:
         order = sorted(self._positions, key=lambda row: int(self._first[row]))
         sources = [np.arange(self._first[row], self._last[row]) for row in order]
         taken: NDArray[np.int64] = np.concatenate([np.empty(0, dtype=np.int64), *sources])
-        old = self._per_device()
+        old = self._per_device(_COLUMNS)
         self._allocate(size)
-        new = self._per_device()
+        new = self._per_device(_COLUMNS)
         for target, source in zip(new, old, strict=True):
             target[: len(taken)] = source[taken]
         self._uuids = [self._uuids[int(number)] for number in taken]

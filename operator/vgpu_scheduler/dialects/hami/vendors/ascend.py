@@ -160,6 +160,7 @@ class NpuCards:
                 as_written(card, vendor),
                 mode=SOFT if soft else "",
                 group=networks[number] if networks and known else -1,
+                in_percent=soft,
             )
             for number, card in enumerate(registered)
         )
