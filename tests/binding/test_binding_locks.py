@@ -233,11 +233,11 @@ async def test_a_node_without_any_annotations(tmp_path: Path) -> None:
         current = b.engine.state.node("bare")
         assert current is not None
         assert await b.binder.locker.try_take(current, made) == (value, "")
-        await b.binder.locker.release("bare", made, "another value")
+        await b.binder.locker.release("bare", "another value")
         assert (await b.node("bare"))[LOCK] == value
-        await b.binder.locker.release("bare", made, value)
+        await b.binder.locker.release("bare", value)
         assert LOCK not in await b.node("bare")
-        await b.binder.locker.release("no such node", made, value)
+        await b.binder.locker.release("no such node", value)
 
 
 async def test_only_one_of_many_gets_it(tmp_path: Path) -> None:
@@ -275,5 +275,5 @@ async def test_a_maker_has_a_lock_of_its_own(tmp_path: Path) -> None:
         assert await b.binder.locker.try_take(held, made) == (value, "")  # a lost answer
         other = await b.create("q", containers=[{"name": "main", "resources": mlu}])
         assert (await b.binder.locker.try_take(held, other))[1] == f"the device lock is held by {value}"
-        await b.binder.locker.release("node-a", made, value)
+        await b.binder.locker.release("node-a", value)
         assert MLU_LOCK not in await b.node("node-a")

@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from tests.dialects.guard import guarded
 from tests.dialects.makers import NODES, bound, node, pod
 
 from vgpu_scheduler.allocators import CardChoice
@@ -45,6 +46,7 @@ def book_many(makers: list[Vendor], rng: np.random.Generator) -> Counter[str]:
             continue
         written = DIALECT.annotations(placement, 1, decode_pod(wire))
         tenant = decode_pod(bound(wire, name, written))
+        assert all(map(guarded, written)), written
         usage = DIALECT.usage(tenant)
         decided = placement_usage(placement, DIALECT.claims(decode_pod(wire)))
         assert trimmed(usage) == trimmed(decided), written

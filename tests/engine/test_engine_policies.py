@@ -394,3 +394,21 @@ def test_scorers_that_do_not_know_a_dialects_devices_are_refused_by_name(name: s
     assert [entry.scorer.name for entry in dialect.rankers(scorers, chosen=False)] == ["deviceshare"]
     known = (WeightedScorer(BinpackScorer()),)
     assert dialect.rankers(known, chosen=True) == known
+
+
+def test_a_bound_pod_does_not_narrow_the_choice_of_those_that_ask_the_same() -> None:
+    engine = engine_with(uneven(), [])
+    engine.observe_pod(pod("first"), 1.0)
+    assert decide(engine).placement is not None
+    engine.in_force.observe(policy("p", SPREAD))
+    bound = pod("first", annotations=allocation("a", ("a-gpu-0", 4000, 10)), started=True, nodeName="a")
+    engine.observe_pod(bound, 2.0)
+    engine.cycle.claims(bound)  # as whoever waits for its plugin asks
+    engine.observe_pod(pod("second"), 3.0)
+    assert placed_on(engine, 3.0) == "b"
+
+
+def placed_on(engine: Engine, now: float) -> str:
+    placement = decide(engine, now).placement
+    assert placement is not None
+    return placement.node

@@ -220,7 +220,7 @@ class Binder:
         await self._step(Step.LOCKED, pod)
         still = self._engine.recheck(item.uid)  # others may have come while the lock was waited for
         if still is None:
-            await self.locker.release(node, pod, lock)
+            await self.locker.release(node, lock)
             self._give_back(item)
         elif await self._send(item, pod, still, lock):
             await self._node_side(item, node, lock, lane)
@@ -290,7 +290,7 @@ class Binder:
         self.stats.failed += 1
         log.info("pod %s was not bound: %s", pod.key, verdict.message)
         if lock:
-            await self.locker.release(placement.node, pod, lock)
+            await self.locker.release(placement.node, lock)
         if verdict.answer is Answer.GONE:
             self._engine.remove_pod(pod.uid, self._clock.monotonic())
         elif verdict.answer is Answer.CONFLICT:
@@ -329,13 +329,12 @@ class Binder:
     # Small parts -----------------------------------------------------------------------------------------------------
 
     def _lock_is_free(self, uid: str, node_name: str, lock: str) -> bool:
-        node, pod = self._engine.state.node(node_name), self._engine.state.pod(uid)
-        if node is None or pod is None or pod.terminal:
+        pod = self._engine.state.pod(uid)
+        if self._engine.state.node(node_name) is None or pod is None or pod.terminal:
             return True
-        kind = self.locker.kind(pod)
-        if kind is None:
+        if not lock:
             return pod.started or self._has_answered(pod)
-        return node.annotations.get(kind.annotation) != lock
+        return self.locker.holding(node_name, lock) is None
 
     def _has_answered(self, pod: Pod) -> bool:
         return self._engine.dialect.allocation_phase(pod.annotations) not in {"", PHASE_ALLOCATING}

@@ -105,12 +105,24 @@ class NodeLocker:
             if response.ok:
                 self._observe(decode_node(response.body))
 
-    async def release(self, node: str, pod: Pod, lock: str) -> None:
+    def holding(self, node: str, lock: str) -> str | None:
+        """Return the annotation of a node that has a lock's value, or None if none has.
+
+        What it was taken as counts, whatever the pod would get now.
+        """
+        known = self.engine.state.node(node)
+        names = self.engine.dialect.lock_annotations if known else ()
+        return next((name for name in names if known and known.annotations.get(name) == lock), None)
+
+    async def release(self, node: str, lock: str) -> None:
         """Take back a lock of ours; one that cannot be is orphaned, and replaced when somebody wants it."""
-        kind = self.kind(pod)
-        if kind is None:
-            return
-        operations = release_operations(kind.annotation, lock)
+        # The patch tests the value, so to try the wrong annotation does no harm.
+        held = self.holding(node, lock)
+        for annotation in (held,) if held else self.engine.dialect.lock_annotations:
+            await self._release(node, annotation, lock)
+
+    async def _release(self, node: str, annotation: str, lock: str) -> None:
+        operations = release_operations(annotation, lock)
         for _ in range(_RELEASE_TRIES):
             with suppress(ApiUnreachableError):
                 response = await self.api.request(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -117,7 +118,8 @@ class Cycle:
         """Return the shape of a pod.
 
         What quotas leave is a part of it where the pod could exceed that: such pods are decided anew whenever it
-        changes, all others share their columns whatever their namespace.
+        changes, all others share their columns whatever their namespace. A pod that is bound has the shape that it had
+        while it waited: others that wait share it.
         """
         policy = self._policies.resolve(pod)
         key: ShapeKey = (
@@ -127,6 +129,8 @@ class Cycle:
             *(pod.labels.get(name) for name in self._dialect.pod_labels),
         )
         nodes = self.state.nodes
+        if pod.node_name:
+            pod = msgspec.structs.replace(pod, node_name="")
         shape = self._shapes.get(key, lambda: make_shape(pod, policy, self._dialect, nodes))
         budgets = self._quotas.budgets(pod.namespace, shape.claims, self.state)
         if not budgets:
