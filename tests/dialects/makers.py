@@ -132,10 +132,9 @@ def pod(uid: str, vendors: list[Vendor], rng: np.random.Generator) -> Obj:
 
 
 def bound(wire: Obj, node: str, written: dict[str, str]) -> Obj:
-    """The pod after its Binding."""
+    """The pod after its Binding, before its plugin has heard of it."""
     metadata = {**wire["metadata"], "annotations": {**wire["metadata"]["annotations"], **written}}
-    status = {"phase": "Running", "containerStatuses": [{"name": c["name"]} for c in wire["spec"]["containers"]]}
-    return {"metadata": metadata, "spec": {**wire["spec"], "nodeName": node}, "status": status}
+    return {"metadata": metadata, "spec": {**wire["spec"], "nodeName": node}, "status": {"phase": "Pending"}}
 
 
 def asking(limits: Obj, annotations: Obj | None = None, *more: Obj) -> Obj:

@@ -99,7 +99,7 @@ def test_an_online_pod_takes_no_cores_and_looks_at_none() -> None:
     assert node.try_(asking(SHARE, {CLASS: "offline"})) == "1/1 CardInsufficientCore"
     written = node.take(asking(SHARE, {CLASS: "online"}))
     assert written[ALLOCATED] == "M0,Metax-SGPU,8192,0:;"
-    assert node.used() == {"M0": (2, 16384, 100, 0, 0, 1, 1)}
+    assert node.used() == {"M0": (2, 16384, 100, 0, 0, 1, 1, 0, 0, 0)}
 
 
 def test_an_online_pod_goes_where_it_is_most_welcome() -> None:
@@ -133,6 +133,22 @@ def test_a_card_in_use_keeps_its_quality(registered: str, wanted: str, limits: O
         assert found == "1/1 CardInsufficientMemory"
     else:
         assert found == ("M0" if fits else "1/1 CardQosPolicyMismatch")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "fits"),
+    [
+        ("fixed-share", "best-effort", False),
+        ("fixed-share", "fixed-share", True),
+        ("fixed-share", "", False),
+        ("", "best-effort", True),  # who does not ask has what the plugin says
+        ("", "burst-share", False),
+    ],
+)
+def test_a_card_has_the_quality_of_its_tenants_before_the_plugin_says_so(first: str, second: str, fits: bool) -> None:
+    node = bench({"qosPolicy": "best-effort"})
+    node.take(asking(SHARE, {QUALITY: first}))
+    assert cards(node, asking(SHARE, {QUALITY: second})) == ("M0" if fits else "1/1 CardQosPolicyMismatch")
 
 
 def test_containers_of_one_pod_agree_on_an_idle_card() -> None:

@@ -111,3 +111,54 @@ def test_two_makers_cannot_list_one_device() -> None:
     row = engine.state.nodes.row("a")
     assert row is not None
     assert [device.vendor for device in engine.state.devices.devices(row)] == ["NVIDIA"]
+
+
+def test_a_card_that_moves_to_another_maker_is_listed_once() -> None:
+    names = [f"hami.io/node-register-Ascend910B4{more}" for more in ("-1", "")]
+    listed = '[{"id":"x","count":4,"devmem":32768,"devcore":20,"type":"Ascend","health":true}]'
+    engine = engine_with()
+    assert engine.observe_node(decode_node(node_object("a", annotations={names[0]: listed})), 0.0) == ()
+    both = decode_node(node_object("a", annotations=dict.fromkeys(names, listed), version=2))
+    (problem,) = engine.observe_node(both, 0.0)
+    assert "device x is listed by another maker, too" in problem.message
+    row = engine.state.nodes.row("a")
+    assert row is not None
+    assert [device.vendor for device in engine.state.devices.devices(row)] == ["Ascend910B4"]
+
+
+HUGE = "1" + "0" * 400
+
+
+@pytest.mark.parametrize(
+    ("annotations", "capacity"),
+    [
+        ({"metax-tech.com/gpu.topology.losses": f'{{"1":{HUGE}}}'}, {"metax-tech.com/gpu": "2"}),
+        ({}, {"cambricon.com/mlu.smlu.vcore": "100", "cambricon.com/mlu.smlu.vmemory": "1E"}),
+        ({}, {"mthreads.com/sgpu-core": "16", "mthreads.com/sgpu-memory": "1E"}),
+        ({"hami.io/node-dcu-register": f"d,4,{HUGE},100,DCU-Z100,0,true:"}, {}),
+        ({"hami.io/node-register-xpu": f'[{{"id":"x","index":{HUGE},"health":true}}]'}, {}),
+    ],
+)
+def test_a_node_that_says_nonsense_stops_nobody(annotations: dict[str, str], capacity: dict[str, str]) -> None:
+    engine = engine_with()
+    bad = node_object("bad", annotations=annotations, allocatable=capacity)
+    bad["status"]["capacity"] = capacity
+    engine.observe_node(decode_node(bad), 0.0)
+    engine.observe_node(node("good", cards("good", 1)), 0.0)
+    engine.observe_pod(pod("p"), 0.0)
+    decision = engine.attempt(1.0)
+    assert decision is not None
+    assert decision.placement is not None
+    assert [given.uuid for container in decision.placement.containers for given in container] == ["good-gpu-0"]
+
+
+def test_a_registration_that_raises_leaves_the_last_good_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = engine_beside()
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(HamiDialect, "devices", fail)
+    (problem,) = engine.observe_node(node("a", [card("y")], version=2), 0.0)
+    assert (problem.reason, problem.message) == ("RegistrationUnreadable", "internal error: RuntimeError('a bug')")
+    assert used(engine) == [0, 0, 0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -166,3 +167,14 @@ def test_what_is_not_explained_is_noted_with_every_change() -> None:
     assert [row for row in range(1, 40) if matrix.unexplained(row)] == [1]
     matrix.reset_usage(1)
     assert matrix.unexplained(1) == []
+
+
+def test_a_device_that_no_column_holds_changes_nothing() -> None:
+    matrix = DeviceMatrix(3)
+    matrix.replace(0, devices(0, 2, 0))
+    with pytest.raises(OverflowError):
+        matrix.replace(1, [Device("x", "v", "t", (1, 2**70))])
+    with pytest.raises(OverflowError):
+        matrix.replace(0, [Device("y", "v", "t", (1, 1), index=2**70)])
+    matrix.replace(1, devices(1, 3, 0))
+    check(matrix, {0: (devices(0, 2, 0), {}), 1: (devices(1, 3, 0), {})})

@@ -120,8 +120,9 @@ class Engine:
         try:
             return canonical(self.dialect.devices(node, self._inventories.get(node.name))), ()
         except CodecError as error:
-            problem = Problem("Node", "", node.name, node.uid, "RegistrationUnreadable", str(error))
-            return self._last_good(node.name, error), (problem,)
+            return self._last_good(node.name, error), _unreadable(node, str(error))
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is this node's
+            return None, _unreadable(node, f"internal error: {error!r}")
 
     def _last_good(self, node: str, error: CodecError) -> tuple[Device, ...] | None:
         """Return the devices of a node where those that cannot be read stay as they were; None if all do."""
@@ -129,7 +130,8 @@ class Engine:
             return None
         row = self.state.nodes.row(node)
         known = () if row is None else self.state.devices.devices(row)
-        kept = (device for device in known if device.vendor in error.makers)
+        listed = {device.uuid for device in error.devices}
+        kept = (device for device in known if device.vendor in error.makers and device.uuid not in listed)
         return canonical((*error.devices, *kept))
 
     def _locks(self, node: Node) -> tuple[str | None, ...]:
@@ -342,6 +344,10 @@ class Engine:
             self.epoch += 1
             self.state.forget_versions()
         return restored
+
+
+def _unreadable(node: Node, message: str) -> tuple[Problem, ...]:
+    return (Problem("Node", "", node.name, node.uid, "RegistrationUnreadable", message),)
 
 
 def _may_be(key: str, unreadable: Collection[str]) -> bool:

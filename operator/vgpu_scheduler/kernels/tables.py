@@ -21,6 +21,8 @@ FIRST_SLICE = 4  # the first of the slices that placements cover, one dimension 
 WITHOUT_CLASS = FIRST_SLICE
 ONLINE = FIRST_SLICE + 1
 OFFLINE = FIRST_SLICE + 2
+FIRST_QUALITY = FIRST_SLICE + 3  # the first of the qualities of service that they ask for
+QUALITIES = 3
 
 REASONS = len(CardReason)
 

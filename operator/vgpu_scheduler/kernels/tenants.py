@@ -1,8 +1,8 @@
 """Cards whose tenants have application classes and a quality of service, and zones of linked cards: MetaX's shares.
 
 Online tenants answer at once, offline ones work in the background, and both may share a card; tenants without a class
-keep to themselves. What is used of three dimensions of a card tells how many of each it has. Only other pods count,
-as the ledger has them: a pod is of one class, and agrees with itself.
+keep to themselves. What is used of some dimensions of a card tells how many tenants of each class it has, and how many
+ask for each quality. Only other pods count, as the ledger has them: a pod is of one class, and agrees with itself.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.kernels.tables import (
     CHECK_QUALITY,
+    FIRST_QUALITY,
     OFFLINE,
     ONLINE,
     OTHER_MODE,
+    QUALITIES,
     SLOTS,
     WITHOUT_CLASS,
     DeviceColumns,
@@ -44,12 +46,27 @@ def refuses_tenant(columns: DeviceColumns, request: Request, claim: int, device:
         return _APP_CLASS
     if (
         request.checks[claim] & CHECK_QUALITY
-        and request.model_allowed[columns.model[device]] == OTHER_MODE
         and used[SLOTS] > 0
         and claimed_cores(request, claim, columns.total, device) != _WHOLE
+        and _is_of_another_quality(columns, request, claim, device)
     ):
         return _QUALITY
     return NO_REASON
+
+
+@njit(cache=True)
+def _is_of_another_quality(columns: DeviceColumns, request: Request, claim: int, device: int) -> bool:
+    """Tell whether a card in use gives another quality of service than the claim asks for.
+
+    It gives what those tenants ask for that do not run yet; else what the plugin says, which learns of them as they do.
+    """
+    asked, another = 0, 0
+    for quality in range(FIRST_QUALITY, FIRST_QUALITY + QUALITIES):
+        asked += columns.used[device, quality]
+        another += columns.used[device, quality] if request.amounts[claim, quality] == 0 else 0
+    if asked > 0:
+        return another > 0
+    return request.model_allowed[columns.model[device]] == OTHER_MODE  # type: ignore[no-any-return]
 
 
 @njit(cache=True)

@@ -204,28 +204,30 @@ class DeviceMatrix:
 
     def replace(self, row: int, devices: Sequence[Device]) -> None:
         """Give a node row these devices, in this order, with nothing used on them yet."""
+        # Numbers that no column holds raise here, before anything is changed.
+        padding = [(0,) * (self.dimensions - len(device.total)) for device in devices]
+        totals = np.array([d.total + more for d, more in zip(devices, padding, strict=True)], dtype=np.int64)
+        places = np.array([(d.numa, d.index, d.group) for d in devices], dtype=np.int64)
+        spans = np.array([self._pieces.span(device.pieces) for device in devices], dtype=np.int64)
         self.clear(row)
         if not devices:
             return
         self._reserve(len(devices))
         first = self._end
+        new = slice(first, first + len(devices))
+        self._total[new], self._used[new] = totals, 0
+        self._numa[new], self._index[new], self._group[new] = places.T
+        self._piece_first[new], self._piece_last[new] = spans.T
+        self._worth[new] = [device.worth for device in devices]
+        self._healthy[new] = [device.healthy for device in devices]
+        self._cordoned[new] = [device.cordoned for device in devices]
+        self._in_percent[new] = [device.in_percent for device in devices]
+        self._partitioned[new] = self._has_slices and totals[:, PLACED : PLACED + 1].any(axis=1)
+        self._explained[new] = True
         for number, device in enumerate(devices, start=first):
-            padding = (0,) * (self.dimensions - len(device.total))
-            self._total[number] = device.total + padding
-            self._used[number] = 0
             self._vendor[number] = self.vendor_number(device.vendor)
             model = (device.vendor, device.type, device.mode)
             self._model[number] = self._models.setdefault(model, len(self._models))
-            self._numa[number] = device.numa
-            self._index[number] = device.index
-            self._group[number] = device.group
-            self._worth[number] = device.worth
-            self._in_percent[number] = device.in_percent
-            self._healthy[number] = device.healthy
-            self._cordoned[number] = device.cordoned
-            self._partitioned[number] = self._has_slices and self._total[number, PLACED] > 0
-            self._explained[number] = True
-            self._piece_first[number], self._piece_last[number] = self._pieces.span(device.pieces)
             self._uuids.append(device.uuid)
         self._end += len(devices)
         self._live += len(devices)

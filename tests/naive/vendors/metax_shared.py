@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,6 +13,7 @@ from tests.naive.hami_quirks import Switches
 from tests.naive.hami_wire import Unreadable
 from tests.naive.vendors.maker import Maker, annotation, insufficient
 from tests.naive.vendors.model import Choice, Device, Obj, Taken, View
+from tests.naive.vendors.quirks import VendorQuirk
 from tests.naive.vendors.requests import Amounts, cores_of, count_of
 from tests.naive.vendors.simple import in_range
 
@@ -100,7 +102,25 @@ class MetaxShared(Maker):
         if device.used == 0 or ask.cores == 100 or online(view):
             return ""
         wanted = view.annotations.get(QOS, "")
-        return "CardQosPolicyMismatch" if device.custom["QosPolicy"] not in ("", wanted) else ""
+        asked = self.asked_beside(device, view)
+        if asked - {wanted} and device.custom["QosPolicy"] in ("", wanted):
+            return "" if view.switch(VendorQuirk.QUALITY_AS_REPORTED) else "CardQosPolicyMismatch"
+        if device.custom["QosPolicy"] in ("", wanted):
+            return ""
+        agreed = asked == {wanted} and not view.switch(VendorQuirk.QUALITY_AS_REPORTED)
+        return "" if agreed else "CardQosPolicyMismatch"
+
+    def asked_beside(self, device: Device, view: View) -> set[str]:
+        """The qualities of service that the pods ask for which share a card and do not run yet."""
+        found = set()
+        for pod in view.neighbours:
+            if pod.get("status", {}).get("phase") == "Running":
+                continue
+            notes = pod["metadata"]["annotations"]
+            entries = [entry.split(",") for entry in re.split("[:;]", notes.get(self.allocated, ""))]
+            if app_class(notes) != "online" and any(e[0] == device.uuid and e[3] != "100" for e in entries):
+                found.add(notes.get(QOS, ""))
+        return found & {"best-effort", "fixed-share", "burst-share"}
 
     def room_check(self, device: Device, ask: Ask, view: View) -> str:
         if online(view):

@@ -23,6 +23,7 @@ class VendorQuirk(Enum):
     RUNS_BY_POSITION = "runs-by-position"
     TEMPLATE_NOT_CLAIMED = "template-not-claimed"
     ADDED_SCORE_ONE_WAY = "added-score-one-way"
+    QUALITY_AS_REPORTED = "quality-as-reported"
 
 
 ALL: frozenset[Enum] = hami_quirks.ALL | frozenset(VendorQuirk)

@@ -58,9 +58,13 @@ def decode_integers(value: str, what: str) -> dict[str, int]:
         If it is anything else.
     """
     decoded = decode_json(value, what)
-    if not isinstance(decoded, dict) or not all(type(item) is int for item in decoded.values()):
+    if not isinstance(decoded, dict) or not all(type(item) is int and _fits(item) for item in decoded.values()):
         raise CodecError(f"{what} is not an object of integers")
     return decoded
+
+
+def _fits(number: int) -> bool:
+    return -INT64 - 1 <= number <= INT64
 
 
 class Fields:
@@ -122,7 +126,7 @@ class Fields:
             raise CodecError(f"{self._where}: {name} is not an object")
         inside = {key: 0 if value is None else value for key, value in item.items()}
         for key, value in inside.items():
-            if type(value) is not int or not -INT64 - 1 <= value <= INT64:
+            if type(value) is not int or not _fits(value):
                 raise CodecError(f"{self._where}: {name}[{key!r}] is not an integer in range")
         return inside
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 from vgpu_scheduler.dialects.base import CodecError
+from vgpu_scheduler.dialects.hami.fields import INT32
 from vgpu_scheduler.kube import Node
 from vgpu_scheduler.model import Device
 
@@ -70,6 +71,8 @@ class Counted:
         kind = self.kind(*amounts)
         if kind.number > _MOST_CARDS:
             raise CodecError(f"{kind.number} devices are more than a node has (at most {_MOST_CARDS})")
+        if kind.memory > INT32:
+            raise CodecError(f"{kind.memory} MiB are more than a card has (at most {INT32})")
         return tuple(
             Device(
                 uuid=f"{node}-{self.name}-{number}",

@@ -29,8 +29,10 @@ _DEVICES, _TIME = "metax-tech.com/gpu-devices-allocated", "metax-tech.com/predic
 ONLINE, OFFLINE = "online", "offline"
 _CLASSES = ("", ONLINE, OFFLINE)
 """The classes, in the order of the dimensions that count their tenants."""
+_QUALITIES = ("best-effort", "fixed-share", "burst-share")
+"""The qualities of service, in the order of the dimensions that count who asks for them."""
 _ANY_NUMBER = 2**31
-"""Tenants of a class that a card may have: its slots are what bounds them."""
+"""Tenants of a class or quality that a card may have: its slots are what bounds them."""
 _WHOLE = 100
 _GIB = 1024
 """MiB of a GiB."""
@@ -44,9 +46,20 @@ def _app_class(annotations: Mapping[str, str]) -> str:
     return named if named in _CLASSES else ""
 
 
-def _counted(app_class: str) -> Amounts:
-    """Return what a tenant of a class is in the dimensions after shares, memory and cores: no placement, one tenant."""
-    return (0, *(int(name == app_class) for name in _CLASSES))
+def _mode(annotations: Mapping[str, str]) -> str:
+    """Return class and quality of a pod, each empty where it names none; online pods have no quality."""
+    app_class, quality = _app_class(annotations), annotations.get(QUALITY, "")
+    return f"{app_class}/{quality if quality in _QUALITIES and app_class != ONLINE else ''}"
+
+
+def _counted(mode: str, cores: int) -> Amounts:
+    """Return what a tenant is in the dimensions after shares, memory and cores: no placement, one of its class.
+
+    One that has all the compute shares it with nobody, so its quality is nobody's concern.
+    """
+    app_class, _, quality = mode.partition("/")
+    shared = cores != _WHOLE
+    return (0, *(int(name == app_class) for name in _CLASSES), *(int(shared and q == quality) for q in _QUALITIES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +98,7 @@ def _device(card: RegisteredDevice, fields: Fields, vendor: str) -> Device:
     device = as_written(card, vendor)
     return replace(
         device,
-        total=(*device.total, 0, *(_ANY_NUMBER for _ in _CLASSES)),
+        total=(*device.total, 0, *(_ANY_NUMBER for _ in (*_CLASSES, *_QUALITIES))),
         group=max(fields.integer("linkzone", -INT32 - 1, INT32), -1),
     )
 
@@ -96,21 +109,23 @@ class SharedNames(ShareNames):
     __slots__ = ()
 
     def read(self, vendor: str, container: Container, terms: ClaimTerms = NO_TERMS, mode: str = "") -> Claim | None:
-        """Return the container's claim, if any, for a pod of the application class ``mode``; see :class:`ShareNames`.
+        """Return the container's claim, if any, for a pod of such a class and quality; see :class:`ShareNames`.
 
         Online pods have no cores of their own: they take what they need of those of the others.
         """
         claim = ShareNames.read(self, vendor, container, terms, mode)
         if claim is None:
             return None
-        if mode == ONLINE and terms.exclusive:
+        online = mode.startswith(ONLINE)
+        if online and terms.exclusive:
             raise ClaimError(
                 f'container "{container.name}": {self.count}: a policy wants cards of its own for the pod, and online '
                 f"pods share theirs: leave out annotation {APP_CLASS}"
             )
         slots, memory, cores, *_ = claim.amounts
-        amounts = (slots, memory, 0 if mode == ONLINE else cores, *_counted(mode))
-        return replace(claim, amounts=amounts, percent=(*claim.percent, *(0 for _ in _counted(mode))))
+        tenant = _counted(mode, cores)
+        amounts = (slots, memory, 0 if online else cores, *tenant)
+        return replace(claim, amounts=amounts, percent=(*claim.percent, *(0 for _ in tenant)))
 
     def _memory(self, container: Container) -> int:
         amount = whole_amount(self._seen(container), self.memory)
@@ -165,9 +180,17 @@ class _Fit:
 
 
 def _held(vendor: str, pod: Pod, aligned: Sequence[Sequence[AssignedDevice]]) -> Usage:
-    """Return what the entries say; each is a tenant of the pod's application class."""
-    tenant = _counted(_app_class(pod.annotations))
-    entries = [[Assignment(vendor, e.uuid, (1, e.memory, e.cores, *tenant)) for e in devices] for devices in aligned]
+    """Return what the entries say; each is a tenant of the pod's application class and quality.
+
+    The quality counts until the pod runs: from then on the plugin reports what the card has, and what is written on the
+    pod may be changed.
+    """
+    runs = pod.started or pod.phase == "Running"
+    mode = f"{_app_class(pod.annotations)}/" if runs else _mode(pod.annotations)
+    entries = [
+        [Assignment(vendor, e.uuid, (1, e.memory, e.cores, *_counted(mode, e.cores))) for e in devices]
+        for devices in aligned
+    ]
     kinds = [container.kind for container in pod.spec.containers]
     return Usage(charges(kinds, entries), vendors=makers(entries))
 
@@ -204,7 +227,7 @@ def metax_shared(section: Section) -> tuple[Vendor, ...]:
             claims=names,
             rules=RuleKeys(uuids=(("metax-tech.com/use-gpuuuid", "metax-tech.com/nouse-gpuuuid"),)),
             fit=fit({}),
-            wishes=Wishes((APP_CLASS, QUALITY, TOPOLOGY), _app_class, fit),
+            wishes=Wishes((APP_CLASS, QUALITY, TOPOLOGY), _mode, fit),
             record=Record(
                 "hami.io/metax-sgpu-devices-allocated",
                 "hami.io/metax-sgpu-devices-to-allocate",
