@@ -1,43 +1,48 @@
-"""What it costs to choose cards by their links: one node, the kernel alone."""
+"""What it costs to decide a pod whose cards are chosen by their links: one node, from the pod to the placement."""
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.kernels import choose_linked, link_scratch
-from vgpu_scheduler.model import Device
-from vgpu_scheduler.state import DeviceMatrix
+from benchmarks.decisions import NAME
+from vgpu_scheduler.devcluster import A100_PROFILES, equip, registration
+from vgpu_scheduler.dialects import HamiDialect
+from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.kube import decode_node, decode_pod
+from vgpu_scheduler.policy import Policies, PolicyDefaults
 
-ROUNDS = 20
+ROUNDS = 12
+MIG_CARDS, SLICES = 8, 7
+AIM = 5.0
+"""Milliseconds that no decision should take."""
 
 Table = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
-    """The number of cards for which the choice took longest, and how long.
+class Decision:
+    """The number of cards for which the decision took longest, and how long.
 
     Attributes
     ----------
     what
         Candidates and links.
     wanted
-        How many cards were chosen.
+        How many cards were asked for.
     worst
         Milliseconds, the least of some rounds.
-    exact
-        Whether every choice was known to be the best.
     """
 
     what: str
     wanted: int
     worst: float
-    exact: bool
 
 
 def tables(cards: int) -> Mapping[str, Table]:
@@ -54,31 +59,66 @@ def tables(cards: int) -> Mapping[str, Table]:
     }
 
 
-def slowest(table: Table, walk: Sequence[int], what: str) -> Search:
-    """Choose every number of cards among these candidates; return the slowest."""
-    matrix = DeviceMatrix(3)
-    names = [f"card-{number}" for number in range(len(table))]
-    rows = [tuple(zip(names, scores.tolist(), strict=True)) for scores in table]
-    matrix.replace(0, [Device(name, "V", "T", (1,), links=row) for name, row in zip(names, rows, strict=True)])
-    columns, candidates = matrix.columns, np.array(walk, dtype=np.int64)
-    found, sure = Search(what, 0, 0.0, True), True
-    for wanted in range(1, len(walk)):
-        work, best, exact = link_scratch(len(table), len(walk)), np.inf, True
-        for _ in range(ROUNDS if wanted > 1 else 2 * ROUNDS):
-            picks = candidates.copy()
-            began = time.perf_counter()
-            exact = bool(choose_linked(columns, 0, picks, len(walk), wanted, work))
-            best = min(best, time.perf_counter() - began)
-        sure = sure and exact
+def engine(cards: int, table: Table, *, mig: bool) -> Engine:
+    """Return an engine that knows one node, whose cards are linked as the table says."""
+    found = equip("node", ["A100-40G"] * cards, count=SLICES if mig else 10, mode="mig" if mig else "hami-core")
+    if mig:
+        found = [replace(card, profiles=A100_PROFILES) for card in found]
+    links = [
+        {"uuid": card.uuid, "score": {other.uuid: int(score) for other, score in zip(found, row, strict=True)}}
+        for card, row in zip(found, table, strict=True)
+    ]
+    node = {
+        "metadata": {
+            "name": "node",
+            "uid": "node",
+            "annotations": {
+                "hami.io/node-nvidia-register": registration(found),
+                "hami.io/node-nvidia-score": json.dumps(links),
+            },
+        },
+        "status": {"allocatable": {"pods": "110", "nvidia.com/gpu": "1000"}},
+    }
+    made = Engine(HamiDialect(), Policies(PolicyDefaults()), [NAME])
+    made.observe_node(decode_node(node), 0.0)
+    return made
+
+
+def decide(made: Engine, uid: str, wanted: int) -> float:
+    """Decide a pod that asks for so many cards, and give them back; return the seconds that the decision took."""
+    limits = {"nvidia.com/gpu": str(wanted), "nvidia.com/gpumem": "1000"}
+    metadata: dict[str, Any] = {
+        "name": uid,
+        "namespace": "default",
+        "uid": uid,
+        "annotations": {"hami.io/gpu-scheduler-policy": "topology-aware"},
+    }
+    spec = {"schedulerName": NAME, "containers": [{"name": "main", "resources": {"limits": limits}}]}
+    made.observe_pod(decode_pod({"metadata": metadata, "spec": spec}), 0.0)
+    began = time.perf_counter()
+    decision = made.attempt(0.0)
+    took = time.perf_counter() - began
+    assert decision is not None
+    assert decision.placement is not None, decision.message
+    made.remove_pod(uid, 0.0)
+    return took
+
+
+def slowest(what: str, cards: int, table: Table, *, mig: bool = False) -> Decision:
+    """Ask for every number of cards; return the slowest decision."""
+    found = Decision(what, 0, 0.0)
+    for wanted in range(1, cards * (SLICES if mig else 1)):
+        # A new engine each time: nothing of the answer is known before.
+        engines = [engine(cards, table, mig=mig) for _ in range(ROUNDS)]
+        best = min(decide(made, f"pod-{wanted}", wanted) for made in engines)
         if best * 1e3 > found.worst:
-            found = Search(what, wanted, best * 1e3, sure)
-    return Search(found.what, found.wanted, found.worst, sure)
+            found = Decision(what, wanted, best * 1e3)
+    return found
 
 
-def measure() -> Iterator[Search]:
+def measure() -> Iterator[Decision]:
     """Measure 16 whole cards, and the 56 placements of 8 MIG cards."""
     for name, table in tables(16).items():
-        yield slowest(table, range(16), f"16 cards, {name}")
-    placements = [card for card in range(8) for _ in range(7)]
-    for name, table in tables(8).items():
-        yield slowest(table, placements, f"56 placements on 8 cards, {name}")
+        yield slowest(f"16 cards, {name}", 16, table)
+    for name, table in tables(MIG_CARDS).items():
+        yield slowest(f"{MIG_CARDS * SLICES} placements on {MIG_CARDS} cards, {name}", MIG_CARDS, table, mig=True)

@@ -202,6 +202,23 @@ def test_cards_are_chosen_by_their_links(
     assert found in expected
 
 
+def test_linked_cards_are_chosen_anew_once_they_are_used_otherwise() -> None:
+    engine = engine_with([linked_node()])
+    topology = {"hami.io/gpu-scheduler-policy": "topology-aware"}
+    pairs = []
+    for name in ("x", "y"):
+        engine.observe_pod(pod(name, asks(2, 100, 100), annotations=topology), 0.0)
+        placement = decide(engine).placement
+        assert placement is not None
+        pairs.append({int(assignment.uuid[-1]) for assignment in placement.containers[0]})
+    assert pairs == [{1, 2}, {0, 3}]
+    engine.give_back("uid-y", 2.0, None)
+    engine.observe_node(node("a", cards("a", 4, healthy=False), version=2), 2.0)
+    decision = engine.attempt(200.0)
+    assert decision is not None
+    assert decision.placement is None
+
+
 def test_overrides_that_are_not_allowed_are_not_followed_and_said() -> None:
     engine = with_policies(engine_with([node("a", cards("a", 2))]), {"podOverrides": {"allow": ["devicePolicy"]}})
     engine.observe_pod(pod("x", annotations={"nvidia.com/use-gpuuuid": "nobody", "nvidia.com/vgpu-mode": "mig"}), 0.0)

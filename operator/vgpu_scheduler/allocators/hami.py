@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -76,6 +77,15 @@ class CardRules(Protocol):
         """Tell whether a single card may be used."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What fits on a node row while its cards are used as they were; see ``Scratch`` for the columns."""
+
+    in_use: bytes
+    picks: NDArray[np.int64]
+    pieces: NDArray[np.int64]
+
+
 class HamiAllocator:
     """Fits one pod's claims on nodes.
 
@@ -117,24 +127,43 @@ class HamiAllocator:
         self._request: Request | None = None
         self._scratch: Scratch | None = None
         self._layout = -1
+        self._found: dict[int, _Found] = {}
+        """By node row, where cards are chosen by their links."""
 
     def fit(self, devices: DeviceMatrix, rows: NDArray[np.int64], into: FitColumns) -> None:
         """Fit the claims on each of the node rows; ``into`` is written at those rows."""
-        request, scratch = self._prepare(devices)
-        fit_nodes(devices.columns, request, scratch, rows, into.result())
+        if not self._topology:
+            self._fit(devices, rows, into)
+            return
+        for row in rows.tolist():  # a search that costs milliseconds is not done again for the row that is chosen
+            scratch = self._fit(devices, np.array([row], dtype=np.int64), into)
+            if into.fits[row]:
+                self._found[row] = _Found(devices.in_use(row), scratch.picks.copy(), scratch.pieces.copy())
+            else:
+                self._found.pop(row, None)
 
     def place(self, devices: DeviceMatrix, row: int) -> tuple[ContainerAssignments, ...] | None:
         """Return the cards of each container on one node row, or None if the claims do not fit."""
-        request, scratch = self._prepare(devices)
+        self._prepare(devices)
+        found = self._found.get(row)
+        if found is not None and found.in_use == devices.in_use(row):
+            return self._assignments(devices, row, found.picks, found.pieces)
         own = FitColumns.empty(row + 1)
-        fit_nodes(devices.columns, request, scratch, np.array([row], dtype=np.int64), own.result())
-        if not own.fits[row]:
-            return None
+        scratch = self._fit(devices, np.array([row], dtype=np.int64), own)
+        return self._assignments(devices, row, scratch.picks, scratch.pieces) if own.fits[row] else None
+
+    def _fit(self, devices: DeviceMatrix, rows: NDArray[np.int64], into: FitColumns) -> Scratch:
+        request, scratch = self._prepare(devices)
+        fit_nodes(devices.columns, request, scratch, rows, into.result())
+        return scratch
+
+    def _assignments(
+        self, devices: DeviceMatrix, row: int, picks: NDArray[np.int64], pieces: NDArray[np.int64]
+    ) -> tuple[ContainerAssignments, ...]:
         containers: list[list[Assignment]] = [[] for _ in self._claims]
         for number, (container, _, claim) in enumerate(self._flat):
-            picks, pieces = scratch.picks[number, : claim.count], scratch.pieces[number, : claim.count]
-            for device, piece in zip(picks.tolist(), pieces.tolist(), strict=True):
-                containers[container].append(_assignment(devices, row, claim, device, piece))
+            chosen = zip(picks[number, : claim.count].tolist(), pieces[number, : claim.count].tolist(), strict=True)
+            containers[container] += (_assignment(devices, row, claim, device, piece) for device, piece in chosen)
         return tuple(tuple(assignments) for assignments in containers)
 
     def shortfall(self, columns: DeviceColumns, devices: NDArray[np.int64]) -> Lacking:
@@ -155,6 +184,7 @@ class HamiAllocator:
             self._request = self._make_request(devices)
             self._scratch = self._make_scratch(devices)
             self._layout = devices.layout
+            self._found.clear()
         return self._request, self._scratch
 
     def _make_request(self, devices: DeviceMatrix) -> Request:

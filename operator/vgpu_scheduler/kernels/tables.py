@@ -137,6 +137,7 @@ class LinkScratch(NamedTuple):
     """Work space for ``G`` groups and ``W`` - 1 cards of a claim."""
 
     device: NDArray[np.int64]  # (G,) device number
+    at_place: NDArray[np.int64]  # (G,) the group at each place of the walk
     copies: NDArray[np.int64]  # (G,) how often it is a candidate
     pair: NDArray[np.int64]  # (G, G) pair scores, those of an earlier group with a later one; mirrored
     near: NDArray[np.int64]  # (G, G) the other groups, best linked first
@@ -155,6 +156,7 @@ def link_scratch(groups: int, cards: int) -> LinkScratch:
     row = (groups,)
     return LinkScratch(
         device=np.zeros(row, dtype=np.int64),
+        at_place=np.zeros(row, dtype=np.int64),
         copies=np.zeros(row, dtype=np.int64),
         pair=np.zeros((groups, groups), dtype=np.int64),
         near=np.zeros((groups, groups), dtype=np.int64),

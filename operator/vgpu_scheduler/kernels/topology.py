@@ -50,17 +50,20 @@ def choose_linked(
     bool
         Whether the choice is known to be the best; False where ``STEPS`` ended the search.
     """
-    groups = _group(columns, row, picks, found, work)
+    groups = _group(picks, found, work)
     if columns.pair_first[row] < 0:
         return True  # nothing is known, so all subsets are equal and the first stands in place
+    _look_up(columns, row, groups, work)
     if wanted == 1:
         picks[0] = work.device[_least_linked(groups, work)]
         return True
+    _sort_groups(groups, work)
     _prepare(groups, wanted, work)
     value = _greedy(groups, wanted, work)
     exact = _search(groups, wanted, value, work)
     at = 0
-    for group in range(groups):
+    for place in range(groups):
+        group = work.at_place[place]
         for _ in range(work.best[group]):
             picks[at] = work.device[group]
             at += 1
@@ -68,8 +71,8 @@ def choose_linked(
 
 
 @njit(cache=True)
-def _group(columns: DeviceColumns, row: int, picks: NDArray[np.int64], found: int, work: LinkScratch) -> int:
-    """Put copies together, and look up the pair scores; return the number of groups."""
+def _group(picks: NDArray[np.int64], found: int, work: LinkScratch) -> int:
+    """Put copies together; return the number of groups."""
     groups = 0
     for i in range(found):
         if groups > 0 and work.device[groups - 1] == picks[i]:
@@ -78,17 +81,20 @@ def _group(columns: DeviceColumns, row: int, picks: NDArray[np.int64], found: in
         work.device[groups] = picks[i]
         work.copies[groups] = 1
         groups += 1
+    return groups
+
+
+@njit(cache=True)
+def _look_up(columns: DeviceColumns, row: int, groups: int, work: LinkScratch) -> None:
+    """Look up the pair scores of the groups."""
     block, base = columns.pair_first[row], columns.first[row]
     cards = columns.last[row] - base
-    if block >= 0:
-        for a in range(groups):
-            work.pair[a, a] = 0
-            for b in range(a + 1, groups):
-                score = columns.pairs[block + (work.device[a] - base) * cards + work.device[b] - base]
-                work.pair[a, b] = score
-                # Only a single card is chosen by what both directions say; scores are written in both, and equal.
-                work.pair[b, a] = columns.pairs[block + (work.device[b] - base) * cards + work.device[a] - base]
-    return groups
+    for a in range(groups):
+        work.pair[a, a] = 0
+        for b in range(a + 1, groups):
+            # Only a single card is chosen by what both directions say; scores are written in both, and equal.
+            work.pair[a, b] = columns.pairs[block + (work.device[a] - base) * cards + work.device[b] - base]
+            work.pair[b, a] = columns.pairs[block + (work.device[b] - base) * cards + work.device[a] - base]
 
 
 @njit(cache=True)
@@ -104,11 +110,33 @@ def _least_linked(groups: int, work: LinkScratch) -> int:
 
 
 @njit(cache=True)
-def _prepare(groups: int, wanted: int, work: LinkScratch) -> None:
-    """Mirror the pair scores, sort each group's neighbours, and count the subsets."""
+def _sort_groups(groups: int, work: LinkScratch) -> None:
+    """Put the groups first that are linked best, on which most depends; ``at_place`` tells them in walk order."""
     for a in range(groups):
         for b in range(a):
             work.pair[a, b] = work.pair[b, a]
+        work.trial[a], work.left[a] = work.device[a], work.copies[a]
+        work.near[a, :groups] = work.pair[a, :groups]
+    for a in range(groups):
+        work.weight[a] = 0
+        for b in range(groups):
+            work.weight[a] += work.copies[b] * work.pair[a, b]
+        j = a
+        while j > 0 and work.weight[work.order[j - 1]] < work.weight[a]:
+            work.order[j] = work.order[j - 1]
+            j -= 1
+        work.order[j] = a
+    for a in range(groups):
+        place = work.order[a]
+        work.at_place[place] = a
+        work.device[a], work.copies[a] = work.trial[place], work.left[place]
+        for b in range(groups):
+            work.pair[a, b] = work.near[place, work.order[b]]
+
+
+@njit(cache=True)
+def _prepare(groups: int, wanted: int, work: LinkScratch) -> None:
+    """Sort each group's neighbours, and count the subsets."""
     for a in range(groups):
         count = 0
         for b in range(groups):
@@ -210,10 +238,23 @@ def _fill(groups: int, depth: int, left: int, work: LinkScratch) -> int:
 
 
 @njit(cache=True)
-def _search(groups: int, wanted: int, best: int, work: LinkScratch) -> bool:
-    """Look for the first subset of the highest sum, ``best`` being one that is reached; the counts go to ``best``.
+def _may_come_first(groups: int, depth: int, left: int, work: LinkScratch) -> bool:
+    """Tell whether, with ``left`` cards of the groups after ``depth``, a subset may come before the best one known."""
+    for place in range(groups):
+        group = work.at_place[place]
+        taken = work.trial[group] if group <= depth else min(work.copies[group], left)
+        if taken != work.best[group]:
+            return taken > work.best[group]  # type: ignore[no-any-return]
+        if group > depth:
+            left -= taken
+    return False
 
-    Subsets come in the order of an enumeration, because as many of a group as possible are tried first.
+
+@njit(cache=True)
+def _search(groups: int, wanted: int, best: int, work: LinkScratch) -> bool:
+    """Look for the first subset of the highest sum; ``best`` is the sum of that in ``work.best``, which it replaces.
+
+    Of equal sums that one is the first which has more of the first group, in walk order, in which they differ.
     """
     largest = np.int64(0)
     for a in range(groups):
@@ -222,7 +263,7 @@ def _search(groups: int, wanted: int, best: int, work: LinkScratch) -> bool:
     work.gain[0, :groups] = 0
     work.value[0], work.left[0] = 0, wanted
     work.trial[0] = min(work.copies[0], wanted) + 1
-    depth, first, steps = 0, False, 0
+    depth, steps = 0, 0
     while depth >= 0:
         work.trial[depth] -= 1
         taken, left = work.trial[depth], work.left[depth]
@@ -237,8 +278,8 @@ def _search(groups: int, wanted: int, best: int, work: LinkScratch) -> bool:
             return False
         value = work.value[depth] + taken * work.gain[depth, depth]
         if left == taken:
-            if value > best or (value == best and not first):
-                best, first = value, True
+            if value > best or (value == best and _may_come_first(groups, depth, 0, work)):
+                best = value
                 work.best[:groups] = 0
                 work.best[: depth + 1] = work.trial[: depth + 1]
             continue
@@ -247,7 +288,7 @@ def _search(groups: int, wanted: int, best: int, work: LinkScratch) -> bool:
         if work.ways[depth + 1, left - taken] > _FEW:
             steps += _BOUND
             reach = value + _bound(groups, depth + 1, left - taken, int(largest), work)
-            if reach < best or (reach == best and first):
+            if reach < best or (reach == best and not _may_come_first(groups, depth, left - taken, work)):
                 continue
         depth += 1
         work.value[depth], work.left[depth] = value, left - taken

@@ -155,6 +155,10 @@ class DeviceMatrix:
                 used.pop()
             yield device.uuid, tuple(used)
 
+    def in_use(self, row: int) -> bytes:
+        """Return what is used of the devices of a node row, to be compared with what it was."""
+        return self._used[self._first[row] : self._last[row]].tobytes()
+
     def over_capacity(self, row: int) -> list[str]:
         """Return the UUIDs of the devices of a node row that are used beyond what they have."""
         first, last = int(self._first[row]), int(self._last[row])
