@@ -174,7 +174,7 @@ class Settings(BaseSettings):
     hami_device_config: Path | None = None
     """HAMi's device-config.yaml, as it is or in its ConfigMap: resource names, units and templates of all makers."""
     hami_devices: dict[str, Any] = {}
-    """Sections of HAMi's device-config.yaml that replace those of the file."""
+    """Sections of HAMi's device-config.yaml whose fields rank above those of the file."""
     managed_nodes: str = ""
     """Place pods only on nodes with these labels (a label selector such as pool=shared); empty for all nodes."""
     coexist_with: Annotated[tuple[str, ...], NoDecode] = ()

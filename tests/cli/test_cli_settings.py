@@ -206,18 +206,40 @@ def test_flags_of_hami_about_its_webhook_are_understood(monkeypatch: pytest.Monk
 
 def test_flags_of_hami_without_effect_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     _, said = run_settings(
-        monkeypatch, "--http_bind=0.0.0.0:443", "--leader-elect", "--debug=true", "--enable-ascend=false"
-    )
+        monkeypatch, "--http_bind=0.0.0.0:443", "--leader-elect", "--debug=true", "--enable-ascend=false",
+        "--logtostderr", "-v=4",
+    )  # fmt: skip
     assert [line.split(" has no effect")[0] for line in said.splitlines()] == [
-        "vgpu-scheduler: --http_bind", "vgpu-scheduler: --leader-elect", "vgpu-scheduler: --debug",
-        "vgpu-scheduler: --enable-ascend",
+        "vgpu-scheduler: --http_bind", "vgpu-scheduler: --v", "vgpu-scheduler: --leader-elect", "vgpu-scheduler: --debug",
+        "vgpu-scheduler: --enable-ascend", "vgpu-scheduler: --logtostderr",
     ]  # fmt: skip
 
 
-def test_addresses_of_hami_must_have_a_port() -> None:
-    result = CliRunner().invoke(main, ["run", "--metrics-bind-address", "nowhere"])
+def test_the_command_line_of_hamis_chart_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings, _ = run_settings(
+        monkeypatch, "--http_bind=0.0.0.0:443", "--cert_file=/tls/tls.crt", "--key_file=/tls/tls.key",
+        "--scheduler-name=hami-scheduler", "--metrics-bind-address=:9395", "--node-scheduler-policy=binpack",
+        "--gpu-scheduler-policy=spread", "--force-overwrite-default-scheduler=true",
+        "--device-config-file=/device-config.yaml", "--leader-elect=true", "--leader-elect-resource-name=hami",
+        "--leader-elect-resource-namespace=kube-system", "--v=4", "--resource-name=nvidia.com/gpu",
+        "--resource-mem=nvidia.com/gpumem", "--resource-cores=nvidia.com/gpucores",
+        "--resource-mem-percentage=nvidia.com/gpumem-percentage", "--resource-priority=nvidia.com/priority",
+        "--enflame-drs-gcu-resource-name=a/drs", "--metax-vcount=a/sgpu", "--kunlun-vmemory=a/memory",
+        "--sgpu-topology-aware",
+    )  # fmt: skip
+    assert (settings.admission.port, settings.admission.enabled) == (443, True)
+    assert settings.hami_devices == {
+        "metax": {"resourceVCountName": "a/sgpu", "sgpuTopologyAware": True},
+        "enflame": {"resourceNameDRSGCU": "a/drs"},
+        "kunlun": {"resourceVMemoryName": "a/memory"},
+    }
+
+
+@pytest.mark.parametrize("flag", ["--metrics-bind-address", "--http_bind", "--sgpu-topology-aware"])
+def test_a_flag_of_hami_that_makes_no_sense_is_refused(flag: str) -> None:
+    result = CliRunner().invoke(main, ["run", f"{flag}=nowhere"])
     assert result.exit_code == 2
-    assert "--metrics-bind-address" in result.output
+    assert flag in result.output
 
 
 @pytest.mark.parametrize("text", ["a=b,", "a in b", "=b", "a b", "in (a)x", "a=-"])

@@ -96,6 +96,18 @@ def test_settings_rank_above_the_file(tmp_path: Path) -> None:
     assert claims(settings, other="1")[0][0] == "DCU"
 
 
+def test_a_field_that_is_given_leaves_the_other_fields_of_its_section(tmp_path: Path) -> None:
+    file = written(tmp_path, {"hygon": {"resourceCountName": "a/dcu", "memoryFactor": 256}})
+    settings = Settings(hami_device_config=file, hami_devices={"hygon": {"resourceCountName": "b/dcu"}})
+    limits = {"b/dcu": "1", "hygon.com/dcumem": "2"}
+    wire = {
+        "metadata": {"name": "p", "uid": "p"},
+        "spec": {"containers": [{"name": "c", "resources": {"limits": limits}}]},
+    }
+    (container,) = make_dialect(settings).claims(decode_pod(wire))
+    assert [claim.amounts[1] for claim in container.claims] == [512]
+
+
 def test_what_the_file_says_to_the_webhook_is_followed(tmp_path: Path) -> None:
     content = {
         "nvidia": {"defaultGPUNum": 3, "overwriteEnv": True, "runtimeClassName": "nvidia", "gpuCorePolicy": "force"},

@@ -33,11 +33,24 @@ _SETTINGS: Mapping[str, tuple[str, ...]] = {
     "--mthreads-name": ("hami_devices", "mthreads", "resourceCountName"),
     "--mthreads-memory": ("hami_devices", "mthreads", "resourceMemoryName"),
     "--mthreads-cores": ("hami_devices", "mthreads", "resourceCoreName"),
+    "--metax-name": ("hami_devices", "metax", "resourceCountName"),
+    "--metax-vcount": ("hami_devices", "metax", "resourceVCountName"),
+    "--metax-vmemory": ("hami_devices", "metax", "resourceVMemoryName"),
+    "--metax-vcore": ("hami_devices", "metax", "resourceVCoreName"),
+    "--sgpu-topology-aware": ("hami_devices", "metax", "sgpuTopologyAware"),
+    "--enflame-gcu-resource-name": ("hami_devices", "enflame", "resourceNameGCU"),
+    "--enflame-drs-gcu-resource-name": ("hami_devices", "enflame", "resourceNameDRSGCU"),
+    "--enflame-gcu-memory-resource-name": ("hami_devices", "enflame", "resourceNameGCUMemory"),
+    "--enflame-gcu-core-resource-name": ("hami_devices", "enflame", "resourceNameGCUCore"),
+    "--kunlun-name": ("hami_devices", "kunlun", "resourceCountName"),
+    "--kunlun-vcount": ("hami_devices", "kunlun", "resourceVCountName"),
+    "--kunlun-vmemory": ("hami_devices", "kunlun", "resourceVMemoryName"),
 }
 """The settings that flags of HAMi stand for."""
 
+_LOGS = "logs go to standard error; see --log-level"
+_SHARED_GCU = "HAMi gives out no shares of Enflame cards any more"
 _WITHOUT_EFFECT: Mapping[str, str] = {
-    "--http_bind": "there is no extender to serve",
     "--kube-qps": "binds are paced by the API server",
     "--kube-burst": "binds are paced by the API server",
     "--kube-timeout": "see the setting bind.timeout",
@@ -45,6 +58,15 @@ _WITHOUT_EFFECT: Mapping[str, str] = {
     "--node-lock-retry-timeout": "pods wait in line for their node's lock",
     "--leader-elect-resource-name": "see the setting lease.name",
     "--leader-elect-resource-namespace": "see the setting lease.namespace",
+    "--enflame-vgcu-resource-name": _SHARED_GCU,
+    "--enflame-vgcu-percentage-resource-name": _SHARED_GCU,
+    "--v": "see --log-level",
+    "--vmodule": "see --log-level",
+    "--stderrthreshold": "see --log-level",
+    "--log_dir": _LOGS,
+    "--log_file": _LOGS,
+    "--log_file_max_size": _LOGS,
+    "--log_backtrace_at": _LOGS,
 }
 _SWITCHES_WITHOUT_EFFECT: Mapping[str, str] = {
     "--leader-elect": "a Lease is always held",
@@ -53,19 +75,26 @@ _SWITCHES_WITHOUT_EFFECT: Mapping[str, str] = {
     "--debug": "see --log-level",
     "--enable-ascend": "every maker is served",
     "--enable-iluvatar": "every maker is served",
+    "--logtostderr": _LOGS,
+    "--alsologtostderr": _LOGS,
+    "--one_output": _LOGS,
+    "--add_dir_header": _LOGS,
+    "--skip_headers": _LOGS,
+    "--skip_log_headers": _LOGS,
 }
 
 _Command = Callable[..., None]
 
 
-_SWITCHES = frozenset({"--overwrite-env", "--force-overwrite-default-scheduler"})
+_SWITCHES = frozenset({"--overwrite-env", "--force-overwrite-default-scheduler", "--sgpu-topology-aware"})
 """Those among them that may stand alone: Go's flags may be given as --flag or as --flag=true."""
 
 
 def hami_flags(command: _Command) -> _Command:
     """Give a command HAMi's flags; they are left out of its help, which names the settings."""
-    for flag in (*(_SETTINGS.keys() - _SWITCHES), *_WITHOUT_EFFECT, "--metrics-bind-address"):
-        command = click.option(flag, _variable(flag), hidden=True)(command)
+    for flag in (*(_SETTINGS.keys() - _SWITCHES), *_WITHOUT_EFFECT, "--metrics-bind-address", "--http_bind"):
+        short = ("-v",) if flag == "--v" else ()
+        command = click.option(flag, *short, _variable(flag), hidden=True)(command)
     for flag in (*_SWITCHES, *_SWITCHES_WITHOUT_EFFECT):
         command = click.option(flag, _variable(flag), hidden=True, is_flag=False, flag_value="true")(command)
     return command
@@ -94,21 +123,42 @@ def from_hami(flags: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any],
             for name in path[:-1]:
                 section = section.setdefault(name, {})
             section[path[-1]] = value
+    metax = settings.get("hami_devices", {}).get("metax", {})
+    if "sgpuTopologyAware" in metax:
+        metax["sgpuTopologyAware"] = _switch(metax["sgpuTopologyAware"], "--sgpu-topology-aware")
+    _, webhook_port = _address(rest, "--http_bind")
     if {"cert_file", "key_file"} <= settings.get("admission", {}).keys():
-        settings["admission"]["enabled"] = True  # HAMi's scheduler serves its webhook wherever it has a certificate
-    address = rest.pop(_variable("--metrics-bind-address"), None)
-    if address is not None:
-        host, colon, port = address.rpartition(":")
-        if not colon or not (port.isascii() and port.isdigit()):
-            raise click.BadParameter(
-                f"{address!r} is not an address such as :9395", param_hint="--metrics-bind-address"
-            )
-        settings["http_port"] = int(port)
-        settings |= {"http_host": host.strip("[]")} if host else {}
+        # HAMi's scheduler serves its webhook wherever it has a certificate.
+        settings["admission"] |= {"enabled": True} | ({"port": webhook_port} if webhook_port else {})
+    elif webhook_port:
+        warnings.append("--http_bind has no effect: without a certificate there is nothing to serve")
+    host, port = _address(rest, "--metrics-bind-address")
+    if port:
+        settings |= {"http_port": port} | ({"http_host": host} if host else {})
     for flag, why in (*_WITHOUT_EFFECT.items(), *_SWITCHES_WITHOUT_EFFECT.items()):
         if rest.pop(_variable(flag), None) is not None:
             warnings.append(f"{flag} has no effect: {why}")
     return settings, rest, warnings
+
+
+def _address(flags: dict[str, Any], flag: str) -> tuple[str, int]:
+    """Take an address such as ``:9395`` from the flags; the port is 0 where it is not given."""
+    address = flags.pop(_variable(flag), None)
+    if address is None:
+        return "", 0
+    host, colon, port = address.rpartition(":")
+    if not colon or not (port.isascii() and port.isdigit()):
+        raise click.BadParameter(f"{address!r} is not an address such as :9395", param_hint=flag)
+    return host.strip("[]"), int(port)
+
+
+def _switch(text: str, flag: str) -> bool:
+    """Read a truth value as Go does."""
+    if text in {"1", "t", "T", "true", "TRUE", "True"}:
+        return True
+    if text in {"0", "f", "F", "false", "FALSE", "False"}:
+        return False
+    raise click.BadParameter(f"{text!r} is neither true nor false", param_hint=flag)
 
 
 def _variable(flag: str) -> str:

@@ -20,7 +20,7 @@ _KEY = "device-config.yaml"
 def device_config(settings: Settings) -> tuple[Vendor, ...]:
     """Return the makers' cards under the names that are configured.
 
-    What the settings say of NVIDIA ranks above the sections that they give, and those above the file.
+    What the settings say of NVIDIA ranks above the fields of sections that they give, and those above the file.
 
     Raises
     ------
@@ -28,7 +28,7 @@ def device_config(settings: Settings) -> tuple[Vendor, ...]:
         If the file cannot be read, or a field of it; the message names both.
     """
     file = settings.hami_device_config
-    content = {**(_read(file) if file else {}), **settings.hami_devices}
+    content = _joined(_read(file) if file else {}, settings.hami_devices)
     config = Section(_with_settings(content, settings))
     where = f"HAMi's device configuration{f' {file}' if file else ''}"
     try:
@@ -59,6 +59,15 @@ def _read(file: Path) -> Mapping[str, Any]:
     if not isinstance(content, dict | None):
         raise SettingsError(f"HAMi's device configuration {file}: not a map of sections")
     return content or {}
+
+
+def _joined(file: Mapping[str, Any], given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Put fields over those of the file, section by section; a section that is a list replaces the other."""
+    sections = {
+        name: {**file[name], **section} if isinstance(section, dict) and isinstance(file.get(name), dict) else section
+        for name, section in given.items()
+    }
+    return {**file, **sections}
 
 
 def _with_settings(content: Mapping[str, Any], settings: Settings) -> Mapping[str, Any]:
