@@ -21,6 +21,8 @@ WIDTH = 120
 
 VENDORS = HamiDialect().vendors
 
+SHAPED = re.compile(r"hami\.io/.*-devices-(allocated|to-allocate)|huawei\.com/.*|hami\.io/vgpu-.*")
+"""Keys that the guard knows by their shape."""
 BLOCK = re.compile(r"(# BEGIN rendered from the makers' facts\n).*?(^ *# END rendered$)", re.MULTILINE | re.DOTALL)
 
 
@@ -69,7 +71,7 @@ def variable(name: str, comment: str, names: Iterable[str]) -> str:
 
 def guard() -> str:
     """Return what the guard of allocations knows of the makers."""
-    keys = [key for vendor in VENDORS for key in vendor.record.written]
+    keys = [key for vendor in VENDORS for key in vendor.record.written if not SHAPED.fullmatch(key)]
     counts = [name for vendor in VENDORS for name in vendor.claims.counts]
     return variable("keys", "what device plugins obey", keys) + variable(
         "counts", "the resources that ask for cards", counts

@@ -210,8 +210,8 @@ def test_flags_of_hami_without_effect_are_said(monkeypatch: pytest.MonkeyPatch) 
         "--logtostderr", "-v=4",
     )  # fmt: skip
     assert [line.split(" has no effect")[0] for line in said.splitlines()] == [
-        "vgpu-scheduler: --http_bind", "vgpu-scheduler: --v", "vgpu-scheduler: --leader-elect", "vgpu-scheduler: --debug",
-        "vgpu-scheduler: --enable-ascend", "vgpu-scheduler: --logtostderr",
+        "vgpu-scheduler: --http_bind", "vgpu-scheduler: --v", "vgpu-scheduler: --leader-elect",
+        "vgpu-scheduler: --debug", "vgpu-scheduler: --enable-ascend", "vgpu-scheduler: --logtostderr",
     ]  # fmt: skip
 
 

@@ -12,5 +12,7 @@ KEYS, PREFIXES, COUNTS = (yaml.safe_load(VARIABLES[name]) for name in ("keys", "
 
 
 def guarded(key: str) -> bool:
-    """Tell whether only the writers of allocations may touch an annotation of pods."""
-    return key in KEYS or key.startswith(tuple(PREFIXES))
+    """Tell whether only the writers of allocations may touch an annotation of pods; as the policy's ``touched``."""
+    shaped = key.startswith("hami.io/") and key.endswith(("-devices-allocated", "-devices-to-allocate"))
+    runtime = key.startswith("huawei.com/") and key != "huawei.com/vnpu-mode"
+    return key in KEYS or key.startswith(tuple(PREFIXES)) or shaped or runtime

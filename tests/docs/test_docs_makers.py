@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -38,3 +39,12 @@ def test_the_example_of_adding_a_maker_works() -> None:
     assert tests
     for run in tests:
         run()
+
+
+def test_every_difference_from_hami_is_told() -> None:
+    """Those that golden cases or tests of their own show, and no others."""
+    page = (DOCS / "coming-from-hami.md").read_text()
+    told = re.findall(r"`([a-z0-9-]+)`", "".join(re.findall(r"\|([^|]*)\|\n", page[page.index("## What differs") :])))
+    others = ("volcano-", "koordinator-", "hami26-")
+    listed = tomllib.loads((ROOT / "tests" / "vectors" / "deviations.toml").read_text())
+    assert sorted(told) == sorted(name for name in listed if not name.startswith(others))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 from tests.apiserver.certificates import Authority
-from tests.e2e.conftest import MANIFESTS, PLUGIN, TENANT, Cluster
+from tests.e2e.conftest import MANIFESTS, OTHER_PLUGIN, TENANT, Cluster
 
 from vgpu_scheduler.cli.demo.process import OperatorProcess
 from vgpu_scheduler.dialects.hami import HamiDialect
@@ -59,6 +59,8 @@ USERS = {
 """What users may write."""
 FORGED = sorted({vendor.record.written[-1] for vendor in HamiDialect().vendors} | {"hami.io/xpu-devices-allocated"})
 """A key of each maker."""
+CONFIGURED = ["hami.io/Ascend999-devices-allocated", "hami.io/A-1-devices-to-allocate", "huawei.com/Ascend999"]
+"""Keys of chips that only a configuration knows."""
 
 
 async def test_no_makers_allocation_can_be_forged(cluster: Cluster) -> None:
@@ -66,14 +68,29 @@ async def test_no_makers_allocation_can_be_forged(cluster: Cluster) -> None:
         return (await created(cluster, pod(annotations={FORGED[0]: "x"})))[0] == 403
 
     await cluster.until(refused, "the guard to be in force")
-    for key in FORGED:
+    for key in (*FORGED, *CONFIGURED):
         status, answer = await created(cluster, pod(annotations={**USERS, key: "x"}))
         assert status == 403, key
         assert f"annotations that allocate devices ({key}) may only be written by" in answer["message"]
-        assert (await created(cluster, pod(annotations={key: "x"}), PLUGIN))[0] == 201
     status, answer = await created(cluster, pod({"hygon.com/dcunum": "1"}, nodeName="n"))
     assert status == 403
     assert "must not set spec.nodeName" in answer["message"]
+
+
+async def test_a_device_plugin_may_write_allocations_once_it_has_the_role(cluster: Cluster) -> None:
+    body = pod(annotations={FORGED[0]: "x"})
+    assert (await created(cluster, body, OTHER_PLUGIN))[0] == 403
+    role = "--clusterrole=vgpu-scheduler-allocation-writer"
+    binding = ("clusterrolebinding", "dcu-plugin")
+    cluster.plane.kubectl("create", *binding, role, "--serviceaccount=gpu-system:device-plugin")
+    try:
+
+        async def allowed() -> bool:
+            return (await created(cluster, body, OTHER_PLUGIN))[0] == 201
+
+        await cluster.until(allowed, "the role to be in force")
+    finally:
+        cluster.plane.kubectl("delete", *binding)
 
 
 async def test_the_guard_lets_users_write_theirs_however_large_the_pod_is(cluster: Cluster) -> None:
@@ -231,10 +248,11 @@ async def test_the_policy(cluster: Cluster) -> None:
 
 
 def test_the_components_add_up(cluster: Cluster, tmp_path: Path) -> None:
-    """The webhook is added to the base as docs/admission.md says."""
+    """The webhook and HAMi's configuration are added to the base as the documents say."""
     base = os.path.relpath(MANIFESTS, tmp_path.resolve())
     lines = ["resources:", f"  - {base}", "components:"]
-    lines += [f"  - {base}/{component}" for component in ("admission-webhook", "admission-webhook/cert-manager")]
+    components = ("admission-webhook", "admission-webhook/cert-manager", "hami-config")
+    lines += [f"  - {base}/{component}" for component in components]
     (tmp_path / "kustomization.yaml").write_text("\n".join(lines))
     found = {
         (item["kind"], item["metadata"]["name"]): item
@@ -242,7 +260,11 @@ def test_the_components_add_up(cluster: Cluster, tmp_path: Path) -> None:
     }
     container = found["Deployment", "vgpu-scheduler"]["spec"]["template"]["spec"]["containers"][0]
     assert {port["name"] for port in container["ports"]} == {"http", "admission"}
-    assert {"NUMBA_CACHE_DIR", "VGPU_ADMISSION__ENABLED"} <= {variable["name"] for variable in container["env"]}
+    variables = {variable["name"]: variable["value"] for variable in container["env"]}
+    assert {"NUMBA_CACHE_DIR", "VGPU_ADMISSION__ENABLED", "VGPU_PROFILE"} <= variables.keys()
+    mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
+    assert str(Path(variables["VGPU_HAMI_DEVICE_CONFIG"]).parent) in mounts
+    assert str(Path(variables["VGPU_ADMISSION__CERT_FILE"]).parent) in mounts
     webhook = found["MutatingWebhookConfiguration", "vgpu-scheduler"]
     certificate = found["Certificate", "vgpu-scheduler-admission"]
     assert (
@@ -250,4 +272,5 @@ def test_the_components_add_up(cluster: Cluster, tmp_path: Path) -> None:
     )
     service = webhook["webhooks"][0]["clientConfig"]["service"]
     assert certificate["spec"]["dnsNames"] == [f"{service['name']}.{service['namespace']}.svc"]
-    assert ("Service", service["name"]) in found
+    port = found["Service", service["name"]]["spec"]["ports"][0]
+    assert (port["port"], port["targetPort"]) == (443, "admission")  # 443 is the API server's default
