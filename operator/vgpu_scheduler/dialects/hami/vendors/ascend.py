@@ -89,6 +89,11 @@ class Chip:
         )
 
     @property
+    def told(self) -> str:
+        """The annotation that the plugin's own runtime reads: the chip's name, whatever its resource is called."""
+        return f"huawei.com/{self.key}"
+
+    @property
     def names(self) -> NpuNames:
         """Its resource names."""
         count = self.count or f"huawei.com/{self.key}"
@@ -193,7 +198,7 @@ def _told(chip: Chip) -> Callable[[Handed], Mapping[str, str]]:
                 listed.append({key: value for key, value in entry.items() if value})
         return {
             _TIME: str(int(handed.unix_time)),
-            chip.names.count: json.dumps(listed, separators=(",", ":"), ensure_ascii=False),
+            chip.told: json.dumps(listed, separators=(",", ":"), ensure_ascii=False),
         }
 
     return extras
@@ -247,7 +252,7 @@ def _vendor(chip: Chip, soft: bool) -> Vendor:
             f"hami.io/{chip.key}-devices-allocated",
             f"hami.io/{chip.key}-devices-to-allocate",
             extras=_told(chip),
-            keys=(_TIME, chip.names.count),
+            keys=(_TIME, chip.told),
         ),
         admit=npu_rule(chip.admission),
     )
