@@ -65,19 +65,33 @@ def _profiles(names: Mapping[str, str]) -> list[DrsProfile]:
 
 @dataclass(frozen=True, slots=True)
 class DrsCards:
-    """Cards and profiles of one annotation: every card of a node can be cut in the same ways."""
+    """Cards and profiles of one annotation: every card of a node can be cut in the same ways.
 
-    source = f"annotation {CAPACITY}"
+    A plugin that is gone leaves the annotation behind, and the kubelet says that nothing of its resource can be had.
+    The resource filter does not see that of claims in memory and cores, so the cards are out of service then.
+
+    Attributes
+    ----------
+    advertised
+        The resource that the plugin advertises.
+    """
+
+    advertised: str
+
+    @property
+    def source(self) -> str:
+        """What an error names."""
+        return f"annotation {CAPACITY}"
 
     def facts(self, node: Node) -> Hashable | None:
-        """Return the node's name and the annotation."""
+        """Return the node's name, the annotation, and whether anything can be had of the plugin."""
         value = node.annotations.get(CAPACITY)
-        return None if value is None else (node.name, value)
+        return None if value is None else (node.name, value, node.allocatable.get(self.advertised) != 0)
 
     def decode(self, vendor: str, facts: Hashable) -> tuple[Device, ...]:
         """Return the cards, in the order written; see :class:`vendors.base.Cards`."""
         assert isinstance(facts, tuple)
-        node, value = facts
+        node, value, alive = facts
         fields = Fields(decode_json(value, "DRS capacity"), "DRS capacity")
         ids = fields.texts("profiles")
         profiles = _profiles(ids)
@@ -98,6 +112,7 @@ class DrsCards:
                 type=vendor,
                 total=(slots, memory, _WHOLE, slots),
                 index=int(index),
+                healthy=alive,
                 pieces=pieces,
                 tag=json.dumps({"index": index, "minor": minor, "profiles": ids}),
             )
@@ -271,7 +286,7 @@ def drs(section: Section) -> tuple[Vendor, ...]:
         Vendor(
             key="Enflame",
             title="Enflame GCU slice (DRS)",
-            cards=DrsCards(),
+            cards=DrsCards(names.slices),
             claims=names,
             rules=RuleKeys(uuids=(("enflame.com/use-gpuuuid", "enflame.com/nouse-gpuuuid"),)),
             fit=FitRules(exclusive=False, compute=False, pieces=True),
