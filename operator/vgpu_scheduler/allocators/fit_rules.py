@@ -19,6 +19,7 @@ from vgpu_scheduler.kernels import (
     CHECK_PIECE,
     CHECK_QUALITY,
     CHECK_SLOTS,
+    CHECK_UNITS,
     CHECK_WORTH,
     SELECT_FIRST,
     SELECT_GROUPED,
@@ -79,6 +80,8 @@ class FitRules:
         placements tells how many of each there are.
     percent
         Compute is asked for in percent of a card, whatever the cards count theirs in.
+    units
+        The cards count compute in units of their own, of which claims and quotas name a percentage.
     worth
         The node's cards say how good it is to take as many of them.
     pieces
@@ -103,6 +106,7 @@ class FitRules:
     quality: str | None = None
     classes: bool = False
     percent: bool = False
+    units: bool = False
     worth: bool = False
     pieces: bool = False
     group: bool = False
@@ -127,6 +131,7 @@ class FitRules:
             (self.classes, CHECK_CLASS),
             (self.pieces, CHECK_PIECE),
             (self.percent, CHECK_PERCENT),
+            (self.units, CHECK_UNITS),
         )
         return sum(flag for on, flag in flags if on)
 

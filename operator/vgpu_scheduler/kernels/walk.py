@@ -161,7 +161,7 @@ def fit_claim(
         if limited:
             open_card(columns, device, used[position], scratch)
             shared = not columns.partitioned[device]  # of the others each piece is checked
-            if shared and not within_quota(request, claim, position, memory, cores, False, scratch):
+            if shared and not within_quota(columns, request, claim, row, position, memory, cores, False, scratch):
                 counts[_QUOTA] += 1
                 continue
         slots = 0
@@ -206,8 +206,13 @@ def fit_claim(
             if picked < most:
                 counts[why] += 1
         else:
-            if limited and not later:
-                within_quota(request, claim, position, memory, cores, True, scratch)
+            if (
+                limited
+                and not later
+                and not within_quota(columns, request, claim, row, position, memory, cores, True, scratch)
+            ):
+                counts[_QUOTA] += 1
+                continue
             picks[picked] = device
             picked += 1
         if picked == wanted and not collected and not (grouped and columns.group[device] >= 0):
@@ -318,7 +323,7 @@ def _pick_pieces(
             break
         if request.left.shape[0] > 0:
             counted = not request.topology
-            if not piece_within_quota(columns, request, claim, position, piece, counted, scratch):
+            if not piece_within_quota(columns, request, claim, row, position, piece, counted, scratch):
                 return picked, _QUOTA
         taken += columns.pieces[piece]
         picks[picked] = device

@@ -11,7 +11,7 @@ from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor, 
 from vgpu_scheduler.dialects.hami.vendors.registered import Registered, as_written
 from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
-from vgpu_scheduler.model import Assignment, Device
+from vgpu_scheduler.model import Assignment, Compute, Device
 
 NAMES = ShareNames(
     "amd.com/gpu",
@@ -24,7 +24,7 @@ NAMES = ShareNames(
 
 
 def _device(card: RegisteredDevice, vendor: str) -> Device:
-    return replace(as_written(card, vendor), tag=card.type)
+    return replace(as_written(card, vendor), tag=card.type, compute=Compute.UNITS)
 
 
 def _entry(vendor: str, assignment: Assignment) -> AssignedDevice:
@@ -49,7 +49,7 @@ def amd(section: Section) -> tuple[Vendor, ...]:
             rules=RuleKeys(
                 "amd.com/use-gputype", "amd.com/nouse-gputype", (("amd.com/use-gpu-uuid", "amd.com/nouse-gpu-uuid"),)
             ),
-            fit=FitRules(exclusive=False, compute=False),
+            fit=FitRules(exclusive=False, compute=False, units=True),
             record=Record("hami.io/amd-devices-allocated", "hami.io/amd-devices-to-allocate", _entry),
             admit=amd_rule(names.count, names.memory, names.cores),
         ),

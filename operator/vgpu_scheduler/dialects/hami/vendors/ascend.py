@@ -14,7 +14,7 @@ from vgpu_scheduler.dialects.hami.vendors.registered import as_written, decode_c
 from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.kube import Container, Node
-from vgpu_scheduler.model import NO_TERMS, Claim, ClaimTerms, Device
+from vgpu_scheduler.model import NO_TERMS, Claim, ClaimTerms, Compute, Device
 
 SOFT = "hami-core"
 SOFT_POD = "huawei.com/vnpu-mode"
@@ -166,6 +166,7 @@ class NpuCards:
                 mode=SOFT if soft else "",
                 group=networks[number] if networks and known else -1,
                 in_percent=soft,
+                compute=Compute.UNITS,
             )
             for number, card in enumerate(registered)
         )

@@ -25,6 +25,7 @@ from vgpu_scheduler.model import (
     Assignment,
     Claim,
     ClaimTerms,
+    Compute,
     Device,
     Piece,
     QuotaResource,
@@ -97,6 +98,7 @@ def _in_pieces(device: Device) -> Device:
         total=(*device.total, cores, *slices_of([Span(0, cores)] if cores else ())),
         pieces=tuple(Piece("", span.start, span.size, _amounts(_mask(span))) for span in spans),
         tag=f"{device.index} {cores}",
+        compute=Compute.MASK,
     )
 
 

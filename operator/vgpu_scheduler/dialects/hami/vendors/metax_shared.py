@@ -16,7 +16,7 @@ from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, 
 from vgpu_scheduler.dialects.hami.vendors.registered import as_written, checked
 from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
-from vgpu_scheduler.kube import Container, Node, Pod
+from vgpu_scheduler.kube import Container, Node, Pod, has_unit
 from vgpu_scheduler.model import NO_TERMS, Amounts, Assignment, Claim, ClaimTerms, Device, Usage, charges, makers
 
 REGISTER = "metax-tech.com/node-gpu-devices"
@@ -117,7 +117,7 @@ class SharedNames(ShareNames):
         text = (amount_text(self._seen(container), self.memory) or "").strip()
         if not amount:
             return 0
-        memory = amount * _GIB if text.lstrip("+").isdigit() else amount // _MIB
+        memory = amount // _MIB if has_unit(text) else amount * _GIB
         where = f'container "{container.name}": {self.memory}: {text}'
         if memory > INT32:
             raise ClaimError(
@@ -133,6 +133,7 @@ NAMES = SharedNames(
     "metax-tech.com/vmemory",
     cores="metax-tech.com/vcore",
     memory_factor=_GIB,
+    units_in_bytes=True,
     default_cores=_WHOLE,
     limits_only=True,
 )

@@ -11,6 +11,7 @@ from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, 
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
 from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
+from vgpu_scheduler.model import Compute
 
 UNIT = 512
 """MiB of a unit of the memory resource."""
@@ -54,7 +55,7 @@ def mthreads(section: Section) -> tuple[Vendor, ...]:
         Vendor(
             key="Mthreads",
             title="Moore Threads GPU",
-            cards=Counted((names.cores, names.memory), _kind, "mthreads"),
+            cards=Counted((names.cores, names.memory), _kind, "mthreads", compute=Compute.UNITS),
             claims=names,
             rules=RuleKeys(uuids=(("mthreads.ai/use-gpuuuid", "mthreads.ai/nouse-gpuuuid"),)),
             fit=FitRules(selection=Selection.SAME),

@@ -31,6 +31,8 @@ class ShareNames:
         MiB for a container that names a count only; 0 means the whole card.
     default_cores
         Percent for a container that does not name cores.
+    units_in_bytes
+        Memory that is written with a unit is in bytes.
     divided
         What is asked for is for all cards together.
     cores_of_card
@@ -50,6 +52,7 @@ class ShareNames:
     memory_factor: int = 1
     default_memory: int = 0
     default_cores: int = 0
+    units_in_bytes: bool = False
     divided: bool = False
     cores_of_card: bool = False
     advertised: bool = False
@@ -73,7 +76,10 @@ class ShareNames:
 
     def quotas(self, vendor: str) -> dict[str, QuotaResource]:
         """Return what a namespace's quota may limit of the maker's cards."""
-        found = {self.memory: QuotaResource(vendor, 1, self.memory_factor), self.cores: QuotaResource(vendor, 2)}
+        found = {
+            self.memory: QuotaResource(vendor, 1, self.memory_factor, bytes=_MIB if self.units_in_bytes else 0),
+            self.cores: QuotaResource(vendor, 2, of_card=self.cores_of_card),
+        }
         return {name: resource for name, resource in found.items() if name}
 
     @property
