@@ -53,6 +53,17 @@ class Selection(IntEnum):
     """For claims of whole cards, those of the smallest group that has enough; else the first ones."""
 
 
+class Whole(IntEnum):
+    """Which cards one tenant can have to itself, whatever others ask for."""
+
+    COMPUTE = 0
+    """Those of which a claim may take all 100 percent of the compute, and that are not given out in pieces."""
+    SINGLE = 1
+    """Those that take one tenant."""
+    ALWAYS = 2
+    """All of them: a claim of the whole card leaves nothing that another could be given."""
+
+
 @dataclass(frozen=True, slots=True)
 class FitRules:
     """The checks of a maker's cards, beside health, model and UUID, which all have.
@@ -88,6 +99,10 @@ class FitRules:
         A card gives out one piece per claim, which has the compute and exactly the shares that are asked for.
     group
         Where only idle cards are wanted, the other cards of their group must be idle, too.
+    whole
+        Which cards one tenant can have to itself.
+    modes
+        The mode of a card is a mode of sharing, which policies may ask for.
     selection
         How several cards are chosen.
     affinity
@@ -110,6 +125,8 @@ class FitRules:
     worth: bool = False
     pieces: bool = False
     group: bool = False
+    whole: Whole = Whole.COMPUTE
+    modes: bool = True
     selection: Selection = Selection.FIRST
     affinity: float = 0.0
 

@@ -90,6 +90,8 @@ class Dialect(Protocol):
         The dimension that is memory, and how many bytes one of it is.
     cores
         The dimension that is compute in percent of a device.
+    compute_units
+        How much compute a device of a vendor has in the unit of its claims, where that is not percent.
     lock_annotations
         The node annotations of all its locks.
     pod_annotations
@@ -119,6 +121,8 @@ class Dialect(Protocol):
     def memory_unit(self) -> int: ...  # noqa: D102
     @property
     def cores(self) -> int: ...  # noqa: D102
+    @property
+    def compute_units(self) -> Mapping[str, int]: ...  # noqa: D102
     @property
     def lock_annotations(self) -> tuple[str, ...]: ...  # noqa: D102
     @property

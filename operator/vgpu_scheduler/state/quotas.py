@@ -82,7 +82,7 @@ class QuotaUsage:
 
     def on_cards(self, namespace: str, vendor: str, dimension: int) -> Mapping[tuple[str, str], int]:
         """Return how much of a dimension that is kept by card a namespace holds of each: node and UUID to amount."""
-        return self._by_card[vendor, dimension].get(namespace, _NO_CARDS)
+        return self._by_card.get((vendor, dimension), {}).get(namespace, _NO_CARDS)
 
     def as_values(self) -> Mapping[str, Mapping[str, Amounts]]:
         """Return everything, to be compared: namespace, vendor, amounts without the zeros at the end."""

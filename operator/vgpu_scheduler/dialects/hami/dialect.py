@@ -75,6 +75,12 @@ class HamiDialect:
         return frozenset(vendor.key for vendor in self.vendors)
 
     @cached_property
+    def compute_units(self) -> Mapping[str, int]:
+        """What the compute of a card is in claims, of makers that do not count it in percent."""
+        units = {vendor.key: vendor.claims.units for vendor in self.vendors}
+        return {vendor: number for vendor, number in units.items() if number != _WHOLE}
+
+    @cached_property
     def lock_annotations(self) -> tuple[str, ...]:
         """The node annotations of all locks."""
         return tuple(dict.fromkeys(vendor.lock.annotation for vendor in self.vendors if vendor.lock))

@@ -91,6 +91,7 @@ class KoordinatorDialect:
     pod_annotations = (HINT_ANNOTATION, JOINT_ANNOTATION, PARTITION_ANNOTATION)
     cards = frozenset({GPU})
     pod_labels = (ISOLATION_LABEL,)
+    compute_units: ClassVar[Mapping[str, int]] = {}
     overrides: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     ignored_resources = frozenset({GPU_SHARED})
     """Koordinator writes a node's totals of all its other names; of this one only where a feature gate says so."""

@@ -82,6 +82,7 @@ class VolcanoDialect:
     pod_annotations = keys.POD_ANNOTATIONS
     cards = frozenset({keys.VENDOR})
     pod_labels = ()
+    compute_units: ClassVar[Mapping[str, int]] = {}
     overrides: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "deviceTypes": (keys.USE_TYPE, keys.NO_USE_TYPE),
         "deviceUUIDs": (keys.USE_UUID, keys.NO_USE_UUID),

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 
-from vgpu_scheduler.allocators import FitRules, Selection
+from vgpu_scheduler.allocators import FitRules, Selection, Whole
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice
 from vgpu_scheduler.dialects.hami.vendors.admitting.ascend import NpuAdmission, npu_rule
 from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, Vendor, Wishes
@@ -20,6 +20,7 @@ SOFT = "hami-core"
 SOFT_POD = "huawei.com/vnpu-mode"
 SOFT_NODE = "hami-vnpu-core"
 _TIME = "predicate-time"
+_WHOLE = 100
 _AFFINITY = 10.0
 """What chips of one network add to the node's score."""
 
@@ -128,11 +129,16 @@ class NpuNames(ShareNames):
 
     def read(self, vendor: str, container: Container, terms: ClaimTerms = NO_TERMS, mode: str = "") -> Claim | None:
         """Return the container's claim, if any; see :class:`ShareNames`."""
-        claim = ShareNames.read(self, vendor, container, terms)
-        if claim is None or self.chip is None or mode == SOFT or not claim.amounts[1]:
+        if mode == SOFT:
+            return ShareNames.read(self, vendor, container, terms)
+        # Compute comes with the template; all of a chip's memory leaves nobody any of it.
+        claim = ShareNames.read(self, vendor, container, replace(terms, cores=None, exclusive=False))
+        if claim is None or self.chip is None:
             return claim
         slots, memory, *rest = claim.amounts
-        return replace(claim, amounts=(slots, self.chip.cut(memory), *rest))
+        if terms.exclusive:
+            return Claim(vendor, claim.count, (slots, 0, 0), (0, _WHOLE, 0))
+        return replace(claim, amounts=(slots, self.chip.cut(memory), *rest)) if memory else claim
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +245,7 @@ def _chip(section: Section) -> Chip:
 
 def _vendor(chip: Chip, soft: bool) -> Vendor:
     selection = Selection.PAIRS if chip.modules else Selection.GROUPED
-    fit = FitRules(selection=selection, affinity=_AFFINITY if chip.networks else 0.0)
+    fit = FitRules(whole=Whole.ALWAYS, selection=selection, affinity=_AFFINITY if chip.networks else 0.0)
     softly = replace(fit, mode=SOFT, percent=True)
     return Vendor(
         key=chip.key,

@@ -71,6 +71,10 @@ class Claims(Protocol):
     def dimensions(self) -> tuple[tuple[str, int, bool], ...]:
         """Which dimension each resource is an amount of, and whether it is in percent of what a card has."""
 
+    @property
+    def units(self) -> int:
+        """What the compute of a whole card is in claims that name an amount of it."""
+
     def read(self, vendor: str, container: Container, terms: ClaimTerms = NO_TERMS, mode: str = "") -> Claim | None:
         """Return what a container of a pod that asks for a mode claims, if anything.
 

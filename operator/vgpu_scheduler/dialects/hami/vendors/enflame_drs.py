@@ -8,7 +8,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from vgpu_scheduler.allocators import FitRules
+from vgpu_scheduler.allocators import FitRules, Whole
 from vgpu_scheduler.dialects.amounts import amount_text, bounded_amount
 from vgpu_scheduler.dialects.base import ClaimError, CodecError
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice
@@ -151,6 +151,7 @@ class DrsNames:
     slices: str = "enflame.com/drs-gcu"
     memory: str = "enflame.com/gcu-memory"
     cores: str = "enflame.com/gcu-core"
+    units = _WHOLE
 
     @property
     def counts(self) -> tuple[str, ...]:
@@ -289,7 +290,7 @@ def drs(section: Section) -> tuple[Vendor, ...]:
             cards=DrsCards(names.slices),
             claims=names,
             rules=RuleKeys(uuids=(("enflame.com/use-gpuuuid", "enflame.com/nouse-gpuuuid"),)),
-            fit=FitRules(exclusive=False, compute=False, pieces=True),
+            fit=FitRules(exclusive=False, compute=False, pieces=True, whole=Whole.ALWAYS),
             record=Record("hami.io/enflame-vgpu-devices-allocated", extras=_extras, keys=_KEYS),
             admit=slices_rule(names.slices, names.memory, names.cores),
             held=_held,

@@ -152,6 +152,7 @@ class _Fit:
                 cores=False,
                 exclusive=False,
                 compute=False,
+                modes=False,
                 selection=Selection.WELCOME,
                 affinity=_AFFINITY,
             )
@@ -160,6 +161,7 @@ class _Fit:
         return FitRules(
             classes=True,
             quality=annotations.get(QUALITY, ""),
+            modes=False,
             selection=Selection.ZONE,
             affinity=_AFFINITY if aware else 0.0,
         )
