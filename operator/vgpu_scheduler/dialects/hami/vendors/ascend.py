@@ -7,8 +7,10 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 
 from vgpu_scheduler.allocators import FitRules, Selection, Whole
+from vgpu_scheduler.dialects.amounts import whole_amount
+from vgpu_scheduler.dialects.base import ClaimError
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice
-from vgpu_scheduler.dialects.hami.vendors.admitting.ascend import NpuAdmission, npu_rule
+from vgpu_scheduler.dialects.hami.vendors.admitting.ascend import MODULE, SOFT, SOFT_POD, NpuAdmission, npu_rule
 from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, Vendor, Wishes
 from vgpu_scheduler.dialects.hami.vendors.registered import as_written, decode_cards
 from vgpu_scheduler.dialects.hami.vendors.section import Section
@@ -16,8 +18,6 @@ from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.kube import Container, Node
 from vgpu_scheduler.model import NO_TERMS, Claim, ClaimTerms, Compute, Device
 
-SOFT = "hami-core"
-SOFT_POD = "huawei.com/vnpu-mode"
 SOFT_NODE = "hami-vnpu-core"
 _TIME = "predicate-time"
 _WHOLE = 100
@@ -84,6 +84,7 @@ class Chip:
             tuple(template.memory for template in self.templates),
             self.allocatable,
             self.capacity,
+            self.memory_factor,
             self.modules,
             self.overwrite_env,
             self.runtime_class,
@@ -129,16 +130,31 @@ class NpuNames(ShareNames):
 
     def read(self, vendor: str, container: Container, terms: ClaimTerms = NO_TERMS, mode: str = "") -> Claim | None:
         """Return the container's claim, if any; see :class:`ShareNames`."""
-        if mode == SOFT:
-            return ShareNames.read(self, vendor, container, terms)
-        # Compute comes with the template; all of a chip's memory leaves nobody any of it.
-        claim = ShareNames.read(self, vendor, container, replace(terms, cores=None, exclusive=False))
+        exclusive = terms.exclusive
+        if mode != SOFT:
+            terms = self._hard(container, terms)
+        claim = ShareNames.read(self, vendor, container, terms)
         if claim is None or self.chip is None:
             return claim
+        if self.chip.modules and claim.count > 1 and claim.count % MODULE:
+            raise ClaimError(
+                f'container "{container.name}": {self.count}: {claim.count}: chips of {vendor} come in modules of '
+                f"{MODULE}: write {claim.count + 1}"
+            )
         slots, memory, *rest = claim.amounts
-        if terms.exclusive:
+        if mode == SOFT or not memory:
+            return claim
+        if exclusive:  # all of a chip's memory leaves nobody any of it
             return Claim(vendor, claim.count, (slots, 0, 0), (0, _WHOLE, 0))
-        return replace(claim, amounts=(slots, self.chip.cut(memory), *rest)) if memory else claim
+        return replace(claim, amounts=(slots, self.chip.cut(memory), *rest))
+
+    def _hard(self, container: Container, terms: ClaimTerms) -> ClaimTerms:
+        """Return what of the terms means anything for chips that are cut.
+
+        Compute comes with the memory, and of several chips no runtime takes parts.
+        """
+        several = (whole_amount(container, self.count) or 0) > 1
+        return ClaimTerms(None if several else terms.memory)
 
 
 @dataclass(frozen=True, slots=True)
