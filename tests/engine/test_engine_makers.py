@@ -333,3 +333,51 @@ def test_defaults_go_before_whole_cards_for_nobody_else(
     decision = engine.attempt(1.0)
     assert decision is not None
     assert given(decision) == [share]
+
+
+# The nearest miss ----------------------------------------------------------------------------------------------------
+
+SOFT = {"huawei.com/vnpu-mode": "hami-core"}
+NPU = "huawei.com/Ascend910B4"
+
+
+def nearest(engine: Engine, limits: Obj, annotations: Obj | None = None) -> str:
+    decision = decide(engine, limits, annotations, "missed", 900.0)
+    assert decision.placement is None
+    waiting = engine.state.pod("uid-missed")
+    assert waiting is not None
+    return str(engine.cycle.nearest(waiting))
+
+
+def npu(memory: int, cores: int) -> Obj:
+    return {NPU: "1", f"{NPU}-memory": str(memory), f"{NPU}-core": str(cores)}
+
+
+@pytest.mark.parametrize(
+    ("limits", "says"),
+    [
+        (npu(40000, 30), "nearest: 31768 of 40000 MiB memory free on n/A0"),
+        (npu(1000, 60), "nearest: 50 of 60 percent cores free on n/A0"),
+    ],
+)
+def test_compute_of_soft_chips_is_missed_in_percent(limits: Obj, says: str) -> None:
+    chip = _json({"id": "A0", "devmem": 32768, "devcore": 20, "type": "Ascend910B4"})
+    engine = engine_on({"hami.io/node-register-Ascend910B4": chip, "hami-vnpu-core": "true"}, {NPU: "4"})
+    assert decide(engine, npu(1000, 50), SOFT).placement is not None
+    assert nearest(engine, limits, SOFT) == says
+
+
+def test_compute_units_are_missed_in_percent() -> None:
+    engine = engine_on(AMD, {"amd.com/gpu": "20"})
+    assert given(decide(engine, amd(2, 50), name="first")) == [(1, 10, 55), (1, 10, 152)]
+    assert nearest(engine, amd(cores=60)) == "nearest: 50 of 60 percent cores free on n/M0"
+
+
+def test_what_is_not_asked_of_a_makers_cards_is_not_missed() -> None:
+    """Cards of another maker have too little of what nobody asks of them, and slices are not held against memory."""
+    slices = _json({"id": "X0", "count": 2, "devmem": 98304, "devcore": 100, "type": "XPU"})
+    notes = {"hami.io/node-register-xpu": slices, "hami.io/node-va-register": _json({"id": "V0", "count": 1})}
+    engine = engine_on(notes, {"kunlunxin.com/vxpu": "9", "vastaitech.com/va": "9"})
+    assert decide(engine, {"vastaitech.com/va": "1"}, name="first").placement is not None
+    both = {"kunlunxin.com/vxpu": "1", "kunlunxin.com/vxpu-memory": "24576", "vastaitech.com/va": "1"}
+    assert nearest(engine, both) == "nearest: 0 of 1 shares slots free on n/V0"

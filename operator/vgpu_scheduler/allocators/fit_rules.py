@@ -21,6 +21,8 @@ from vgpu_scheduler.kernels import (
     CHECK_SLOTS,
     CHECK_UNITS,
     CHECK_WORTH,
+    CORES,
+    MEMORY,
     SELECT_FIRST,
     SELECT_GROUPED,
     SELECT_PAIRS,
@@ -29,6 +31,7 @@ from vgpu_scheduler.kernels import (
     SELECT_WELCOME,
     SELECT_WINGS,
     SELECT_ZONE,
+    SLOTS,
 )
 
 
@@ -129,6 +132,12 @@ class FitRules:
     modes: bool = True
     selection: Selection = Selection.FIRST
     affinity: float = 0.0
+
+    @property
+    def counted(self) -> tuple[int, ...]:
+        """The dimensions of which a card must have enough left."""
+        flags = ((self.slots, SLOTS), (self.memory, MEMORY), (self.cores, CORES))
+        return tuple(dimension for on, dimension in flags if on)
 
     @property
     def checks(self) -> int:

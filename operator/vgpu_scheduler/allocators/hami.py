@@ -140,15 +140,21 @@ class HamiAllocator:
 
     def shortfall(self, columns: DeviceColumns, devices: NDArray[np.int64]) -> Lacking:
         """Measure what each device lacks for its hardest claim; see :class:`Allocator`."""
-        total, used = columns.total[devices], columns.used[devices]
-        free = np.clip(total - used, 0, None)
-        shortfall = Shortfall(free)
-        for _, _, claim in self._flat:
-            for dimension, (amount, percent) in enumerate(zip(claim.amounts, claim.percent, strict=True)):
-                asked = np.full(devices.shape[0], amount) if amount else total[:, dimension] * percent // 100
+        if self._request is None:  # no node was looked at
+            return Shortfall(columns.total[devices]).result()
+        vendor, total, used = columns.vendor[devices], columns.total[devices], columns.used[devices]
+        numbered = list(zip(self._request.vendor.tolist(), (claim for _, _, claim in self._flat), strict=True))
+        for number, claim in numbered:
+            if self._rules_of(claim.vendor).percent:
+                total[vendor == number, CORES] = _WHOLE
+        shortfall = Shortfall(np.clip(total - used, 0, None))
+        for number, claim in numbered:
+            for dimension in self._rules_of(claim.vendor).counted:
+                amount, percent = claim.amounts[dimension], claim.percent[dimension]
+                asked = np.full(devices.shape[0], amount) if amount else total[:, dimension] * percent // _WHOLE
                 if dimension == CORES and amount:
                     asked = np.minimum(asked, _WHOLE)
-                shortfall.take(dimension, asked)
+                shortfall.take(dimension, np.where(vendor == number, asked, 0))
         return shortfall.result()
 
     def _prepare(self, devices: DeviceMatrix) -> tuple[Request, Scratch]:
