@@ -72,6 +72,23 @@ def test_a_claim_that_names_nothing_advertised_has_cards_that_know_whether_their
     assert alone == {"Enflame"}
 
 
+# What is written -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("product", ["AMD, MI300X: VF;", "AMD Instinct MI300X VF"])
+def test_a_products_name_can_be_read_back_whatever_is_in_it(product: str) -> None:
+    cards = [{"id": "M0", "count": 10, "devmem": 1000, "devcore": 304, "type": product, "health": True}]
+    engine = engine_on({"hami.io/node-amd-register": json.dumps(cards)}, {"amd.com/gpu": "20"})
+    wanted = {"amd.com/gpu": "1", "amd.com/gpumem": "10"}
+    decision = decide(engine, wanted, {"amd.com/use-gputype": "mi300x"})
+    assert decision.placement is not None, decision.message
+    written = engine.dialect.annotations(decision.placement, 1.0)
+    tenant = pod_object("p", {"limits": wanted}, annotations=written, nodeName="n", started=True)
+    usage = engine.dialect.usage(decode_pod(tenant))
+    assert (usage.problem, usage.charges) == ("", {"M0": (1, 10, 304)})
+    assert (f",{product}," in written["hami.io/amd-devices-allocated"]) is (product == "AMD Instinct MI300X VF")
+
+
 # Quotas --------------------------------------------------------------------------------------------------------------
 
 AMD_CARDS = (("M0", 304), ("M1", 110))
