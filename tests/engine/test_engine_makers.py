@@ -15,7 +15,7 @@ from vgpu_scheduler.dialects import HamiDialect
 from vgpu_scheduler.dialects.hami import Section, configured
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import ResourceQuota, decode_node, decode_pod
-from vgpu_scheduler.model import Decision
+from vgpu_scheduler.model import Decision, Outcome
 from vgpu_scheduler.policy import Policies, PolicyDefaults
 
 Obj = dict[str, Any]
@@ -350,6 +350,54 @@ def test_defaults_go_before_whole_cards_for_nobody_else(
     decision = engine.attempt(1.0)
     assert decision is not None
     assert given(decision) == [share]
+
+
+NO_MODE = {"podOverrides": {"allow": ["devicePolicy"]}}
+SHARE = {"metax-tech.com/sgpu": "1", "metax-tech.com/vmemory": "1", "metax-tech.com/vcore": "10"}
+ONLINE = {"metax-tech.com/sgpu-app-class": "online"}
+
+
+@pytest.mark.parametrize(
+    ("limits", "annotations"),
+    [
+        (ASKS["Ascend"], {"huawei.com/vnpu-mode": "hami-core"}),
+        (SHARE, ONLINE),
+        (SHARE, {"metax-tech.com/sgpu-qos-policy": "burst-share"}),
+    ],
+)
+def test_what_a_node_would_follow_is_refused_where_no_policy_allows_it(limits: Obj, annotations: Obj) -> None:
+    name = next(iter(annotations))
+    refused = decide(under(NO_MODE), limits, annotations)
+    assert refused.outcome is Outcome.REFUSED
+    assert f"annotation {name}: podOverrides of ClusterVGPUPolicy p does not allow it" in refused.message
+    others = decide(under(NO_MODE), ASKS["Hygon"], annotations)
+    assert others.placement is not None, "their nodes do not know it"
+    assert [warning.split()[1] for warning in others.warnings] == [name]
+    allowed = {"podOverrides": {"allow": ["mode"]}}
+    assert decide(under(allowed), limits, annotations).outcome is not Outcome.REFUSED
+
+
+def test_what_asks_for_nothing_needs_no_permission() -> None:
+    engine = under(NO_MODE)
+    quality = {"metax-tech.com/sgpu-qos-policy": "best-effort"}  # as the webhook writes it
+    for name in ("first", "second"):
+        decision = decide(engine, SHARE, quality, name)
+        assert decision.placement is not None, decision.message
+        assert decision.warnings == ()
+
+
+def test_a_wish_about_the_choice_of_cards_goes_with_their_policy() -> None:
+    name = "metax-tech.com/sgpu-topology-aware"
+    decision = decide(under({"podOverrides": {"allow": ["mode"]}}), SHARE, {name: "true"})
+    assert decision.warnings == (
+        f"annotation {name} is not followed: podOverrides of ClusterVGPUPolicy p does not allow it",
+    )
+    assert decide(under({"podOverrides": {"allow": ["devicePolicy"]}}), SHARE, {name: "true"}).warnings == ()
+
+
+def test_every_wish_has_a_word() -> None:
+    dialect = HamiDialect()
+    assert set(dialect.pod_annotations) == {name for names in dialect.overrides.values() for name in names}
 
 
 # The nearest miss ----------------------------------------------------------------------------------------------------

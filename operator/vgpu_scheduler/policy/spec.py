@@ -347,6 +347,8 @@ class PodOverrides(Section):
 
     allow: Annotated[tuple[Override, ...], Field(max_length=7), Unique()]
     """Which annotations of a pod go before this policy: nodePolicy (hami.io/node-scheduler-policy), devicePolicy
-    (hami.io/gpu-scheduler-policy), deviceWeights (hami.io/device-scoring-weights), deviceTypes and deviceUUIDs (the
-    vendor's use- and nouse- annotations), mode (nvidia.com/vgpu-mode), numa (nvidia.com/numa-bind). An empty list
-    allows none. Without podOverrides all of them are allowed."""
+    (hami.io/gpu-scheduler-policy, metax-tech.com/sgpu-topology-aware), deviceWeights (hami.io/device-scoring-weights),
+    deviceTypes and deviceUUIDs (the vendor's use- and nouse- annotations), mode (nvidia.com/vgpu-mode,
+    huawei.com/vnpu-mode, metax-tech.com/sgpu-app-class and sgpu-qos-policy), numa (nvidia.com/numa-bind). A pod waits
+    that has one which is not allowed and which its node would follow all the same: those of Huawei and MetaX under
+    mode. An empty list allows none. Without podOverrides all of them are allowed."""

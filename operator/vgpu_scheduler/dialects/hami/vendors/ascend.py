@@ -11,7 +11,7 @@ from vgpu_scheduler.dialects.amounts import whole_amount
 from vgpu_scheduler.dialects.base import ClaimError
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice
 from vgpu_scheduler.dialects.hami.vendors.admitting.ascend import MODULE, SOFT, SOFT_POD, NpuAdmission, npu_rule
-from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, Vendor, Wishes
+from vgpu_scheduler.dialects.hami.vendors.base import MODE_WORD, Handed, Record, RuleKeys, Vendor, Wishes
 from vgpu_scheduler.dialects.hami.vendors.registered import as_written, decode_cards
 from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
@@ -270,7 +270,9 @@ def _vendor(chip: Chip, soft: bool) -> Vendor:
         claims=chip.names,
         rules=RuleKeys(uuids=((f"hami.io/use-{chip.key}-uuid", f"hami.io/no-use-{chip.key}-uuid"),)),
         fit=fit,
-        wishes=Wishes((SOFT_POD,), _mode, lambda annotations: softly if _mode(annotations) else fit),
+        wishes=Wishes(
+            {SOFT_POD: MODE_WORD}, _mode, lambda annotations: softly if _mode(annotations) else fit, {SOFT_POD: ""}
+        ),
         record=Record(
             f"hami.io/{chip.key}-devices-allocated",
             f"hami.io/{chip.key}-devices-to-allocate",

@@ -11,8 +11,23 @@ from vgpu_scheduler.dialects.amounts import amount_text, whole_amount
 from vgpu_scheduler.dialects.base import ClaimError
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice, go_bool
 from vgpu_scheduler.dialects.hami.fields import INT32, Fields, decode_list
-from vgpu_scheduler.dialects.hami.vendors.admitting import sgpu_rule
-from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, Vendor, Wishes
+from vgpu_scheduler.dialects.hami.vendors.admitting.metax import (
+    APP_CLASS,
+    OFFLINE,
+    ONLINE,
+    QUALITIES,
+    QUALITY,
+    sgpu_rule,
+)
+from vgpu_scheduler.dialects.hami.vendors.base import (
+    MODE_WORD,
+    POLICY_WORD,
+    Handed,
+    Record,
+    RuleKeys,
+    Vendor,
+    Wishes,
+)
 from vgpu_scheduler.dialects.hami.vendors.registered import as_written, checked
 from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
@@ -20,13 +35,10 @@ from vgpu_scheduler.kube import Container, Node, Pod, has_unit
 from vgpu_scheduler.model import NO_TERMS, Amounts, Assignment, Claim, ClaimTerms, Device, Usage, charges, makers
 
 REGISTER = "metax-tech.com/node-gpu-devices"
-APP_CLASS = "metax-tech.com/sgpu-app-class"
-QUALITY = "metax-tech.com/sgpu-qos-policy"
 TOPOLOGY = "metax-tech.com/sgpu-topology-aware"
 
 _DEVICES, _TIME = "metax-tech.com/gpu-devices-allocated", "metax-tech.com/predicate-time"
 
-ONLINE, OFFLINE = "online", "offline"
 _CLASSES = ("", ONLINE, OFFLINE)
 """The classes, in the order of the dimensions that count their tenants."""
 _ANY_NUMBER = 2**31
@@ -207,7 +219,12 @@ def metax_shared(section: Section) -> tuple[Vendor, ...]:
             claims=names,
             rules=RuleKeys(uuids=(("metax-tech.com/use-gpuuuid", "metax-tech.com/nouse-gpuuuid"),)),
             fit=fit({}),
-            wishes=Wishes((APP_CLASS, QUALITY, TOPOLOGY), _app_class, fit),
+            wishes=Wishes(
+                {APP_CLASS: MODE_WORD, QUALITY: MODE_WORD, TOPOLOGY: POLICY_WORD},
+                _app_class,
+                fit,
+                {APP_CLASS: "", QUALITY: QUALITIES[0]},
+            ),
             record=Record(
                 "hami.io/metax-sgpu-devices-allocated",
                 "hami.io/metax-sgpu-devices-to-allocate",
