@@ -124,7 +124,13 @@ def test_whole_cards_are_exclusive_only_where_that_is_set() -> None:
     given = pod(container({GPU: "1"}))
     assert CORES not in reviewed(given)["spec"]["containers"][0]["resources"]["limits"]
     exclusive = rules_with(nvidia={"wholeIsExclusive": True})
-    assert reviewed(given, exclusive)["spec"]["containers"][0]["resources"]["limits"][CORES] == "100"
+    completed = reviewed(given, exclusive)
+    asked = []
+    review(given, "team-a", exclusive, lambda _, claims: asked.append(claims) is not None)
+    assert [claim.amounts[2] for claim in asked[0][0].claims] == [100], "quotas count it"
+    assert CORES not in completed["spec"]["containers"][0]["resources"]["limits"], "defaults of policies go before"
+    only_requests = {"name": "c", "resources": {"requests": {GPU: "1"}}}
+    assert reviewed(pod(only_requests), exclusive)["spec"]["schedulerName"] == "vgpu-scheduler"
 
 
 def test_modules_of_ascend_chips_come_in_pairs() -> None:

@@ -154,10 +154,18 @@ class Bench:
     ----------
     annotations, labels, capacity
         What the node says.
+    dialect
+        What is known of makers; what HAMi's chart configures without it.
     """
 
-    def __init__(self, annotations: Obj | None = None, labels: Obj | None = None, capacity: Obj | None = None) -> None:
-        self.dialect = HamiDialect()
+    def __init__(
+        self,
+        annotations: Obj | None = None,
+        labels: Obj | None = None,
+        capacity: Obj | None = None,
+        dialect: HamiDialect | None = None,
+    ) -> None:
+        self.dialect = dialect or HamiDialect()
         self.state = State(len(self.dialect.dimensions))
         self.node = decode_node(
             {

@@ -152,7 +152,31 @@ def test_a_configuration_of_hami_as_it_is_has_no_warnings(tmp_path: Path, caplog
         ({"nvidia": {"migProfileAllowlist": [{"models": ["A"]}]}}, "nvidia.migProfileAllowlist[0]: "),
         ({"vnpus": {"configs": [{}]}}, "vnpus.configs[0].commonWord is missing"),
         ({"iluvatars": [{"commonWord": "X"}, {"commonWord": ""}]}, "iluvatars[1].commonWord is missing"),
-        ({"hygon": {"resourceCountName": "nvidia.com/gpu"}}, "nvidia.com/gpu is both of NVIDIA and of DCU"),
+        (
+            {"hygon": {"resourceCountName": "nvidia.com/gpu"}},
+            "nvidia.resourceCountName, hygon.resourceCountName: resource nvidia.com/gpu is both of NVIDIA and of DCU",
+        ),
+        (
+            {"hygon": {"resourceCoreName": "hygon.com/dcumem"}},
+            "hygon.resourceMemoryName, hygon.resourceCoreName: resource hygon.com/dcumem stands for 2 things of DCU",
+        ),
+        (
+            {"nvidia": {"resourcePriorityName": "hygon.com/dcucores"}},
+            "nvidia.resourcePriorityName, hygon.resourceCoreName: resource hygon.com/dcucores is both of",
+        ),
+        (
+            {"vnpus": {"configs": [{"commonWord": "Ascend910B4"}, {"commonWord": "Ascend910B4"}]}},
+            "vnpus.configs[0].commonWord, vnpus.configs[1].commonWord: Ascend910B4 is more than one kind of cards",
+        ),
+        (
+            {"iluvatars": [{"commonWord": "X"}, {"commonWord": "X", "resourceCountName": "x/y"}]},
+            "iluvatars[0].commonWord, iluvatars[1].commonWord: X is more than one kind of cards",
+        ),
+        ({"iluvatars": [{"commonWord": "DCU"}]}, "iluvatars[0].commonWord: DCU is more than one kind of cards"),
+        (
+            {"vnpus": [{"commonWord": "A"}, {"commonWord": "B", "resourceName": "huawei.com/A"}]},
+            "vnpus[1].resourceName: resource huawei.com/A is both of A and of B",
+        ),
         ("nvidia: [", "while parsing"),
         ("- a", "not a map of sections"),
         ({"kind": "ConfigMap", "data": {}}, "the ConfigMap has no data['device-config.yaml']"),

@@ -6,9 +6,10 @@ from collections import defaultdict
 
 import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
-from tests.engine.builders import allocation, asks, card, engine_with, node, pod
+from tests.engine.builders import allocation, asks, card, engine_with, node, node_object, pod
 
 from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.kube import decode_node
 from vgpu_scheduler.telemetry import Health, Metrics, hami_metrics, serve
 
 GIB = 2**30
@@ -66,6 +67,27 @@ def test_compute_units_are_told_in_percent() -> None:
     state = engine_with([node("n", annotations={"hami.io/node-amd-register": register})]).state
     found = samples("".join(hami_metrics(state)))
     assert [value for _, value in found["hami_gpu_core_limit_ratio"]] == [100]
+
+
+def test_what_a_pod_has_is_told_in_percent_whatever_its_cards_count_in() -> None:
+    register = '[{"id":"amd-0","count":10,"devmem":1000,"devcore":304,"type":"AMD","health":true}]'
+    neurons = {"aws.amazon.com/neuron": "1", "aws.amazon.com/neuroncore": "2"}
+    units = {"mthreads.com/sgpu-core": "16", "mthreads.com/sgpu-memory": "96"}
+    wire = node_object("n", annotations={"hami.io/node-amd-register": register})
+    wire["status"]["capacity"] = {**neurons, **units}
+    limits = {"amd.com/gpu": "1", "aws.amazon.com/neuroncore": "1", "mthreads.com/vgpu": "1"}
+    held = {
+        "hami.io/vgpu-node": "n",
+        "hami.io/amd-devices-allocated": "amd-0,AMD,10,152:;",
+        "hami.io/aws-neuron-devices-allocated": "n-AWSNeuron-0,AWSNeuron,0,2:;",
+        "hami.io/mthreads-vgpu-devices-allocated": "n-mthreads-0,Mthreads,512,4:;",
+    }
+    tenant = pod("p", {"limits": limits}, annotations=held, nodeName="n", started=True)
+    found = samples("".join(hami_metrics(engine_with([decode_node(wire)], [tenant]).state)))
+    shares = {"amd-0": 50, "n-AWSNeuron-0": 50, "n-mthreads-0": 25}
+    for name in ("hami_vgpu_core_allocated_ratio", "hami_gpu_core_allocated_ratio"):
+        assert {labels["device_uuid"]: value for labels, value in found[name]} == shares
+    assert {value for _, value in found["hami_gpu_core_limit_ratio"]} == {100}
 
 
 def test_mig_instances_are_told_once_they_are_made() -> None:

@@ -2,7 +2,7 @@
 
 from vgpu_scheduler.allocators.base import Allocator, FitColumns
 from vgpu_scheduler.allocators.choice import Budget, Budgets, CardChoice, CardLimits, ShareOrder, Strategy, Weights
-from vgpu_scheduler.allocators.fit_rules import ALL_CHECKS, PLAIN_CHECKS, FitRules, Selection
+from vgpu_scheduler.allocators.fit_rules import ALL_CHECKS, PLAIN_CHECKS, FitRules, Selection, Whole
 from vgpu_scheduler.allocators.hami import CardRules, HamiAllocator, count_reasons, verdict
 from vgpu_scheduler.allocators.order import (
     BEST_FIT,
@@ -45,6 +45,7 @@ __all__ = [
     "ShareOrder",
     "Strategy",
     "Weights",
+    "Whole",
     "card_order",
     "count_reasons",
     "policy_words",

@@ -38,12 +38,12 @@ class CardLimits:
     deny
         Parts of model names that no card may contain, case ignored.
     modes
-        One list per policy that sets one; a card's mode must be in each.
+        One list per policy that sets one; a card's mode must be in each, unless it has none.
     most_memory
         The largest memory that a card may have, in the unit of the dialect's memory dimension, or None: pods that ask
         for a percentage would get more of a larger one than they are allowed.
     exclusive
-        Only cards whose compute can be taken whole: those with 100 percent that are not given out in pieces.
+        Only cards that one tenant can have to itself.
     """
 
     allow: tuple[tuple[str, ...], ...] = ()
@@ -64,7 +64,7 @@ class CardLimits:
             return False
         if not all(any(part.lower() in lower for part in parts) for parts in self.allow):
             return False
-        return all(mode in modes for modes in self.modes)
+        return not mode or all(mode in modes for modes in self.modes)
 
 
 _NO_LIMITS = CardLimits()

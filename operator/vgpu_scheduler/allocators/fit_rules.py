@@ -19,7 +19,10 @@ from vgpu_scheduler.kernels import (
     CHECK_PIECE,
     CHECK_QUALITY,
     CHECK_SLOTS,
+    CHECK_UNITS,
     CHECK_WORTH,
+    CORES,
+    MEMORY,
     SELECT_FIRST,
     SELECT_GROUPED,
     SELECT_PAIRS,
@@ -28,6 +31,7 @@ from vgpu_scheduler.kernels import (
     SELECT_WELCOME,
     SELECT_WINGS,
     SELECT_ZONE,
+    SLOTS,
 )
 
 
@@ -50,6 +54,17 @@ class Selection(IntEnum):
     """Where the fewest tenants would suffer from one that must answer at once."""
     ZONE = SELECT_ZONE
     """For claims of whole cards, those of the smallest group that has enough; else the first ones."""
+
+
+class Whole(IntEnum):
+    """Which cards one tenant can have to itself, whatever others ask for."""
+
+    COMPUTE = 0
+    """Those of which a claim may take all 100 percent of the compute, and that are not given out in pieces."""
+    SINGLE = 1
+    """Those that take one tenant."""
+    ALWAYS = 2
+    """All of them: a claim of the whole card leaves nothing that another could be given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +94,18 @@ class FitRules:
         placements tells how many of each there are.
     percent
         Compute is asked for in percent of a card, whatever the cards count theirs in.
+    units
+        The cards count compute in units of their own, of which claims and quotas name a percentage.
     worth
         The node's cards say how good it is to take as many of them.
     pieces
         A card gives out one piece per claim, which has the compute and exactly the shares that are asked for.
     group
         Where only idle cards are wanted, the other cards of their group must be idle, too.
+    whole
+        Which cards one tenant can have to itself.
+    modes
+        The mode of a card is a mode of sharing, which policies may ask for.
     selection
         How several cards are chosen.
     affinity
@@ -103,11 +124,20 @@ class FitRules:
     quality: str | None = None
     classes: bool = False
     percent: bool = False
+    units: bool = False
     worth: bool = False
     pieces: bool = False
     group: bool = False
+    whole: Whole = Whole.COMPUTE
+    modes: bool = True
     selection: Selection = Selection.FIRST
     affinity: float = 0.0
+
+    @property
+    def counted(self) -> tuple[int, ...]:
+        """The dimensions of which a card must have enough left."""
+        flags = ((self.slots, SLOTS), (self.memory, MEMORY), (self.cores, CORES))
+        return tuple(dimension for on, dimension in flags if on)
 
     @property
     def checks(self) -> int:
@@ -127,6 +157,7 @@ class FitRules:
             (self.classes, CHECK_CLASS),
             (self.pieces, CHECK_PIECE),
             (self.percent, CHECK_PERCENT),
+            (self.units, CHECK_UNITS),
         )
         return sum(flag for on, flag in flags if on)
 

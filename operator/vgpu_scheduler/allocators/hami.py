@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators.base import FitColumns, Lacking, Shortfall
 from vgpu_scheduler.allocators.choice import CardChoice
-from vgpu_scheduler.allocators.fit_rules import ALL_CHECKS, FitRules
+from vgpu_scheduler.allocators.fit_rules import ALL_CHECKS, FitRules, Whole
 from vgpu_scheduler.allocators.order import CardOrder, share_card_order
 from vgpu_scheduler.allocators.share_order import share_terms
 from vgpu_scheduler.kernels import (
     BARRED_BY_POLICY,
     BARRED_BY_UUID,
+    CHECK_NUMA,
     CORES,
     MEMORY,
     NO_PIECE,
@@ -168,15 +169,21 @@ class HamiAllocator:
 
     def shortfall(self, columns: DeviceColumns, devices: NDArray[np.int64]) -> Lacking:
         """Measure what each device lacks for its hardest claim; see :class:`Allocator`."""
-        total, used = columns.total[devices], columns.used[devices]
-        free = np.clip(total - used, 0, None)
-        shortfall = Shortfall(free)
-        for _, _, claim in self._flat:
-            for dimension, (amount, percent) in enumerate(zip(claim.amounts, claim.percent, strict=True)):
-                asked = np.full(devices.shape[0], amount) if amount else total[:, dimension] * percent // 100
+        if self._request is None:  # no node was looked at
+            return Shortfall(columns.total[devices]).result()
+        vendor, total, used = columns.vendor[devices], columns.total[devices], columns.used[devices]
+        numbered = list(zip(self._request.vendor.tolist(), (claim for _, _, claim in self._flat), strict=True))
+        for number, claim in numbered:
+            if self._rules_of(claim.vendor).percent:
+                total[vendor == number, CORES] = _WHOLE
+        shortfall = Shortfall(np.clip(total - used, 0, None))
+        for number, claim in numbered:
+            for dimension in self._rules_of(claim.vendor).counted:
+                amount, percent = claim.amounts[dimension], claim.percent[dimension]
+                asked = np.full(devices.shape[0], amount) if amount else total[:, dimension] * percent // _WHOLE
                 if dimension == CORES and amount:
                     asked = np.minimum(asked, _WHOLE)
-                shortfall.take(dimension, asked)
+                shortfall.take(dimension, np.where(vendor == number, asked, 0))
         return shortfall.result()
 
     def _prepare(self, devices: DeviceMatrix) -> tuple[Request, Scratch]:
@@ -197,7 +204,8 @@ class HamiAllocator:
             percent[number, : len(claim.percent)] = claim.percent
         vendors = np.array([devices.vendor_number(claim.vendor) for claim in claims], dtype=np.int32)
         allowed = [self._allows(vendor, model, mode) for vendor, model, mode in devices.models]
-        fit = [self._checks.get(claim.vendor, ALL_CHECKS) for claim in claims]
+        fit = [self._rules_of(claim.vendor) for claim in claims]
+        bound = CHECK_NUMA if self._choice.numa_bind else 0  # a policy means all makers, a pod's annotation NVIDIA
         share = self._choice.share
         return Request(
             container=np.array([number for number, _, _ in self._flat], dtype=np.int64),
@@ -206,7 +214,7 @@ class HamiAllocator:
             wanted=np.array([claim.count for claim in claims], dtype=np.int64),
             amounts=amounts,
             percent=percent,
-            checks=np.array([rules.checks for rules in fit], dtype=np.int64),
+            checks=np.array([rules.checks | bound for rules in fit], dtype=np.int64),
             selection=np.array([int(rules.selection) for rules in fit], dtype=np.int64),
             affinity=np.array([rules.affinity for rules in fit], dtype=np.float32),
             model_allowed=np.array(allowed, dtype=np.int8),
@@ -224,7 +232,7 @@ class HamiAllocator:
         )
 
     def _allows(self, vendor: str, model: str, mode: str) -> int:
-        checks = self._checks.get(vendor, ALL_CHECKS)
+        checks = self._rules_of(vendor)
         if checks.mode and mode != checks.mode:
             return OTHER_MODE
         if not self._rules.allows_model(vendor, model, mode):
@@ -254,14 +262,31 @@ class HamiAllocator:
                 if not self._rules.allows_device(device.vendor, device.uuid):
                     barred[number] = BARRED_BY_UUID
         columns = devices.columns
-        denied = np.array([not limits.allows_model(model, mode) for _, model, mode in devices.models], dtype=np.bool_)
+        denied = np.array([not self._is_allowed(*model) for model in devices.models], dtype=np.bool_)
         if denied.any():
             barred[denied[columns.model]] = BARRED_BY_POLICY
         if limits.most_memory is not None:
             barred[columns.total[:, MEMORY] > limits.most_memory] = BARRED_BY_POLICY
         if limits.exclusive:
-            barred[(columns.total[:, CORES] != _WHOLE) | columns.partitioned] = BARRED_BY_POLICY
+            barred[~self._can_be_whole(devices)] = BARRED_BY_POLICY
         return barred
+
+    def _rules_of(self, vendor: str) -> FitRules:
+        return self._checks.get(vendor, ALL_CHECKS)
+
+    def _is_allowed(self, vendor: str, model: str, mode: str) -> bool:
+        """Tell whether policies allow cards of a model and mode."""
+        return self._choice.limits.allows_model(model, mode if self._rules_of(vendor).modes else "")
+
+    def _can_be_whole(self, devices: DeviceMatrix) -> NDArray[np.bool_]:
+        """Tell which cards one tenant can have to itself."""
+        columns = devices.columns
+        of_model = np.array([int(self._rules_of(vendor).whole) for vendor, _, _ in devices.models] or [0])
+        whole = of_model[columns.model]
+        single = (whole == Whole.SINGLE) & (columns.total[:, SLOTS] == 1)
+        compute = (whole == Whole.COMPUTE) & (columns.total[:, CORES] == _WHOLE) & ~columns.partitioned
+        answer: NDArray[np.bool_] = single | compute | (whole == Whole.ALWAYS)
+        return answer
 
     def _make_scratch(self, devices: DeviceMatrix) -> Scratch:
         most = max(devices.most_cards, 1)

@@ -75,6 +75,22 @@ class NodeLock:
     expiry: float = 300.0
 
 
+@dataclass(frozen=True, slots=True)
+class Obeyed:
+    """An annotation that the node side follows on the pod itself, whatever was decided.
+
+    Attributes
+    ----------
+    vendors
+        Whose devices it is about.
+    nothing
+        A value that asks for nothing.
+    """
+
+    vendors: frozenset[str]
+    nothing: str = ""
+
+
 class Dialect(Protocol):
     """One ecosystem's wire format.
 
@@ -90,6 +106,8 @@ class Dialect(Protocol):
         The dimension that is memory, and how many bytes one of it is.
     cores
         The dimension that is compute in percent of a device.
+    compute_units
+        How much compute a device of a vendor has in the unit of its claims, where that is not percent.
     lock_annotations
         The node annotations of all its locks.
     pod_annotations
@@ -99,6 +117,9 @@ class Dialect(Protocol):
     overrides
         The word of a policy's ``podOverrides`` for each group of these annotations; a group without a word cannot be
         overruled.
+    obeyed
+        Those of these annotations that the node side follows itself: a pod for which one of them must not be followed
+        must not be placed.
     ignored_resources
         Resource names that the Kubernetes resource filter must leave alone: no node advertises them.
     device_resources
@@ -120,6 +141,8 @@ class Dialect(Protocol):
     @property
     def cores(self) -> int: ...  # noqa: D102
     @property
+    def compute_units(self) -> Mapping[str, int]: ...  # noqa: D102
+    @property
     def lock_annotations(self) -> tuple[str, ...]: ...  # noqa: D102
     @property
     def pod_annotations(self) -> tuple[str, ...]: ...  # noqa: D102
@@ -127,6 +150,8 @@ class Dialect(Protocol):
     def pod_labels(self) -> tuple[str, ...]: ...  # noqa: D102
     @property
     def overrides(self) -> Mapping[str, tuple[str, ...]]: ...  # noqa: D102
+    @property
+    def obeyed(self) -> Mapping[str, Obeyed]: ...  # noqa: D102
     @property
     def ignored_resources(self) -> frozenset[str]: ...  # noqa: D102
     @property

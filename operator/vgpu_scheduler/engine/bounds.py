@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vgpu_scheduler.dialects import Dialect
-from vgpu_scheduler.model import ContainerKind, PodClaims
+from vgpu_scheduler.model import Claim, ContainerKind, PodClaims
 from vgpu_scheduler.policy import Bound, PodLimits
 
 _WHOLE = 100
@@ -63,7 +63,7 @@ def _moments(claims: PodClaims, dialect: Dialect) -> Iterator[_Sums]:
                 own,
                 (
                     claim.count,
-                    claim.count * min(claim.amounts[dialect.cores] or _WHOLE, _WHOLE),
+                    claim.count * _percent(claim, dialect),
                     claim.count * amount,
                     claim.count * percent,
                 ),
@@ -73,6 +73,13 @@ def _moments(claims: PodClaims, dialect: Dialect) -> Iterator[_Sums]:
         else:
             running = _plus(running, own)
     yield running
+
+
+def _percent(claim: Claim, dialect: Dialect) -> int:
+    """Return the compute that a claim asks of each device, in percent of it."""
+    amount, units = claim.amounts[dialect.cores], dialect.compute_units.get(claim.vendor, _WHOLE)
+    asked = -(-amount * _WHOLE // units) if amount else claim.percent[dialect.cores]
+    return min(asked or _WHOLE, _WHOLE)
 
 
 def _plus(left: _Sums, right: _Sums) -> _Sums:

@@ -15,7 +15,7 @@ from vgpu_scheduler.engine.cycle import Cycle, Unit
 from vgpu_scheduler.engine.in_force import InForce
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
-from vgpu_scheduler.engine.quotas import Quotas
+from vgpu_scheduler.engine.quotas import Quotas, counted_by_card
 from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import Decision, Device, Hint, Outcome, Placement
 from vgpu_scheduler.policy import Policies
@@ -47,7 +47,7 @@ class Engine:
     ) -> None:
         self.dialect = dialect
         self.policies = policies
-        self.state = State(len(dialect.dimensions))
+        self.state = State(len(dialect.dimensions), counted_by_card(dialect))
         self.queue = SchedulingQueue()
         self.quotas = Quotas(dialect)
         self.cycle = Cycle(self.state, dialect, policies, self.quotas)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
+
 from vgpu_scheduler.allocators import Budgets
 from vgpu_scheduler.dialects import ClaimError, Dialect, Scorers
 from vgpu_scheduler.engine.bounds import LimitError, most_memory
@@ -28,8 +30,9 @@ def make_shape(pod: Pod, policy: ResolvedPolicy, dialect: Dialect, nodes: NodeTa
     annotations, warnings = _in_force(pod, policy, dialect)
     allocator, scorers = None, policy.scorers
     try:
-        claims = dialect.claims(pod, policy.terms)
+        claims = dialect.claims(msgspec.structs.replace(pod, annotations=annotations), policy.terms)
         if claims_devices(claims):
+            _check_obeyed(pod, annotations, claims, policy, dialect)
             bound = most_memory(claims, policy.limits, dialect)
             choice = replace(policy.choice, limits=replace(policy.choice.limits, most_memory=bound), budgets=budgets)
             allocator = dialect.allocator(annotations, claims, choice)
@@ -52,10 +55,29 @@ def _in_force(pod: Pod, policy: ResolvedPolicy, dialect: Dialect) -> tuple[dict[
     if policy.overrides is None:
         return given, []
     allowed = policy.overrides
-    denied = {name for word, names in dialect.overrides.items() if word not in allowed for name in names}
+    denied = {
+        name
+        for word, names in dialect.overrides.items()
+        if word not in allowed
+        for name in names
+        if name not in dialect.obeyed or pod.annotations.get(name) != dialect.obeyed[name].nothing
+    }
     by = policy.source_of.get("podOverrides", "a policy")
     warnings = [overruled(name, by) for name in given if name in denied]
     return {name: value for name, value in given.items() if name not in denied}, warnings
+
+
+def _check_obeyed(
+    pod: Pod, annotations: dict[str, str], claims: PodClaims, policy: ResolvedPolicy, dialect: Dialect
+) -> None:
+    """Refuse a pod whose node would do what no policy allows."""
+    vendors = {claim.vendor for container in claims for claim in container.claims}
+    for name, obeyed in dialect.obeyed.items():
+        if name in pod.annotations and name not in annotations and vendors & obeyed.vendors:
+            by = policy.source_of.get("podOverrides", "a policy")
+            raise ClaimError(
+                f"annotation {name}: podOverrides of {by} does not allow it, and the node would follow it: leave it out"
+            )
 
 
 def _ranking(pod: Pod, claims: PodClaims, scorers: Scorers, dialect: Dialect, *, plain: bool) -> NodeRanking:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil, floor
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,11 +49,16 @@ def nearest_miss(
     closest = closest[ranks == ranks.min()]
     number = min(closest.tolist(), key=lambda i: state.devices.uuid(int(devices[i])))
     about = dimensions[int(dimension[number])]
+    listed = state.devices.listed(int(owner[number]), int(devices[number]))
+    left, wanted = int(free[number]), int(asked[number])
+    if about.unit == "percent":
+        total = listed.total[int(dimension[number])]
+        left, wanted = floor(listed.compute_percent(left, total)), ceil(listed.compute_percent(wanted, total))
     return NearMiss(
         node=state.nodes.name(int(owner[number])),
-        uuid=state.devices.uuid(int(devices[number])),
+        uuid=listed.uuid,
         dimension=about.name,
         unit=about.unit,
-        free=int(free[number]),
-        asked=int(asked[number]),
+        free=left,
+        asked=wanted,
     )

@@ -15,8 +15,8 @@ from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.kernels import UNLIMITED
-from vgpu_scheduler.kube import QuantityError, ResourceQuota, to_exact_int
-from vgpu_scheduler.model import ContainerKind, Hint, PodClaims, QuotaResource
+from vgpu_scheduler.kube import QuantityError, ResourceQuota, has_unit, to_exact_int
+from vgpu_scheduler.model import Claim, ContainerKind, Hint, PodClaims, QuotaResource
 from vgpu_scheduler.policy import Shelf
 from vgpu_scheduler.state import State
 
@@ -34,7 +34,8 @@ class QuotaReport:
     Attributes
     ----------
     used, limit
-        In the unit of the devices' dimension (MiB, percent), whatever the unit of the resource is.
+        In the unit of the devices' dimension (MiB, percent), whatever the unit of the resource is; in percent of a card
+        where a vendor counts compute in units of its own and the resource in percent.
     """
 
     namespace: str
@@ -58,7 +59,7 @@ class Quotas:
         self._units = {name: dialect.dimensions[r.dimension].unit for name, r in self._resources.items()}
         self._shelf: Shelf[Key, ResourceQuota] = Shelf()
         self._names: dict[str, set[str]] = {}  # of the quotas of each namespace
-        self._limits: dict[str, dict[str, int]] = {}
+        self._limits: dict[str, dict[str, int]] = {}  # in the dimensions' units
         self._touched: set[str] = set()
 
     # Observations ----------------------------------------------------------------------------------------------------
@@ -119,7 +120,7 @@ class Quotas:
             for name in self._resources:
                 text = quota.hard.get(_PREFIX + name)
                 if text is not None:
-                    limit = _limit(text) or 0  # what cannot be read lets nothing in
+                    limit = _limit(text, self._resources[name]) or 0  # what cannot be read lets nothing in
                     limits[name] = min(limits.get(name, limit), limit)
         if limits != self._limits.get(namespace, {}):
             self._touched.add(namespace)
@@ -131,7 +132,7 @@ class Quotas:
     def _unreadable(self, quota: ResourceQuota) -> Iterator[str]:
         for name in self._resources:
             text = quota.hard.get(_PREFIX + name)
-            if text is not None and _limit(text) is None:
+            if text is not None and _limit(text, self._resources[name]) is None:
                 yield (
                     f"spec.hard[{_PREFIX}{name}]: {text} is no whole number of 0 or more: it counts as 0, so no pod "
                     "of the namespace gets such devices"
@@ -142,15 +143,15 @@ class Quotas:
     def refuses(self, namespace: str, claims: PodClaims, state: State) -> bool:
         """Tell whether the amounts that a pod asks for are more than is left to its namespace, wherever it goes.
 
-        What is asked in percent, or is the whole of a card, counts as nothing: that depends on the card. Of init
-        containers the largest counts, beside the sidecars that started before it, if it is more than all others.
+        What is asked in percent, or is the whole of a card, counts as nothing where the limit is in something else:
+        that depends on the card. Of init containers the largest counts, beside the sidecars that started before it, if
+        it is more than all others.
         """
         limits = self._limits.get(namespace) if claims else None
         for name, limit in (limits or {}).items():
             resource = self._resources[name]
             asked = self._peak(claims, resource)
-            used = state.quotas.used(namespace, resource.vendor, resource.dimension)
-            if asked and used + asked > _amount(limit, resource):
+            if asked and _used(state, namespace, resource) + asked > limit:
                 return True
         return False
 
@@ -158,7 +159,7 @@ class Quotas:
         running = peak = 0
         for container in claims:
             asked = sum(
-                claim.count * self._whole(claim.amounts[resource.dimension], resource.dimension)
+                claim.count * self._asked(claim, resource)
                 for claim in container.claims
                 if claim.vendor == resource.vendor
             )
@@ -166,9 +167,10 @@ class Quotas:
             running += 0 if container.kind is ContainerKind.INIT else asked
         return max(peak, running)
 
-    def _whole(self, amount: int, dimension: int) -> int:
-        """Cut cores at a card: nobody gets more than all of them."""
-        return min(amount, _WHOLE) if dimension == self._cores else amount
+    def _asked(self, claim: Claim, resource: QuotaResource) -> int:
+        """Return what a claim asks of each device; cores are cut at a card: nobody gets more than all of them."""
+        asked = (claim.percent if resource.of_card else claim.amounts)[resource.dimension]
+        return min(asked, _WHOLE) if resource.dimension == self._cores else asked
 
     def budgets(self, namespace: str, claims: PodClaims, state: State) -> Budgets:
         """Return what is left to a pod, leaving out what it could not exceed on any device that there is.
@@ -185,7 +187,7 @@ class Quotas:
             resource = self._resources[name]
             if resource.vendor not in vendors:
                 continue
-            left = _amount(limit, resource) - state.quotas.used(namespace, resource.vendor, resource.dimension)
+            left = limit - _used(state, namespace, resource)
             least, most = self._bounds(claims, resource, state)
             if left < most:
                 left = min(max(left, -1), 0) if left < least else left
@@ -205,8 +207,9 @@ class Quotas:
         for container in claims:
             for claim in container.claims:
                 if claim.vendor == resource.vendor:
-                    amount, percent = claim.amounts[dimension], claim.percent[dimension]
-                    amount = self._whole(amount, dimension)
+                    amount, percent = self._asked(claim, resource), claim.percent[dimension]
+                    if resource.of_card:
+                        amount = _WHOLE if percent else 0  # of few units one may be more than what was asked for
                     most += claim.count * max(amount or largest * percent // 100, piece)
                     if percent or piece:
                         least = 1
@@ -237,8 +240,7 @@ class Quotas:
             limit = limits.get(name)
             if limit is None:
                 continue
-            used = state.quotas.used(namespace, resource.vendor, resource.dimension)
-            yield QuotaReport(namespace, name, used, _amount(limit, resource))
+            yield QuotaReport(namespace, name, _used(state, namespace, resource), limit)
 
     # Waking ----------------------------------------------------------------------------------------------------------
 
@@ -262,14 +264,37 @@ def _key(quota: ResourceQuota) -> Key:
     return quota.namespace, quota.name
 
 
-def _limit(text: str) -> int | None:
-    """Read a limit; None for what is no whole number of 0 or more."""
+def counted_by_card(dialect: Dialect) -> frozenset[tuple[str, int]]:
+    """Return the vendors, with a dimension, of which what a namespace holds depends on the card."""
+    return frozenset((r.vendor, r.dimension) for r in dialect.quota_resources.values() if r.of_card)
+
+
+def _limit(text: str, resource: QuotaResource) -> int | None:
+    """Read a limit, as the amounts of claims are read; None for what is no whole number of 0 or more."""
     try:
         limit = to_exact_int(text)
     except QuantityError:
         return None
-    return limit if limit is not None and limit >= 0 else None
-
-
-def _amount(limit: int, resource: QuotaResource) -> int:
+    if limit is None or limit < 0:
+        return None
+    if resource.bytes and has_unit(text):
+        return limit // resource.bytes
     return min(limit * resource.unit, UNLIMITED)
+
+
+def _used(state: State, namespace: str, resource: QuotaResource) -> int:
+    """Return what a namespace holds of a resource, in the unit of its limits."""
+    if not resource.of_card:
+        return state.quotas.used(namespace, resource.vendor, resource.dimension)
+    cards = state.quotas.on_cards(namespace, resource.vendor, resource.dimension)
+    return sum(_percent(state, where, amount, resource) for where, amount in cards.items())
+
+
+def _percent(state: State, where: tuple[str, str], amount: int, resource: QuotaResource) -> int:
+    """Return an amount of a card in percent of it; one that is not listed now is taken for the largest there is."""
+    node, uuid = where
+    row = state.nodes.row(node)
+    listed = state.devices.devices(row) if row is not None else ()
+    total = next((device.total[resource.dimension] for device in listed if device.uuid == uuid), 0)
+    total = total or state.devices.largest(resource.vendor, resource.dimension)[0]
+    return min(-(-amount * _WHOLE // total), _WHOLE) if total else _WHOLE

@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.kernels.partitions import NO_PIECE, is_of_template, piece_for
 from vgpu_scheduler.kernels.tables import (
+    CHECK_UNITS,
     CORES,
+    GROWTH,
     HELD,
     MEMORY,
     MORE,
@@ -35,6 +37,15 @@ _WHOLE = 100
 
 
 @njit(cache=True)
+def _counted(columns: DeviceColumns, request: Request, claim: int, device: int, amount: int, held: int) -> int:
+    """Return what quotas count of an amount that the pod holds of a card."""
+    total = columns.total[device, CORES]
+    if amount == QUOTA_CORES and request.checks[claim] & CHECK_UNITS and total > 0:
+        return -(-held * _WHOLE // total)  # type: ignore[no-any-return]
+    return held
+
+
+@njit(cache=True)
 def open_claim(columns: DeviceColumns, request: Request, claim: int, row: int, scratch: Scratch) -> None:
     """Begin with nothing picked: what the pod holds of the claim's vendor from its claims before this one."""
     base = columns.first[row]
@@ -43,7 +54,8 @@ def open_claim(columns: DeviceColumns, request: Request, claim: int, row: int, s
     for position in range(columns.last[row] - base):
         if columns.vendor[base + position] == request.vendor[claim]:
             for amount in range(2):
-                quota[SPENT, amount] += quota[PEAK + position, amount]
+                peak = quota[PEAK + position, amount]
+                quota[SPENT, amount] += _counted(columns, request, claim, base + position, amount, peak)
 
 
 @njit(cache=True)
@@ -55,33 +67,49 @@ def open_card(columns: DeviceColumns, device: int, used: NDArray[np.int64], scra
 
 @njit(cache=True)
 def within_quota(
-    request: Request, claim: int, position: int, memory: int, cores: int, picks: bool, scratch: Scratch
+    columns: DeviceColumns,
+    request: Request,
+    claim: int,
+    row: int,
+    position: int,
+    memory: int,
+    cores: int,
+    picks: bool,
+    scratch: Scratch,
 ) -> bool:
     """Tell whether a pick of the open card leaves the pod within its quotas; ``picks`` also counts it as picked."""
-    quota = scratch.quota
+    quota, device = scratch.quota, columns.first[row] + position
     quota[MORE, QUOTA_MEMORY], quota[MORE, QUOTA_CORES] = memory, cores
     for amount in range(2):
         peak, held = quota[PEAK + position, amount], quota[HELD, amount]
-        growth = max(peak, held + quota[MORE, amount]) - max(peak, held)
-        if quota[SPENT, amount] + growth > request.left[claim, amount]:
+        before = _counted(columns, request, claim, device, amount, max(peak, held))
+        after = _counted(columns, request, claim, device, amount, max(peak, held + quota[MORE, amount]))
+        if quota[SPENT, amount] + after - before > request.left[claim, amount]:
             return False
+        quota[GROWTH, amount] = after - before
     if picks:
         for amount in range(2):
-            peak, held = quota[PEAK + position, amount], quota[HELD, amount]
             quota[HELD, amount] += quota[MORE, amount]
-            quota[SPENT, amount] += max(peak, quota[HELD, amount]) - max(peak, held)
+            quota[SPENT, amount] += quota[GROWTH, amount]
     return True
 
 
 @njit(cache=True)
 def piece_within_quota(
-    columns: DeviceColumns, request: Request, claim: int, position: int, piece: int, picks: bool, scratch: Scratch
+    columns: DeviceColumns,
+    request: Request,
+    claim: int,
+    row: int,
+    position: int,
+    piece: int,
+    picks: bool,
+    scratch: Scratch,
 ) -> bool:
     """Tell the same of a piece of the open card: it is booked with its own amounts, not with those asked for."""
     cores = columns.pieces[piece, CORES]
     if is_of_template(columns, piece):  # templates say nothing of cores
         cores += min(request.amounts[claim, CORES], _WHOLE)
-    return within_quota(request, claim, position, columns.pieces[piece, MEMORY], cores, picks, scratch)
+    return within_quota(columns, request, claim, row, position, columns.pieces[piece, MEMORY], cores, picks, scratch)
 
 
 @njit(cache=True)
@@ -125,10 +153,12 @@ def keep_within_quota(
         cores = claimed_cores(request, claim, columns.total, device)
         if columns.partitioned[device]:
             piece = piece_for(columns, request, claim, device, used[position], taken)
-            if piece == NO_PIECE or not piece_within_quota(columns, request, claim, position, piece, True, scratch):
+            if piece == NO_PIECE:
+                continue
+            if not piece_within_quota(columns, request, claim, row, position, piece, True, scratch):
                 continue
             taken += columns.pieces[piece]
-        elif not within_quota(request, claim, position, memory, cores, True, scratch):
+        elif not within_quota(columns, request, claim, row, position, memory, cores, True, scratch):
             continue
         picks[kept] = device
         kept += 1

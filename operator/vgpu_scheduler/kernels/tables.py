@@ -52,6 +52,7 @@ CHECK_WORTH = 1024  # the node is worth what its cards say of the number of card
 CHECK_PERCENT = 512  # compute is in percent of a card, whatever the card counts it in
 CHECK_CLASS = 4096  # tenants with an application class and tenants without share no card
 CHECK_QUALITY = 8192  # cards that others use must be in the claim's mode, or in none
+CHECK_UNITS = 16384  # quotas count compute in percent of a card, which counts it in units of its own
 CHECK_PIECE = 2048  # a card gives out one piece per claim, which has the compute and the shares that are asked for
 
 # How the cards of a claim are chosen among those that pass.
@@ -68,9 +69,10 @@ UNLIMITED = 2**62
 """What is left of a quota where there is none."""
 QUOTA_MEMORY, QUOTA_CORES = 0, 1
 """The columns of what quotas limit."""
-SPENT, HELD, MORE, PEAK = 0, 1, 2, 3
-"""The rows of the work space for quotas: what the pod holds of a claim's vendor with what the claim has picked, what it
-holds of the card being looked at, what a pick would add; from ``PEAK`` on, per card, the most that it ever holds."""
+SPENT, HELD, MORE, GROWTH, PEAK = 0, 1, 2, 3, 4
+"""The rows of the work space for quotas: what they count of the claim's vendor with what the claim has picked; what the
+pod holds of the card being looked at, what a pick would add, and what quotas count of that; from ``PEAK`` on, per card,
+the most that it ever holds."""
 NO_QUOTA: NDArray[np.int64] = np.zeros((0, 2), dtype=np.int64)
 
 # Why single cards are left out.

@@ -108,6 +108,7 @@ def fit_claim(
     welcomed = selection == SELECT_WELCOME
     zoned = selection == SELECT_ZONE and request.amounts[claim, CORES] >= _WHOLE
     collected = request.topology or paired or in_a_row or winged or welcomed or zoned
+    gathers = grouped or paired or in_a_row or winged or welcomed or zoned
     idle = (request.mutex and not winged) or checks & CHECK_IDLE != 0
     later = collected or grouped
     limited = request.left.shape[0] > 0
@@ -137,7 +138,7 @@ def fit_claim(
                 counts[refusal] += 1
                 continue
         if bound and columns.numa[device] != bound_numa:
-            if request.first_node and picked >= wanted:
+            if (request.first_node or gathers) and _suffices(columns, request, claim, picks, picked, scratch):
                 break
             if not request.topology:  # as documented: candidates of other nodes are no picks (D2-39)
                 counts[_NUMA] += picked
@@ -161,7 +162,7 @@ def fit_claim(
         if limited:
             open_card(columns, device, used[position], scratch)
             shared = not columns.partitioned[device]  # of the others each piece is checked
-            if shared and not within_quota(request, claim, position, memory, cores, False, scratch):
+            if shared and not within_quota(columns, request, claim, row, position, memory, cores, False, scratch):
                 counts[_QUOTA] += 1
                 continue
         slots = 0
@@ -206,8 +207,13 @@ def fit_claim(
             if picked < most:
                 counts[why] += 1
         else:
-            if limited and not later:
-                within_quota(request, claim, position, memory, cores, True, scratch)
+            if (
+                limited
+                and not later
+                and not within_quota(columns, request, claim, row, position, memory, cores, True, scratch)
+            ):
+                counts[_QUOTA] += 1
+                continue
             picks[picked] = device
             picked += 1
         if picked == wanted and not collected and not (grouped and columns.group[device] >= 0):
@@ -241,6 +247,28 @@ def fit_claim(
         if limited:
             raise_peak(columns, picks[i], picks[i] - base, used[picks[i] - base], scratch)
     return True
+
+
+@njit(cache=True)
+def _suffices(
+    columns: DeviceColumns,
+    request: Request,
+    claim: int,
+    picks: NDArray[np.int64],
+    picked: int,
+    scratch: Scratch,
+) -> bool:
+    """Tell whether the candidates of one NUMA node are enough, and go together where they must."""
+    wanted, kept = request.wanted[claim], picked
+    together = scratch.pieces[claim]  # nothing is booked yet
+    together[:picked] = picks[:picked]
+    if wanted > 1 and request.selection[claim] == SELECT_PAIRS:
+        kept = keep_pairs(columns, together, picked, scratch.spare)
+    elif wanted > 1 and request.selection[claim] == SELECT_RUN:
+        kept = keep_run(columns, together, picked, wanted, scratch.spare)
+    elif request.selection[claim] == SELECT_WINGS:
+        kept = keep_wings(columns, together, picked, wanted, scratch.spare)
+    return kept >= wanted  # type: ignore[no-any-return]
 
 
 @njit(cache=True)
@@ -318,7 +346,7 @@ def _pick_pieces(
             break
         if request.left.shape[0] > 0:
             counted = not request.topology
-            if not piece_within_quota(columns, request, claim, position, piece, counted, scratch):
+            if not piece_within_quota(columns, request, claim, row, position, piece, counted, scratch):
                 return picked, _QUOTA
         taken += columns.pieces[piece]
         picks[picked] = device

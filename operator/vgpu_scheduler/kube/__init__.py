@@ -15,6 +15,7 @@ from vgpu_scheduler.kube.decoding import (
 from vgpu_scheduler.kube.objects import Condition, Container, HostPort, Node, Pod, PodSpec
 from vgpu_scheduler.kube.quantities import (
     QuantityError,
+    has_unit,
     parse_quantity,
     to_exact_int,
     to_int,
@@ -71,6 +72,7 @@ __all__ = [
     "decode_pod_event",
     "decode_pod_list",
     "decode_quota",
+    "has_unit",
     "parse_label_selector",
     "parse_quantity",
     "taint",

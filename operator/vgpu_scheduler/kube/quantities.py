@@ -14,6 +14,7 @@ from typing import Final
 __all__ = [
     "MAX_INT64",
     "QuantityError",
+    "has_unit",
     "nano_to_int",
     "nano_to_milli",
     "parse_quantity",
@@ -158,6 +159,11 @@ def to_int(q: str | float) -> int:
         If the text is no quantity.
     """
     return nano_to_int(to_nano(q))
+
+
+def has_unit(q: str | float) -> bool:
+    """Tell whether a quantity is more than digits: some amounts are in another unit where they are written plainly."""
+    return not str(q).strip().lstrip("+").isdigit()
 
 
 @lru_cache(maxsize=_CACHE, typed=True)

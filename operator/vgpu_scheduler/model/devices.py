@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import Enum, IntEnum
 
 Amounts = tuple[int, ...]
 """An amount per dimension of a dialect, in that dialect's order and units."""
@@ -38,6 +38,16 @@ class Piece:
     size: int
     amounts: Amounts
     template: int | None = None
+
+
+class Compute(Enum):
+    """What a device counts its compute in."""
+
+    PERCENT = "percent"
+    UNITS = "units"
+    """Units of its own, as many as it happens to have."""
+    MASK = "mask"
+    """One bit for each of its cores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +85,8 @@ class Device:
         and for one that spreads; more is better.
     in_percent
         Tenants get compute in percent of the card, whatever ``total`` counts it in.
+    compute
+        What ``total``, and what tenants get unless that is in percent, counts compute in.
     """
 
     uuid: str
@@ -92,6 +104,15 @@ class Device:
     tag: str = ""
     worth: tuple[float, float] = (0.0, 0.0)
     in_percent: bool = False
+    compute: Compute = Compute.PERCENT
+
+    def compute_percent(self, cores: int, total: int) -> float:
+        """Return what an amount of compute is in percent of the device, of which it has ``total``."""
+        if self.in_percent or self.compute is Compute.PERCENT:
+            return float(cores)
+        if self.compute is Compute.MASK:
+            cores, total = cores.bit_count(), total.bit_count()
+        return 100.0 * cores / total if total else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +146,18 @@ class QuotaResource:
         Which amount of them.
     unit
         How much of the dimension one of the resource is.
+    bytes
+        How many bytes one of the dimension is, where an amount that is written with a unit is in bytes; 0 where it is
+        in the same as others.
+    of_card
+        The resource is in percent of a card, whatever the dimension is counted in.
     """
 
     vendor: str
     dimension: int
     unit: int = 1
+    bytes: int = 0
+    of_card: bool = False
 
 
 class ContainerKind(IntEnum):

@@ -255,16 +255,17 @@ class DevicesSection(Section):
     types: TypesRule | None = None
     """Which models of cards may be used."""
     exclusive: Annotated[bool, Field(strict=True)] | None = None
-    """true: only idle cards are taken, and each is taken whole, so that no other pod joins. Cards whose compute is
-    scaled to more or less than 100 percent cannot be taken whole and are left out."""
+    """true: only idle cards are taken, and each is taken whole, so that no other pod joins. Cards that cannot be taken
+    whole are left out: NVIDIA's in MIG pieces, those whose compute is scaled to more or less than 100 percent, and
+    those of makers whose claims name no amounts, if they take more than one tenant."""
     topology: Literal["None", "Preferred"] | None = None
     """Preferred: among the cards that fit, a container gets those with the closest links to each other, and a single
     card is the one that the others miss least; the policy orders those that are equal in that. Links are what the
     device plugin measured (annotation hami.io/node-nvidia-score); where it did not, nothing changes."""
     numa: Literal["None", "Required"] | None = None
-    """Required: all cards of a container must be on one NUMA node."""
+    """Required: all cards of a container must be on one NUMA node, whoever made them."""
     modes: Annotated[tuple[Mode, ...], Field(min_length=1, max_length=3), Unique()] | None = None
-    """The sharing modes that cards may be in: hami-core, mig, mps."""
+    """The sharing modes that cards may be in: hami-core, mig, mps. A card that has no mode is in any."""
 
     rules = (
         Rule(
@@ -309,7 +310,8 @@ class DefaultsSection(Section):
     memory: Memory | None = None
     """Memory of each card, as a quantity (4Gi) between 1Mi and 1Pi."""
     cores: Annotated[int, Field(strict=True, ge=0, le=100)] | None = None
-    """Compute of each card, in percent."""
+    """Compute of each card, in percent; where a maker counts in other units, the next whole one. It means nothing where
+    compute comes with memory or by the card."""
 
     rules = (
         Rule(
@@ -345,6 +347,8 @@ class PodOverrides(Section):
 
     allow: Annotated[tuple[Override, ...], Field(max_length=7), Unique()]
     """Which annotations of a pod go before this policy: nodePolicy (hami.io/node-scheduler-policy), devicePolicy
-    (hami.io/gpu-scheduler-policy), deviceWeights (hami.io/device-scoring-weights), deviceTypes and deviceUUIDs (the
-    vendor's use- and nouse- annotations), mode (nvidia.com/vgpu-mode), numa (nvidia.com/numa-bind). An empty list
-    allows none. Without podOverrides all of them are allowed."""
+    (hami.io/gpu-scheduler-policy, metax-tech.com/sgpu-topology-aware), deviceWeights (hami.io/device-scoring-weights),
+    deviceTypes and deviceUUIDs (the vendor's use- and nouse- annotations), mode (nvidia.com/vgpu-mode,
+    huawei.com/vnpu-mode, metax-tech.com/sgpu-app-class and sgpu-qos-policy), numa (nvidia.com/numa-bind). A pod waits
+    that has one which is not allowed and which its node would follow all the same: those of Huawei and MetaX under
+    mode. An empty list allows none. Without podOverrides all of them are allowed."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from vgpu_scheduler.model import Amounts, Usage
 
 _NONE: frozenset[str] = frozenset()
+_NO_CARDS: Mapping[tuple[str, str], int] = {}
 
 
 class QuotaUsage:
@@ -16,16 +17,29 @@ class QuotaUsage:
     -----
     It is charged wherever the ledger is, so it is the same pure function of the bound or assumed, non-terminal pods.
     What pods hold on cards or nodes that are not listed counts as well: they hold it all the same.
+
+    Parameters
+    ----------
+    by_card
+        Vendors with a dimension of theirs that is also kept card by card: what it is worth depends on the card.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, by_card: Iterable[tuple[str, int]] = ()) -> None:
         self._used: dict[str, dict[str, list[int]]] = {}
+        self._by_card: dict[tuple[str, int], dict[str, dict[tuple[str, str], int]]] = {of: {} for of in by_card}
         self._released: set[str] = set()
 
-    def charge(self, namespace: str, usage: Usage, sign: int) -> None:
-        """Add (``sign`` = 1) or give back (-1) what a pod holds."""
+    @property
+    def by_card(self) -> tuple[tuple[str, int], ...]:
+        """What is kept card by card."""
+        return tuple(self._by_card)
+
+    def charge(self, namespace: str, usage: Usage, sign: int, node: str = "") -> None:
+        """Add (``sign`` = 1) or give back (-1) what a pod holds on a node."""
         if not usage.charges and not usage.unreadable:
             return
+        if self._by_card:
+            self._charge_cards(namespace, usage, sign, node)
         vendors = self._used.setdefault(namespace, {})
         for vendor, amounts in usage.totals().items():
             used = vendors.setdefault(vendor, [])
@@ -36,6 +50,18 @@ class QuotaUsage:
                 del vendors[vendor]
         if not vendors:
             del self._used[namespace]
+
+    def _charge_cards(self, namespace: str, usage: Usage, sign: int, node: str) -> None:
+        for uuid, amounts in usage.charges.items():
+            for (vendor, dimension), namespaces in self._by_card.items():
+                if usage.vendors.get(uuid) != vendor or not any(amounts[dimension : dimension + 1]):
+                    continue
+                cards = namespaces.setdefault(namespace, {})
+                cards[node, uuid] = cards.get((node, uuid), 0) + sign * amounts[dimension]
+                if not cards[node, uuid]:
+                    del cards[node, uuid]
+                if not cards:
+                    del namespaces[namespace]
 
     def released(self, namespace: str) -> None:
         """Note that a pod of a namespace gave back for good what it held."""
@@ -54,6 +80,10 @@ class QuotaUsage:
         used = self._used.get(namespace, {}).get(vendor, ())
         return used[dimension] if dimension < len(used) else 0
 
+    def on_cards(self, namespace: str, vendor: str, dimension: int) -> Mapping[tuple[str, str], int]:
+        """Return how much of a dimension that is kept by card a namespace holds of each: node and UUID to amount."""
+        return self._by_card.get((vendor, dimension), {}).get(namespace, _NO_CARDS)
+
     def as_values(self) -> Mapping[str, Mapping[str, Amounts]]:
         """Return everything, to be compared: namespace, vendor, amounts without the zeros at the end."""
         everything = {
@@ -68,6 +98,10 @@ class QuotaUsage:
         twin._used = {
             namespace: {vendor: list(used) for vendor, used in vendors.items()}
             for namespace, vendors in self._used.items()
+        }
+        twin._by_card = {
+            of: {namespace: dict(cards) for namespace, cards in namespaces.items()}
+            for of, namespaces in self._by_card.items()
         }
         return twin
 

@@ -53,12 +53,14 @@ class State:
     ----------
     dimensions
         The number of amounts per device: the most that any dialect in use declares.
+    by_card
+        What of namespaces is kept card by card; see :class:`QuotaUsage`.
     """
 
-    def __init__(self, dimensions: int = 3) -> None:
+    def __init__(self, dimensions: int = 3, by_card: Iterable[tuple[str, int]] = ()) -> None:
         self.nodes = NodeTable()
         self.devices = DeviceMatrix(dimensions)
-        self.quotas = QuotaUsage()
+        self.quotas = QuotaUsage(by_card)
         self._pods: dict[str, KnownPod] = {}
         self._node_objects: dict[str, Node] = {}
         self._reservations: dict[str, Reservation] = {}
@@ -333,7 +335,7 @@ class State:
 
     def rebuild(self) -> State:
         """Return a state made from the observed objects and the open assumptions alone."""
-        twin = State(self.devices.dimensions)
+        twin = State(self.devices.dimensions, self.quotas.by_card)
         for name, node in self._node_objects.items():
             row = self.nodes.row(name)
             twin.observe_node(node, self.devices.devices(row) if row is not None else ())
@@ -404,7 +406,7 @@ class State:
     def _hold(self, reservation: Reservation) -> None:
         self._reservations[reservation.uid] = reservation
         self._on_node.setdefault(reservation.node, {})[reservation.uid] = None
-        self.quotas.charge(reservation.namespace, reservation.usage, 1)
+        self.quotas.charge(reservation.namespace, reservation.usage, 1, reservation.node)
         row = self.nodes.row(reservation.node)
         if row is not None:
             self.nodes.charge(row, reservation.requests)
@@ -424,7 +426,7 @@ class State:
         return Hint.RESOURCES | Hint.DEVICE_FREED if uses_devices else Hint.RESOURCES
 
     def _unbook(self, reservation: Reservation) -> None:
-        self.quotas.charge(reservation.namespace, reservation.usage, -1)
+        self.quotas.charge(reservation.namespace, reservation.usage, -1, reservation.node)
         held = self._on_node[reservation.node]
         del held[reservation.uid]
         if not held:

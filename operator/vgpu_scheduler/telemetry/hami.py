@@ -23,11 +23,13 @@ _PIECE = 100
 """Nodes or pods between two pieces of text."""
 _ZONE = 'zone="vGPU"'
 """HAMi gives every metric this label."""
-_COMPUTE_UNITS = "AMD"
-"""The maker whose compute is counted in units of the card; HAMi shows it in percent."""
+_CORES = 2
+_WHOLE = 100.0
 
 _Labels = dict[str, str]
 _CardReader = Callable[[Device, Amounts], tuple[_Labels, float] | None]
+_ShareReader = Callable[[Device | None, Amounts], float]
+"""Reads what a pod holds of a card, which may not be listed now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +56,9 @@ def hami_metrics(state: State) -> Iterator[str]:
     for family, read in _OF_CARDS:
         yield family.head()
         yield from _per_card(state, family, read)
-    for family, dimension, unit in _OF_PODS:
-        yield family.head()
-        yield from _per_pod(state, family, dimension, unit)
+    for pod_family, read_pod in _OF_PODS:
+        yield pod_family.head()
+        yield from _per_pod(state, pod_family, read_pod)
     yield _MIG.head()
     yield from _mig_instances(state)
     build = _Family("hami_build_info", "The running scheduler.")
@@ -100,9 +102,7 @@ def _named(device: Device) -> _Labels:
 
 
 def _percent(device: Device, cores: int) -> float:
-    if device.vendor != _COMPUTE_UNITS:
-        return float(cores)
-    return 100.0 * cores / device.total[2] if device.total[2] else 0.0
+    return device.compute_percent(cores, device.total[_CORES])
 
 
 _OF_CARDS: tuple[tuple[_Family, _CardReader], ...] = (
@@ -112,7 +112,7 @@ _OF_CARDS: tuple[tuple[_Family, _CardReader], ...] = (
     ),
     (
         _Family("hami_gpu_core_limit_ratio", "Compute of a card in percent."),
-        lambda device, _: ({}, _percent(device, device.total[2])),
+        lambda device, _: ({}, _WHOLE if device.in_percent else _percent(device, device.total[_CORES])),
     ),
     (
         _Family("hami_gpu_memory_allocated_bytes", "Memory of a card that is given out."),
@@ -140,9 +140,11 @@ _OF_CARDS: tuple[tuple[_Family, _CardReader], ...] = (
 )
 
 
-def _per_pod(state: State, family: _Family, dimension: int, unit: int) -> Iterator[str]:
+def _per_pod(state: State, family: _Family, read: _ShareReader) -> Iterator[str]:
     def lines(held: Reservation) -> Iterator[str]:
         namespace, _, name = held.pod.partition("/")
+        row = state.nodes.row(held.node)
+        listed = {device.uuid: device for device in state.devices.devices(row)} if row is not None else {}
         for uuid, amounts in held.usage.charges.items():
             labels = {
                 "namespace": namespace,
@@ -151,14 +153,20 @@ def _per_pod(state: State, family: _Family, dimension: int, unit: int) -> Iterat
                 "container_index": "0",  # HAMi's own: it adds the containers of a pod together
                 "device_uuid": uuid,
             }
-            yield family.line(labels, float(amounts[dimension] * unit))
+            yield family.line(labels, read(listed.get(uuid), amounts))
 
     return _in_pieces(tuple(state.reservations()), lines)
 
 
-_OF_PODS = (
-    (_Family("hami_vgpu_memory_allocated_bytes", "Memory of a card that a pod has."), 1, _MIB),
-    (_Family("hami_vgpu_core_allocated_ratio", "Compute of a card that a pod has, in percent."), 2, 1),
+_OF_PODS: tuple[tuple[_Family, _ShareReader], ...] = (
+    (
+        _Family("hami_vgpu_memory_allocated_bytes", "Memory of a card that a pod has."),
+        lambda _, held: float(held[1] * _MIB),
+    ),
+    (
+        _Family("hami_vgpu_core_allocated_ratio", "Compute of a card that a pod has, in percent."),
+        lambda device, held: _percent(device, held[_CORES]) if device else float(held[_CORES]),
+    ),
 )
 _MIG = _Family("hami_node_gpu_mig_instance_info", "MIG instances that the device plugin has made.")
 

@@ -36,6 +36,7 @@ class Ascend(Maker):
         self.templates = sorted((template["memory"], template["name"]) for template in chip["templates"])
         self.whole, self.capacity = chip["memoryAllocatable"], chip["memoryCapacity"]
         self.soft_nodes = soft_nodes
+        self.modules = bool(chip.get("superPod"))
 
     def devices(self, node: Obj, switch: Switches) -> list[Device]:
         return self.from_json(node, f"hami.io/node-register-{self.vendor}", switch)
@@ -67,6 +68,13 @@ class Ascend(Maker):
         ways = islice(permutations(full, -(-ask.nums // 2)), MOST_WAYS)
         taken = [[self.take(device, ask) for module in way for device in module] for way in ways]
         return Choice([way[: ask.nums] for way in taken])
+
+    def ask(self, resources: Obj, switch: Switches) -> tuple[Ask | None, set[str]]:
+        """Return what a container asks for; several chips, but no whole modules, are refused: see HAMi's webhook."""
+        found, bad = super().ask(resources, switch)
+        if found and self.modules and found.nums > 1 and found.nums % 2 and not switch(VendorQuirk.ODD_MODULES_READ):
+            return None, {self.count}
+        return found, bad
 
     def claim(self, amounts: Amounts) -> Ask | None:
         ask = super().claim(amounts) if in_range(amounts, self.count) else None
@@ -100,7 +108,7 @@ class Ascend(Maker):
             part |= {key: value for key, value in (("memory", taken.memory), ("core", taken.cores)) if value}
             parts.append(part)
         text = json.dumps(parts or None, separators=(",", ":"))
-        return {"predicate-time": "<time>", self.count: text}
+        return {"predicate-time": "<time>", f"huawei.com/{self.vendor}": text}
 
     def added_score(self, entries: Sequence[Sequence[Taken]], devices: Sequence[Device], view: View) -> float:
         """How close the chips of each container are."""

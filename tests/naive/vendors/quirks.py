@@ -19,6 +19,7 @@ class VendorQuirk(Enum):
     WINGS_BY_POSITION = "wings-by-position"
     BUBBLES_OF_CLAIM_ONLY = "bubbles-of-claim-only"
     SLICES_COUNTED_AS_ONE = "slices-counted-as-one"
+    ODD_MODULES_READ = "odd-modules-read"
     MASKS_SUMMED = "masks-summed"
     RUNS_BY_POSITION = "runs-by-position"
     TEMPLATE_NOT_CLAIMED = "template-not-claimed"

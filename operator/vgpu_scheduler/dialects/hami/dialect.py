@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
 from vgpu_scheduler.allocators import BEST_FIT, CardChoice, HamiAllocator, card_order
-from vgpu_scheduler.dialects.base import ClaimError, CodecError, Inventory, NodeLock, RegistrationError, Scorers
+from vgpu_scheduler.dialects.base import ClaimError, CodecError, Inventory, NodeLock, Obeyed, RegistrationError, Scorers
 from vgpu_scheduler.dialects.hami.codec import decode_assignments, encode_assignments, realign
 from vgpu_scheduler.dialects.hami.mig import SLICES
 from vgpu_scheduler.dialects.hami.rules import parse_rules
 from vgpu_scheduler.dialects.hami.vendors import Cards, Handed, Vendor, vendors
+from vgpu_scheduler.dialects.hami.vendors.base import MODE_WORD
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import NUMA_BIND
 from vgpu_scheduler.kube import Container, Node, Pod
 from vgpu_scheduler.model import (
@@ -75,6 +76,12 @@ class HamiDialect:
         return frozenset(vendor.key for vendor in self.vendors)
 
     @cached_property
+    def compute_units(self) -> Mapping[str, int]:
+        """What the compute of a card is in claims, of makers that do not count it in percent."""
+        units = {vendor.key: vendor.claims.units for vendor in self.vendors}
+        return {vendor: number for vendor, number in units.items() if number != _WHOLE}
+
+    @cached_property
     def lock_annotations(self) -> tuple[str, ...]:
         """The node annotations of all locks."""
         return tuple(dict.fromkeys(vendor.lock.annotation for vendor in self.vendors if vendor.lock))
@@ -90,12 +97,26 @@ class HamiDialect:
     def overrides(self) -> Mapping[str, tuple[str, ...]]:
         """The word of a policy's ``podOverrides`` for each group of these annotations."""
         rules = [vendor.rules for vendor in self.vendors]
-        return {
-            "deviceTypes": tuple(name for keys in rules for name in (keys.use_types, keys.no_use_types) if name),
-            "deviceUUIDs": tuple(name for keys in rules for pair in keys.uuids for name in pair if name),
-            "mode": tuple(keys.mode for keys in rules if keys.mode),
-            "numa": (NUMA_BIND,),
+        found = {
+            "deviceTypes": [name for keys in rules for name in (keys.use_types, keys.no_use_types) if name],
+            "deviceUUIDs": [name for keys in rules for pair in keys.uuids for name in pair if name],
+            MODE_WORD: [keys.mode for keys in rules if keys.mode],
+            "numa": [NUMA_BIND],
         }
+        for wishes in (vendor.wishes for vendor in self.vendors if vendor.wishes):
+            for name, word in wishes.words.items():
+                found.setdefault(word, []).append(name)
+        return {word: tuple(dict.fromkeys(names)) for word, names in found.items()}
+
+    @cached_property
+    def obeyed(self) -> Mapping[str, Obeyed]:
+        """What plugins read on the pod, whatever was decided."""
+        found: dict[str, Obeyed] = {}
+        for vendor in self.vendors:
+            for name, nothing in vendor.wishes.obeyed.items() if vendor.wishes else ():
+                others = found[name].vendors if name in found else frozenset()
+                found[name] = Obeyed(others | {vendor.key}, nothing)
+        return found
 
     @cached_property
     def ignored_resources(self) -> frozenset[str]:

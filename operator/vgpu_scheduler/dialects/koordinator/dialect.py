@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from vgpu_scheduler.allocators import CardChoice, ShareAllocator, ShareDimensions, ShareOrder, Strategy
-from vgpu_scheduler.dialects.base import ClaimError, CodecError, Inventory, NodeLock, Scorers
+from vgpu_scheduler.dialects.base import ClaimError, CodecError, Inventory, NodeLock, Obeyed, Scorers
 from vgpu_scheduler.dialects.koordinator.claims import device_requests, pod_claims
 from vgpu_scheduler.dialects.koordinator.codec import (
     AllocatedDevice,
@@ -91,6 +91,8 @@ class KoordinatorDialect:
     pod_annotations = (HINT_ANNOTATION, JOINT_ANNOTATION, PARTITION_ANNOTATION)
     cards = frozenset({GPU})
     pod_labels = (ISOLATION_LABEL,)
+    compute_units: ClassVar[Mapping[str, int]] = {}
+    obeyed: ClassVar[Mapping[str, Obeyed]] = {}
     overrides: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     ignored_resources = frozenset({GPU_SHARED})
     """Koordinator writes a node's totals of all its other names; of this one only where a feature gate says so."""

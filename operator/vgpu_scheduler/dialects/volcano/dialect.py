@@ -22,7 +22,7 @@ from vgpu_scheduler.allocators import (
     HamiAllocator,
     policy_words,
 )
-from vgpu_scheduler.dialects.base import ClaimError, CodecError, Inventory, NodeLock, Scorers
+from vgpu_scheduler.dialects.base import ClaimError, CodecError, Inventory, NodeLock, Obeyed, Scorers
 from vgpu_scheduler.dialects.hami.codec import realign
 from vgpu_scheduler.dialects.volcano import names as keys
 from vgpu_scheduler.dialects.volcano.claims import asks_for_cards, pod_claims, regular_containers
@@ -82,6 +82,8 @@ class VolcanoDialect:
     pod_annotations = keys.POD_ANNOTATIONS
     cards = frozenset({keys.VENDOR})
     pod_labels = ()
+    compute_units: ClassVar[Mapping[str, int]] = {}
+    obeyed: ClassVar[Mapping[str, Obeyed]] = {}
     overrides: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "deviceTypes": (keys.USE_TYPE, keys.NO_USE_TYPE),
         "deviceUUIDs": (keys.USE_UUID, keys.NO_USE_UUID),

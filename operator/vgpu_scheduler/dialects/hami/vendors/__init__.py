@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 
 from vgpu_scheduler.dialects.hami.vendors.amd import amd
@@ -62,7 +63,7 @@ def configured(config: Section, *, others: bool = True) -> tuple[Vendor, ...]:
     Raises
     ------
     ConfigError
-        If a field cannot be read, or two resources have the same name.
+        If a field cannot be read, or two makers, or two resources, have the same name.
     """
     found: list[Vendor] = []
     for name, makers in MAKERS.items():
@@ -71,12 +72,27 @@ def configured(config: Section, *, others: bool = True) -> tuple[Vendor, ...]:
         section = config if name in _LISTS else config.section(name)
         for maker in makers:
             found += maker(section)
+    for key, times in Counter(vendor.key for vendor in found).items():
+        if times > 1:
+            raise ConfigError(f"{_fields(config, key)}{key} is more than one kind of cards: name each once")
     owners: dict[str, str] = {}
     for vendor in found:
-        for resource in vendor.claims.resources:
+        for resource in dict.fromkeys((*vendor.claims.resources, *vendor.claims.unadvertised)):
             if owners.setdefault(resource, vendor.key) != vendor.key:
-                raise ConfigError(f"resource {resource} is both of {owners[resource]} and of {vendor.key}")
+                both = f"both of {owners[resource]} and of {vendor.key}"
+                raise ConfigError(f"{_fields(config, resource)}resource {resource} is {both}")
+        for resource, times in Counter(vendor.claims.resources).items():
+            if times > 1:
+                raise ConfigError(
+                    f"{_fields(config, resource)}resource {resource} stands for {times} things of {vendor.key}"
+                )
     return tuple(found)
+
+
+def _fields(config: Section, text: str) -> str:
+    """Return the beginning of an error about the fields that say a text."""
+    fields = ", ".join(config.saying(text))
+    return f"{fields}: " if fields else ""
 
 
 def vendors(nvidia_names: NvidiaNames | None = None) -> tuple[Vendor, ...]:

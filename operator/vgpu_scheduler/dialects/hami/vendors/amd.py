@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from vgpu_scheduler.allocators import FitRules
+from vgpu_scheduler.allocators import FitRules, Whole
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice
 from vgpu_scheduler.dialects.hami.vendors.admitting.amd import amd_rule
 from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor, plain_entry
-from vgpu_scheduler.dialects.hami.vendors.registered import Registered, as_written
+from vgpu_scheduler.dialects.hami.vendors.registered import Registered, as_written, without_separators
 from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
-from vgpu_scheduler.model import Assignment, Device
+from vgpu_scheduler.model import Assignment, Compute, Device
 
 NAMES = ShareNames(
     "amd.com/gpu",
@@ -24,11 +24,11 @@ NAMES = ShareNames(
 
 
 def _device(card: RegisteredDevice, vendor: str) -> Device:
-    return replace(as_written(card, vendor), tag=card.type)
+    return replace(as_written(card, vendor), tag=without_separators(card.type), compute=Compute.UNITS)
 
 
 def _entry(vendor: str, assignment: Assignment) -> AssignedDevice:
-    """Return the entry of a card, under the name of the product."""
+    """Return the entry of a card, under the name of the product, as far as the format can say it."""
     return replace(plain_entry(vendor, assignment), type=assignment.tag)
 
 
@@ -49,7 +49,7 @@ def amd(section: Section) -> tuple[Vendor, ...]:
             rules=RuleKeys(
                 "amd.com/use-gputype", "amd.com/nouse-gputype", (("amd.com/use-gpu-uuid", "amd.com/nouse-gpu-uuid"),)
             ),
-            fit=FitRules(exclusive=False, compute=False),
+            fit=FitRules(exclusive=False, compute=False, units=True, whole=Whole.ALWAYS),
             record=Record("hami.io/amd-devices-allocated", "hami.io/amd-devices-to-allocate", _entry),
             admit=amd_rule(names.count, names.memory, names.cores),
         ),

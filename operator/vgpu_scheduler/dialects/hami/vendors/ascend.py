@@ -6,20 +6,21 @@ import json
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 
-from vgpu_scheduler.allocators import FitRules, Selection
+from vgpu_scheduler.allocators import FitRules, Selection, Whole
+from vgpu_scheduler.dialects.amounts import whole_amount
+from vgpu_scheduler.dialects.base import ClaimError
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice
-from vgpu_scheduler.dialects.hami.vendors.admitting.ascend import NpuAdmission, npu_rule
-from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, Vendor, Wishes
+from vgpu_scheduler.dialects.hami.vendors.admitting.ascend import MODULE, SOFT, SOFT_POD, NpuAdmission, npu_rule
+from vgpu_scheduler.dialects.hami.vendors.base import MODE_WORD, Handed, Record, RuleKeys, Vendor, Wishes
 from vgpu_scheduler.dialects.hami.vendors.registered import as_written, decode_cards
 from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.kube import Container, Node
-from vgpu_scheduler.model import NO_TERMS, Claim, ClaimTerms, Device
+from vgpu_scheduler.model import NO_TERMS, Claim, ClaimTerms, Compute, Device
 
-SOFT = "hami-core"
-SOFT_POD = "huawei.com/vnpu-mode"
 SOFT_NODE = "hami-vnpu-core"
 _TIME = "predicate-time"
+_WHOLE = 100
 _AFFINITY = 10.0
 """What chips of one network add to the node's score."""
 
@@ -83,10 +84,16 @@ class Chip:
             tuple(template.memory for template in self.templates),
             self.allocatable,
             self.capacity,
+            self.memory_factor,
             self.modules,
             self.overwrite_env,
             self.runtime_class,
         )
+
+    @property
+    def told(self) -> str:
+        """The annotation that the plugin's own runtime reads: the chip's name, whatever its resource is called."""
+        return f"huawei.com/{self.key}"
 
     @property
     def names(self) -> NpuNames:
@@ -123,11 +130,31 @@ class NpuNames(ShareNames):
 
     def read(self, vendor: str, container: Container, terms: ClaimTerms = NO_TERMS, mode: str = "") -> Claim | None:
         """Return the container's claim, if any; see :class:`ShareNames`."""
+        exclusive = terms.exclusive
+        if mode != SOFT:
+            terms = self._hard(container, terms)
         claim = ShareNames.read(self, vendor, container, terms)
-        if claim is None or self.chip is None or mode == SOFT or not claim.amounts[1]:
+        if claim is None or self.chip is None:
             return claim
+        if self.chip.modules and claim.count > 1 and claim.count % MODULE:
+            raise ClaimError(
+                f'container "{container.name}": {self.count}: {claim.count}: chips of {vendor} come in modules of '
+                f"{MODULE}: write {claim.count + 1}"
+            )
         slots, memory, *rest = claim.amounts
+        if mode == SOFT or not memory:
+            return claim
+        if exclusive:  # all of a chip's memory leaves nobody any of it
+            return Claim(vendor, claim.count, (slots, 0, 0), (0, _WHOLE, 0))
         return replace(claim, amounts=(slots, self.chip.cut(memory), *rest))
+
+    def _hard(self, container: Container, terms: ClaimTerms) -> ClaimTerms:
+        """Return what of the terms means anything for chips that are cut.
+
+        Compute comes with the memory, and of several chips no runtime takes parts.
+        """
+        several = (whole_amount(container, self.count) or 0) > 1
+        return ClaimTerms(None if several else terms.memory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +188,7 @@ class NpuCards:
                 mode=SOFT if soft else "",
                 group=networks[number] if networks and known else -1,
                 in_percent=soft,
+                compute=Compute.UNITS,
             )
             for number, card in enumerate(registered)
         )
@@ -193,7 +221,7 @@ def _told(chip: Chip) -> Callable[[Handed], Mapping[str, str]]:
                 listed.append({key: value for key, value in entry.items() if value})
         return {
             _TIME: str(int(handed.unix_time)),
-            chip.names.count: json.dumps(listed, separators=(",", ":"), ensure_ascii=False),
+            chip.told: json.dumps(listed, separators=(",", ":"), ensure_ascii=False),
         }
 
     return extras
@@ -233,7 +261,7 @@ def _chip(section: Section) -> Chip:
 
 def _vendor(chip: Chip, soft: bool) -> Vendor:
     selection = Selection.PAIRS if chip.modules else Selection.GROUPED
-    fit = FitRules(selection=selection, affinity=_AFFINITY if chip.networks else 0.0)
+    fit = FitRules(whole=Whole.ALWAYS, selection=selection, affinity=_AFFINITY if chip.networks else 0.0)
     softly = replace(fit, mode=SOFT, percent=True)
     return Vendor(
         key=chip.key,
@@ -242,12 +270,14 @@ def _vendor(chip: Chip, soft: bool) -> Vendor:
         claims=chip.names,
         rules=RuleKeys(uuids=((f"hami.io/use-{chip.key}-uuid", f"hami.io/no-use-{chip.key}-uuid"),)),
         fit=fit,
-        wishes=Wishes((SOFT_POD,), _mode, lambda annotations: softly if _mode(annotations) else fit),
+        wishes=Wishes(
+            {SOFT_POD: MODE_WORD}, _mode, lambda annotations: softly if _mode(annotations) else fit, {SOFT_POD: ""}
+        ),
         record=Record(
             f"hami.io/{chip.key}-devices-allocated",
             f"hami.io/{chip.key}-devices-to-allocate",
             extras=_told(chip),
-            keys=(_TIME, chip.names.count),
+            keys=(_TIME, chip.told),
         ),
         admit=npu_rule(chip.admission),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from vgpu_scheduler.allocators import FitRules, Selection
+from vgpu_scheduler.allocators import FitRules, Selection, Whole
 from vgpu_scheduler.dialects.amounts import amount_text, bounded_amount
 from vgpu_scheduler.dialects.base import ClaimError, CodecError
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice
@@ -25,6 +25,7 @@ from vgpu_scheduler.model import (
     Assignment,
     Claim,
     ClaimTerms,
+    Compute,
     Device,
     Piece,
     QuotaResource,
@@ -97,6 +98,7 @@ def _in_pieces(device: Device) -> Device:
         total=(*device.total, cores, *slices_of([Span(0, cores)] if cores else ())),
         pieces=tuple(Piece("", span.start, span.size, _amounts(_mask(span))) for span in spans),
         tag=f"{device.index} {cores}",
+        compute=Compute.MASK,
     )
 
 
@@ -107,6 +109,7 @@ class NeuronNames:
     devices: str = "aws.amazon.com/neuron"
     cores: str = "aws.amazon.com/neuroncore"
     unadvertised = ()
+    units = _PER_DEVICE
 
     @property
     def counts(self) -> tuple[str, ...]:
@@ -213,7 +216,13 @@ def aws_neuron(section: Section) -> tuple[Vendor, ...]:
             claims=names,
             rules=RuleKeys(uuids=(("aws.amazon.com/use-neuron-uuid", "aws.amazon.com/nouse-neuron-uuid"),)),
             fit=FitRules(
-                memory=False, cores=False, exclusive=False, compute=False, pieces=True, selection=Selection.RUN
+                memory=False,
+                cores=False,
+                exclusive=False,
+                compute=False,
+                pieces=True,
+                whole=Whole.ALWAYS,
+                selection=Selection.RUN,
             ),
             record=Record("hami.io/aws-neuron-devices-allocated", extras=_Extras(names), keys=_KEYS),
             admit=neuron_rule(names.devices, names.cores),

@@ -9,7 +9,7 @@ annotations of a pod choose among the cards (:class:`RuleKeys`), which checks a 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from vgpu_scheduler.allocators import PLAIN_CHECKS, FitRules
@@ -70,6 +70,10 @@ class Claims(Protocol):
     @property
     def dimensions(self) -> tuple[tuple[str, int, bool], ...]:
         """Which dimension each resource is an amount of, and whether it is in percent of what a card has."""
+
+    @property
+    def units(self) -> int:
+        """What the compute of a whole card is in claims that name an amount of it."""
 
     def read(self, vendor: str, container: Container, terms: ClaimTerms = NO_TERMS, mode: str = "") -> Claim | None:
         """Return what a container of a pod that asks for a mode claims, if anything.
@@ -213,18 +217,29 @@ class Wishes:
 
     Attributes
     ----------
-    annotations
-        Their names.
+    words
+        Their names, each with the word of a policy's ``podOverrides`` that it belongs to.
     mode
         The mode that they ask for; empty for none. Claims may depend on it.
     fit
         The checks under them.
+    obeyed
+        Those that the node side reads on the pod, whatever was decided; each with a value that asks for nothing.
     """
 
-    annotations: tuple[str, ...]
+    words: Mapping[str, str]
     mode: Callable[[Mapping[str, str]], str]
     fit: Callable[[Mapping[str, str]], FitRules]
+    obeyed: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def annotations(self) -> tuple[str, ...]:
+        """Their names."""
+        return tuple(self.words)
+
+
+MODE_WORD, POLICY_WORD = "mode", "devicePolicy"
+"""Words of ``podOverrides``: how cards are shared, and how they are chosen."""
 
 HAMI_LOCK = NodeLock(LOCK_ANNOTATION)
 """The lock that most plugins share."""

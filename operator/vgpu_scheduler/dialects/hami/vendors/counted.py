@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from vgpu_scheduler.dialects.base import CodecError
 from vgpu_scheduler.dialects.hami.fields import INT32
 from vgpu_scheduler.kube import Node
-from vgpu_scheduler.model import Device
+from vgpu_scheduler.model import Compute, Device
 
 _MOST_CARDS = 1024
 """A node that has more is not believed: its cards are sorted for every claim."""
@@ -46,12 +46,15 @@ class Counted:
         The middle of the cards' names: ``<node>-<name>-<number>``.
     numa
         The NUMA node of a card, from its number and how many there are.
+    compute
+        What they count compute in.
     """
 
     resources: tuple[str, ...]
     kind: Callable[..., CardKind]
     name: str
     numa: Callable[[int, int], int] = lambda number, cards: 0  # noqa: ARG005
+    compute: Compute = Compute.PERCENT
 
     @property
     def source(self) -> str:
@@ -82,6 +85,7 @@ class Counted:
                 index=number,
                 numa=self.numa(number, kind.number),
                 tag=str(number),
+                compute=self.compute,
             )
             for number in range(kind.number)
         )

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from vgpu_scheduler.allocators import FitRules
+from vgpu_scheduler.allocators import FitRules, Whole
 from vgpu_scheduler.dialects.amounts import amount_text, bounded_amount
 from vgpu_scheduler.dialects.base import ClaimError, CodecError
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice
@@ -65,19 +65,33 @@ def _profiles(names: Mapping[str, str]) -> list[DrsProfile]:
 
 @dataclass(frozen=True, slots=True)
 class DrsCards:
-    """Cards and profiles of one annotation: every card of a node can be cut in the same ways."""
+    """Cards and profiles of one annotation: every card of a node can be cut in the same ways.
 
-    source = f"annotation {CAPACITY}"
+    A plugin that is gone leaves the annotation behind, and the kubelet says that nothing of its resource can be had.
+    The resource filter does not see that of claims in memory and cores, so the cards are out of service then.
+
+    Attributes
+    ----------
+    advertised
+        The resource that the plugin advertises.
+    """
+
+    advertised: str
+
+    @property
+    def source(self) -> str:
+        """What an error names."""
+        return f"annotation {CAPACITY}"
 
     def facts(self, node: Node) -> Hashable | None:
-        """Return the node's name and the annotation."""
+        """Return the node's name, the annotation, and whether anything can be had of the plugin."""
         value = node.annotations.get(CAPACITY)
-        return None if value is None else (node.name, value)
+        return None if value is None else (node.name, value, node.allocatable.get(self.advertised) != 0)
 
     def decode(self, vendor: str, facts: Hashable) -> tuple[Device, ...]:
         """Return the cards, in the order written; see :class:`vendors.base.Cards`."""
         assert isinstance(facts, tuple)
-        node, value = facts
+        node, value, alive = facts
         fields = Fields(decode_json(value, "DRS capacity"), "DRS capacity")
         ids = fields.texts("profiles")
         profiles = _profiles(ids)
@@ -98,6 +112,7 @@ class DrsCards:
                 type=vendor,
                 total=(slots, memory, _WHOLE, slots),
                 index=int(index),
+                healthy=alive,
                 pieces=pieces,
                 tag=json.dumps({"index": index, "minor": minor, "profiles": ids}),
             )
@@ -136,6 +151,7 @@ class DrsNames:
     slices: str = "enflame.com/drs-gcu"
     memory: str = "enflame.com/gcu-memory"
     cores: str = "enflame.com/gcu-core"
+    units = _WHOLE
 
     @property
     def counts(self) -> tuple[str, ...]:
@@ -271,10 +287,10 @@ def drs(section: Section) -> tuple[Vendor, ...]:
         Vendor(
             key="Enflame",
             title="Enflame GCU slice (DRS)",
-            cards=DrsCards(),
+            cards=DrsCards(names.slices),
             claims=names,
             rules=RuleKeys(uuids=(("enflame.com/use-gpuuuid", "enflame.com/nouse-gpuuuid"),)),
-            fit=FitRules(exclusive=False, compute=False, pieces=True),
+            fit=FitRules(exclusive=False, compute=False, pieces=True, whole=Whole.ALWAYS),
             record=Record("hami.io/enflame-vgpu-devices-allocated", extras=_extras, keys=_KEYS),
             admit=slices_rule(names.slices, names.memory, names.cores),
             held=_held,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from vgpu_scheduler.allocators import FitRules, Selection
+from vgpu_scheduler.allocators import FitRules, Selection, Whole
 from vgpu_scheduler.dialects.amounts import whole_amount
 from vgpu_scheduler.dialects.hami.vendors.admitting import vxpu_rule
 from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, Vendor
@@ -87,6 +87,7 @@ def xpu(section: Section) -> tuple[Vendor, ...]:
                 cores=False,
                 exclusive=False,
                 compute=False,
+                whole=Whole.ALWAYS,
                 selection=Selection.WINGS,
                 affinity=_LESS_SCATTERED,
             ),
@@ -110,7 +111,7 @@ def vxpu(section: Section) -> tuple[Vendor, ...]:
             cards=Registered("hami.io/node-register-xpu"),
             claims=names,
             rules=_RULES,
-            fit=FitRules(cores=False, exclusive=False, compute=False, selection=Selection.WINGS),
+            fit=FitRules(cores=False, exclusive=False, compute=False, whole=Whole.ALWAYS, selection=Selection.WINGS),
             record=Record("hami.io/xpu-devices-allocated", "hami.io/xpu-devices-to-allocate"),
             admit=vxpu_rule(names.count, names.memory),
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 
-from vgpu_scheduler.allocators import FitRules, Selection
+from vgpu_scheduler.allocators import FitRules, Selection, Whole
 from vgpu_scheduler.dialects.base import CodecError
 from vgpu_scheduler.dialects.hami.fields import decode_integers
 from vgpu_scheduler.dialects.hami.vendors.base import Record, Vendor
@@ -81,7 +81,7 @@ def metax_gpu(section: Section) -> tuple[Vendor, ...]:
             title="MetaX GPU",
             cards=MetaxCards(Counted((names.count,), _kind, "metax")),
             claims=names,
-            fit=FitRules(selection=Selection.SAME, worth=True),
+            fit=FitRules(selection=Selection.SAME, worth=True, whole=Whole.ALWAYS),
             record=Record("hami.io/metax-gpu-devices-allocated", "hami.io/metax-gpu-devices-to-allocate"),
             lock=None,
         ),

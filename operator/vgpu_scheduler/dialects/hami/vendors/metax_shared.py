@@ -11,26 +11,36 @@ from vgpu_scheduler.dialects.amounts import amount_text, whole_amount
 from vgpu_scheduler.dialects.base import ClaimError
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice, go_bool
 from vgpu_scheduler.dialects.hami.fields import INT32, Fields, decode_list
-from vgpu_scheduler.dialects.hami.vendors.admitting import sgpu_rule
-from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, Vendor, Wishes
+from vgpu_scheduler.dialects.hami.vendors.admitting.metax import (
+    APP_CLASS,
+    OFFLINE,
+    ONLINE,
+    QUALITIES,
+    QUALITY,
+    sgpu_rule,
+)
+from vgpu_scheduler.dialects.hami.vendors.base import (
+    MODE_WORD,
+    POLICY_WORD,
+    Handed,
+    Record,
+    RuleKeys,
+    Vendor,
+    Wishes,
+)
 from vgpu_scheduler.dialects.hami.vendors.registered import as_written, checked
 from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
-from vgpu_scheduler.kube import Container, Node, Pod
+from vgpu_scheduler.kube import Container, Node, Pod, has_unit
 from vgpu_scheduler.model import NO_TERMS, Amounts, Assignment, Claim, ClaimTerms, Device, Usage, charges, makers
 
 REGISTER = "metax-tech.com/node-gpu-devices"
-APP_CLASS = "metax-tech.com/sgpu-app-class"
-QUALITY = "metax-tech.com/sgpu-qos-policy"
 TOPOLOGY = "metax-tech.com/sgpu-topology-aware"
 
 _DEVICES, _TIME = "metax-tech.com/gpu-devices-allocated", "metax-tech.com/predicate-time"
 
-ONLINE, OFFLINE = "online", "offline"
 _CLASSES = ("", ONLINE, OFFLINE)
 """The classes, in the order of the dimensions that count their tenants."""
-_QUALITIES = ("best-effort", "fixed-share", "burst-share")
-"""The qualities of service, in the order of the dimensions that count who asks for them."""
 _ANY_NUMBER = 2**31
 """Tenants of a class or quality that a card may have: its slots are what bounds them."""
 _WHOLE = 100
@@ -49,7 +59,7 @@ def _app_class(annotations: Mapping[str, str]) -> str:
 def _mode(annotations: Mapping[str, str]) -> str:
     """Return class and quality of a pod, each empty where it names none; online pods have no quality."""
     app_class, quality = _app_class(annotations), annotations.get(QUALITY, "")
-    return f"{app_class}/{quality if quality in _QUALITIES and app_class != ONLINE else ''}"
+    return f"{app_class}/{quality if quality in QUALITIES and app_class != ONLINE else ''}"
 
 
 def _counted(mode: str, cores: int) -> Amounts:
@@ -59,7 +69,7 @@ def _counted(mode: str, cores: int) -> Amounts:
     """
     app_class, _, quality = mode.partition("/")
     shared = cores != _WHOLE
-    return (0, *(int(name == app_class) for name in _CLASSES), *(int(shared and q == quality) for q in _QUALITIES))
+    return (0, *(int(name == app_class) for name in _CLASSES), *(int(shared and q == quality) for q in QUALITIES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +108,7 @@ def _device(card: RegisteredDevice, fields: Fields, vendor: str) -> Device:
     device = as_written(card, vendor)
     return replace(
         device,
-        total=(*device.total, 0, *(_ANY_NUMBER for _ in (*_CLASSES, *_QUALITIES))),
+        total=(*device.total, 0, *(_ANY_NUMBER for _ in (*_CLASSES, *QUALITIES))),
         group=max(fields.integer("linkzone", -INT32 - 1, INT32), -1),
     )
 
@@ -132,7 +142,7 @@ class SharedNames(ShareNames):
         text = (amount_text(self._seen(container), self.memory) or "").strip()
         if not amount:
             return 0
-        memory = amount * _GIB if text.lstrip("+").isdigit() else amount // _MIB
+        memory = amount // _MIB if has_unit(text) else amount * _GIB
         where = f'container "{container.name}": {self.memory}: {text}'
         if memory > INT32:
             raise ClaimError(
@@ -148,6 +158,7 @@ NAMES = SharedNames(
     "metax-tech.com/vmemory",
     cores="metax-tech.com/vcore",
     memory_factor=_GIB,
+    units_in_bytes=True,
     default_cores=_WHOLE,
     limits_only=True,
 )
@@ -166,6 +177,7 @@ class _Fit:
                 cores=False,
                 exclusive=False,
                 compute=False,
+                modes=False,
                 selection=Selection.WELCOME,
                 affinity=_AFFINITY,
             )
@@ -174,6 +186,7 @@ class _Fit:
         return FitRules(
             classes=True,
             quality=annotations.get(QUALITY, ""),
+            modes=False,
             selection=Selection.ZONE,
             affinity=_AFFINITY if aware else 0.0,
         )
@@ -227,7 +240,12 @@ def metax_shared(section: Section) -> tuple[Vendor, ...]:
             claims=names,
             rules=RuleKeys(uuids=(("metax-tech.com/use-gpuuuid", "metax-tech.com/nouse-gpuuuid"),)),
             fit=fit({}),
-            wishes=Wishes((APP_CLASS, QUALITY, TOPOLOGY), _mode, fit),
+            wishes=Wishes(
+                {APP_CLASS: MODE_WORD, QUALITY: MODE_WORD, TOPOLOGY: POLICY_WORD},
+                _mode,
+                fit,
+                {APP_CLASS: "", QUALITY: QUALITIES[0]},
+            ),
             record=Record(
                 "hami.io/metax-sgpu-devices-allocated",
                 "hami.io/metax-sgpu-devices-to-allocate",

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from vgpu_scheduler.allocators import FitRules, Selection
+from vgpu_scheduler.allocators import FitRules, Selection, Whole
 from vgpu_scheduler.dialects.hami.vendors.admitting.mthreads import mthreads_rule
 from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, Vendor
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
 from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
+from vgpu_scheduler.model import Compute
 
 UNIT = 512
 """MiB of a unit of the memory resource."""
@@ -25,6 +26,7 @@ NAMES = ShareNames(
     cores="mthreads.com/sgpu-core",
     memory_factor=UNIT,
     divided=True,
+    units=CORES,
     advertised=True,
 )
 
@@ -54,10 +56,10 @@ def mthreads(section: Section) -> tuple[Vendor, ...]:
         Vendor(
             key="Mthreads",
             title="Moore Threads GPU",
-            cards=Counted((names.cores, names.memory), _kind, "mthreads"),
+            cards=Counted((names.cores, names.memory), _kind, "mthreads", compute=Compute.UNITS),
             claims=names,
             rules=RuleKeys(uuids=(("mthreads.ai/use-gpuuuid", "mthreads.ai/nouse-gpuuuid"),)),
-            fit=FitRules(selection=Selection.SAME),
+            fit=FitRules(whole=Whole.ALWAYS, selection=Selection.SAME),
             record=Record("hami.io/mthreads-vgpu-devices-allocated", extras=_index, keys=(_INDEX, _NODE, _TIME)),
             lock=None,
             admit=mthreads_rule(names.count, names.memory, names.cores),

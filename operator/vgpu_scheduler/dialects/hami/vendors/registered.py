@@ -13,6 +13,7 @@ from vgpu_scheduler.model import Device
 _MOST_CARDS = 1024
 """A node that lists more is not believed: its cards are sorted for every claim."""
 _SEPARATORS = frozenset(",:;")
+_BLANKS = str.maketrans(dict.fromkeys(_SEPARATORS, " "))
 
 
 def decode_cards(value: str) -> Sequence[RegisteredDevice]:
@@ -38,6 +39,11 @@ def checked(registered: Sequence[RegisteredDevice]) -> Sequence[RegisteredDevice
             raise CodecError(f"device {card.id} is listed twice")
         seen.add(card.id)
     return registered
+
+
+def without_separators(text: str) -> str:
+    """Return what an assignment may say beside a card's id: blanks stand for the separators of its format."""
+    return text.translate(_BLANKS)
 
 
 def as_written(card: RegisteredDevice, vendor: str) -> Device:

@@ -32,6 +32,7 @@ class Section:
         self.path = path
         self._content: Mapping[str, Any] = content or {}
         self._read: set[str] = set()
+        self._texts: dict[str, str] = {}
         self._inner: list[Section] = []
 
     def _get(self, name: str) -> Any:
@@ -46,9 +47,10 @@ class Section:
         """Return a text; an empty one, or none, is the default."""
         value = self._get(name)
         if value is None or value == "":
-            return default
+            value = default
         if not isinstance(value, str):
             raise ConfigError(f"{self.where(name)}: {value!r} is not a text")
+        self._texts[name] = value
         return value
 
     def required(self, name: str) -> str:
@@ -130,6 +132,12 @@ class Section:
     def is_list(self, name: str) -> bool:
         """Tell whether a field is a list."""
         return isinstance(self._content.get(name), list)
+
+    def saying(self, text: str) -> Iterator[str]:
+        """Yield the full names of the fields that were read as a text, given or not."""
+        yield from (self.where(name) for name, value in self._texts.items() if value == text)
+        for inner in self._inner:
+            yield from inner.saying(text)
 
     def unknown(self) -> Iterator[str]:
         """Yield the full names of the fields that nobody read."""

@@ -31,6 +31,8 @@ class ShareNames:
         MiB for a container that names a count only; 0 means the whole card.
     default_cores
         Percent for a container that does not name cores.
+    units_in_bytes
+        Memory that is written with a unit is in bytes.
     divided
         What is asked for is for all cards together.
     cores_of_card
@@ -40,7 +42,10 @@ class ShareNames:
     limits_only
         Requests say nothing where there is no limit.
     whole_is_exclusive
-        A container that asks for whole cards and says nothing of compute claims all of that, too.
+        A container that asks for whole cards claims all of their compute, too, where neither it nor a policy says how
+        much.
+    units
+        What the compute of a whole card is in the unit of ``cores``.
     """
 
     count: str
@@ -50,11 +55,13 @@ class ShareNames:
     memory_factor: int = 1
     default_memory: int = 0
     default_cores: int = 0
+    units_in_bytes: bool = False
     divided: bool = False
     cores_of_card: bool = False
     advertised: bool = False
     limits_only: bool = False
     whole_is_exclusive: bool = False
+    units: int = _WHOLE
 
     @property
     def counts(self) -> tuple[str, ...]:
@@ -73,7 +80,10 @@ class ShareNames:
 
     def quotas(self, vendor: str) -> dict[str, QuotaResource]:
         """Return what a namespace's quota may limit of the maker's cards."""
-        found = {self.memory: QuotaResource(vendor, 1, self.memory_factor), self.cores: QuotaResource(vendor, 2)}
+        found = {
+            self.memory: QuotaResource(vendor, 1, self.memory_factor, bytes=_MIB if self.units_in_bytes else 0),
+            self.cores: QuotaResource(vendor, 2, of_card=self.cores_of_card),
+        }
         return {name: resource for name, resource in found.items() if name}
 
     @property
@@ -120,20 +130,24 @@ class ShareNames:
             if terms.memory is not None and self.memory:
                 memory = max(terms.memory // _MIB, 1)
             percent = 0 if memory else _WHOLE
-        cores = _amount(container, self.cores)
-        if cores is None and self.whole_is_exclusive and percent == _WHOLE and not memory:
-            cores = _WHOLE
-        elif cores is None:
-            cores = self.default_cores if terms.cores is None or not self.cores else terms.cores
-        cores //= parts
-        if terms.exclusive:
-            cores = _WHOLE
+        cores = self._cores(container, terms, parts, whole=percent == _WHOLE and not memory)
         if self.cores_of_card:
             return Claim(vendor, count, (1, memory, 0), (0, percent, min(cores, _WHOLE)))
         return Claim(vendor, count, (1, memory, cores), (0, percent, 0))
 
     def _seen(self, container: Container) -> Container:
         return Container(container.name, container.kind, container.limits, {}) if self.limits_only else container
+
+    def _cores(self, container: Container, terms: ClaimTerms, parts: int, *, whole: bool) -> int:
+        """Return the compute of each card: what the container says, or what is said for it."""
+        given = _amount(container, self.cores)
+        if terms.exclusive:
+            return self.units
+        if given is not None:
+            return given // parts
+        if terms.cores is not None and self.cores:
+            return -(-terms.cores * self.units // _WHOLE)
+        return _WHOLE if whole and self.whole_is_exclusive else self.default_cores
 
     def _percent(self, container: Container) -> int:
         return (whole_amount(container, self.memory_percent) or 0) if self.memory_percent else 0
@@ -166,6 +180,7 @@ class CountNames:
 
     count: str
     unadvertised = ()
+    units = _WHOLE
 
     @property
     def counts(self) -> tuple[str, ...]:

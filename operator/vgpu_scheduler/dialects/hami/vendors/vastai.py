@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from vgpu_scheduler.allocators import FitRules, Selection
+from vgpu_scheduler.allocators import FitRules, Selection, Whole
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice
 from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor
 from vgpu_scheduler.dialects.hami.vendors.registered import Registered, as_written
@@ -41,6 +41,7 @@ def vastai(section: Section) -> tuple[Vendor, ...]:
                 cores=False,
                 exclusive=False,
                 compute=False,
+                whole=Whole.SINGLE,
                 group=True,
                 selection=Selection.GROUPED,
                 affinity=1.0,

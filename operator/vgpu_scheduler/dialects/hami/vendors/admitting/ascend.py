@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from vgpu_scheduler.dialects.hami.vendors.admitting.draft import Admit, Draft, Refusal, rounded
 
 _VISIBLE = "ASCEND_VISIBLE_DEVICES"
-_MODE, _SOFT = "huawei.com/vnpu-mode", "hami-core"
-_MODULE = 2
+SOFT_POD, SOFT = "huawei.com/vnpu-mode", "hami-core"
+"""The annotation of a pod that shares chips softly, and its value."""
+MODULE = 2
+"""Chips of a module."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +24,11 @@ class NpuAdmission:
     count, memory, cores
         Its resource names.
     templates
-        The sizes of memory in which it can be cut, the smallest first, in units of the memory resource.
+        The sizes of memory in which it can be cut, the smallest first, in MiB.
     allocatable, capacity
-        What a pod gets of a whole chip, and what that has.
+        What a pod gets of a whole chip, and what that has, in MiB.
+    memory_factor
+        MiB per unit of the memory resource.
     modules
         It is given out by modules of two.
     overwrite_env
@@ -40,12 +44,13 @@ class NpuAdmission:
     templates: tuple[int, ...]
     allocatable: int
     capacity: int
+    memory_factor: int = 1
     modules: bool = False
     overwrite_env: bool = False
     runtime_class: str = ""
 
     def cut(self, memory: int) -> int:
-        """Return the smallest size that has so much memory; 0 if there is none."""
+        """Return the smallest size that has so much memory, in MiB; 0 if there is none."""
         whole = self.allocatable if memory <= self.capacity else 0
         return next((size for size in self.templates if memory <= size), whole)
 
@@ -61,10 +66,10 @@ def npu_rule(chip: NpuAdmission) -> Admit:
             return False
         sound = draft.sound(chip.count, chip.memory)
         number = rounded(count)
-        if chip.modules and number != 1 and number % _MODULE:
+        if chip.modules and number != 1 and number % MODULE:
             raise Refusal(f"{chip.key} device request must be 1 or 2*n, got {number}")
         if chip.modules and number == 1 and sound:
-            draft.set_limit(chip.count, _MODULE)
+            draft.set_limit(chip.count, MODULE)
         memory = _memory(draft, number, chip)
         if sound:
             draft.set_both(chip.memory, memory)
@@ -75,15 +80,18 @@ def npu_rule(chip: NpuAdmission) -> Admit:
 
 
 def _memory(draft: Draft, number: int, chip: NpuAdmission) -> int:
-    """Return the memory of each chip that the container gets."""
+    """Return the memory of each chip that the container gets, in units of the resource: what is claimed as the size."""
     asked = draft.limit(chip.memory)
-    if draft.annotation(_MODE) == _SOFT:
-        return chip.allocatable if asked is None else rounded(asked)
+    whole = chip.allocatable // chip.memory_factor
+    if draft.annotation(SOFT_POD) == SOFT:
+        return whole if asked is None else rounded(asked)
     if rounded(draft.limit(chip.cores) or "0") > 0:
         raise Refusal(f"{chip.cores} is only supported in hami-core (soft split) mode")
-    memory = chip.allocatable if asked is None else chip.cut(rounded(asked))
-    if asked is not None and memory <= 0:
+    if asked is None:
+        return whole
+    memory = chip.cut(rounded(asked) * chip.memory_factor)
+    if memory <= 0:
         raise Refusal(f"{chip.memory} {rounded(asked)} is invalid")
     if number > 1 and memory != chip.allocatable:
         raise Refusal("vNPU not supported for multiple devices")
-    return memory
+    return max(memory // chip.memory_factor, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vgpu_scheduler.dialects.hami.vendors.admitting.draft import Admit, Draft, Refusal, rounded
 
-CLASS, QOS = "metax-tech.com/sgpu-app-class", "metax-tech.com/sgpu-qos-policy"
+APP_CLASS, QUALITY = "metax-tech.com/sgpu-app-class", "metax-tech.com/sgpu-qos-policy"
 ONLINE, OFFLINE = "online", "offline"
 QUALITIES = ("best-effort", "fixed-share", "burst-share")
 """The first is what a pod gets that does not say."""
@@ -17,17 +17,17 @@ def sgpu_rule(count: str) -> Admit:
         asked = draft.limit(count)
         if asked is None:
             return False
-        kind, quality = draft.annotation(CLASS), draft.annotation(QOS)
+        kind, quality = draft.annotation(APP_CLASS), draft.annotation(QUALITY)
         if kind not in (None, ONLINE, OFFLINE):
-            raise Refusal(f"{CLASS} must be set one of [{ONLINE}, {OFFLINE}]")
+            raise Refusal(f"{APP_CLASS} must be set one of [{ONLINE}, {OFFLINE}]")
         if kind is not None and rounded(asked) != 1:
             raise Refusal("app-class pod must request single device")
         if kind == ONLINE:
             return True
         if quality is None:
-            draft.annotate(QOS, QUALITIES[0])
+            draft.annotate(QUALITY, QUALITIES[0])
         elif quality not in QUALITIES:
-            raise Refusal(f"{QOS} must be set one of [{', '.join(QUALITIES)}]")
+            raise Refusal(f"{QUALITY} must be set one of [{', '.join(QUALITIES)}]")
         return True
 
     return admit

@@ -58,8 +58,7 @@ def nvidia_rule(names: NvidiaNames, options: NvidiaAdmission) -> Admit:
                 draft.add_limit(names.count, options.default_count)
             found = True
         if names.whole_is_exclusive and _whole(draft, percent, names):
-            draft.add_limit(names.cores, _WHOLE)
-            found = True
+            found = True  # their compute is not written: the decision knows, and a policy's defaults go before
         if found:
             draft.use_runtime_class(options.runtime_class)
         elif options.overwrite_env:
