@@ -7,13 +7,13 @@ from collections import Counter
 import numpy as np
 import pytest
 from tests.dialects.guard import guarded
-from tests.dialects.makers import NODES, bound, node, pod
+from tests.dialects.makers import NODES, asking, bound, node, pod
 
 from vgpu_scheduler.allocators import CardChoice
 from vgpu_scheduler.dialects import ClaimError, HamiDialect, placement_usage
 from vgpu_scheduler.dialects.hami import Vendor, vendors
 from vgpu_scheduler.kube import Node, Pod, decode_node, decode_pod
-from vgpu_scheduler.model import Amounts, Placement, Usage
+from vgpu_scheduler.model import NO_USAGE, Amounts, Placement, Usage
 from vgpu_scheduler.state import State
 
 DIALECT = HamiDialect()
@@ -29,6 +29,25 @@ def test_what_is_written_is_read_back_and_no_card_is_overbooked(key: str) -> Non
     for seed in range(6):
         placed += book_many(makers, np.random.default_rng(seed))
     assert {vendor.key for vendor in makers} <= placed.keys(), f"of {placed} some were never given out"
+
+
+@pytest.mark.parametrize("text", ["0", "0k", "00", "0.0", "0Gi"])
+@pytest.mark.parametrize("key", MAKERS)
+def test_nothing_is_asked_for_however_it_is_written(key: str, text: str) -> None:
+    wire = asking(dict.fromkeys(MAKERS[key].claims.counts, text))
+    running = decode_pod(bound(wire, "n", {}))
+    assert DIALECT.usage(running) == NO_USAGE
+    assert not DIALECT.claims(decode_pod(wire))[0].claims
+
+
+def test_what_goes_first_says_that_nothing_is_asked_for() -> None:
+    """A number of devices goes before one of cores, slices before memory."""
+    for limits in (
+        {"aws.amazon.com/neuron": "0", "aws.amazon.com/neuroncore": "2"},
+        {"enflame.com/drs-gcu": "0k", "enflame.com/gcu-memory": "4"},
+    ):
+        assert DIALECT.usage(decode_pod(bound(asking(limits), "n", {}))) == NO_USAGE
+        assert not DIALECT.claims(decode_pod(asking(limits)))[0].claims
 
 
 def book_many(makers: list[Vendor], rng: np.random.Generator) -> Counter[str]:

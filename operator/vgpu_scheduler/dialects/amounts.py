@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from vgpu_scheduler.dialects.base import ClaimError
-from vgpu_scheduler.kube import Container, QuantityError, to_exact_int
+from vgpu_scheduler.kube import Container, QuantityError, is_zero, to_exact_int
 
 INT32 = 2**31 - 1
+"""The most that plugins can count."""
 
 
 def amount_text(container: Container, resource: str) -> str | None:
     """Look a resource up in the limits, then in the requests (D3-22)."""
     value = container.limits.get(resource)
     return container.requests.get(resource) if value is None else value
+
+
+def is_asked(container: Container, resource: str) -> bool:
+    """Tell whether a container asks for any of a resource, however malformed; zero is none, however it is written."""
+    text = (amount_text(container, resource) or "").strip()
+    try:
+        return bool(text) and not is_zero(text)
+    except QuantityError:
+        return True
 
 
 def whole_amount(container: Container, resource: str) -> int | None:

@@ -16,6 +16,7 @@ from vgpu_scheduler.kube.objects import Condition, Container, HostPort, Node, Po
 from vgpu_scheduler.kube.quantities import (
     QuantityError,
     has_unit,
+    is_zero,
     parse_quantity,
     to_exact_int,
     to_int,
@@ -73,6 +74,7 @@ __all__ = [
     "decode_pod_list",
     "decode_quota",
     "has_unit",
+    "is_zero",
     "parse_label_selector",
     "parse_quantity",
     "taint",

@@ -15,6 +15,7 @@ __all__ = [
     "MAX_INT64",
     "QuantityError",
     "has_unit",
+    "is_zero",
     "nano_to_int",
     "nano_to_milli",
     "parse_quantity",
@@ -159,6 +160,17 @@ def to_int(q: str | float) -> int:
         If the text is no quantity.
     """
     return nano_to_int(to_nano(q))
+
+
+def is_zero(q: str | float) -> bool:
+    """Tell whether a quantity is nothing at all.
+
+    Raises
+    ------
+    QuantityError
+        If the text is no quantity.
+    """
+    return to_nano(q) == 0
 
 
 def has_unit(q: str | float) -> bool:

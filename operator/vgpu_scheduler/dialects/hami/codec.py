@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from vgpu_scheduler.dialects.amounts import INT32
 from vgpu_scheduler.dialects.base import CodecError
-from vgpu_scheduler.dialects.hami.fields import INT32, Fields, decode_list
+from vgpu_scheduler.dialects.hami.fields import Fields, decode_list
 from vgpu_scheduler.dialects.hami.mig import MigProfile, decode_profiles, encode_profile
 
 _GO_BOOL = {

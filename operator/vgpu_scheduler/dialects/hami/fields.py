@@ -9,7 +9,6 @@ from typing import Any
 
 from vgpu_scheduler.dialects.base import CodecError
 
-INT32 = 2**31 - 1
 INT64 = 2**63 - 1
 _SURROGATE = re.compile("[\ud800-\udfff]")
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from vgpu_scheduler.dialects.amounts import INT32
 from vgpu_scheduler.dialects.base import CodecError, Inventory
 from vgpu_scheduler.dialects.koordinator.names import (
     CORES,
@@ -23,7 +24,6 @@ from vgpu_scheduler.dialects.koordinator.names import (
 from vgpu_scheduler.kube import Node, QuantityError, to_int
 from vgpu_scheduler.model import Amounts, Assignment, Device, add
 
-_INT32 = 2**31 - 1
 _MOST_DEVICES = 1024
 """A node that lists more is not believed: its devices are sorted for every claim."""
 _MOST_AMOUNT = 2**44
@@ -94,14 +94,14 @@ def _device(entry: object, where: str, model: str) -> Device:
     if kind not in DEVICE_TYPES:
         raise CodecError(f"{where}.type: {kind!r} is none of {', '.join(DEVICE_TYPES)}")
     minor, identity, health = fields.get("minor"), fields.get("id") or "", fields.get("health") or False
-    if type(minor) is not int or not 0 <= minor <= _INT32:
+    if type(minor) is not int or not 0 <= minor <= INT32:
         raise CodecError(f"{where}.minor: {minor!r} is not an integer from 0")
     if not isinstance(identity, str) or _SURROGATE.search(identity):
         raise CodecError(f"{where}.id: {identity!r} is not a text")
     if not isinstance(health, bool):
         raise CodecError(f"{where}.health: {health!r} is not a boolean")
     numa = _object(fields.get("topology"), f"{where}.topology").get("nodeID", 0)
-    if type(numa) is not int or not -1 <= numa <= _INT32:
+    if type(numa) is not int or not -1 <= numa <= INT32:
         raise CodecError(f"{where}.topology.nodeID: {numa!r} is not an integer from -1")
     amounts = _object(fields.get("resources"), f"{where}.resources")
     if unknown := sorted(name for name in amounts if name not in DEVICE_RESOURCES):
@@ -153,7 +153,7 @@ def decode_allocated(value: str) -> tuple[AllocatedDevice, ...]:
 def _allocated(kind: str, entry: object, where: str) -> AllocatedDevice:
     fields = _object(entry, where)
     minor, identity = fields.get("minor") or 0, fields.get("id") or ""
-    if type(minor) is not int or not -_INT32 <= minor <= _INT32:
+    if type(minor) is not int or not -INT32 <= minor <= INT32:
         raise CodecError(f"{where}.minor: {minor!r} is not an integer")
     if not isinstance(identity, str) or _SURROGATE.search(identity):
         raise CodecError(f"{where}.id: {identity!r} is not a text")

@@ -5,13 +5,12 @@ Volcano drops in silence what it does not follow, or lets the pod wait for ever;
 
 from __future__ import annotations
 
-from vgpu_scheduler.dialects.amounts import amount_text, whole_amount
+from vgpu_scheduler.dialects.amounts import INT32, amount_text, is_asked, whole_amount
 from vgpu_scheduler.dialects.base import ClaimError
 from vgpu_scheduler.dialects.volcano.names import VENDOR, VolcanoNames
 from vgpu_scheduler.kube import Container, ContainerKind, Pod
 from vgpu_scheduler.model import NO_TERMS, Claim, ClaimTerms, ContainerClaims, PodClaims
 
-_INT32 = 2**31 - 1
 _WHOLE = 100
 _MIB = 2**20
 
@@ -87,10 +86,9 @@ def card_claims(container: Container, names: VolcanoNames, terms: ClaimTerms = N
 
 def asks_for_cards(container: Container, names: VolcanoNames) -> bool:
     """Tell whether the container claims cards at all, however malformed the rest may be."""
-    text = container.limits.get(names.count)
-    if text is None:
+    if names.count not in container.limits:
         return names.memory in container.limits
-    return text.strip() not in {"", "0"}
+    return is_asked(container, names.count)
 
 
 def _all(names: VolcanoNames) -> tuple[str, ...]:
@@ -99,7 +97,7 @@ def _all(names: VolcanoNames) -> tuple[str, ...]:
 
 def _memory(container: Container, names: VolcanoNames) -> int:
     memory = whole_amount(container, names.memory) or 0
-    if memory > _INT32:
+    if memory > INT32:
         unit = "MiB" if names.memory_factor == 1 else f"{names.memory_factor} MiB"
         better = memory // (_MIB * names.memory_factor)  # what was meant if it was meant in bytes
         text = amount_text(container, names.memory)

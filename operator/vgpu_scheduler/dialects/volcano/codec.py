@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from vgpu_scheduler.dialects.amounts import INT32
 from vgpu_scheduler.dialects.base import CodecError
 
 # Both plugins come from one root: the cards of a container are written alike, and so are Go's booleans.
@@ -14,7 +15,6 @@ __all__ = ["AssignedDevice", "RegisteredCard", "decode_assignments", "decode_reg
 
 _FIELDS = 6
 _MOST_DIGITS = 10
-_INT32 = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def _card(item: str) -> RegisteredCard:
 
 def _number(text: str, name: str, item: str) -> int:
     digits = text.lstrip("0") or "0"
-    if not (text.isascii() and text.isdigit()) or len(digits) > _MOST_DIGITS or int(digits) > _INT32:
+    if not (text.isascii() and text.isdigit()) or len(digits) > _MOST_DIGITS or int(digits) > INT32:
         raise CodecError(f"registration item {item!r}: {name} {text!r} is not an integer in range")
     return int(digits)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 
 from vgpu_scheduler.allocators import FitRules, Selection, Whole
-from vgpu_scheduler.dialects.amounts import whole_amount
+from vgpu_scheduler.dialects.amounts import INT32, whole_amount
 from vgpu_scheduler.dialects.base import ClaimError
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice
 from vgpu_scheduler.dialects.hami.vendors.admitting.ascend import MODULE, SOFT, SOFT_POD, NpuAdmission, npu_rule
@@ -200,7 +200,7 @@ def _mode(annotations: Mapping[str, str]) -> str:
 
 def _network(card: RegisteredDevice) -> int:
     number = card.custom_info.get("NetworkID")
-    return number if type(number) is int and 0 <= number < 2**31 else -1
+    return number if type(number) is int and 0 <= number <= INT32 else -1
 
 
 def _told(chip: Chip) -> Callable[[Handed], Mapping[str, str]]:

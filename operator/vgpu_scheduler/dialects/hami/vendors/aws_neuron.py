@@ -10,11 +10,11 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vgpu_scheduler.allocators import FitRules, Selection, Whole
-from vgpu_scheduler.dialects.amounts import amount_text, bounded_amount
+from vgpu_scheduler.dialects.amounts import amount_text, bounded_amount, is_asked
 from vgpu_scheduler.dialects.base import ClaimError, CodecError
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice
 from vgpu_scheduler.dialects.hami.mig import SLICES, Span, slices_of
-from vgpu_scheduler.dialects.hami.vendors.admitting import neuron_rule
+from vgpu_scheduler.dialects.hami.vendors.admitting.aws import PER_DEVICE, neuron_rule
 from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, Vendor
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
 from vgpu_scheduler.dialects.hami.vendors.section import Section
@@ -42,8 +42,6 @@ _KEYS = (_IDS, _TIME, _ALLOCATED, _NODE, _RESOURCE_TYPE)
 _INFERENTIA = "inf"
 """Instance types on which the devices are linked in one row; on others they are linked in groups."""
 _IN_A_ROW, _NO_GROUP = 0, -1
-_PER_DEVICE = 2
-"""Cores of a device, as HAMi counts a claim of many cores."""
 _WHOLE = 100
 
 
@@ -109,7 +107,7 @@ class NeuronNames:
     devices: str = "aws.amazon.com/neuron"
     cores: str = "aws.amazon.com/neuroncore"
     unadvertised = ()
-    units = _PER_DEVICE
+    units = PER_DEVICE
 
     @property
     def counts(self) -> tuple[str, ...]:
@@ -133,8 +131,7 @@ class NeuronNames:
 
     def asks(self, container: Container) -> bool:
         """Tell whether the container names any of them, however malformed."""
-        texts = (amount_text(container, name) for name in self.counts)
-        return any(text is not None and text.strip() not in {"", "0"} for text in texts)
+        return is_asked(container, self.cores if self.in_cores(container) else self.devices)
 
     def in_cores(self, container: Container) -> bool:
         """Tell whether the container asks for cores, not for devices."""
@@ -153,11 +150,11 @@ class NeuronNames:
         if devices is None:
             if cores == 1 and not terms.exclusive:
                 return Claim(vendor, 1, (1, 0, 1), (0, 0, 0))
-            if cores is None or (cores > _PER_DEVICE and cores % _PER_DEVICE == 0):
-                devices = (cores or 0) // _PER_DEVICE
-            elif cores > _PER_DEVICE:
+            if cores is None or (cores > PER_DEVICE and cores % PER_DEVICE == 0):
+                devices = (cores or 0) // PER_DEVICE
+            elif cores > PER_DEVICE:
                 raise ClaimError(
-                    f'container "{container.name}": {self.cores}: {cores} are no whole devices of {_PER_DEVICE} cores: '
+                    f'container "{container.name}": {self.cores}: {cores} are no whole devices of {PER_DEVICE} cores: '
                     f"write {cores + 1}"
                 )
             else:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from vgpu_scheduler.allocators import FitRules, Whole
-from vgpu_scheduler.dialects.amounts import amount_text, bounded_amount
+from vgpu_scheduler.dialects.amounts import INT32, amount_text, bounded_amount, is_asked
 from vgpu_scheduler.dialects.base import ClaimError, CodecError
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice
-from vgpu_scheduler.dialects.hami.fields import INT32, Fields, decode_json
+from vgpu_scheduler.dialects.hami.fields import Fields, decode_json
 from vgpu_scheduler.dialects.hami.vendors.admitting import slices_rule
 from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, Vendor
 from vgpu_scheduler.dialects.hami.vendors.registered import checked
@@ -180,8 +180,9 @@ class DrsNames:
 
     def asks(self, container: Container) -> bool:
         """Tell whether the container names any of them, however malformed."""
-        texts = (amount_text(container, name) for name in self.counts)
-        return any(text is not None and text.strip() not in {"", "0"} for text in texts)
+        if amount_text(container, self.slices) is not None:  # it goes before the others
+            return is_asked(container, self.slices)
+        return is_asked(container, self.memory) or is_asked(container, self.cores)
 
     def read(self, vendor: str, container: Container, terms: ClaimTerms = NO_TERMS, mode: str = "") -> Claim | None:
         """Return the container's claim, if any.

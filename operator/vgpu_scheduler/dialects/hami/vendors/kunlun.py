@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from vgpu_scheduler.allocators import FitRules, Selection, Whole
 from vgpu_scheduler.dialects.amounts import whole_amount
-from vgpu_scheduler.dialects.hami.vendors.admitting import vxpu_rule
+from vgpu_scheduler.dialects.hami.vendors.admitting.kunlun import SIZES, vxpu_rule
 from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, Vendor
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
 from vgpu_scheduler.dialects.hami.vendors.registered import Registered
@@ -19,10 +19,8 @@ from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.kube import Container
 from vgpu_scheduler.model import NO_TERMS, Claim, ClaimTerms
 
-MEMORY = 98304
-"""MiB of a card."""
-SLICES = (MEMORY // 4, MEMORY // 2, MEMORY)
-"""The sizes that a card can be given out in; one size at a time."""
+MEMORY = SIZES[-1]
+"""MiB of a card, which is given out in one size at a time."""
 _WHOLE = 100
 _INDEX = "BAIDU_COM_DEVICE_IDX"
 _SHARES = 100
@@ -50,7 +48,7 @@ class SliceNames(ShareNames):
         given = whole_amount(container, self.memory)  # even 0 asks for a slice, the smallest
         whole = terms.exclusive or (given is None and terms.memory is None)
         asked = MEMORY if whole else claim.amounts[1]
-        size = next((size for size in SLICES if size >= asked), MEMORY)
+        size = next((size for size in SIZES if size >= asked), MEMORY)
         return Claim(vendor, claim.count, (1, size, size * _WHOLE // MEMORY), (0, 0, 0))
 
 

@@ -7,10 +7,10 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vgpu_scheduler.allocators import FitRules, Selection
-from vgpu_scheduler.dialects.amounts import amount_text, whole_amount
+from vgpu_scheduler.dialects.amounts import INT32, amount_text, whole_amount
 from vgpu_scheduler.dialects.base import ClaimError
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice, go_bool
-from vgpu_scheduler.dialects.hami.fields import INT32, Fields, decode_list
+from vgpu_scheduler.dialects.hami.fields import Fields, decode_list
 from vgpu_scheduler.dialects.hami.vendors.admitting.metax import (
     APP_CLASS,
     OFFLINE,
@@ -41,7 +41,7 @@ _DEVICES, _TIME = "metax-tech.com/gpu-devices-allocated", "metax-tech.com/predic
 
 _CLASSES = ("", ONLINE, OFFLINE)
 """The classes, in the order of the dimensions that count their tenants."""
-_ANY_NUMBER = 2**31
+_ANY_NUMBER = INT32 + 1
 """Tenants of a class or quality that a card may have: its slots are what bounds them."""
 _WHOLE = 100
 _GIB = 1024

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from vgpu_scheduler.allocators import FitRules, Selection, Whole
-from vgpu_scheduler.dialects.hami.vendors.admitting.mthreads import mthreads_rule
+from vgpu_scheduler.dialects.hami.vendors.admitting.mthreads import CORES, mthreads_rule
 from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, Vendor
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
 from vgpu_scheduler.dialects.hami.vendors.section import Section
@@ -15,8 +15,6 @@ from vgpu_scheduler.model import Compute
 
 UNIT = 512
 """MiB of a unit of the memory resource."""
-CORES = 16
-"""Units of compute that a card has."""
 _SHARES = 100
 _INDEX, _NODE, _TIME = "mthreads.com/gpu-index", "mthreads.com/predicate-node", "mthreads.com/predicate-time"
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from vgpu_scheduler.dialects.amounts import INT32
+
 
 class ConfigError(ValueError):
     """A device configuration that cannot be followed; the message names the field."""
@@ -66,7 +68,7 @@ class Section:
             raise ConfigError(f"{self.where(name)} is missing")
         return value
 
-    def integer(self, name: str, default: int = 0, *, least: int = 0, most: int = 2**31 - 1) -> int:
+    def integer(self, name: str, default: int = 0, *, least: int = 0, most: int = INT32) -> int:
         """Return an integer within bounds; none is the default."""
         value = self._get(name)
         if value is None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vgpu_scheduler.dialects.amounts import amount_text, whole_amount
+from vgpu_scheduler.dialects.amounts import INT32, amount_text, is_asked, whole_amount
 from vgpu_scheduler.dialects.base import ClaimError
 from vgpu_scheduler.kube import Container
 from vgpu_scheduler.model import NO_TERMS, Claim, ClaimTerms, QuotaResource
 
-_INT32 = 2**31 - 1
 _WHOLE = 100
 _MIB = 2**20
 
@@ -99,8 +98,7 @@ class ShareNames:
 
     def asks(self, container: Container) -> bool:
         """Tell whether the container names the count resource at all, however malformed the rest may be."""
-        text = amount_text(self._seen(container), self.count)
-        return text is not None and text.strip() not in {"", "0"}
+        return is_asked(self._seen(container), self.count)
 
     def read(self, vendor: str, container: Container, terms: ClaimTerms = NO_TERMS, mode: str = "") -> Claim | None:
         """Return the container's claim, if any.
@@ -153,7 +151,7 @@ class ShareNames:
         return (whole_amount(container, self.memory_percent) or 0) if self.memory_percent else 0
 
     def _memory(self, container: Container) -> int:
-        largest = _INT32 // self.memory_factor
+        largest = INT32 // self.memory_factor
         memory = whole_amount(container, self.memory) if self.memory else None
         if memory is None:
             return 0
@@ -204,8 +202,7 @@ class CountNames:
 
     def asks(self, container: Container) -> bool:
         """Tell whether the container names the resource at all."""
-        text = amount_text(container, self.count)
-        return text is not None and text.strip() not in {"", "0"}
+        return is_asked(container, self.count)
 
     def read(self, vendor: str, container: Container, terms: ClaimTerms = NO_TERMS, mode: str = "") -> Claim | None:
         """Return the container's claim, if any.
@@ -223,7 +220,7 @@ class CountNames:
 def _amount(container: Container, name: str) -> int | None:
     """Return how much of a resource a container asks for, None without a name or where it does not say."""
     amount = whole_amount(container, name) if name else None
-    if amount is not None and amount > _INT32:
+    if amount is not None and amount > INT32:
         text = amount_text(container, name)
         raise ClaimError(
             f'container "{container.name}": {name}: {text} is more than any node has: write a smaller number'

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from vgpu_scheduler.dialects.amounts import INT32
 from vgpu_scheduler.dialects.hami.vendors.admitting.draft import Admit, Draft, Refusal, exact
 
-_MOST = 2**31 - 1
-_CORES = 2
-"""Cores of a device."""
+PER_DEVICE = 2
+"""Cores of a device, as HAMi counts a claim of many cores."""
 
 
 def neuron_rule(count: str, cores: str) -> Admit:
@@ -15,13 +15,13 @@ def neuron_rule(count: str, cores: str) -> Admit:
     def admit(draft: Draft) -> bool:
         devices, cut = draft.either(count), draft.either(cores)
         if devices is not None:
-            _check(count, devices, _MOST)
+            _check(count, devices, INT32)
             return True
         if cut is None:
             return False
-        number = _check(cores, cut, _MOST * _CORES)
-        if number > _CORES and number % _CORES:
-            raise Refusal(f"{cores} must be 1 or a multiple of {_CORES}, got {number}")
+        number = _check(cores, cut, INT32 * PER_DEVICE)
+        if number > PER_DEVICE and number % PER_DEVICE:
+            raise Refusal(f"{cores} must be 1 or a multiple of {PER_DEVICE}, got {number}")
         return True
 
     return admit

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from vgpu_scheduler.dialects.amounts import INT32
 from vgpu_scheduler.kube import QuantityError, to_exact_int, to_int
 
-_INT32 = 2**31 - 1
 _OVERRULED = 500
 """HAMi's code for what a maker's rules refuse."""
 
@@ -121,7 +121,7 @@ class Draft:
         It refuses all others by their name. Nothing is calculated from them, which would hide what is wrong.
         """
         given = [kind(name) for name in resources for kind in (self.limit, self.request)]
-        return all(0 <= _or(exact(text), -1) <= _INT32 for text in given if text is not None)
+        return all(0 <= _or(exact(text), -1) <= INT32 for text in given if text is not None)
 
 
 Admit = Callable[[Draft], bool]

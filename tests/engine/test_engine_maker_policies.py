@@ -1,0 +1,205 @@
+"""Policies on the cards of all makers: what they say means the same everywhere."""
+
+from __future__ import annotations
+
+import pytest
+from tests.engine.builders import OURS, pod_object
+from tests.engine.engine_makers import (
+    ALL_MAKERS,
+    AMOUNTS,
+    ASKS,
+    Obj,
+    amd,
+    decide,
+    engine_on,
+    given,
+    json_cards,
+    under,
+)
+from tests.policy.resources import policy
+
+from vgpu_scheduler.admission import AdmissionRules, review
+from vgpu_scheduler.dialects import HamiDialect
+from vgpu_scheduler.dialects.hami import Section, configured
+from vgpu_scheduler.kube import decode_pod
+from vgpu_scheduler.model import Outcome
+
+
+@pytest.mark.parametrize("maker", ASKS)
+def test_cards_that_nobody_joins(maker: str) -> None:
+    engine = under({"selector": {"matchLabels": {"team": "red"}}, "devices": {"exclusive": True}})
+    wire = pod_object("mine", {"limits": ASKS[maker]}, labels={"team": "red"})
+    engine.observe_pod(decode_pod(wire), 1.0)
+    decision = engine.attempt(1.0)
+    assert decision is not None
+    assert decision.placement is not None, decision.message
+    (mine,) = (card.uuid for container in decision.placement.containers for card in container)
+    for number in range(100):
+        other = decide(engine, ASKS[maker], name=f"other-{number}", now=100.0 + 100 * number)
+        if other.placement is None:
+            break
+        assert mine not in [card.uuid for container in other.placement.containers for card in container]
+    else:
+        pytest.fail("there is no end to the cards")
+
+
+def test_cards_that_others_could_join_are_left_out() -> None:
+    engine = under({"devices": {"exclusive": True}})
+    wire = {"limits": {"vastaitech.com/va": "2"}}  # of the two cards one takes four tenants
+    engine.observe_pod(decode_pod(pod_object("p", wire)), 1.0)
+    decision = engine.attempt(1.0)
+    assert decision is not None
+    assert "CardDeniedByPolicy" in decision.message
+
+
+@pytest.mark.parametrize("maker", ASKS)
+def test_cards_without_a_mode_are_in_any(maker: str) -> None:
+    assert decide(under({"devices": {"modes": ["hami-core"]}}), ASKS[maker]).placement is not None
+    if maker == "NVIDIA":
+        assert "CardDeniedByPolicy" in decide(under({"devices": {"modes": ["mps"]}}), ASKS[maker]).message
+
+
+@pytest.mark.parametrize(
+    ("maker", "cores"),
+    [
+        ("NVIDIA", 20), ("Hygon", 20), ("Cambricon", 20), ("MetaX", 20), ("AMD", 22), ("Moore Threads", 4),
+        ("Ascend", 0), ("Enflame", 17), ("Neuron devices", 3), ("Neuron cores", 1), ("Vastai", 0),
+    ],
+)  # fmt: skip
+def test_default_compute_is_in_percent_of_a_card(maker: str, cores: int) -> None:
+    decision = decide(under({"defaults": {"cores": 20}, "devices": {"policy": "binpack"}}), ASKS[maker])
+    assert isinstance(given(decision), list), decision.message
+    assert [each[2] for each in given(decision)] == [cores]
+
+
+def test_default_compute_of_soft_chips_is_in_percent() -> None:
+    engine = engine_on({**ALL_MAKERS, "hami-vnpu-core": "true"}, AMOUNTS)
+    engine.in_force.observe(policy("p", {"defaults": {"cores": 20}}))
+    soft = {"huawei.com/vnpu-mode": "hami-core"}
+    assert given(decide(engine, ASKS["Ascend"], soft)) == [(1, 8192, 20)]
+
+
+def test_default_compute_is_of_each_of_several_cards() -> None:
+    two = {"mthreads.com/vgpu": "2", "mthreads.com/sgpu-memory": "8"}
+    assert given(decide(under({"defaults": {"cores": 20}}), two)) == [(1, 2048, 4), (1, 2048, 4)]
+
+
+@pytest.mark.parametrize(
+    ("limits", "most"),
+    [
+        ({**ASKS["Moore Threads"], "mthreads.com/sgpu-core": "4"}, 25),
+        (amd(cores=30), 30),
+        (amd(2, 30), 60),
+        (ASKS["Neuron cores"], 50),
+        (ASKS["Neuron devices"], 100),
+        (ASKS["Ascend"], 100),
+    ],
+)
+def test_limits_on_compute_are_in_percent_of_a_card(limits: Obj, most: int) -> None:
+    assert decide(under({"limits": {"coresPerPod": most}}), limits).placement is not None
+    refused = decide(under({"limits": {"coresPerPod": most - 1}}), limits)
+    assert f"pod asks for {most} percent of compute" in refused.message
+
+
+@pytest.mark.parametrize("limits", [{"hygon.com/dcunum": "2"}, {"huawei.com/Ascend910B4": "2"}])
+def test_a_numa_node_for_all_cards_holds_for_every_maker(limits: Obj) -> None:
+    assert decide(under({"devices": {"policy": "binpack"}}), limits).placement is not None
+    assert "NumaNotFit" in decide(under({"devices": {"numa": "Required"}}), limits).message
+
+
+def test_chips_that_go_together_are_looked_for_on_each_numa_node() -> None:
+    """Node 0 has one module of two chips and a half; node 1 has halves only."""
+    listed = [(0, 0), (1, 0), (2, 0), (4, 1), (6, 1), (9, 1)]
+    register = json_cards(
+        *({"id": f"C{i}", "index": i, "devmem": 65536, "devcore": 20, "type": "Ascend910C", "numa": numa}
+          for i, numa in listed)
+    )  # fmt: skip
+    for number in ("2", "4"):
+        notes = {"hami.io/node-register-Ascend910C": register}
+        engine = engine_on(notes, {"huawei.com/Ascend910C": "40"})
+        engine.in_force.observe(policy("p", {"devices": {"numa": "Required"}}))
+        decision = decide(engine, {"huawei.com/Ascend910C": number})
+        if number == "2":
+            assert decision.placement is not None, decision.message
+            assert {card.uuid for card in decision.placement.containers[0]} == {"C0", "C1"}
+        else:
+            assert decision.placement is None
+
+
+@pytest.mark.parametrize("reviewed", [False, True])
+@pytest.mark.parametrize(
+    ("section", "defaults", "share"),
+    [
+        ({}, {}, (1, 8000, 100)),
+        ({}, {"cores": 20}, (1, 8000, 20)),
+        ({}, {"cores": 0}, (1, 8000, 0)),
+        ({}, {"memory": "4Gi"}, (1, 4096, 0)),
+        ({}, {"memory": "4Gi", "cores": 20}, (1, 4096, 20)),
+        ({"defaultCores": 30}, {}, (1, 8000, 100)),  # as HAMi has it
+        ({"defaultCores": 30}, {"cores": 20}, (1, 8000, 20)),
+    ],
+)
+def test_defaults_go_before_whole_cards_for_nobody_else(
+    section: Obj, defaults: Obj, share: tuple[int, ...], *, reviewed: bool
+) -> None:
+    dialect = HamiDialect(configured(Section({"nvidia": {"wholeIsExclusive": True, **section}})))
+    engine = engine_on(ALL_MAKERS, AMOUNTS, dialect)
+    if defaults:
+        engine.in_force.observe(policy("p", {"defaults": defaults}))
+    wire = pod_object("p", {"limits": {"nvidia.com/gpu": "1"}})
+    if reviewed:
+        answer = review(wire, "default", AdmissionRules(dialect, (OURS,))).pod
+        assert answer is not None
+        wire = dict(answer)
+    engine.observe_pod(decode_pod(wire), 1.0)
+    decision = engine.attempt(1.0)
+    assert decision is not None
+    assert given(decision) == [share]
+
+
+NO_MODE = {"podOverrides": {"allow": ["devicePolicy"]}}
+SHARE = {"metax-tech.com/sgpu": "1", "metax-tech.com/vmemory": "1", "metax-tech.com/vcore": "10"}
+ONLINE = {"metax-tech.com/sgpu-app-class": "online"}
+
+
+@pytest.mark.parametrize(
+    ("limits", "annotations"),
+    [
+        (ASKS["Ascend"], {"huawei.com/vnpu-mode": "hami-core"}),
+        (SHARE, ONLINE),
+        (SHARE, {"metax-tech.com/sgpu-qos-policy": "burst-share"}),
+    ],
+)
+def test_what_a_node_would_follow_is_refused_where_no_policy_allows_it(limits: Obj, annotations: Obj) -> None:
+    name = next(iter(annotations))
+    refused = decide(under(NO_MODE), limits, annotations)
+    assert refused.outcome is Outcome.REFUSED
+    assert f"annotation {name}: podOverrides of ClusterVGPUPolicy p does not allow it" in refused.message
+    others = decide(under(NO_MODE), ASKS["Hygon"], annotations)
+    assert others.placement is not None, "their nodes do not know it"
+    assert [warning.split()[1] for warning in others.warnings] == [name]
+    allowed = {"podOverrides": {"allow": ["mode"]}}
+    assert decide(under(allowed), limits, annotations).outcome is not Outcome.REFUSED
+
+
+def test_what_asks_for_nothing_needs_no_permission() -> None:
+    engine = under(NO_MODE)
+    quality = {"metax-tech.com/sgpu-qos-policy": "best-effort"}  # as the webhook writes it
+    for name in ("first", "second"):
+        decision = decide(engine, SHARE, quality, name)
+        assert decision.placement is not None, decision.message
+        assert decision.warnings == ()
+
+
+def test_a_wish_about_the_choice_of_cards_goes_with_their_policy() -> None:
+    name = "metax-tech.com/sgpu-topology-aware"
+    decision = decide(under({"podOverrides": {"allow": ["mode"]}}), SHARE, {name: "true"})
+    assert decision.warnings == (
+        f"annotation {name} is not followed: podOverrides of ClusterVGPUPolicy p does not allow it",
+    )
+    assert decide(under({"podOverrides": {"allow": ["devicePolicy"]}}), SHARE, {name: "true"}).warnings == ()
+
+
+def test_every_wish_has_a_word() -> None:
+    dialect = HamiDialect()
+    assert set(dialect.pod_annotations) == {name for names in dialect.overrides.values() for name in names}
