@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from vgpu_scheduler.admission import AdmissionRules, review
 from vgpu_scheduler.dialects import HamiDialect
 from vgpu_scheduler.dialects.hami import Section, configured
+from vgpu_scheduler.model import ClaimTerms
 
 Obj = dict[str, Any]
 
@@ -124,11 +126,11 @@ def test_whole_cards_are_exclusive_only_where_that_is_set() -> None:
     given = pod(container({GPU: "1"}))
     assert CORES not in reviewed(given)["spec"]["containers"][0]["resources"]["limits"]
     exclusive = rules_with(nvidia={"wholeIsExclusive": True})
-    completed = reviewed(given, exclusive)
-    asked = []
-    review(given, "team-a", exclusive, lambda _, claims: asked.append(claims) is not None)
-    assert [claim.amounts[2] for claim in asked[0][0].claims] == [100], "quotas count it"
-    assert CORES not in completed["spec"]["containers"][0]["resources"]["limits"], "defaults of policies go before"
+    assert reviewed(given, exclusive)["spec"]["containers"][0]["resources"]["limits"][CORES] == "100"
+    for terms in (None, ClaimTerms(cores=20), ClaimTerms(memory=2**30)):
+        claimed = replace(exclusive, terms=lambda _, terms=terms: terms)
+        completed = reviewed(given, claimed)
+        assert CORES not in completed["spec"]["containers"][0]["resources"]["limits"], "a policy's default goes before"
     only_requests = {"name": "c", "resources": {"requests": {GPU: "1"}}}
     assert reviewed(pod(only_requests), exclusive)["spec"]["schedulerName"] == "vgpu-scheduler"
 

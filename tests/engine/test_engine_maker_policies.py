@@ -148,7 +148,7 @@ def test_defaults_go_before_whole_cards_for_nobody_else(
         engine.in_force.observe(policy("p", {"defaults": defaults}))
     wire = pod_object("p", {"limits": {"nvidia.com/gpu": "1"}})
     if reviewed:
-        answer = review(wire, "default", AdmissionRules(dialect, (OURS,))).pod
+        answer = review(wire, "default", AdmissionRules(dialect, (OURS,), terms=engine.policies.claim_terms)).pod
         assert answer is not None
         wire = dict(answer)
     engine.observe_pod(decode_pod(wire), 1.0)

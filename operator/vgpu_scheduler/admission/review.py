@@ -9,8 +9,8 @@ from typing import Any
 
 from vgpu_scheduler.dialects import ClaimError
 from vgpu_scheduler.dialects.hami import Draft, HamiDialect, Refusal
-from vgpu_scheduler.kube import DecodeError, decode_pod
-from vgpu_scheduler.model import PodClaims
+from vgpu_scheduler.kube import DecodeError, Pod, decode_pod
+from vgpu_scheduler.model import NO_TERMS, ClaimTerms, PodClaims
 
 DEFAULT_SCHEDULER = "default-scheduler"
 
@@ -19,12 +19,20 @@ _UNTOUCHED = "pod already has different scheduler assigned"
 
 OverQuota = Callable[[str, PodClaims], bool]
 """Tells whether claims go beyond what is left to a namespace."""
+TermsOf = Callable[[Pod], ClaimTerms | None]
+"""What policies add to the claims of a pod; None where it is not known yet."""
 
 
 def no_quota(namespace: str, claims: PodClaims) -> bool:
     """Tell that nothing is limited."""
     del namespace, claims
     return False
+
+
+def no_terms(pod: Pod) -> ClaimTerms:
+    """Return that no policy says anything."""
+    del pod
+    return NO_TERMS
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +49,14 @@ class AdmissionRules:
     overwrite_default
         Whether pods that name the default scheduler are ours. The API server writes that name into all that name none,
         so without this nearly all pods are somebody else's.
+    terms
+        What policies add to claims: nothing is written into a pod that would overrule it.
     """
 
     dialect: HamiDialect
     scheduler_names: tuple[str, ...]
     overwrite_default: bool = True
+    terms: TermsOf = no_terms
 
     def ours(self, name: str) -> bool:
         """Tell whether pods that name this scheduler are completed."""
@@ -122,7 +133,8 @@ def _review(pod: Mapping[str, Any], namespace: str, rules: AdmissionRules, over_
     if not rules.ours(name):
         return Verdict(pod, message=_UNTOUCHED)
     completed: dict[str, Any] = copy.deepcopy(dict(pod))
-    if _complete(completed, rules):
+    terms = rules.terms(_decoded(pod, namespace))
+    if _complete(completed, rules, terms):
         _check_asking(completed)
         if rules.scheduler_names:
             if name not in rules.scheduler_names:
@@ -131,7 +143,7 @@ def _review(pod: Mapping[str, Any], namespace: str, rules: AdmissionRules, over_
                 raise Refusal("pod has node assigned", _FORBIDDEN)
     warnings: tuple[str, ...] = ()
     try:
-        claims = rules.dialect.claims(_decoded(completed, namespace))
+        claims = rules.dialect.claims(_decoded(completed, namespace), terms or NO_TERMS)
     except (ClaimError, DecodeError) as error:
         warnings = (str(error),)  # the scheduler refuses it with the same words
     else:
@@ -140,11 +152,11 @@ def _review(pod: Mapping[str, Any], namespace: str, rules: AdmissionRules, over_
     return Verdict(completed, changed=completed != pod, warnings=warnings)
 
 
-def _complete(pod: dict[str, Any], rules: AdmissionRules) -> bool:
+def _complete(pod: dict[str, Any], rules: AdmissionRules, terms: ClaimTerms | None) -> bool:
     """Let each maker complete each container; tell whether any asks for cards."""
-    asks = False
+    asks, unclaimed = False, terms is not None and terms.memory is None and terms.cores is None
     for container in _containers(pod):
-        draft = Draft(pod, container)
+        draft = Draft(pod, container, unclaimed=unclaimed)
         for vendor in rules.dialect.vendors:
             asks = vendor.asked_at_admission(draft) or asks
     return asks
@@ -163,7 +175,7 @@ def _containers(pod: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield from pod["spec"].get(kind) or ()
 
 
-def _decoded(pod: Mapping[str, Any], namespace: str) -> Any:
+def _decoded(pod: Mapping[str, Any], namespace: str) -> Pod:
     """Read a pod that may have neither a name nor a namespace yet."""
     metadata = pod.get("metadata")
     if isinstance(metadata, Mapping):

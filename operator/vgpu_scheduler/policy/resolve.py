@@ -136,6 +136,11 @@ class Policies:
             found = memo.keep(key, self._numbered(self._resolve_safely(candidates, labels, annotations)))
         return found
 
+    def claim_terms(self, pod: Pod) -> ClaimTerms | None:
+        """Return what policies add to the claims of the pod; None where it cannot be known yet."""
+        found = self.resolve(pod)
+        return None if found.refusal else found.terms
+
     def _resolve_safely(
         self, candidates: Candidates, labels: Mapping[str, str], annotations: Mapping[str, str]
     ) -> ResolvedPolicy:

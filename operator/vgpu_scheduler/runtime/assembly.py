@@ -58,7 +58,9 @@ def admission_server(
     server = AdmissionServer(
         credentials,
         AdmissionEndpoint(chosen.port, chosen.cert_file, chosen.key_file, chosen.ca_file, chosen.reload_interval),
-        AdmissionRules(dialect, settings.scheduler_names, chosen.overwrite_default_scheduler),
+        AdmissionRules(
+            dialect, settings.scheduler_names, chosen.overwrite_default_scheduler, engine.policies.claim_terms
+        ),
         lambda namespace, claims: engine.quotas.refuses(namespace, claims, engine.state),
         after_spawn=after_spawn,
         restarted=restarted,

@@ -47,27 +47,19 @@ def nvidia(c: Container, section: Obj) -> bool:
         if count not in requests or c.switch(WebhookQuirk.DEFAULT_COUNT_BESIDE_REQUEST):
             c.write("limits", count, section["defaultGPUNum"])
         found = True
-    if asks_whole_cards(c, section):
-        if c.switch(WebhookQuirk.WHOLE_COMPUTE_WRITTEN):
-            c.write("limits", cores, 100)
+    limits = c.limits()
+    counted = count in limits or count in requests
+    whole = (
+        value(share) == 100 if share is not None else not memory or (memory not in limits and memory not in requests)
+    )
+    if counted and cores not in limits and cores not in requests and whole:
+        c.write("limits", cores, 100)
         found = True
     if found:
         c.runtime_class(section.get("runtimeClassName", ""))
     elif section.get("overwriteEnv"):
         c.env("NVIDIA_VISIBLE_DEVICES", "none")
     return found
-
-
-def asks_whole_cards(c: Container, section: Obj) -> bool:
-    """Whether a container asks for whole cards of NVIDIA's and says nothing of compute."""
-    count, memory = section["resourceCountName"], section["resourceMemoryName"]
-    percent, cores = section["resourceMemoryPercentageName"], section["resourceCoreName"]
-    if not memory and not c.switch(WebhookQuirk.EMPTY_NAME_IS_NONE):
-        memory = "nvidia.com/gpumem"
-    named = {**c.requests(), **c.limits()}
-    if count not in named or cores in named:
-        return False
-    return value(named[percent]) == 100 if percent in named else not memory or memory not in named
 
 
 def ascend(c: Container, chip: Obj) -> bool:

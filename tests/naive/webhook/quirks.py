@@ -16,7 +16,6 @@ class WebhookQuirk(Enum):
     DEFAULT_COUNT_BESIDE_REQUEST = "default-count-beside-request"
     EMPTY_NAME_IS_NONE = "empty-name-is-none"
     ENV_APPENDED_AGAIN = "env-appended-again"
-    WHOLE_COMPUTE_WRITTEN = "whole-compute-written"
 
 
 ALL: frozenset[Enum] = hami_quirks.ALL | frozenset(WebhookQuirk)

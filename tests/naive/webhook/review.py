@@ -13,7 +13,7 @@ from tests.naive.hami_quirks import Quirk, Switches
 from tests.naive.hami_wire import decode_pod
 from tests.naive.vendors import cluster
 from tests.naive.vendors.nvidia import Nvidia
-from tests.naive.webhook.makers import asks_whole_cards, backends
+from tests.naive.webhook.makers import backends
 from tests.naive.webhook.pods import Container, Denied, exact
 from tests.naive.webhook.quirks import WebhookQuirk
 
@@ -61,8 +61,6 @@ def _check_quota(case: Obj, pod: Obj, switch: Switches) -> None:
     if not case.get("quotas"):
         return
     makers = cluster.makers_of(case)
-    if not switch(WebhookQuirk.WHOLE_COMPUTE_WRITTEN):
-        pod = _with_all_compute(pod, case["config"]["deviceConfig"].get("nvidia"), switch)
     containers, refused = cluster.requests(pod, makers, switch)
     if refused:
         return  # it will not be placed, and the scheduler says what is wrong
@@ -77,16 +75,6 @@ def _check_quota(case: Obj, pod: Obj, switch: Switches) -> None:
             asked = _peak(containers, vendor, of, switch)
             if asked and used + asked > limit * unit:
                 raise Denied("exceeding resource quota", 403)
-
-
-def _with_all_compute(pod: Obj, nvidia: Obj | None, switch: Switches) -> Obj:
-    """Return a pod as it will be decided: whole cards with all their compute."""
-    pod = copy.deepcopy(pod)
-    for raw in [*(pod["spec"].get("initContainers") or []), *pod["spec"]["containers"]]:
-        container = Container(pod, raw, switch)
-        if nvidia and asks_whole_cards(container, nvidia):
-            container.write("limits", nvidia["resourceCoreName"], 100)
-    return pod
 
 
 def _limit(quotas: list[Obj], namespace: str, resource: str) -> int | None:

@@ -38,11 +38,14 @@ class Draft:
         The pod; its containers, resources and annotations have the types that they should have.
     container
         One of its containers.
+    unclaimed
+        No policy says how much a container claims that does not say it itself.
     """
 
-    def __init__(self, pod: dict[str, Any], container: dict[str, Any]) -> None:
+    def __init__(self, pod: dict[str, Any], container: dict[str, Any], *, unclaimed: bool = True) -> None:
         self._pod = pod
         self._container = container
+        self.unclaimed = unclaimed
 
     @property
     def name(self) -> str:

@@ -58,7 +58,9 @@ def nvidia_rule(names: NvidiaNames, options: NvidiaAdmission) -> Admit:
                 draft.add_limit(names.count, options.default_count)
             found = True
         if names.whole_is_exclusive and _whole(draft, percent, names):
-            found = True  # their compute is not written: the decision knows, and a policy's defaults go before
+            if draft.unclaimed:  # else a policy's default goes before, which only the decision knows for sure
+                draft.add_limit(names.cores, _WHOLE)
+            found = True
         if found:
             draft.use_runtime_class(options.runtime_class)
         elif options.overwrite_env:
