@@ -203,3 +203,15 @@ def test_a_wish_about_the_choice_of_cards_goes_with_their_policy() -> None:
 def test_every_wish_has_a_word() -> None:
     dialect = HamiDialect()
     assert set(dialect.pod_annotations) == {name for names in dialect.overrides.values() for name in names}
+
+
+@pytest.mark.parametrize(("number", "fits"), [(1, True), (2, True), (4, True), (8, False)])
+def test_a_numa_node_is_a_wing_of_a_server(number: int, *, fits: bool) -> None:
+    engine = engine_on({}, {"kunlunxin.com/xpu": "8"})
+    engine.in_force.observe(policy("p", {"devices": {"numa": "Required"}}))
+    decision = decide(engine, {"kunlunxin.com/xpu": str(number)})
+    assert (decision.placement is not None) is fits
+    if decision.placement is not None:
+        indexes = {int(card.uuid.rsplit("-", 1)[-1]) for card in decision.placement.containers[0]}
+        assert len(indexes) == number
+        assert len({index // 4 for index in indexes}) == 1

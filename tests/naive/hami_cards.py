@@ -132,7 +132,7 @@ class Limits:
             return True
         if any(not any(part.upper() in name for part in one) for one in self.allow):
             return True
-        if any(card.mode not in one for one in self.modes):
+        if card.mode and any(card.mode not in one for one in self.modes):
             return True
         if self.most_memory is not None and card.memory > self.most_memory:
             return True
