@@ -17,10 +17,18 @@ from tests.conftest import running_control_plane
 from vgpu_scheduler.cli.demo.process import OperatorProcess
 from vgpu_scheduler.devcluster import NodeSide
 
-MANIFESTS = Path(__file__).parents[2] / "manifests"
+HERE = Path(__file__).parent
+MANIFESTS = HERE.parents[1] / "manifests"
 OPERATOR = "system:serviceaccount:vgpu-system:vgpu-scheduler"
 PLUGIN = "system:serviceaccount:kube-system:hami-device-plugin"
 TENANT = "tenant"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is in this folder, so that ``-m e2e`` runs all of it."""
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.e2e)
 
 
 class Cluster:
