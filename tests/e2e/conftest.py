@@ -6,6 +6,7 @@ import asyncio
 import json
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -131,17 +132,24 @@ def installed_plane() -> Iterator[ControlPlane]:
         yield plane
 
 
+@asynccontextmanager
+async def opened(plane: ControlPlane, folder: Path) -> AsyncIterator[Cluster]:
+    """An empty cluster with a node side; what is registered and created in it goes away again."""
+    plane.clear()
+    tls = plane.ssl_context()
+    headers = {"Authorization": f"Bearer {plane.token}"}
+    connector = aiohttp.TCPConnector(ssl=tls)
+    nodes = NodeSide(plane.url, token=plane.tokens[PLUGIN], tls=tls)
+    async with aiohttp.ClientSession(plane.url, headers=headers, connector=connector) as http, nodes:
+        yield Cluster(plane, nodes, http, folder)
+    plane.clear()
+
+
 @pytest.fixture
 async def cluster(installed_plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Cluster]:
-    """An empty cluster with a node side; what is registered and created in it goes away again."""
-    installed_plane.clear()
-    tls = installed_plane.ssl_context()
-    headers = {"Authorization": f"Bearer {installed_plane.token}"}
-    connector = aiohttp.TCPConnector(ssl=tls)
-    nodes = NodeSide(installed_plane.url, token=installed_plane.tokens[PLUGIN], tls=tls)
-    async with aiohttp.ClientSession(installed_plane.url, headers=headers, connector=connector) as http, nodes:
-        yield Cluster(installed_plane, nodes, http, tmp_path)
-    installed_plane.clear()
+    """A cluster of the test's own."""
+    async with opened(installed_plane, tmp_path) as found:
+        yield found
 
 
 @pytest.fixture
