@@ -110,8 +110,12 @@ class Books:
         """Count what a pod holds; yield where a card has more handed out than it has, or one part of it twice."""
         uid, name = pod["metadata"]["uid"], pod["spec"]["nodeName"]
         node = self.nodes[name]
-        held = {card: amount for rack in node.racks for card, amount in allocation.usage(pod, rack.maker).items()}
         self.release(uid)
+        try:
+            held = {card: amount for rack in node.racks for card, amount in allocation.usage(pod, rack.maker).items()}
+            own = [instance for rack in node.racks if rack.maker.cuts for instance in instances(pod, rack.maker)]
+        except ValueError:
+            return  # nobody can tell what a pod has that ran before, and whose annotations cannot be read
         self._charged[uid] = (name, held)
         cards = node.cards
         for uuid, amount in held.items():
@@ -119,7 +123,6 @@ class Books:
             card = cards.get(uuid)
             if card is not None and card.mode != "mig":  # of these the instances are counted
                 yield from _overcommitted(card, used)
-        own = [instance for rack in node.racks if rack.maker.cuts for instance in instances(pod, rack.maker)]
         others = [instance for listed in node.instances.values() for instance in listed]
         if own:
             node.instances[uid] = own

@@ -323,7 +323,7 @@ class NodeSide:
             self._begin(uid + "/end", self._terminate(pod))
         elif uid not in self._seen and phase not in _TERMINAL:
             self._seen.add(uid)
-            if phase == "Running":
+            if phase == "Running" or pod["status"].get("initContainerStatuses"):
                 self._plugin.charge(pod)  # it ran before this node side started to watch
             else:
                 self._begin(uid, self._admit(pod))
