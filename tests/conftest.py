@@ -55,14 +55,15 @@ def running_control_plane(plane: ControlPlane) -> Iterator[ControlPlane]:
     try:
         plane.start()
     except AssetsUnavailableError as error:
-        _unavailable(str(error))
+        unavailable(str(error))
     try:
         yield plane
     finally:
         plane.stop()
 
 
-def _unavailable(reason: str) -> NoReturn:
+def unavailable(reason: str) -> NoReturn:
+    """Skip, or fail where everything has to run."""
     if os.environ.get("REQUIRE_APISERVER") == "1":
         pytest.fail(f"REQUIRE_APISERVER=1, but {reason}", pytrace=False)
     pytest.skip(reason)

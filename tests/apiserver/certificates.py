@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import pytest
+from tests.conftest import unavailable
 
 
 class Authority:
@@ -23,7 +23,7 @@ class Authority:
 
     def __init__(self, folder: Path, name: str = "authority") -> None:
         if shutil.which("openssl") is None:
-            pytest.skip("openssl is not there")
+            unavailable("openssl is not there")
         self._folder = folder
         self._name = name
         self.file = folder / f"{name}.crt"

@@ -27,6 +27,8 @@ MIG = (
     MigProfile("1g.10gb", 9728, 14, 1, tuple(Span(start, 1) for start in range(7))),
     MigProfile("3g.40gb", 40192, 42, 4, (Span(0, 4), Span(4, 4))),
 )
+MODES = ("hami-core", "hami-core", "mps", "mig", "mig by templates")
+"""What cards of NVIDIA may be; those by templates are registered without profiles."""
 WISHES: dict[str, tuple[str, ...]] = {
     "huawei.com/vnpu-mode": ("hami-core", ""),
     "metax-tech.com/sgpu-app-class": ("online", "offline", "", ""),
@@ -72,20 +74,22 @@ def registration(node: str, vendor: Vendor, rng: np.random.Generator) -> str:
             ]
         )  # fmt: skip
     cores, memory = REGISTERED.get(vendor.key, (20 if vendor.key.startswith("Ascend") else 100, 65536))
-    mig = vendor.key == "NVIDIA" and rng.random() < 0.5
+    mode, model = "hami-core", vendor.key
+    if vendor.key == "NVIDIA":
+        mode, model = str(rng.choice(MODES)), "NVIDIA A100-SXM4-80GB"
     return encode_register_json(
         [
             RegisteredDevice(
                 id=f"{node}-{vendor.key}-{i}",
                 index=i,
-                count=10 if mig else 4,
+                count=10 if mode.startswith("mig") else 4,
                 devmem=memory,
                 devcore=cores,
-                type=vendor.key,
+                type=model,
                 numa=i // 4,
-                mode="mig" if mig else "hami-core",
+                mode=mode.split()[0],
                 health=True,
-                mig_profiles=MIG if mig else (),
+                mig_profiles=MIG if mode == "mig" else (),
             )
             for i in range(8)
         ]

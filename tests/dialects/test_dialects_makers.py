@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from tests.dialects.guard import guarded
-from tests.dialects.makers import NODES, asking, bound, node, pod
+from tests.dialects.makers import MODES, NODES, asking, bound, node, pod
 
 from vgpu_scheduler.allocators import CardChoice
 from vgpu_scheduler.dialects import ClaimError, HamiDialect, placement_usage
@@ -28,7 +28,10 @@ def test_what_is_written_is_read_back_and_no_card_is_overbooked(key: str) -> Non
     placed: Counter[str] = Counter()
     for seed in range(6):
         placed += book_many(makers, np.random.default_rng(seed))
-    assert {vendor.key for vendor in makers} <= placed.keys(), f"of {placed} some were never given out"
+    expected = {vendor.key for vendor in makers}
+    if key == "NVIDIA":
+        expected |= {f"NVIDIA {mode}" for mode in MODES}
+    assert expected <= placed.keys(), f"of {placed} some were never given out"
 
 
 @pytest.mark.parametrize("text", ["0", "0k", "00", "0.0", "0Gi"])
@@ -73,6 +76,7 @@ def book_many(makers: list[Vendor], rng: np.random.Generator) -> Counter[str]:
         state.observe_pod(tenant, usage)
         tenants.append((tenant, usage))
         given.update(placement.vendors())
+        given.update(f"NVIDIA {mode}" for mode in modes(state, placement))
         assert_in_order(state, tenant)
     again = fresh(nodes)
     for position in rng.permutation(len(tenants)).tolist():
@@ -83,6 +87,16 @@ def book_many(makers: list[Vendor], rng: np.random.Generator) -> Counter[str]:
         state.remove_pod(tenants[position][0].uid)
     assert not state.ledger()
     return given
+
+
+def modes(state: State, placement: Placement) -> set[str]:
+    """The modes of NVIDIA's cards that were given out."""
+    row = state.nodes.row(placement.node)
+    assert row is not None
+    listed = {device.uuid: device for device in state.devices.devices(row)}
+    given = [a for container in placement.containers for a in container if a.vendor == "NVIDIA"]
+    templates = {a.uuid for a in given if a.piece is not None and a.piece.template is not None}
+    return {f"{listed[a.uuid].mode}{' by templates' * (a.uuid in templates)}" for a in given}
 
 
 def fresh(nodes: list[Node]) -> State:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,20 @@ from tests.conftest import running_control_plane
 from vgpu_scheduler.cli.demo.process import OperatorProcess
 from vgpu_scheduler.devcluster import NodeSide
 
-MANIFESTS = Path(__file__).parents[2] / "manifests"
+HERE = Path(__file__).parent
+MANIFESTS = HERE.parents[1] / "manifests"
 OPERATOR = "system:serviceaccount:vgpu-system:vgpu-scheduler"
 PLUGIN = "system:serviceaccount:kube-system:hami-device-plugin"
 OTHER_PLUGIN = "system:serviceaccount:gpu-system:device-plugin"
 """One that no manifest knows."""
 TENANT = "tenant"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is in this folder, so that ``-m e2e`` runs all of it."""
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.e2e)
 
 
 class Cluster:
@@ -128,17 +137,24 @@ def installed_plane() -> Iterator[ControlPlane]:
         yield plane
 
 
+@asynccontextmanager
+async def opened(plane: ControlPlane, folder: Path) -> AsyncIterator[Cluster]:
+    """An empty cluster with a node side; what is registered and created in it goes away again."""
+    plane.clear()
+    tls = plane.ssl_context()
+    headers = {"Authorization": f"Bearer {plane.token}"}
+    connector = aiohttp.TCPConnector(ssl=tls)
+    nodes = NodeSide(plane.url, token=plane.tokens[PLUGIN], tls=tls)
+    async with aiohttp.ClientSession(plane.url, headers=headers, connector=connector) as http, nodes:
+        yield Cluster(plane, nodes, http, folder)
+    plane.clear()
+
+
 @pytest.fixture
 async def cluster(installed_plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Cluster]:
-    """An empty cluster with a node side; what is registered and created in it goes away again."""
-    installed_plane.clear()
-    tls = installed_plane.ssl_context()
-    headers = {"Authorization": f"Bearer {installed_plane.token}"}
-    connector = aiohttp.TCPConnector(ssl=tls)
-    nodes = NodeSide(installed_plane.url, token=installed_plane.tokens[PLUGIN], tls=tls)
-    async with aiohttp.ClientSession(installed_plane.url, headers=headers, connector=connector) as http, nodes:
-        yield Cluster(installed_plane, nodes, http, tmp_path)
-    installed_plane.clear()
+    """A cluster of the test's own."""
+    async with opened(installed_plane, tmp_path) as found:
+        yield found
 
 
 @pytest.fixture

@@ -16,8 +16,6 @@ from tests.e2e.conftest import MANIFESTS, OTHER_PLUGIN, TENANT, Cluster
 from vgpu_scheduler.cli.demo.process import OperatorProcess
 from vgpu_scheduler.dialects.hami import HamiDialect
 
-pytestmark = pytest.mark.e2e
-
 Obj = dict[str, Any]
 PODS = "/api/v1/namespaces/default/pods"
 GPU, MEM, CORES = "nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpucores"

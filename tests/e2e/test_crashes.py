@@ -11,8 +11,6 @@ from vgpu_scheduler.binding import Step
 from vgpu_scheduler.cli.demo.process import OperatorProcess
 from vgpu_scheduler.devcluster import BEHAVIOUR
 
-pytestmark = [pytest.mark.e2e, pytest.mark.apiserver]
-
 PODS = 24
 AFTER = 5
 """Binds that reach the step before it kills."""

@@ -7,8 +7,6 @@ from tests.e2e.conftest import OPERATOR, PLUGIN, TENANT, Cluster, allocations, s
 
 from vgpu_scheduler.cli.demo.process import OperatorProcess
 
-pytestmark = [pytest.mark.e2e, pytest.mark.apiserver]
-
 NODES, CARDS, PODS = 20, 8, 200
 
 

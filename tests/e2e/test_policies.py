@@ -13,8 +13,6 @@ from tests.e2e.conftest import Cluster, slice_pod
 from vgpu_scheduler.binding import DECISION_ANNOTATION
 from vgpu_scheduler.cli.demo.process import OperatorProcess
 
-pytestmark = pytest.mark.e2e
-
 GROUP = "vgpu-scheduler.io/v1alpha1"
 
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 import yaml
 from tests.e2e.conftest import Cluster, slice_pod
 
 from vgpu_scheduler.cli.demo.process import OperatorProcess
-
-pytestmark = pytest.mark.e2e
 
 
 def apply_quota(cluster: Cluster, name: str, memory: int) -> None:

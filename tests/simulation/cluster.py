@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tests.engine.builders import OURS, asks, card, node, pod
+from tests.engine.builders import OURS, asks, card, node_object, pod
+from tests.simulation.makers import OTHER_CARDS, OtherCard
 
 from vgpu_scheduler.dialects.hami.mig import MigProfile, Span
-from vgpu_scheduler.kube import Node, Pod
+from vgpu_scheduler.kube import Node, Pod, decode_node
 from vgpu_scheduler.model import Amounts, Placement
 
 OTHERS = "default-scheduler"
@@ -38,7 +39,7 @@ class SimCard:
 
 @dataclass(frozen=True, slots=True)
 class SimNode:
-    """A node; ``registration`` overrides the cards with a text that cannot be read."""
+    """A node; ``registration`` overrides the cards of NVIDIA with an unreadable text, ``others`` are other makers."""
 
     name: str
     uid: str
@@ -48,6 +49,7 @@ class SimNode:
     unschedulable: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
     registration: str = ""
+    others: frozenset[str] = frozenset(OTHER_CARDS)
 
     def shown(self) -> Node:
         """Return it as the program sees it."""
@@ -55,16 +57,23 @@ class SimNode:
             card(c.uuid, memory=c.memory, count=c.count, healthy=c.healthy, index=i, **(MIG if c.mig else {}))
             for i, c in enumerate(self.cards)
         ]
-        return node(
+        cordoned = {"hami.io/device-cordon": ",".join(sorted(self.cordoned))} if self.cordoned else {}
+        more = [OTHER_CARDS[maker] for maker in sorted(self.others)]
+        amounts = {"cpu": "6", "pods": "8", "nvidia.com/gpu": str(sum(c.count for c in self.cards))}
+        for other in more:
+            amounts |= other.capacity
+        shown = node_object(
             self.name,
             self.registration or listed,
             uid=self.uid,
             version=self.version,
-            annotations={"hami.io/device-cordon": ",".join(sorted(self.cordoned))} if self.cordoned else {},
+            annotations={**cordoned, **{key: text for other in more for key, text in other.said(self.name).items()}},
             labels=self.labels,
-            allocatable={"cpu": "4", "pods": "6", "nvidia.com/gpu": str(sum(c.count for c in self.cards))},
+            allocatable=amounts,
             unschedulable=self.unschedulable,
         )
+        shown["status"]["capacity"] = amounts
+        return decode_node(shown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +87,9 @@ class SimPod:
     memory: int
     cores: int
     cpu: int
+    maker: str = ""
+    """Of whose cards it asks, if not NVIDIA's, and which of the claims that there are."""
+    claim: int = 0
     scheduler: str = OURS
     priority: int = 0
     node: str = ""
@@ -100,6 +112,16 @@ class SimPod:
         """Whether it has ended."""
         return self.phase in ("Succeeded", "Failed")
 
+    @property
+    def other(self) -> OtherCard | None:
+        """The card of another maker that it asks for."""
+        return OTHER_CARDS.get(self.maker)
+
+    def resources(self) -> dict[str, Any]:
+        """Return what its container asks for."""
+        more = dict(self.other.claims[self.claim]) if self.other else {}
+        return asks(self.gpu, self.memory, self.cores, cpu=str(self.cpu), **more)
+
     def shown(self) -> Pod:
         """Return it as the program sees it."""
         spec: dict[str, Any] = {"priority": self.priority}
@@ -109,7 +131,7 @@ class SimPod:
             spec["schedulingGates"] = [{"name": "hold"}]
         return pod(
             self.name,
-            asks(self.gpu, self.memory, self.cores, cpu=str(self.cpu)),
+            self.resources(),
             uid=self.uid,
             version=self.version,
             annotations=self.annotations,

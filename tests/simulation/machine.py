@@ -9,11 +9,15 @@ from hypothesis.stateful import initialize, invariant, precondition, rule
 from tests.engine.builders import allocation, make_engine
 from tests.simulation.cluster import OTHERS, SimCard
 from tests.simulation.invariants import check_engine, check_truth, same_knowledge
-from tests.simulation.world import NAMES, REACHED, World
+from tests.simulation.makers import OTHER_CARDS
+from tests.simulation.world import NAMES, REACHED, Shape, World
 
 from vgpu_scheduler.kube import ResourceQuota
 
-_PALETTE = ((1, 1000, 0), (1, 3000, 30), (1, 8000, 0), (2, 2000, 50), (1, 1000, 100), (0, 0, 0), (3, 1900, 0))
+_PALETTE: tuple[Shape, ...] = (
+    *((1, 1000, 0), (1, 3000, 30), (1, 8000, 0), (2, 2000, 50), (1, 1000, 100), (0, 0, 0), (3, 1900, 0)),
+    *((maker, claim) for maker in OTHER_CARDS for claim in range(3)),
+)
 _BROKEN = ("", "GPU-1,NVIDIA,many,0:;", "nonsense", "node-a-0,NVIDIA,1000:;")
 FATES = ("succeeds", "succeeds", "succeeds", "lost", "dropped", "throttled", "refused")
 
@@ -24,7 +28,7 @@ class SchedulerMachine(World):
     """What can happen."""
 
     @initialize(shapes=st.lists(st.sampled_from(_PALETTE), max_size=8), bound=st.integers(0, 8))
-    def begin(self, shapes: list[tuple[int, int, int]], bound: int) -> None:
+    def begin(self, shapes: list[Shape], bound: int) -> None:
         """Begin with pods at every stage: some bound, some decided, some waiting."""
         for name in NAMES[:2]:
             self._add_node(name, 2)
@@ -76,8 +80,13 @@ class SchedulerMachine(World):
             changed = replace(node, registration="")
         self.api.put_node(changed)
 
-    @rule(pick=picks, number=st.integers(0, 4), memory=st.sampled_from([8000, 8000, 4000]))
-    def device_list_changes(self, pick: int, number: int, memory: int) -> None:
+    @rule(
+        pick=picks,
+        number=st.integers(0, 4),
+        memory=st.sampled_from([8000, 8000, 4000]),
+        missing=st.sampled_from(["", "", *OTHER_CARDS]),
+    )
+    def device_list_changes(self, pick: int, number: int, memory: int, missing: str) -> None:
         if node := self._a_node(pick):
             listed = tuple(
                 SimCard(f"{node.name}-{index}", memory=memory, mig=index == 1 and memory == 8000)
@@ -85,7 +94,8 @@ class SchedulerMachine(World):
             )
             # Who sits on a card that became smaller, or that was not listed for a while, may be one too many.
             self.disturbed.update((node.name, f"{node.name}-{index}") for index in range(4))
-            self.api.put_node(replace(node, cards=listed))
+            self.disturbed.update((node.name, other.uuid(node.name)) for other in OTHER_CARDS.values())
+            self.api.put_node(replace(node, cards=listed, others=frozenset(OTHER_CARDS) - {missing}))
 
     # Pods ------------------------------------------------------------------------------------------------------------
 
@@ -94,14 +104,14 @@ class SchedulerMachine(World):
         priority=st.sampled_from([0, 0, 10]),
         seen=st.sampled_from([True, True, False]),
     )
-    def pods_come(self, shapes: list[tuple[int, int, int]], priority: int, seen: bool) -> None:
+    def pods_come(self, shapes: list[Shape], priority: int, seen: bool) -> None:
         for shape in shapes:
             self.api.put_pod(self._new_pod(shape, priority=priority))
         if seen:
             self._deliver_all()
 
     @rule(shape=st.sampled_from(_PALETTE))
-    def gated_pod_comes(self, shape: tuple[int, int, int]) -> None:
+    def gated_pod_comes(self, shape: Shape) -> None:
         self.api.put_pod(self._new_pod(shape, gated=True))
 
     @rule(
@@ -111,11 +121,15 @@ class SchedulerMachine(World):
         readable=st.booleans(),
         started=st.booleans(),
     )
-    def others_bind(self, shape: tuple[int, int, int], name: str, index: int, readable: bool, started: bool) -> None:
-        gpu, memory, cores = shape
-        notes = allocation(name, *[(f"{name}-{(index + n) % 4}", memory, cores) for n in range(gpu)])
-        if not readable:
-            notes = {**notes, "hami.io/vgpu-devices-allocated": _BROKEN[index]}
+    def others_bind(self, shape: Shape, name: str, index: int, readable: bool, started: bool) -> None:
+        if isinstance(shape[0], str):
+            notes = OTHER_CARDS[shape[0]].allocation(name, readable=readable)
+            REACHED[f"bound by others: {shape[0]}"] += 1
+        else:
+            gpu, memory, cores = shape
+            notes = allocation(name, *[(f"{name}-{(index + n) % 4}", memory, cores) for n in range(gpu)])
+            if not readable:
+                notes = {**notes, "hami.io/vgpu-devices-allocated": _BROKEN[index]}
         phase = "Running" if started else "Pending"
         self.api.put_pod(
             self._new_pod(shape, scheduler=OTHERS, node=name, annotations=notes, started=started, phase=phase)
@@ -172,9 +186,12 @@ class SchedulerMachine(World):
         pod = self._a_pod(pick, bound=True, terminal=False)
         if pod is None:
             return
-        notes = allocation(pod.node, (f"{pod.node}-{index}", memory, 0))
-        if not readable:
-            notes["hami.io/vgpu-devices-allocated"] = _BROKEN[index]
+        if pod.other:
+            notes = pod.other.allocation(pod.node, readable=readable)
+        else:
+            notes = allocation(pod.node, (f"{pod.node}-{index}", memory, 0))
+            if not readable:
+                notes["hami.io/vgpu-devices-allocated"] = _BROKEN[index]
         # After a restart nobody can tell any more where it really sits.
         self._disturb(pod)
         self.api.put_pod(replace(pod, annotations={**pod.annotations, **notes}))

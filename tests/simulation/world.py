@@ -22,8 +22,13 @@ REACHED: Counter[str] = Counter()
 NAMES = ("node-a", "node-b", "node-c")
 
 
+Shape = tuple[int, int, int] | tuple[str, int]
+"""Cards of NVIDIA, memory and cores of each; or another maker's word, and which of its claims."""
+
+
 def _pieces(placement: Placement) -> list[Piece]:
-    return [a.piece for container in placement.containers for a in container if a.piece is not None]
+    given = [a for container in placement.containers for a in container if a.vendor == "NVIDIA"]
+    return [a.piece for a in given if a.piece is not None]
 
 
 class World(RuleBasedStateMachine):
@@ -69,9 +74,14 @@ class World(RuleBasedStateMachine):
         ]
         return found[pick % len(found)] if found else None
 
-    def _new_pod(self, shape: tuple[int, int, int], **more: Any) -> SimPod:
+    def _new_pod(self, shape: Shape, **more: Any) -> SimPod:
         number = self.api.serial()
-        return SimPod(f"pod-{number:04}", f"uid-{number}", 0, *shape, **{"cpu": 1, **more})
+        asked: tuple[int, ...] = (0, 0, 0)
+        if isinstance(shape[0], str):
+            more = {"maker": shape[0], "claim": shape[1], **more}
+        else:
+            asked = shape
+        return SimPod(f"pod-{number:04}", f"uid-{number}", 0, *asked, **{"cpu": 1, **more})
 
     def _disturb(self, pod: SimPod) -> None:
         for container in pod.placement.containers if pod.placement else ():
@@ -108,6 +118,7 @@ class World(RuleBasedStateMachine):
             assert decision.outcome is not Outcome.ERROR, decision.error
             if decision.placement is not None:
                 REACHED["placed on a MIG card"] += bool(_pieces(decision.placement))
+                REACHED.update(f"placed: {maker}" for maker in decision.placement.vendors())
                 check_placement(self.engine, decision.placement)
                 check_quota(self.engine, decision.placement)
                 self.in_flight[decision.uid] = decision.placement
@@ -156,7 +167,8 @@ class World(RuleBasedStateMachine):
             return False
         code = 0
         if fate in {"succeeds", "lost"}:
-            code = self.api.bind(uid, placement, self.engine.dialect.annotations(placement, 0))
+            pod = self.engine.state.pod(uid)
+            code = self.api.bind(uid, placement, self.engine.dialect.annotations(placement, 0, pod))
         said = {201: "bound", 404: "gone", 409: "conflict"}
         answer = {"succeeds": said.get(code, ""), "lost": "unknown", "dropped": "unknown"}.get(fate, fate)
         self.answers.append((uid, answer))

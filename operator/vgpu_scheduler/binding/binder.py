@@ -205,6 +205,7 @@ class Binder:
             await self._send(item, *checked, lock="")
 
     async def _bind_locked(self, item: Item, node: str, lane: Lane) -> None:
+        await self._wait_for_turn(item, node, lane)
         checked = await self._check(item)
         if checked is None:
             return
@@ -224,6 +225,19 @@ class Binder:
             self._give_back(item)
         elif await self._send(item, pod, still, lock):
             await self._node_side(item, node, lock, lane)
+
+    async def _wait_for_turn(self, item: Item, node: str, lane: Lane) -> None:
+        """Wait, as long as others would, until no plugin of the node can take this pod for one that is there already.
+
+        Those that this process has bound have been waited for; there may be others, of a process before it.
+        """
+        deadline = item.joined + self._options.longest_wait
+        while self._clock.monotonic() < deadline and not self._stopping:
+            pod = self._engine.state.pod(item.uid)
+            if pod is None or not self.locker.in_the_way(node, pod):
+                return
+            self._expire(lane)
+            await self._wait_for_move(node)
 
     async def _check(self, item: Item) -> tuple[Pod, Placement] | None:
         """Check the placement at the head of its lane; a pod that must not be bound is given back."""

@@ -17,6 +17,7 @@ from vgpu_scheduler.dialects import NodeLock
 from vgpu_scheduler.dialects.hami import format_lock, format_time
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import Node, Pod, decode_node, decode_pod, decode_pod_list
+from vgpu_scheduler.state import Phase
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +62,26 @@ class NodeLocker:
     def kind(self, pod: Pod) -> NodeLock | None:
         """Return the lock through which the node side will look for a pod."""
         return self.engine.dialect.lock(self.engine.cycle.claims(pod))
+
+    def in_the_way(self, node: str, pod: Pod) -> str:
+        """Return a pod of a node that a plugin may take for this one, or this one for it; empty if there is none.
+
+        Where there is no lock, or where of several makers' plugins the first one to answer ends it, a plugin looks for
+        any pod of its node that has not started. So such a pod has the node to itself until then.
+        """
+        guessing = self._is_guessed(pod)
+        for held in self.engine.state.reservations(node):
+            other = self.engine.state.pod(held.uid)
+            if other is None or other.uid == pod.uid or held.phase is Phase.ASSUMED or other.started or other.terminal:
+                continue
+            if (guessing and self.engine.dialect.in_turn(self.engine.cycle.claims(other))) or self._is_guessed(other):
+                return other.key
+        return ""
+
+    def _is_guessed(self, pod: Pod) -> bool:
+        claims = self.engine.cycle.claims(pod)
+        makers = {claim.vendor for container in claims for claim in container.claims}
+        return len(makers) > 1 or (self.engine.dialect.in_turn(claims) and self.engine.dialect.lock(claims) is None)
 
     async def try_take(self, node: Node, pod: Pod) -> tuple[str, str]:
         """Try once to take the lock of a node for a pod.

@@ -11,7 +11,7 @@ from .cards import A100_PROFILES, CATALOGUE, Card, CardModel, MigProfile, equip,
 from .cluster import DevCluster
 from .faults import Fault
 from .log import WRITES, OnRequest, RequestKey, RequestLog
-from .makers import ASCEND_910B3, CAMBRICON, HYGON, MTHREADS, NVIDIA, Maker, made_cards
+from .makers import ASCEND_910B3, CAMBRICON, ENFLAME_DRS, HYGON, MTHREADS, NVIDIA, Maker, made_cards
 from .nodeside import BEHAVIOUR, Behaviour, NodeSide
 from .resources import Resource
 
@@ -21,6 +21,7 @@ __all__ = [
     "BEHAVIOUR",
     "CAMBRICON",
     "CATALOGUE",
+    "ENFLAME_DRS",
     "HYGON",
     "MTHREADS",
     "NVIDIA",

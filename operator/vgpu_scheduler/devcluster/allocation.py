@@ -6,7 +6,8 @@ blanks an entry it decodes and encodes the whole value, and each such round trip
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -53,9 +54,10 @@ def containers(pod: Object, maker: Maker) -> list[Container]:
     found = []
     for listed, init in (("initContainers", True), ("containers", False)):
         for one in spec.get(listed) or ():
-            amount = (one.get("resources") or {}).get("limits", {}).get(maker.count, "0")
+            amount = int((one.get("resources") or {}).get("limits", {}).get(maker.count, "0"))
             sidecar = init and one.get("restartPolicy") == "Always"
-            found.append(Container(one["name"], int(amount), init and not sidecar, sidecar))
+            cards = min(amount, 1) if maker.slices else amount
+            found.append(Container(one["name"], cards, init and not sidecar, sidecar))
     return found
 
 
@@ -93,13 +95,17 @@ def devices(entry: str) -> list[tuple[str, Amount]]:
 
 def usage(pod: Object, maker: Maker) -> dict[str, Amount]:
     """Return what a pod occupies of each card: the larger of its init containers' peak and the sum of the others."""
-    value = (pod["metadata"].get("annotations") or {}).get(maker.allocated, "")
+    annotations = pod["metadata"].get("annotations") or {}
+    value = annotations.get(maker.allocated, "")
+    sizes = json.loads(annotations.get(maker.slices) or "{}") if maker.slices else {}
     peak: dict[str, Amount] = {}
     total: dict[str, Amount] = {}
     for container, entry in zip(containers(pod, maker), entries(value), strict=False):
         amounts: dict[str, Amount] = {}
-        for name, amount in devices(entry):
+        for name, handed in devices(entry):
             card = name.partition("[")[0]  # a MIG instance is named after its card
+            slots = sizes[container.name]["request"] if container.name in sizes else handed.slots
+            amount = replace(handed, slots=slots)
             amounts[card] = amounts.get(card, Amount()) + amount
         for card, amount in amounts.items():
             if container.init:

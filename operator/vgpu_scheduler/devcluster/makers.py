@@ -3,11 +3,12 @@
 Plugins are told of a container and a number of devices, never of the pod. HAMi's own go by the node lock, which names
 the pod. Hygon's takes the first pod of its node that is allocating, lock or not. Moore Threads' takes the oldest pod
 that the scheduler wrote its node on. Cambricon's takes the pod that is not marked as assigned, and removes a lock that
-names nobody.
+names nobody. Enflame's for slices takes the oldest pod that is not marked as assigned, and knows no lock.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -27,7 +28,7 @@ class Find(Enum):
     OLDEST = "oldest"
     """The pod of the node with the earliest time of decision that has not got its devices yet."""
     FLAG = "flag"
-    """The pod of the node that is not marked as assigned; there is a lock that names nobody."""
+    """The pod of the node that is not marked as assigned; a lock that there may be names nobody."""
 
 
 Registered = Callable[[Sequence[Card]], Mapping[str, str]]
@@ -50,11 +51,15 @@ class Maker:
     find
         How the pod is found.
     lock, time, flag
-        The node's lock; the annotations of a pod that :attr:`Find.OLDEST` and :attr:`Find.FLAG` go by.
+        The node's lock, empty for none; the annotations of a pod that :attr:`Find.OLDEST` and :attr:`Find.FLAG` go by.
     told
         Annotations that must be there besides.
     name, model, shares, cores
         Of each device: how it is called, its model (the word where it is empty), how many may share it, its compute.
+    cuts
+        Whether its plugin cuts cards into MIG instances.
+    slices
+        Where the resource counts slices of one card, the annotation that says how many each container gets.
     """
 
     word: str
@@ -72,6 +77,8 @@ class Maker:
     model: str = ""
     shares: int = 100
     cores: int = 100
+    cuts: bool = False
+    slices: str = ""
 
 
 def _shares(resource: str) -> Registered:
@@ -89,6 +96,14 @@ def _colons(cards: Sequence[Card]) -> str:
     )
 
 
+def _slices(cards: Sequence[Card]) -> str:
+    """Return what Enflame's plugin says of its cards: each with so many slices, and how they may be cut."""
+    devices = [{"index": str(card.index), "minor": str(card.index), "capacity": card.count} for card in cards]
+    gigabytes = min((card.memory // card.count // 1024 for card in cards if card.count), default=0)
+    profiles = {f"{slices}g.{slices * gigabytes}gb": str(number) for number, slices in enumerate((1, 3, 6))}
+    return json.dumps({"devices": devices, "profiles": profiles})
+
+
 NVIDIA = Maker(
     "NVIDIA",
     "nvidia.com/gpu",
@@ -96,6 +111,7 @@ NVIDIA = Maker(
     "hami.io/vgpu-devices-to-allocate",
     lambda cards: {REGISTER: registration(cards)} if cards else {},
     lambda cards: _shares("nvidia.com/gpu")(cards) if cards else {},
+    cuts=True,
 )
 ASCEND_910B3 = Maker(
     "Ascend910B3",
@@ -153,6 +169,22 @@ CAMBRICON = Maker(
     flag="CAMBRICON_DSMLU_ASSIGNED",
     told=("CAMBRICON_DSMLU_PROFILE",),
     name="{node}-cambricon-mlu-{index}",
+)
+ENFLAME_DRS = Maker(
+    "Enflame",
+    "enflame.com/drs-gcu",
+    "hami.io/enflame-vgpu-devices-allocated",
+    "",
+    lambda cards: {"enflame.com/gcu-drs-capacity": _slices(cards)},
+    _shares("enflame.com/drs-gcu"),
+    find=Find.FLAG,
+    lock="",
+    time="enflame.com/gcu-assigned-time",
+    flag="enflame.com/gcu-assigned",
+    told=("enflame.com/gcu-assigned-index", "enflame.com/gcu-assigned-minor", "enflame.com/gcu-request-size"),
+    name="{node}-enflame-drs-{index}",
+    shares=6,
+    slices="assigned-containers",
 )
 
 

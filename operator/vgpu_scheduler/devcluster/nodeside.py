@@ -1,9 +1,9 @@
-"""A test double of what runs on GPU nodes: HAMi's NVIDIA device plugin and the kubelet around it.
+"""A test double of what runs on GPU nodes: the makers' device plugins under HAMi and the kubelet around them.
 
-It registers nodes with cards, admits the pods that are bound to them, finds "its" pod through the node lock as the
-plugin does, takes the entries out of ``hami.io/vgpu-devices-to-allocate`` one container at a time, reports success and
-releases the lock, and runs the pods. While it plays it checks what a scheduler must never get wrong and keeps what it
-found in :attr:`NodeSide.violations`.
+It registers nodes with cards, admits the pods that are bound to them, finds "its" pod as each plugin does, NVIDIA's
+through the node lock, takes the entries out of ``hami.io/vgpu-devices-to-allocate`` one container at a time, reports
+success and releases the lock, and runs the pods. While it plays it checks what a scheduler must never get wrong and
+keeps what it found in :attr:`NodeSide.violations`.
 
 One list-watch each for nodes and pods serves all nodes; what they show decides, and a read of the node confirms before
 a violation is recorded. What is not played is listed in :mod:`.plugin`.
@@ -17,18 +17,21 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
-from . import allocation
 from .allocation import Amount
-from .cards import Card, equip
+from .books import GpuNode, racks_of
+from .finding import AllocateError
 from .kubelet import CAPACITY, pod_status, ready, running
 from .makers import NVIDIA, Maker
 from .nodeclient import NodeClient, RequestError
 from .nodes import NOT_READY
-from .plugin import BEHAVIOUR, AllocateError, Behaviour, DevicePlugin, GpuNode, pod_path
+from .plugin import BEHAVIOUR, Behaviour, DevicePlugin, pod_path
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+
+    from .books import Fitting, Rack
+    from .cards import Card
 
 Object = dict[str, Any]
 
@@ -90,7 +93,7 @@ class NodeSide:
     async def register(
         self,
         names: Iterable[str],
-        cards: Sequence[str] | Callable[[str], list[Card]] = ("A100-80G",) * 8,
+        cards: Fitting = ("A100-80G",) * 8,
         *,
         count: int = 10,
         numa_domains: int = 2,
@@ -104,39 +107,38 @@ class NodeSide:
         Parameters
         ----------
         cards
-            Keys of the catalogue, one per card, or a function that returns the cards of a node. Without cards a node
-            is a plain one.
+            Keys of the catalogue, one per card, or a function that returns the cards of a node, or such a function of
+            each of several makers. Without cards a node is a plain one.
         count
             Sharers per card.
         capacity
             Amounts besides those of cards; 64 CPUs, 512 GiB and 110 pods when absent.
         maker
-            Whose cards, and whose plugin.
+            Whose cards, and whose plugin, where it is one maker's.
         """
         gate = asyncio.Semaphore(32)
 
         async def one(name: str) -> None:
             async with gate:
-                found = cards(name) if callable(cards) else equip(name, cards, count=count, numa_domains=numa_domains)
-                await self._create(name, found, labels or {}, taints, capacity or CAPACITY, maker)
+                racks = racks_of(name, cards, maker, count=count, numa_domains=numa_domains)
+                await self._create(name, racks, labels or {}, taints, capacity or CAPACITY)
 
         await asyncio.gather(*(one(name) for name in names))
 
     async def _create(
         self,
         name: str,
-        cards: list[Card],
+        racks: list[Rack],
         labels: Mapping[str, str],
         taints: Sequence[Mapping[str, str]],
         capacity: Mapping[str, str],
-        maker: Maker,
     ) -> None:
-        self._nodes[name] = GpuNode({card.uuid: card for card in cards}, maker)
+        self._nodes[name] = GpuNode(racks)
         metadata: Object = {"name": name, "labels": {"kubernetes.io/hostname": name, **labels}}
-        if annotations := maker.annotations(cards):
-            metadata["annotations"] = dict(annotations)
+        if annotations := self._nodes[name].annotations():
+            metadata["annotations"] = annotations
         await self._client.request("POST", "/api/v1/nodes", {"metadata": metadata, "spec": {"taints": list(taints)}})
-        amounts = {**capacity, **maker.capacity(cards)}
+        amounts = {**capacity, **self._nodes[name].capacity()}
         body = {"status": {"capacity": amounts, "allocatable": amounts, "conditions": [ready()]}}
         await self._client.strategic(f"/api/v1/nodes/{name}/status", body)
         # the node lifecycle controller would take the taint away that admission put on the new node
@@ -148,32 +150,38 @@ class NodeSide:
         return list(self._nodes[node].cards.values())
 
     async def set_cards(self, node: str, cards: Sequence[Card]) -> None:
-        """Register other cards on a node, for instance with one unhealthy, and adapt what the kubelet can hand out."""
-        maker = self._nodes[node].maker
-        self._nodes[node].cards = {card.uuid: card for card in cards}
-        await self._client.merge(f"/api/v1/nodes/{node}", {"metadata": {"annotations": dict(maker.annotations(cards))}})
-        status = {"allocatable": dict(maker.capacity(cards))}
-        await self._client.merge(f"/api/v1/nodes/{node}/status", {"status": status})
+        """Register other cards of a node's first maker, for instance with one unhealthy."""
+        mine = self._nodes[node]
+        mine.racks[0].cards = {card.uuid: card for card in cards}
+        await self._client.merge(f"/api/v1/nodes/{node}", {"metadata": {"annotations": mine.annotations()}})
+        await self._set_amounts(node, mine.capacity(), "allocatable")
 
     async def set_health(self, node: str, uuid: str, *, healthy: bool) -> None:
-        """Register a card of a node as healthy or not."""
-        cards = [replace(card, healthy=healthy) if card.uuid == uuid else card for card in self.cards(node)]
-        await self.set_cards(node, cards)
+        """Register a card of a node's first maker as healthy or not."""
+        cards = self._nodes[node].racks[0].cards
+        await self.set_cards(node, [replace(c, healthy=healthy) if c.uuid == uuid else c for c in cards.values()])
 
-    async def kill_plugin(self, node: str) -> None:
-        """Let the plugin of a node die: the kubelet takes its devices back, what it registered stays."""
-        gone = dict.fromkeys(self._nodes[node].maker.capacity(self.cards(node)), "0")
-        await self._client.merge(f"/api/v1/nodes/{node}/status", {"status": {"allocatable": gone}})
+    async def kill_plugin(self, node: str, *, forgotten: bool = False) -> None:
+        """Let the plugins of a node die: the kubelet takes their devices back, what they registered stays.
+
+        Some minutes later it has ``forgotten`` them, and says that the node has no such devices.
+        """
+        gone = dict.fromkeys(self._nodes[node].capacity(), "0")
+        await self._set_amounts(node, gone, "allocatable", *(["capacity"] if forgotten else []))
 
     async def revive_plugin(self, node: str) -> None:
-        """Let the plugin of a node come back."""
-        await self.set_cards(node, self.cards(node))
+        """Let the plugins of a node come back."""
+        mine = self._nodes[node]
+        await self._client.merge(f"/api/v1/nodes/{node}", {"metadata": {"annotations": mine.annotations()}})
+        await self._set_amounts(node, mine.capacity(), "allocatable", "capacity")
+
+    async def _set_amounts(self, node: str, amounts: Mapping[str, str], *where: str) -> None:
+        status = {section: dict(amounts) for section in where}
+        await self._client.merge(f"/api/v1/nodes/{node}/status", {"status": status})
 
     async def heartbeat(self, node: str) -> None:
         """Write what a node writes again and again: its Ready condition, and its cards in another order."""
-        cards = self.cards(node)
-        self._random.shuffle(cards)
-        annotations = dict(self._nodes[node].maker.annotations(cards))
+        annotations = self._nodes[node].annotations(self._random.shuffle)
         await self._client.strategic(f"/api/v1/nodes/{node}/status", {"status": {"conditions": [ready()]}})
         await self._client.merge(f"/api/v1/nodes/{node}", {"metadata": {"annotations": annotations}})
 
@@ -200,6 +208,15 @@ class NodeSide:
         """What a scheduler got wrong, in words."""
         return self._plugin.violations
 
+    @property
+    def held(self) -> set[str]:
+        """The pods, by ``namespace/name``, whose plugins wait for :meth:`let_go`."""
+        return self._plugin.held
+
+    def let_go(self) -> None:
+        """Let the plugins answer that were told to wait."""
+        self._plugin.gate.set()
+
     async def start(self) -> None:
         """Play in the background; return when the nodes and pods that are there have been seen."""
         self._loops = [asyncio.create_task(self._follow_nodes()), asyncio.create_task(self._follow_pods())]
@@ -223,7 +240,7 @@ class NodeSide:
         self._tasks.clear()
         self._synced = 0
         self._seen.clear()
-        self._plugin.forget()
+        self._plugin.books.forget()
 
     async def until(self, condition: Callable[[], bool], within: float = 30.0) -> None:
         """Wait until a condition holds; it is looked at whenever something happened on the node side.
@@ -250,6 +267,10 @@ class NodeSide:
     def used(self, node: str) -> dict[str, Amount]:
         """Return what is handed out and still held, by card."""
         return {card: amount for card, amount in self._nodes[node].used.items() if amount != Amount()}
+
+    def slices(self, node: str) -> dict[str, list[int]]:
+        """Return which slices of MIG cards are handed out and still held, or which instances of their templates."""
+        return self._nodes[node].slices()
 
     async def finish(self, namespace: str, name: str, phase: str = "Succeeded") -> None:
         """Let a pod end."""
@@ -278,8 +299,7 @@ class NodeSide:
             else:
                 mine = self._nodes.get(node["metadata"]["name"])
                 if mine is not None:
-                    gone = kind == "DELETED"
-                    mine.lock = "" if gone else (node["metadata"].get("annotations") or {}).get(mine.maker.lock, "")
+                    mine.follow({} if kind == "DELETED" else node["metadata"].get("annotations") or {})
             self._changed.set()
 
     async def _follow_pods(self) -> None:
@@ -303,7 +323,7 @@ class NodeSide:
             self._begin(uid + "/end", self._terminate(pod))
         elif uid not in self._seen and phase not in _TERMINAL:
             self._seen.add(uid)
-            if phase == "Running":
+            if phase == "Running" or pod["status"].get("initContainerStatuses"):
                 self._plugin.charge(pod)  # it ran before this node side started to watch
             else:
                 self._begin(uid, self._admit(pod))
@@ -335,15 +355,14 @@ class NodeSide:
 
     async def _admit(self, pod: Object) -> None:
         """Admit a pod as the kubelet does: devices first, then it runs."""
-        maker = self._nodes[pod["spec"]["nodeName"]].maker
-        asking = [container for container in allocation.containers(pod, maker) if container.cards]
+        asking = self._nodes[pod["spec"]["nodeName"]].asked(pod)
         behaviour = self._behaviour(pod)
         try:
             if asking:
                 if behaviour.never:
                     self.counts["unanswered"] += 1
                     return
-                await self._plugin.allocate(pod, asking, behaviour)
+                await self._plugin.allocate(pod, behaviour)
                 self.counts["allocated"] += 1
             if not behaviour.quiet:
                 path = pod_path(pod)
@@ -356,7 +375,7 @@ class NodeSide:
                 raise
 
     def _release(self, uid: str) -> None:
-        self._plugin.release(uid)
+        self._plugin.books.release(uid)
         self._changed.set()
 
     def _behaviour(self, pod: Object) -> Behaviour:
