@@ -1,0 +1,57 @@
+"""Pods whose plugins find them without a lock: nobody is bound beside one that has not started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.binding.bench import Bench, bench
+
+from vgpu_scheduler.binding import Step
+from vgpu_scheduler.devcluster import BEHAVIOUR, MTHREADS, NVIDIA, Maker, equip, made_cards
+
+GPU = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "1000"}
+MTT = {"mthreads.com/vgpu": "1", "mthreads.com/sgpu-memory": "16", "mthreads.com/sgpu-core": "4"}
+ON_M = {"kubernetes.io/hostname": "node-m"}
+
+
+async def bound_by_a_process_before(b: Bench, limits: dict[str, str], *makers: Maker) -> None:
+    """A pod that is bound, and whose plugins have not answered."""
+    await b.create("before", {"limits": limits}, annotations={BEHAVIOUR: "held"})
+    common = {"hami.io/vgpu-node": "node-m", "hami.io/bind-phase": "allocating", "hami.io/bind-time": "1"}
+    for maker in makers:
+        card = next(card.uuid for card in b.nodes.cards("node-m") if maker is NVIDIA or "mthreads" in card.uuid)
+        entry = f"{card},{maker.word},1000,1:;"
+        common |= dict.fromkeys(filter(None, (maker.allocated, maker.to_allocate)), entry) | dict.fromkeys(
+            maker.told, "0"
+        )
+    await b.bind_elsewhere("before", "node-m", {**common, "mthreads.com/predicate-time": "1"})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "waits"),
+    [(MTT, MTT, True), ({**GPU, **MTT}, GPU, True), (MTT, GPU, True), ({}, MTT, False)],
+    ids=["no lock", "two makers, then one", "another maker's", "a pod without devices"],
+)
+async def test_a_pod_waits_until_the_one_before_has_started(
+    tmp_path: Path, before: dict[str, str], after: dict[str, str], waits: bool
+) -> None:
+    async with bench(tmp_path) as b:
+        cards = {NVIDIA: lambda node: equip(node, ["T4"]), MTHREADS: lambda node: made_cards(node, MTHREADS, 1, 49152)}
+        await b.nodes.register(["node-m"], cards)
+        makers = [maker for maker in (NVIDIA, MTHREADS) if maker.count in before]
+        await bound_by_a_process_before(b, before, *makers)
+        await b.create("after", {"limits": after}, nodeSelector=ON_M)
+        await b.learn()
+        b.watch()
+        assert b.submit() == 1
+        if waits:
+            await b.create("elsewhere", {"limits": GPU}, nodeSelector={"kubernetes.io/hostname": "node-a"})
+            await b.until(lambda: b.submit() == 1)
+            await b.until(lambda: (Step.BOUND, "elsewhere") in b.steps)
+            assert (Step.CHECKED, "after") not in b.steps
+            status = {"phase": "Running", "containerStatuses": [{"name": "main", "state": {"running": {}}}]}
+            path = "/api/v1/namespaces/default/pods/before/status"
+            answer = await b.call("PATCH", path, {"status": status}, content_type="application/merge-patch+json")
+            assert answer.ok, answer.message
+        await b.until(lambda: (Step.BOUND, "after") in b.steps)
