@@ -39,6 +39,11 @@ def owner(**more: object) -> Pod:
     return pod("owner", **more)
 
 
+def through(annotations: dict[str, str], *, started: bool) -> Pod:
+    """A pod that is bound to the node and whose plugin has nothing more to do."""
+    return owner(nodeName="a", annotations=annotations, started=started)
+
+
 def test_nobody_has_it() -> None:
     assert judge(None) is Holder.NOBODY
 
@@ -70,9 +75,9 @@ def test_a_bare_time_stamp_expires(age: float, holder: Holder) -> None:
         (owner(phase="Succeeded", nodeName="a", annotations=PENDING), Holder.ORPHAN),
         (owner(phase="Failed"), Holder.ORPHAN),
         (owner(nodeName="b", annotations=PENDING), Holder.ORPHAN),
-        (owner(nodeName="a", annotations={**PENDING, "hami.io/bind-phase": "success"}), Holder.ORPHAN),
-        (owner(nodeName="a", annotations={**PENDING, "hami.io/bind-phase": "failed"}), Holder.ORPHAN),
-        (owner(nodeName="a", annotations={**PENDING, "hami.io/vgpu-devices-to-allocate": ";;"}), Holder.ORPHAN),
+        (through({**PENDING, "hami.io/bind-phase": "success"}, started=True), Holder.ORPHAN),
+        (through({**PENDING, "hami.io/bind-phase": "failed"}, started=True), Holder.ORPHAN),
+        (through({**PENDING, "hami.io/vgpu-devices-to-allocate": ";;"}, started=True), Holder.ORPHAN),
         (owner(nodeName="a", annotations=PENDING), Holder.OTHER),
         (owner(nodeName="a", annotations=PENDING, deleting=True), Holder.OTHER),
         (owner(nodeName="a", annotations=PENDING, started=True), Holder.OTHER),
@@ -86,6 +91,13 @@ def test_a_bound_owner_keeps_it_until_it_is_through_however_long_that_takes(
     of: Pod | None, holder: Holder, age: float
 ) -> None:
     assert judge(lock(age), of) is holder
+
+
+@pytest.mark.parametrize("answer", [{"hami.io/bind-phase": "success"}, {"hami.io/vgpu-devices-to-allocate": ";;"}])
+@pytest.mark.parametrize(("age", "holder"), [(0, Holder.OTHER), (299, Holder.OTHER), (301, Holder.ORPHAN)])
+def test_a_plugin_has_time_to_release_it(answer: dict[str, str], age: float, holder: Holder) -> None:
+    """Hygon's takes away what lock there is, whoever has it."""
+    assert judge(lock(age), through({**PENDING, **answer}, started=False)) is holder
 
 
 @pytest.mark.parametrize(

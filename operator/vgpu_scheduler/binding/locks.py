@@ -103,20 +103,23 @@ def judge_holder(
     if held.parsed.owner == pod.key:
         return Holder.OURS
     expiry = limits.unbound if owner and owner.scheduler_name in ours else limits.nameless
-    return Holder.ORPHAN if _is_orphaned(owner, node.name, age, dialect, expiry) else Holder.OTHER
+    return Holder.ORPHAN if _is_orphaned(owner, node.name, age, dialect, expiry, limits.nameless) else Holder.OTHER
 
 
-def _is_orphaned(owner: Pod | None, node: str, age: timedelta, dialect: Dialect, expiry: timedelta) -> bool:
+def _is_orphaned(
+    owner: Pod | None, node: str, age: timedelta, dialect: Dialect, expiry: timedelta, release: timedelta
+) -> bool:
     """Tell whether a lock's owner has no use for it any more.
 
     It is so when the owner
 
     - is gone or terminal,
     - is bound to another node,
-    - is bound here and its allocation succeeded, failed, or has nothing left to hand out,
+    - is bound here, its allocation succeeded, failed, or has nothing left to hand out, and it has started,
     - was never bound, for longer than a Binding can take (a pod of another scheduler: than HAMi's lock lives).
 
-    A bound pod that is still allocating keeps its lock, however old.
+    A bound pod that is still allocating keeps its lock, however old. One that has not started keeps it for some time,
+    whatever is written on it: its plugin is about to release the lock, and some release it whoever has it then.
     """
     if owner is None or owner.terminal:
         return True
@@ -124,5 +127,6 @@ def _is_orphaned(owner: Pod | None, node: str, age: timedelta, dialect: Dialect,
         return True
     if owner.node_name:
         answered = dialect.allocation_phase(owner.annotations) in {PHASE_SUCCESS, PHASE_FAILED}
-        return answered or dialect.nothing_left(owner.annotations)
+        through = answered or dialect.nothing_left(owner.annotations)
+        return through and (owner.started or age > release)
     return age > expiry

@@ -27,6 +27,8 @@ Object = dict[str, Any]
 
 BEHAVIOUR = "nodeside/behaviour"  # annotation on a pod: "fail", "never", "held" or "slow=<seconds>"
 
+_LINGERS = 0.3
+
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
@@ -41,7 +43,7 @@ class Behaviour:
     never
         Allocate never answers.
     held
-        Allocate waits until it is let go.
+        Allocate waits until it is let go, and lingers before it releases the lock: nobody may take it over then.
     quiet
         The release of the lock is all that is written: for benchmarks, where the node side's writes would be measured.
     """
@@ -108,6 +110,8 @@ class DevicePlugin:
         rack.served.add(pod["metadata"]["uid"])
         if not behaviour.quiet:
             await self._report(pod, rack.maker)
+        if behaviour.held:
+            await asyncio.sleep(_LINGERS)
         await self._unlock(pod, rack.maker, lock)
 
     async def _report(self, pod: Object, maker: Maker) -> None:
