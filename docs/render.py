@@ -17,6 +17,7 @@ from vgpu_scheduler.dialects.hami import Section, Vendor
 from vgpu_scheduler.dialects.hami.vendors import MAKERS
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 
+_PERCENT = 100
 HERE = Path(__file__).parent
 FOLDER = HERE / "makers"
 WIDTH = 120
@@ -35,16 +36,11 @@ that.
 |---|---|---|
 {rows}
 Names of resources are those of HAMi's chart; its `device-config.yaml` may change them (the setting
-`hami_device_config`). A plugin that is gone is seen in the node's allocatable amount of the resource that counts cards,
-which the kubelet sets to 0: new pods are refused with `Insufficient <resource>`, and what runs there stays charged.
-Nothing is written back to nodes but the lock, where a plugin needs one.
+`hami_device_config`). Nothing is written to nodes but the plugin's lock, where it has one, and the token
+`vgpu-scheduler.io/last-allocated`.
 """
 
-_AMOUNTS = {
-    0: "how many cards",
-    1: "memory of each",
-    2: "compute of each, in percent",
-}
+_AMOUNTS = ("how many cards", "memory of each", "compute of each")
 _CHECKS: tuple[tuple[Callable[[FitRules], bool], str], ...] = (
     (lambda fit: bool(fit.mode), "the node is in the mode that the pod asks for (`ModeNotFit`)"),
     (lambda fit: fit.classes, "no tenant of another application class (`CardAppClassMismatch`)"),
@@ -59,14 +55,15 @@ _CHECKS: tuple[tuple[Callable[[FitRules], bool], str], ...] = (
     (lambda fit: fit.compute, "for no compute in particular, some is left (`CardComputeUnitsExhausted`)"),
 )
 _SELECTIONS = {
-    Selection.FIRST: "the first ones in the order of the device policy",
-    Selection.GROUPED: "from the group (network, card) with the most that fit, then from the next",
-    Selection.PAIRS: "whole modules of two",
-    Selection.SAME: "all containers of a pod on the same card",
-    Selection.RUN: "neighbours: a row of devices, or an aligned block of 4, 8 or 16",
-    Selection.WINGS: "by the two wings of a server, for 1, 2, 4 or 8 cards",
-    Selection.WELCOME: "where the fewest tenants would suffer",
-    Selection.ZONE: "for whole cards, those of the smallest link zone that has enough",
+    Selection.FIRST: "Of several that fit, a container gets the first ones in the order of the device policy.",
+    Selection.GROUPED: "A container gets cards of the group (network, card) of which most fit, then of the next.",
+    Selection.PAIRS: "A container gets whole modules of two.",
+    Selection.SAME: "All containers of a pod get the same cards, the first ones in the order of the device policy.",
+    Selection.RUN: "A container gets neighbours: a row of devices, or 4, 8 or 16 in their place.",
+    Selection.WINGS: "A container gets 1, 2, 4 or 8 cards, if possible of one wing of the server.",
+    Selection.WELCOME: "A container gets the cards on which the fewest tenants would suffer.",
+    Selection.ZONE: "Of several that fit, a container gets the first ones; for whole cards, those of the smallest link "
+    "zone that has enough.",
 }
 
 
@@ -123,55 +120,103 @@ def _page(section: str, vendors: tuple[Vendor, ...], told: str) -> Iterator[str]
         + "\n"
     )
     yield from (f"* {text}" for holds, text in _CHECKS if holds(vendor.fit))
-    yield "\n" + _prose(f"Of several that fit, a container gets {_SELECTIONS[vendor.fit.selection]}.") + "\n"
+    yield "\n" + _prose(_SELECTIONS[vendor.fit.selection]) + "\n"
+    yield _prose(_liveness(vendor)) + "\n"
     yield "## What is written\n"
     yield "| on the pod | for |\n|---|---|"
     yield f"| `{vendor.record.allocated}` | everybody: what the pod has |"
     if vendor.record.to_allocate:
         yield f"| `{vendor.record.to_allocate}` | the plugin, which takes it out entry by entry |"
     yield from (f"| `{name}` | the plugin |" for name in vendor.record.keys)
-    lock = (
-        f"The plugin finds its pod through the node's lock `{vendor.lock.annotation}`, and releases it."
-        if vendor.lock
-        else (
-            "There is no lock: pods of a node are bound one after the other, each when the one before it has started."
-        )
-    )
-    yield "\n" + _prose(lock) + "\n"
+    yield "\n" + _prose(_finding(vendor)) + "\n"
+    yield "## Quotas\n"
+    yield _prose(_quotas(vendor)) + "\n"
     yield "## Configuration\n"
     yield _prose(f"Section `{section}` of HAMi's `device-config.yaml`.")
-    if vendor.notes:
-        yield "\n" + _prose(vendor.notes)
+    notes = [one.notes for one in vendors if one.notes]
+    if notes:
+        yield "\n## Notes\n"
+        yield "\n".join(_prose(note) if len(notes) == 1 else f"* {note}" for note in notes)
     yield ""
+
+
+def _quotas(vendor: Vendor) -> str:
+    """Say what a namespace's quota may limit."""
+    limited = vendor.claims.quotas(vendor.key)
+    if not limited:
+        return "Only numbers are asked for, which Kubernetes' own quotas limit (`requests.<resource>`)."
+    units = {1: "in the unit of the resource", 2: "in percent, added up over all cards"}
+    if vendor.claims.units != _PERCENT:
+        units[2] = f"of which a card has {vendor.claims.units}"
+    told = " and ".join(f"`limits.{name}` ({units[what.dimension]})" for name, what in limited.items())
+    return f"A ResourceQuota may limit {told}; see [quotas](../quotas.md)."
+
+
+def _liveness(vendor: Vendor) -> str:
+    """Say what becomes of a node whose plugin is gone."""
+    advertised = [f"`{name}`" for name in vendor.claims.counts if name not in vendor.claims.unadvertised]
+    return (
+        f"A plugin that is gone is seen in the node's allocatable amount of {' or '.join(advertised)}, which the "
+        "kubelet sets to 0: no new pod is placed there, what runs stays charged, and all goes on when it is back."
+    )
+
+
+def _finding(vendor: Vendor) -> str:
+    """Say how the plugin finds its pod, and what keeps it from taking another."""
+    lock = f"`{vendor.lock.annotation}`" if vendor.lock else ""
+    turns = "pods of a node are bound one after the other, each when the one before has started"
+    if not vendor.found:
+        return (
+            f"The plugin finds its pod through the node's lock {lock}, and releases it."
+            if lock
+            else f"{turns[0].upper()}{turns[1:]}."
+        )
+    kept = f"a pod is bound with the node's lock {lock} held, and the plugin releases it" if lock else turns
+    return f"How the plugin finds its pod: {vendor.found[0].lower()}{vendor.found[1:]}. So {kept}."
 
 
 def _resources(vendor: Vendor) -> Iterator[str]:
     yield "| resource | means |\n|---|---|"
     names = vendor.claims
     for resource, dimension, percent in names.dimensions:
-        unit = ""
-        if dimension == 1:
-            factor = names.memory_factor if isinstance(names, ShareNames) else 1
-            unit = ", in percent" if percent else f", in units of {factor} MiB" if factor > 1 else ", in MiB"
-        yield f"| `{resource}` | {_AMOUNTS[dimension]}{unit} |"
-    if isinstance(names, ShareNames) and names.cores:
-        yield "\n" + _prose(
-            f"Without compute a container claims {names.default_cores} percent; without memory, all of it."
-        )
+        usual = _AMOUNTS[dimension] + _unit(names, dimension, percent)
+        yield f"| `{resource}` | {vendor.means.get(resource) or usual} |"
+    yield from (f"| `{name}` | {told} |" for name, told in vendor.means.items() if _is_resource(name, vendor))
+    if isinstance(names, ShareNames):
+        if names.divided:
+            yield "\nWhat is asked for is for all cards together."
+        if names.cores:
+            without = f"{names.default_cores} percent" if names.default_cores else "no compute, and takes what is free"
+            yield "\n" + _prose(f"Without compute a container claims {without}; without memory, all of it.")
     yield ""
 
 
+def _unit(names: object, dimension: int, percent: bool) -> str:
+    """Say what an amount of memory or compute is counted in."""
+    if dimension == 0:
+        return ""
+    if dimension == 2:
+        units = names.units if isinstance(names, ShareNames) else _PERCENT
+        return ", in percent" if units == _PERCENT else f", of which a card has {units}"
+    factor = names.memory_factor if isinstance(names, ShareNames) else 1
+    return ", in percent" if percent else f", in units of {factor} MiB" if factor > 1 else ", in MiB"
+
+
+def _is_resource(name: str, vendor: Vendor) -> bool:
+    """Tell whether a name that the claims do not read is that of a resource."""
+    return name in vendor.claims.resources and name not in {resource for resource, _, _ in vendor.claims.dimensions}
+
+
 def _choices(vendor: Vendor) -> Iterator[str]:
-    keys, wishes = vendor.rules, vendor.wishes.annotations if vendor.wishes else ()
-    if not (keys.all or wishes):
+    keys = vendor.rules
+    told = {name: text for name, text in vendor.means.items() if name not in vendor.claims.resources}
+    if not (keys.all or told):
         return
-    yield "| annotation of the pod | means |\n|---|---|"
+    yield "| annotation | means |\n|---|---|"
     if keys.use_types:
         yield f"| `{keys.use_types}`, `{keys.no_use_types}` | parts of model names to use, or not |"
-    yield from (f"| `{use}`, `{no_use}` | devices to use, or not |" for use, no_use in keys.uuids)
-    if keys.mode:
-        yield f"| `{keys.mode}` | modes of sharing, such as `hami-core`, `mig` |"
-    yield from (f"| `{name}` | see above |" for name in wishes)
+    yield from (f"| `{use}`, `{no_use}` | UUIDs of devices to use, or not |" for use, no_use in keys.uuids)
+    yield from (f"| `{name}` | {text} |" for name, text in told.items())
     yield ""
 
 

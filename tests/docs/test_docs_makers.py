@@ -6,11 +6,14 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from vgpu_scheduler.dialects.hami import Section
-from vgpu_scheduler.dialects.hami.vendors import MAKERS, vendors
+from vgpu_scheduler.dialects.hami.vendors import MAKERS, Vendor
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -21,13 +24,18 @@ def test_the_pages_are_current() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_every_maker_has_a_page_that_names_its_keys() -> None:
-    text = "".join(page.read_text() for page in (DOCS / "makers").glob("*.md"))
-    first = {maker(Section())[0].key for makers in MAKERS.values() for maker in makers}
-    for vendor in vendors():
-        if vendor.key in first:
-            assert f"`{vendor.record.allocated}`" in text
-            assert all(f"`{name}`" in text for name in vendor.claims.resources)
+@pytest.mark.parametrize("maker", [maker for makers in MAKERS.values() for maker in makers])
+def test_a_page_names_every_key_of_its_maker(maker: Callable[[Section], tuple[Vendor, ...]]) -> None:
+    text = (DOCS / "makers" / f"{maker.__name__.replace('_', '-')}.md").read_text()
+    vendor, *others = maker(Section())
+    said = (*vendor.record.written, *vendor.claims.resources, *vendor.rules.all, *vendor.claims.quotas(vendor.key))
+    wishes = vendor.wishes.annotations if vendor.wishes else ()
+    for name in (*said, *wishes):
+        assert re.search(rf"[`.]{re.escape(name)}`", text), name
+    assert all(f"`{other.key}`" in text for other in others)
+    assert "see above" not in text
+    if vendor.lock:
+        assert f"`{vendor.lock.annotation}`" in text
 
 
 def test_the_example_of_adding_a_maker_works() -> None:

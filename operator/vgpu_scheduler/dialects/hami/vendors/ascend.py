@@ -203,6 +203,13 @@ def _network(card: RegisteredDevice) -> int:
     return number if type(number) is int and 0 <= number <= INT32 else -1
 
 
+def _sizes(chip: Chip) -> str:
+    """Say in which sizes a chip is given out."""
+    cut = ", ".join(f"`{template.name}` ({template.memory} MiB)" for template in chip.templates)
+    more = " Several chips are given out by modules of two." if chip.modules else ""
+    return f"`{chip.key}` has {chip.capacity} MiB, of which a pod gets {chip.allocatable}, or {cut}.{more}"
+
+
 def _told(chip: Chip) -> Callable[[Handed], Mapping[str, str]]:
     """Return what writes the chips of a pod as the plugin's own runtime reads them."""
 
@@ -280,6 +287,12 @@ def _vendor(chip: Chip, soft: bool) -> Vendor:
             keys=(_TIME, chip.told),
         ),
         admit=npu_rule(chip.admission),
+        means={
+            SOFT_POD: f"`{SOFT}`: memory and compute as asked for, on nodes that share softly; else the smallest "
+            "template that holds the memory, whose compute comes with it",
+            SOFT_NODE: "of the node: `true` or `false`, whether its chips are shared softly (default: `hamiVnpuCore`)",
+        },
+        notes=_sizes(chip),
     )
 
 

@@ -223,6 +223,8 @@ def aws_neuron(section: Section) -> tuple[Vendor, ...]:
             ),
             record=Record("hami.io/aws-neuron-devices-allocated", extras=_Extras(names), keys=_KEYS),
             admit=neuron_rule(names.devices, names.cores),
+            means={names.devices: "how many devices", names.cores: "how many cores, of one device or the next"},
+            found="It takes the pod of its node that was decided first and is not `NEURON_ALLOCATED` yet",
             held=_held,
             lock=None,
         ),

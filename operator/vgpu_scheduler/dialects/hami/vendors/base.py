@@ -265,8 +265,13 @@ class Vendor:
         The lock through which the plugin finds its pod; None where it has other ways.
     admit
         What its rules do with a container at admission; None where they only look for the count.
+    means
+        What resources and annotations mean beyond what their kind says, for its page in the documentation; also
+        annotations that nothing else here names.
+    found
+        How its plugin finds the pod, where the lock is not how.
     notes
-        What else its page in the documentation says.
+        What else its page says.
     """
 
     key: str
@@ -280,6 +285,8 @@ class Vendor:
     wishes: Wishes | None = None
     lock: NodeLock | None = HAMI_LOCK
     admit: Admit | None = None
+    means: Mapping[str, str] = field(default_factory=dict)
+    found: str = ""
     notes: str = ""
 
     def mode_of(self, annotations: Mapping[str, str]) -> str:

@@ -294,6 +294,12 @@ def drs(section: Section) -> tuple[Vendor, ...]:
             fit=FitRules(exclusive=False, compute=False, pieces=True, whole=Whole.ALWAYS),
             record=Record("hami.io/enflame-vgpu-devices-allocated", extras=_extras, keys=_KEYS),
             admit=slices_rule(names.slices, names.memory, names.cores),
+            means={
+                names.slices: "how many slices of one card, as a profile of the node has them",
+                names.memory: "memory instead of slices, in MiB; below 100 in GiB",
+                names.cores: "percent of compute beside it",
+            },
+            found="It takes the pod of its node that was decided first and is not `enflame.com/gcu-assigned` yet",
             held=_held,
             lock=None,
         ),

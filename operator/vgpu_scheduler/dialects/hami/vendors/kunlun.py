@@ -1,6 +1,6 @@
 """Kunlunxin XPUs under HAMi: whole cards, counted by the node's capacity, and slices of registered cards (vXPU).
 
-A server has two wings of four cards. Both kinds are chosen by them; see :mod:`vgpu_scheduler.kernels.wings`.
+A server has two wings of four cards, and cards with the same place in both are linked. Both kinds are chosen by that.
 """
 
 from __future__ import annotations

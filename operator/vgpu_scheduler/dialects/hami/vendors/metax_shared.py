@@ -253,6 +253,13 @@ def metax_shared(section: Section) -> tuple[Vendor, ...]:
                 keys=(_DEVICES, _TIME),
             ),
             held=_held,
+            means={
+                APP_CLASS: "`online`: it must answer at once, and takes no compute of its own; `offline`: it works in "
+                "the background. Both may share a card, but not with pods that have no class",
+                QUALITY: "`best-effort`, `fixed-share` or `burst-share`; tenants of a card agree on it",
+                TOPOLOGY: "whether whole cards are chosen by their links (default: `sgpuTopologyAware`)",
+            },
+            notes="Memory without a unit is in GiB, with one in bytes (`8Gi`).",
             admit=sgpu_rule(names.count),
         ),
     )

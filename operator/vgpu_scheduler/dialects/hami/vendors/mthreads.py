@@ -61,5 +61,6 @@ def mthreads(section: Section) -> tuple[Vendor, ...]:
             record=Record("hami.io/mthreads-vgpu-devices-allocated", extras=_index, keys=(_INDEX, _NODE, _TIME)),
             lock=None,
             admit=mthreads_rule(names.count, names.memory, names.cores),
+            found="It takes the pod of its node that was decided first (`mthreads.com/predicate-time`)",
         ),
     )

@@ -22,6 +22,7 @@ from vgpu_scheduler.dialects.hami.vendors.nvidia_names import (
     MODE_MIG,
     NO_USE_TYPE,
     NO_USE_UUID,
+    NUMA_BIND,
     PAIR_SCORES_ANNOTATION,
     REGISTER_ANNOTATION,
     TO_ALLOCATE_ANNOTATION,
@@ -178,4 +179,17 @@ def nvidia_cards(names: NvidiaNames, admission: NvidiaAdmission = NvidiaAdmissio
         record=Record(ALLOCATED_ANNOTATION, TO_ALLOCATE_ANNOTATION, _entry, _placements, (MIG_ANNOTATION,)),
         held=held,
         admit=nvidia_rule(names, admission),
+        means={
+            names.priority: "a resource: which tenant of a card goes first; the plugin's alone",
+            MODE: "how cards may be shared: `hami-core`, `mig`, `mps`, or several of them; any, if it is not there",
+            NUMA_BIND: "`true`: all cards of a container are on one NUMA node",
+            CORDON_ANNOTATION: "of the node: UUIDs of cards that take no new pods",
+            PAIR_SCORES_ANNOTATION: "of the node: how close its cards are, for the device policy `topology-aware`",
+        },
+        notes=(
+            "A card in mode `mig` is given out in pieces. Where its registration lists `migProfiles`, a pod gets the "
+            "smallest profile that holds its claim, at a place that leaves the most room, and "
+            f"`{MIG_ANNOTATION}` reserves it; else one of the templates of `knownMigGeometries`, and its UUID is "
+            "written as `UUID[template-instance]`. Cards in mode `mps` are accounted as those in mode `hami-core`."
+        ),
     )
