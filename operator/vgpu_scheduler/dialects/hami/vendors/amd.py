@@ -34,12 +34,7 @@ def _entry(vendor: str, assignment: Assignment) -> AssignedDevice:
 
 def amd(section: Section) -> tuple[Vendor, ...]:
     """Return AMD's cards, as section ``amd`` of HAMi's configuration names their resources."""
-    names = replace(
-        NAMES,
-        count=section.text("resourceCountName", NAMES.count),
-        memory=section.text("resourceMemoryName", NAMES.memory),
-        cores=section.text("resourceCoreName", NAMES.cores),
-    )
+    names = NAMES.configured(section)
     return (
         Vendor(
             key="AMD",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from vgpu_scheduler.dialects.base import CodecError, NodeLock
 from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, Vendor
@@ -44,12 +43,7 @@ def _told(handed: Handed) -> Mapping[str, str]:
 
 def cambricon(section: Section) -> tuple[Vendor, ...]:
     """Return Cambricon's cards, as section ``cambricon`` of HAMi's configuration names their resources."""
-    names = replace(
-        NAMES,
-        count=section.text("resourceCountName", NAMES.count),
-        memory=section.text("resourceMemoryName", NAMES.memory),
-        cores=section.text("resourceCoreName", NAMES.cores),
-    )
+    names = NAMES.configured(section)
     return (
         Vendor(
             key="MLU",

@@ -14,13 +14,7 @@ NAMES = ShareNames("hygon.com/dcunum", "hygon.com/dcumem", cores="hygon.com/dcuc
 
 def hygon(section: Section) -> tuple[Vendor, ...]:
     """Return Hygon's cards, as section ``hygon`` of HAMi's configuration names their resources."""
-    names = replace(
-        NAMES,
-        count=section.text("resourceCountName", NAMES.count),
-        memory=section.text("resourceMemoryName", NAMES.memory),
-        cores=section.text("resourceCoreName", NAMES.cores),
-        memory_factor=section.factor("memoryFactor"),
-    )
+    names = replace(NAMES.configured(section), memory_factor=section.factor("memoryFactor"))
     return (
         Vendor(
             key="DCU",

@@ -24,12 +24,7 @@ def _chip(section: Section) -> Vendor:
     section.ignore("chipName")
     chip = section.required("commonWord")
     name = f"iluvatar.ai/{chip}"
-    names = ShareNames(
-        section.text("resourceCountName", f"{name}-vgpu"),
-        section.text("resourceMemoryName", f"{name}.vMem"),
-        cores=section.text("resourceCoreName", f"{name}.vCore"),
-        memory_factor=UNIT,
-    )
+    names = ShareNames(f"{name}-vgpu", f"{name}.vMem", cores=f"{name}.vCore", memory_factor=UNIT).configured(section)
     return Vendor(
         key=chip,
         title=f"Iluvatar {chip}",

@@ -71,7 +71,7 @@ def _index(handed: Handed) -> Mapping[str, str]:
 
 def xpu(section: Section) -> tuple[Vendor, ...]:
     """Return whole cards, as section ``kunlun`` of HAMi's configuration names their resource."""
-    names = replace(NAMES, count=section.text("resourceCountName", NAMES.count))
+    names = NAMES.configured(section)
     return (
         Vendor(
             key="kunlun",

@@ -74,7 +74,7 @@ def _table(text: str | None) -> Mapping[str, int] | None:
 
 def metax_gpu(section: Section) -> tuple[Vendor, ...]:
     """Return whole GPUs, as section ``metax`` of HAMi's configuration names their resource."""
-    names = replace(NAMES, count=section.text("resourceCountName", NAMES.count))
+    names = NAMES.configured(section)
     return (
         Vendor(
             key="Metax-GPU",

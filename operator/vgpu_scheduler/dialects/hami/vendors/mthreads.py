@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from vgpu_scheduler.allocators import FitRules, Selection, Whole
 from vgpu_scheduler.dialects.hami.vendors.admitting.mthreads import CORES, mthreads_rule
@@ -44,12 +43,7 @@ def _index(handed: Handed) -> Mapping[str, str]:
 
 def mthreads(section: Section) -> tuple[Vendor, ...]:
     """Return Moore Threads' cards, as section ``mthreads`` of HAMi's configuration names their resources."""
-    names = replace(
-        NAMES,
-        count=section.text("resourceCountName", NAMES.count),
-        memory=section.text("resourceMemoryName", NAMES.memory),
-        cores=section.text("resourceCoreName", NAMES.cores),
-    )
+    names = NAMES.configured(section)
     return (
         Vendor(
             key="Mthreads",

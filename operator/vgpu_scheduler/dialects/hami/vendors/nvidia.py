@@ -124,11 +124,8 @@ def nvidia(section: Section) -> tuple[Vendor, ...]:
     geometries = tuple(map(_geometry, section.sections("knownMigGeometries")))
     return (
         nvidia_cards(
-            NvidiaNames(
-                count=section.text("resourceCountName", known.count),
-                memory=section.text("resourceMemoryName", known.memory),
-                memory_percent=section.text("resourceMemoryPercentageName", known.memory_percent),
-                cores=section.text("resourceCoreName", known.cores),
+            replace(
+                known.configured(section),
                 priority=section.text("resourcePriorityName", known.priority),
                 memory_factor=section.factor("memoryFactor"),
                 default_memory=section.integer("defaultMemory"),

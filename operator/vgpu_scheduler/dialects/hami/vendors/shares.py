@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 from vgpu_scheduler.dialects.amounts import INT32, amount_text, is_asked, whole_amount
 from vgpu_scheduler.dialects.base import ClaimError
 from vgpu_scheduler.kube import Container
 from vgpu_scheduler.model import NO_TERMS, Claim, ClaimTerms, QuotaResource
+
+from .section import Section
 
 _WHOLE = 100
 _MIB = 2**20
@@ -61,6 +64,26 @@ class ShareNames:
     limits_only: bool = False
     whole_is_exclusive: bool = False
     units: int = _WHOLE
+
+    def configured(self, section: Section) -> Self:
+        """Return the names that a section of HAMi's configuration gives, and these where it gives none.
+
+        Raises
+        ------
+        ConfigError
+            If one of them is no name of a resource, or names two.
+        """
+
+        def name(field: str, known: str) -> str:
+            return section.text(field, known) if known else ""
+
+        return replace(
+            self,
+            count=name("resourceCountName", self.count),
+            memory=name("resourceMemoryName", self.memory),
+            memory_percent=name("resourceMemoryPercentageName", self.memory_percent),
+            cores=name("resourceCoreName", self.cores),
+        )
 
     @property
     def counts(self) -> tuple[str, ...]:
