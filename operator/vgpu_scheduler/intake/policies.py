@@ -21,6 +21,8 @@ from vgpu_scheduler.policy import GROUP, PLURALS, VERSION, Namespace, PolicyReso
 
 log = logging.getLogger(__name__)
 
+_DEFINITIONS = frozenset(f"{plural}.{GROUP}" for plural in PLURALS.values())
+
 NAMESPACES = "/api/v1/namespaces"
 QUOTAS = "/api/v1/resourcequotas"
 
@@ -70,6 +72,11 @@ class PolicySource(SupervisedKopf):
         @kopf.on.event("v1", "resourcequotas", registry=registry)
         async def quota_event(event: Any, **_: Any) -> None:
             self._take(event, decode_quota, self._sink.quota, self._sink.quota_gone)
+
+        @kopf.on.event("apiextensions.k8s.io", "v1", "customresourcedefinitions", registry=registry)
+        async def definition_event(event: Any, **_: Any) -> None:
+            if event["type"] == "DELETED" and event["object"]["metadata"]["name"] in _DEFINITIONS:
+                self._lost_track()  # kopf stops watching what has no definition, maybe before it saw its objects go
 
     def _take(
         self,
