@@ -173,7 +173,7 @@ class ShortNode(Short):
                 "annotations": {**registered.annotations, **self.annotations},
             },
             "spec": {"taints": list(self.taints), "unschedulable": self.unschedulable},
-            "status": {"allocatable": allocatable},
+            "status": {"capacity": allocatable, "allocatable": allocatable},
         }
         return [*registered.objects, node]
 
