@@ -215,3 +215,23 @@ def test_a_numa_node_is_a_wing_of_a_server(number: int, *, fits: bool) -> None:
         indexes = {int(card.uuid.rsplit("-", 1)[-1]) for card in decision.placement.containers[0]}
         assert len(indexes) == number
         assert len({index // 4 for index in indexes}) == 1
+
+
+@pytest.mark.parametrize("defaults", [{"memory": "512Mi"}, {"cores": 20}, {"memory": "512Mi", "cores": 20}], ids=str)
+@pytest.mark.parametrize("maker", ASKS)
+def test_defaults_are_the_same_with_and_without_the_webhook(maker: str, defaults: Obj) -> None:
+    count, number = next(iter(ASKS[maker].items()))
+
+    def shares(*, reviewed: bool) -> list[tuple[int, ...]] | str:
+        engine = under({"defaults": defaults})
+        wire = pod_object("p", {"limits": {count: number}})
+        if reviewed:
+            answer = review(wire, "default", AdmissionRules(engine.dialect, (OURS,), terms=engine.policies.claim_terms))
+            assert answer.pod is not None
+            wire = dict(answer.pod)
+        engine.observe_pod(decode_pod(wire), 1.0)
+        decision = engine.attempt(1.0)
+        assert decision is not None
+        return given(decision)
+
+    assert shares(reviewed=True) == shares(reviewed=False)

@@ -71,7 +71,7 @@ def npu_rule(chip: NpuAdmission) -> Admit:
         if chip.modules and number == 1 and sound:
             draft.set_limit(chip.count, MODULE)
         memory = _memory(draft, number, chip)
-        if sound:
+        if sound and (draft.unclaimed or draft.limit(chip.memory) is not None):
             draft.set_both(chip.memory, memory)
         draft.use_runtime_class(chip.runtime_class)
         return True

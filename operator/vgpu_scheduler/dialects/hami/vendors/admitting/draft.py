@@ -39,7 +39,8 @@ class Draft:
     container
         One of its containers.
     unclaimed
-        No policy says how much a container claims that does not say it itself.
+        No policy says how much a container claims that does not say it itself. Where one does, amounts that nobody
+        asked for are not written: the decision knows what is in force then.
     """
 
     def __init__(self, pod: dict[str, Any], container: dict[str, Any], *, unclaimed: bool = True) -> None:

@@ -28,8 +28,9 @@ def mthreads_rule(count: str, memory: str, cores: str) -> Admit:
             return True
         part = draft.limit(memory)
         if part is None:
-            draft.set_limit(cores, CORES)
-            draft.set_limit(memory, MEMORY)
+            if draft.unclaimed:
+                draft.set_limit(cores, CORES)
+                draft.set_limit(memory, MEMORY)
         elif rounded(part) not in SIZES:
             raise Refusal(f"sGPU memory request value is invalid, valid values are {list(SIZES)}")
         return True

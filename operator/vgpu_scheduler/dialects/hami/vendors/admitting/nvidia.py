@@ -58,7 +58,7 @@ def nvidia_rule(names: NvidiaNames, options: NvidiaAdmission) -> Admit:
                 draft.add_limit(names.count, options.default_count)
             found = True
         if names.whole_is_exclusive and _whole(draft, percent, names):
-            if draft.unclaimed:  # else a policy's default goes before, which only the decision knows for sure
+            if draft.unclaimed:
                 draft.add_limit(names.cores, _WHOLE)
             found = True
         if found:
