@@ -164,4 +164,5 @@ def of(device: Device) -> tuple[int, int, int]:
 
 
 def slices(device: Device) -> list[int]:
-    return sorted(number for held in device.in_use for number in range(held.start, held.start + held.size))
+    """Return the slices in use; an app container may have those that an init container had before it."""
+    return sorted({number for held in device.in_use for number in range(held.start, held.start + held.size)})
