@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -78,15 +77,6 @@ class CardRules(Protocol):
         """Tell whether a single card may be used."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """What fits on a node row while its cards are used as they were; see ``Scratch`` for the columns."""
-
-    in_use: bytes
-    picks: NDArray[np.int64]
-    pieces: NDArray[np.int64]
-
-
 class HamiAllocator:
     """Fits one pod's claims on nodes.
 
@@ -128,43 +118,29 @@ class HamiAllocator:
         self._request: Request | None = None
         self._scratch: Scratch | None = None
         self._layout = -1
-        self._found: dict[int, _Found] = {}
-        """By node row, where cards are chosen by their links."""
+        self._found: tuple[int, bytes] | None = None
+        """The node row whose cards are in the scratch, and what was used of them then."""
 
     def fit(self, devices: DeviceMatrix, rows: NDArray[np.int64], into: FitColumns) -> None:
         """Fit the claims on each of the node rows; ``into`` is written at those rows."""
-        if not self._topology:
-            self._fit(devices, rows, into)
-            return
-        for row in rows.tolist():  # a search that costs milliseconds is not done again for the row that is chosen
-            scratch = self._fit(devices, np.array([row], dtype=np.int64), into)
-            if into.fits[row]:
-                self._found[row] = _Found(devices.in_use(row), scratch.picks.copy(), scratch.pieces.copy())
-            else:
-                self._found.pop(row, None)
+        request, scratch = self._prepare(devices)
+        fit_nodes(devices.columns, request, scratch, rows, into.result())
+        last = int(rows[-1]) if rows.size else -1
+        self._found = (last, devices.in_use(last)) if last >= 0 and into.fits[last] else None
 
     def place(self, devices: DeviceMatrix, row: int) -> tuple[ContainerAssignments, ...] | None:
         """Return the cards of each container on one node row, or None if the claims do not fit."""
-        self._prepare(devices)
-        found = self._found.get(row)
-        if found is not None and found.in_use == devices.in_use(row):
-            return self._assignments(devices, row, found.picks, found.pieces)
-        own = FitColumns.empty(row + 1)
-        scratch = self._fit(devices, np.array([row], dtype=np.int64), own)
-        return self._assignments(devices, row, scratch.picks, scratch.pieces) if own.fits[row] else None
-
-    def _fit(self, devices: DeviceMatrix, rows: NDArray[np.int64], into: FitColumns) -> Scratch:
-        request, scratch = self._prepare(devices)
-        fit_nodes(devices.columns, request, scratch, rows, into.result())
-        return scratch
-
-    def _assignments(
-        self, devices: DeviceMatrix, row: int, picks: NDArray[np.int64], pieces: NDArray[np.int64]
-    ) -> tuple[ContainerAssignments, ...]:
+        _, scratch = self._prepare(devices)
+        if self._found != (row, devices.in_use(row)):  # a search among linked cards is not done twice for a node
+            own = FitColumns.empty(row + 1)
+            self.fit(devices, np.array([row], dtype=np.int64), own)
+            if not own.fits[row]:
+                return None
         containers: list[list[Assignment]] = [[] for _ in self._claims]
         for number, (container, _, claim) in enumerate(self._flat):
-            chosen = zip(picks[number, : claim.count].tolist(), pieces[number, : claim.count].tolist(), strict=True)
-            containers[container] += (_assignment(devices, row, claim, device, piece) for device, piece in chosen)
+            picks, pieces = scratch.picks[number, : claim.count], scratch.pieces[number, : claim.count]
+            for device, piece in zip(picks.tolist(), pieces.tolist(), strict=True):
+                containers[container].append(_assignment(devices, row, claim, device, piece))
         return tuple(tuple(assignments) for assignments in containers)
 
     def shortfall(self, columns: DeviceColumns, devices: NDArray[np.int64]) -> Lacking:
@@ -191,7 +167,7 @@ class HamiAllocator:
             self._request = self._make_request(devices)
             self._scratch = self._make_scratch(devices)
             self._layout = devices.layout
-            self._found.clear()
+            self._found = None
         return self._request, self._scratch
 
     def _make_request(self, devices: DeviceMatrix) -> Request:
