@@ -148,8 +148,12 @@ class LinkScratch(NamedTuple):
     left: NDArray[np.int64]  # (G + 1,) cards still to be taken
     value: NDArray[np.int64]  # (G + 1,) sum of pair scores so far
     gain: NDArray[np.int64]  # (G + 1, G) what one more card of a group would add to it
-    weight: NDArray[np.int64]  # (G,) of the bound
-    order: NDArray[np.int64]  # (G,) of the bound
+    order: NDArray[np.int64]  # (G,) the groups, best linked first
+    weight: NDArray[np.int64]  # (G,) what one more card of a group would add at most
+    taken: NDArray[np.int64]  # (G,) how many of each group the bound has taken
+    beside: NDArray[np.int64]  # (G,) the best sum of pair scores of a card of the group with those beside it
+    last: NDArray[np.int64]  # (G,) the worst of these, as a position in ``near``; past its end where there are none
+    used: NDArray[np.int64]  # (G,) how many there are of that one
     ways: NDArray[np.float64]  # (G + 1, W) how many subsets of so many cards the groups from here on have
 
 
@@ -167,8 +171,12 @@ def link_scratch(groups: int, cards: int) -> LinkScratch:
         left=np.zeros(groups + 1, dtype=np.int64),
         value=np.zeros(groups + 1, dtype=np.int64),
         gain=np.zeros((groups + 1, groups), dtype=np.int64),
-        weight=np.zeros(row, dtype=np.int64),
         order=np.zeros(row, dtype=np.int64),
+        weight=np.zeros(row, dtype=np.int64),
+        taken=np.zeros(row, dtype=np.int64),
+        beside=np.zeros(row, dtype=np.int64),
+        last=np.zeros(row, dtype=np.int64),
+        used=np.zeros(row, dtype=np.int64),
         ways=np.zeros((groups + 1, cards + 1), dtype=np.float64),
     )
 

@@ -20,7 +20,7 @@ STEPS = 3_000_000
 
 No table of scores as links give them comes near; it bounds what a made-up one can cost.
 """
-_BOUND = 20  # what a bound costs, in steps
+_BOUND = 4  # so many comparisons of a bound cost a step
 _FEW = 12.0  # for fewer subsets than that a bound is not worth its price
 _MANY = 1e18
 
@@ -177,6 +177,7 @@ def _greedy(groups: int, wanted: int, work: LinkScratch) -> int:
             work.trial[added] += 1
             for b in range(groups):
                 work.weight[b] += work.pair[added, b]
+        total += _exchange(groups, work)
         if not any_yet or total > highest:
             highest, any_yet = total, True
             work.best[:groups] = work.trial[:groups]
@@ -184,57 +185,79 @@ def _greedy(groups: int, wanted: int, work: LinkScratch) -> int:
 
 
 @njit(cache=True)
-def _bound(groups: int, depth: int, left: int, largest: int, work: LinkScratch) -> int:
-    """Return no less than what ``left`` cards of the groups from ``depth`` on can add.
-
-    Two bounds, the smaller of which counts. Every pair is counted half at each of its two cards, where a card's pairs
-    are its best ones; or every pair has the largest score of all, and there are as many as equal shares have.
-    """
-    gain = work.gain[depth]
-    for a in range(depth, groups):
-        others, best = left - 1, np.int64(0)
-        for i in range(groups - 1):
-            b = work.near[a, i]
-            if others <= 0 or work.pair[a, b] <= 0:
-                break
-            if b >= depth:
-                taken = min(others, work.copies[b])
-                best += taken * work.pair[a, b]
-                others -= taken
-        work.weight[a] = 2 * gain[a] + best
-    halves = _fill(groups, depth, left, work)
-    for a in range(depth, groups):
-        work.weight[a] = 2 * gain[a]
-    rest, shares = int(left), 0
-    equal, more = left // (groups - depth), left % (groups - depth)
-    for i in range(groups - depth):
-        share = equal + 1 if i < more else equal
-        shares += share * share
-    evenly = _fill(groups, depth, left, work) + max(largest, 0) * (rest * rest - shares)
-    smaller: int = min(halves, evenly)
-    return smaller // 2
+def _exchange(groups: int, work: LinkScratch) -> int:
+    """Exchange single cards of a subset as long as that helps; return what it gains."""
+    gained = np.int64(0)
+    while True:
+        most, out, come = np.int64(0), -1, -1
+        for a in range(groups):
+            if work.trial[a] == 0:
+                continue
+            for b in range(groups):
+                gain = work.weight[b] - work.weight[a] - work.pair[a, b]
+                if work.trial[b] < work.copies[b] and b != a and gain > most:
+                    most, out, come = gain, a, b
+        if out < 0:
+            return int(gained)
+        gained += most
+        work.trial[out] -= 1
+        work.trial[come] += 1
+        for b in range(groups):
+            work.weight[b] += work.pair[come, b] - work.pair[out, b]
 
 
 @njit(cache=True)
-def _fill(groups: int, depth: int, left: int, work: LinkScratch) -> int:
-    """Add up the weights of the ``left`` heaviest cards."""
-    count = 0
+def _bound(groups: int, depth: int, left: int, work: LinkScratch) -> int:
+    """Return no less than what ``left`` cards of the groups from ``depth`` on can add.
+
+    Every pair is counted half at each of its two cards. If some cards of a group are taken, each of them has at best
+    the best of the others beside it, and the others are fewer with every card that is taken. So each further card of a
+    group adds no more than the one before it, and the highest additions are no less than those of any subset.
+    """
+    gain = work.gain[depth]
     for a in range(depth, groups):
-        j = count
-        while j > 0 and work.weight[work.order[j - 1]] < work.weight[a]:
-            work.order[j] = work.order[j - 1]
-            j -= 1
-        work.order[j] = a
-        count += 1
-    total = np.int64(0)
-    for i in range(count):
-        a = work.order[i]
-        taken = min(left, work.copies[a])
-        total += taken * work.weight[a]
-        left -= taken
-        if left == 0:
-            break
-    return int(total)
+        others, total, at = left - 1, np.int64(0), 0
+        work.last[a], work.used[a] = groups - 1, 0
+        while others > 0 and at < groups - 1 and work.pair[a, work.near[a, at]] > 0:
+            b = work.near[a, at]
+            if b >= depth:
+                taken = min(others, work.copies[b])
+                total += taken * work.pair[a, b]
+                others -= taken
+                work.last[a], work.used[a] = at, taken
+            at += 1
+        if others > 0:  # beside so many there is nothing that adds anything
+            work.last[a], work.used[a] = groups - 1, others
+        work.beside[a], work.taken[a] = total, 0
+        work.weight[a] = 2 * gain[a] + total
+    twice = np.int64(0)
+    for _ in range(left):
+        top = -1
+        for a in range(depth, groups):
+            if work.taken[a] < work.copies[a] and (top < 0 or work.weight[a] > work.weight[top]):
+                top = a
+        twice += work.weight[top]
+        work.taken[top] += 1
+        if work.taken[top] < min(work.copies[top], left):
+            before = work.beside[top]
+            _take_away(groups, depth, top, work)
+            work.weight[top] = 2 * gain[top] + work.beside[top] + work.taken[top] * (work.beside[top] - before)
+    return int(twice) // 2
+
+
+@njit(cache=True)
+def _take_away(groups: int, depth: int, group: int, work: LinkScratch) -> None:
+    """Leave out the worst of the cards beside those of a group."""
+    at = work.last[group]
+    if at < groups - 1:
+        work.beside[group] -= work.pair[group, work.near[group, at]]
+    work.used[group] -= 1
+    if work.used[group] == 0:
+        at -= 1
+        while at >= 0 and (work.near[group, at] < depth or work.pair[group, work.near[group, at]] <= 0):
+            at -= 1
+        work.last[group] = at
+        work.used[group] = work.copies[work.near[group, at]] if at >= 0 else 0
 
 
 @njit(cache=True)
@@ -256,10 +279,6 @@ def _search(groups: int, wanted: int, best: int, work: LinkScratch) -> bool:
 
     Of equal sums that one is the first which has more of the first group, in walk order, in which they differ.
     """
-    largest = np.int64(0)
-    for a in range(groups):
-        for b in range(a):
-            largest = max(largest, work.pair[a, b])
     work.gain[0, :groups] = 0
     work.value[0], work.left[0] = 0, wanted
     work.trial[0] = min(work.copies[0], wanted) + 1
@@ -286,8 +305,8 @@ def _search(groups: int, wanted: int, best: int, work: LinkScratch) -> bool:
         for b in range(depth + 1, groups):
             work.gain[depth + 1, b] = work.gain[depth, b] + taken * work.pair[depth, b]
         if work.ways[depth + 1, left - taken] > _FEW:
-            steps += _BOUND
-            reach = value + _bound(groups, depth + 1, left - taken, int(largest), work)
+            steps += (left - taken) * (groups - depth) // _BOUND
+            reach = value + _bound(groups, depth + 1, left - taken, work)
             if reach < best or (reach == best and not _may_come_first(groups, depth, left - taken, work)):
                 continue
         depth += 1
