@@ -235,3 +235,33 @@ def test_defaults_are_the_same_with_and_without_the_webhook(maker: str, defaults
         return given(decision)
 
     assert shares(reviewed=True) == shares(reviewed=False)
+
+
+@pytest.mark.parametrize(
+    ("limits", "memory", "fits"),
+    [
+        ({"enflame.com/drs-gcu": "1"}, "30Gi", False),
+        ({"enflame.com/drs-gcu": "1"}, "40Gi", True),
+        ({"enflame.com/gcu-core": "50"}, "30Gi", False),
+        ({"vastaitech.com/va": "1"}, "1Gi", True),  # their plugin says nothing of memory
+        ({"aws.amazon.com/neuron": "1"}, "1Gi", True),
+    ],
+)
+def test_a_claim_that_names_no_memory_counts_as_all_of_it(limits: Obj, memory: str, *, fits: bool) -> None:
+    decision = decide(under({"limits": {"memoryPerPod": memory}}), limits)
+    assert (decision.placement is not None) is fits, decision.message
+    assert ("CardDeniedByPolicy" in decision.message) is not fits
+
+
+@pytest.mark.parametrize("app_class", ["online", "offline"])
+def test_cards_for_nobody_else_are_not_for_pods_that_share_theirs(app_class: str) -> None:
+    refused = decide(under({"devices": {"exclusive": True}}), SHARE, {"metax-tech.com/sgpu-app-class": app_class})
+    assert "leave out annotation metax-tech.com/sgpu-app-class" in refused.message
+
+
+@pytest.mark.parametrize("cores", [0, 101])
+def test_compute_of_amd_cards_is_never_none(cores: int) -> None:
+    refused = decide(engine_on(ALL_MAKERS, AMOUNTS), amd(cores=cores))
+    assert f"amd.com/gpucores: {cores} is no percentage of a card" in refused.message
+    least = under({"defaults": {"cores": 0}})
+    assert [share[2] for share in given(decide(least, {"amd.com/gpu": "1"}))] in ([1], [3])

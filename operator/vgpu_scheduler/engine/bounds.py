@@ -22,7 +22,7 @@ def most_memory(claims: PodClaims, limits: PodLimits, dialect: Dialect) -> int |
     """Hold a pod's claims against its limits.
 
     Claims in percent depend on the card: they are kept within the limit by leaving out cards that are too large. A
-    claim of no cores is one without a limit of compute, and counts as a whole device.
+    claim that names no memory, or no cores, is one without a limit of that, and counts as a whole device.
 
     Returns
     -------
@@ -58,7 +58,7 @@ def _moments(claims: PodClaims, dialect: Dialect) -> Iterator[_Sums]:
             if claim.vendor not in dialect.cards:
                 continue
             amount = claim.amounts[dialect.memory]
-            percent = 0 if amount else claim.percent[dialect.memory]
+            percent = 0 if amount else claim.percent[dialect.memory] or _WHOLE
             own = _plus(
                 own,
                 (

@@ -127,10 +127,10 @@ class SharedNames(ShareNames):
         if claim is None:
             return None
         online = mode.startswith(ONLINE)
-        if online and terms.exclusive:
+        if terms.exclusive and mode.startswith((ONLINE, OFFLINE)):
             raise ClaimError(
-                f'container "{container.name}": {self.count}: a policy wants cards of its own for the pod, and online '
-                f"pods share theirs: leave out annotation {APP_CLASS}"
+                f'container "{container.name}": {self.count}: a policy wants cards of its own for the pod, and pods of '
+                f"an application class share theirs: leave out annotation {APP_CLASS}"
             )
         slots, memory, cores, *_ = claim.amounts
         tenant = _counted(mode, cores)

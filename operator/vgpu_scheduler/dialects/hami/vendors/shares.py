@@ -153,7 +153,7 @@ class ShareNames:
             percent = 0 if memory else _WHOLE
         cores = self._cores(container, terms, parts, whole=percent == _WHOLE and not memory)
         if self.cores_of_card:
-            return Claim(vendor, count, (1, memory, 0), (0, percent, min(cores, _WHOLE)))
+            return Claim(vendor, count, (1, memory, 0), (0, percent, max(cores, 1)))
         return Claim(vendor, count, (1, memory, cores), (0, percent, 0))
 
     def _seen(self, container: Container) -> Container:
@@ -165,6 +165,11 @@ class ShareNames:
         if terms.exclusive:
             return self.units
         if given is not None:
+            if self.cores_of_card and not 1 <= given <= _WHOLE:
+                raise ClaimError(
+                    f'container "{container.name}": {self.cores}: {given} is no percentage of a card: '
+                    f"write a number from 1 to {_WHOLE}"
+                )
             return given // parts
         if terms.cores is not None and self.cores:
             return -(-terms.cores * self.units // _WHOLE)
