@@ -28,6 +28,8 @@ from vgpu_scheduler.allocators import DEVICE_POLICIES, OrderKind, policy_words
 from vgpu_scheduler.kube import LabelSelector, parse_label_selector
 
 _NAME = r"^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$"
+_ANY_HOST = "0.0.0.0"  # noqa: S104 - probes and scrapes come from outside the pod
+_MOST_PORT = 65535
 
 
 class SettingsError(ValueError):
@@ -122,7 +124,7 @@ class AdmissionSettings(_Section):
 
     enabled: bool = False
     """Serve the webhook; see docs/admission.md for how the API server is told of it."""
-    port: Annotated[int, Field(ge=1, le=65535)] = 9443
+    port: Annotated[int, Field(ge=1, le=_MOST_PORT)] = 9443
     """Port of the webhook, on all interfaces."""
     cert_file: Path | None = None
     """Its certificate, and those between it and its authority; read again when it changes."""
@@ -141,6 +143,20 @@ class AdmissionSettings(_Section):
         if self.enabled and (self.cert_file is None or self.key_file is None):
             raise ValueError("the webhook needs cert_file and key_file")
         return self
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Return host and port of an address such as ``:9395``, which means all hosts.
+
+    Raises
+    ------
+    ValueError
+        If it is no address.
+    """
+    host, colon, port = text.rpartition(":")
+    if not colon or not (port.isascii() and port.isdigit()) or int(port) > _MOST_PORT:
+        raise ValueError(f"{text!r} is not an address such as :9395")
+    return host.strip("[]") or _ANY_HOST, int(port)
 
 
 class Settings(BaseSettings):
@@ -185,10 +201,12 @@ class Settings(BaseSettings):
     """Leader election."""
     bind: BindSettings = BindSettings()
     """Binding."""
-    http_host: str = "0.0.0.0"  # noqa: S104 - probes and scrapes come from outside the pod
+    http_host: str = _ANY_HOST
     """Address that the health and metrics endpoints listen on."""
-    http_port: Annotated[int, Field(ge=0, le=65535)] = 8080
+    http_port: Annotated[int, Field(ge=0, le=_MOST_PORT)] = 8080
     """Port of the health and metrics endpoints; 0 takes any free one."""
+    metrics_address: str = ""
+    """One more address for the same endpoints, such as :9395; empty for none."""
     hami_metrics: bool = False
     """Serve HAMi's scheduler metrics, too, under HAMi's names: a few lines per card and per pod, for its dashboards."""
     debug_endpoints: bool = False
@@ -231,6 +249,13 @@ class Settings(BaseSettings):
     @classmethod
     def _check_managed_nodes(cls, text: str) -> str:
         parse_label_selector(text)
+        return text
+
+    @field_validator("metrics_address")
+    @classmethod
+    def _check_metrics_address(cls, text: str) -> str:
+        if text:
+            parse_address(text)
         return text
 
     @field_validator("device_policy")

@@ -186,7 +186,8 @@ def test_flags_of_hami_are_understood(monkeypatch: pytest.MonkeyPatch) -> None:
         "spread", "binpack", ("hami-scheduler",),
     )  # fmt: skip
     assert (settings.nvidia.default_memory, settings.nvidia.resource_count_name) == (2000, "example.com/gpu")
-    assert (settings.http_port, settings.managed_nodes) == (9395, "gpu=on,pool=a")
+    assert (settings.http_port, settings.managed_nodes) == (8080, "gpu=on,pool=a")
+    assert (settings.metrics_address, settings.hami_metrics) == (":9395", True)
     assert settings.hami_device_config == Path("/device-config.yaml")
     assert settings.hami_devices == {"hygon": {"resourceCountName": "example.com/dcu"}}
     assert said == ""

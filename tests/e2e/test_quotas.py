@@ -28,7 +28,7 @@ async def test_pods_wait_for_the_quota_of_their_namespace(cluster: Cluster) -> N
         await cluster.create(slice_pod("two"))
         await cluster.until(lambda: cluster.message("two"), "a condition on the second pod")
         assert await cluster.message("two") == "0/1 nodes are available: 1 ResourceQuotaNotFit."
-        used = {"namespace": "default", "quota_name": "nvidia.com/gpumem"}
+        used = {"namespace": "default", "quota_name": "nvidia.com/gpumem", "zone": "vGPU"}
         assert await operator.metric("hami_resource_quota_used", **used) == 4096
         assert await operator.metric("hami_resource_quota_limit", **used) == 6000
         cluster.plane.kubectl("delete", "pod", "one", "-n", "default", "--grace-period=0", "--force")

@@ -117,14 +117,19 @@ def test_what_goes_between_two_pieces_does_no_harm() -> None:
     assert len(samples("".join(pieces))["hami_gpu_shared_count"]) == 249
 
 
-async def test_they_are_served_behind_our_own() -> None:
+async def test_they_are_served_behind_our_own_on_every_address() -> None:
     state = busy(3).state
     health = Health(lambda: "", lambda: "")
-    runner, port = await serve("127.0.0.1", 0, health, Metrics("test"), {}, lambda: hami_metrics(state))
+    runner, port = await serve(
+        [("127.0.0.1", 0), ("127.0.0.1", 0)], health, Metrics("test"), {}, lambda: hami_metrics(state)
+    )
+    ports = [address[1] for address in runner.addresses]
+    assert (ports[0], len(set(ports))) == (port, 2)
     try:
-        async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}/metrics") as answer:
-            found = samples(await answer.text())
+        for number in ports:
+            async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{number}/metrics") as answer:
+                found = samples(await answer.text())
+            assert len(found["hami_gpu_shared_count"]) == 3
+            assert "process_cpu_seconds_total" in found
     finally:
         await runner.cleanup()
-    assert len(found["hami_gpu_shared_count"]) == 3
-    assert "process_cpu_seconds_total" in found

@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from vgpu_scheduler.settings import parse_address
+
 _SETTINGS: Mapping[str, tuple[str, ...]] = {
     "--node-scheduler-policy": ("node_policy",),
     "--gpu-scheduler-policy": ("device_policy",),
@@ -50,6 +52,8 @@ _SETTINGS: Mapping[str, tuple[str, ...]] = {
 
 _LOGS = "logs go to standard error; see --log-level"
 _SHARED_GCU = "HAMi gives out no shares of Enflame cards any more"
+_WRITERS = "who may write allocations is the ClusterRole vgpu-scheduler-allocation-writer"
+_COUNTED_ILUVATAR = "Iluvatar's plugins of that time are not served"
 _WITHOUT_EFFECT: Mapping[str, str] = {
     "--kube-qps": "binds are paced by the API server",
     "--kube-burst": "binds are paced by the API server",
@@ -60,6 +64,11 @@ _WITHOUT_EFFECT: Mapping[str, str] = {
     "--leader-elect-resource-namespace": "see the setting lease.namespace",
     "--enflame-vgcu-resource-name": _SHARED_GCU,
     "--enflame-vgcu-percentage-resource-name": _SHARED_GCU,
+    "--iluvatar-name": _COUNTED_ILUVATAR,
+    "--iluvatar-memory": _COUNTED_ILUVATAR,
+    "--iluvatar-cores": _COUNTED_ILUVATAR,
+    "--device-plugin-namespace": _WRITERS,
+    "--device-plugin-service-account": _WRITERS,
     "--v": "see --log-level",
     "--vmodule": "see --log-level",
     "--stderrthreshold": "see --log-level",
@@ -126,30 +135,29 @@ def from_hami(flags: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any],
     metax = settings.get("hami_devices", {}).get("metax", {})
     if "sgpuTopologyAware" in metax:
         metax["sgpuTopologyAware"] = _switch(metax["sgpuTopologyAware"], "--sgpu-topology-aware")
-    _, webhook_port = _address(rest, "--http_bind")
+    webhook = _address(rest, "--http_bind")
     if {"cert_file", "key_file"} <= settings.get("admission", {}).keys():
         # HAMi's scheduler serves its webhook wherever it has a certificate.
-        settings["admission"] |= {"enabled": True} | ({"port": webhook_port} if webhook_port else {})
-    elif webhook_port:
+        settings["admission"] |= {"enabled": True} | ({"port": parse_address(webhook)[1]} if webhook else {})
+    elif webhook:
         warnings.append("--http_bind has no effect: without a certificate there is nothing to serve")
-    host, port = _address(rest, "--metrics-bind-address")
-    if port:
-        settings |= {"http_port": port} | ({"http_host": host} if host else {})
+    if metrics := _address(rest, "--metrics-bind-address"):
+        settings |= {"metrics_address": metrics, "hami_metrics": True}  # probes go on where they are
     for flag, why in (*_WITHOUT_EFFECT.items(), *_SWITCHES_WITHOUT_EFFECT.items()):
         if rest.pop(_variable(flag), None) is not None:
             warnings.append(f"{flag} has no effect: {why}")
     return settings, rest, warnings
 
 
-def _address(flags: dict[str, Any], flag: str) -> tuple[str, int]:
-    """Take an address such as ``:9395`` from the flags; the port is 0 where it is not given."""
-    address = flags.pop(_variable(flag), None)
-    if address is None:
-        return "", 0
-    host, colon, port = address.rpartition(":")
-    if not colon or not (port.isascii() and port.isdigit()):
-        raise click.BadParameter(f"{address!r} is not an address such as :9395", param_hint=flag)
-    return host.strip("[]"), int(port)
+def _address(flags: dict[str, Any], flag: str) -> str:
+    """Take an address such as ``:9395`` from the flags; it is empty where none is given."""
+    address: str = flags.pop(_variable(flag), None) or ""
+    try:
+        if address:
+            parse_address(address)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint=flag) from error
+    return address
 
 
 def _switch(text: str, flag: str) -> bool:

@@ -326,8 +326,8 @@ class LimitsSection(Section):
     """What a pod may have at most, all its cards together; at least one of the limits."""
 
     memory_per_pod: Memory | None = None
-    """Memory, as a quantity (24Gi) between 1Mi and 1Pi. What is claimed counts, also where the piece of a card that holds
-    it is larger. A container that names no memory may use all of a card, and counts as that."""
+    """Memory, as a quantity (24Gi) between 1Mi and 1Pi. What is claimed counts, also where the piece of a card that
+    holds it is larger. A container that names no memory may use all of a card, and counts as that."""
     cores_per_pod: Annotated[int, Field(strict=True, ge=0, le=MOST)] | None = None
     """Compute in percent of one card: two cards with 50 each are 100. A container that asks for no cores may use all of
     a card, and counts 100 for each."""

@@ -15,7 +15,7 @@ from vgpu_scheduler.policy import PolicyDefaults
 from vgpu_scheduler.runtime.device_config import device_config
 from vgpu_scheduler.runtime.elector import Elector
 from vgpu_scheduler.settings import Settings
-from vgpu_scheduler.telemetry import Metrics
+from vgpu_scheduler.telemetry import HAMI_ZONE, Metrics
 
 
 def make_dialect(settings: Settings) -> HamiDialect:
@@ -102,7 +102,7 @@ def add_metrics(
 
     def quotas(*, limits: bool) -> Iterator[tuple[dict[str, str], float]]:
         for report in engine.quotas.report(engine.state):
-            labels = {"namespace": report.namespace, "quota_name": report.resource}
+            labels = {"namespace": report.namespace, "quota_name": report.resource, **HAMI_ZONE}
             yield labels, report.limit if limits else report.used
 
     metrics.add("scheduler_pending_pods", "Pods that wait to be scheduled, by place.", pending)

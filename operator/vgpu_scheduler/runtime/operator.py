@@ -38,7 +38,7 @@ from vgpu_scheduler.runtime.assembly import add_metrics, admission_server, make_
 from vgpu_scheduler.runtime.elector import Elector, LeaseOptions
 from vgpu_scheduler.runtime.scheduling import SchedulingLoop
 from vgpu_scheduler.runtime.warmup import warm_up
-from vgpu_scheduler.settings import Settings
+from vgpu_scheduler.settings import Settings, parse_address
 from vgpu_scheduler.telemetry import Health, Metrics, hami_metrics, serve
 
 log = logging.getLogger(__name__)
@@ -92,9 +92,9 @@ class Operator:
         """Run until SIGTERM or SIGINT, or until the Lease is lost; True if the end was asked for."""
         self._take_signals()
         health = Health(self._alive, lambda: self._missing)
+        also = self.settings.metrics_address
         runner, self.port = await serve(
-            self.settings.http_host,
-            self.settings.http_port,
+            [(self.settings.http_host, self.settings.http_port), *([parse_address(also)] if also else [])],
             health,
             self.metrics,
             self._pages(),

@@ -21,7 +21,7 @@ from vgpu_scheduler.state import Reservation, State
 _MIB = 2**20
 _PIECE = 100
 """Nodes or pods between two pieces of text."""
-_ZONE = 'zone="vGPU"'
+HAMI_ZONE = {"zone": "vGPU"}
 """HAMi gives every metric this label."""
 _CORES = 2
 _WHOLE = 100.0
@@ -41,8 +41,8 @@ class _Family:
         return f"# HELP {self.name} {self.help}\n# TYPE {self.name} gauge\n"
 
     def line(self, labels: _Labels, value: float) -> str:
-        shown = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items())
-        return f"{self.name}{{{shown},{_ZONE}}} {value!r}\n"
+        shown = ",".join(f'{name}="{_escaped(text)}"' for name, text in (labels | HAMI_ZONE).items())
+        return f"{self.name}{{{shown}}} {value!r}\n"
 
 
 def hami_metrics(state: State) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -31,8 +31,7 @@ class Health:
 
 
 async def serve(
-    host: str,
-    port: int,
+    addresses: Sequence[tuple[str, int]],
     health: Health,
     metrics: Metrics,
     pages: Mapping[str, Callable[[], object]],
@@ -42,6 +41,8 @@ async def serve(
 
     Parameters
     ----------
+    addresses
+        Hosts and ports to listen on.
     pages
         Path to what it shows, made when asked for.
     more_metrics
@@ -50,7 +51,7 @@ async def serve(
     Returns
     -------
     tuple
-        The runner, to be cleaned up at the end, and the port that it listens on.
+        The runner, to be cleaned up at the end, and the port of the first address.
     """
 
     def answer(problem: str) -> web.Response:
@@ -88,6 +89,6 @@ async def serve(
     )
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
-    site = web.TCPSite(runner, host, port)
-    await site.start()
+    for host, port in addresses:
+        await web.TCPSite(runner, host, port).start()
     return runner, int(runner.addresses[0][1])

@@ -300,6 +300,10 @@ def drs(section: Section) -> tuple[Vendor, ...]:
                 names.cores: "percent of compute beside it",
             },
             found="It takes the pod of its node that was decided first and is not `enflame.com/gcu-assigned` yet",
+            notes=(
+                "The compute of a slice is rounded up to a whole percent, as HAMi does: of a card with six slices five "
+                "pods get one each, and the last sixth is left."
+            ),
             held=_held,
             lock=None,
         ),
