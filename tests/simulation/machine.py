@@ -15,7 +15,7 @@ from tests.simulation.world import NAMES, REACHED, Shape, World
 from vgpu_scheduler.kube import ResourceQuota
 
 _PALETTE: tuple[Shape, ...] = (
-    *((1, 1000, 0), (1, 3000, 30), (1, 8000, 0), (2, 2000, 50), (1, 1000, 100), (0, 0, 0), (3, 1900, 0)),
+    *((1, 1000, 0), (1, 3000, 30), (1, 8000, 0), (2, 2000, 50), (1, 1000, 100), (0, 0, 0), (3, 1900, 0)) * 4,
     *((maker, claim) for maker in OTHER_CARDS for claim in range(3)),
 )
 _BROKEN = ("", "GPU-1,NVIDIA,many,0:;", "nonsense", "node-a-0,NVIDIA,1000:;")

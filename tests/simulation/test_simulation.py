@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 from tests.simulation.machine import REACHED, SchedulerMachine
+from tests.simulation.makers import OTHER_CARDS
 
 FIXED = "SIMULATION_RUNS" not in os.environ
 BATCHES = 4
@@ -15,9 +16,7 @@ RUNS = int(os.environ.get("SIMULATION_RUNS", "300"))
 EXPECTED = (
     "placed",
     "placed on a MIG card",
-    "placed: Ascend910B3",
-    "placed: Enflame",
-    "placed: AWSNeuron",
+    *(f"placed: {maker}" for maker in OTHER_CARDS),
     "a card out of service",
     "unschedulable",
     "held back by a quota",
@@ -35,9 +34,7 @@ EXPECTED = (
     "bound, but deleted meanwhile",
     "one of ours bound by others",
     "bound by others, unreadable",
-    "bound by others: Ascend910B3",
-    "bound by others: Enflame",
-    "bound by others: AWSNeuron",
+    *(f"bound by others: {maker}" for maker in OTHER_CARDS),
     "allocation of a bound pod changed",
     "forged on an unbound pod",
     "out of turn",
