@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,8 +19,23 @@ from vgpu_scheduler.policy import Policies, PolicyDefaults
 
 NAME = "vgpu-scheduler"
 CARDS = 8
-REPEATED = 2000
-NEW = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Pods: how many, each of its own shape or all of one, and whether their two cards are chosen by their links."""
+
+    name: str
+    count: int
+    distinct: bool
+    linked: bool = False
+
+
+KINDS = (
+    Kind("repeated shape", 2000, distinct=False),
+    Kind("new shape", 200, distinct=True),
+    Kind("new shape by links", 200, distinct=True, linked=True),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +53,21 @@ def cluster(nodes: int) -> Engine:
     engine = Engine(HamiDialect(), Policies(PolicyDefaults()), [NAME])
     for number in range(nodes):
         name = f"node-{number:05d}"
+        cards = equip(name, ("A100-80G",) * CARDS)
+        links = [
+            {"uuid": card.uuid, "score": {other.uuid: 600 if i // 2 == j // 2 else 20 for j, other in enumerate(cards)}}
+            for i, card in enumerate(cards)
+        ]
         node = {
             "metadata": {
                 "name": name,
                 "uid": name,
                 "resourceVersion": "1",
                 "labels": {"kubernetes.io/hostname": name, "zone": f"zone-{number % 3}"},
-                "annotations": {"hami.io/node-nvidia-register": registration(equip(name, ("A100-80G",) * CARDS))},
+                "annotations": {
+                    "hami.io/node-nvidia-register": registration(cards),
+                    "hami.io/node-nvidia-score": json.dumps(links),
+                },
             },
             "spec": {"taints": [{"key": "team", "value": "a", "effect": "NoSchedule"}]} if number % 3 == 0 else {},
             "status": {
@@ -60,13 +84,20 @@ def cluster(nodes: int) -> Engine:
     return engine
 
 
-def pods(count: int, *, distinct: bool) -> Iterator[Pod]:
-    """Yield pending pods, all of one shape or each of its own, with a selector and a toleration as users write them."""
-    for number in range(count):
-        memory = 2048 + (number if distinct else 0)
-        limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": str(memory), "nvidia.com/gpucores": "10"}
+def pods(kind: Kind) -> Iterator[Pod]:
+    """Yield pending pods, with a selector and a toleration as users write them."""
+    for number in range(kind.count):
+        memory = 2048 + (number if kind.distinct else 0)
+        cards = "2" if kind.linked else "1"
+        limits = {"nvidia.com/gpu": cards, "nvidia.com/gpumem": str(memory), "nvidia.com/gpucores": "10"}
+        name = f"{kind.name.replace(' ', '-')}-{number}"
         pod: dict[str, Any] = {
-            "metadata": {"name": f"p-{distinct}-{number}", "namespace": "default", "uid": f"{distinct}-{number}"},
+            "metadata": {
+                "name": name,
+                "namespace": "default",
+                "uid": name,
+                "annotations": {"hami.io/gpu-scheduler-policy": "topology-aware"} if kind.linked else {},
+            },
             "spec": {
                 "schedulerName": NAME,
                 "nodeSelector": {"zone": "zone-1"},
@@ -87,9 +118,9 @@ def measure(nodes: int) -> list[Timing]:
     """Time decisions on a cluster of this size; every placement is assumed before the next decision."""
     engine = cluster(nodes)
     timings = []
-    for kind, count, distinct in (("repeated shape", REPEATED, False), ("new shape", NEW, True)):
+    for kind in KINDS:
         samples = []
-        for pod in pods(count, distinct=distinct):
+        for pod in pods(kind):
             engine.observe_pod(pod, 0.0)
             began = time.perf_counter()
             decision = engine.attempt(0.0)
@@ -97,6 +128,6 @@ def measure(nodes: int) -> list[Timing]:
             assert decision is not None
             assert decision.outcome is Outcome.PLACED, decision.message
         p50, p99 = np.quantile(samples[5:], (0.5, 0.99))
-        timings.append(Timing(nodes, kind, float(p50), float(p99)))
+        timings.append(Timing(nodes, kind.name, float(p50), float(p99)))
     assert not engine.state.over_capacity()
     return timings
