@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.golden import hami_vendors
+from tests.golden import hami as products
+from tests.golden import hami_makers, hami_vendors
 from tests.golden.__main__ import DEFAULT
 from tests.golden.deviations import Deviations
 from tests.golden.runner import find
 from tests.naive import hami
+from tests.naive.hami import Answer
 from tests.naive.hami_wire import Bad
 from tests.naive.vendors.gosort import go_sort
 from tests.naive.vendors.quirks import ALL, VendorQuirk
@@ -21,7 +23,16 @@ CORE = "aws.amazon.com/neuroncore"
 AWS = {"awsneuron": {"resourceCountName": NEURON, "resourceCoreName": CORE}}
 VASTAI = {"vastai": {"resourceCountName": "vastaitech.com/va"}}
 
-UNSEEN = {VendorQuirk.MASKS_SUMMED, VendorQuirk.RUNS_BY_POSITION}
+NVIDIA = {
+    "resourceCountName": "nvidia.com/gpu",
+    "resourceMemoryName": "nvidia.com/gpumem",
+    "resourceMemoryPercentageName": "nvidia.com/gpumem-percentage",
+    "resourceCoreName": "nvidia.com/gpucores",
+    "defaultMemory": 0,
+    "defaultCores": 0,
+}
+
+UNSEEN = {VendorQuirk.MASKS_SUMMED, VendorQuirk.RUNS_BY_POSITION, VendorQuirk.UUIDS_OF_ONE_DEVICE_ONLY}
 """What no recorded case shows, and the tests here do."""
 
 
@@ -61,6 +72,20 @@ def tenant(*devices: tuple[int, int]) -> Obj:
     return pod({CORE: str(2 * len(devices))}, "n", **annotations)
 
 
+def nvidia_node(*cards: str) -> Obj:
+    listed = ",".join(
+        f'{{"id":"{card}","count":10,"devmem":1000,"devcore":100,"type":"NVIDIA T4","health":true}}' for card in cards
+    )
+    return {"metadata": {"name": "n", "annotations": {"hami.io/node-nvidia-register": f"[{listed}]"}}, "status": {}}
+
+
+def agreed(given: Obj) -> Answer:
+    """What this scheduler says, which the twin and the product agree on."""
+    ours = hami.decide(given, frozenset())[0]
+    assert products._comparable(hami_makers.placement(given)) == products._comparable(ours)
+    return ours
+
+
 def neurons(case: Obj, quirks: frozenset[Any]) -> str:
     answer = hami.decide(case, quirks)[0]
     return answer.failed.get("n") or answer.annotations("n")["AWS_NEURON_IDS"]
@@ -87,6 +112,31 @@ def test_runs_of_devices_are_neighbours_by_their_index() -> None:
     )  # the list is 1, 0, 2, 3
     assert neurons(split, ALL) == "0,2"
     assert neurons(split, frozenset()) == "2,3"
+
+
+@pytest.mark.parametrize("wants", [{NEURON: "4"}, {CORE: "8"}])
+def test_lists_of_devices_hold_for_several_devices_too(wants: Obj) -> None:
+    device = "n-AWSNeuron-0"
+    listed = case(AWS, neuron_node(6), wants, **{"aws.amazon.com/nouse-neuron-uuid": device})
+    theirs, ours = hami.decide(listed, ALL)[0], agreed(listed)
+    allocated = "hami.io/aws-neuron-devices-allocated"
+    assert device in theirs.per_node["n"][allocated]
+    assert device not in ours.per_node["n"][allocated]
+    needed = case(AWS, neuron_node(4), wants, **{"aws.amazon.com/nouse-neuron-uuid": device})
+    assert agreed(needed).failed == {"n": "1/4 NumaNotFit"}
+
+
+def test_nvidia_says_nothing_of_enough_cards_where_none_passed() -> None:
+    config = {**VASTAI, "nvidia": NVIDIA}
+    wants = {"nvidia.com/gpu": "2", "nvidia.com/gpumem": "2000"}
+    assert agreed(case(config, nvidia_node("a", "b"), wants)).failed == {"n": "2/2 CardInsufficientMemory"}
+
+
+def test_a_container_whose_claim_nobody_can_read_is_one_tenant_that_has_the_card() -> None:
+    lost = pod({"nvidia.com/gpu": "2147483648", "nvidia.com/gpumem": "10"}, "n")
+    lost["status"]["containerStatuses"] = [{"name": "c"}]
+    given = case({**VASTAI, "nvidia": NVIDIA}, nvidia_node("a"), {"nvidia.com/gpu": "1"}, [lost])
+    assert agreed(given).failed == {"n": "1/1 CardInsufficientMemory"}
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,7 @@ class Ledger:
     def blanket(self, pod: Obj, maker: Maker, where: str) -> dict[str, Charge]:
         """What a pod may use of any device, if nobody knows which it has: all that it claims, on each of them.
 
-        A device is used up where the claim cannot be read either.
+        A container is one tenant with all memory and cores where the claims cannot be read either.
         """
         kinds = [kind for _, kind, _ in raw_containers(pod)]
         strict = Switches(self.switch.on - {Quirk.BAD_QUANTITY_DROPPED})
@@ -136,7 +136,7 @@ class Ledger:
             held: list[list[tuple[str, Charge]]] = []
             for ask, want in zip(asks, wants, strict=True):
                 taken = maker.take(device, ask) if ask else None
-                whole = (device.count, device.memory, device.cores)
+                whole = (1, device.memory, device.cores)
                 charge = (taken.slots, taken.memory, taken.cores) if taken else whole
                 held.append([(device.uuid, charge)] if want else [])
             found |= self.collapse(kinds, held, maker)
