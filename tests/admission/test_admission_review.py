@@ -201,26 +201,21 @@ PODS = st.fixed_dictionaries(
         ),
     }
 )
-LOUD = AdmissionRules(
-    HamiDialect(
-        configured(
-            Section(
-                {
-                    "nvidia": {
-                        "wholeIsExclusive": True,
-                        "overwriteEnv": True,
-                        "gpuCorePolicy": "force",
-                        "runtimeClassName": "nvidia",
-                    }
-                }
-            )
-        )
-    ),
-    ("vgpu-scheduler",),
+LOUD, STRICT = (
+    rules_with(
+        nvidia={
+            "wholeIsExclusive": True,
+            "overwriteEnv": True,
+            "gpuCorePolicy": "force",
+            "runtimeClassName": "nvidia",
+            "defaultGPUNum": count,
+        }
+    )
+    for count in (1, 0)
 )
 
 
-@given(PODS, st.sampled_from([RULES, LOUD]))
+@given(PODS, st.sampled_from([RULES, LOUD, STRICT]))
 def test_a_second_review_changes_nothing(given_pod: Obj, rules: AdmissionRules) -> None:
     before = copy.deepcopy(given_pod)
     verdict = review(given_pod, "team-a", rules)

@@ -74,6 +74,26 @@ def refusal(limits: str, names: NvidiaNames = NAMES) -> str:
     return str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("limits", "cores"),
+    [
+        ({}, 100),
+        ({"nvidia.com/gpumem-percentage": "100"}, 100),
+        ({"nvidia.com/gpumem-percentage": "100", "nvidia.com/gpumem": "0"}, 100),
+        ({"nvidia.com/gpumem-percentage": "0"}, 0),
+        ({"nvidia.com/gpumem": "0"}, 0),
+        ({"nvidia.com/gpumem-percentage": "50"}, 0),
+        ({"nvidia.com/gpumem": "1000"}, 0),
+        ({"nvidia.com/gpucores": "0"}, 0),
+    ],
+)
+def test_whole_cards_are_those_of_which_no_memory_is_named(limits: dict[str, str], cores: int) -> None:
+    container = Container("c", ContainerKind.APP, {"nvidia.com/gpu": "1", **limits}, {})
+    claim = NvidiaNames(whole_is_exclusive=True).read("NVIDIA", container)
+    assert claim is not None
+    assert claim.amounts[2] == cores
+
+
 def test_bytes_for_mebibytes() -> None:
     message = refusal("gpu=1 mem=16Gi")
     assert message.startswith('container "trainer": nvidia.com/gpumem: 16Gi is more than any card has')

@@ -204,3 +204,24 @@ def test_who_is_aware_of_links(config: bool, annotation: str | None, aware: bool
 
 def test_an_unhealthy_card_has_a_reason_of_its_own() -> None:
     assert cards(bench({"healthy": False}), asking(SHARE)) == "1/1 CardUnhealthy"
+
+
+@pytest.mark.parametrize(
+    ("inits", "worth"),
+    [
+        ((), (1990.0, -1700.0)),
+        (("1",), (1980.0, -1600.0)),
+        (("2",), (2000.0, -2000.0)),  # four cards of two: nothing is told of that
+    ],
+)
+def test_whole_gpus_are_worth_what_is_told_of_as_many_as_all_containers_take(
+    inits: tuple[str, ...], worth: tuple[float, float]
+) -> None:
+    tables = {"losses": {"2": 10, "3": 20}, "scores": {"2": 300, "3": 400}}
+    told = {f"metax-tech.com/gpu.topology.{name}": json.dumps(table) for name, table in tables.items()}
+    node = Bench(told, capacity={"metax-tech.com/gpu": "3" if inits == ("1",) else "2"})
+    wire = asking({"metax-tech.com/gpu": "2"})
+    limits = [{"metax-tech.com/gpu": count} for count in inits]
+    wire["spec"]["initContainers"] = [{"name": f"i{i}", "resources": {"limits": e}} for i, e in enumerate(limits)]
+    node.take(wire)
+    assert node.affinity == worth

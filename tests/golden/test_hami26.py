@@ -203,6 +203,13 @@ def test_a_quirk_makes_the_difference(quirk: Quirk26, given: Obj, theirs: str, o
         assert quirk.value in found
 
 
+@pytest.mark.parametrize("memory", ["100", "16Gi"])
+def test_a_number_of_cards_that_is_negative_in_32_bits_is_none(memory: str) -> None:
+    given = hami.as_reported(case(A, {GPU: "2147483648", MEMORY: memory}))
+    assert cluster.decide(given, ALL)[0].kind == "passthrough"
+    assert cluster.decide(given, NONE)[0].kind == hami.product(given, OrderKind.NUMA_FIRST).kind == "refused"
+
+
 def test_devices_of_others_are_beyond_it() -> None:
     given = case(A, ONE)
     given["config"]["deviceConfig"]["mthreads"] = {}

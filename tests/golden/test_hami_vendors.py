@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.golden import hami_vendors
+from tests.golden import hami as products
+from tests.golden import hami_makers, hami_vendors
 from tests.golden.__main__ import DEFAULT
 from tests.golden.deviations import Deviations
 from tests.golden.runner import find
 from tests.naive import hami
+from tests.naive.hami import Answer
 from tests.naive.hami_wire import Bad
-from tests.naive.vendors.gosort import go_sort
+from tests.naive.vendors.gosort import _Sort, go_sort
 from tests.naive.vendors.quirks import ALL, VendorQuirk
 
 Obj = dict[str, Any]
@@ -21,7 +23,23 @@ CORE = "aws.amazon.com/neuroncore"
 AWS = {"awsneuron": {"resourceCountName": NEURON, "resourceCoreName": CORE}}
 VASTAI = {"vastai": {"resourceCountName": "vastaitech.com/va"}}
 
-UNSEEN = {VendorQuirk.MASKS_SUMMED, VendorQuirk.RUNS_BY_POSITION}
+KUNLUN = {
+    "kunlun": {
+        "resourceCountName": "kunlunxin.com/xpu",
+        "resourceVCountName": "kunlunxin.com/vxpu",
+        "resourceVMemoryName": "kunlunxin.com/vxpu-memory",
+    }
+}
+NVIDIA = {
+    "resourceCountName": "nvidia.com/gpu",
+    "resourceMemoryName": "nvidia.com/gpumem",
+    "resourceMemoryPercentageName": "nvidia.com/gpumem-percentage",
+    "resourceCoreName": "nvidia.com/gpucores",
+    "defaultMemory": 0,
+    "defaultCores": 0,
+}
+
+UNSEEN = {VendorQuirk.MASKS_SUMMED, VendorQuirk.RUNS_BY_POSITION, VendorQuirk.UUIDS_OF_ONE_DEVICE_ONLY}
 """What no recorded case shows, and the tests here do."""
 
 
@@ -61,6 +79,20 @@ def tenant(*devices: tuple[int, int]) -> Obj:
     return pod({CORE: str(2 * len(devices))}, "n", **annotations)
 
 
+def nvidia_node(*cards: str) -> Obj:
+    listed = ",".join(
+        f'{{"id":"{card}","count":10,"devmem":1000,"devcore":100,"type":"NVIDIA T4","health":true}}' for card in cards
+    )
+    return {"metadata": {"name": "n", "annotations": {"hami.io/node-nvidia-register": f"[{listed}]"}}, "status": {}}
+
+
+def agreed(given: Obj) -> Answer:
+    """What this scheduler says, which the twin and the product agree on."""
+    ours = hami.decide(given, frozenset())[0]
+    assert products._comparable(hami_makers.placement(given)) == products._comparable(ours)
+    return ours
+
+
 def neurons(case: Obj, quirks: frozenset[Any]) -> str:
     answer = hami.decide(case, quirks)[0]
     return answer.failed.get("n") or answer.annotations("n")["AWS_NEURON_IDS"]
@@ -87,6 +119,54 @@ def test_runs_of_devices_are_neighbours_by_their_index() -> None:
     )  # the list is 1, 0, 2, 3
     assert neurons(split, ALL) == "0,2"
     assert neurons(split, frozenset()) == "2,3"
+
+
+@pytest.mark.parametrize("wants", [{NEURON: "4"}, {CORE: "8"}])
+def test_lists_of_devices_hold_for_several_devices_too(wants: Obj) -> None:
+    device = "n-AWSNeuron-0"
+    listed = case(AWS, neuron_node(6), wants, **{"aws.amazon.com/nouse-neuron-uuid": device})
+    theirs, ours = hami.decide(listed, ALL)[0], agreed(listed)
+    allocated = "hami.io/aws-neuron-devices-allocated"
+    assert device in theirs.per_node["n"][allocated]
+    assert device not in ours.per_node["n"][allocated]
+    needed = case(AWS, neuron_node(4), wants, **{"aws.amazon.com/nouse-neuron-uuid": device})
+    assert agreed(needed).failed == {"n": "1/4 NumaNotFit"}
+
+
+def test_nvidia_says_nothing_of_enough_cards_where_none_passed() -> None:
+    config = {**VASTAI, "nvidia": NVIDIA}
+    wants = {"nvidia.com/gpu": "2", "nvidia.com/gpumem": "2000"}
+    assert agreed(case(config, nvidia_node("a", "b"), wants)).failed == {"n": "2/2 CardInsufficientMemory"}
+
+
+def test_a_container_whose_claim_nobody_can_read_is_one_tenant_that_has_the_card() -> None:
+    lost = pod({"nvidia.com/gpu": "2147483648", "nvidia.com/gpumem": "10"}, "n")
+    lost["status"]["containerStatuses"] = [{"name": "c"}]
+    given = case({**VASTAI, "nvidia": NVIDIA}, nvidia_node("a"), {"nvidia.com/gpu": "1"}, [lost])
+    assert agreed(given).failed == {"n": "1/1 CardInsufficientMemory"}
+
+
+@pytest.mark.parametrize(("limit", "failed"), [("2", {"n": "2/2 ResourceQuotaNotFit"}), ("3", {})])
+def test_a_quota_counts_what_a_pod_asks_for_whose_allocation_is_missing_once(limit: str, failed: Obj) -> None:
+    """Whatever number of cards it may sit on."""
+    count, memory, cores = "cambricon.com/vmlu", "cambricon.com/mlu.smlu.vmemory", "cambricon.com/mlu.smlu.vcore"
+    config = {"cambricon": {"resourceCountName": count, "resourceMemoryName": memory, "resourceCoreName": cores}}
+    node = {"metadata": {"name": "n"}, "status": {"capacity": {count: "20", memory: "8", cores: "200"}}}
+    wants = {count: "1", memory: "1", cores: "10"}
+    lost = pod(wants, "n")
+    lost["status"]["containerStatuses"] = [{"name": "c"}]
+    given = case(config, node, {**wants, memory: "2"}, [lost])
+    given["quotas"] = [
+        {"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {f"limits.{memory}": limit}}}
+    ]
+    assert agreed(given).failed == failed
+
+
+@pytest.mark.parametrize("count", ["1", "2", "4"])
+def test_a_server_of_more_than_two_wings_of_cards_is_taken_for_two(count: str) -> None:
+    name = "kunlunxin.com/xpu"
+    node = {"metadata": {"name": "n"}, "status": {"capacity": {name: "32"}}}
+    assert agreed(case(KUNLUN, node, {name: count})).kind == "placed"
 
 
 @pytest.mark.parametrize(
@@ -124,10 +204,51 @@ def test_the_product_is_held_against_the_twin_without_quirks(kind: str) -> None:
 
 
 def test_the_sort_sorts_and_keeps_few_equal_items_in_order() -> None:
-    for length in (0, 1, 12, 13, 16, 30, 49):
+    for length in (0, 1, 12, 13, 16, 30, 49, 50, 100, 700):
         items = [(number * 7 % 5, number) for number in range(length)]
         found = list(items)
         go_sort(found, lambda item: item[0])
         assert [item[0] for item in found] == sorted(item[0] for item in items)
         if length <= 12:
             assert found == sorted(items)
+
+
+GO = [
+    (
+        [number * 7 % 5 for number in range(60)],
+        (
+            "40 25 55 30 20 5 0 10 15 45 35 50 58 13 38 8 48 33 18 43 53 3 28 23 31 36 26 1 56 51 21 6 46 11 41 "
+            "16 49 24 14 39 59 34 54 4 44 9 29 19 47 7 37 32 52 17 42 2 22 57 27 12"
+        ),
+    ),
+    (
+        [(60 - number) // 4 for number in range(60)],
+        (
+            "59 58 57 56 55 54 53 49 52 51 50 48 45 47 46 42 44 43 41 40 39 38 37 33 36 35 34 30 31 29 32 26 28 "
+            "27 25 24 23 22 21 17 20 19 18 16 15 14 13 9 12 11 10 8 7 6 5 4 3 2 1 0"
+        ),
+    ),
+    (
+        [number // 4 if number != 30 else 0 for number in range(60)],
+        (
+            "0 1 2 3 30 6 5 7 4 8 9 10 11 14 12 15 13 16 17 18 19 20 22 23 21 24 25 26 27 29 28 31 32 33 34 35 36 "
+            "37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59"
+        ),
+    ),
+]
+
+
+def test_equal_items_of_a_long_list_end_as_in_go() -> None:
+    """What Go 1.26 made of the same lists: one of few kinds, one that falls, one that is nearly sorted."""
+    for keys, expected in GO:
+        found = list(range(60))
+        go_sort(found, lambda item, keys=keys: keys[item])
+        assert found == [int(item) for item in expected.split()]
+
+
+def test_the_heap_sort_of_a_list_that_resists_sorts_too() -> None:
+    keys = [number * 7 % 5 for number in range(40)]
+    hard = _Sort(list(range(40)), list(keys))
+    hard.sort(0, 40, 0)
+    assert hard.keys == sorted(keys)
+    assert [keys[item] for item in hard.items] == sorted(keys)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from tests.golden import hami_webhook
 from tests.golden.deviations import Deviations
 from tests.naive.webhook.quirks import ALL, WebhookQuirk
@@ -57,8 +58,8 @@ def both(given: Obj) -> tuple[Obj, Obj]:
 
 
 def test_every_quirk_shows_somewhere() -> None:
-    listed = {deviation.quirk for deviation in Deviations.read().all}
-    assert {quirk for quirk in WebhookQuirk if quirk.value not in listed} == UNSEEN
+    cases = {deviation.quirk: deviation.cases for deviation in Deviations.read().all}
+    assert {quirk for quirk in WebhookQuirk if not cases[quirk.value]} == UNSEEN
 
 
 def test_a_default_count_is_not_set_beside_a_request() -> None:
@@ -73,6 +74,40 @@ def test_a_variable_that_says_so_already_is_not_added_again() -> None:
     theirs, ours = both(case({"nvidia": {**NVIDIA, "overwriteEnv": True}}, {"env": listed}))
     assert theirs["pod"]["spec"]["containers"][0]["env"] == listed * 2
     assert ours["pod"]["spec"]["containers"][0]["env"] == listed
+
+
+def test_what_an_earlier_review_gave_all_compute_still_asks_for_cards() -> None:
+    config = {"nvidia": {**NVIDIA, "defaultGPUNum": 0, "overwriteEnv": True}}
+    requests = {"nvidia.com/gpu": "1", "nvidia.com/gpumem-percentage": "100"}
+    theirs, ours = both(case(config, {"resources": {"requests": requests}}))
+    assert theirs == ours
+    again = case(config, ours["pod"]["spec"]["containers"][0])
+    theirs, ours = both(again)
+    assert theirs["pod"]["spec"]["containers"][0]["env"] == [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "none"}]
+    assert "env" not in ours["pod"]["spec"]["containers"][0]
+
+
+@pytest.mark.parametrize(("annotations", "allowed"), [({}, True), ({"hami.io/vgpu-node": "n"}, False)])
+def test_a_quota_counts_what_a_pod_asks_for_whose_allocation_is_missing(annotations: Obj, *, allowed: bool) -> None:
+    """HAMi counts nothing of it; only what runs on a node counts."""
+    limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "600"}
+    given = case({"nvidia": NVIDIA}, {"resources": {"limits": limits}}, {"limits.nvidia.com/gpumem": "1000"})
+    running = {
+        "metadata": {"name": "r", "namespace": "default", "uid": "r", "annotations": annotations},
+        "spec": {**given["pod"]["spec"], "nodeName": "n" if annotations else ""},
+        "status": {"phase": "Running", "containerStatuses": [{"name": "c"}]},
+    }
+    theirs, ours = both({**given, "pods": [running]})
+    assert (theirs["allowed"], ours["allowed"]) == (True, allowed)
+
+
+def test_memory_of_0_is_no_whole_card() -> None:
+    """So that a quota of compute lets it in, as HAMi's does."""
+    limits = {"nvidia.com/gpu": "2", "nvidia.com/gpumem": "0"}
+    hard = {"limits.nvidia.com/gpucores": "100"}
+    theirs, ours = both(case({"nvidia": NVIDIA}, {"resources": {"limits": limits}}, hard))
+    assert theirs["allowed"]
+    assert theirs == ours
 
 
 def test_a_quota_counts_no_more_compute_than_a_card_has() -> None:

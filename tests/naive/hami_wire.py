@@ -333,7 +333,7 @@ def _ask(resources: Obj, names: Names, switch: Switches) -> tuple[Ask | None, se
     if large and not switch(Quirk.INT32_WRAPS):
         return None, large
     nums, cores = wrap(nums), wrap(cores)
-    return Ask("NVIDIA", nums, memory, percent, cores), set()
+    return (Ask("NVIDIA", nums, memory, percent, cores) if nums > 0 else None), set()
 
 
 def _exact(text: str | None) -> Any:

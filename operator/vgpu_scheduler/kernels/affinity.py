@@ -103,4 +103,4 @@ def _worth_of(columns: DeviceColumns, request: Request, claim: int, base: int, c
             last = device
             if number == 0:
                 break
-    return columns.worth[last]  # type: ignore[no-any-return]
+    return columns.worth[last, 2:] if number > 0 else columns.worth[last, :2]

@@ -102,7 +102,8 @@ class DeviceColumns(NamedTuple):
     piece_first: NDArray[np.int64]  # (D,) the pieces that a card can be cut into are
     piece_last: NDArray[np.int64]  # (D,) pieces[first:last], in order of preference
     group: NDArray[np.int64]  # (D,) cards with the same number are closest to each other, -1 is in no group
-    worth: NDArray[np.float32]  # (D, 2) of taking as many cards as the card's index says, and one: packing, spreading
+    worth: NDArray[np.float32]  # (D, 4) of taking as many cards as the card's index says, and one: packing, spreading;
+    # the same of more cards than there are
     pair_first: NDArray[np.int64]  # (N,) where the pair scores of the node row begin, -1 where there are none
     pairs: NDArray[np.int64]  # (P,) per node its cards x its cards, row by row; HAMi's scores: links, higher is closer
     pieces: NDArray[np.int64]  # (S, K) what is booked for a piece

@@ -83,6 +83,8 @@ class Device:
     worth
         How good it is that as many devices of the node are taken as its index says, and one: for a policy that packs
         and for one that spreads; more is better.
+    worth_beyond
+        The same of more devices than the node has: containers that run one after the other may take the same ones.
     in_percent
         Tenants get compute in percent of the card, whatever ``total`` counts it in.
     compute
@@ -103,6 +105,7 @@ class Device:
     group: int = -1
     tag: str = ""
     worth: tuple[float, float] = (0.0, 0.0)
+    worth_beyond: tuple[float, float] = (0.0, 0.0)
     in_percent: bool = False
     compute: Compute = Compute.PERCENT
 

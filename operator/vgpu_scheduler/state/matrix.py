@@ -70,7 +70,7 @@ class DeviceMatrix:
         self._piece_first = np.zeros(rows, dtype=np.int64)
         self._piece_last = np.zeros(rows, dtype=np.int64)
         self._group = np.full(rows, -1, dtype=np.int64)
-        self._worth = np.zeros((rows, 2), dtype=np.float32)
+        self._worth = np.zeros((rows, 4), dtype=np.float32)
         self._in_percent = np.zeros(rows, dtype=np.bool_)
 
     @property
@@ -222,7 +222,7 @@ class DeviceMatrix:
         self._total[new], self._used[new] = totals, 0
         self._numa[new], self._index[new], self._group[new] = places.T
         self._piece_first[new], self._piece_last[new] = spans.T
-        self._worth[new] = [device.worth for device in devices]
+        self._worth[new] = [device.worth + device.worth_beyond for device in devices]
         self._healthy[new] = [device.healthy for device in devices]
         self._cordoned[new] = [device.cordoned for device in devices]
         self._in_percent[new] = [device.in_percent for device in devices]

@@ -31,7 +31,7 @@ def containers_of(pod: Obj, names: Names, switch: Switches) -> tuple[list[Contai
             continue
         ask = _as_given(resources, names, switch)
         if ask:
-            containers.append(Container(name, kind, (ask,)))
+            containers.append(Container(name, kind, (ask,) if ask.nums > 0 else ()))
             continue
         if _odd(resources, names):  # that one is not about these amounts
             alone, bad = _plain(name, resources, names, Switches(switch.on - {Quirk.BAD_QUANTITY_DROPPED}))

@@ -66,7 +66,9 @@ class AwsNeuron(Maker):
         for start in starts if anywhere or ask.nums in RUNS else ():
             run = row[start : start + ask.nums]
             if all(device.healthy and device.used_cores == 0 for device in run):
-                return Choice([[self.take(device, ask) for device in run]])
+                refused = any(self.uuid_check(device, view) for device in run)
+                if not refused or view.switch(VendorQuirk.UUIDS_OF_ONE_DEVICE_ONLY):
+                    return Choice([[self.take(device, ask) for device in run]])
         return Choice(counts=Counter({"NumaNotFit": 1}))
 
     def room_check(self, device: Device, ask: Ask, view: View) -> str:

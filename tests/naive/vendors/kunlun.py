@@ -57,7 +57,7 @@ def select(left: Sequence[Device], right: Sequence[Device], nums: int) -> list[D
         return []
     wings = [wing for wing in (left, right) if len(wing) >= nums]
     if wings:
-        return list(min(wings, key=lambda wing: bubbles_more(4 - len(wing), nums))[:nums])
+        return list(min(wings, key=lambda wing: bubbles_more(max(4 - len(wing), 0), nums))[:nums])
     free = {device.index: device for device in (*left, *right)}
     linked = [index for index in range(4) if index in free and index + 4 in free][: nums // 2]
     if len(linked) < nums // 2 or nums == 1:

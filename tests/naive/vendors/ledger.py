@@ -7,6 +7,7 @@ from datetime import datetime
 
 from tests.naive import hami
 from tests.naive.hami import NODE, NOW, aligned_entries
+from tests.naive.hami_cards import Container
 from tests.naive.hami_quirks import Quirk, Switches
 from tests.naive.hami_wire import Entry, Panic, Unreadable, decode_pod, raw_containers
 from tests.naive.vendors.maker import Charge, Maker, capacity
@@ -30,24 +31,30 @@ class Ledger:
 
     def _count(self, pod: Obj) -> None:
         where = node_of(pod, self.switch)
-        if where not in self.devices:
+        if not where:
             return
         try:
             used = {vendor: self.usage(pod, maker, where) for vendor, maker in self.makers.items()}
         except Unreadable:
             return
-        for vendor, charges in used.items():
+        devices = self.devices.get(where, [])
+        lost = {vendor for vendor, charges in used.items() if charges is None}
+        known = {vendor: charges for vendor, charges in used.items() if charges is not None}
+        for vendor in used:
+            held = known[vendor].values() if vendor in known else [self.anywhere(pod, self.makers[vendor])]
             key = pod["metadata"]["namespace"], vendor
             memory, cores = self.used.get(key, (0, 0))
-            memory += sum(charge[1] for charge in charges.values())
-            self.used[key] = memory, cores + sum(charge[2] for charge in charges.values())
-        if any(used.values()):
+            self.used[key] = memory + sum(charge[1] for charge in held), cores + sum(charge[2] for charge in held)
+        if devices and any(charges or charges is None for charges in used.values()):
             self.pods[where].append(pod)
-        if used.get("NVIDIA") and hami.ALLOCATED in (pod["metadata"].get("annotations") or {}):
-            cards = [device for device in self.devices[where] if device.vendor == "NVIDIA"]
-            hami._hold_placements(pod, used["NVIDIA"], cards, self.switch)
-        for device in self.devices[where]:
-            for charges in used.values():  # whichever maker's annotation names it
+        if known.get("NVIDIA"):
+            cards = [device for device in devices if device.vendor == "NVIDIA"]
+            hami._hold_placements(pod, known["NVIDIA"], cards, self.switch)
+        for vendor in lost:
+            known[vendor] = self.blanket(pod, self.makers[vendor], where)
+        for device in devices:
+            device.healthy = device.healthy and not (device.vendor in lost and device.mode == "mig")
+            for charges in known.values():  # whichever maker's annotation names it
                 if charge := charges.get(device.uuid):
                     self.makers[device.vendor].add(device, charge, self.switch)
 
@@ -62,8 +69,11 @@ class Ledger:
             for vendor, maker in self.makers.items()
         }
 
-    def usage(self, pod: Obj, maker: Maker, where: str) -> dict[str, Charge]:
-        """What a pod uses of each device of one maker; raises ``Unreadable`` if it is not to be counted at all."""
+    def usage(self, pod: Obj, maker: Maker, where: str) -> dict[str, Charge] | None:
+        """What a pod uses of each device of one maker, ``None`` if nobody can tell.
+
+        Raises ``Unreadable`` if it is not to be counted at all.
+        """
         annotations = pod["metadata"].get("annotations") or {}
         containers = raw_containers(pod)
         wants = [maker.wants(resources) for _, _, resources in containers]
@@ -81,7 +91,7 @@ class Ledger:
                 return {}
             if self.switch(Quirk.UNREADABLE_IGNORED):
                 raise
-        return self.blanket(pod, maker, where) if hami._started(pod) else {}
+        return None if hami._started(pod) else {}
 
     def charges(
         self, pod: Obj, maker: Maker, entries: list[list[Entry]], wants: list[bool], where: str
@@ -94,7 +104,7 @@ class Ledger:
             aligned = by_position
         if aligned is None:
             raise Unreadable("it does not match the containers")
-        known = {device.uuid: device for device in self.devices[where]}
+        known = {device.uuid: device for device in self.devices.get(where, ())}
         held = [[(e.uuid, maker.charge(e, known.get(e.uuid), self.switch)) for e in entry] for entry in aligned]
         return self.collapse(kinds, held, maker)
 
@@ -120,23 +130,33 @@ class Ledger:
                 running = together
         return peak
 
+    def anywhere(self, pod: Obj, maker: Maker) -> Charge:
+        """What such a pod counts in a quota: its claims, once; percentages of nobody knows what are nothing."""
+        strict = Switches(self.switch.on - {Quirk.BAD_QUANTITY_DROPPED})
+        containers, refused = [], False
+        for name, kind, resources in raw_containers(pod):
+            ask, bad = maker.ask(resources, strict)
+            containers.append(Container(name, kind, (ask,) if ask else ()))
+            refused = refused or bool(bad)
+        return (0, 0, 0) if refused else hami._anywhere(containers)
+
     def blanket(self, pod: Obj, maker: Maker, where: str) -> dict[str, Charge]:
         """What a pod may use of any device, if nobody knows which it has: all that it claims, on each of them.
 
-        A device is used up where the claim cannot be read either.
+        A container is one tenant with all memory and cores where the claims cannot be read either.
         """
         kinds = [kind for _, kind, _ in raw_containers(pod)]
         strict = Switches(self.switch.on - {Quirk.BAD_QUANTITY_DROPPED})
         asks = [maker.ask(resources, strict)[0] for _, _, resources in raw_containers(pod)]
         wants = [maker.wants(resources) for _, _, resources in raw_containers(pod)]
         found: dict[str, Charge] = {}
-        for device in self.devices[where]:
+        for device in self.devices.get(where, ()):
             if device.vendor != maker.vendor:
                 continue
             held: list[list[tuple[str, Charge]]] = []
             for ask, want in zip(asks, wants, strict=True):
                 taken = maker.take(device, ask) if ask else None
-                whole = (device.count, device.memory, device.cores)
+                whole = (1, device.memory, device.cores)
                 charge = (taken.slots, taken.memory, taken.cores) if taken else whole
                 held.append([(device.uuid, charge)] if want else [])
             found |= self.collapse(kinds, held, maker)

@@ -38,7 +38,7 @@ class Nvidia(Maker):
         wish = Wish((), Rules.of(dict(view.annotations)), view.policy, weights=view.weights)
         chosen, counts = hami_cards.choose(tried, ask, wish)
         taken = [Taken(card, self.vendor, 0, 0, note=ask) for card in chosen if isinstance(card, Device)]
-        return Choice([taken]) if len(chosen) == ask.nums else Choice(counts=counts)
+        return Choice([taken]) if len(chosen) == ask.nums else Choice(counts=+counts)  # a zero is not a reason
 
     def book(self, taken: Taken) -> Taken:
         pick = hami_cards.book(taken.device, taken.note)

@@ -22,6 +22,7 @@ class VendorQuirk(Enum):
     ODD_MODULES_READ = "odd-modules-read"
     MASKS_SUMMED = "masks-summed"
     RUNS_BY_POSITION = "runs-by-position"
+    UUIDS_OF_ONE_DEVICE_ONLY = "uuids-of-one-device-only"
     TEMPLATE_NOT_CLAIMED = "template-not-claimed"
     ADDED_SCORE_ONE_WAY = "added-score-one-way"
     QUALITY_AS_REPORTED = "quality-as-reported"

@@ -55,6 +55,8 @@ def nvidia(c: Container, section: Obj) -> bool:
     if counted and cores not in limits and cores not in requests and whole:
         c.write("limits", cores, 100)
         found = True
+    elif counted and not found and str(limits.get(cores)) == "100" and cores not in requests and whole:
+        found = not c.switch(WebhookQuirk.ENV_APPENDED_AGAIN)  # as an earlier review leaves it
     if found:
         c.runtime_class(section.get("runtimeClassName", ""))
     elif section.get("overwriteEnv"):

@@ -7,11 +7,10 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Any
 
-from tests.naive.hami import ALLOCATED
 from tests.naive.hami_cards import Container as Asking
 from tests.naive.hami_quirks import Quirk, Switches
-from tests.naive.hami_wire import decode_pod
 from tests.naive.vendors import cluster
+from tests.naive.vendors.ledger import Ledger
 from tests.naive.vendors.nvidia import Nvidia
 from tests.naive.webhook.makers import backends
 from tests.naive.webhook.pods import Container, Denied, exact
@@ -65,13 +64,14 @@ def _check_quota(case: Obj, pod: Obj, switch: Switches) -> None:
     if refused:
         return  # it will not be placed, and the scheduler says what is wrong
     namespace = pod["metadata"]["namespace"]
+    held = Ledger({"nodes": [], "pods": [], **case}, makers, switch)
     for vendor, maker in makers.items():
         factor = maker.names.factor if isinstance(maker, Nvidia) else maker.factor
         for resource, unit, of in ((maker.memory, factor, "memory"), (maker.cores, 1, "cores")):
             limit = _limit(case["quotas"], namespace, resource)
             if limit is None:
                 continue
-            used = sum(getattr(entry, of) for entry in _held(case, namespace, switch))
+            used = held.used.get((namespace, vendor), (0, 0))[of == "cores"]
             asked = _peak(containers, vendor, of, switch)
             if asked and used + asked > limit * unit:
                 raise Denied("exceeding resource quota", 403)
@@ -86,17 +86,6 @@ def _limit(quotas: list[Obj], namespace: str, resource: str) -> int | None:
         and (amount := exact((quota["spec"].get("hard") or {}).get(f"limits.{resource}", "none"))) is not None
     ]
     return min(found, default=None)
-
-
-def _held(case: Obj, namespace: str, switch: Switches) -> list[Any]:
-    """The entries of NVIDIA's devices that pods of a namespace hold: no case has others."""
-    return [
-        entry
-        for pod in case["pods"]
-        if pod["metadata"]["namespace"] == namespace
-        for container in decode_pod(pod["metadata"]["annotations"][ALLOCATED], switch)
-        for entry in container
-    ]
 
 
 def _peak(containers: list[Asking], vendor: str, of: str, switch: Switches) -> int:

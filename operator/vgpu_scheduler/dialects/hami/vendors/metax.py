@@ -50,16 +50,19 @@ class MetaxCards:
         assert isinstance(facts, tuple)
         counted, losses, scores = facts
         lost, won = _table(losses), _table(scores)
+        beyond = _worth(None if lost is None else {}, None if won is None else {}, 0)
         return tuple(
-            replace(
-                device,
-                worth=(
-                    0.0 if lost is None else float(_BEST - lost.get(str(device.index + 1), 0)),
-                    0.0 if won is None else float(won.get(str(device.index + 1), 0) - _BEST),
-                ),
-            )
+            replace(device, worth=_worth(lost, won, device.index + 1), worth_beyond=beyond)
             for device in self.counted.decode(vendor, counted)
         )
+
+
+def _worth(lost: Mapping[str, int] | None, won: Mapping[str, int] | None, cards: int) -> tuple[float, float]:
+    """Return how good it is to take so many cards; of a number that is not told nothing is lost or won."""
+    return (
+        0.0 if lost is None else float(_BEST - lost.get(str(cards), 0)),
+        0.0 if won is None else float(won.get(str(cards), 0) - _BEST),
+    )
 
 
 def _table(text: str | None) -> Mapping[str, int] | None:

@@ -45,7 +45,7 @@ class ShareNames:
         Requests say nothing where there is no limit.
     whole_is_exclusive
         A container that asks for whole cards claims all of their compute, too, where neither it nor a policy says how
-        much.
+        much. One that names memory, if only as 0, does not ask for whole cards.
     units
         What the compute of a whole card is in the unit of ``cores``.
     """
@@ -151,7 +151,8 @@ class ShareNames:
             if terms.memory is not None and self.memory:
                 memory = max(terms.memory // _MIB, 1)
             percent = 0 if memory else _WHOLE
-        cores = self._cores(container, terms, parts, whole=percent == _WHOLE and not memory)
+        whole = percent == _WHOLE and not memory and self._says_nothing_else(container)
+        cores = self._cores(container, terms, parts, whole=whole)
         if self.cores_of_card:
             return Claim(vendor, count, (1, memory, 0), (0, percent, max(cores, 1)))
         return Claim(vendor, count, (1, memory, cores), (0, percent, 0))
@@ -174,6 +175,12 @@ class ShareNames:
         if terms.cores is not None and self.cores:
             return -(-terms.cores * self.units // _WHOLE)
         return _WHOLE if whole and self.whole_is_exclusive else self.default_cores
+
+    def _says_nothing_else(self, container: Container) -> bool:
+        """Tell whether all memory is asked for by its percentage, or by not naming memory: a 0 is not that."""
+        if self._percent(container):
+            return True
+        return not any(name and amount_text(container, name) for name in (self.memory, self.memory_percent))
 
     def _percent(self, container: Container) -> int:
         return (whole_amount(container, self.memory_percent) or 0) if self.memory_percent else 0

@@ -58,7 +58,7 @@ def nvidia_rule(names: NvidiaNames, options: NvidiaAdmission) -> Admit:
                 draft.add_limit(names.count, options.default_count)
             found = True
         if names.whole_is_exclusive and _whole(draft, percent, names):
-            if draft.unclaimed:
+            if draft.unclaimed and draft.either(names.cores) is None:
                 draft.add_limit(names.cores, _WHOLE)
             found = True
         if found:
@@ -71,7 +71,9 @@ def nvidia_rule(names: NvidiaNames, options: NvidiaAdmission) -> Admit:
 
 
 def _whole(draft: Draft, percent: int | None, names: NvidiaNames) -> bool:
-    """Tell whether whole cards are asked for, and nothing is said of compute."""
-    if draft.either(names.count) is None or draft.either(names.cores) is not None:
+    """Tell whether whole cards are asked for, and nothing is said of compute but what an earlier review added."""
+    if draft.either(names.count) is None or draft.request(names.cores) is not None:
+        return False
+    if draft.limit(names.cores) not in (None, str(_WHOLE)):
         return False
     return draft.either(names.memory) is None if percent is None else percent == _WHOLE
