@@ -53,11 +53,18 @@ def _said(request: Json) -> Json:
 def requests(case: Case) -> Json:
     """What each container claims, or what is refused."""
     try:
-        claims = dialect_of(case).claims(decode_pod(case["pod"]))
+        claims = dialect_of(case).claims(decode_pod(_without_class(case["pod"])))
     except ClaimError as error:
         return {"refused": frozenset({refused_for(str(error))})}
     found = [{claim.vendor: _request(claim) for claim in container.claims} for container in claims]
     return shared_requests({"requests": found})
+
+
+def _without_class(pod: Json) -> Json:
+    """Return a pod without what makes a tenant of a MetaX card take no compute: HAMi looks at that later."""
+    annotations = pod["metadata"].get("annotations") or {}
+    kept = {name: value for name, value in annotations.items() if name != "metax-tech.com/sgpu-app-class"}
+    return {**pod, "metadata": {**pod["metadata"], "annotations": kept}}
 
 
 def _request(claim: Claim) -> Json:
@@ -67,8 +74,13 @@ def _request(claim: Claim) -> Json:
     return {"type": claim.vendor, "nums": claim.count, **said, **_WHOLE.get(claim.vendor, {})}
 
 
-_WHOLE = {"GCU": {"mem": 100}, "Biren": {"mem_percentage": 100}, "Vastai": {"mem_percentage": 100}}
-"""What HAMi says of the memory of devices that are given out whole: they have 100 of it, or it is not looked at."""
+_WHOLE = {
+    "GCU": {"mem": 100},
+    "AMD": {"mem_percentage": 0},
+    "Biren": {"mem_percentage": 100},
+    "Vastai": {"mem_percentage": 100},
+}
+"""What HAMi says of the memory of devices that are given out whole: 100 of it, all of it unseen, or none for all of it."""
 
 
 def node_devices(case: Case) -> Json:

@@ -99,6 +99,14 @@ def test_a_quota_counts_what_a_pod_asks_for_whose_allocation_is_missing(annotati
     }
     theirs, ours = both({**given, "pods": [running]})
     assert (theirs["allowed"], ours["allowed"]) == (True, allowed)
+    running["spec"] = {
+        **running["spec"],
+        "containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": "1"}}}],
+    }
+    hard = {"limits.nvidia.com/gpucores": "109"}
+    part = case({"nvidia": NVIDIA}, {"resources": {"limits": {**limits, "nvidia.com/gpucores": "10"}}}, hard)
+    theirs, ours = both({**part, "pods": [running]})
+    assert (theirs["allowed"], ours["allowed"]) == (True, allowed)
 
 
 def test_memory_of_0_is_no_whole_card() -> None:

@@ -318,9 +318,10 @@ def _ask(resources: Obj, names: Names, switch: Switches) -> tuple[Ask | None, se
     memory = amount[names.memory]
     if memory is not None and memory > INT32 // names.factor:
         bad.add(names.memory)
-    if bad and not switch(Quirk.BAD_QUANTITY_DROPPED):
-        return None, bad
     nums, percent, cores = amount[names.count], amount[names.percent], amount[names.cores]
+    large = {name for name in (names.count, names.cores) if (amount[name] or 0) > INT32}
+    if bad and not switch(Quirk.BAD_QUANTITY_DROPPED):
+        return None, bad if switch(Quirk.INT32_WRAPS) else bad | large
     if nums is None or nums <= 0 or names.memory in bad:
         return None, set()
     percent = min(percent, 100) if percent is not None and percent > 0 else UNSET
@@ -329,7 +330,6 @@ def _ask(resources: Obj, names: Names, switch: Switches) -> tuple[Ask | None, se
         memory = names.default_memory
         percent = UNSET if memory else 100
     cores = names.default_cores if cores is None else cores
-    large = {name for name, value in ((names.count, nums), (names.cores, cores)) if value > INT32}
     if large and not switch(Quirk.INT32_WRAPS):
         return None, large
     nums, cores = wrap(nums), wrap(cores)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice, permutations
 
-from tests.naive.hami_cards import Ask
+from tests.naive.hami_cards import Ask, f32
 from tests.naive.hami_quirks import Switches
 from tests.naive.vendors.maker import Maker, by_group, insufficient
 from tests.naive.vendors.model import MOST_WAYS, Choice, Device, Obj, Taken, View, go_int32
@@ -118,7 +118,7 @@ class Ascend(Maker):
                 return 0.0
             if container:
                 groups = Counter(taken.device.custom["NetworkID"] for taken in container)
-                found += 10 * max(groups.values()) / len(container)
+                found = f32(found + f32(10 * f32(max(groups.values()) / len(container))))
         return found
 
 

@@ -20,6 +20,7 @@ RUNS = (1, 4, 8, 16)
 class AwsNeuron(Maker):
     vendor = "AWSNeuron"
     allocated = "hami.io/aws-neuron-devices-allocated"
+    in_pieces = True
     uuid_lists = (("aws.amazon.com/use-neuron-uuid", "aws.amazon.com/nouse-neuron-uuid"),)
 
     def __init__(self, section: Obj) -> None:

@@ -53,7 +53,8 @@ class Ledger:
         for vendor in lost:
             known[vendor] = self.blanket(pod, self.makers[vendor], where)
         for device in devices:
-            device.healthy = device.healthy and not (device.vendor in lost and device.mode == "mig")
+            if device.vendor in lost and (device.mode == "mig" or self.makers[device.vendor].in_pieces):
+                device.healthy = False
             for charges in known.values():  # whichever maker's annotation names it
                 if charge := charges.get(device.uuid):
                     self.makers[device.vendor].add(device, charge, self.switch)

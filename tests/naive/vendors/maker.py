@@ -44,6 +44,8 @@ class Maker:
     factor = 1
     default_cores = 0
     limits_only = False
+    in_pieces = False
+    """Whether its devices are given out in pieces, each of which one pod has: of any, if nobody knows which."""
     knows_direction = True
     """Whether its added scores are made for the policy, or higher is better whatever the policy prefers."""
 

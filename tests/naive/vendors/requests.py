@@ -30,12 +30,14 @@ class Amounts:
         return cls(text, number)
 
     def malformed(self) -> set[str]:
-        """Name what is not a whole number from 0 to what 32 bits hold."""
-        return {
-            name
-            for name, text in self.text.items()
-            if not 0 <= self.number.get(name, -1) <= (INT32 if name != self.in_bytes or text.isdigit() else INT32 << 20)
-        }
+        """Name what is not a whole number from 0 to what 32 bits hold, of MiB where it is in bytes."""
+        found = set()
+        for name, text in self.text.items():
+            unit = 1 if name != self.in_bytes or text.isdigit() else 2**20
+            number = self.number.get(name, -1)
+            if not 0 <= number <= INT32 * unit or 0 < number < unit:
+                found.add(name)
+        return found
 
 
 def exact(text: str) -> int | None:

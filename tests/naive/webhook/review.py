@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.naive.hami_cards import Container as Asking
 from tests.naive.hami_quirks import Quirk, Switches
+from tests.naive.hami_wire import raw_containers
 from tests.naive.vendors import cluster
 from tests.naive.vendors.ledger import Ledger
 from tests.naive.vendors.nvidia import Nvidia
@@ -64,7 +65,8 @@ def _check_quota(case: Obj, pod: Obj, switch: Switches) -> None:
     if refused:
         return  # it will not be placed, and the scheduler says what is wrong
     namespace = pod["metadata"]["namespace"]
-    held = Ledger({"nodes": [], "pods": [], **case}, makers, switch)
+    pods = [_whole(pod, case["config"]["deviceConfig"]) for pod in case.get("pods", ())]
+    held = Ledger({"nodes": [], **case, "pods": pods}, makers, switch)
     for vendor, maker in makers.items():
         factor = maker.names.factor if isinstance(maker, Nvidia) else maker.factor
         for resource, unit, of in ((maker.memory, factor, "memory"), (maker.cores, 1, "cores")):
@@ -75,6 +77,22 @@ def _check_quota(case: Obj, pod: Obj, switch: Switches) -> None:
             asked = _peak(containers, vendor, of, switch)
             if asked and used + asked > limit * unit:
                 raise Denied("exceeding resource quota", 403)
+
+
+def _whole(pod: Obj, config: Obj) -> Obj:
+    """A pod with all compute where it asks for whole cards: what is claimed where its allocation cannot be read."""
+    if "nvidia" not in config:
+        return pod
+    names, pod = config["nvidia"], copy.deepcopy(pod)
+    kinds = ("Count", "Memory", "MemoryPercentage", "Core")
+    count, memory, percent, cores = (names[f"resource{kind}Name"] for kind in kinds)
+    for _, _, resources in raw_containers(pod):
+        given = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
+        unsaid = memory not in given and percent not in given
+        whole = unsaid or (given.get(percent) == "100" and given.get(memory, "0") == "0")
+        if whole and count in given and cores not in given:
+            resources["limits"] = {**(resources.get("limits") or {}), cores: "100"}
+    return pod
 
 
 def _limit(quotas: list[Obj], namespace: str, resource: str) -> int | None:
