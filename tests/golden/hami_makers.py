@@ -80,7 +80,7 @@ _WHOLE = {
     "Biren": {"mem_percentage": 100},
     "Vastai": {"mem_percentage": 100},
 }
-"""What HAMi says of the memory of devices given out whole: 100 of it, all of it unseen, or none for all of it."""
+"""What HAMi says of the memory of devices given out whole: that they have 100 of it, or any; or none is all of it."""
 
 
 def node_devices(case: Case) -> Json:

@@ -162,6 +162,34 @@ def test_a_quota_counts_what_a_pod_asks_for_whose_allocation_is_missing_once(lim
     assert agreed(given).failed == failed
 
 
+def test_a_neuron_device_of_which_any_core_may_be_taken_is_out_of_service() -> None:
+    lost = pod({CORE: "1"}, "n")
+    lost["status"]["containerStatuses"] = [{"name": "c"}]
+    given = case(AWS, neuron_node(2), {CORE: "1"}, [lost])
+    assert agreed(given).failed == {"n": "2/2 CardNotHealth"}
+    assert hami.decide(given, ALL)[0].kind == "placed"
+
+
+@pytest.mark.parametrize(
+    ("annotations", "failed"),
+    [
+        ({}, {}),
+        ({"metax-tech.com/sgpu-app-class": "offline"}, {"n": "1/1 CardAppClassMismatch"}),
+        ({"metax-tech.com/sgpu-qos-policy": "burst-share"}, {"n": "1/1 CardQosPolicyMismatch"}),
+    ],
+)
+def test_a_tenant_that_may_sit_on_any_card_is_of_its_class_and_quality_there(annotations: Obj, failed: Obj) -> None:
+    count, memory, cores = "metax-tech.com/sgpu", "metax-tech.com/vmemory", "metax-tech.com/vcore"
+    names = {"resourceVCountName": count, "resourceVMemoryName": memory, "resourceVCoreName": cores}
+    card = '[{"uuid":"m","totalDevCount":4,"totalCompute":100,"totalVRam":65536,"healthy":true}]'
+    node = {"metadata": {"name": "n", "annotations": {"metax-tech.com/node-gpu-devices": card}}, "status": {}}
+    wants = {count: "1", memory: "1", cores: "10"}
+    lost = pod(wants, "n", **annotations)
+    lost["status"]["containerStatuses"] = [{"name": "c"}]
+    given = case({"metax": {"resourceCountName": "metax-tech.com/gpu", **names}}, node, wants, [lost])
+    assert agreed(given).failed == failed
+
+
 @pytest.mark.parametrize("count", ["1", "2", "4"])
 def test_a_server_of_more_than_two_wings_of_cards_is_taken_for_two(count: str) -> None:
     name = "kunlunxin.com/xpu"

@@ -30,6 +30,7 @@ class Profile(NamedTuple):
 
 class EnflameDrs(Maker):
     vendor = "Enflame"
+    in_pieces = True
     allocated = "hami.io/enflame-vgpu-devices-allocated"
     uuid_lists = (("enflame.com/use-gpuuuid", "enflame.com/nouse-gpuuuid"),)
 

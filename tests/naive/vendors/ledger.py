@@ -11,7 +11,7 @@ from tests.naive.hami_cards import Container
 from tests.naive.hami_quirks import Quirk, Switches
 from tests.naive.hami_wire import Entry, Panic, Unreadable, decode_pod, raw_containers
 from tests.naive.vendors.maker import Charge, Maker, capacity
-from tests.naive.vendors.model import Device, Obj
+from tests.naive.vendors.model import LOST, Device, Obj
 from tests.naive.vendors.quota import Quota, limits_of
 
 Makers = Mapping[str, Maker]
@@ -46,7 +46,7 @@ class Ledger:
             memory, cores = self.used.get(key, (0, 0))
             self.used[key] = memory + sum(charge[1] for charge in held), cores + sum(charge[2] for charge in held)
         if devices and any(charges or charges is None for charges in used.values()):
-            self.pods[where].append(pod)
+            self.pods[where].append({**pod, LOST: lost})
         if known.get("NVIDIA"):
             cards = [device for device in devices if device.vendor == "NVIDIA"]
             hami._hold_placements(pod, known["NVIDIA"], cards, self.switch)
@@ -134,10 +134,10 @@ class Ledger:
     def anywhere(self, pod: Obj, maker: Maker) -> Charge:
         """What such a pod counts in a quota: its claims, once; percentages of nobody knows what are nothing."""
         strict = Switches(self.switch.on - {Quirk.BAD_QUANTITY_DROPPED})
-        containers, refused = [], False
+        containers, refused, notes = [], False, pod["metadata"].get("annotations") or {}
         for name, kind, resources in raw_containers(pod):
             ask, bad = maker.ask(resources, strict)
-            containers.append(Container(name, kind, (ask,) if ask else ()))
+            containers.append(Container(name, kind, (maker.cut(ask, notes, strict),) if ask else ()))
             refused = refused or bool(bad)
         return (0, 0, 0) if refused else hami._anywhere(containers)
 
@@ -148,7 +148,9 @@ class Ledger:
         """
         kinds = [kind for _, kind, _ in raw_containers(pod)]
         strict = Switches(self.switch.on - {Quirk.BAD_QUANTITY_DROPPED})
-        asks = [maker.ask(resources, strict)[0] for _, _, resources in raw_containers(pod)]
+        notes = pod["metadata"].get("annotations") or {}
+        found_asks = [maker.ask(resources, strict)[0] for _, _, resources in raw_containers(pod)]
+        asks = [ask and maker.cut(ask, notes, strict) for ask in found_asks]
         wants = [maker.wants(resources) for _, _, resources in raw_containers(pod)]
         found: dict[str, Charge] = {}
         for device in self.devices.get(where, ()):

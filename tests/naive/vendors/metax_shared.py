@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from tests.naive.hami_cards import Ask
 from tests.naive.hami_quirks import Switches
-from tests.naive.hami_wire import Unreadable
+from tests.naive.hami_wire import Unreadable, raw_containers
 from tests.naive.vendors.maker import Maker, annotation, insufficient
-from tests.naive.vendors.model import Choice, Device, Obj, Taken, View
+from tests.naive.vendors.model import LOST, Choice, Device, Obj, Taken, View
 from tests.naive.vendors.quirks import VendorQuirk
 from tests.naive.vendors.requests import Amounts, cores_of, count_of
 from tests.naive.vendors.simple import in_range
@@ -92,10 +92,18 @@ class MetaxShared(Maker):
     def beside(self, device: Device, view: View) -> list[str]:
         """The classes of the pods that hold shares of a card."""
         return [
-            app_class(pod["metadata"]["annotations"])
+            app_class(pod["metadata"].get("annotations") or {})
             for pod in view.neighbours
-            if device.uuid in pod["metadata"]["annotations"].get(self.allocated, "")
+            if self.may_sit(pod)
+            or (self.vendor not in pod[LOST] and device.uuid in pod["metadata"]["annotations"].get(self.allocated, ""))
         ]
+
+    def may_sit(self, pod: Obj) -> list[int]:
+        """The cores that a pod asks for of any card, as nobody can tell which it has."""
+        if self.vendor not in pod[LOST]:
+            return []
+        answers = [self.ask(resources, Switches()) for _, _, resources in raw_containers(pod)]
+        return [] if any(bad for _, bad in answers) else [ask.cores for ask, _ in answers if ask]
 
     def qos_check(self, device: Device, ask: Ask, view: View) -> str:
         """A card that is in use keeps its quality of service; who takes all cores has none."""
@@ -114,9 +122,11 @@ class MetaxShared(Maker):
         """The qualities of service that the pods ask for which share a card and do not run yet."""
         found = set()
         for pod in view.neighbours:
-            if pod.get("status", {}).get("phase") == "Running":
+            notes = pod["metadata"].get("annotations") or {}
+            if app_class(notes) != "online" and any(cores < 100 for cores in self.may_sit(pod)):
+                found.add(notes.get(QOS, ""))
+            if pod.get("status", {}).get("phase") == "Running" or self.vendor in pod[LOST]:
                 continue
-            notes = pod["metadata"]["annotations"]
             entries = [entry.split(",") for entry in re.split("[:;]", notes.get(self.allocated, ""))]
             if app_class(notes) != "online" and any(e[0] == device.uuid and e[3] != "100" for e in entries):
                 found.add(notes.get(QOS, ""))

@@ -12,6 +12,9 @@ from tests.naive.hami_quirks import Switches
 
 Obj = dict[str, Any]
 
+LOST = "lost"
+"""A field of the pods that hold devices: the makers of which nobody can tell which devices they hold."""
+
 MOST_WAYS = 1000
 """How many of the outcomes are looked at that a map of HAMi's may lead to."""
 
