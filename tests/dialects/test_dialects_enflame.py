@@ -124,3 +124,18 @@ def test_numbers_of_cards_may_be_missing_and_capacities_texts() -> None:
     annotations = capacity({"index": "x", "capacity": "6"}, {"capacity": 6})
     node = decode_node({"metadata": {"name": "n", "annotations": annotations}, "status": {}})
     assert [device.uuid for device in HamiDialect().devices(node)] == ["n-enflame-drs-0", "n-enflame-drs-1"]
+
+
+@pytest.mark.parametrize("limits", [{SLICES: "1"}, {MEMORY: "6"}, {CORES: "10"}])
+def test_cards_on_which_somebody_runs_who_lost_his_allocation_are_given_to_nobody(limits: Obj) -> None:
+    node = bench(2)
+    wire = asking(limits)
+    wire["metadata"] |= {"name": "lost", "uid": "lost"}
+    wire["spec"]["nodeName"] = "n"
+    wire["status"] = {
+        "phase": "Running",
+        "containerStatuses": [{"name": "c0", "started": True, "state": {"running": {}}}],
+    }
+    lost = decode_pod(wire)
+    node.state.observe_pod(lost, node.dialect.usage(lost))
+    assert node.try_(asking({SLICES: "1"})) == "2/2 CardNotHealth"

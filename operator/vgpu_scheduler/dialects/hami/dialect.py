@@ -353,9 +353,9 @@ def _decoded(cards: Cards, vendor: str, facts: Hashable) -> tuple[Device, ...]:
 
 
 def _as_allocated(claim: Claim) -> Claim:
-    """Cut the cores as the allocation would: nobody gets more than a whole card's."""
+    """Return what an allocation would hold: no more than a whole card's cores, and a share, of whatever size."""
     slots, memory, cores, *rest = claim.amounts
-    return replace(claim, amounts=(slots, memory, min(cores, _WHOLE), *rest))
+    return replace(claim, amounts=(max(slots, 1), memory, min(cores, _WHOLE), *rest))
 
 
 def _device_resources(vendors: Iterable[Vendor]) -> Iterable[tuple[str, DeviceResource]]:
