@@ -207,8 +207,8 @@ def _exchange(groups: int, work: LinkScratch) -> int:
 
 
 @njit(cache=True)
-def _bound(groups: int, depth: int, left: int, work: LinkScratch) -> int:
-    """Return no less than what ``left`` cards of the groups from ``depth`` on can add.
+def _bound(groups: int, depth: int, left: int, least: int, work: LinkScratch) -> int:
+    """Return no less than what ``left`` cards of the groups from ``depth`` on can add; any such number below ``least``.
 
     Every pair is counted half at each of its two cards. If some cards of a group are taken, each of them has at best
     the best of the others beside it, and the others are fewer with every card that is taken. So each further card of a
@@ -231,11 +231,13 @@ def _bound(groups: int, depth: int, left: int, work: LinkScratch) -> int:
         work.beside[a], work.taken[a] = total, 0
         work.weight[a] = 2 * gain[a] + total
     twice = np.int64(0)
-    for _ in range(left):
+    for more in range(left, 0, -1):
         top = -1
         for a in range(depth, groups):
             if work.taken[a] < work.copies[a] and (top < 0 or work.weight[a] > work.weight[top]):
                 top = a
+        if twice + more * work.weight[top] < 2 * least:
+            return int(twice + more * work.weight[top]) // 2
         twice += work.weight[top]
         work.taken[top] += 1
         if work.taken[top] < min(work.copies[top], left):
@@ -306,7 +308,7 @@ def _search(groups: int, wanted: int, best: int, work: LinkScratch) -> bool:
             work.gain[depth + 1, b] = work.gain[depth, b] + taken * work.pair[depth, b]
         if work.ways[depth + 1, left - taken] > _FEW:
             steps += (left - taken) * (groups - depth) // _BOUND
-            reach = value + _bound(groups, depth + 1, left - taken, work)
+            reach = value + _bound(groups, depth + 1, left - taken, best - value, work)
             if reach < best or (reach == best and not _may_come_first(groups, depth, left - taken, work)):
                 continue
         depth += 1
