@@ -13,7 +13,7 @@ from vgpu_scheduler.dialects.amounts import INT32, amount_text, bounded_amount, 
 from vgpu_scheduler.dialects.base import ClaimError, CodecError
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice
 from vgpu_scheduler.dialects.hami.fields import Fields, decode_json
-from vgpu_scheduler.dialects.hami.vendors.admitting import slices_rule
+from vgpu_scheduler.dialects.hami.vendors.admitting.enflame import slices_rule
 from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, Vendor
 from vgpu_scheduler.dialects.hami.vendors.registered import checked
 from vgpu_scheduler.dialects.hami.vendors.section import Section

@@ -1,0 +1,133 @@
+"""The chips of Huawei as they are configured: their resource names, and the sizes in which they are given out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from vgpu_scheduler.dialects.amounts import whole_amount
+from vgpu_scheduler.dialects.base import ClaimError
+from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
+from vgpu_scheduler.kube import Container
+from vgpu_scheduler.model import NO_TERMS, Claim, ClaimTerms
+
+SOFT_POD, SOFT = "huawei.com/vnpu-mode", "hami-core"
+"""The annotation of a pod that shares chips softly, and its value."""
+MODULE = 2
+"""Chips of a module."""
+_WHOLE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class NpuTemplate:
+    """One way in which a chip can be cut: its name, and MiB of memory."""
+
+    name: str
+    memory: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """One kind of chip, as section ``vnpus`` of HAMi's ``device-config.yaml`` configures it.
+
+    Attributes
+    ----------
+    key
+        HAMi's word (``commonWord``).
+    templates
+        How it can be cut, the smallest first.
+    allocatable
+        MiB that a pod gets of a whole chip (``memoryAllocatable``).
+    capacity
+        MiB that it has (``memoryCapacity``).
+    memory_factor
+        MiB per unit of the memory resource.
+    count, memory, cores
+        Resource names; those of ``huawei.com`` where they are empty.
+    networks
+        Its plugin says which chips are of one network.
+    modules
+        Several chips are given out by modules of two.
+    overwrite_env
+        Chips are hidden from containers that ask for none, at admission (``overwriteEnv``).
+    runtime_class
+        The runtime class of pods with chips, written at admission (``runtimeClassName``).
+    """
+
+    key: str
+    templates: tuple[NpuTemplate, ...]
+    allocatable: int
+    capacity: int
+    memory_factor: int = 1
+    count: str = ""
+    memory: str = ""
+    cores: str = ""
+    networks: bool = True
+    modules: bool = False
+    overwrite_env: bool = False
+    runtime_class: str = ""
+
+    @property
+    def told(self) -> str:
+        """The annotation that the plugin's own runtime reads: the chip's name, whatever its resource is called."""
+        return f"huawei.com/{self.key}"
+
+    @property
+    def names(self) -> NpuNames:
+        """Its resource names."""
+        count = self.count or f"huawei.com/{self.key}"
+        return NpuNames(
+            count,
+            self.memory or f"{count}-memory",
+            cores=self.cores or f"{count}-core",
+            memory_factor=self.memory_factor,
+            chip=self,
+        )
+
+    def cut(self, memory: int) -> int:
+        """Return the memory of the smallest template that has so much, or what a whole chip has.
+
+        More than a whole chip has stays as it is: no chip fits.
+        """
+        fitting = (template.memory for template in self.templates if template.memory >= memory)
+        whole = self.allocatable if self.allocatable and memory <= max(self.allocatable, self.capacity) else memory
+        return next(fitting, whole)
+
+    def template(self, memory: int) -> str:
+        """Return the name of the template for an amount of memory; empty for a whole chip."""
+        fitting = (template.name for template in self.templates if template.memory >= memory)
+        return next(fitting, "")
+
+
+@dataclass(frozen=True, slots=True)
+class NpuNames(ShareNames):
+    """Resource names of a chip. What a pod gets of it is a template, so that much is claimed (unless it is soft)."""
+
+    chip: Chip | None = None
+
+    def read(self, vendor: str, container: Container, terms: ClaimTerms = NO_TERMS, mode: str = "") -> Claim | None:
+        """Return the container's claim, if any; see :class:`ShareNames`."""
+        exclusive = terms.exclusive
+        if mode != SOFT:
+            terms = self._hard(container, terms)
+        claim = ShareNames.read(self, vendor, container, terms)
+        if claim is None or self.chip is None:
+            return claim
+        if self.chip.modules and claim.count > 1 and claim.count % MODULE:
+            raise ClaimError(
+                f'container "{container.name}": {self.count}: {claim.count}: chips of {vendor} come in modules of '
+                f"{MODULE}: write {claim.count + 1}"
+            )
+        slots, memory, *rest = claim.amounts
+        if mode == SOFT or not memory:
+            return claim
+        if exclusive:  # all of a chip's memory leaves nobody any of it
+            return Claim(vendor, claim.count, (slots, 0, 0), (0, _WHOLE, 0))
+        return replace(claim, amounts=(slots, self.chip.cut(memory), *rest))
+
+    def _hard(self, container: Container, terms: ClaimTerms) -> ClaimTerms:
+        """Return what of the terms means anything for chips that are cut.
+
+        Compute comes with the memory, and of several chips no runtime takes parts.
+        """
+        several = (whole_amount(container, self.count) or 0) > 1
+        return ClaimTerms(None if several else terms.memory)
