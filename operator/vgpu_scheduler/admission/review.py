@@ -119,21 +119,22 @@ def review(pod: Mapping[str, Any], namespace: str, rules: AdmissionRules, over_q
     if isinstance(spec, Mapping) and not spec.get("containers"):
         return Verdict(None, message="pod has no containers", code=_FORBIDDEN)
     try:
-        _decoded(pod, namespace)
-        return _review(pod, namespace, rules, over_quota)
+        return _review(pod, namespace, _decoded(pod, namespace), rules, over_quota)
     except DecodeError as error:
         return Verdict(pod, warnings=(f"not looked at by vgpu-scheduler: {error}",))
     except Refusal as refusal:
         return Verdict(None, message=refusal.message, code=refusal.code)
 
 
-def _review(pod: Mapping[str, Any], namespace: str, rules: AdmissionRules, over_quota: OverQuota) -> Verdict:
+def _review(
+    pod: Mapping[str, Any], namespace: str, decoded: Pod, rules: AdmissionRules, over_quota: OverQuota
+) -> Verdict:
     spec = pod["spec"]
     name = spec.get("schedulerName") or ""
     if not rules.ours(name):
         return Verdict(pod, message=_UNTOUCHED)
     completed: dict[str, Any] = copy.deepcopy(dict(pod))
-    terms = rules.terms(_decoded(pod, namespace))
+    terms = rules.terms(decoded)
     if _complete(completed, rules, terms):
         _check_asking(completed)
         if rules.scheduler_names:

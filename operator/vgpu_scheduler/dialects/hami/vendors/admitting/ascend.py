@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from vgpu_scheduler.dialects.hami.vendors.admitting.draft import Admit, Draft, Refusal, rounded
+from vgpu_scheduler.dialects.hami.vendors.admitting.draft import Admit, Draft, Refusal
 from vgpu_scheduler.dialects.hami.vendors.ascend_names import MODULE, SOFT, SOFT_POD, Chip, NpuNames
+from vgpu_scheduler.kube import to_int
 
 _VISIBLE = "ASCEND_VISIBLE_DEVICES"
 
@@ -19,7 +20,7 @@ def npu_rule(chip: Chip) -> Admit:
                 draft.set_env(_VISIBLE, "")
             return False
         sound = draft.sound(names.count, names.memory)
-        number = rounded(count)
+        number = to_int(count)
         if chip.modules and number != 1 and number % MODULE:
             raise Refusal(f"{chip.key} device request must be 1 or 2*n, got {number}")
         if chip.modules and number == 1 and sound:
@@ -38,14 +39,14 @@ def _memory(draft: Draft, number: int, chip: Chip, names: NpuNames) -> int:
     asked = draft.limit(names.memory)
     whole = chip.allocatable // chip.memory_factor
     if draft.annotation(SOFT_POD) == SOFT:
-        return whole if asked is None else rounded(asked)
-    if rounded(draft.limit(names.cores) or "0") > 0:
+        return whole if asked is None else to_int(asked)
+    if to_int(draft.limit(names.cores) or "0") > 0:
         raise Refusal(f"{names.cores} is only supported in hami-core (soft split) mode")
     if asked is None:
         return whole
-    memory = _cut(chip, rounded(asked) * chip.memory_factor)
+    memory = _cut(chip, to_int(asked) * chip.memory_factor)
     if memory <= 0:
-        raise Refusal(f"{names.memory} {rounded(asked)} is invalid")
+        raise Refusal(f"{names.memory} {to_int(asked)} is invalid")
     if number > 1 and memory != chip.allocatable:
         raise Refusal("vNPU not supported for multiple devices")
     return max(memory // chip.memory_factor, 1)

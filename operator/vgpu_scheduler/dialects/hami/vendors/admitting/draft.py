@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from vgpu_scheduler.dialects.amounts import INT32
-from vgpu_scheduler.kube import QuantityError, to_exact_int, to_int
+from vgpu_scheduler.kube import QuantityError, to_exact_int
 
 _OVERRULED = 500
 """HAMi's code for what a maker's rules refuse."""
@@ -125,7 +125,8 @@ class Draft:
         It refuses all others by their name. Nothing is calculated from them, which would hide what is wrong.
         """
         given = [kind(name) for name in resources for kind in (self.limit, self.request)]
-        return all(0 <= _or(exact(text), -1) <= INT32 for text in given if text is not None)
+        numbers = [exact(text) for text in given if text is not None]
+        return all(number is not None and 0 <= number <= INT32 for number in numbers)
 
 
 Admit = Callable[[Draft], bool]
@@ -141,15 +142,6 @@ def exact(text: str) -> int | None:
         return to_exact_int(text)
     except QuantityError:
         return None
-
-
-def rounded(text: str) -> int:
-    """Return an amount, rounded up to a whole number as Kubernetes does."""
-    return to_int(text)
-
-
-def _or(number: int | None, other: int) -> int:
-    return other if number is None else number
 
 
 def _map(holder: dict[str, Any], name: str) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from vgpu_scheduler.dialects.hami.vendors.admitting.draft import Admit, Draft, Refusal, rounded
+from vgpu_scheduler.dialects.hami.vendors.admitting.draft import Admit, Draft, Refusal
+from vgpu_scheduler.kube import to_int
 
 _WHOLE = 100
 
@@ -13,9 +14,9 @@ def slices_rule(slices: str, memory: str, cores: str) -> Admit:
     def admit(draft: Draft) -> bool:
         asked = {name: text for name in (slices, memory, cores) if (text := draft.either(name)) is not None}
         for name, text in asked.items():
-            if rounded(text) <= 0:
+            if to_int(text) <= 0:
                 raise Refusal(f"{name} must be greater than 0")
-            if name == cores and rounded(text) > _WHOLE:
+            if name == cores and to_int(text) > _WHOLE:
                 raise Refusal(f"{name} must be between 1 and {_WHOLE}")
             if draft.limit(name) is None:
                 draft.add_limit(name, text)

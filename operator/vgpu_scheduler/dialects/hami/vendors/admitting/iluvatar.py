@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from vgpu_scheduler.dialects.hami.vendors.admitting.draft import Admit, Draft, rounded
+from vgpu_scheduler.dialects.hami.vendors.admitting.draft import Admit, Draft
+from vgpu_scheduler.kube import to_int
 
 _WHOLE = 100
 _CONTAINER = "SOL_CONTINER_NAME"  # as the runtime spells it
@@ -15,8 +16,8 @@ def iluvatar_rule(count: str, cores: str) -> Admit:
         asked = draft.limit(count)
         if asked is None:
             return False
-        if draft.sound(count) and rounded(asked) > 1:
-            draft.set_limit(cores, _WHOLE * rounded(asked))
+        if draft.sound(count) and to_int(asked) > 1:
+            draft.set_limit(cores, _WHOLE * to_int(asked))
         draft.set_env(_CONTAINER, draft.name)
         return True
 

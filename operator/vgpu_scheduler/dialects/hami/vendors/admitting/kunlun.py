@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from vgpu_scheduler.dialects.hami.vendors.admitting.draft import Admit, Draft, rounded
+from vgpu_scheduler.dialects.hami.vendors.admitting.draft import Admit, Draft
+from vgpu_scheduler.kube import to_int
 
 SIZES = (24576, 49152, 98304)
 """MiB of a slice; the last is a whole card."""
@@ -16,7 +17,7 @@ def vxpu_rule(count: str, memory: str) -> Admit:
             return False
         asked = draft.limit(memory)
         if asked is not None and draft.sound(memory):
-            draft.set_both(memory, next((size for size in SIZES if rounded(asked) <= size), SIZES[-1]))
+            draft.set_both(memory, next((size for size in SIZES if to_int(asked) <= size), SIZES[-1]))
         return True
 
     return admit

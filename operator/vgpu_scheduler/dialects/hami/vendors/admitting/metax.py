@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from vgpu_scheduler.dialects.hami.vendors.admitting.draft import Admit, Draft, Refusal, rounded
+from vgpu_scheduler.dialects.hami.vendors.admitting.draft import Admit, Draft, Refusal
+from vgpu_scheduler.kube import to_int
 
 APP_CLASS, QUALITY = "metax-tech.com/sgpu-app-class", "metax-tech.com/sgpu-qos-policy"
 ONLINE, OFFLINE = "online", "offline"
@@ -20,7 +21,7 @@ def sgpu_rule(count: str) -> Admit:
         kind, quality = draft.annotation(APP_CLASS), draft.annotation(QUALITY)
         if kind not in (None, ONLINE, OFFLINE):
             raise Refusal(f"{APP_CLASS} must be set one of [{ONLINE}, {OFFLINE}]")
-        if kind is not None and rounded(asked) != 1:
+        if kind is not None and to_int(asked) != 1:
             raise Refusal("app-class pod must request single device")
         if kind == ONLINE:
             return True

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from vgpu_scheduler.dialects.hami.vendors.admitting.draft import Admit, Draft, Refusal, rounded
+from vgpu_scheduler.dialects.hami.vendors.admitting.draft import Admit, Draft, Refusal
+from vgpu_scheduler.kube import to_int
 
 CORES, MEMORY = 16, 96
 """What a whole card has, in units of the resources."""
@@ -20,7 +21,7 @@ def mthreads_rule(count: str, memory: str, cores: str) -> Admit:
             return False
         if not draft.sound(count):
             return True
-        number = rounded(asked)
+        number = to_int(asked)
         if number > 1:
             draft.set_limit(cores, CORES * number)
             draft.set_limit(memory, MEMORY * number)
@@ -31,7 +32,7 @@ def mthreads_rule(count: str, memory: str, cores: str) -> Admit:
             if draft.unclaimed:
                 draft.set_limit(cores, CORES)
                 draft.set_limit(memory, MEMORY)
-        elif rounded(part) not in SIZES:
+        elif to_int(part) not in SIZES:
             raise Refusal(f"sGPU memory request value is invalid, valid values are {list(SIZES)}")
         return True
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vgpu_scheduler.dialects.hami.vendors.admitting.draft import Admit, Draft, Refusal, rounded
+from vgpu_scheduler.dialects.hami.vendors.admitting.draft import Admit, Draft, Refusal
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import NvidiaNames
+from vgpu_scheduler.kube import to_int
 
 _WHOLE = 100
 _PRIORITY = "CUDA_TASK_PRIORITY"
@@ -41,7 +42,7 @@ def nvidia_rule(names: NvidiaNames, options: NvidiaAdmission) -> Admit:
 
     def admit(draft: Draft) -> bool:
         share = draft.either(names.memory_percent)
-        percent = None if share is None else rounded(share)
+        percent = None if share is None else to_int(share)
         if percent is not None and not 0 <= percent <= _WHOLE:
             raise Refusal(
                 f"invalid {names.memory_percent} value {percent} in container {draft.name}: "
@@ -49,7 +50,7 @@ def nvidia_rule(names: NvidiaNames, options: NvidiaAdmission) -> Admit:
             )
         priority = draft.limit(names.priority)
         if priority is not None:
-            draft.set_env(_PRIORITY, str(rounded(priority)))
+            draft.set_env(_PRIORITY, str(to_int(priority)))
         if options.core_policy not in _NO_POLICY:
             draft.set_env(_CORE_POLICY, options.core_policy)
         found = draft.limit(names.count) is not None
