@@ -132,8 +132,8 @@ class NodeLocker:
         What it was taken as counts, whatever the pod would get now.
         """
         known = self.engine.state.node(node)
-        names = self.engine.dialect.lock_annotations if known else ()
-        return next((name for name in names if known and known.annotations.get(name) == lock), None)
+        annotations = {} if known is None else known.annotations
+        return next((name for name in self.engine.dialect.lock_annotations if annotations.get(name) == lock), None)
 
     async def release(self, node: str, lock: str) -> None:
         """Take back a lock of ours; one that cannot be is orphaned, and replaced when somebody wants it."""

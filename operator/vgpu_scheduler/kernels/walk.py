@@ -107,8 +107,8 @@ def fit_claim(
     winged = selection == SELECT_WINGS
     welcomed = selection == SELECT_WELCOME
     zoned = selection == SELECT_ZONE and request.amounts[claim, CORES] >= _WHOLE
-    collected = request.topology or paired or in_a_row or winged or welcomed or zoned
-    gathers = grouped or paired or in_a_row or winged or welcomed or zoned
+    together = paired or in_a_row or winged or welcomed or zoned
+    collected = request.topology or together
     idle = (request.mutex and not winged) or checks & CHECK_IDLE != 0
     later = collected or grouped
     limited = request.left.shape[0] > 0
@@ -138,7 +138,9 @@ def fit_claim(
                 counts[refusal] += 1
                 continue
         if bound and columns.numa[device] != bound_numa:
-            if (request.first_node or gathers) and _suffices(columns, request, claim, picks, picked, scratch):
+            if (request.first_node or grouped or together) and _suffices(
+                columns, request, claim, picks, picked, scratch
+            ):
                 break
             if not request.topology:  # as documented: candidates of other nodes are no picks (D2-39)
                 counts[_NUMA] += picked
