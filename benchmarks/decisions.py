@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from vgpu_scheduler.devcluster import equip, registration
+from vgpu_scheduler.devcluster import Card, equip, registration
 from vgpu_scheduler.dialects import HamiDialect
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import Pod, decode_node, decode_pod
@@ -48,26 +48,28 @@ class Timing:
     p99: float
 
 
+def linked(cards: Sequence[Card], score: Callable[[int, int], int]) -> dict[str, str]:
+    """Return what a node says of its cards, and of how close each two of them are, by their numbers."""
+    links = [
+        {"uuid": one.uuid, "score": {other.uuid: score(i, j) for j, other in enumerate(cards)}}
+        for i, one in enumerate(cards)
+    ]
+    return {"hami.io/node-nvidia-register": registration(cards), "hami.io/node-nvidia-score": json.dumps(links)}
+
+
 def cluster(nodes: int) -> Engine:
     """Return an engine that knows this many nodes with 8 cards each, a third of them tainted, in three zones."""
     engine = Engine(HamiDialect(), Policies(PolicyDefaults()), [NAME])
     for number in range(nodes):
         name = f"node-{number:05d}"
         cards = equip(name, ("A100-80G",) * CARDS)
-        links = [
-            {"uuid": card.uuid, "score": {other.uuid: 600 if i // 2 == j // 2 else 20 for j, other in enumerate(cards)}}
-            for i, card in enumerate(cards)
-        ]
         node = {
             "metadata": {
                 "name": name,
                 "uid": name,
                 "resourceVersion": "1",
                 "labels": {"kubernetes.io/hostname": name, "zone": f"zone-{number % 3}"},
-                "annotations": {
-                    "hami.io/node-nvidia-register": registration(cards),
-                    "hami.io/node-nvidia-score": json.dumps(links),
-                },
+                "annotations": linked(cards, lambda one, other: 600 if one // 2 == other // 2 else 20),
             },
             "spec": {"taints": [{"key": "team", "value": "a", "effect": "NoSchedule"}]} if number % 3 == 0 else {},
             "status": {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -11,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.decisions import NAME
-from vgpu_scheduler.devcluster import A100_PROFILES, equip, registration
+from benchmarks.decisions import NAME, linked
+from vgpu_scheduler.devcluster import A100_PROFILES, equip
 from vgpu_scheduler.dialects import HamiDialect
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import decode_node, decode_pod
@@ -69,18 +68,11 @@ def engine(cards: int, table: Table, *, mig: bool) -> Engine:
     found = equip("node", ["A100-40G"] * cards, count=SLICES if mig else 10, mode="mig" if mig else "hami-core")
     if mig:
         found = [replace(card, profiles=A100_PROFILES) for card in found]
-    links = [
-        {"uuid": card.uuid, "score": {other.uuid: int(score) for other, score in zip(found, row, strict=True)}}
-        for card, row in zip(found, table, strict=True)
-    ]
     node = {
         "metadata": {
             "name": "node",
             "uid": "node",
-            "annotations": {
-                "hami.io/node-nvidia-register": registration(found),
-                "hami.io/node-nvidia-score": json.dumps(links),
-            },
+            "annotations": linked(found, lambda one, other: int(table[one, other])),
         },
         "status": {"allocatable": {"pods": "110", "nvidia.com/gpu": "1000"}},
     }

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import aiohttp
 import pytest
@@ -148,6 +148,19 @@ async def opened(plane: ControlPlane, folder: Path) -> AsyncIterator[Cluster]:
     async with aiohttp.ClientSession(plane.url, headers=headers, connector=connector) as http, nodes:
         yield Cluster(plane, nodes, http, folder)
     plane.clear()
+
+
+Told = TypeVar("Told")
+
+
+def played(plane: ControlPlane, folder: Path, story: Callable[[Cluster], Coroutine[Any, Any, Told]]) -> Told:
+    """Play a story in a cluster of its own, for tests that ask about what was seen, and return that."""
+
+    async def play() -> Told:
+        async with opened(plane, folder) as cluster:
+            return await story(cluster)
+
+    return asyncio.run(play())
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ wait for that node. The tests look at what has become of each maker's pods.
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -14,7 +13,7 @@ from typing import Any
 
 import pytest
 from tests.apiserver.control_plane import ControlPlane
-from tests.e2e.conftest import Cluster, dump, opened
+from tests.e2e.conftest import Cluster, dump, played
 
 from vgpu_scheduler.cli.demo.process import OperatorProcess
 from vgpu_scheduler.devcluster import (
@@ -217,12 +216,7 @@ async def annotations(cluster: Cluster, node: str) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def story(installed_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Story:
     """What was seen; the cluster is gone again."""
-
-    async def play() -> Story:
-        async with opened(installed_plane, tmp_path_factory.mktemp("makers")) as cluster:
-            return await told(cluster)
-
-    return asyncio.run(play())
+    return played(installed_plane, tmp_path_factory.mktemp("makers"), told)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -5,7 +5,6 @@ Generations and makers are mixed in one cluster: a node of each, with what HAMi 
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,7 +26,7 @@ from tests.e2e.as_hami import (
     gpu,
     hami_pod,
 )
-from tests.e2e.conftest import Cluster, dump, opened
+from tests.e2e.conftest import Cluster, dump, played
 
 from vgpu_scheduler.cli.demo.process import OperatorProcess
 from vgpu_scheduler.devcluster import A100_PROFILES, ASCEND_910B3, HYGON, NVIDIA, Card, Maker, equip, made_cards
@@ -216,12 +215,7 @@ async def no_drift(operator: OperatorProcess) -> bool:
 @pytest.fixture(scope="module")
 def story(installed_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Story:
     """What was seen; the cluster is gone again."""
-
-    async def play() -> Story:
-        async with opened(installed_plane, tmp_path_factory.mktemp("take-over")) as cluster:
-            return await told(cluster)
-
-    return asyncio.run(play())
+    return played(installed_plane, tmp_path_factory.mktemp("take-over"), told)
 
 
 @pytest.mark.parametrize("case", LEFT)
