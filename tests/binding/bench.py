@@ -9,11 +9,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tests.engine.builders import make_engine, pod_object
+from tests.engine.builders import OURS, allocation, make_engine, pod_object
 
 from vgpu_scheduler.apiclient import ApiClient, ApiResponse, connect
 from vgpu_scheduler.binding import Binder, BinderOptions, EventSource, Reporter, Step
-from vgpu_scheduler.devcluster import DevCluster, NodeSide
+from vgpu_scheduler.devcluster import BEHAVIOUR, DevCluster, NodeSide
+from vgpu_scheduler.dialects.hami import format_lock
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.intake import Sink, list_all_nodes, list_all_pods
 from vgpu_scheduler.kube import Pod, decode_node_event, decode_pod, decode_pod_event
@@ -21,6 +22,7 @@ from vgpu_scheduler.kube import Pod, decode_node_event, decode_pod, decode_pod_e
 AGENT = "vgpu-scheduler/test"
 LOCK = "hami.io/mutex.lock"
 PODS = "/api/v1/namespaces/default/pods"
+PENDING = {"hami.io/bind-phase": "allocating", "hami.io/vgpu-devices-to-allocate": "GPU-1,NVIDIA,1,0:;"}
 
 Object = dict[str, Any]
 
@@ -78,10 +80,12 @@ class Bench:
 
     async def learn(self) -> None:
         """Bring the engine up to date once."""
-        nodes, version = await list_all_nodes(self.api)
-        self.engine.sweep_nodes(nodes, version, self.clock.monotonic())
         pods, version = await list_all_pods(self.api)
         self.engine.sweep_pods(pods, version, self.clock.monotonic())
+        nodes, version = await list_all_nodes(self.api)
+        self.engine.sweep_nodes(nodes, version, self.clock.monotonic())
+        for name in self.engine.closed_nodes:
+            self.binder.node_moved(name)
 
     def watch(self) -> None:
         """Keep the engine up to date from now on."""
@@ -121,6 +125,15 @@ class Bench:
         """Bind a pod as another scheduler."""
         body = {"metadata": {"name": name, "annotations": annotations or {}}, "target": {"kind": "Node", "name": node}}
         assert (await self.call("POST", f"{PODS}/{name}/binding", body)).ok
+
+    async def occupy(self, node: str, scheduler: str = OURS) -> str:
+        """Have a pod ``occupant`` hold the lock of a node, bound and not answered; return the lock's value."""
+        await self.create("occupant", scheduler=scheduler, annotations={BEHAVIOUR: "never"})
+        card = self.nodes.cards(node)[0].uuid
+        await self.bind_elsewhere("occupant", node, {**allocation(node, (card, 1000, 0)), **PENDING})
+        value = format_lock(datetime.now(UTC), "default", "occupant")
+        await self.annotate_node(node, {LOCK: value})
+        return value
 
     async def read(self, name: str) -> Object:
         """Return a pod."""

@@ -11,10 +11,11 @@ from tests.binding.bench import LOCK, Bench, bench
 from tests.engine.builders import asks, cards, node
 from tests.policy.resources import policy
 
-from vgpu_scheduler.binding import DECISION_ANNOTATION, Step
+from vgpu_scheduler.binding import Step
 from vgpu_scheduler.devcluster import BEHAVIOUR, WRITES, Fault
-from vgpu_scheduler.engine import Place
+from vgpu_scheduler.engine import Cause, Closure, Place
 from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import DECISION
 
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 ON_A = {"kubernetes.io/hostname": "node-a"}
@@ -31,7 +32,7 @@ def writes(b: Bench) -> int:
 async def test_one_node_goes_by_priority_then_by_age(tmp_path: Path) -> None:
     async with bench(tmp_path) as b:
         await b.nodes.start()
-        await b.annotate_node("node-a", {LOCK: "2100-01-01T00:00:00Z"})  # nobody gets it before all have come
+        await b.occupy("node-a")  # nobody gets it before all have come
         await b.learn()
         b.watch()
         for value in (5, 9):
@@ -64,7 +65,7 @@ async def test_nodes_do_not_wait_for_each_other(tmp_path: Path) -> None:
         assert b.binder.depth == b.binder.deepest == 1
 
 
-async def test_who_waits_too_long_is_decided_anew(tmp_path: Path) -> None:
+async def test_a_plugin_that_never_answers_closes_its_node(tmp_path: Path) -> None:
     async with bench(tmp_path, longest_wait=30.0) as b:
         await b.nodes.start()
         await b.create("silent", nodeSelector=ON_A, annotations={BEHAVIOUR: "never"})
@@ -76,12 +77,21 @@ async def test_who_waits_too_long_is_decided_anew(tmp_path: Path) -> None:
         await b.until(lambda: b.binder.depth == 1)
         assert b.engine.queue.place(waiting.uid) is Place.TRYING
         b.clock.ahead += 31.0
-        await b.until(lambda: b.binder.stats.expired == 1)
+        await b.until(lambda: b.engine.queue.place(waiting.uid) is Place.ACTIVE or b.binder.stats.expired)
         assert b.engine.state.reservation(waiting.uid) is None
-        assert b.engine.queue.place(waiting.uid) in {Place.BACKOFF, Place.ACTIVE}
         assert b.binder.wake.is_set()
-        await b.until(lambda: _reported(b, "has not answered for 30 s"))
+        [closure] = b.engine.closed_nodes.closures("node-a")
+        assert (closure.cause, closure.lock) == (Cause.PLUGIN_SILENT, LOCK)
+        await b.until(lambda: _reported(b, "node-a has not answered for 30 s"))
+        await b.until(lambda: _reported(b, "the device plugin of NVIDIA does not answer pod default/silent"))
         assert (await b.node("node-a"))[LOCK].endswith(",default,silent")  # a bound pod keeps it, however long
+        b.clock.ahead += 31.0  # it does not open by itself, and draws nobody any more
+        assert b.submit() == 0
+        await b.annotate_node("node-a", {LOCK: None})
+        await b.until(lambda: not b.engine.closed_nodes.closures("node-a"))
+        b.clock.ahead += 31.0
+        await b.until(lambda: b.submit() == 1)
+        await b.until(lambda: bound(b) == ["silent", "waits"])
 
 
 async def _reported(b: Bench, text: str) -> bool:
@@ -90,14 +100,52 @@ async def _reported(b: Bench, text: str) -> bool:
 
 async def test_the_head_of_a_lane_waits_no_longer_than_the_others(tmp_path: Path) -> None:
     async with bench(tmp_path, longest_wait=30.0) as b:
-        await b.annotate_node("node-a", {LOCK: "2100-01-01T00:00:00Z"})
+        value = await b.occupy("node-a")
         made = await b.create("p", nodeSelector=ON_A)
         await b.learn()
         assert b.submit() == 1
         await b.until(lambda: (Step.CHECKED, "p") in b.steps)
         b.clock.ahead += 31.0
-        await b.until(lambda: b.engine.queue.place(made.uid) is Place.BACKOFF)
+        await b.until(lambda: b.engine.queue.place(made.uid) is Place.ACTIVE)
         assert b.sent("patch", "nodes") == 0
+        assert b.engine.closed_nodes.closures("node-a") == (Closure(Cause.PLUGIN_SILENT, LOCK, value),)
+
+
+async def test_who_waits_at_a_node_whose_lock_a_stranger_takes_goes_elsewhere_at_once(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        await b.occupy("node-a")
+        for number in range(2):
+            await b.create(f"p{number}", asks(1, 9000))
+        await b.learn()
+        b.watch()
+        assert b.submit() == 2
+        assert len(list(b.engine.state.reservations("node-a"))) == 3  # where somebody is already
+        await b.until(lambda: b.binder.depth == 1)
+        await b.annotate_node("node-a", {LOCK: "garbage"})
+        await b.until(lambda: b.submit() == 2)
+        await b.until(
+            lambda: {held.pod for held in b.engine.state.reservations("node-b")} == {"default/p0", "default/p1"}
+        )
+        assert b.binder.stats.expired == 0
+
+
+async def test_nodes_with_garbage_in_their_locks_hold_nobody_up(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        names = [f"n{number:02}" for number in range(40)]
+        await b.nodes.register(names, ("T4",) * 4)
+        await b.nodes.start()
+        for number, name in enumerate(names[::2]):
+            await b.annotate_node(name, {LOCK: ("garbage", "", "2026-01-01T00:00:00Z,default,a,b", "{}")[number % 4]})
+        for number in range(100):
+            await b.create(f"p{number:03}", asks(1, 3000), nodeSelector=None)
+        await b.learn()
+        b.watch()
+        before = b.clock.monotonic()
+        assert b.submit() == 100
+        await b.until(lambda: b.binder.stats.bound == 100)
+        assert b.clock.monotonic() - before < 5.0
+        assert b.binder.stats.expired == 0
+        assert not b.nodes.violations
 
 
 async def test_a_placement_is_checked_at_the_head_and_again_under_the_lock(tmp_path: Path) -> None:
@@ -133,7 +181,7 @@ async def test_a_policy_that_comes_under_the_lock_is_followed_and_named(tmp_path
         await b.until(lambda: bound(b) == ["p"])
         notes = (await b.read("p"))["metadata"]["annotations"]
         assert ",100:" in notes["hami.io/vgpu-devices-allocated"]
-        assert json.loads(notes[DECISION_ANNOTATION])["policy"]["devices"] == "settings, ClusterVGPUPolicy late"
+        assert json.loads(notes[DECISION])["policy"]["devices"] == "settings, ClusterVGPUPolicy late"
 
 
 async def _is_free(b: Bench) -> bool:
@@ -229,7 +277,7 @@ async def test_many_pods_on_few_nodes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("grace", [0.0, 1.0])
 async def test_it_stops_within_seconds_whatever_it_waits_for(tmp_path: Path, grace: float) -> None:
     async with bench(tmp_path, timeout=30.0, patience=30.0) as b:
-        await b.annotate_node("node-a", {LOCK: "2100-01-01T00:00:00Z"})
+        await b.occupy("node-a")
         on_b = {"kubernetes.io/hostname": "node-b"}
         locked = [await b.create(f"locked-{number}", nodeSelector=ON_A) for number in range(2)]
         await b.create("slow", nodeSelector=on_b)

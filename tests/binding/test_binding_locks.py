@@ -7,14 +7,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from tests.binding.bench import LOCK, PODS, Bench, bench
+from tests.binding.bench import LOCK, PENDING, PODS, Bench, bench
 from tests.engine.builders import OURS, allocation, node, pod
 
-from vgpu_scheduler.binding.locks import Holder, Limits, held_lock, judge_holder
+from vgpu_scheduler.binding.locks import LockJudge, LockStatus, find_lock
 from vgpu_scheduler.devcluster import Fault
-from vgpu_scheduler.dialects import HamiDialect
+from vgpu_scheduler.dialects import HamiDialect, NodeLock
 from vgpu_scheduler.dialects.hami import format_lock, format_time, parse_lock
-from vgpu_scheduler.engine import Place, Unit
+from vgpu_scheduler.engine import Cause, Closure, Unit
 from vgpu_scheduler.kube import Pod
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
@@ -22,13 +22,12 @@ TOKEN = "vgpu-scheduler.io/last-allocated"
 WANTS = pod("wants")
 DAY = 86_400.0
 
-PENDING = {"hami.io/bind-phase": "allocating", "hami.io/vgpu-devices-to-allocate": "GPU-1,NVIDIA,1,0:;"}
 
-
-def judge(value: str | None, owner: Pod | None = None, token: str = "other") -> Holder:
+def judge(value: str | None, owner: Pod | None = None, token: str = "other") -> LockStatus:
     found = node("a", annotations={TOKEN: token} if value is None else {LOCK: value, TOKEN: token})
-    limits = Limits(timedelta(seconds=10), timedelta(minutes=5))
-    return judge_holder(held_lock(found, LOCK), found, WANTS, owner, HamiDialect(), NOW, frozenset({OURS}), limits)
+    side = HamiDialect().node_side
+    judge = LockJudge(side, frozenset({OURS}), timedelta(seconds=10))
+    return judge.status(find_lock(found, NodeLock(LOCK), side), owner, NOW, WANTS)
 
 
 def lock(age: float, name: str = "owner") -> str:
@@ -45,7 +44,7 @@ def through(annotations: dict[str, str], *, started: bool) -> Pod:
 
 
 def test_nobody_has_it() -> None:
-    assert judge(None) is Holder.NOBODY
+    assert judge(None) is LockStatus.FREE
 
 
 @pytest.mark.parametrize(
@@ -54,16 +53,16 @@ def test_nobody_has_it() -> None:
      "2026-03-04 05:06:07Z,default,p", "2026-02-30T05:06:07Z,default,p"],
 )  # fmt: skip
 def test_what_is_malformed_is_nobodys_to_take(value: str) -> None:
-    assert judge(value) is Holder.MALFORMED
+    assert judge(value) is LockStatus.MALFORMED
 
 
 def test_a_lock_that_names_the_pod_itself_is_ours_however_old() -> None:
-    assert judge(lock(0, "wants")) is Holder.OURS
-    assert judge(lock(DAY, "wants")) is Holder.OURS
+    assert judge(lock(0, "wants")) is LockStatus.OWN
+    assert judge(lock(DAY, "wants")) is LockStatus.OWN
 
 
-@pytest.mark.parametrize(("age", "holder"), [(0, Holder.OTHER), (299, Holder.OTHER), (301, Holder.ORPHAN)])
-def test_a_bare_time_stamp_expires(age: float, holder: Holder) -> None:
+@pytest.mark.parametrize(("age", "holder"), [(0, LockStatus.HELD), (299, LockStatus.HELD), (301, LockStatus.ORPHANED)])
+def test_a_bare_time_stamp_expires(age: float, holder: LockStatus) -> None:
     assert judge(lock(age).split(",", maxsplit=1)[0]) is holder
 
 
@@ -71,31 +70,31 @@ def test_a_bare_time_stamp_expires(age: float, holder: Holder) -> None:
 @pytest.mark.parametrize(
     ("of", "holder"),
     [
-        (None, Holder.ORPHAN),
-        (owner(phase="Succeeded", nodeName="a", annotations=PENDING), Holder.ORPHAN),
-        (owner(phase="Failed"), Holder.ORPHAN),
-        (owner(nodeName="b", annotations=PENDING), Holder.ORPHAN),
-        (through({**PENDING, "hami.io/bind-phase": "success"}, started=True), Holder.ORPHAN),
-        (through({**PENDING, "hami.io/bind-phase": "failed"}, started=True), Holder.ORPHAN),
-        (through({**PENDING, "hami.io/vgpu-devices-to-allocate": ";;"}, started=True), Holder.ORPHAN),
-        (owner(nodeName="a", annotations=PENDING), Holder.OTHER),
-        (owner(nodeName="a", annotations=PENDING, deleting=True), Holder.OTHER),
-        (owner(nodeName="a", annotations=PENDING, started=True), Holder.OTHER),
-        (owner(nodeName="a"), Holder.OTHER),
-        (owner(nodeName="a", scheduler="another", annotations=PENDING), Holder.OTHER),
+        (None, LockStatus.ORPHANED),
+        (owner(phase="Succeeded", nodeName="a", annotations=PENDING), LockStatus.ORPHANED),
+        (owner(phase="Failed"), LockStatus.ORPHANED),
+        (owner(nodeName="b", annotations=PENDING), LockStatus.ORPHANED),
+        (through({**PENDING, "hami.io/bind-phase": "success"}, started=True), LockStatus.ORPHANED),
+        (through({**PENDING, "hami.io/bind-phase": "failed"}, started=True), LockStatus.ORPHANED),
+        (through({**PENDING, "hami.io/vgpu-devices-to-allocate": ";;"}, started=True), LockStatus.ORPHANED),
+        (owner(nodeName="a", annotations=PENDING), LockStatus.HELD),
+        (owner(nodeName="a", annotations=PENDING, deleting=True), LockStatus.HELD),
+        (owner(nodeName="a", annotations=PENDING, started=True), LockStatus.HELD),
+        (owner(nodeName="a"), LockStatus.HELD),
+        (owner(nodeName="a", scheduler="another", annotations=PENDING), LockStatus.HELD),
     ],
     ids=["gone", "succeeded", "failed unbound", "elsewhere", "answered", "answered no", "nothing left",
          "allocating", "allocating, deleting", "allocating, started", "no phase", "allocating, not ours"],
 )  # fmt: skip
 def test_a_bound_owner_keeps_it_until_it_is_through_however_long_that_takes(
-    of: Pod | None, holder: Holder, age: float
+    of: Pod | None, holder: LockStatus, age: float
 ) -> None:
     assert judge(lock(age), of) is holder
 
 
 @pytest.mark.parametrize("answer", [{"hami.io/bind-phase": "success"}, {"hami.io/vgpu-devices-to-allocate": ";;"}])
-@pytest.mark.parametrize(("age", "holder"), [(0, Holder.OTHER), (299, Holder.OTHER), (301, Holder.ORPHAN)])
-def test_a_plugin_has_time_to_release_it(answer: dict[str, str], age: float, holder: Holder) -> None:
+@pytest.mark.parametrize(("age", "holder"), [(0, LockStatus.HELD), (299, LockStatus.HELD), (301, LockStatus.ORPHANED)])
+def test_a_plugin_has_time_to_release_it(answer: dict[str, str], age: float, holder: LockStatus) -> None:
     """Hygon's takes away what lock there is, whoever has it."""
     assert judge(lock(age), through({**PENDING, **answer}, started=False)) is holder
 
@@ -103,44 +102,39 @@ def test_a_plugin_has_time_to_release_it(answer: dict[str, str], age: float, hol
 @pytest.mark.parametrize(
     ("scheduler", "age", "holder"),
     [
-        (OURS, 9, Holder.OTHER),
-        (OURS, 11, Holder.ORPHAN),  # a Binding of ours cannot take that long
-        ("another", 11, Holder.OTHER),
-        ("another", 299, Holder.OTHER),
-        ("another", 301, Holder.ORPHAN),
+        (OURS, 9, LockStatus.HELD),
+        (OURS, 11, LockStatus.ORPHANED),  # a Binding of ours cannot take that long
+        ("another", 11, LockStatus.HELD),
+        ("another", 299, LockStatus.HELD),
+        ("another", 301, LockStatus.ORPHANED),
     ],
 )
-def test_an_owner_that_was_never_bound(scheduler: str, age: float, holder: Holder) -> None:
+def test_an_owner_that_was_never_bound(scheduler: str, age: float, holder: LockStatus) -> None:
     assert judge(lock(age), owner(scheduler=scheduler)) is holder
     assert judge(lock(age), owner(scheduler=scheduler, annotations=PENDING)) is holder
 
 
 def test_locks_from_the_future_are_not_orphaned() -> None:
-    assert judge(lock(-DAY), owner()) is Holder.OTHER
-    assert judge(lock(-DAY).split(",", maxsplit=1)[0]) is Holder.OTHER
+    assert judge(lock(-DAY), owner()) is LockStatus.HELD
+    assert judge(lock(-DAY).split(",", maxsplit=1)[0]) is LockStatus.HELD
 
 
 # On a server ---------------------------------------------------------------------------------------------------------
 
 
-async def locked_by_an_allocating_pod(b: Bench) -> str:
-    """Have pod ``first`` of another scheduler hold the lock of node-a, and pod ``p`` of ours want that node."""
-    await b.create("first", scheduler="another")
-    card = b.nodes.cards("node-a")[0].uuid
-    await b.bind_elsewhere("first", "node-a", {**allocation("node-a", (card, 1000, 0)), **PENDING})
-    value = format_lock(datetime.now(UTC), "default", "first")
-    await b.annotate_node("node-a", {LOCK: value})
-    made = await b.create("p", nodeSelector={"kubernetes.io/hostname": "node-a"})
+async def wants_the_node_of_an_allocating_pod(b: Bench, scheduler: str = OURS) -> str:
+    """Have a pod hold the lock of node-a, and pod ``p`` of ours want that node; return the lock's value."""
+    value = await b.occupy("node-a", scheduler)
+    await b.create("p", nodeSelector={"kubernetes.io/hostname": "node-a"})
     await b.learn()
-    assert b.submit() == 1
-    assert made.uid
     return value
 
 
-async def test_a_lock_of_an_allocating_pod_is_waited_for(tmp_path: Path) -> None:
+async def test_a_lock_of_an_allocating_pod_of_ours_is_waited_for(tmp_path: Path) -> None:
     async with bench(tmp_path) as b:
         b.watch()
-        value = await locked_by_an_allocating_pod(b)
+        value = await wants_the_node_of_an_allocating_pod(b)
+        assert b.submit() == 1
         await b.until(lambda: b.sent("get", "pods") >= 3)  # looked at again and again
         assert (await b.node("node-a"))[LOCK] == value
         assert (b.sent("patch", "nodes"), b.binder.depth, b.binder.stats.failed) == (0, 0, 0)
@@ -151,12 +145,43 @@ async def test_a_lock_of_an_allocating_pod_is_waited_for(tmp_path: Path) -> None
 
 async def test_a_lock_whose_owner_goes_is_replaced(tmp_path: Path) -> None:
     async with bench(tmp_path) as b:
-        await locked_by_an_allocating_pod(b)  # without a watch: only the look at the owner tells
+        await wants_the_node_of_an_allocating_pod(b)  # without a watch: only the look at the owner tells
+        assert b.submit() == 1
         await b.until(lambda: b.sent("get", "pods") >= 2)
-        await b.call("DELETE", f"{PODS}/first", {"gracePeriodSeconds": 0})
+        await b.call("DELETE", f"{PODS}/occupant", {"gracePeriodSeconds": 0})
         await b.until(lambda: b.binder.stats.bound)
         assert b.binder.locker.stats.orphans == 1
         assert (await b.node("node-a"))[LOCK].endswith(",default,p")
+
+
+async def test_a_lock_of_another_schedulers_pod_closes_the_node_until_that_pod_is_gone(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        value = await wants_the_node_of_an_allocating_pod(b, "another")
+        assert b.submit() == 0
+        await b.until(lambda: b.sent("get", "pods") >= 2)
+        assert b.engine.closed_nodes.closures("node-a") == (Closure(Cause.LOCK_HELD, LOCK, value),)
+        assert ("DeviceLockHeld", _held(value)) in await b.events()
+        await b.call("DELETE", f"{PODS}/occupant", {"gracePeriodSeconds": 0})
+        await b.until(lambda: not b.engine.closed_nodes.closures("node-a"))
+        b.clock.ahead += 2.0
+        assert b.submit() == 1
+        await b.until(lambda: b.binder.stats.bound)
+        assert b.binder.locker.stats.orphans == 1
+
+
+def _held(value: str) -> str:
+    return f"annotation {LOCK} is held: {value}; no pod that needs it is placed there until it is released"
+
+
+async def test_without_the_lease_no_closed_node_is_looked_at(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        b.leads = False
+        await wants_the_node_of_an_allocating_pod(b, "another")
+        await asyncio.sleep(0.2)
+        assert b.sent("get", "pods") == 0
+        b.leads = True
+        b.binder.node_moved("node-a")
+        await b.until(lambda: b.sent("get", "pods"))
 
 
 async def test_a_lock_whose_answer_was_lost_is_adopted(tmp_path: Path) -> None:
@@ -217,16 +242,16 @@ async def test_a_token_of_a_pod_that_is_known_needs_no_reading(tmp_path: Path) -
 
 async def test_a_malformed_lock_is_reported_and_left(tmp_path: Path) -> None:
     async with bench(tmp_path, longest_wait=0.5) as b:
-        made = await b.create("p")
+        await b.create("p")
         await b.annotate_node("node-a", {LOCK: "somebody was here"})
         await b.learn()
         assert b.submit() == 1
-        await b.until(lambda: b.engine.queue.place(made.uid) is Place.BACKOFF)
+        await b.until(lambda: b.binder.stats.bound)
+        reservation = next(iter(b.engine.state.reservations()))
+        assert reservation.node == "node-b"
         assert (await b.node("node-a"))[LOCK] == "somebody was here"
-        [(reason, note)] = await b.events()
-        assert reason == "BindingFailed"
-        assert "node node-a: annotation hami.io/mutex.lock is malformed" in note
-        assert (b.sent("patch", "nodes"), b.sent("create", "pods/binding")) == (0, 0)
+        [note] = [note for reason, note in await b.events() if reason == "DeviceLockMalformed"]
+        assert note.startswith("annotation hami.io/mutex.lock is malformed: 'somebody was here'")
 
 
 async def test_a_node_without_any_annotations(tmp_path: Path) -> None:
@@ -237,14 +262,14 @@ async def test_a_node_without_any_annotations(tmp_path: Path) -> None:
         bare = b.engine.state.node("bare")
         assert bare is not None
         assert bare.annotations == {}
-        value, obstacle = await b.binder.locker.try_take(bare, made)
-        assert (value.endswith(",default,p"), obstacle) == (True, "")
+        value, held = await b.binder.locker.try_take(bare, made)
+        assert (value.endswith(",default,p"), held) == (True, False)
         assert await b.node("bare") == {LOCK: value, TOKEN: made.uid}
         # Seen as it was before, the map is no longer missing: refused, read, and found to be ours.
-        assert await b.binder.locker.try_take(bare, made) == ("", "")
+        assert await b.binder.locker.try_take(bare, made) == ("", False)
         current = b.engine.state.node("bare")
         assert current is not None
-        assert await b.binder.locker.try_take(current, made) == (value, "")
+        assert await b.binder.locker.try_take(current, made) == (value, False)
         await b.binder.locker.release("bare", "another value")
         assert (await b.node("bare"))[LOCK] == value
         await b.binder.locker.release("bare", value)
@@ -264,8 +289,8 @@ async def test_only_one_of_many_gets_it(tmp_path: Path) -> None:
 
 def test_a_nameless_lock_beside_our_token_is_ours() -> None:
     bare = format_time(NOW - timedelta(seconds=1))
-    assert judge(bare) is Holder.OTHER
-    assert judge(bare, token=WANTS.uid) is Holder.OURS
+    assert judge(bare) is LockStatus.HELD
+    assert judge(bare, token=WANTS.uid) is LockStatus.OWN
 
 
 MLU_LOCK = "cambricon.com/dsmlu.lock"
@@ -278,14 +303,14 @@ async def test_a_maker_has_a_lock_of_its_own(tmp_path: Path) -> None:
         await b.learn()
         seen = b.engine.state.node("node-a")
         assert seen is not None
-        value, obstacle = await b.binder.locker.try_take(seen, made)
-        assert (parse_lock(value).owner, obstacle) == ("", "")
+        value, held = await b.binder.locker.try_take(seen, made)
+        assert (parse_lock(value).owner, held) == ("", False)
         assert (await b.node("node-a")).get(MLU_LOCK) == value
         assert LOCK not in await b.node("node-a")
-        held = b.engine.state.node("node-a")
-        assert held is not None
-        assert await b.binder.locker.try_take(held, made) == (value, "")  # a lost answer
+        locked = b.engine.state.node("node-a")
+        assert locked is not None
+        assert await b.binder.locker.try_take(locked, made) == (value, False)  # a lost answer
         other = await b.create("q", containers=[{"name": "main", "resources": mlu}])
-        assert (await b.binder.locker.try_take(held, other))[1] == f"the device lock is held by {value}"
+        assert await b.binder.locker.try_take(locked, other) == ("", True)
         await b.binder.locker.release("node-a", value)
         assert MLU_LOCK not in await b.node("node-a")

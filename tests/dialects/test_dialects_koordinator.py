@@ -35,7 +35,7 @@ from vgpu_scheduler.state import State
 
 def test_it_is_a_dialect() -> None:
     dialect: Dialect = KoordinatorDialect()
-    assert (dialect.name, dialect.lock_annotations, dialect.lock(())) == ("koordinator", (), None)
+    assert (dialect.name, dialect.node_side.locks, dialect.node_side.lock(())) == ("koordinator", (), None)
     assert [d.name for d in dialect.dimensions] == ["share", "memory", "cores", "memory ratio"]
     assert dialect.dimensions[dialect.memory].unit == "bytes"
     assert dialect.memory_unit == 1
@@ -44,7 +44,7 @@ def test_it_is_a_dialect() -> None:
     assert dialect.labels(Placement("node")) == {}
     assert dialect.ignored_resources == {LONG["shared"]}
     assert dialect.device_resources.keys() == {LONG[name] for name in ("core", "memory", "ratio", "rdma", "fpga")}
-    assert (dialect.allocation_phase({}), dialect.nothing_left({})) == ("", False)
+    assert (dialect.node_side.has_answered({}), dialect.node_side.nothing_left({})) == (False, False)
 
 
 # Devices -----------------------------------------------------------------------------------------------------------

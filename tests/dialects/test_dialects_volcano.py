@@ -11,7 +11,7 @@ from vgpu_scheduler.model import Claim, ClaimTerms, Placement, claims_devices
 
 def test_it_is_a_dialect() -> None:
     dialect: Dialect = VolcanoDialect()
-    assert (dialect.name, dialect.lock_annotations, dialect.lock(())) == ("volcano", (), None)
+    assert (dialect.name, dialect.node_side.locks, dialect.node_side.lock(())) == ("volcano", (), None)
     assert dialect.labels(Placement("node")) == {}
     annotated = {name for names in dialect.overrides.values() for name in names}
     assert annotated < set(dialect.pod_annotations)

@@ -209,8 +209,9 @@ def test_annotations() -> None:
 @pytest.mark.parametrize(("value", "nothing"), [("", True), (";;", True), (";GPU-1,NVIDIA,1,1:", False), (None, False)])
 def test_what_the_plugin_has_left_to_do(value: str | None, nothing: bool) -> None:
     annotations = {} if value is None else {"volcano.sh/devices-to-allocate": value}
-    assert DIALECT.nothing_left(annotations) is nothing
-    assert DIALECT.allocation_phase({"volcano.sh/bind-phase": "success"}) == "success"
+    assert DIALECT.node_side.nothing_left(annotations) is nothing
+    assert DIALECT.node_side.has_answered({"volcano.sh/bind-phase": "success"})
+    assert not DIALECT.node_side.has_answered({"volcano.sh/bind-phase": "allocating"})
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -10,8 +10,8 @@ import pytest
 import yaml
 from tests.e2e.conftest import Cluster, slice_pod
 
-from vgpu_scheduler.binding import DECISION_ANNOTATION
 from vgpu_scheduler.cli.demo.process import OperatorProcess
+from vgpu_scheduler.model import DECISION
 
 GROUP = "vgpu-scheduler.io/v1alpha1"
 
@@ -66,7 +66,7 @@ async def placed(cluster: Cluster, name: str, **asks: int) -> tuple[str, dict[st
     """Place a pod; return its node and where its policy came from."""
     await cluster.create(slice_pod(name, **asks))
     await cluster.until(lambda: cluster.bound(name), f"{name} to be bound")
-    record = json.loads((await cluster.pod(name))["metadata"]["annotations"][DECISION_ANNOTATION])
+    record = json.loads((await cluster.pod(name))["metadata"]["annotations"][DECISION])
     return await cluster.bound(name), record["policy"]
 
 

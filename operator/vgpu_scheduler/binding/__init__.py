@@ -7,8 +7,6 @@ from vgpu_scheduler.binding.policy_status import PolicyStatusWriter
 from vgpu_scheduler.binding.reporter import Reporter
 from vgpu_scheduler.binding.sender import Sender, Step
 from vgpu_scheduler.binding.writes import (
-    DECISION_ANNOTATION,
-    TOKEN_ANNOTATION,
     EventSource,
     LockPatch,
     binding_body,
@@ -16,8 +14,6 @@ from vgpu_scheduler.binding.writes import (
 )
 
 __all__ = [
-    "DECISION_ANNOTATION",
-    "TOKEN_ANNOTATION",
     "Answer",
     "Binder",
     "BinderOptions",

@@ -17,12 +17,13 @@ from typing import Any
 from vgpu_scheduler.apiclient import ApiClient
 from vgpu_scheduler.binding.answers import Answer, Verdict
 from vgpu_scheduler.binding.clock import Clock
+from vgpu_scheduler.binding.closed import ClosedNodeWatch
 from vgpu_scheduler.binding.lanes import Item, Lane
 from vgpu_scheduler.binding.locker import NodeLocker
 from vgpu_scheduler.binding.reporter import Reporter
 from vgpu_scheduler.binding.sender import Sender, Step
-from vgpu_scheduler.dialects.hami.dialect import PHASE_ALLOCATING
-from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.dialects import NodeLock
+from vgpu_scheduler.engine import Cause, Closure, Engine
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Placement
 
@@ -110,6 +111,7 @@ class Binder:
         self.wake = asyncio.Event()
         """Set when a pod went back to the queue."""
         self.stats = BindStats()
+        self._closed = ClosedNodeWatch(engine, self.locker, reporter, clock, options.patience, self.wake.set)
 
     # Coming in -------------------------------------------------------------------------------------------------------
 
@@ -129,7 +131,7 @@ class Binder:
             attempts=queue.attempts(decision.uid),
         )
         self._reporter.forget(decision.uid)  # what was said about it before must not be written any more
-        if pod is None or not self._engine.dialect.in_turn(self._engine.cycle.claims(pod)):
+        if pod is None or not self._engine.dialect.node_side.in_turn(self._engine.cycle.claims(pod)):
             self._spawn(self._bind_unlocked(item))
             return
         node = decision.placement.node
@@ -145,6 +147,8 @@ class Binder:
         event = self._moved.get(name)
         if event:
             event.set()
+        if self._may_write(0.0):
+            self._closed.notice(name)
 
     @property
     def depth(self) -> int:
@@ -159,6 +163,7 @@ class Binder:
     async def stop(self, grace: float) -> None:
         """Let the binds under way finish for at most ``grace`` seconds; what waits is given back."""
         self._stopping = True
+        await self._closed.stop()
         for name, lane in self._lanes.items():
             for item in lane.expired(float("inf")):
                 self._give_back(item)
@@ -205,7 +210,9 @@ class Binder:
             await self._send(item, *checked, lock="")
 
     async def _bind_locked(self, item: Item, node: str, lane: Lane) -> None:
-        await self._wait_for_turn(item, node, lane)
+        if not await self._wait_for_turn(item, node, lane):
+            self._give_back(item, None)
+            return
         checked = await self._check(item)
         if checked is None:
             return
@@ -216,7 +223,6 @@ class Binder:
             return
         lock = await self._take_lock(item, pod, node, lane)
         if not lock:
-            self._give_back(item)
             return
         await self._step(Step.LOCKED, pod)
         still = self._engine.recheck(item.uid)  # others may have come while the lock was waited for
@@ -226,18 +232,29 @@ class Binder:
         elif await self._send(item, pod, still, lock):
             await self._node_side(item, node, lock, lane)
 
-    async def _wait_for_turn(self, item: Item, node: str, lane: Lane) -> None:
-        """Wait, as long as others would, until no plugin of the node can take this pod for one that is there already.
+    async def _wait_for_turn(self, item: Item, node: str, lane: Lane) -> bool:
+        """Wait until no plugin of the node can take this pod for one that is there already.
 
-        Those that this process has bound have been waited for; there may be others, of a process before it.
+        Those that this process has bound have been waited for; there may be others, of a process before it. Returns
+        whether it is the pod's turn; if that takes longer than others would wait, the node is closed.
         """
         deadline = item.joined + self._options.longest_wait
-        while self._clock.monotonic() < deadline and not self._stopping:
+        while not self._stopping:
             pod = self._engine.state.pod(item.uid)
-            if pod is None or not self.locker.in_the_way(node, pod):
-                return
+            if pod is None:
+                return True
+            if self._engine.closed_nodes.is_closed(node, self.locker.kind(pod)):
+                return False
+            other = self.locker.in_the_way(node, pod)
+            if other is None:
+                return True
+            if self._clock.monotonic() >= deadline:
+                self._report_silence(other.uid, node)
+                self._close(node, Closure(Cause.PLUGIN_SILENT, "", other.uid))
+                return False
             self._expire(lane)
             await self._wait_for_move(node)
+        return False
 
     async def _check(self, item: Item) -> tuple[Pod, Placement] | None:
         """Check the placement at the head of its lane; a pod that must not be bound is given back."""
@@ -252,26 +269,28 @@ class Binder:
         return pod, placement
 
     async def _take_lock(self, item: Item, pod: Pod, node_name: str, lane: Lane) -> str:
-        """Take the node lock; return its value, or an empty text if the pod has to be decided anew."""
+        """Take the node lock; return its value, or an empty text if the pod has been given back."""
         deadline = item.joined + self._options.longest_wait
-        obstacle = ""
-        while self._clock.monotonic() < deadline and not self._stopping:
+        while not self._stopping:
             node = self._engine.state.node(node_name)
-            if node is None or not self._may_write(self._options.timeout):
+            kind = self.locker.kind(pod)
+            if node is None or kind is None or not self._may_write(self._options.timeout):
+                break  # the node is gone, the pod has changed, or the lease may be lost
+            if self._engine.closed_nodes.is_closed(node_name, kind):
+                self._give_back(item, None)
                 return ""
-            if self.locker.kind(pod) is None:  # the pod has changed
+            if self._clock.monotonic() >= deadline:
+                self._close_lock(node_name, kind)
+                self._give_back(item, None)
                 return ""
-            lock, obstacle = await self.locker.try_take(node, pod)
+            lock, held = await self.locker.try_take(node, pod)
             if lock:
                 return lock
-            if obstacle:
+            # What was decided on may have moved while the holder was read.
+            if held and self._engine.state.node(node_name) is node:
                 self._expire(lane)
-                # What was decided on may have moved while the holder was read.
-                if self._engine.state.node(node_name) is node:
-                    await self._wait_for_move(node_name)
-        if obstacle and not self._stopping:
-            self._block(node_name)
-            self._reporter.binding_failed(pod, f"node {node_name}: {obstacle}")
+                await self._wait_for_move(node_name)
+        self._give_back(item)
         return ""
 
     async def _send(self, item: Item, pod: Pod, placement: Placement, lock: str) -> bool:
@@ -315,9 +334,11 @@ class Binder:
         return False
 
     async def _node_side(self, item: Item, node: str, lock: str, lane: Lane) -> None:
-        """Wait until the node side has answered, so that the next pod does not take the lock from under it."""
+        """Wait until the node side has answered, so that the next pod does not take the lock from under it.
+
+        A node whose plugin does not answer is closed: who waits there is decided anew.
+        """
         started = looked = self._clock.monotonic()
-        reported = False
         while not self._stopping and not self._lock_is_free(item.uid, node, lock):
             await self._wait_for_move(node)
             if self._clock.monotonic() - looked >= self._options.patience:
@@ -327,12 +348,22 @@ class Binder:
                 if pod is None or self._has_answered(pod):
                     return  # the lock is left over; whoever wants it next finds that out
             self._expire(lane)
-            if not reported and self._clock.monotonic() - started > self._options.longest_wait:
-                reported = True
+            if self._clock.monotonic() - started > self._options.longest_wait:
                 self._report_silence(item.uid, node)
-                if not lock:
-                    return  # nothing is left over; the plugin goes by the time of the decision
-                self._block(node)
+                annotation = self.locker.holding(node, lock) if lock else ""
+                if annotation is not None:
+                    self._close(node, Closure(Cause.PLUGIN_SILENT, annotation, lock or item.uid))
+                return
+
+    def _close_lock(self, node: str, kind: NodeLock) -> None:
+        """Close a node whose lock somebody has held for as long as anybody waits."""
+        found = self.locker.find(node, kind.annotation)
+        if found is not None:
+            self._close(node, Closure(Cause.PLUGIN_SILENT, found.kind.annotation, found.value))
+
+    def _close(self, node: str, closure: Closure) -> None:
+        self._engine.closed_nodes.close(node, closure)
+        self._closed.notice(node)
 
     def _report_silence(self, uid: str, node: str) -> None:
         pod = self._engine.state.pod(uid)
@@ -347,16 +378,13 @@ class Binder:
         if self._engine.state.node(node_name) is None or pod is None or pod.terminal:
             return True
         if not lock:
-            return pod.started or self._has_answered(pod)
+            return self.locker.is_served(pod)
         return self.locker.holding(node_name, lock) is None
 
     def _has_answered(self, pod: Pod) -> bool:
-        return self._engine.dialect.allocation_phase(pod.annotations) not in {"", PHASE_ALLOCATING}
+        return self._engine.dialect.node_side.has_answered(pod.annotations)
 
-    def _block(self, node: str) -> None:
-        self._engine.block(node, self._clock.monotonic(), self._options.longest_wait)
-
-    def _give_back(self, item: Item, delay: float = 0.0) -> None:
+    def _give_back(self, item: Item, delay: float | None = 0.0) -> None:
         self._engine.give_back(item.uid, self._clock.monotonic(), delay)
         self.wake.set()
 

@@ -10,13 +10,13 @@ from datetime import timedelta
 
 from vgpu_scheduler.apiclient import JSON_PATCH, ApiClient, ApiUnreachableError
 from vgpu_scheduler.binding.clock import Clock
-from vgpu_scheduler.binding.locks import Holder, Limits, held_lock, judge_holder
+from vgpu_scheduler.binding.locks import FoundLock, LockJudge, LockStatus, find_lock
 from vgpu_scheduler.binding.reporter import Reporter
-from vgpu_scheduler.binding.writes import TOKEN_ANNOTATION, LockPatch, release_operations
-from vgpu_scheduler.dialects import NodeLock
-from vgpu_scheduler.dialects.hami import format_lock, format_time
+from vgpu_scheduler.binding.writes import LockPatch, release_operations
+from vgpu_scheduler.dialects import NodeLock, NodeSide
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import Node, Pod, decode_node, decode_pod, decode_pod_list
+from vgpu_scheduler.model import LAST_ALLOCATED
 from vgpu_scheduler.state import Phase
 
 log = logging.getLogger(__name__)
@@ -26,10 +26,6 @@ _UNPROCESSABLE = 422
 _RETRY = 0.2
 """Seconds between two tries that the server did not answer with a reason."""
 _RELEASE_TRIES = 5
-_OBSTACLES = {
-    Holder.MALFORMED: "annotation {annotation} is malformed: {value!r}",
-    Holder.OTHER: "the device lock is held by {value}",
-}
 
 
 @dataclass(slots=True)
@@ -61,10 +57,10 @@ class NodeLocker:
 
     def kind(self, pod: Pod) -> NodeLock | None:
         """Return the lock through which the node side will look for a pod."""
-        return self.engine.dialect.lock(self.engine.cycle.claims(pod))
+        return self._node_side.lock(self.engine.cycle.claims(pod))
 
-    def in_the_way(self, node: str, pod: Pod) -> str:
-        """Return a pod of a node that a plugin may take for this one, or this one for it; empty if there is none.
+    def in_the_way(self, node: str, pod: Pod) -> Pod | None:
+        """Return a pod of a node that a plugin may take for this one, or this one for it; None if there is none.
 
         Where there is no lock, or where of several makers' plugins the first one to answer ends it, a plugin looks for
         any pod of its node that has not started. So such a pod has the node to itself until then.
@@ -74,50 +70,73 @@ class NodeLocker:
             other = self.engine.state.pod(held.uid)
             if other is None or other.uid == pod.uid or held.phase is Phase.ASSUMED or other.started or other.terminal:
                 continue
-            if (guessing and self.engine.dialect.in_turn(self.engine.cycle.claims(other))) or self._is_guessed(other):
-                return other.key
-        return ""
+            if (guessing and self._node_side.in_turn(self.engine.cycle.claims(other))) or self._is_guessed(other):
+                return other
+        return None
 
     def _is_guessed(self, pod: Pod) -> bool:
         claims = self.engine.cycle.claims(pod)
         makers = {claim.vendor for container in claims for claim in container.claims}
-        return len(makers) > 1 or (self.engine.dialect.in_turn(claims) and self.engine.dialect.lock(claims) is None)
+        return len(makers) > 1 or (self._node_side.in_turn(claims) and self._node_side.lock(claims) is None)
 
-    async def try_take(self, node: Node, pod: Pod) -> tuple[str, str]:
+    async def try_take(self, node: Node, pod: Pod) -> tuple[str, bool]:
         """Try once to take the lock of a node for a pod.
 
         Returns
         -------
         tuple
-            The lock's value, empty if it was not taken; and what stands in the way, if the node has to move first.
+            The lock's value, empty if it was not taken; and whether somebody holds it, so that the node has to move
+            first.
         """
         kind = self.kind(pod)
         assert kind is not None, f"pod {pod.key} needs no lock"
-        held = held_lock(node, kind.annotation)
-        owner = None
-        if held and held.parsed and held.parsed.owner and held.parsed.owner != pod.key:
-            try:
-                owner = await self._read_pod(held.parsed.namespace, held.parsed.name)
-            except ApiUnreachableError:
-                return "", f"the owner of lock {held.value} cannot be read"
-            if owner:
-                self.engine.observe_pod(owner, self.clock.monotonic())
-        unbound_expiry = timedelta(seconds=2 * self.timeout)
-        now = self.clock.now()
-        names = self.engine.scheduler_names
-        limits = Limits(unbound_expiry, timedelta(seconds=kind.expiry))
-        holder = judge_holder(held, node, pod, owner, self.engine.dialect, now, names, limits)
-        if held and holder in _OBSTACLES:
-            return "", _OBSTACLES[holder].format(annotation=kind.annotation, value=held.value)
-        if held and holder is Holder.OURS and node.annotations.get(TOKEN_ANNOTATION) == pod.uid:
-            return held.value, ""
-        if held and holder is Holder.ORPHAN:
+        found = find_lock(node, kind, self._node_side)
+        try:
+            status = await self.status(found, pod)
+        except ApiUnreachableError as error:
+            log.warning("node %s: %s", node.name, error)
+            return "", True
+        if found and status in {LockStatus.HELD, LockStatus.MALFORMED}:
+            return "", True
+        if found and status is LockStatus.OWN and node.annotations.get(LAST_ALLOCATED) == pod.uid:
+            return found.value, False
+        if found and status is LockStatus.ORPHANED:
             self.stats.orphans += 1
-            log.warning("node %s: lock %r is orphaned and will be replaced", node.name, held.value)
+            log.warning("node %s: lock %r is orphaned and will be replaced", node.name, found.value)
         if not await self._knows_allocations(node):
             await asyncio.sleep(_RETRY)
-            return "", ""
-        return await self._patch(node, pod, kind, held.value if held else None), ""
+            return "", False
+        return await self._patch(node, pod, kind, found.value if found else None), False
+
+    async def status(self, lock: FoundLock | None, pod: Pod | None = None) -> LockStatus:
+        """Return what a lock is to a pod; its owner is read.
+
+        Raises
+        ------
+        ApiUnreachableError
+            If the owner cannot be read.
+        """
+        owner = None
+        if lock and lock.parsed and lock.parsed.owner and (pod is None or lock.parsed.owner != pod.key):
+            owner = await self._read_pod(lock.parsed.namespace, lock.parsed.name)
+            if owner:
+                self.engine.observe_pod(owner, self.clock.monotonic())
+        judge = LockJudge(self._node_side, self.engine.scheduler_names, timedelta(seconds=2 * self.timeout))
+        return judge.status(lock, owner, self.clock.now(), pod)
+
+    def is_served(self, pod: Pod) -> bool:
+        """Tell whether the node side has done with a pod what it does at its start."""
+        return pod.started or self._node_side.has_answered(pod.annotations)
+
+    def find(self, node: str, annotation: str) -> FoundLock | None:
+        """Return a lock of a node as it is known, or None if it is free or the node is gone."""
+        known = self.engine.state.node(node)
+        kind = next((kind for kind in self._node_side.locks if kind.annotation == annotation), None)
+        return None if known is None or kind is None else find_lock(known, kind, self._node_side)
+
+    @property
+    def _node_side(self) -> NodeSide:
+        return self.engine.dialect.node_side
 
     async def refresh(self, node: str) -> None:
         """Read a node, so that its lock is known as it is now."""
@@ -133,13 +152,14 @@ class NodeLocker:
         """
         known = self.engine.state.node(node)
         annotations = {} if known is None else known.annotations
-        return next((name for name in self.engine.dialect.lock_annotations if annotations.get(name) == lock), None)
+        names = (kind.annotation for kind in self._node_side.locks)
+        return next((name for name in names if annotations.get(name) == lock), None)
 
     async def release(self, node: str, lock: str) -> None:
         """Take back a lock of ours; one that cannot be is orphaned, and replaced when somebody wants it."""
         # The patch tests the value, so to try the wrong annotation does no harm.
         held = self.holding(node, lock)
-        for annotation in (held,) if held else self.engine.dialect.lock_annotations:
+        for annotation in (held,) if held else [kind.annotation for kind in self._node_side.locks]:
             await self._release(node, annotation, lock)
 
     async def _release(self, node: str, annotation: str, lock: str) -> None:
@@ -161,9 +181,8 @@ class NodeLocker:
         log.warning("node %s: lock %r could not be released", node, lock)
 
     async def _patch(self, node: Node, pod: Pod, kind: NodeLock, held: str | None) -> str:
-        now = self.clock.now()
-        value = format_lock(now, pod.namespace, pod.name) if kind.names_owner else format_time(now)
-        token = node.annotations.get(TOKEN_ANNOTATION)
+        value = self._node_side.format_lock(kind, self.clock.now(), pod)
+        token = node.annotations.get(LAST_ALLOCATED)
         patch = LockPatch(kind.annotation, value, held, token, pod.uid, has_annotations=bool(node.annotations))
         path = f"/api/v1/nodes/{node.name}"
         try:
@@ -190,7 +209,7 @@ class NodeLocker:
 
         Its UID is the node's token. A pod that is known, or known to be gone, needs no reading.
         """
-        token = node.annotations.get(TOKEN_ANNOTATION)
+        token = node.annotations.get(LAST_ALLOCATED)
         state = self.engine.state
         if token is None or state.was_removed(token) or self._verified.get(node.name) == token:
             return True

@@ -1,4 +1,4 @@
-"""The node lock: taken last before the Binding, told apart from foreign and orphaned ones."""
+"""The node lock as found on a node: who has it, and whether that pod has a use for it still."""
 
 from __future__ import annotations
 
@@ -6,127 +6,123 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
-from vgpu_scheduler.binding.writes import TOKEN_ANNOTATION
-from vgpu_scheduler.dialects import Dialect
-from vgpu_scheduler.dialects.hami import LockValue, parse_lock
-from vgpu_scheduler.dialects.hami.dialect import PHASE_FAILED, PHASE_SUCCESS
+from vgpu_scheduler.dialects import LockValue, NodeLock, NodeSide
 from vgpu_scheduler.kube import Node, Pod
+from vgpu_scheduler.model import LAST_ALLOCATED
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How old locks may get whose owner says nothing.
+class LockStatus(Enum):
+    """What a lock is to a pod that needs it."""
 
-    Attributes
-    ----------
-    unbound
-        After this a lock of ours whose owner was never bound is left over: a Binding cannot take that long.
-    nameless
-        After this a lock that names no owner, or one of another scheduler, is nobody's.
-    """
-
-    unbound: timedelta
-    nameless: timedelta
-
-
-class Holder(Enum):
-    """Who has the lock."""
-
-    NOBODY = "nobody"
-    OURS = "ours"
+    FREE = "free"
+    OWN = "own"
     """It names the very pod that is to be bound: a write of ours whose answer was lost."""
-    OTHER = "other"
-    """A pod that may still be allocating, however old."""
-    ORPHAN = "orphan"
-    """A pod that has no use for it any more; it may be replaced."""
+    HELD = "held"
+    """Its owner may still be allocating, however old it is."""
+    ORPHANED = "orphaned"
+    """Its owner has no use for it any more; it may be replaced."""
     MALFORMED = "malformed"
     """Nobody's to take: an administrator has to look at it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """A lock as found: its raw value and what it says."""
+class FoundLock:
+    """A lock as found on a node.
 
+    Attributes
+    ----------
+    value
+        The annotation's value.
+    parsed
+        What it says; None if it is malformed.
+    token
+        The UID of the pod that was last allocated on the node, as the node says.
+    """
+
+    node: str
+    kind: NodeLock
     value: str
     parsed: LockValue | None
+    token: str | None
 
 
-def held_lock(node: Node, key: str) -> Held | None:
-    """Return the lock on a node, or None if it is free."""
-    value = node.annotations.get(key)
+def find_lock(node: Node, kind: NodeLock, node_side: NodeSide) -> FoundLock | None:
+    """Return a lock as it is on a node, or None if it is free."""
+    value = node.annotations.get(kind.annotation)
     if value is None:
         return None
     try:
-        return Held(value, parse_lock(value))
+        parsed = node_side.parse_lock(value)
     except ValueError:
-        return Held(value, None)
+        parsed = None
+    return FoundLock(node.name, kind, value, parsed, node.annotations.get(LAST_ALLOCATED))
 
 
-def judge_holder(
-    held: Held | None,
-    node: Node,
-    pod: Pod,
-    owner: Pod | None,
-    dialect: Dialect,
-    now: datetime,
-    ours: frozenset[str],
-    limits: Limits,
-) -> Holder:
-    """Tell who has a lock.
+@dataclass(frozen=True, slots=True)
+class LockJudge:
+    """Tells what a lock is to a pod.
 
     Parameters
     ----------
-    held
-        The lock as found.
-    node
-        The node.
-    pod
-        The pod that wants it.
-    owner
-        The pod that the lock names, or None if that is gone.
-    now
-        The time of day.
-    ours
+    node_side
+        Knows what its owner's annotations say.
+    scheduler_names
         The scheduler names whose pods nobody else binds.
-    limits
-        How old a lock may get.
+    unbound_expiry
+        After this a lock whose owner is a pod of ours that was never bound is left over: a Binding cannot take so long.
     """
-    if held is None:
-        return Holder.NOBODY
-    if held.parsed is None:
-        return Holder.MALFORMED
-    age = now - held.parsed.taken_at
-    if not held.parsed.owner:
-        if node.annotations.get(TOKEN_ANNOTATION) == pod.uid:
-            return Holder.OURS
-        return Holder.ORPHAN if age > limits.nameless else Holder.OTHER
-    if held.parsed.owner == pod.key:
-        return Holder.OURS
-    expiry = limits.unbound if owner and owner.scheduler_name in ours else limits.nameless
-    return Holder.ORPHAN if _is_orphaned(owner, node.name, age, dialect, expiry, limits.nameless) else Holder.OTHER
 
+    node_side: NodeSide
+    scheduler_names: frozenset[str]
+    unbound_expiry: timedelta
 
-def _is_orphaned(
-    owner: Pod | None, node: str, age: timedelta, dialect: Dialect, expiry: timedelta, release: timedelta
-) -> bool:
-    """Tell whether a lock's owner has no use for it any more.
+    def status(self, lock: FoundLock | None, owner: Pod | None, now: datetime, pod: Pod | None = None) -> LockStatus:
+        """Return what a lock is.
 
-    It is so when the owner
+        Parameters
+        ----------
+        lock
+            The lock as found.
+        owner
+            The pod that it names, or None if that is gone or it names none.
+        now
+            The time of day.
+        pod
+            The pod that wants it, where one does.
+        """
+        if lock is None:
+            return LockStatus.FREE
+        if lock.parsed is None:
+            return LockStatus.MALFORMED
+        expiry = timedelta(seconds=lock.kind.expiry)
+        age = now - lock.parsed.taken_at
+        if not lock.parsed.owner:
+            if pod is not None and lock.token == pod.uid:
+                return LockStatus.OWN
+            return LockStatus.ORPHANED if age > expiry else LockStatus.HELD
+        if pod is not None and lock.parsed.owner == pod.key:
+            return LockStatus.OWN
+        return LockStatus.ORPHANED if self._is_orphaned(lock.node, owner, age, expiry) else LockStatus.HELD
 
-    - is gone or terminal,
-    - is bound to another node,
-    - is bound here, its allocation succeeded, failed, or has nothing left to hand out, and it has started,
-    - was never bound, for longer than a Binding can take (a pod of another scheduler: than HAMi's lock lives).
+    def _is_orphaned(self, node: str, owner: Pod | None, age: timedelta, expiry: timedelta) -> bool:
+        """Tell whether a lock's owner has no use for it any more.
 
-    A bound pod that is still allocating keeps its lock, however old. One that has not started keeps it for some time,
-    whatever is written on it: its plugin is about to release the lock, and some release it whoever has it then.
-    """
-    if owner is None or owner.terminal:
-        return True
-    if owner.node_name and owner.node_name != node:
-        return True
-    if owner.node_name:
-        answered = dialect.allocation_phase(owner.annotations) in {PHASE_SUCCESS, PHASE_FAILED}
-        through = answered or dialect.nothing_left(owner.annotations)
-        return through and (owner.started or age > release)
-    return age > expiry
+        It is so when the owner
+
+        - is gone or terminal,
+        - is bound to another node,
+        - is bound here, its allocation succeeded, failed, or has nothing left to hand out, and it has started,
+        - was never bound, for longer than a Binding can take (a pod of another scheduler: than its lock lives).
+
+        A bound pod that is still allocating keeps its lock, however old. One that has not started keeps it for some
+        time, whatever is written on it: its plugin is about to release the lock, and some release it whoever has it.
+        """
+        if owner is None or owner.terminal:
+            return True
+        if owner.node_name and owner.node_name != node:
+            return True
+        if owner.node_name:
+            side = self.node_side
+            through = side.has_answered(owner.annotations) or side.nothing_left(owner.annotations)
+            return through and (owner.started or age > expiry)
+        return age > (self.unbound_expiry if owner.scheduler_name in self.scheduler_names else expiry)

@@ -12,10 +12,10 @@ from enum import Enum
 from vgpu_scheduler.apiclient import MERGE_PATCH, ApiClient, ApiResponse, ApiUnreachableError
 from vgpu_scheduler.binding.answers import Answer, Verdict, judge
 from vgpu_scheduler.binding.clock import Clock
-from vgpu_scheduler.binding.writes import DECISION_ANNOTATION, binding_body, decision_record
+from vgpu_scheduler.binding.writes import binding_body, decision_record
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import DecodeError, Pod, decode_pod
-from vgpu_scheduler.model import Decision, Placement
+from vgpu_scheduler.model import DECISION, Decision, Placement
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class Sender:
         dialect = self.engine.dialect
         annotations = {
             **dialect.annotations(placement, self.clock.now().timestamp(), pod),
-            DECISION_ANNOTATION: decision_record(decision),
+            DECISION: decision_record(decision),
         }
         body = binding_body(pod, placement.node, annotations, dialect.labels(placement))
         labels = body["metadata"]["labels"]

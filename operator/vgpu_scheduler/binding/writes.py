@@ -10,10 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Decision
-
-TOKEN_ANNOTATION = "vgpu-scheduler.io/last-allocated"  # noqa: S105 - the name of an annotation
-DECISION_ANNOTATION = "vgpu-scheduler.io/decision"
+from vgpu_scheduler.model import LAST_ALLOCATED, Decision
 
 _ANNOTATIONS = "/metadata/annotations"
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
@@ -59,13 +56,13 @@ class LockPatch:
         if not self.has_annotations:
             return [
                 {"op": "test", "path": _ANNOTATIONS, "value": None},
-                {"op": "add", "path": _ANNOTATIONS, "value": {self.lock: self.value, TOKEN_ANNOTATION: self.uid}},
+                {"op": "add", "path": _ANNOTATIONS, "value": {self.lock: self.value, LAST_ALLOCATED: self.uid}},
             ]
         return [
             {"op": "test", "path": pointer(self.lock), "value": self.held},
-            {"op": "test", "path": pointer(TOKEN_ANNOTATION), "value": self.token},
+            {"op": "test", "path": pointer(LAST_ALLOCATED), "value": self.token},
             {"op": "add", "path": pointer(self.lock), "value": self.value},
-            {"op": "add", "path": pointer(TOKEN_ANNOTATION), "value": self.uid},
+            {"op": "add", "path": pointer(LAST_ALLOCATED), "value": self.uid},
         ]
 
 

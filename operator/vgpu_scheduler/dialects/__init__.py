@@ -5,7 +5,6 @@ from vgpu_scheduler.dialects.base import (
     CodecError,
     Dialect,
     Inventory,
-    NodeLock,
     Obeyed,
     RegistrationError,
     Scorers,
@@ -13,6 +12,7 @@ from vgpu_scheduler.dialects.base import (
 )
 from vgpu_scheduler.dialects.hami import HamiDialect, NvidiaNames, vendors
 from vgpu_scheduler.dialects.koordinator import KoordinatorDialect
+from vgpu_scheduler.dialects.node_side import LockValue, NodeLock, NodeSide
 from vgpu_scheduler.dialects.volcano import VolcanoDialect, VolcanoNames
 
 __all__ = [
@@ -22,7 +22,9 @@ __all__ = [
     "HamiDialect",
     "Inventory",
     "KoordinatorDialect",
+    "LockValue",
     "NodeLock",
+    "NodeSide",
     "NvidiaNames",
     "Obeyed",
     "RegistrationError",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from vgpu_scheduler.allocators import Allocator, CardChoice
+from vgpu_scheduler.dialects.node_side import NodeSide
 from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import (
     NO_TERMS,
@@ -57,25 +58,6 @@ Inventory = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class NodeLock:
-    """A lock through which the node side finds its pod, and which it releases.
-
-    Attributes
-    ----------
-    annotation
-        The node annotation.
-    names_owner
-        Whether its value names the pod; it is a bare time otherwise.
-    expiry
-        Seconds after which one that names no owner is nobody's.
-    """
-
-    annotation: str
-    names_owner: bool = True
-    expiry: float = 300.0
-
-
-@dataclass(frozen=True, slots=True)
 class Obeyed:
     """An annotation that the node side follows on the pod itself, whatever was decided.
 
@@ -108,8 +90,8 @@ class Dialect(Protocol):
         The dimension that is compute in percent of a device.
     compute_units
         How much compute a device of a vendor has in the unit of its claims, where that is not percent.
-    lock_annotations
-        The node annotations of all its locks.
+    node_side
+        How its node side finds a pod, and what proves that it has answered.
     pod_annotations
         The annotations of a pod that its claims or its allocator depend on.
     pod_labels
@@ -143,7 +125,7 @@ class Dialect(Protocol):
     @property
     def compute_units(self) -> Mapping[str, int]: ...  # noqa: D102
     @property
-    def lock_annotations(self) -> tuple[str, ...]: ...  # noqa: D102
+    def node_side(self) -> NodeSide: ...  # noqa: D102
     @property
     def pod_annotations(self) -> tuple[str, ...]: ...  # noqa: D102
     @property
@@ -248,21 +230,6 @@ class Dialect(Protocol):
 
     def labels(self, placement: Placement) -> dict[str, str]:
         """Return the labels that the node side selects pods by."""
-
-    def lock(self, claims: PodClaims) -> NodeLock | None:
-        """Return the lock through which the node side will look for this pod; None if it has other ways."""
-
-    def in_turn(self, claims: PodClaims) -> bool:
-        """Tell whether the node side serves the pods of a node in the order of their decisions.
-
-        The next pod is then bound only when this one has its devices; so it is with a lock, too.
-        """
-
-    def allocation_phase(self, annotations: Mapping[str, str]) -> str:
-        """Return the node side's answer: ``allocating``, ``success``, ``failed`` or empty."""
-
-    def nothing_left(self, annotations: Mapping[str, str]) -> bool:
-        """Tell whether the node side has consumed every entry of the pod."""
 
 
 def placement_usage(placement: Placement, claims: PodClaims) -> Usage:

@@ -1,5 +1,6 @@
 """State in, decisions out: the queue, the cycle and what ties them together."""
 
+from vgpu_scheduler.engine.closed_nodes import Cause, ClosedNodes, Closure
 from vgpu_scheduler.engine.cycle import Cycle, Unit
 from vgpu_scheduler.engine.engine import Engine
 from vgpu_scheduler.engine.policy_report import ConditionReport, PolicyReport
@@ -8,6 +9,9 @@ from vgpu_scheduler.engine.queue import Place, SchedulingQueue
 from vgpu_scheduler.engine.quotas import QuotaReport, Quotas
 
 __all__ = [
+    "Cause",
+    "ClosedNodes",
+    "Closure",
     "ConditionReport",
     "Cycle",
     "Engine",

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators import count_reasons, verdict
 from vgpu_scheduler.dialects import Dialect
+from vgpu_scheduler.engine.closed_nodes import Cause, ClosedNodes
 from vgpu_scheduler.engine.limits import metadata_problem
 from vgpu_scheduler.engine.making import make_shape
 from vgpu_scheduler.engine.nearest import nearest_miss
@@ -22,8 +23,6 @@ from vgpu_scheduler.model import Decision, Hint, NearMiss, NodeVerdict, Outcome,
 from vgpu_scheduler.policy import Policies
 from vgpu_scheduler.predicates import unschedulable_message
 from vgpu_scheduler.state import State
-
-LOCK_HELD = "node(s) had their device lock held by another pod"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +45,24 @@ class Cycle:
         What is in force for a pod.
     quotas
         The limits of namespaces; none without it.
+    closed_nodes
+        The nodes whose device plugins serve nobody; none without it.
     """
 
-    def __init__(self, state: State, dialect: Dialect, policies: Policies, quotas: Quotas | None = None) -> None:
+    def __init__(
+        self,
+        state: State,
+        dialect: Dialect,
+        policies: Policies,
+        quotas: Quotas | None = None,
+        closed_nodes: ClosedNodes | None = None,
+    ) -> None:
         self.state = state
         self._dialect = dialect
         self._policies = policies
         self._quotas = quotas or Quotas(dialect)
         self._shapes = ShapeCache()
-        self.blocked: frozenset[str] = frozenset()
-        """Nodes whose device lock somebody holds on to: no pod with device claims goes there."""
+        self._closed_nodes = closed_nodes
 
     def on(self, state: State) -> Cycle:
         """Return the same engine on another state."""
@@ -137,12 +144,17 @@ class Cycle:
             return shape
         return self._shapes.get((*key, budgets), lambda: make_shape(pod, policy, self._dialect, nodes, budgets))
 
+    def _closed(self, shape: Shape) -> Mapping[str, Cause]:
+        """Return the nodes where a pod of this shape would wait for its device plugin in vain, and why."""
+        if self._closed_nodes is None or shape.allocator is None:
+            return {}
+        side = self._dialect.node_side
+        return self._closed_nodes.closed_to(side.lock(shape.claims)) if side.in_turn(shape.claims) else {}
+
     def _open(self, shape: Shape, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Leave out the nodes whose lock a pod of this shape would wait for in vain."""
-        if not self.blocked or shape.allocator is None:
-            return rows
-        closed = [row for name in self.blocked if (row := self.state.nodes.row(name)) is not None]
-        return rows[~np.isin(rows, closed)]
+        """Leave out the nodes that are closed to pods of this shape."""
+        closed = [row for name in self._closed(shape) if (row := self.state.nodes.row(name)) is not None]
+        return rows[~np.isin(rows, closed)] if closed else rows
 
     def _placement(self, shape: Shape, row: int) -> Placement:
         name = self.state.nodes.name(row)
@@ -226,16 +238,21 @@ class Cycle:
             for card_reason, count in count_reasons(shape.fit.counts[rows]).items():
                 counts[card_reason.text] = count
                 hints |= card_reason.hint
-        closed = int(np.count_nonzero(shape.feasible[rows]))  # they fit, and are not open
-        if closed:
-            counts[LOCK_HELD] = closed
+        for name, cause in self._closed(shape).items():
+            row = self.state.nodes.row(name)
+            if row is not None and shape.feasible[row]:
+                counts[cause.text] = counts.get(cause.text, 0) + 1
         return counts, hints
 
     def _verdicts(self, shape: Shape, rows: NDArray[np.int64]) -> dict[str, NodeVerdict]:
         assert shape.predicates is not None
         verdicts = {}
+        closed = self._closed(shape)
         for row in rows.tolist():
             if shape.feasible[row]:
+                cause = closed.get(self.state.nodes.name(row))
+                if cause is not None:
+                    verdicts[self.state.nodes.name(row)] = NodeVerdict((cause.text,), cause.text)
                 continue
             mask = int(shape.rejected[row])
             if mask:

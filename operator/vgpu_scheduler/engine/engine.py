@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable
 import msgspec
 
 from vgpu_scheduler.dialects import CodecError, Dialect, Inventory, RegistrationError, placement_usage
+from vgpu_scheduler.engine.closed_nodes import ClosedNodes, Closure
 from vgpu_scheduler.engine.cycle import Cycle, Unit
 from vgpu_scheduler.engine.in_force import InForce
 from vgpu_scheduler.engine.problems import Problem
@@ -50,12 +51,12 @@ class Engine:
         self.state = State(len(dialect.dimensions), counted_by_card(dialect))
         self.queue = SchedulingQueue()
         self.quotas = Quotas(dialect)
-        self.cycle = Cycle(self.state, dialect, policies, self.quotas)
+        self.closed_nodes = ClosedNodes(dialect.node_side, self.state, frozenset(scheduler_names))
+        self.cycle = Cycle(self.state, dialect, policies, self.quotas, self.closed_nodes)
         self.in_force = InForce(policies, self.state, self.queue, dialect)
         self.scheduler_names = frozenset(scheduler_names)
         self.coexist_with = frozenset(coexist_with)
         self._gated: set[str] = set()
-        self._blocked: dict[str, tuple[float, tuple[str | None, ...]]] = {}
         self._owed = Hint.NONE
         """What was given back between two attempts."""
         self._listed: dict[str, int] = {}
@@ -97,9 +98,7 @@ class Engine:
         """Take in a node; a registration that cannot be decoded leaves the last good one in force."""
         devices, problems = self._devices(node)
         hint = self.state.observe_node(node, devices)
-        blocked = self._blocked.get(node.name)
-        if blocked and self._locks(node) != blocked[1]:
-            del self._blocked[node.name]
+        if self.state.node(node.name) is node and self.closed_nodes.observe(node):
             hint |= Hint.NODE
         self.queue.hint(hint, now)
         return problems
@@ -134,12 +133,10 @@ class Engine:
         kept = (device for device in known if device.vendor in error.makers and device.uuid not in listed)
         return canonical((*error.devices, *kept))
 
-    def _locks(self, node: Node) -> tuple[str | None, ...]:
-        return tuple(node.annotations.get(name) for name in self.dialect.lock_annotations)
-
     def remove_node(self, name: str) -> None:
         """Take in that a node is gone."""
         self.state.remove_node(name)
+        self.closed_nodes.forget(name)
 
     def sweep_pods(self, listed: Iterable[Pod], version: int, now: float, unreadable: Collection[str] = ()) -> int:
         """Bring the pods in line with a consistent list of all of them; return how many were gone.
@@ -189,14 +186,10 @@ class Engine:
             self.remove_node(name)
         return len(gone)
 
-    def block(self, name: str, now: float, seconds: float) -> None:
-        """Place no pod that needs the device lock of a node while somebody else holds on to it.
-
-        It ends when the lock annotation changes, or after so many seconds, to look again.
-        """
-        node = self.state.node(name)
-        if node:
-            self._blocked[name] = (now + seconds, self._locks(node))
+    def open_node(self, name: str, closure: Closure, now: float) -> None:
+        """Let pods go to a closed node again, and wake those that wait for that."""
+        if self.closed_nodes.open(name, closure):
+            self.queue.hint(Hint.NODE, now)
 
     # Attempts --------------------------------------------------------------------------------------------------------
 
@@ -205,7 +198,6 @@ class Engine:
 
         ``explain`` asks for the scores and verdicts of all nodes.
         """
-        self._unblock(now)
         self.in_force.wake(now)
         self.quotas.wake(self.state, self.queue, now)
         self.queue.hint(self._owed, now)
@@ -222,15 +214,6 @@ class Engine:
                 self.queue.park(uid, decision.helped_by, now)
             return decision
         return None
-
-    def _unblock(self, now: float) -> None:
-        """Let go of the nodes whose time is up, and of what waits for them."""
-        over = [name for name, (until, _) in self._blocked.items() if until <= now]
-        for name in over:
-            del self._blocked[name]
-        if over:
-            self.queue.hint(Hint.NODE, now)
-        self.cycle.blocked = frozenset(self._blocked)
 
     def _decide(self, pod: Pod, *, explain: bool) -> Decision:
         """Decide a pod and assume its placement; one bad pod must not stop all others."""

@@ -1,5 +1,6 @@
 """Plain values that every room shares: devices, claims, placements, reasons, decisions."""
 
+from vgpu_scheduler.model.annotations import DECISION, LAST_ALLOCATED
 from vgpu_scheduler.model.decision import Decision, NearMiss, NodeVerdict, Outcome, ScorePart
 from vgpu_scheduler.model.devices import (
     NO_TERMS,
@@ -33,6 +34,8 @@ from vgpu_scheduler.model.placement import (
 from vgpu_scheduler.model.reasons import CardReason, Hint
 
 __all__ = [
+    "DECISION",
+    "LAST_ALLOCATED",
     "NO_TERMS",
     "NO_USAGE",
     "Amounts",

@@ -108,6 +108,11 @@ def add_metrics(
     metrics.add("scheduler_pending_pods", "Pods that wait to be scheduled, by place.", pending)
     metrics.add("vgpu_scheduler_binds_total", "Binds by result.", binds)
     metrics.add("vgpu_scheduler_node_locks_total", "Node locks by outcome.", locks)
+    metrics.add(
+        "vgpu_scheduler_closed_nodes",
+        "Nodes whose device plugins serve no further pod, by cause.",
+        lambda: [({"cause": cause.value}, count) for cause, count in engine.closed_nodes.counts().items()],
+    )
     metrics.add("vgpu_scheduler_observations_total", "Objects observed.", observed)
     # HAMi's names. Its label with the limit on what is used is left out: each change of a limit makes a new series.
     metrics.add("hami_resource_quota_used", "What a namespace with a quota holds.", lambda: quotas(limits=False))

@@ -252,6 +252,8 @@ class Operator:
             gone += self.engine.sweep_nodes(nodes, nodes_version, now, unreadable)
             gone += self.engine.sweep_pods(pods, pods_version, now, unreadable)
             self._sink.stats.swept += gone
+            for name in self.engine.closed_nodes:
+                self._sink.moved(name)  # a leader looks after them, and this may be its first sweep
             self._sink.changed()
             if self.engine.epoch:
                 raise RuntimeError("the API server's store was restored from an older copy: starting anew")

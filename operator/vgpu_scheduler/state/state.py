@@ -62,6 +62,7 @@ class State:
         self.devices = DeviceMatrix(dimensions)
         self.quotas = QuotaUsage(by_card)
         self._pods: dict[str, KnownPod] = {}
+        self._uids: dict[str, str] = {}
         self._node_objects: dict[str, Node] = {}
         self._reservations: dict[str, Reservation] = {}
         self._on_node: dict[str, dict[str, None]] = {}
@@ -77,6 +78,10 @@ class State:
         """Return a pod as last observed."""
         known = self._pods.get(uid)
         return known.pod if known else None
+
+    def find(self, namespace: str, name: str) -> Pod | None:
+        """Return the pod that has this name now, as last observed."""
+        return self.pod(self._uids.get(f"{namespace}/{name}", ""))
 
     def pods(self) -> Iterable[Pod]:
         """Return all known pods."""
@@ -198,6 +203,8 @@ class State:
         if known and pod.resource_version < known.pod.resource_version:
             return Hint.NONE
         self._pods[pod.uid] = KnownPod(pod, usage)
+        if known is None:
+            self._uids[pod.key] = pod.uid
         held = self._reservations.get(pod.uid)
         if pod.terminal:
             return self._release(pod.uid)
@@ -224,7 +231,9 @@ class State:
 
     def remove_pod(self, uid: str) -> Hint:
         """Forget a deleted pod and remember its UID, so that a late answer does not raise the dead."""
-        self._pods.pop(uid, None)
+        known = self._pods.pop(uid, None)
+        if known is not None and self._uids.get(known.pod.key) == uid:
+            del self._uids[known.pod.key]
         self._removed[uid] = None
         self._removed.move_to_end(uid)
         while len(self._removed) > _TOMBSTONES:

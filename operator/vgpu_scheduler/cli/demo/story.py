@@ -7,9 +7,9 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from vgpu_scheduler.binding import DECISION_ANNOTATION
 from vgpu_scheduler.cli.demo.show import Show
 from vgpu_scheduler.cli.demo.stage import FLEET, POOL, POOL_TAINT, Stage, open_stage
+from vgpu_scheduler.model import DECISION
 
 STEPS = (
     "a fleet of mixed cards comes up",
@@ -131,7 +131,7 @@ class Story:
                 f"ClusterVGPUPolicy house says {policy}: "
                 f"{idle[policy]} of {sum(map(len, usage.values()))} cards stay idle"
             )
-            decision = json.loads((await stage.pod(f"{policy}-0"))["metadata"]["annotations"][DECISION_ANNOTATION])
+            decision = json.loads((await stage.pod(f"{policy}-0"))["metadata"]["annotations"][DECISION])
             source = decision["policy"]["nodes"]
             self._check(source == "ClusterVGPUPolicy house", f"the decision names {source} as its policy")
         self._check(idle["binpack"] > idle["spread"], "binpack left no more cards idle than spread")

@@ -12,7 +12,7 @@ from vgpu_scheduler.dialects.hami.codec import (
     realign,
 )
 from vgpu_scheduler.dialects.hami.dialect import HamiDialect
-from vgpu_scheduler.dialects.hami.lock import LOCK_ANNOTATION, LockValue, format_lock, format_time, parse_lock
+from vgpu_scheduler.dialects.hami.lock import LOCK_ANNOTATION, format_lock, format_time, parse_lock
 from vgpu_scheduler.dialects.hami.vendors import ConfigError, Section, Vendor, configured, vendors
 from vgpu_scheduler.dialects.hami.vendors.admitting import Draft, Refusal
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import NvidiaNames
@@ -24,7 +24,6 @@ __all__ = [
     "ConfigError",
     "Draft",
     "HamiDialect",
-    "LockValue",
     "NvidiaNames",
     "Refusal",
     "RegisteredDevice",

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
 from vgpu_scheduler.allocators import BEST_FIT, CardChoice, HamiAllocator, card_order
-from vgpu_scheduler.dialects.base import ClaimError, CodecError, Inventory, NodeLock, Obeyed, RegistrationError, Scorers
+from vgpu_scheduler.dialects.base import ClaimError, CodecError, Inventory, Obeyed, RegistrationError, Scorers
 from vgpu_scheduler.dialects.hami.codec import decode_assignments, encode_assignments, realign
 from vgpu_scheduler.dialects.hami.mig import SLICES
+from vgpu_scheduler.dialects.hami.node_side import BIND_PHASE_ANNOTATION, PHASE_ALLOCATING, HamiNodeSide
 from vgpu_scheduler.dialects.hami.rules import parse_rules
 from vgpu_scheduler.dialects.hami.vendors import Cards, Handed, Vendor, vendors
 from vgpu_scheduler.dialects.hami.vendors.base import MODE_WORD
@@ -29,17 +30,11 @@ from vgpu_scheduler.model import (
     PodClaims,
     QuotaResource,
     Usage,
-    claims_devices,
 )
 
 NODE_ANNOTATION = "hami.io/vgpu-node"
 TIME_ANNOTATION = "hami.io/vgpu-time"
-BIND_PHASE_ANNOTATION = "hami.io/bind-phase"
 BIND_TIME_ANNOTATION = "hami.io/bind-time"
-
-PHASE_ALLOCATING = "allocating"
-PHASE_SUCCESS = "success"
-PHASE_FAILED = "failed"
 
 _REMEMBERED = 16_384
 """Registrations that are kept decoded: more than nodes, so that a burst of changes does not push all of them out."""
@@ -82,9 +77,9 @@ class HamiDialect:
         return {vendor: number for vendor, number in units.items() if number != _WHOLE}
 
     @cached_property
-    def lock_annotations(self) -> tuple[str, ...]:
-        """The node annotations of all locks."""
-        return tuple(dict.fromkeys(vendor.lock.annotation for vendor in self.vendors if vendor.lock))
+    def node_side(self) -> HamiNodeSide:
+        """The makers' device plugins."""
+        return HamiNodeSide(self.vendors)
 
     @cached_property
     def pod_annotations(self) -> tuple[str, ...]:
@@ -305,30 +300,6 @@ class HamiDialect:
     def labels(self, placement: Placement) -> dict[str, str]:
         """Return the label that HAMi's monitor selects pods by."""
         return {NODE_ANNOTATION: placement.node} if placement.vendors() else {}
-
-    def lock(self, claims: PodClaims) -> NodeLock | None:
-        """Return the lock through which a plugin will look for this pod: any container claims its devices.
-
-        HAMi takes none for pods whose init containers or sidecars alone claim devices, and the plugin may then hand
-        them the entries of the pod that holds it. Of several makers' locks the one that names its owner is taken: the
-        others' plugins find the pod by its own annotations.
-        """
-        asked = {claim.vendor for container in claims for claim in container.claims}
-        locks = [vendor.lock for vendor in self.vendors if vendor.lock and vendor.key in asked]
-        return max(locks, key=lambda lock: lock.names_owner, default=None)
-
-    def in_turn(self, claims: PodClaims) -> bool:
-        """Tell whether any container claims devices: plugins without a lock take the oldest pod of their node."""
-        return claims_devices(claims)
-
-    def allocation_phase(self, annotations: Mapping[str, str]) -> str:
-        """Return the node side's answer: ``allocating``, ``success``, ``failed`` or empty."""
-        return annotations.get(BIND_PHASE_ANNOTATION, "")
-
-    def nothing_left(self, annotations: Mapping[str, str]) -> bool:
-        """Tell whether the plugins have consumed every entry of the pod."""
-        left = [annotations[v.record.to_allocate] for v in self.vendors if v.record.to_allocate in annotations]
-        return bool(left) and not any(value.replace(";", "").strip() for value in left)
 
 
 def _record(vendor: Vendor, placement: Placement, unix_time: float, pod: Pod | None) -> dict[str, str]:

@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime
+
+from vgpu_scheduler.dialects.node_side import LockValue
 
 LOCK_ANNOTATION = "hami.io/mutex.lock"
 
 # Go's RFC 3339 layout: upper-case letters, seconds, an optional fraction, Z or an offset with a colon.
 _RFC3339 = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})")
 _PARTS = 3
-
-
-@dataclass(frozen=True, slots=True)
-class LockValue:
-    """A decoded lock: when it was taken and by which pod (empty in the legacy form, a bare timestamp)."""
-
-    taken_at: datetime
-    namespace: str = ""
-    name: str = ""
-
-    @property
-    def owner(self) -> str:
-        """``namespace/name`` of the pod, or empty."""
-        return f"{self.namespace}/{self.name}" if self.name else ""
 
 
 def parse_lock(value: str) -> LockValue:

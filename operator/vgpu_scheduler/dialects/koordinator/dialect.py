@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from vgpu_scheduler.allocators import CardChoice, ShareAllocator, ShareDimensions, ShareOrder, Strategy
-from vgpu_scheduler.dialects.base import ClaimError, CodecError, Inventory, NodeLock, Obeyed, Scorers
+from vgpu_scheduler.dialects.base import ClaimError, CodecError, Inventory, Obeyed, Scorers
 from vgpu_scheduler.dialects.koordinator.claims import device_requests, pod_claims
 from vgpu_scheduler.dialects.koordinator.codec import (
     AllocatedDevice,
@@ -37,6 +37,7 @@ from vgpu_scheduler.dialects.koordinator.names import (
     RATIO,
     TYPE_OF,
 )
+from vgpu_scheduler.dialects.node_side import LocklessNodeSide, NodeSide
 from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import (
     NO_TERMS,
@@ -87,7 +88,7 @@ class KoordinatorDialect:
     dimensions = DIMENSIONS
     memory, cores = MEMORY, CORES
     memory_unit = 1
-    lock_annotations = ()
+    node_side: ClassVar[NodeSide] = LocklessNodeSide()  # koordlet finds the allocation on the pod that it starts
     pod_annotations = (HINT_ANNOTATION, JOINT_ANNOTATION, PARTITION_ANNOTATION)
     cards = frozenset({GPU})
     pod_labels = (ISOLATION_LABEL,)
@@ -233,26 +234,6 @@ class KoordinatorDialect:
         """Return no labels: nothing on Koordinator's node side selects pods by any."""
         del placement
         return {}
-
-    def lock(self, claims: PodClaims) -> NodeLock | None:
-        """Return none: koordlet finds the allocation on the pod that it starts."""
-        del claims
-        return None
-
-    def in_turn(self, claims: PodClaims) -> bool:
-        """Return False: pods of a node may be bound one right after the other."""
-        del claims
-        return False
-
-    def allocation_phase(self, annotations: Mapping[str, str]) -> str:
-        """Return no phase: koordlet does not answer."""
-        del annotations
-        return ""
-
-    def nothing_left(self, annotations: Mapping[str, str]) -> bool:
-        """Tell that nothing is ever consumed."""
-        del annotations
-        return False
 
 
 def _charges(allocated: Iterable[AllocatedDevice]) -> dict[str, Amounts]:

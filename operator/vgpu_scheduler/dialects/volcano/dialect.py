@@ -22,8 +22,9 @@ from vgpu_scheduler.allocators import (
     HamiAllocator,
     policy_words,
 )
-from vgpu_scheduler.dialects.base import ClaimError, CodecError, Inventory, NodeLock, Obeyed, Scorers
+from vgpu_scheduler.dialects.base import ClaimError, CodecError, Inventory, Obeyed, Scorers
 from vgpu_scheduler.dialects.hami.codec import realign
+from vgpu_scheduler.dialects.node_side import NodeSide
 from vgpu_scheduler.dialects.volcano import names as keys
 from vgpu_scheduler.dialects.volcano.claims import asks_for_cards, pod_claims, regular_containers
 from vgpu_scheduler.dialects.volcano.codec import (
@@ -33,6 +34,7 @@ from vgpu_scheduler.dialects.volcano.codec import (
     encode_assignments,
 )
 from vgpu_scheduler.dialects.volcano.names import VolcanoNames
+from vgpu_scheduler.dialects.volcano.node_side import VolcanoNodeSide
 from vgpu_scheduler.dialects.volcano.order import volcano_order
 from vgpu_scheduler.dialects.volcano.rules import parse_rules
 from vgpu_scheduler.kube import Node, Pod
@@ -78,7 +80,7 @@ class VolcanoDialect:
 
     name = "volcano"
     memory, cores = 1, 2
-    lock_annotations = ()
+    node_side: ClassVar[NodeSide] = VolcanoNodeSide()
     pod_annotations = keys.POD_ANNOTATIONS
     cards = frozenset({keys.VENDOR})
     pod_labels = ()
@@ -238,25 +240,6 @@ class VolcanoDialect:
         """Return no labels: the plugin finds pods by annotation."""
         del placement
         return {}
-
-    def lock(self, claims: PodClaims) -> NodeLock | None:
-        """Return none: the plugin takes the oldest pod of its node that has cards left to allocate."""
-        del claims
-        return None
-
-    def in_turn(self, claims: PodClaims) -> bool:
-        """Return False: pods of a node may be bound one right after the other."""
-        del claims
-        return False
-
-    def allocation_phase(self, annotations: Mapping[str, str]) -> str:
-        """Return the node side's answer: ``allocating``, ``success``, ``failed`` or empty."""
-        return annotations.get(keys.BIND_PHASE_ANNOTATION, "")
-
-    def nothing_left(self, annotations: Mapping[str, str]) -> bool:
-        """Tell whether the plugin has consumed every entry of the pod."""
-        value = annotations.get(keys.TO_ALLOCATE_ANNOTATION)
-        return value is not None and not value.replace(";", "").strip()
 
     def _claimants(self, pod: Pod) -> list[bool]:
         return [asks_for_cards(container, self.names) for container in regular_containers(pod)]

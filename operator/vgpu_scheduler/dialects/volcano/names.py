@@ -14,6 +14,8 @@ TO_ALLOCATE_ANNOTATION = "volcano.sh/devices-to-allocate"
 BIND_PHASE_ANNOTATION = "volcano.sh/bind-phase"
 BIND_TIME_ANNOTATION = "volcano.sh/bind-time"
 PHASE_ALLOCATING = "allocating"
+PHASE_SUCCESS = "success"
+PHASE_FAILED = "failed"
 
 USE_UUID = "volcano.sh/vgpu-use-gpuuuid"
 NO_USE_UUID = "volcano.sh/vgpu-nouse-gpuuuid"

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from vgpu_scheduler.allocators import PLAIN_CHECKS, FitRules
-from vgpu_scheduler.dialects.base import NodeLock
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice
 from vgpu_scheduler.dialects.hami.lock import LOCK_ANNOTATION
 from vgpu_scheduler.dialects.hami.vendors.admitting.draft import Admit, Draft
+from vgpu_scheduler.dialects.node_side import NodeLock
 from vgpu_scheduler.kube import Container, Node, Pod
 from vgpu_scheduler.model import (
     NO_TERMS,

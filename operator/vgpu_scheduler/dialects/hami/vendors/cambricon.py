@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vgpu_scheduler.dialects.base import CodecError, NodeLock
+from vgpu_scheduler.dialects.base import CodecError
 from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, Vendor
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
 from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
+from vgpu_scheduler.dialects.node_side import NodeLock
 
 UNIT = 256
 """MiB of a unit of the memory resource."""

@@ -1,0 +1,135 @@
+"""Looks after closed nodes: finds out when nobody uses their locks any more, and says who closes them meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+
+from vgpu_scheduler.apiclient import ApiUnreachableError
+from vgpu_scheduler.binding.clock import Clock
+from vgpu_scheduler.binding.locker import NodeLocker
+from vgpu_scheduler.binding.locks import LockStatus
+from vgpu_scheduler.binding.reporter import Reporter
+from vgpu_scheduler.engine import Cause, Closure, Engine, Problem
+
+log = logging.getLogger(__name__)
+
+_REASONS = {
+    Cause.LOCK_HELD: "DeviceLockHeld",
+    Cause.LOCK_MALFORMED: "DeviceLockMalformed",
+    Cause.PLUGIN_SILENT: "DevicePluginSilent",
+}
+
+
+class ClosedNodeWatch:
+    """Watches the nodes that are closed, one task each, until they are open again.
+
+    Parameters
+    ----------
+    engine, locker, reporter, clock
+        What it works with.
+    patience
+        Seconds between two looks at a node that nothing is heard of; they grow to twelve times as many.
+    opened
+        Called when a node was opened.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        locker: NodeLocker,
+        reporter: Reporter,
+        clock: Clock,
+        patience: float,
+        opened: Callable[[], None],
+    ) -> None:
+        self._engine = engine
+        self._locker = locker
+        self._reporter = reporter
+        self._clock = clock
+        self._patience = patience
+        self._opened = opened
+        self._moved: dict[str, asyncio.Event] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def notice(self, node: str) -> None:
+        """Note that a node, or a pod on it, was observed anew."""
+        event = self._moved.get(node)
+        if event is not None:
+            event.set()
+        elif self._engine.closed_nodes.closures(node):
+            self._moved[node] = asyncio.Event()
+            task = asyncio.create_task(self._watch(node), name=f"closed-{node}")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def stop(self) -> None:
+        """End all watching."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _watch(self, node: str) -> None:
+        seen: frozenset[Closure] = frozenset()
+        patience = self._patience
+        try:
+            while closures := self._engine.closed_nodes.closures(node):
+                self._moved[node].clear()
+                for closure in closures:
+                    await self._look(node, closure, again=closure in seen)
+                seen = frozenset(closures)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(patience):
+                        await self._moved[node].wait()
+                patience = self._patience if self._moved[node].is_set() else min(2 * patience, 12 * self._patience)
+        except Exception:
+            log.exception("closed node %s cannot be watched", node)  # the next observation begins anew
+        finally:
+            del self._moved[node]
+
+    async def _look(self, node: str, closure: Closure, *, again: bool) -> None:
+        """Open a node if what closes it is over; else say who closes it, once a lock has stood for two looks."""
+        with suppress(ApiUnreachableError):
+            if await self._is_over(node, closure):
+                self._engine.open_node(node, closure, self._clock.monotonic())
+                self._opened()
+            elif again or closure.cause is not Cause.LOCK_HELD:
+                self._report(node, closure)
+
+    async def _is_over(self, node: str, closure: Closure) -> bool:
+        if not closure.lock:
+            pod = self._engine.state.pod(closure.value)
+            return pod is None or pod.terminal or self._locker.is_served(pod)
+        found = self._locker.find(node, closure.lock)
+        status = await self._locker.status(found)
+        if status is LockStatus.HELD and closure.cause is Cause.LOCK_HELD and found and found.parsed:
+            # A pod of ours that was not known when the lock was seen: it is waited for in the node's lane.
+            owner = self._engine.state.find(found.parsed.namespace, found.parsed.name)
+            return owner is not None and owner.scheduler_name in self._engine.scheduler_names
+        return status in {LockStatus.FREE, LockStatus.ORPHANED}
+
+    def _silence(self, closure: Closure) -> str:
+        pod = self._engine.state.pod(closure.value)
+        lock = f" (annotation {closure.lock}: {closure.value})" if closure.lock else ""
+        if pod is None and closure.lock:
+            parsed = self._engine.dialect.node_side.parse_lock(closure.value)
+            pod = self._engine.state.find(parsed.namespace, parsed.name)
+        if pod is None:
+            return f"a device plugin does not answer{lock}"
+        vendors = {claim.vendor for container in self._engine.cycle.claims(pod) for claim in container.claims}
+        return f"the device plugin of {', '.join(sorted(vendors))} does not answer pod {pod.key}{lock}"
+
+    def _report(self, name: str, closure: Closure) -> None:
+        node = self._engine.state.node(name)
+        if node is None:
+            return
+        if closure.cause is Cause.LOCK_MALFORMED:
+            text = f"annotation {closure.lock} is malformed: {closure.value!r}"
+        elif closure.cause is Cause.LOCK_HELD:
+            text = f"annotation {closure.lock} is held: {closure.value}"
+        else:
+            text = self._silence(closure)
+        text += "; no pod that needs it is placed there until it is released"
+        self._reporter.problem(Problem("Node", "", name, node.uid, _REASONS[closure.cause], text))

@@ -1,0 +1,67 @@
+"""HAMi's node side: device plugins that find "their" pod through a lock of the node, by time, or by a flag."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from vgpu_scheduler.dialects.hami.lock import format_lock, format_time, parse_lock
+from vgpu_scheduler.dialects.hami.vendors import Vendor
+from vgpu_scheduler.dialects.node_side import LockValue, NodeLock
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import PodClaims, claims_devices
+
+BIND_PHASE_ANNOTATION = "hami.io/bind-phase"
+PHASE_ALLOCATING = "allocating"
+PHASE_SUCCESS = "success"
+PHASE_FAILED = "failed"
+
+_ANSWERS = frozenset({PHASE_SUCCESS, PHASE_FAILED})
+
+
+class HamiNodeSide:
+    """The plugins of the makers in use.
+
+    Parameters
+    ----------
+    vendors
+        The makers, in the order of the dialect.
+    """
+
+    def __init__(self, vendors: Sequence[Vendor]) -> None:
+        self._vendors = tuple(vendors)
+        found = {vendor.lock.annotation: vendor.lock for vendor in reversed(vendors) if vendor.lock}
+        order = dict.fromkeys(vendor.lock.annotation for vendor in vendors if vendor.lock)
+        self.locks: tuple[NodeLock, ...] = tuple(found[annotation] for annotation in order)
+
+    def lock(self, claims: PodClaims) -> NodeLock | None:
+        """Return the lock through which a plugin will look for this pod: any container claims its devices.
+
+        HAMi takes none for pods whose init containers or sidecars alone claim devices, and the plugin may then hand
+        them the entries of the pod that holds it. Of several makers' locks the one that names its owner is taken: the
+        others' plugins find the pod by its own annotations.
+        """
+        asked = {claim.vendor for container in claims for claim in container.claims}
+        locks = [vendor.lock for vendor in self._vendors if vendor.lock and vendor.key in asked]
+        return max(locks, key=lambda lock: lock.names_owner, default=None)
+
+    def parse_lock(self, value: str) -> LockValue:
+        """Decode the value of a lock; see :func:`parse_lock`."""
+        return parse_lock(value)
+
+    def format_lock(self, lock: NodeLock, now: datetime, pod: Pod) -> str:
+        """Encode the value of a lock for a pod; ``now`` must know its time zone."""
+        return format_lock(now, pod.namespace, pod.name) if lock.names_owner else format_time(now)
+
+    def in_turn(self, claims: PodClaims) -> bool:
+        """Tell whether any container claims devices: plugins without a lock take the oldest pod of their node."""
+        return claims_devices(claims)
+
+    def has_answered(self, annotations: Mapping[str, str]) -> bool:
+        """Tell whether the plugin has written that it allocated, or that it failed."""
+        return annotations.get(BIND_PHASE_ANNOTATION) in _ANSWERS
+
+    def nothing_left(self, annotations: Mapping[str, str]) -> bool:
+        """Tell whether the plugins have consumed every entry of the pod."""
+        left = [annotations[v.record.to_allocate] for v in self._vendors if v.record.to_allocate in annotations]
+        return bool(left) and not any(value.replace(";", "").strip() for value in left)

@@ -1,0 +1,119 @@
+"""How the node side of an ecosystem finds its pod, and what proves that it has answered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import PodClaims
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLock:
+    """A lock through which the node side finds its pod, and which it releases.
+
+    Attributes
+    ----------
+    annotation
+        The node annotation.
+    names_owner
+        Whether its value names the pod; it is a bare time otherwise.
+    expiry
+        Seconds after which one that names no owner is nobody's.
+    """
+
+    annotation: str
+    names_owner: bool = True
+    expiry: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class LockValue:
+    """A decoded lock: when it was taken and by which pod (empty where the lock is a bare time)."""
+
+    taken_at: datetime
+    namespace: str = ""
+    name: str = ""
+
+    @property
+    def owner(self) -> str:
+        """``namespace/name`` of the pod, or empty."""
+        return f"{self.namespace}/{self.name}" if self.name else ""
+
+
+class NodeSide(Protocol):
+    """The node side of one ecosystem: its locks, its turns and its answers.
+
+    Attributes
+    ----------
+    locks
+        Every lock that a pod may need, each annotation once.
+    """
+
+    @property
+    def locks(self) -> tuple[NodeLock, ...]: ...  # noqa: D102 - see the class
+
+    def lock(self, claims: PodClaims) -> NodeLock | None:
+        """Return the lock through which the node side will look for this pod; None if it has other ways."""
+
+    def parse_lock(self, value: str) -> LockValue:
+        """Decode the value of a lock.
+
+        Raises
+        ------
+        ValueError
+            If it is malformed; such a lock is nobody's to take or release, an administrator has to look at it.
+        """
+
+    def format_lock(self, lock: NodeLock, now: datetime, pod: Pod) -> str:
+        """Encode the value of a lock for a pod; ``now`` must know its time zone."""
+
+    def in_turn(self, claims: PodClaims) -> bool:
+        """Tell whether the node side serves the pods of a node in the order of their decisions.
+
+        The next pod is then bound only when this one has its devices; so it is with a lock, too.
+        """
+
+    def has_answered(self, annotations: Mapping[str, str]) -> bool:
+        """Tell whether the node side says on the pod that it has allocated, or that it could not."""
+
+    def nothing_left(self, annotations: Mapping[str, str]) -> bool:
+        """Tell whether the node side has consumed every entry of the pod."""
+
+
+class LocklessNodeSide:
+    """A node side that finds the allocation on the pod that it starts: no lock, no turns, no answer."""
+
+    locks: tuple[NodeLock, ...] = ()
+
+    def lock(self, claims: PodClaims) -> NodeLock | None:
+        """Return none."""
+        del claims
+        return None
+
+    def parse_lock(self, value: str) -> LockValue:
+        """Raise: there are no locks to decode."""
+        raise ValueError(f"lock value {value!r}: this node side has no locks")
+
+    def format_lock(self, lock: NodeLock, now: datetime, pod: Pod) -> str:
+        """Raise: there are no locks to encode."""
+        del now, pod
+        raise ValueError(f"lock {lock.annotation}: this node side has no locks")
+
+    def in_turn(self, claims: PodClaims) -> bool:
+        """Return False: pods of a node may be bound one right after the other."""
+        del claims
+        return False
+
+    def has_answered(self, annotations: Mapping[str, str]) -> bool:
+        """Return False: nothing is said on the pod."""
+        del annotations
+        return False
+
+    def nothing_left(self, annotations: Mapping[str, str]) -> bool:
+        """Return False: nothing is ever consumed."""
+        del annotations
+        return False

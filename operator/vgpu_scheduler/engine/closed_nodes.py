@@ -1,0 +1,180 @@
+"""Nodes that take no pod because their device plugins serve nobody: a lock is not released, or a plugin is silent.
+
+A lock is part of what is known of a node. One that no pod of ours holds closes its node to the pods that need it from
+the moment that it is seen, until it goes or somebody finds out that nobody uses it any more.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from vgpu_scheduler.dialects import LockValue, NodeLock, NodeSide
+from vgpu_scheduler.kube import Node
+from vgpu_scheduler.model import LAST_ALLOCATED
+from vgpu_scheduler.state import State
+
+
+class Cause(Enum):
+    """Why a node is closed; the value is what a metric calls it."""
+
+    LOCK_HELD = "lock_held"
+    LOCK_MALFORMED = "lock_malformed"
+    PLUGIN_SILENT = "plugin_silent"
+
+    @property
+    def text(self) -> str:
+        """What a message counts such nodes under."""
+        return _TEXTS[self]
+
+
+_TEXTS = {
+    Cause.LOCK_HELD: "node(s) had their device lock held by another pod",
+    Cause.LOCK_MALFORMED: "node(s) had a malformed device lock",
+    Cause.PLUGIN_SILENT: "node(s) had a device plugin that does not answer",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Closure:
+    """Why a node is closed, and to whom.
+
+    Attributes
+    ----------
+    lock
+        The annotation of the lock that the pods need which are kept away; empty for all pods that are served in turn.
+    value
+        The value of that lock, or the UID of the pod that the plugin has not answered.
+    """
+
+    cause: Cause
+    lock: str
+    value: str
+
+
+class ClosedNodes:
+    """Keeps which nodes are closed to which pods.
+
+    Parameters
+    ----------
+    node_side
+        Knows the locks.
+    state
+        Knows the pods.
+    scheduler_names
+        A lock that names a pod of one of these is ours: its pod is waited for in the node's lane.
+    """
+
+    def __init__(self, node_side: NodeSide, state: State, scheduler_names: frozenset[str]) -> None:
+        self._node_side = node_side
+        self._state = state
+        self._ours = scheduler_names
+        self._closures: dict[str, dict[str, Closure]] = {}
+        self._in_use_by_nobody: dict[str, dict[str, str]] = {}
+        self.generation = 0
+        """Changes whenever a node is closed or opened."""
+
+    def observe(self, node: Node) -> bool:
+        """Look at the locks of a node; return whether it was opened to any pod."""
+        closed = self._closures.get(node.name, _NONE)
+        opened = False
+        for lock in self._node_side.locks:
+            value = node.annotations.get(lock.annotation)
+            before = closed.get(lock.annotation)
+            if value == (before.value if before else None):
+                continue
+            cause = None if value is None else self._cause(node, lock, value)
+            if cause is not None and value is not None:
+                self.close(node.name, Closure(cause, lock.annotation, value))
+            elif before is not None:
+                self._open(node.name, before)
+                opened = True
+        return opened
+
+    def close(self, node: str, closure: Closure) -> None:
+        """Keep pods away from a node until the lock changes, or until it is opened."""
+        self._closures.setdefault(node, {})[closure.lock] = closure
+        self._in_use_by_nobody.get(node, {}).pop(closure.lock, None)
+        self.generation += 1
+
+    def open(self, node: str, closure: Closure) -> bool:
+        """Let pods go to a node again although the lock is still there: nobody uses it any more, or a pod of ours does.
+
+        Returns
+        -------
+        bool
+            Whether the node was closed for this reason.
+        """
+        if self._closures.get(node, _NONE).get(closure.lock) != closure:
+            return False
+        self._open(node, closure)
+        if closure.lock:
+            self._in_use_by_nobody.setdefault(node, {})[closure.lock] = closure.value
+        return True
+
+    def forget(self, node: str) -> None:
+        """Forget a node that is gone."""
+        self._in_use_by_nobody.pop(node, None)
+        if self._closures.pop(node, None):
+            self.generation += 1
+
+    def closures(self, node: str) -> tuple[Closure, ...]:
+        """Return why a node is closed; empty if it is not."""
+        return tuple(self._closures.get(node, _NONE).values())
+
+    def closed_to(self, lock: NodeLock | None) -> Mapping[str, Cause]:
+        """Return the nodes that are closed to the pods that are served in turn and need a lock, or none, and why."""
+        found = {}
+        for node, closures in self._closures.items():
+            closure = closures.get("") or (closures.get(lock.annotation) if lock else None)
+            if closure is not None:
+                found[node] = closure.cause
+        return found
+
+    def is_closed(self, node: str, lock: NodeLock | None) -> bool:
+        """Tell whether a node is closed to the pods that are served in turn and need a lock, or none."""
+        closures = self._closures.get(node)
+        return closures is not None and ("" in closures or (lock is not None and lock.annotation in closures))
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names of the nodes that are closed to some pod."""
+        return iter(tuple(self._closures))
+
+    def counts(self) -> Mapping[Cause, int]:
+        """Return how many nodes are closed for each cause."""
+        found: Counter[Cause] = Counter(dict.fromkeys(Cause, 0))
+        for closures in self._closures.values():
+            found.update({closure.cause for closure in closures.values()})
+        return found
+
+    def _open(self, node: str, closure: Closure) -> None:
+        closures = self._closures[node]
+        del closures[closure.lock]
+        if not closures:
+            del self._closures[node]
+        self.generation += 1
+
+    def _cause(self, node: Node, lock: NodeLock, value: str) -> Cause | None:
+        """Return why the value of a lock closes a node, as far as what is known tells; None if it does not."""
+        known = self._in_use_by_nobody.get(node.name)
+        if known is not None and known.get(lock.annotation) is not None:
+            if known[lock.annotation] == value:
+                return None
+            del known[lock.annotation]
+        try:
+            parsed = self._node_side.parse_lock(value)
+        except ValueError:
+            return Cause.LOCK_MALFORMED
+        return None if self._is_ours(node, parsed) else Cause.LOCK_HELD
+
+    def _is_ours(self, node: Node, value: LockValue) -> bool:
+        if value.owner:
+            owner = self._state.find(value.namespace, value.name)
+        else:
+            owner = self._state.pod(node.annotations.get(LAST_ALLOCATED, ""))
+        return owner is not None and owner.scheduler_name in self._ours
+
+
+_NONE: Mapping[str, Closure] = {}
