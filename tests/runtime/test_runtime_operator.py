@@ -126,6 +126,23 @@ async def test_it_ends_with_a_failure_when_the_lease_is_lost(stage: Stage) -> No
     assert "the lease is lost" in stage.operator.log
 
 
+async def test_the_lease_is_held_through_lists_that_take_longer_than_it_lasts(stage: Stage, tmp_path: Path) -> None:
+    """Neither of two replicas ends, and the one that won goes on to lead."""
+    stage.cluster.inject(Fault(verb="list", resource="pods", user_agent="vgpu-scheduler", delay=5.0))
+    other = OperatorProcess(stage.kubeconfig, tmp_path / "other.log")
+    try:
+        stage.operator.start()
+        other.start()
+        await stage.create("p")
+        await until(lambda: stage.bound("p"), within=60.0)
+        assert (stage.operator.exit_code, other.exit_code) == (None, None)
+        path = "/apis/coordination.k8s.io/v1/namespaces/vgpu-system/leases/vgpu-scheduler"
+        async with stage.http.get(path) as answer:
+            assert (await answer.json())["spec"]["leaseTransitions"] == 1
+    finally:
+        other.stop()
+
+
 async def _ended(operator: OperatorProcess) -> bool:
     return operator.exit_code is not None
 

@@ -171,21 +171,19 @@ class Operator:
         gc.freeze()
         gc.set_threshold(50_000, 20, 100)  # thousands of live objects make full collections the largest cost
         await elector.acquire()
+        # Renewed from the moment that it is held: the sweep takes as long as the API server does.
+        await _first_of(("lease", elector.hold()), ("decisions", self._decide(api, loop)))
+
+    async def _decide(self, api: ApiClient, loop: SchedulingLoop) -> None:
+        """Learn what the last leader did, then decide."""
         await self._sweep(api)
         loop.beat = self._clock.monotonic()
         self._deciding = True
-        work = [
-            asyncio.create_task(elector.hold(), name="lease"),
-            asyncio.create_task(loop.run(), name="scheduling"),
-            asyncio.create_task(self._keep_sweeping(api), name="sweeps"),
-            asyncio.create_task(self._policy_status(api).run(), name="policy-status"),
-        ]
-        try:
-            done, _ = await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
-        finally:
-            await _end(work)
+        await _first_of(
+            ("scheduling", loop.run()),
+            ("sweeps", self._keep_sweeping(api)),
+            ("policy-status", self._policy_status(api).run()),
+        )
 
     def _watchers(self, api: ApiClient, sink: Sink) -> list[tuple[str, Coroutine[Any, Any, None]]]:
         names = self.settings.scheduler_names
@@ -319,6 +317,17 @@ class Operator:
     def stop(self) -> None:
         """Ask for the end."""
         self._stop.set()
+
+
+async def _first_of(*works: tuple[str, Coroutine[Any, Any, None]]) -> None:
+    """Run works until the first of them ends, end the others, and raise what that one raised."""
+    tasks = [asyncio.create_task(work, name=name) for name, work in works]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        await _end(tasks)
 
 
 async def _end(tasks: list[asyncio.Task[Any]], patience: float = 4 * _GRACE) -> None:
