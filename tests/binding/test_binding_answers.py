@@ -113,15 +113,29 @@ async def test_label_first(tmp_path: Path) -> None:
         assert (b.sent("patch", "pods/status"), b.sent("create", "pods/binding")) == (1, 1)
 
 
-async def test_a_label_that_is_refused_stops_the_binding(tmp_path: Path) -> None:
+async def test_the_lease_is_asked_again_between_the_label_and_the_binding(tmp_path: Path) -> None:
     async with bench(tmp_path, label_first=True) as b:
-        await b.create("p")
+        made = await b.create("p")
         await b.learn()
-        b.cluster.inject(Fault(verb="patch", resource="pods/status", user_agent=AGENT, status=409, times=1))
-        uid = await send(b)
-        await b.until(lambda: b.engine.queue.place(uid) is Place.BACKOFF)
+        b.cluster.inject(Fault(verb="patch", resource="pods/status", delay=0.2))
+        assert b.submit() == 1
+        await b.until(lambda: (Step.LOCKED, "p") in b.steps)
+        b.leads = False  # while the label is written
+        await b.until(lambda: b.engine.queue.place(made.uid) is Place.BACKOFF)
+        assert (b.sent("patch", "pods/status"), b.sent("create", "pods/binding")) == (1, 0)
+
+
+async def test_a_label_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
+    async with bench(tmp_path, label_first=True) as b:
+        made = await b.create("p")
+        await b.learn()
+        slow = b.cluster.inject(Fault(verb="patch", resource="pods/status", delay=60.0))
+        assert b.submit() == 1
+        await b.until(lambda: b.engine.queue.place(made.uid) is Place.BACKOFF, within=4.0)
         assert b.sent("create", "pods/binding") == 0
-        assert await unlocked(b)
+        b.cluster.heal(slow)
+        await b.until(lambda: b.submit() == 1)
+        await b.until(lambda: b.binder.stats.bound)
 
 
 async def test_404_the_pod_is_gone(tmp_path: Path) -> None:

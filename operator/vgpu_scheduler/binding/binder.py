@@ -100,8 +100,8 @@ class Binder:
         self._options = options
         self._on_step = on_step
         self._on_bound = on_bound
-        self.locker = NodeLocker(api, engine, reporter, clock, options.timeout)
-        self._sender = Sender(api, engine, clock, options.timeout, options.label_first, self._step)
+        self.locker = NodeLocker(api, engine, reporter, clock, may_write, options.timeout)
+        self._sender = Sender(api, engine, clock, may_write, options.timeout, options.label_first, self._step)
         self._lanes: dict[str, Lane] = {}
         self._moved: dict[str, asyncio.Event] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -296,9 +296,6 @@ class Binder:
     async def _send(self, item: Item, pod: Pod, placement: Placement, lock: str) -> bool:
         """Send the Binding and follow its answer to the end; True if the pod is bound as decided."""
         while True:
-            if not self._may_write(self._options.timeout):
-                verdict = Verdict(Answer.REFUSED, "the lease is about to be lost")
-                break
             item.sent = (pod, placement, lock)
             verdict = await self._sender.send(pod, placement, self._engine.restate(item.decision, placement))
             if verdict.answer is not Answer.THROTTLED or lock:

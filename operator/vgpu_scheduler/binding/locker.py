@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -43,6 +44,8 @@ class NodeLocker:
 
     Parameters
     ----------
+    may_write
+        Tells whether the lease will still be held in so many seconds; asked right before a lock is taken.
     timeout
         Seconds that a request may take.
     """
@@ -51,6 +54,7 @@ class NodeLocker:
     engine: Engine
     reporter: Reporter
     clock: Clock
+    may_write: Callable[[float], bool]
     timeout: float
     stats: LockStats = field(default_factory=LockStats)
     _verified: dict[str, str] = field(default_factory=dict)
@@ -181,6 +185,8 @@ class NodeLocker:
         log.warning("node %s: lock %r could not be released", node, lock)
 
     async def _patch(self, node: Node, pod: Pod, kind: NodeLock, held: str | None) -> str:
+        if not self.may_write(self.timeout):
+            return ""
         value = self._node_side.format_lock(kind, self.clock.now(), pod)
         token = node.annotations.get(LAST_ALLOCATED)
         patch = LockPatch(kind.annotation, value, held, token, pod.uid, has_annotations=bool(node.annotations))

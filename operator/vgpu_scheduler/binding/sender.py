@@ -40,8 +40,10 @@ class Sender:
 
     Parameters
     ----------
+    may_write
+        Tells whether the lease will still be held in so many seconds; asked right before every write.
     timeout
-        Seconds that the API server may take; after that a write can no longer happen.
+        Seconds that the API server may take for a write; after that it can no longer happen.
     label_first
         Write the label by a patch of its own before the Binding.
     on_step
@@ -51,6 +53,7 @@ class Sender:
     api: ApiClient
     engine: Engine
     clock: Clock
+    may_write: Callable[[float], bool]
     timeout: float
     label_first: bool
     on_step: Callable[[Step, Pod], Awaitable[None]]
@@ -68,23 +71,30 @@ class Sender:
             if self.label_first and labels:
                 patch = {"metadata": {"uid": pod.uid, "labels": labels}}
                 # Through the status subresource, which changes labels, too, and needs no right to patch pods.
-                response = await self.api.request("PATCH", f"{_path(pod)}/status", patch, content_type=MERGE_PATCH)
-                if not response.ok:
-                    return judge(response)
-            response = await self.api.request(
-                "POST",
-                f"{_path(pod)}/binding",
-                body,
-                params={"timeout": f"{self.timeout:g}s"},
-                timeout=self.timeout + 1,
-            )
-            verdict = judge(response)
+                verdict = await self._write("PATCH", f"{_path(pod)}/status", patch, MERGE_PATCH)
+                if verdict.answer is not Answer.BOUND:
+                    return verdict
+            verdict = await self._write("POST", f"{_path(pod)}/binding", body)
         except ApiUnreachableError as error:
             verdict = Verdict(Answer.UNKNOWN, str(error))
         await self.on_step(Step.SENT, pod)
         if verdict.answer is Answer.UNKNOWN:
             return await self.find_out(pod, placement, verdict.message)
         return verdict
+
+    async def _write(self, method: str, path: str, body: object, content_type: str = "application/json") -> Verdict:
+        """Send a write that cannot happen later than the lease is held; judge its answer as that of a Binding."""
+        if not self.may_write(self.timeout):
+            return Verdict(Answer.REFUSED, "the lease is about to be lost")
+        response = await self.api.request(
+            method,
+            path,
+            body,
+            content_type=content_type,
+            params={"timeout": f"{self.timeout:g}s"},
+            timeout=self.timeout + 1,
+        )
+        return judge(response)
 
     async def find_out(self, pod: Pod, placement: Placement, message: str) -> Verdict:
         """Read a pod until it tells what became of a Binding without an answer."""
