@@ -16,8 +16,9 @@ from vgpu_scheduler.binding import Binder, BinderOptions, EventSource, Reporter,
 from vgpu_scheduler.devcluster import BEHAVIOUR, DevCluster, NodeSide
 from vgpu_scheduler.dialects.hami import format_lock
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.intake import Sink, list_all_nodes, list_all_pods
-from vgpu_scheduler.kube import Pod, decode_node_event, decode_pod, decode_pod_event
+from vgpu_scheduler.intake import NODES, Kind, Observer, list_all
+from vgpu_scheduler.intake import PODS as POD_KIND
+from vgpu_scheduler.kube import Pod, decode_event, decode_pod
 
 AGENT = "vgpu-scheduler/test"
 LOCK = "hami.io/mutex.lock"
@@ -67,7 +68,7 @@ class Bench:
         self.on_step: Callable[[Step, Pod], None] = lambda *_: None
         chosen = BinderOptions(**{"timeout": 0.4, "longest_wait": 20.0, "patience": 0.1, **options})
         self.binder = Binder(api, self.engine, self.reporter, self.clock, lambda _: self.leads, chosen, self._step)
-        self.sink = Sink(
+        self.observer = Observer(
             self.engine, self.clock.monotonic, self.binder.node_moved, self.binder.wake.set, self.reporter.problem
         )
         self._tasks: list[asyncio.Task[None]] = []
@@ -80,27 +81,20 @@ class Bench:
 
     async def learn(self) -> None:
         """Bring the engine up to date once."""
-        pods, version = await list_all_pods(self.api)
-        self.engine.sweep_pods(pods, version, self.clock.monotonic())
-        nodes, version = await list_all_nodes(self.api)
-        self.engine.sweep_nodes(nodes, version, self.clock.monotonic())
-        for name in self.engine.closed_nodes:
-            self.binder.node_moved(name)
+        for kind in (POD_KIND, NODES):
+            await self.observer.sweep(kind, await list_all(self.api, kind))
 
     def watch(self) -> None:
         """Keep the engine up to date from now on."""
-        for path, decode, seen, gone in (
-            ("/api/v1/pods", decode_pod_event, self.sink.pod, self.sink.pod_gone),
-            ("/api/v1/nodes", decode_node_event, self.sink.node, self.sink.node_gone),
-        ):
-            self._tasks.append(asyncio.create_task(self._follow(path, decode, seen, gone)))
+        for kind in (POD_KIND, NODES):
+            self._tasks.append(asyncio.create_task(self._follow(kind)))
 
-    async def _follow(self, path: str, decode: Callable[[bytes], Any], seen: Any, gone: Any) -> None:
-        async with self.api.stream(path, {"watch": "true"}, 60.0) as lines:
+    async def _follow(self, kind: Kind[Any]) -> None:
+        async with self.api.stream(kind.path, {"watch": "true"}, 60.0) as lines:
             async for line in lines:
-                event = decode(line)
+                event = decode_event(line, kind.decode)
                 if event.object is not None:
-                    (gone if event.type == "DELETED" else seen)(event.object)
+                    (self.observer.gone if event.type == "DELETED" else self.observer.observe)(kind, event.object)
 
     async def call(self, method: str, path: str, body: object = None, **more: Any) -> ApiResponse:
         """Send a request as somebody else, which is not counted as ours."""

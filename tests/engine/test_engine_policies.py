@@ -11,9 +11,8 @@ from tests.policy.resources import policy
 
 from vgpu_scheduler.dialects import ClaimError, KoordinatorDialect
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.kube import Node
+from vgpu_scheduler.kube import Namespace, Node
 from vgpu_scheduler.model import Decision, Outcome
-from vgpu_scheduler.policy import Namespace
 from vgpu_scheduler.scorers import BinpackScorer, FragmentationScorer, HamiScorer, WeightedScorer
 
 SPREAD = {"nodes": {"policy": "spread"}}

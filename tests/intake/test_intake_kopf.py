@@ -11,7 +11,6 @@ from tests.intake.watching import MERGE, NODES, PODS, Watcher, until
 
 from vgpu_scheduler.devcluster import WRITES, Fault
 from vgpu_scheduler.intake import KopfSource, supervised
-from vgpu_scheduler.kube import decode_pod
 
 
 @pytest.fixture
@@ -22,7 +21,7 @@ async def source(watcher: Watcher, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     await watcher.create("p0")
     made = KopfSource(
         watcher.api.credentials,
-        watcher.sink,
+        watcher.observer,
         "vgpu-scheduler",
         nodes=True,
         lost_track=watcher.lose_track,
@@ -30,7 +29,7 @@ async def source(watcher: Watcher, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     )
     task = asyncio.create_task(made.run())
     try:
-        await until(lambda: watcher.pods == {"p0"} and watcher.nodes == {"n0"})
+        await until(lambda: watcher.waiting == {"p0"} and watcher.nodes == {"n0"})
         yield made
     finally:
         task.cancel()
@@ -43,18 +42,36 @@ async def test_it_sees_our_pods_and_the_nodes(watcher: Watcher, source: KopfSour
     await watcher.create("theirs", scheduler="another", node="n0")
     await watcher.write("PATCH", f"{PODS}/p0", {"metadata": {"labels": {"a": "b"}}}, content_type=MERGE)
     await watcher.write("POST", NODES, {"metadata": {"name": "n1"}})
-    await until(lambda: watcher.pods == {"p0", "p1"} and watcher.nodes == {"n0", "n1"})
+    await until(lambda: watcher.waiting == {"p0", "p1"} and watcher.nodes == {"n0", "n1"})
     await until(lambda: any(pod.labels for pod in watcher.engine.state.pods()))
     await watcher.delete("p0")
     await watcher.write("DELETE", f"{NODES}/n1")
-    await until(lambda: watcher.pods == {"p1"} and watcher.nodes == {"n0"})
-    assert (watcher.lost_track, watcher.sink.stats.restarts) == (0, 0)
+    await until(lambda: watcher.waiting == {"p1"} and watcher.nodes == {"n0"})
+    assert (watcher.lost_track, watcher.observer.stats.restarts) == (0, 0)
+
+
+async def test_a_pod_that_was_bound_no_longer_waits_and_its_last_object_is_not_observed(
+    watcher: Watcher, source: KopfSource
+) -> None:
+    uid = next(pod.uid for pod in watcher.engine.state.pods())
+    assert uid in watcher.engine.queue
+    before = watcher.observer.stats.observed["Pod"]
+    target = {"metadata": {"name": "p0"}, "target": {"kind": "Node", "name": "n0"}}
+    await watcher.write("POST", f"{PODS}/p0/binding", target)
+    await until(lambda: uid not in watcher.engine.queue)
+    assert watcher.observer.stats.observed["Pod"] == before
+    known = watcher.engine.state.pod(uid)
+    assert known is not None
+    assert known.node_name == ""  # the stream of all pods tells where
+    await watcher.create("bound", node="n0")
+    await watcher.create("p1")
+    await until(lambda: watcher.waiting == {"p1"})
 
 
 async def test_it_writes_nothing(watcher: Watcher, source: KopfSource) -> None:
     await watcher.create("p1")
     await watcher.write("DELETE", f"{NODES}/n0")
-    await until(lambda: watcher.pods == {"p0", "p1"} and not watcher.nodes)
+    await until(lambda: watcher.waiting == {"p0", "p1"} and not watcher.nodes)
     total = watcher.cluster.requests.total
     assert sum(total(verb=verb) for verb in WRITES) == sum(total(verb=v, user_agent="somebody-else") for v in WRITES)
 
@@ -63,8 +80,8 @@ async def test_a_watch_that_ends_cleanly_goes_on(watcher: Watcher, source: KopfS
     watcher.cluster.end_watches()
     await watcher.create("p1")
     await watcher.delete("p0")
-    await until(lambda: watcher.pods == {"p1"})
-    assert watcher.sink.stats.restarts == 0
+    await until(lambda: watcher.waiting == {"p1"})
+    assert watcher.observer.stats.restarts == 0
 
 
 @pytest.mark.parametrize(
@@ -87,10 +104,10 @@ async def test_whatever_ends_it_it_watches_again(
     watcher.cluster.end_watches(expired=expired)
     await watcher.create("p1")
     await watcher.write("POST", NODES, {"metadata": {"name": "n1"}})
-    await until(lambda: watcher.pods >= {"p0", "p1"} and watcher.nodes == {"n0", "n1"}, within=30.0)
+    await until(lambda: watcher.waiting >= {"p0", "p1"} and watcher.nodes == {"n0", "n1"}, within=30.0)
     await watcher.create("p2")
     await watcher.delete("p1")
-    await until(lambda: watcher.pods == {"p0", "p2"})
+    await until(lambda: watcher.waiting == {"p0", "p2"})
     if fault is not None:
         assert fault.times == 0
 
@@ -101,30 +118,30 @@ async def test_what_is_known_stays_known_while_it_is_away_and_a_sweep_is_asked_f
     fault = watcher.cluster.inject(Fault(verb="watch", status=410))
     watcher.cluster.compact()
     watcher.cluster.end_watches(expired=True)
-    await until(lambda: watcher.sink.stats.restarts >= 2)
-    assert watcher.pods == {"p0"}
+    await until(lambda: watcher.observer.stats.restarts >= 2)
+    assert watcher.waiting == {"p0"}
     await watcher.delete("p0")
     await watcher.create("p1")
     watcher.cluster.heal(fault)
     before = watcher.lost_track
-    await until(lambda: "p1" in watcher.pods)
-    assert watcher.pods == {"p0", "p1"}  # nobody reports the deletion of p0 any more
+    await until(lambda: "p1" in watcher.waiting)
+    assert watcher.waiting == {"p0", "p1"}  # nobody reports the deletion of p0 any more
     await until(lambda: watcher.lost_track > before)  # so a sweep has to find out, and it is asked for after the list
 
 
 async def test_objects_that_cannot_be_read_stop_nothing(watcher: Watcher, source: KopfSource) -> None:
     odd = {"metadata": {"name": "odd", "uid": 7, "namespace": "default"}}
     for kind in ("ADDED", "DELETED"):
-        source._take({"type": kind, "object": odd}, decode_pod, watcher.sink.pod, watcher.sink.pod_gone)
-    assert watcher.sink.stats.undecodable == 2
+        source._pods({"type": kind, "object": odd})
+    assert watcher.observer.stats.undecodable == 2
     await watcher.create("p1")
-    await until(lambda: "p1" in watcher.pods)
+    await until(lambda: "p1" in watcher.waiting)
 
 
 async def test_it_ends_when_it_is_told_to_even_if_nobody_answers(watcher: Watcher) -> None:
     watcher.cluster.inject(Fault(user_agent="kopf", delay=60.0))
     made = KopfSource(
-        watcher.api.credentials, watcher.sink, "vgpu-scheduler", nodes=True,
+        watcher.api.credentials, watcher.observer, "vgpu-scheduler", nodes=True,
         lost_track=watcher.lose_track, after_spawn=lambda: None,
     )  # fmt: skip
     task = asyncio.create_task(made.run())
@@ -181,17 +198,17 @@ async def test_a_broken_line_does_not_end_it_for_good(watcher: Watcher, monkeypa
     async with BreakingProxy(watcher.cluster.url) as proxy:
         monkeypatch.setattr(watcher.api.credentials.configuration, "host", proxy.url)
         made = KopfSource(
-            watcher.api.credentials, watcher.sink, "vgpu-scheduler", nodes=True,
+            watcher.api.credentials, watcher.observer, "vgpu-scheduler", nodes=True,
             lost_track=watcher.lose_track, after_spawn=lambda: None,
         )  # fmt: skip
         task = asyncio.create_task(made.run())
-        await until(lambda: watcher.pods == {"p0"} and watcher.cluster.requests.total(verb="watch") == 2)
+        await until(lambda: watcher.waiting == {"p0"} and watcher.cluster.requests.total(verb="watch") == 2)
         proxy.breaks = 1
         await watcher.create("p1")
-        await until(lambda: watcher.sink.stats.restarts == 1)
-        await until(lambda: watcher.pods == {"p0", "p1"})
+        await until(lambda: watcher.observer.stats.restarts == 1)
+        await until(lambda: watcher.waiting == {"p0", "p1"})
         await watcher.delete("p0")
-        await until(lambda: watcher.pods == {"p1"})
+        await until(lambda: watcher.waiting == {"p1"})
         assert watcher.lost_track >= 1
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):

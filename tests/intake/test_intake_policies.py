@@ -12,19 +12,23 @@ from tests.intake.watching import MERGE, Watcher, until
 
 from vgpu_scheduler.devcluster import WRITES, Fault
 from vgpu_scheduler.intake import (
+    CLUSTER_POLICIES,
+    NAMESPACES,
+    POLICIES,
+    Listing,
     PolicySource,
-    list_all_namespaces,
-    list_all_policies,
-    list_all_quotas,
-    policies_path,
+    list_all,
     supervised,
+)
+from vgpu_scheduler.intake import (
+    QUOTAS as QUOTA_KIND,
 )
 from vgpu_scheduler.kube import ResourceQuota
 from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND, crds, key_of
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-CLUSTER = policies_path(CLUSTER_KIND)
-NAMESPACED = policies_path(NAMESPACED_KIND).replace("/vgpupolicies", "/namespaces/default/vgpupolicies")
+CLUSTER = CLUSTER_POLICIES.path
+NAMESPACED = POLICIES.path.replace("/vgpupolicies", "/namespaces/default/vgpupolicies")
 SPREAD = {"nodes": {"policy": "spread"}}
 
 
@@ -49,7 +53,7 @@ def namespaces(watcher: Watcher) -> set[str]:
 @contextlib.asynccontextmanager
 async def running(watcher: Watcher) -> AsyncIterator[PolicySource]:
     source = PolicySource(
-        watcher.api.credentials, watcher.sink, lost_track=watcher.lose_track, after_spawn=lambda: None
+        watcher.api.credentials, watcher.observer, lost_track=watcher.lose_track, after_spawn=lambda: None
     )
     task = asyncio.create_task(source.run())
     try:
@@ -96,7 +100,7 @@ def limits(watcher: Watcher) -> list[int]:
 async def test_it_sees_quotas(watcher: Watcher, source: PolicySource) -> None:
     await watcher.write("POST", QUOTAS, quota("2000"))
     await watcher.write("POST", QUOTAS, quota("3k", "other"))
-    await until(lambda: limits(watcher) == [2000] and watcher.sink.stats.quotas >= 2)
+    await until(lambda: limits(watcher) == [2000] and watcher.observer.stats.observed["ResourceQuota"] >= 2)
     await watcher.write("PATCH", f"{QUOTAS}/q", quota("9000"), content_type=MERGE)
     await until(lambda: limits(watcher) == [3000])
     await watcher.write("DELETE", f"{QUOTAS}/other")
@@ -106,8 +110,8 @@ async def test_it_sees_quotas(watcher: Watcher, source: PolicySource) -> None:
 
 async def test_a_quota_that_cannot_be_read_is_reported_once(watcher: Watcher) -> None:
     unreadable = ResourceQuota("default", "q", {MEMORY: "many"}, "u", 5)
-    watcher.sink.quota(unreadable)
-    assert watcher.sink.sweep_quotas([unreadable], 9) == 0
+    watcher.observer.observe(QUOTA_KIND, unreadable)
+    await watcher.observer.sweep(QUOTA_KIND, Listing([unreadable], 9))
     assert [(problem.kind, problem.uid, problem.reason) for problem in watcher.problems] == [
         ("ResourceQuota", "u", "QuotaUnreadable")
     ]
@@ -115,12 +119,14 @@ async def test_a_quota_that_cannot_be_read_is_reported_once(watcher: Watcher) ->
 
 async def test_quotas_that_vanished_unseen_are_swept(watcher: Watcher) -> None:
     await watcher.write("POST", QUOTAS, quota("2000"))
-    listed, version = await list_all_quotas(watcher.api)
-    assert [(found.name, found.hard) for found in listed] == [("q", {MEMORY: "2k"})]
-    assert watcher.sink.sweep_quotas(listed, version) == 0
+    listing = await list_all(watcher.api, QUOTA_KIND)
+    assert [(found.name, found.hard) for found in listing.objects] == [("q", {MEMORY: "2k"})]
+    await watcher.observer.sweep(QUOTA_KIND, listing)
+    assert watcher.observer.stats.swept == 0
     assert limits(watcher) == [2000]
     await watcher.write("DELETE", f"{QUOTAS}/q")
-    assert watcher.sink.sweep_quotas(*await list_all_quotas(watcher.api)) == 1
+    await watcher.observer.sweep(QUOTA_KIND, await list_all(watcher.api, QUOTA_KIND))
+    assert watcher.observer.stats.swept == 1
     assert limits(watcher) == []
 
 
@@ -144,7 +150,8 @@ async def test_definitions_may_go_and_come_back(watcher: Watcher, source: Policy
     for lost, definition in enumerate(crds(), start=watcher.lost_track + 1):
         await watcher.write("DELETE", f"{DEFINITIONS}/{definition['metadata']['name']}")
         await until(lambda lost=lost: watcher.lost_track >= lost)  # kopf may never report their policies
-    watcher.engine.in_force.sweep(*await list_all_policies(watcher.api))
+    for kind in (CLUSTER_POLICIES, POLICIES):
+        await watcher.observer.sweep(kind, await list_all(watcher.api, kind))
     assert not known(watcher)
     await watcher.write("POST", "/api/v1/namespaces", {"metadata": {"name": "meanwhile"}})
     await until(lambda: "meanwhile" in namespaces(watcher), within=30)
@@ -172,27 +179,32 @@ async def test_a_second_listing_asks_for_a_sweep(watcher: Watcher, source: Polic
 
 
 async def test_lists_are_complete_and_empty_without_definitions(watcher: Watcher) -> None:
-    policies, version = await list_all_policies(watcher.api)
-    assert (policies, version) == ([], 2**63 - 1)
+    for kind in (CLUSTER_POLICIES, POLICIES):
+        listing = await list_all(watcher.api, kind)
+        assert (listing.objects, listing.version) == ([], None)
     await define(watcher)
     await put(watcher, CLUSTER, "a", SPREAD)
     await put(watcher, NAMESPACED, "a", SPREAD)
-    policies, version = await list_all_policies(watcher.api)
-    assert {key_of(policy) for policy in policies} == {(CLUSTER_KIND, "", "a"), (NAMESPACED_KIND, "default", "a")}
-    assert 0 < version < 2**63 - 1
-    listed, _ = await list_all_namespaces(watcher.api)
-    assert "kube-system" in {namespace.name for namespace in listed}
+    found = [policy for kind in (CLUSTER_POLICIES, POLICIES) for policy in (await list_all(watcher.api, kind)).objects]
+    assert [key_of(policy) for policy in found] == [(CLUSTER_KIND, "", "a"), (NAMESPACED_KIND, "default", "a")]
+    assert "kube-system" in {namespace.name for namespace in (await list_all(watcher.api, NAMESPACES)).objects}
 
 
-async def test_a_sweep_removes_what_vanished_and_nothing_newer(watcher: Watcher) -> None:
-    sweep = watcher.engine.in_force.sweep
+async def test_a_sweep_removes_what_vanished_and_nothing_newer_or_of_another_kind(watcher: Watcher) -> None:
+    sweep = watcher.observer.sweep
     await define(watcher)
     await put(watcher, CLUSTER, "a", SPREAD)
-    policies, version = await list_all_policies(watcher.api)
-    sweep(policies, version)
+    await put(watcher, NAMESPACED, "b", SPREAD)
+    await sweep(POLICIES, await list_all(watcher.api, POLICIES))
+    older = await list_all(watcher.api, CLUSTER_POLICIES)
     await put(watcher, CLUSTER, "newer", SPREAD)
-    newer, latest = await list_all_policies(watcher.api)
-    sweep(newer, latest)
-    assert sweep(policies, version) == 0
-    assert known(watcher) == {"a", "newer"}
-    assert sweep([], 2**63 - 1) == 2
+    newer = await list_all(watcher.api, CLUSTER_POLICIES)
+    for policy in newer.objects:
+        watcher.observer.observe(CLUSTER_POLICIES, policy)
+    await sweep(CLUSTER_POLICIES, older)
+    assert known(watcher) == {"a", "b", "newer"}
+    await watcher.write("DELETE", f"{CLUSTER}/a")
+    await sweep(CLUSTER_POLICIES, await list_all(watcher.api, CLUSTER_POLICIES))
+    assert known(watcher) == {"b", "newer"}
+    await sweep(CLUSTER_POLICIES, Listing())  # the definition is gone, and all of its kind with it
+    assert known(watcher) == {"b"}

@@ -1,4 +1,4 @@
-"""What the intake tests share: an engine behind a sink, and somebody else who changes the cluster."""
+"""What the intake tests share: an engine behind an observer, and somebody else who changes the cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.engine.builders import OURS, make_engine, pod_object
 from vgpu_scheduler.apiclient import ApiClient
 from vgpu_scheduler.devcluster import DevCluster
 from vgpu_scheduler.engine import Engine, Problem
-from vgpu_scheduler.intake import Sink
+from vgpu_scheduler.intake import Observer
 
 PODS = "/api/v1/namespaces/default/pods"
 NODES = "/api/v1/nodes"
@@ -21,7 +21,7 @@ MERGE = "application/merge-patch+json"
 
 @dataclass
 class Watcher:
-    """A sink and what it was told; ``other`` changes the cluster under another name."""
+    """An observer and what it was told; ``other`` changes the cluster under another name."""
 
     cluster: DevCluster
     api: ApiClient
@@ -30,10 +30,10 @@ class Watcher:
     moved: list[str] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     lost_track: int = 0
-    sink: Sink = field(init=False)
+    observer: Observer = field(init=False)
 
     def __post_init__(self) -> None:
-        self.sink = Sink(self.engine, lambda: 0.0, self.moved.append, lambda: None, self.problems.append)
+        self.observer = Observer(self.engine, lambda: 0.0, self.moved.append, lambda: None, self.problems.append)
 
     def lose_track(self) -> None:
         """Count."""
@@ -43,6 +43,11 @@ class Watcher:
     def pods(self) -> set[str]:
         """Names of the pods that are known."""
         return {pod.name for pod in self.engine.state.pods()}
+
+    @property
+    def waiting(self) -> set[str]:
+        """Names of the pods that wait to be placed."""
+        return {pod.name for pod in self.engine.state.pods() if pod.uid in self.engine.queue}
 
     @property
     def nodes(self) -> set[str]:

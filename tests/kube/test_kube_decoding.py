@@ -11,12 +11,10 @@ from vgpu_scheduler.kube import (
     ContainerKind,
     DecodeError,
     HostPort,
+    decode_event,
+    decode_list,
     decode_node,
-    decode_node_event,
-    decode_node_list,
     decode_pod,
-    decode_pod_event,
-    decode_pod_list,
 )
 
 
@@ -168,33 +166,35 @@ def test_garbage(data: bytes) -> None:
 
 def test_lists() -> None:
     page = {"metadata": {"resourceVersion": "42", "continue": "next"}, "items": [pod(name="a"), pod(name="b")]}
-    items, version, token = decode_pod_list(as_json(page))
+    items, version, token = decode_list(as_json(page), decode_pod)
     assert ([p.name for p in items], version, token) == (["a", "b"], "42", "next")
-    nodes, version, token = decode_node_list(as_json({"metadata": {"resourceVersion": "1"}, "items": [node("x")]}))
+    nodes, version, token = decode_list(
+        as_json({"metadata": {"resourceVersion": "1"}, "items": [node("x")]}), decode_node
+    )
     assert ([n.name for n in nodes], version, token) == (["x"], "1", "")
-    assert decode_node_list(as_json({"metadata": {}, "items": None}))[0] == []
+    assert decode_list(as_json({"metadata": {}, "items": None}), decode_node)[0] == []
 
 
 def test_a_bad_item_of_a_list_is_named() -> None:
     with pytest.raises(DecodeError, match=r"Pod ns/bad: spec\.priority"):
-        decode_pod_list(as_json({"metadata": {}, "items": [pod(name="good"), pod(name="bad", priority="x")]}))
+        decode_list(as_json({"metadata": {}, "items": [pod(name="good"), pod(name="bad", priority="x")]}), decode_pod)
 
 
 def test_events() -> None:
-    event = decode_pod_event(as_json({"type": "MODIFIED", "object": pod(name="a")}))
+    event = decode_event(as_json({"type": "MODIFIED", "object": pod(name="a")}), decode_pod)
     assert event.object is not None
     assert (event.type, event.object.name, event.resource_version, event.status) == ("MODIFIED", "a", "7", None)
-    bookmark = decode_node_event(
-        as_json({"type": "BOOKMARK", "object": {"kind": "Node", "metadata": {"resourceVersion": "99"}}})
+    bookmark = decode_event(
+        as_json({"type": "BOOKMARK", "object": {"kind": "Node", "metadata": {"resourceVersion": "99"}}}), decode_node
     )
     assert (bookmark.type, bookmark.object, bookmark.resource_version) == ("BOOKMARK", None, "99")
     status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
-    error = decode_node_event(as_json({"type": "ERROR", "object": status}))
+    error = decode_event(as_json({"type": "ERROR", "object": status}), decode_node)
     assert error.status is not None
     assert (error.object, error.status.code, error.status.reason) == (None, 410, "Expired")
-    assert decode_node_event(as_json({"type": "DELETED", "object": node("x")})).object == decode_node(node("x"))
+    assert decode_event(as_json({"type": "DELETED", "object": node("x")}), decode_node).object == decode_node(node("x"))
     with pytest.raises(DecodeError, match="Pod ns/a"):
-        decode_pod_event(as_json({"type": "ADDED", "object": pod(name="a", priority="x")}))
+        decode_event(as_json({"type": "ADDED", "object": pod(name="a", priority="x")}), decode_pod)
 
 
 def test_host_ports() -> None:

@@ -23,10 +23,10 @@ def test_one_without_limits_limits_nothing(spec: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("obj", "field"),
     [
-        ({}, "metadata.name"),
+        ({}, "metadata"),
         ({"metadata": {"name": 3}}, "metadata.name"),
         ({"metadata": {"name": "q"}, "spec": {"hard": ["x"]}}, "spec.hard"),
-        ({"metadata": {"name": "q"}, "spec": "x"}, "spec.hard"),
+        ({"metadata": {"name": "q"}, "spec": "x"}, "spec"),
     ],
 )
 def test_what_is_malformed_is_named(obj: dict[str, Any], field: str) -> None:

@@ -9,8 +9,8 @@ import pytest
 from tests.policy.resources import policy
 
 from vgpu_scheduler.allocators import OrderKind, Strategy
-from vgpu_scheduler.kube import Pod, decode_pod
-from vgpu_scheduler.policy import Bound, Namespace, Policies, PolicyDefaults, PolicyResource, ResolvedPolicy, key_of
+from vgpu_scheduler.kube import Namespace, Pod, decode_pod
+from vgpu_scheduler.policy import Bound, Policies, PolicyDefaults, PolicyResource, ResolvedPolicy, key_of
 
 GIB = 2**30
 NODE, DEVICE = "hami.io/node-scheduler-policy", "hami.io/gpu-scheduler-policy"

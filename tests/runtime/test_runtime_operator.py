@@ -15,9 +15,8 @@ from tests.engine.builders import pod_object
 from vgpu_scheduler.apiclient import ApiResponse, ApiUnreachableError
 from vgpu_scheduler.cli.demo.process import OperatorProcess
 from vgpu_scheduler.devcluster import DevCluster, Fault, NodeSide
-from vgpu_scheduler.runtime import Operator
 from vgpu_scheduler.runtime import operator as operator_module
-from vgpu_scheduler.settings import Settings
+from vgpu_scheduler.runtime.operator import labels_go_first
 
 PODS = "/api/v1/namespaces/default/pods"
 
@@ -210,7 +209,7 @@ def version(major: str, minor: str) -> ApiResponse:
     ],
 )
 async def test_the_label_goes_first_where_bindings_do_not_carry_labels(answer: ApiResponse, first: bool) -> None:
-    assert await Operator(Settings())._labels_first(Versions(answer)) is first  # type: ignore[arg-type]
+    assert await labels_go_first(Versions(answer)) is first  # type: ignore[arg-type]
 
 
 async def test_the_version_is_asked_for_until_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,5 +220,5 @@ async def test_the_version_is_asked_for_until_it_is_told(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(operator_module.asyncio, "sleep", sleep)
     answers = Versions(None, ApiResponse(503, b"{}"), version("1", "34"))
-    assert await Operator(Settings())._labels_first(answers)  # type: ignore[arg-type]
+    assert await labels_go_first(answers)  # type: ignore[arg-type]
     assert waits == [1.0, 1.0]

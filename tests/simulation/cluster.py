@@ -108,6 +108,11 @@ class SimPod:
         return self.scheduler == OURS
 
     @property
+    def waits(self) -> bool:
+        """Whether it is among the pods that kopf watches."""
+        return self.ours and not self.node
+
+    @property
     def terminal(self) -> bool:
         """Whether it has ended."""
         return self.phase in ("Succeeded", "Failed")
@@ -146,10 +151,20 @@ class SimPod:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A change that a watch reports; ``gone`` is a deletion."""
+    """A change that a watch reports.
+
+    Attributes
+    ----------
+    gone
+        It is deleted, or left what is watched.
+    waiting
+        It comes from the watch of our pods that wait, in which a pod is gone once it is bound; the object is then the
+        one from before, under the new version.
+    """
 
     object: SimPod | SimNode
     gone: bool = False
+    waiting: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +196,13 @@ class SimApi:
         """Write a pod."""
         self.version += 1
         changed = replace(changed, version=self.version)
+        before = self.pods.get(changed.uid)
         self.pods[changed.uid] = changed
         self.events.append(Event(changed))
+        if changed.waits:
+            self.events.append(Event(changed, waiting=True))
+        elif before is not None and before.waits:
+            self.events.append(Event(replace(before, version=self.version), gone=True, waiting=True))
         return changed
 
     def put_node(self, changed: SimNode) -> None:
@@ -195,7 +215,10 @@ class SimApi:
     def delete_pod(self, uid: str) -> None:
         """Delete a pod."""
         self.version += 1
-        self.events.append(Event(replace(self.pods.pop(uid), version=self.version), gone=True))
+        last = replace(self.pods.pop(uid), version=self.version)
+        self.events.append(Event(last, gone=True))
+        if last.waits:
+            self.events.append(Event(last, gone=True, waiting=True))
 
     def delete_node(self, name: str) -> None:
         """Delete a node; its pods stay."""

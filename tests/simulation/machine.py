@@ -12,6 +12,7 @@ from tests.simulation.invariants import check_engine, check_truth, same_knowledg
 from tests.simulation.makers import OTHER_CARDS
 from tests.simulation.world import NAMES, REACHED, Shape, World
 
+from vgpu_scheduler.intake import QUOTAS
 from vgpu_scheduler.kube import ResourceQuota
 
 _PALETTE: tuple[Shape, ...] = (
@@ -202,9 +203,9 @@ class SchedulerMachine(World):
         old, self.quota = self.quota, None
         if limit is not None:
             self.quota = ResourceQuota("default", "q", {"limits.nvidia.com/gpumem": limit})
-            self.sink.quota(self.quota)
+            self.observer.observe(QUOTAS, self.quota)
         elif old is not None:
-            self.sink.quota_gone(old)
+            self.observer.gone(QUOTAS, old)
 
     # Events ----------------------------------------------------------------------------------------------------------
 
@@ -214,6 +215,15 @@ class SchedulerMachine(World):
             event = self.api.events.pop(0)
             self.api.history.append(event)
             self._deliver(event)
+
+    @rule(number=st.integers(1, 12), waiting=st.booleans())
+    def one_watch_is_ahead(self, number: int, waiting: bool) -> None:
+        """Deliver events of the watch of waiting pods, or of the other one, before those that came earlier."""
+        for event in [event for event in self.api.events if event.waiting is waiting][:number]:
+            self.api.events.remove(event)
+            self.api.history.append(event)
+            self._deliver(event)
+        REACHED["one watch ahead"] += 1
 
     @precondition(lambda self: self.api.events)
     @rule(pick=picks)

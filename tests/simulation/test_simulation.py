@@ -38,6 +38,8 @@ EXPECTED = (
     "allocation of a bound pod changed",
     "forged on an unbound pod",
     "out of turn",
+    "one watch ahead",
+    "no longer waits",
     "duplicate",
     "lost event",
     "swept away",

@@ -12,7 +12,7 @@ from tests.simulation.cluster import Event, SimApi, SimCard, SimNode, SimPod, Sn
 from tests.simulation.invariants import check_placement, check_quota
 
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.intake import Sink
+from vgpu_scheduler.intake import NODES, PODS, QUOTAS, Observer
 from vgpu_scheduler.kube import ResourceQuota
 from vgpu_scheduler.model import Outcome, Piece, Placement
 
@@ -32,14 +32,14 @@ def _pieces(placement: Placement) -> list[Piece]:
 
 
 class World(RuleBasedStateMachine):
-    """Runs the real engine and sink against the simulated API; the machine itself plays binder and node side."""
+    """Runs the real engine and observer against the simulated API; the machine itself plays binder and node side."""
 
     def __init__(self) -> None:
         super().__init__()
         self.api = SimApi()
         self.now = 0.0
         self.engine: Engine
-        self.sink: Sink
+        self.observer: Observer
         self.in_flight: dict[str, Placement] = {}
         self.answers: list[tuple[str, str]] = []
         self.listing: Snapshot | None = None
@@ -51,9 +51,9 @@ class World(RuleBasedStateMachine):
     def _start_engine(self) -> None:
         self.engine = make_engine()
         ignore = lambda *_: None  # noqa: E731 - nobody waits here
-        self.sink = Sink(self.engine, lambda: self.now, ignore, ignore, ignore)
+        self.observer = Observer(self.engine, lambda: self.now, ignore, ignore, ignore)
         if self.quota is not None:
-            self.sink.quota(self.quota)
+            self.observer.observe(QUOTAS, self.quota)
 
     def _add_node(self, name: str, number: int) -> None:
         listed = tuple(SimCard(f"{name}-{index}", mig=index == 1) for index in range(number))
@@ -90,10 +90,13 @@ class World(RuleBasedStateMachine):
     def _deliver(self, event: Event) -> None:
         known = event.object
         before = self.engine.state.pod(known.uid) if isinstance(known, SimPod) else None
-        if isinstance(known, SimPod):
-            (self.sink.pod_gone if event.gone else self.sink.pod)(known.shown())
+        if isinstance(known, SimNode):
+            (self.observer.gone if event.gone else self.observer.observe)(NODES, known.shown())
+        elif event.waiting and event.gone:
+            self.observer.no_longer_waits(known.shown())
+            REACHED["no longer waits"] += self.engine.has_left(known.uid)
         else:
-            (self.sink.node_gone if event.gone else self.sink.node)(known.shown())
+            (self.observer.gone if event.gone else self.observer.observe)(PODS, known.shown())
         after = self.engine.state.pod(known.uid)
         assert before is None or after is None or after.resource_version >= before.resource_version
 

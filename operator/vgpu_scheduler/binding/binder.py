@@ -150,6 +150,10 @@ class Binder:
         if self._may_write(0.0):
             self._closed.notice(name)
 
+    async def look_at_closed_nodes(self) -> None:
+        """Find out which locks nobody uses any more, before anything is decided; wait for that only so long."""
+        await self._closed.look(self._options.timeout)
+
     @property
     def depth(self) -> int:
         """How many pods wait at nodes."""

@@ -53,6 +53,8 @@ class ClosedNodeWatch:
         self._opened = opened
         self._moved: dict[str, asyncio.Event] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._not_looked_at: set[str] = set()
+        self._looked = asyncio.Event()
 
     def notice(self, node: str) -> None:
         """Note that a node, or a pod on it, was observed anew."""
@@ -61,9 +63,18 @@ class ClosedNodeWatch:
             event.set()
         elif self._engine.closed_nodes.closures(node):
             self._moved[node] = asyncio.Event()
+            self._not_looked_at.add(node)
+            self._looked.clear()
             task = asyncio.create_task(self._watch(node), name=f"closed-{node}")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+
+    async def look(self, timeout: float) -> None:  # noqa: ASYNC109 - as long as it is worth waiting for
+        """Wait until every closed node was looked at once: a lock that nobody uses any more keeps nobody away."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                while self._not_looked_at:
+                    await self._looked.wait()
 
     async def stop(self) -> None:
         """End all watching."""
@@ -80,6 +91,7 @@ class ClosedNodeWatch:
                 for closure in closures:
                     await self._look(node, closure, again=closure in seen)
                 seen = frozenset(closures)
+                self._was_looked_at(node)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(patience):
                         await self._moved[node].wait()
@@ -88,6 +100,12 @@ class ClosedNodeWatch:
             log.exception("closed node %s cannot be watched", node)  # the next observation begins anew
         finally:
             del self._moved[node]
+            self._was_looked_at(node)
+
+    def _was_looked_at(self, node: str) -> None:
+        self._not_looked_at.discard(node)
+        if not self._not_looked_at:
+            self._looked.set()
 
     async def _look(self, node: str, closure: Closure, *, again: bool) -> None:
         """Open a node if what closes it is over; else say who closes it, once a lock has stood for two looks."""

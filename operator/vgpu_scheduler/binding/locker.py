@@ -16,7 +16,7 @@ from vgpu_scheduler.binding.reporter import Reporter
 from vgpu_scheduler.binding.writes import LockPatch, release_operations
 from vgpu_scheduler.dialects import NodeLock, NodeSide
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.kube import Node, Pod, decode_node, decode_pod, decode_pod_list
+from vgpu_scheduler.kube import Node, Pod, decode_list, decode_node, decode_pod
 from vgpu_scheduler.model import LAST_ALLOCATED
 from vgpu_scheduler.state import Phase
 
@@ -230,7 +230,7 @@ class NodeLocker:
             return False
         if not response.ok:
             return False
-        for pod in decode_pod_list(response.body)[0]:
+        for pod in decode_list(response.body, decode_pod)[0]:
             self.engine.observe_pod(pod, self.clock.monotonic())
         self._verified[node.name] = token
         return True

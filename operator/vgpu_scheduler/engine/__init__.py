@@ -3,6 +3,7 @@
 from vgpu_scheduler.engine.closed_nodes import Cause, ClosedNodes, Closure
 from vgpu_scheduler.engine.cycle import Cycle, Unit
 from vgpu_scheduler.engine.engine import Engine
+from vgpu_scheduler.engine.observing import ObservedKind, Sweep
 from vgpu_scheduler.engine.policy_report import ConditionReport, PolicyReport
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import Place, SchedulingQueue
@@ -15,11 +16,13 @@ __all__ = [
     "ConditionReport",
     "Cycle",
     "Engine",
+    "ObservedKind",
     "Place",
     "PolicyReport",
     "Problem",
     "QuotaReport",
     "Quotas",
     "SchedulingQueue",
+    "Sweep",
     "Unit",
 ]

@@ -6,7 +6,8 @@ that it could help. Nothing here waits or looks at a clock; the caller supplies 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
@@ -14,6 +15,8 @@ from vgpu_scheduler.dialects import CodecError, Dialect, Inventory, Registration
 from vgpu_scheduler.engine.closed_nodes import ClosedNodes, Closure
 from vgpu_scheduler.engine.cycle import Cycle, Unit
 from vgpu_scheduler.engine.in_force import InForce
+from vgpu_scheduler.engine.kinds import observed_kinds
+from vgpu_scheduler.engine.observing import Sweep
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.quotas import Quotas, counted_by_card
@@ -57,18 +60,27 @@ class Engine:
         self.scheduler_names = frozenset(scheduler_names)
         self.coexist_with = frozenset(coexist_with)
         self._gated: set[str] = set()
-        self._owed = Hint.NONE
+        self._released = Hint.NONE
         """What was given back between two attempts."""
+        self._left: dict[str, int] = {}
+        """Pods that are known to wait no longer, and since which version, of which nothing newer was seen yet."""
         self._listed: dict[str, int] = {}
         self._inventories: dict[str, Inventory] = {}
         self.epoch = 0
         """Counts how often the store was found to be restored from an older copy."""
+        self.kinds = observed_kinds(self)
+        """The kinds of objects that are taken in, by name."""
 
     # Observations ----------------------------------------------------------------------------------------------------
 
     def observe_pod(self, pod: Pod, now: float) -> tuple[Problem, ...]:
         """Take in a pod as some stream or answer showed it; older versions are ignored."""
+        if pod.resource_version < self._left.get(pod.uid, 0):
+            return ()  # from before it left the selection of those that wait
+        self._left.pop(pod.uid, None)
         before = self.state.pod(pod.uid)
+        if before is None and not self._counts(pod):
+            return ()
         if before is not None and 0 < pod.resource_version <= before.resource_version:
             # Seen already: sweeps and several streams show the same. But a pod that waits nowhere would be stranded.
             if before.scheduler_name in self.scheduler_names:
@@ -87,8 +99,26 @@ class Engine:
             return ()
         return (Problem("Pod", pod.namespace, pod.name, pod.uid, "AllocationUnreadable", usage.problem),)
 
+    def _counts(self, pod: Pod) -> bool:
+        """Tell whether a pod that is not known makes any difference: pods of others do once they hold something."""
+        return bool(pod.node_name) or pod.scheduler_name in self.scheduler_names | self.coexist_with
+
+    def no_longer_waits(self, uid: str, version: int) -> None:
+        """Take in that a pod of ours was bound or deleted, as of a resource version; which of both is told later."""
+        pod = self.state.pod(uid)
+        if pod is None or pod.resource_version >= version:
+            return
+        self._left[uid] = version
+        if self.state.reservation(uid) is None:
+            self.queue.remove(uid)
+
+    def has_left(self, uid: str) -> bool:
+        """Tell whether a pod is known to wait no longer, and nothing is known yet of what became of it."""
+        return uid in self._left
+
     def remove_pod(self, uid: str, now: float) -> None:
         """Take in that a pod is gone."""
+        self._left.pop(uid, None)
         self.queue.remove(uid)
         self._gated.discard(uid)
         self.in_force.forget(uid)
@@ -138,52 +168,42 @@ class Engine:
         self.state.remove_node(name)
         self.closed_nodes.forget(name)
 
-    def sweep_pods(self, listed: Iterable[Pod], version: int, now: float, unreadable: Collection[str] = ()) -> int:
-        """Bring the pods in line with a consistent list of all of them; return how many were gone.
+    def sweep(self, kind: str, version: int | None) -> Sweep[Any]:
+        """Begin to take in a consistent list of a kind.
 
         Parameters
         ----------
-        listed
-            Every pod, from a list that was not served from a cache.
+        kind
+            The name of the kind; see ``kinds``.
         version
-            The list's resource version. One below that of an earlier list means that the store was restored from an
-            older copy: what is known is then forgotten in favour of the list.
-        unreadable
-            Keys of listed pods that could not be read: what is known of them stays. An empty key stands for any.
+            The list's resource version; None where there is no such kind at all. One below that of an earlier list
+            means that the store was restored from an older copy: what is known is then forgotten in favour of the list.
         """
-        restored = self._is_restored("pods", version)
-        present = set()
-        for pod in listed:
-            present.add(pod.uid)
-            self.observe_pod(pod, now)
-        gone = [
-            pod.uid
-            for pod in self.state.pods()
-            if pod.uid not in present
-            and not _may_be(pod.key, unreadable)
-            and (restored or pod.resource_version <= version)
-            and not self.state.in_flight(pod.uid)
-        ]
-        for uid in gone:
-            self.remove_pod(uid, now)
-        return len(gone)
+        if version is None:
+            return Sweep(self.kinds[kind], 0, restored=True)
+        restored = version < self._listed.get(kind, 0)
+        self._listed[kind] = version
+        if restored:
+            self.epoch += 1
+            self._left.clear()
+            self.kinds[kind].forget_versions()
+        return Sweep(self.kinds[kind], version, restored=restored)
 
-    def sweep_nodes(self, listed: Iterable[Node], version: int, now: float, unreadable: Collection[str] = ()) -> int:
-        """Bring the nodes in line with a consistent list of all of them; see :meth:`sweep_pods`."""
-        restored = self._is_restored("nodes", version)
-        present = set()
-        for node in listed:
-            present.add(node.name)
-            self.observe_node(node, now)
-        gone = [
-            node.name
-            for node in self.state.all_nodes()
-            if node.name not in present
-            and not _may_be(node.name, unreadable)
-            and (restored or node.resource_version <= version)
-        ]
-        for name in gone:
-            self.remove_node(name)
+    def sweep_pods(self, listed: Iterable[Pod], version: int, now: float) -> int:
+        """Bring the pods in line with a consistent list of all of them; return how many were gone."""
+        return self._sweep("Pod", listed, version, now)
+
+    def sweep_nodes(self, listed: Iterable[Node], version: int, now: float) -> int:
+        """Bring the nodes in line with a consistent list of all of them; return how many were gone."""
+        return self._sweep("Node", listed, version, now)
+
+    def _sweep(self, kind: str, listed: Iterable[Any], version: int, now: float) -> int:
+        sweep = self.sweep(kind, version)
+        for found in listed:
+            sweep.take(found, now)
+        gone = sweep.missing()
+        for found in gone:
+            sweep.remove(found, now)
         return len(gone)
 
     def open_node(self, name: str, closure: Closure, now: float) -> None:
@@ -200,8 +220,8 @@ class Engine:
         """
         self.in_force.wake(now)
         self.quotas.wake(self.state, self.queue, now)
-        self.queue.hint(self._owed, now)
-        self._owed = Hint.NONE
+        self.queue.hint(self._released, now)
+        self._released = Hint.NONE
         while (uid := self.queue.pop(now)) is not None:
             pod = self.state.pod(uid)
             if pod is None or self.state.reservation(uid) is not None:
@@ -256,7 +276,7 @@ class Engine:
         if fits == held.placement:
             self.state.reassure(uid)
             return fits
-        self._owed |= self.state.forget(uid)
+        self._released |= self.state.forget(uid)
         self._assume(pod, fits)
         return fits
 
@@ -299,6 +319,8 @@ class Engine:
     # Inside ----------------------------------------------------------------------------------------------------------
 
     def _waits(self, pod: Pod) -> bool:
+        if pod.uid in self._left:
+            return False
         return not (pod.node_name or pod.terminal or pod.deleting or gated(pod))
 
     def _enqueue(self, pod: Pod, before: Pod | None, now: float) -> None:
@@ -319,23 +341,9 @@ class Engine:
         usage = placement_usage(placement, self.cycle.claims(pod))
         self.state.assume(pod.uid, placement, usage, pod.spec.requests)
 
-    def _is_restored(self, kind: str, version: int) -> bool:
-        """Note a list's version; if the store was restored from an older copy, accept any version from now on."""
-        restored = version < self._listed.get(kind, 0)
-        self._listed[kind] = version
-        if restored:
-            self.epoch += 1
-            self.state.forget_versions()
-        return restored
-
 
 def _unreadable(node: Node, message: str) -> tuple[Problem, ...]:
     return (Problem("Node", "", node.name, node.uid, "RegistrationUnreadable", message),)
-
-
-def _may_be(key: str, unreadable: Collection[str]) -> bool:
-    """Tell whether an object that is missing from a list may be one that could not be read."""
-    return key in unreadable or "" in unreadable
 
 
 def _asks_differently(before: Pod, after: Pod) -> bool:

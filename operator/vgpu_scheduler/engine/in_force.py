@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine.policy_report import PolicyReport, report_policies
 from vgpu_scheduler.engine.queue import SchedulingQueue
-from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.policy import Namespace, Policies, PolicyResource, key_of
+from vgpu_scheduler.kube import Namespace, Pod
+from vgpu_scheduler.policy import Policies, PolicyResource
 from vgpu_scheduler.state import State
 
 Terms = tuple[int | str | None, ...]
@@ -38,48 +36,17 @@ class InForce:
         """Take in a policy resource; the next decision follows it."""
         self._catalogue.put(policy)
 
-    def remove(self, policy: PolicyResource) -> None:
-        """Take in that a policy resource is gone."""
-        self._catalogue.remove(policy)
+    def remove(self, policy: PolicyResource, version: int | None = None) -> None:
+        """Take in that a policy resource is gone, as of a version; its own unless one is given."""
+        self._catalogue.remove(policy, version)
 
     def observe_namespace(self, namespace: Namespace) -> None:
         """Take in a namespace, whose labels cluster policies may select by."""
         self._catalogue.put_namespace(namespace)
 
-    def remove_namespace(self, namespace: Namespace) -> None:
-        """Take in that a namespace is gone."""
-        self._catalogue.remove_namespace(namespace)
-
-    def sweep(self, listed: Iterable[PolicyResource], version: int) -> int:
-        """Bring the policies in line with a consistent list of all of them; return how many were gone.
-
-        Parameters
-        ----------
-        listed
-            Every policy.
-        version
-            The list's resource version; what is newer stays.
-        """
-        present = set()
-        for policy in listed:
-            present.add(key_of(policy))
-            self._catalogue.put(policy)
-        gone = [p for p in self._catalogue.all() if key_of(p) not in present and p.resource_version <= version]
-        for policy in gone:
-            self._catalogue.remove(policy)
-        return len(gone)
-
-    def sweep_namespaces(self, listed: Iterable[Namespace], version: int) -> int:
-        """Bring the namespaces in line with a consistent list of all of them; see :meth:`sweep`."""
-        present = set()
-        for namespace in listed:
-            present.add(namespace.name)
-            self._catalogue.put_namespace(namespace)
-        known = list(self._catalogue.namespaces())
-        gone = [n for n in known if n.name not in present and n.resource_version <= version]
-        for namespace in gone:
-            self._catalogue.remove_namespace(namespace)
-        return len(gone)
+    def remove_namespace(self, namespace: Namespace, version: int | None = None) -> None:
+        """Take in that a namespace is gone, as of a version; its own unless one is given."""
+        self._catalogue.remove_namespace(namespace, version)
 
     def report(self, ours: frozenset[str]) -> list[PolicyReport]:
         """Say what became of each policy resource; ``ours`` are the scheduler names whose pods count."""

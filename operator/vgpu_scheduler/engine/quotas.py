@@ -7,7 +7,7 @@ is equal; 0 lets nothing in; scopes are not looked at, so that a quota with scop
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from vgpu_scheduler.allocators import Budget, Budgets
@@ -15,9 +15,8 @@ from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.kernels import UNLIMITED
-from vgpu_scheduler.kube import QuantityError, ResourceQuota, has_unit, to_exact_int
+from vgpu_scheduler.kube import QuantityError, ResourceQuota, VersionedStore, has_unit, to_exact_int
 from vgpu_scheduler.model import Claim, ContainerKind, Hint, PodClaims, QuotaResource
-from vgpu_scheduler.policy import Shelf
 from vgpu_scheduler.state import State
 
 _PREFIX = "limits."
@@ -57,7 +56,7 @@ class Quotas:
         self._resources = dict(dialect.quota_resources)
         self._cores = dialect.cores
         self._units = {name: dialect.dimensions[r.dimension].unit for name, r in self._resources.items()}
-        self._shelf: Shelf[Key, ResourceQuota] = Shelf()
+        self._store: VersionedStore[Key, ResourceQuota] = VersionedStore()
         self._names: dict[str, set[str]] = {}  # of the quotas of each namespace
         self._limits: dict[str, dict[str, int]] = {}  # in the dimensions' units
         self._touched: set[str] = set()
@@ -66,10 +65,10 @@ class Quotas:
 
     def observe(self, quota: ResourceQuota) -> tuple[Problem, ...]:
         """Take in a quota; return what of it cannot be understood."""
-        known = self._shelf.get(_key(quota))
+        known = self._store.get(quota_key(quota))
         if known is not None and 0 < quota.resource_version == known.resource_version:
             return ()  # seen already: sweeps show everything again
-        if not self._shelf.put(_key(quota), quota):
+        if not self._store.put(quota_key(quota), quota):
             return ()
         self._names.setdefault(quota.namespace, set()).add(quota.name)
         self._recompute(quota.namespace)
@@ -78,44 +77,24 @@ class Quotas:
             for text in self._unreadable(quota)
         )
 
-    def remove(self, quota: ResourceQuota) -> None:
-        """Take in that a quota is gone; the others of its namespace stay in force."""
-        if self._shelf.remove(_key(quota), quota.uid, quota.resource_version):
+    def remove(self, quota: ResourceQuota, version: int | None = None) -> None:
+        """Take in that a quota is gone, as of a version (its own unless one is given); the others stay in force."""
+        if self._store.remove(quota_key(quota), quota.uid, quota.resource_version if version is None else version):
             self._names[quota.namespace].discard(quota.name)
             self._recompute(quota.namespace)
             if not self._names[quota.namespace]:
                 del self._names[quota.namespace]
 
-    def sweep(self, listed: Iterable[ResourceQuota], version: int) -> tuple[int, tuple[Problem, ...]]:
-        """Bring the quotas in line with a consistent list of all of them.
-
-        Parameters
-        ----------
-        listed
-            Every quota.
-        version
-            The list's resource version; what is newer stays.
-
-        Returns
-        -------
-        tuple
-            How many were gone, and what cannot be understood.
-        """
-        present: set[Key] = set()
-        problems: list[Problem] = []
-        for quota in listed:
-            present.add(_key(quota))
-            problems += self.observe(quota)
-        gone = [q for q in self._shelf if _key(q) not in present and q.resource_version <= version]
-        for quota in gone:
-            self.remove(quota)
-        return len(gone), tuple(problems)
+    @property
+    def store(self) -> VersionedStore[Key, ResourceQuota]:
+        """The quotas that are known."""
+        return self._store
 
     def _recompute(self, namespace: str) -> None:
         """Take the smallest limit of each resource over all quotas of a namespace."""
         limits: dict[str, int] = {}
         for called in self._names[namespace]:
-            quota = self._shelf.get((namespace, called))
+            quota = self._store.get((namespace, called))
             assert quota is not None
             for name in self._resources:
                 text = quota.hard.get(_PREFIX + name)
@@ -260,7 +239,8 @@ class Quotas:
 _NO_LIMITS: Mapping[str, int] = {}
 
 
-def _key(quota: ResourceQuota) -> Key:
+def quota_key(quota: ResourceQuota) -> Key:
+    """Return what a quota is known by."""
     return quota.namespace, quota.name
 
 

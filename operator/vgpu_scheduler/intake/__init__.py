@@ -1,28 +1,28 @@
-"""Where observations come from: kopf handlers for our pods, nodes and policies, light streams for the rest."""
+"""Where observations come from: kopf handlers for waiting pods, nodes and policies, light streams for the rest."""
 
 from vgpu_scheduler.intake.admission import AdmissionEndpoint, AdmissionServer
+from vgpu_scheduler.intake.kinds import CLUSTER_POLICIES, NAMESPACES, NODES, PODS, POLICIES, QUOTAS, SWEPT, Kind
 from vgpu_scheduler.intake.kopf_source import KopfSource
-from vgpu_scheduler.intake.policies import (
-    PolicySource,
-    list_all_namespaces,
-    list_all_policies,
-    list_all_quotas,
-    policies_path,
-)
-from vgpu_scheduler.intake.reflector import PodReflector, list_all_nodes, list_all_pods
-from vgpu_scheduler.intake.sink import Sink
+from vgpu_scheduler.intake.lister import Listing, list_all
+from vgpu_scheduler.intake.observer import Observer
+from vgpu_scheduler.intake.policies import PolicySource
+from vgpu_scheduler.intake.stream import ObjectStream
 
 __all__ = [
+    "CLUSTER_POLICIES",
+    "NAMESPACES",
+    "NODES",
+    "PODS",
+    "POLICIES",
+    "QUOTAS",
+    "SWEPT",
     "AdmissionEndpoint",
     "AdmissionServer",
+    "Kind",
     "KopfSource",
-    "PodReflector",
+    "Listing",
+    "ObjectStream",
+    "Observer",
     "PolicySource",
-    "Sink",
-    "list_all_namespaces",
-    "list_all_nodes",
-    "list_all_pods",
-    "list_all_policies",
-    "list_all_quotas",
-    "policies_path",
+    "list_all",
 ]

@@ -1,29 +1,30 @@
-"""Our own pods and the nodes, through kopf."""
+"""The pods that wait for us, and the nodes, through kopf."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any
 
 import kopf
 
 from vgpu_scheduler.apiclient import Credentials
-from vgpu_scheduler.intake.sink import Sink
+from vgpu_scheduler.intake.kinds import NODES, PODS
+from vgpu_scheduler.intake.observer import Observer
 from vgpu_scheduler.intake.supervised import SupervisedKopf
-from vgpu_scheduler.kube import DecodeError, decode_node, decode_pod
-
-log = logging.getLogger(__name__)
+from vgpu_scheduler.intake.watching import EventHandler
 
 
 class KopfSource(SupervisedKopf):
-    """Watches the pods of one scheduler name, and the nodes if asked to.
+    """Watches the unscheduled pods of one scheduler name, and the nodes if asked to.
+
+    A pod leaves the selection when it is bound or deleted. kopf reports it as deleted then, with the object from
+    before: all that says is that it no longer waits. What became of it is told by the stream of all pods.
 
     Parameters
     ----------
     credentials
         How the API server is reached.
-    sink
+    observer
         Where observations go.
     scheduler_name
         Selected by the server: ``spec.schedulerName``. Field selectors know no "or", so each name has its own source.
@@ -36,7 +37,7 @@ class KopfSource(SupervisedKopf):
     def __init__(
         self,
         credentials: Credentials,
-        sink: Sink,
+        observer: Observer,
         scheduler_name: str,
         *,
         nodes: bool,
@@ -48,50 +49,24 @@ class KopfSource(SupervisedKopf):
             scheduler_name,
             lost_track=lost_track,
             after_spawn=after_spawn,
-            restarted=sink.stats.restarted,
+            restarted=observer.stats.restarted,
         )
-        self._sink = sink
-        self._nodes = nodes
-        self._known: set[str] = set()
+        self._pods = EventHandler(PODS, observer, lost_track, observer.no_longer_waits)
+        self._nodes = EventHandler(NODES, observer, lost_track) if nodes else None
 
     def _register(self, registry: kopf.OperatorRegistry) -> None:
         @kopf.on.event("pods", registry=registry)
         async def pod_event(event: Any, **_: Any) -> None:
-            self._take(event, decode_pod, self._sink.pod, self._sink.pod_gone)
+            self._pods(event)
 
-        if self._nodes:
+        if self._nodes is None:
+            return
+        take_node = self._nodes
 
-            @kopf.on.event("nodes", registry=registry)
-            async def node_event(event: Any, **_: Any) -> None:
-                self._take(event, decode_node, self._sink.node, self._sink.node_gone)
+        @kopf.on.event("nodes", registry=registry)
+        async def node_event(event: Any, **_: Any) -> None:
+            take_node(event)
 
     def _configure(self, settings: kopf.OperatorSettings) -> None:
-        settings.watching.field_selectors["v1", "pods"] = f"spec.schedulerName={self._name}"
+        settings.watching.field_selectors["v1", "pods"] = f"spec.schedulerName={self._name},spec.nodeName="
         settings.scanning.disabled = True
-
-    def _take(
-        self, event: Any, decode: Callable[[Any], Any], seen: Callable[[Any], None], gone: Callable[[Any], None]
-    ) -> None:
-        """Translate and observe, nothing else; no exception may reach kopf, which would try the handler again."""
-        kind = event["type"]
-        try:
-            decoded = decode(event["object"])
-        except DecodeError as error:
-            self._sink.stats.undecodable += 1
-            log.warning("%s", error)
-            return
-        if kind == "DELETED":
-            self._known.discard(decoded.uid)
-            self._hand_over(gone, decoded)
-            return
-        if kind is None and decoded.uid in self._known:
-            self._lost_track()  # a second initial listing: whatever vanished before it was never reported
-        self._known.add(decoded.uid)
-        self._hand_over(seen, decoded)
-
-    def _hand_over(self, observe: Callable[[Any], None], decoded: Any) -> None:
-        try:
-            observe(decoded)
-        except Exception:  # one object must not end the watch; the next sweep sees it again
-            log.exception("%s %s could not be taken in", type(decoded).__name__, decoded.name)
-            self._lost_track()

@@ -1,17 +1,17 @@
 """Kubernetes objects as this program needs them: quantities, selectors, pods and nodes, and the one decoder."""
 
 from vgpu_scheduler.kube.decoding import (
+    Decode,
     DecodeError,
-    NodeEvent,
-    PodEvent,
+    Encoded,
+    WatchEvent,
     WatchStatus,
+    decode_event,
+    decode_list,
     decode_node,
-    decode_node_event,
-    decode_node_list,
     decode_pod,
-    decode_pod_event,
-    decode_pod_list,
 )
+from vgpu_scheduler.kube.namespaces import Namespace, decode_namespace
 from vgpu_scheduler.kube.objects import Condition, Container, HostPort, Node, Pod, PodSpec
 from vgpu_scheduler.kube.quantities import (
     QuantityError,
@@ -34,6 +34,7 @@ from vgpu_scheduler.kube.selectors import (
     compile_label_selector,
     parse_label_selector,
 )
+from vgpu_scheduler.kube.store import Versioned, VersionedStore
 from vgpu_scheduler.kube.taints import NO_EXECUTE, NO_SCHEDULE, UNSCHEDULABLE_TAINT, Taint, Toleration, taint
 
 __all__ = [
@@ -47,16 +48,17 @@ __all__ = [
     "Condition",
     "Container",
     "ContainerKind",
+    "Decode",
     "DecodeError",
+    "Encoded",
     "HostPort",
     "LabelSelector",
+    "Namespace",
     "Node",
-    "NodeEvent",
     "NodeSelector",
     "NodeSelectorTerm",
     "Operator",
     "Pod",
-    "PodEvent",
     "PodSpec",
     "QuantityError",
     "Requirement",
@@ -64,14 +66,16 @@ __all__ = [
     "SelectorError",
     "Taint",
     "Toleration",
+    "Versioned",
+    "VersionedStore",
+    "WatchEvent",
     "WatchStatus",
     "compile_label_selector",
+    "decode_event",
+    "decode_list",
+    "decode_namespace",
     "decode_node",
-    "decode_node_event",
-    "decode_node_list",
     "decode_pod",
-    "decode_pod_event",
-    "decode_pod_list",
     "decode_quota",
     "has_unit",
     "is_zero",

@@ -1,21 +1,22 @@
 """The one decoder: from the API's JSON, as bytes or as an already parsed dict, to values."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
 from vgpu_scheduler.kube.objects import Condition, Node, Pod
-from vgpu_scheduler.kube.podspecs import FieldError, intern_pod_spec, resized_requests
+from vgpu_scheduler.kube.podspecs import intern_pod_spec, resized_requests
 from vgpu_scheduler.kube.quantities import QuantityError, to_exact_int, to_int, to_milli
 from vgpu_scheduler.kube.resources import CPU, PODS, is_schedulable
+from vgpu_scheduler.kube.store import Versioned
 from vgpu_scheduler.kube.taints import taint
 from vgpu_scheduler.kube.wire import (
+    FieldError,
     Quantities,
     WireBookmark,
     WireEvent,
     WireList,
-    WireMeta,
     WireNode,
     WirePod,
     WirePodSpec,
@@ -24,19 +25,16 @@ from vgpu_scheduler.kube.wire import (
 
 __all__ = [
     "DecodeError",
-    "NodeEvent",
-    "PodEvent",
+    "WatchEvent",
     "WatchStatus",
+    "decode_event",
+    "decode_list",
     "decode_node",
-    "decode_node_event",
-    "decode_node_list",
     "decode_pod",
-    "decode_pod_event",
-    "decode_pod_list",
 ]
 
 _Wire = TypeVar("_Wire")
-_Value = TypeVar("_Value")
+_Value = TypeVar("_Value", bound=Versioned)
 
 _pods: Final = msgspec.json.Decoder(WirePod)
 _nodes: Final = msgspec.json.Decoder(WireNode)
@@ -69,6 +67,9 @@ class DecodeError(ValueError):
 
 
 Skip = Callable[[DecodeError], None]
+Encoded = Mapping[str, Any] | bytes | msgspec.Raw
+"""An object as a dict (as kopf hands it out) or as JSON."""
+Decode = Callable[[Encoded], _Value]
 
 
 class WatchStatus(msgspec.Struct, frozen=True, rename="camel", gc=False):
@@ -82,15 +83,15 @@ class WatchStatus(msgspec.Struct, frozen=True, rename="camel", gc=False):
 _statuses: Final = msgspec.json.Decoder(WatchStatus)
 
 
-class PodEvent(msgspec.Struct, frozen=True, gc=False):
-    """A line of a pod watch.
+class WatchEvent(msgspec.Struct, Generic[_Value], frozen=True):
+    """A line of a watch.
 
     Attributes
     ----------
     type
         ADDED, MODIFIED, DELETED, BOOKMARK or ERROR.
     object
-        The pod; None for BOOKMARK and ERROR.
+        The object; None for BOOKMARK and ERROR.
     resource_version
         Where to resume the watch after this line; empty for ERROR.
     status
@@ -98,21 +99,12 @@ class PodEvent(msgspec.Struct, frozen=True, gc=False):
     """
 
     type: str
-    object: Pod | None
+    object: _Value | None
     resource_version: str
     status: WatchStatus | None = None
 
 
-class NodeEvent(msgspec.Struct, frozen=True, gc=False):
-    """A line of a node watch; the attributes are those of :class:`PodEvent`."""
-
-    type: str
-    object: Node | None
-    resource_version: str
-    status: WatchStatus | None = None
-
-
-def decode_pod(obj: Mapping[str, Any] | bytes | msgspec.Raw) -> Pod:
+def decode_pod(obj: Encoded) -> Pod:
     """Read a pod.
 
     Parameters
@@ -125,10 +117,10 @@ def decode_pod(obj: Mapping[str, Any] | bytes | msgspec.Raw) -> Pod:
     DecodeError
         If a field that is read has the wrong type, or a quantity is none.
     """
-    return _decode(obj, "Pod", _pods, WirePod, _pod)
+    return decode_object(obj, "Pod", _pods, _pod)
 
 
-def decode_node(obj: Mapping[str, Any] | bytes | msgspec.Raw) -> Node:
+def decode_node(obj: Encoded) -> Node:
     """Read a node.
 
     Parameters
@@ -141,22 +133,24 @@ def decode_node(obj: Mapping[str, Any] | bytes | msgspec.Raw) -> Node:
     DecodeError
         If a field that is read has the wrong type, or a quantity is none.
     """
-    return _decode(obj, "Node", _nodes, WireNode, _node)
+    return decode_object(obj, "Node", _nodes, _node)
 
 
-def decode_pod_list(data: bytes, skip: Skip | None = None) -> tuple[list[Pod], str, str]:
-    """Read a PodList.
+def decode_list(data: bytes, decode: Decode[_Value], skip: Skip | None = None) -> tuple[list[_Value], str, str]:
+    """Read a list.
 
     Parameters
     ----------
     data
         The list as JSON.
+    decode
+        Reads one object.
     skip
-        Told of each pod that cannot be read, which is then left out; without it the first one raises.
+        Told of each object that cannot be read, which is then left out; without it the first one raises.
 
     Returns
     -------
-    items : list of Pod
+    items : list
     resource_version : str
         Where to start a watch that follows the list.
     continue_token : str
@@ -165,56 +159,9 @@ def decode_pod_list(data: bytes, skip: Skip | None = None) -> tuple[list[Pod], s
     Raises
     ------
     DecodeError
-        If the list or one of its pods cannot be read.
+        If the list or one of its objects cannot be read.
     """
-    return _decode_list(data, "PodList", decode_pod, skip)
-
-
-def decode_node_list(data: bytes, skip: Skip | None = None) -> tuple[list[Node], str, str]:
-    """Read a NodeList; what is taken, returned and raised is as for :func:`decode_pod_list`."""
-    return _decode_list(data, "NodeList", decode_node, skip)
-
-
-def decode_pod_event(line: bytes) -> PodEvent:
-    """Read a line of a pod watch.
-
-    Raises
-    ------
-    DecodeError
-        If the line or its pod cannot be read.
-    """
-    event = _wire(line, "WatchEvent", _events, WireEvent)
-    if event.type in ("BOOKMARK", "ERROR"):
-        return PodEvent(event.type, None, *_without_object(event))
-    pod = decode_pod(event.object)
-    return PodEvent(event.type, pod, str(pod.resource_version))
-
-
-def decode_node_event(line: bytes) -> NodeEvent:
-    """Read a line of a node watch.
-
-    Raises
-    ------
-    DecodeError
-        If the line or its node cannot be read.
-    """
-    event = _wire(line, "WatchEvent", _events, WireEvent)
-    if event.type in ("BOOKMARK", "ERROR"):
-        return NodeEvent(event.type, None, *_without_object(event))
-    node = decode_node(event.object)
-    return NodeEvent(event.type, node, str(node.resource_version))
-
-
-def _without_object(event: WireEvent) -> tuple[str, WatchStatus | None]:
-    if event.type == "ERROR":
-        return "", _wire(event.object, "Status", _statuses, WatchStatus)
-    return _wire(event.object, "Bookmark", _bookmarks, WireBookmark).metadata.resource_version, None
-
-
-def _decode_list(
-    data: bytes, kind: str, decode: Callable[[msgspec.Raw], _Value], skip: Skip | None
-) -> tuple[list[_Value], str, str]:
-    page = _wire(data, kind, _lists, WireList)
+    page = _wire(data, "List", _lists)
     items = []
     for item in page.items or ():
         try:
@@ -226,12 +173,31 @@ def _decode_list(
     return items, page.metadata.resource_version, page.metadata.continue_
 
 
-def _wire(
-    obj: Mapping[str, Any] | bytes | msgspec.Raw, kind: str, decoder: msgspec.json.Decoder[_Wire], wire: type[_Wire]
-) -> _Wire:
+def decode_event(line: bytes, decode: Decode[_Value]) -> WatchEvent[_Value]:
+    """Read a line of a watch; ``decode`` reads its object.
+
+    Raises
+    ------
+    DecodeError
+        If the line or its object cannot be read.
+    """
+    event = _wire(line, "WatchEvent", _events)
+    if event.type in ("BOOKMARK", "ERROR"):
+        return WatchEvent(event.type, None, *_without_object(event))
+    found = decode(event.object)
+    return WatchEvent(event.type, found, str(found.resource_version))
+
+
+def _without_object(event: WireEvent) -> tuple[str, WatchStatus | None]:
+    if event.type == "ERROR":
+        return "", _wire(event.object, "Status", _statuses)
+    return _wire(event.object, "Bookmark", _bookmarks).metadata.resource_version, None
+
+
+def _wire(obj: Encoded, kind: str, decoder: msgspec.json.Decoder[_Wire]) -> _Wire:
     """Typed form of an object as the API writes it."""
     try:
-        return decoder.decode(obj) if isinstance(obj, bytes | msgspec.Raw) else msgspec.convert(obj, wire)
+        return decoder.decode(obj) if isinstance(obj, bytes | msgspec.Raw) else msgspec.convert(obj, decoder.type)
     except OverflowError as error:  # an integer of more than 64 bits, which only files can hold
         raise DecodeError(kind, _key_of(obj), "", "an integer is out of range") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -239,14 +205,27 @@ def _wire(
         raise DecodeError(kind, _key_of(obj), path.lstrip(".").rstrip("`"), problem) from error
 
 
-def _decode(
-    obj: Mapping[str, Any] | bytes | msgspec.Raw,
+def decode_object(
+    obj: Encoded,
     kind: str,
     decoder: msgspec.json.Decoder[_Wire],
-    wire: type[_Wire],
     build: Callable[[_Wire], _Value],
 ) -> _Value:
-    typed = _wire(obj, kind, decoder, wire)
+    """Read an object of a kind.
+
+    Parameters
+    ----------
+    decoder
+        Reads its typed form.
+    build
+        Makes the value from that; may raise :class:`FieldError`.
+
+    Raises
+    ------
+    DecodeError
+        If a field that is read has the wrong type or value; the message names the object and the field.
+    """
+    typed = _wire(obj, kind, decoder)
     try:
         return build(typed)
     except FieldError as error:
@@ -265,19 +244,6 @@ def _key_of(obj: object) -> str:
     return f"{namespace}/{name}" if namespace else str(name or "")
 
 
-def _version(meta: WireMeta) -> int:
-    """Resource version as a number.
-
-    Kubernetes promises since 1.35 that they are decimal numbers that can be compared, as etcd's always were.
-    """
-    text = meta.resource_version
-    if not text:
-        return 0
-    if not (text.isascii() and text.isdecimal()):
-        raise FieldError("metadata.resourceVersion", f"{text!r} is not a number")
-    return int(text)
-
-
 def _pod(wire: WirePod) -> Pod:
     meta, pod, status = wire.metadata, wire.spec, wire.status
     spec = intern_pod_spec(pod)
@@ -286,7 +252,7 @@ def _pod(wire: WirePod) -> Pod:
         uid=meta.uid,
         namespace=meta.namespace,
         name=meta.name,
-        resource_version=_version(meta),
+        resource_version=meta.version,
         labels=meta.labels or {},
         annotations=meta.annotations or {},
         scheduler_name=pod.scheduler_name,
@@ -329,7 +295,7 @@ def _node(wire: WireNode) -> Node:
     return Node(
         name=meta.name,
         uid=meta.uid,
-        resource_version=_version(meta),
+        resource_version=meta.version,
         labels=meta.labels or {},
         annotations=meta.annotations or {},
         unschedulable=wire.spec.unschedulable,

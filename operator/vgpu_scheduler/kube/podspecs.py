@@ -12,9 +12,9 @@ from vgpu_scheduler.kube.objects import Container, HostPort, PodSpec
 from vgpu_scheduler.kube.quantities import QuantityError, to_nano
 from vgpu_scheduler.kube.resources import ContainerKind, pod_requests
 from vgpu_scheduler.kube.selectors import NodeSelector, compile_node_selector
-from vgpu_scheduler.kube.wire import Quantities, WireContainer, WirePodSpec, WirePodStatus
+from vgpu_scheduler.kube.wire import FieldError, Quantities, WireContainer, WirePodSpec, WirePodStatus
 
-__all__ = ["FieldError", "intern_pod_spec", "resized_requests"]
+__all__ = ["intern_pod_spec", "resized_requests"]
 
 # Sources that are there on whatever node the pod lands: files made by the kubelet, directories of the node, and network
 # file systems that every node can mount. kube-scheduler does not look at them either.
@@ -31,15 +31,6 @@ _encoder: Final = msgspec.msgpack.Encoder()
 # alive between the pods of a workload.
 _live: Final[WeakValueDictionary[bytes, PodSpec]] = WeakValueDictionary()
 _recent: Final[OrderedDict[bytes, PodSpec]] = OrderedDict()
-
-
-class FieldError(ValueError):
-    """A field whose type is right and whose value is not."""
-
-    def __init__(self, field: str, problem: str) -> None:
-        super().__init__(f"{field}: {problem}")
-        self.field = field
-        self.problem = problem
 
 
 def intern_pod_spec(wire: WirePodSpec) -> PodSpec:

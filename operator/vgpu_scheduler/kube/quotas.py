@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from vgpu_scheduler.kube.decoding import DecodeError
+import msgspec
+
+from vgpu_scheduler.kube.decoding import Encoded, decode_object
+from vgpu_scheduler.kube.wire import Quantities, Wire, WireMeta
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,23 @@ class ResourceQuota:
     resource_version: int = 0
 
 
-def decode_quota(obj: Mapping[str, Any]) -> ResourceQuota:
+class _WireQuotaSpec(Wire):
+    """``ResourceQuotaSpec``."""
+
+    hard: Quantities | None = None
+
+
+class _WireQuota(Wire):
+    """``ResourceQuota``."""
+
+    metadata: WireMeta
+    spec: _WireQuotaSpec | None = None
+
+
+_quotas = msgspec.json.Decoder(_WireQuota)
+
+
+def decode_quota(obj: Encoded) -> ResourceQuota:
     """Read a ResourceQuota.
 
     Raises
@@ -34,17 +52,15 @@ def decode_quota(obj: Mapping[str, Any]) -> ResourceQuota:
     DecodeError
         If it has no name or no mapping of limits; the message names the object and the field.
     """
-    metadata, spec = obj.get("metadata"), obj.get("spec") or {}
-    if not isinstance(metadata, Mapping) or not isinstance(metadata.get("name"), str):
-        raise DecodeError("ResourceQuota", "", "metadata.name", "is missing")
-    namespace, name = str(metadata.get("namespace") or "default"), metadata["name"]
-    hard = (spec.get("hard") or {}) if isinstance(spec, Mapping) else None
-    if not isinstance(hard, Mapping):
-        raise DecodeError("ResourceQuota", f"{namespace}/{name}", "spec.hard", "is no mapping of quantities")
+    return decode_object(obj, "ResourceQuota", _quotas, _quota)
+
+
+def _quota(wire: _WireQuota) -> ResourceQuota:
+    meta = wire.metadata
     return ResourceQuota(
-        namespace=namespace,
-        name=name,
-        hard={str(resource): str(limit) for resource, limit in hard.items()},
-        uid=str(metadata.get("uid") or ""),
-        resource_version=int(metadata.get("resourceVersion") or 0),
+        namespace=meta.namespace or "default",
+        name=meta.name,
+        hard={resource: str(limit) for resource, limit in ((wire.spec and wire.spec.hard) or {}).items()},
+        uid=meta.uid,
+        resource_version=meta.version,
     )

@@ -1,7 +1,7 @@
 """Policies: what is in force for a pod, and where each part of it came from."""
 
 from vgpu_scheduler.policy.annotations import PolicyError, parse_weights
-from vgpu_scheduler.policy.catalogue import Catalogue, Namespace, PolicyKey, key_of, title
+from vgpu_scheduler.policy.catalogue import Catalogue, PolicyKey, key_of, title
 from vgpu_scheduler.policy.models import (
     CLUSTER_KIND,
     GROUP,
@@ -14,7 +14,6 @@ from vgpu_scheduler.policy.models import (
 from vgpu_scheduler.policy.resolve import Policies, PolicyDefaults, overruled
 from vgpu_scheduler.policy.resolved import SETTINGS, Bound, PodLimits, ResolvedPolicy
 from vgpu_scheduler.policy.schema import crds
-from vgpu_scheduler.policy.shelf import Shelf
 
 __all__ = [
     "CLUSTER_KIND",
@@ -25,7 +24,6 @@ __all__ = [
     "VERSION",
     "Bound",
     "Catalogue",
-    "Namespace",
     "PodLimits",
     "Policies",
     "PolicyDefaults",
@@ -33,7 +31,6 @@ __all__ = [
     "PolicyKey",
     "PolicyResource",
     "ResolvedPolicy",
-    "Shelf",
     "crds",
     "decode_policy",
     "key_of",

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from vgpu_scheduler.kube import LabelSelector, Requirement
+from vgpu_scheduler.kube import LabelSelector, Namespace, Requirement, VersionedStore
 from vgpu_scheduler.policy.models import PolicyResource
-from vgpu_scheduler.policy.shelf import Shelf
 
 _NAMESPACE_NAME = "kubernetes.io/metadata.name"
 
@@ -16,16 +15,6 @@ PolicyKey = tuple[str, str, str]
 
 _SHADOWING = frozenset({"nodes", "devices", "defaults"})
 """Sections of cluster policies of which one wins; all others add up."""
-
-
-@dataclass(frozen=True, slots=True)
-class Namespace:
-    """A namespace with the labels that cluster policies may select by."""
-
-    name: str
-    labels: Mapping[str, str]
-    resource_version: int = 0
-    uid: str = ""
 
 
 def key_of(policy: PolicyResource) -> PolicyKey:
@@ -73,8 +62,8 @@ class Catalogue:
 
     def __init__(self) -> None:
         self.generation = 0
-        self._policies: Shelf[PolicyKey, PolicyResource] = Shelf()
-        self._namespaces: Shelf[str, Namespace] = Shelf()
+        self._policies: VersionedStore[PolicyKey, PolicyResource] = VersionedStore()
+        self._namespaces: VersionedStore[str, Namespace] = VersionedStore()
         self._cluster: dict[PolicyKey, PolicyResource] = {}
         self._own: dict[str, dict[PolicyKey, PolicyResource]] = {}
         self._candidates: dict[str, Candidates] = {}
@@ -138,6 +127,19 @@ class Catalogue:
         gone_at = namespace.resource_version if version is None else version
         if self._namespaces.remove(namespace.name, namespace.uid, gone_at):
             self._changed(namespace.name)
+
+    def missing(self, listed: Collection[PolicyKey], version: int) -> list[PolicyResource]:
+        """Return the policies that a consistent list of a version does not have."""
+        return self._policies.missing(listed, version)
+
+    def missing_namespaces(self, listed: Collection[str], version: int) -> list[Namespace]:
+        """Return the namespaces that a consistent list of a version does not have."""
+        return self._namespaces.missing(listed, version)
+
+    def forget_versions(self) -> None:
+        """Accept any version from now on: the store was restored from an older copy."""
+        self._policies.forget_versions()
+        self._namespaces.forget_versions()
 
     def take_touched(self) -> frozenset[str] | None:
         """Return the namespaces whose pods something may have changed for since the last call; None means all."""

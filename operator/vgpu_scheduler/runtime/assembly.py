@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from vgpu_scheduler import __version__
 from vgpu_scheduler.admission import AdmissionRules
-from vgpu_scheduler.apiclient import Credentials
+from vgpu_scheduler.apiclient import ApiClient, Credentials
 from vgpu_scheduler.binding import Binder, Reporter
 from vgpu_scheduler.dialects import HamiDialect
 from vgpu_scheduler.engine import Engine, Place
-from vgpu_scheduler.intake import AdmissionEndpoint, AdmissionServer, Sink
+from vgpu_scheduler.intake import AdmissionEndpoint, AdmissionServer, Observer
 from vgpu_scheduler.policy import PolicyDefaults
 from vgpu_scheduler.runtime.device_config import device_config
 from vgpu_scheduler.runtime.elector import Elector
@@ -40,11 +41,27 @@ def policy_defaults(settings: Settings) -> PolicyDefaults:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """The API server that a replica works with.
+
+    Attributes
+    ----------
+    identity
+        Of this process; fresh at each start, so that a restart does not take itself for its predecessor.
+    label_first
+        Labels go before a Binding, in a write of their own: the API server ignores those on it.
+    """
+
+    api: ApiClient
+    identity: str
+    label_first: bool
+
+
 def admission_server(
     settings: Settings,
     credentials: Credentials,
     engine: Engine,
-    dialect: HamiDialect,
     metrics: Metrics,
     after_spawn: Callable[[], None],
     restarted: Callable[[], None],
@@ -59,7 +76,10 @@ def admission_server(
         credentials,
         AdmissionEndpoint(chosen.port, chosen.cert_file, chosen.key_file, chosen.ca_file, chosen.reload_interval),
         AdmissionRules(
-            dialect, settings.scheduler_names, chosen.overwrite_default_scheduler, engine.policies.claim_terms
+            make_dialect(settings),
+            settings.scheduler_names,
+            chosen.overwrite_default_scheduler,
+            engine.policies.claim_terms,
         ),
         lambda namespace, claims: engine.quotas.refuses(namespace, claims, engine.state),
         after_spawn=after_spawn,
@@ -74,7 +94,7 @@ def admission_server(
 
 
 def add_metrics(
-    metrics: Metrics, engine: Engine, binder: Binder, reporter: Reporter, sink: Sink, elector: Elector
+    metrics: Metrics, engine: Engine, binder: Binder, reporter: Reporter, observer: Observer, elector: Elector
 ) -> None:
     """Make what the rooms count visible."""
 
@@ -96,9 +116,8 @@ def add_metrics(
         yield {"outcome": "orphan_replaced"}, binder.locker.stats.orphans
 
     def observed() -> Iterator[tuple[dict[str, str], float]]:
-        yield {"kind": "pod"}, sink.stats.pods
-        yield {"kind": "node"}, sink.stats.nodes
-        yield {"kind": "resourcequota"}, sink.stats.quotas
+        for kind in engine.kinds:
+            yield {"kind": kind.lower()}, observer.stats.observed[kind]
 
     def quotas(*, limits: bool) -> Iterator[tuple[dict[str, str], float]]:
         for report in engine.quotas.report(engine.state):
@@ -121,17 +140,21 @@ def add_metrics(
     number("vgpu_scheduler_bind_queue_depth", "Pods that wait at nodes.", lambda: binder.depth)
     number("vgpu_scheduler_bind_queue_deepest", "Pods that wait at one node, at most.", lambda: binder.deepest)
     number(
-        "vgpu_scheduler_undecodable_objects_total", "Objects that could not be read.", lambda: sink.stats.undecodable
+        "vgpu_scheduler_undecodable_objects_total",
+        "Objects that could not be read.",
+        lambda: observer.stats.undecodable,
     )
-    number("vgpu_scheduler_problems_total", "Annotations that could not be read.", lambda: sink.stats.problems)
-    number("vgpu_scheduler_watch_restarts_total", "Times that kopf was started again.", lambda: sink.stats.restarts)
-    number("vgpu_scheduler_relists_total", "Times that a stream had to list again.", lambda: sink.stats.relists)
-    number("vgpu_scheduler_swept_objects_total", "Objects whose deletion was missed.", lambda: sink.stats.swept)
+    number("vgpu_scheduler_problems_total", "Annotations that could not be read.", lambda: observer.stats.problems)
+    number("vgpu_scheduler_watch_restarts_total", "Times that kopf was started again.", lambda: observer.stats.restarts)
+    number("vgpu_scheduler_relists_total", "Times that a stream had to list again.", lambda: observer.stats.relists)
+    number("vgpu_scheduler_swept_objects_total", "Objects whose deletion was missed.", lambda: observer.stats.swept)
     number("vgpu_scheduler_reports_dropped_total", "Conditions and events not written.", lambda: reporter.dropped)
     number("vgpu_scheduler_leader", "Whether this process leads.", lambda: float(elector.leading))
     number("vgpu_scheduler_nodes", "Known nodes.", lambda: len(engine.state.nodes))
     number(
-        "vgpu_scheduler_ledger_drift_nodes", "Nodes whose ledger differs from its rebuild.", lambda: sink.stats.drift
+        "vgpu_scheduler_ledger_drift_nodes",
+        "Nodes whose ledger differs from its rebuild.",
+        lambda: observer.stats.drift,
     )
     number(
         "vgpu_scheduler_over_capacity_nodes",

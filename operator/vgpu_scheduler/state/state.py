@@ -8,7 +8,7 @@ one that :meth:`State.rebuild` makes from the objects alone.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -105,10 +105,10 @@ class State:
             return self._reservations.values()
         return (self._reservations[uid] for uid in self._on_node.get(node, ()))
 
-    def ledger(self) -> Ledger:
-        """Return the used amounts of every device in use."""
+    def ledger(self, names: Iterable[str] | None = None) -> Ledger:
+        """Return the used amounts of every device in use, of all nodes or of some."""
         result: Ledger = {}
-        for name in self._node_objects:
+        for name in self._node_objects if names is None else names:
             row = self.nodes.row(name)
             if row is None:
                 continue
@@ -342,29 +342,32 @@ class State:
 
     # The whole -------------------------------------------------------------------------------------------------------
 
-    def rebuild(self) -> State:
-        """Return a state made from the observed objects and the open assumptions alone."""
+    def rebuild(self, names: Collection[str] | None = None) -> State:
+        """Return a state made from the observed objects and the open assumptions alone, of all nodes or of some."""
         twin = State(self.devices.dimensions, self.quotas.by_card)
         for name, node in self._node_objects.items():
-            row = self.nodes.row(name)
-            twin.observe_node(node, self.devices.devices(row) if row is not None else ())
+            if names is None or name in names:
+                row = self.nodes.row(name)
+                twin.observe_node(node, self.devices.devices(row) if row is not None else ())
         for known in self._pods.values():
-            twin.observe_pod(known.pod, known.usage)
+            if names is None or known.pod.node_name in names:
+                twin.observe_pod(known.pod, known.usage)
         for reservation in self._reservations.values():
-            if reservation.phase is not Phase.BOUND and reservation.uid not in twin._reservations:
+            unseen = reservation.phase is not Phase.BOUND and reservation.uid not in twin._reservations
+            if unseen and (names is None or reservation.node in names):
                 twin._hold(reservation)
         return twin
 
-    def drift(self) -> dict[str, tuple[Ledger, Ledger]]:
+    def drift(self, names: Collection[str] | None = None) -> dict[str, tuple[Ledger, Ledger]]:
         """Compare the ledger with its rebuild: per node, what is booked and what the objects say; empty when equal.
 
-        Nodes that hold a widened reservation (see :class:`Reservation`) are expected here and named by it.
+        All nodes, or some. Nodes that hold a widened reservation (see :class:`Reservation`) are expected here and named
+        by it.
         """
-        ours, theirs = self.ledger(), self.rebuild().ledger()
-        names = sorted(ours.keys() | theirs.keys())
+        ours, theirs = self.ledger(names), self.rebuild(names and frozenset(names)).ledger()
         return {
             name: ({name: ours.get(name, {})}, {name: theirs.get(name, {})})
-            for name in names
+            for name in sorted(ours.keys() | theirs.keys())
             if ours.get(name) != theirs.get(name)
         }
 

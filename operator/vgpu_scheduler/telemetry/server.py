@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -30,11 +30,15 @@ class Health:
     ready: Callable[[], str]
 
 
+Page = Callable[[], Awaitable[object]]
+"""Makes what a page shows, as JSON."""
+
+
 async def serve(
     addresses: Sequence[tuple[str, int]],
     health: Health,
     metrics: Metrics,
-    pages: Mapping[str, Callable[[], object]],
+    pages: Mapping[str, Page],
     more_metrics: Callable[[], Iterator[str]] = lambda: iter(()),
 ) -> tuple[web.AppRunner, int]:
     """Serve ``/livez``, ``/readyz``, ``/metrics`` and pages of JSON.
@@ -74,7 +78,9 @@ async def serve(
         return response
 
     async def page(request: web.Request) -> web.Response:
-        text = json.dumps(pages[request.path](), indent=2, sort_keys=True)
+        shown = await pages[request.path]()
+        # In a thread: a page may be large, and everything else goes on meanwhile.
+        text = await asyncio.to_thread(json.dumps, shown, indent=2, sort_keys=True)
         return web.Response(text=text, content_type="application/json")
 
     app = web.Application()

@@ -9,12 +9,11 @@ from typing import Any, TypeVar
 
 from vgpu_scheduler.dialects import Dialect, HamiDialect, KoordinatorDialect, VolcanoDialect
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.kube import DecodeError, Node, Pod, ResourceQuota, decode_node, decode_pod, decode_quota
+from vgpu_scheduler.kube import DecodeError, Namespace, Node, Pod, ResourceQuota, decode_node, decode_pod, decode_quota
 from vgpu_scheduler.model import Assignment, Device, Placement
 from vgpu_scheduler.policy import (
     CLUSTER_KIND,
     NAMESPACED_KIND,
-    Namespace,
     Policies,
     PolicyDefaults,
     decode_policy,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 from vgpu_scheduler.allocators import BEST_FIT, CardChoice, HamiAllocator, card_order
 from vgpu_scheduler.dialects.base import ClaimError, CodecError, Inventory, Obeyed, RegistrationError, Scorers
@@ -15,6 +15,7 @@ from vgpu_scheduler.dialects.hami.rules import parse_rules
 from vgpu_scheduler.dialects.hami.vendors import Cards, Handed, Vendor, vendors
 from vgpu_scheduler.dialects.hami.vendors.base import MODE_WORD
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import NUMA_BIND
+from vgpu_scheduler.dialects.remembered import RememberedDevices
 from vgpu_scheduler.kube import Container, Node, Pod
 from vgpu_scheduler.model import (
     NO_TERMS,
@@ -36,8 +37,6 @@ NODE_ANNOTATION = "hami.io/vgpu-node"
 TIME_ANNOTATION = "hami.io/vgpu-time"
 BIND_TIME_ANNOTATION = "hami.io/bind-time"
 
-_REMEMBERED = 16_384
-"""Registrations that are kept decoded: more than nodes, so that a burst of changes does not push all of them out."""
 _WHOLE = 100
 
 
@@ -317,10 +316,11 @@ def _check_names(known: Iterable[Device], listed: Iterable[Device]) -> None:
         raise CodecError(f"device {min(twice)} is listed by another maker, too")
 
 
-@lru_cache(maxsize=_REMEMBERED)
+_remembered = RememberedDevices()
+
+
 def _decoded(cards: Cards, vendor: str, facts: Hashable) -> tuple[Device, ...]:
-    """Decode a registration; remembered, because most events of a node leave it as it is."""
-    return cards.decode(vendor, facts)
+    return _remembered.get((cards, vendor, facts), lambda: cards.decode(vendor, facts))
 
 
 def _as_allocated(claim: Claim) -> Claim:

@@ -25,6 +25,7 @@ from vgpu_scheduler.allocators import (
 from vgpu_scheduler.dialects.base import ClaimError, CodecError, Inventory, Obeyed, Scorers
 from vgpu_scheduler.dialects.hami.codec import realign
 from vgpu_scheduler.dialects.node_side import NodeSide
+from vgpu_scheduler.dialects.remembered import RememberedDevices
 from vgpu_scheduler.dialects.volcano import names as keys
 from vgpu_scheduler.dialects.volcano.claims import asks_for_cards, pod_claims, regular_containers
 from vgpu_scheduler.dialects.volcano.codec import (
@@ -60,7 +61,6 @@ from vgpu_scheduler.model import (
 _CORES = 100
 """Every card has 100 percent of itself; the plugin does not say so."""
 _FOLLOWED = frozenset({BINPACK, SPREAD, MUTEX})
-_REMEMBERED = 16_384
 _MOST_CARDS = 1024
 """A node that lists more is not believed: its cards are sorted for every claim."""
 _WHOLE_CARD = (Claim(keys.VENDOR, 1, (1, 0, 0), (0, 100, 100)),)
@@ -136,7 +136,7 @@ class VolcanoDialect:
         if value is None or not all(node.allocatable.get(name) for name in advertised):
             return ()
         try:
-            return _registered(value)
+            return _remembered.get(value, lambda: _registered(value))
         except CodecError as error:
             raise CodecError(f"annotation {keys.REGISTER_ANNOTATION}: {error}") from None
 
@@ -257,9 +257,10 @@ class VolcanoDialect:
             )
 
 
-@lru_cache(maxsize=_REMEMBERED)
+_remembered = RememberedDevices()
+
+
 def _registered(value: str) -> tuple[Device, ...]:
-    """Decode a registration; remembered, because most events of a node leave it as it is."""
     registered = decode_register(value)
     if len(registered) > _MOST_CARDS:
         raise CodecError(f"{len(registered)} cards are more than a node has (at most {_MOST_CARDS})")

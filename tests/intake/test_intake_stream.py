@@ -1,4 +1,4 @@
-"""The light stream of other schedulers' pods, consistent lists, and the sink that everything passes through."""
+"""The light stream of all pods, consistent lists, and the observer that everything passes through."""
 
 from __future__ import annotations
 
@@ -14,17 +14,21 @@ from tests.intake.watching import MERGE, PODS, Watcher, until
 
 from vgpu_scheduler.apiclient import ApiError, ApiResponse
 from vgpu_scheduler.devcluster import Fault
-from vgpu_scheduler.intake import PodReflector, list_all_nodes, list_all_pods, reflector
+from vgpu_scheduler.dialects import HamiDialect
+from vgpu_scheduler.intake import NODES, Listing, ObjectStream, list_all, lister
+from vgpu_scheduler.intake import PODS as POD_KIND
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import NO_USAGE, Hint, Usage
 
 THEIRS = "another"
 
 
 @pytest.fixture
 async def running(watcher: Watcher) -> AsyncIterator[Watcher]:
-    """A watcher whose reflector has listed pod ``p0``, bound by another scheduler."""
+    """A watcher whose stream has listed pod ``p0``, bound by another scheduler."""
     await watcher.create("p0", scheduler=THEIRS, node="n0")
-    reflecting = PodReflector(watcher.api, watcher.sink, ["vgpu-scheduler"], watcher.lose_track)
-    task = asyncio.create_task(reflecting.run())
+    stream = ObjectStream(watcher.api, POD_KIND, watcher.observer, watcher.lose_track)
+    task = asyncio.create_task(stream.run())
     try:
         await until(lambda: watcher.pods == {"p0"} and watches(watcher) == 1)
         yield watcher
@@ -43,14 +47,47 @@ def watches(watcher: Watcher) -> int:
     return watcher.cluster.requests.total(user_agent="intake", verb="watch")
 
 
-async def test_bound_pods_of_others_only(running: Watcher) -> None:
+async def test_pods_of_others_count_once_they_are_bound(running: Watcher) -> None:
     await running.create("ours")
     await running.create("waits", scheduler=THEIRS)
     await running.create("bound", scheduler=THEIRS, node="n0")
-    await until(lambda: running.pods == {"p0", "bound"})
+    await until(lambda: running.pods == {"p0", "ours", "bound"})
     await running.write("PATCH", f"{PODS}/p0", {"metadata": {"labels": {"a": "b"}}}, content_type=MERGE)
     await running.delete("bound")
-    await until(lambda: running.pods == {"p0"} and any(pod.labels for pod in running.engine.state.pods()))
+    await until(lambda: running.pods == {"p0", "ours"} and any(pod.labels for pod in running.engine.state.pods()))
+
+
+async def test_what_becomes_of_a_pod_of_ours(running: Watcher) -> None:
+    await running.create("ours")
+    await until(lambda: "ours" in running.pods)
+    uid = next(pod.uid for pod in running.engine.state.pods() if pod.name == "ours")
+    assert uid in running.engine.queue
+    target = {"metadata": {"name": "ours"}, "target": {"kind": "Node", "name": "n0"}}
+    await running.write("POST", f"{PODS}/ours/binding", target)
+    await until(lambda: uid not in running.engine.queue)
+    assert running.engine.state.reservation(uid) is not None
+    await running.delete("ours")
+    await until(lambda: "ours" not in running.pods)
+
+
+async def test_what_another_scheduler_announces_counts_as_it_comes_and_goes(watcher: Watcher) -> None:
+    watcher.engine.coexist_with = frozenset({THEIRS})
+    watcher.observer.observe(NODES, node("n0", cards("n0", 1)))
+    task = asyncio.create_task(ObjectStream(watcher.api, POD_KIND, watcher.observer, watcher.lose_track).run())
+    try:
+        await until(lambda: watches(watcher) == 1)
+        await watcher.create("p", scheduler=THEIRS)
+        announced = allocation("n0", ("n0-gpu-0", 3000, 10))
+        patch = {"metadata": {"annotations": announced}}
+        await watcher.write("PATCH", f"{PODS}/p", patch, content_type=MERGE)
+        await until(lambda: watcher.engine.state.ledger() == {"n0": {"n0-gpu-0": (1, 3000, 10)}}, within=1.0)
+        patch = {"metadata": {"annotations": dict.fromkeys(announced)}}
+        await watcher.write("PATCH", f"{PODS}/p", patch, content_type=MERGE)
+        await until(lambda: watcher.engine.state.ledger() == {}, within=1.0)
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
 
 
 async def test_it_resumes_where_it_was_when_the_stream_ends(running: Watcher) -> None:
@@ -92,7 +129,7 @@ async def test_it_lists_again_when_its_version_is_too_old(running: Watcher, way:
     await running.create("p1", scheduler=THEIRS, node="n0")
     running.cluster.end_watches(expired=way == "at once")
     await until(lambda: running.lost_track >= 1 and "p1" in running.pods)
-    assert running.sink.stats.relists >= 1
+    assert running.observer.stats.relists >= 1
     await running.create("p2", scheduler=THEIRS, node="n0")
     await until(lambda: "p2" in running.pods)
 
@@ -109,7 +146,7 @@ async def test_a_first_list_that_fails_is_tried_again(watcher: Watcher) -> None:
     await watcher.create("p0", scheduler=THEIRS, node="n0")
     watcher.cluster.inject(Fault(verb="list", status=500, times=1))
     watcher.cluster.inject(Fault(verb="list", drop=True, times=1))
-    task = asyncio.create_task(PodReflector(watcher.api, watcher.sink, ["x"], watcher.lose_track).run())
+    task = asyncio.create_task(ObjectStream(watcher.api, POD_KIND, watcher.observer, watcher.lose_track).run())
     await until(lambda: watcher.pods == {"p0"})
     task.cancel()
     assert watcher.lost_track == 0
@@ -119,21 +156,22 @@ async def test_a_first_list_that_fails_is_tried_again(watcher: Watcher) -> None:
 
 
 async def test_lists_are_consistent_and_read_page_by_page(watcher: Watcher, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reflector, "_PAGE", 2)
+    monkeypatch.setattr(lister, "_PAGE", 2)
     for number in range(5):
         await watcher.create(f"p{number}")
         await watcher.write("POST", "/api/v1/nodes", {"metadata": {"name": f"n{number}"}})
     asked: list[str] = []
     watcher.cluster.requests.on_request = lambda _, path, agent, __: asked.append(path) if agent == "intake" else None
-    pods, version = await list_all_pods(watcher.api)
-    assert [pod.name for pod in pods] == [f"p{number}" for number in range(5)]
-    assert version >= max(pod.resource_version for pod in pods)
-    assert len((await list_all_nodes(watcher.api))[0]) == 5
+    listing = await list_all(watcher.api, POD_KIND)
+    assert [pod.name for pod in listing.objects] == [f"p{number}" for number in range(5)]
+    assert listing.version is not None
+    assert listing.version >= max(pod.resource_version for pod in listing.objects)
+    assert len((await list_all(watcher.api, NODES)).objects) == 5
     assert len(asked) == 6
     assert not any("resourceVersion" in path for path in asked)  # 0 would be answered from a cache
     watcher.cluster.inject(Fault(verb="list", status=403, times=1))
     with pytest.raises(ApiError, match="fault injected"):
-        await list_all_pods(watcher.api)
+        await list_all(watcher.api, POD_KIND)
 
 
 class Pages:
@@ -156,37 +194,66 @@ def page(version: int, token: str, *names: str) -> tuple[int, dict[str, Any]]:
 
 async def test_pages_whose_snapshot_expires_are_read_from_the_beginning() -> None:
     pages = Pages(page(5, "t1", "a", "b"), (410, {"message": "expired"}), page(9, "t2", "a"), page(9, "", "c"))
-    nodes, version = await list_all_nodes(pages)  # type: ignore[arg-type]
-    assert ([node.name for node in nodes], version) == (["a", "c"], 9)
+    listing = await list_all(pages, NODES)  # type: ignore[arg-type]
+    assert ([node.name for node in listing.objects], listing.version) == (["a", "c"], 9)
     assert pages.asked == ["", "t1", "", "t2"]
 
 
-# The sink ------------------------------------------------------------------------------------------------------------
+# The observer --------------------------------------------------------------------------------------------------------
 
 
 async def test_the_end_of_an_earlier_node_does_not_end_its_namesake(watcher: Watcher) -> None:
     old, new = node("a", uid="one", version=3), node("a", uid="two", version=9)
-    watcher.sink.node(old)
-    watcher.sink.node(new)
-    watcher.sink.node_gone(old)
+    watcher.observer.observe(NODES, old)
+    watcher.observer.observe(NODES, new)
+    watcher.observer.gone(NODES, old)
     assert watcher.nodes == {"a"}
-    watcher.sink.node_gone(new)
+    watcher.observer.gone(NODES, new)
     assert watcher.nodes == set()
     assert watcher.moved == ["a"] * 4
 
 
 async def test_who_waits_at_a_node_hears_of_its_pods(watcher: Watcher) -> None:
-    watcher.sink.node(node("a", cards("a", 1)))
-    watcher.sink.pod(pod("p"))
-    watcher.sink.pod(pod("p", version=2, nodeName="a", annotations=allocation("a", ("a-gpu-0", 1, 1))))
-    watcher.sink.pod_gone(pod("p", version=3, nodeName="a"))
+    watcher.observer.observe(NODES, node("a", cards("a", 1)))
+    watcher.observer.observe(POD_KIND, pod("p"))
+    bound = pod("p", version=2, nodeName="a", annotations=allocation("a", ("a-gpu-0", 1, 1)))
+    watcher.observer.observe(POD_KIND, bound)
+    watcher.observer.gone(POD_KIND, pod("p", version=3, nodeName="a"))
     assert watcher.moved == ["a", "a", "a"]
     assert watcher.engine.state.ledger() == {}
-    assert (watcher.sink.stats.pods, watcher.sink.stats.nodes) == (3, 1)
+    assert (watcher.observer.stats.observed["Pod"], watcher.observer.stats.observed["Node"]) == (3, 1)
 
 
 async def test_problems_are_reported_and_counted(watcher: Watcher) -> None:
-    watcher.sink.node(node("a", "[{"))
-    watcher.sink.pod(pod("p", nodeName="a", started=True))
+    watcher.observer.observe(NODES, node("a", "[{"))
+    watcher.observer.observe(POD_KIND, pod("p", nodeName="a", started=True))
     assert [problem.reason for problem in watcher.problems] == ["RegistrationUnreadable", "AllocationUnreadable"]
-    assert watcher.sink.stats.problems == 2
+    assert watcher.observer.stats.problems == 2
+
+
+@pytest.mark.parametrize("way", ["observed", "gone", "swept"])
+async def test_an_object_that_cannot_be_taken_in_is_reported_and_the_others_go_on(
+    watcher: Watcher, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(found: Pod) -> Usage:
+        if found.name == "bad":
+            raise ZeroDivisionError
+        return NO_USAGE
+
+    def remove(uid: str) -> Hint:
+        raise ZeroDivisionError
+
+    watcher.engine.observe_pod(pod("bad", nodeName="a"), 0.0)
+    monkeypatch.setattr(HamiDialect, "usage", lambda _, found: fail(found))
+    if way == "gone":
+        monkeypatch.setattr(watcher.engine.state, "remove_pod", remove)
+        watcher.observer.gone(POD_KIND, pod("bad", nodeName="a"))
+    elif way == "swept":
+        listed = [pod("bad", nodeName="a", version=2), pod("good", nodeName="a")]
+        await watcher.observer.sweep(POD_KIND, Listing(listed, 9))
+        assert watcher.pods == {"bad", "good"}
+    else:
+        watcher.observer.observe(POD_KIND, pod("bad", nodeName="a", version=2))
+    [problem] = watcher.problems
+    assert (problem.kind, problem.namespace, problem.name) == ("Pod", "default", "bad")
+    assert "ZeroDivisionError" in problem.message

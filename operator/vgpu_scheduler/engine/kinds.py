@@ -1,0 +1,119 @@
+"""The kinds of objects that an engine takes in."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from vgpu_scheduler.engine.observing import ObservedKind
+from vgpu_scheduler.engine.problems import Problem
+from vgpu_scheduler.engine.quotas import Quotas, quota_key
+from vgpu_scheduler.kube import Namespace, Node, Pod, ResourceQuota
+from vgpu_scheduler.policy import PLURALS, PolicyKey, PolicyResource, key_of
+
+if TYPE_CHECKING:
+    from vgpu_scheduler.engine.engine import Engine
+
+
+def observed_kinds(engine: Engine) -> Mapping[str, ObservedKind[Any]]:
+    """Return how an engine takes in each kind, by the name of the kind."""
+    return {
+        "Pod": _pods(engine),
+        "Node": _nodes(engine),
+        "Namespace": _namespaces(engine),
+        "ResourceQuota": _quotas(engine.quotas),
+        **{kind: _policies(engine, kind) for kind in PLURALS},
+    }
+
+
+def _pods(engine: Engine) -> ObservedKind[Pod]:
+    state = engine.state
+
+    def missing(listed: Collection[str], version: int) -> Iterable[Pod]:
+        return [
+            pod
+            for pod in state.pods()
+            if pod.uid not in listed and pod.resource_version <= version and not state.in_flight(pod.uid)
+        ]
+
+    return ObservedKind(
+        key=lambda pod: pod.uid,
+        title=lambda pod: pod.key,
+        observe=engine.observe_pod,
+        remove=lambda pod, _, now: engine.remove_pod(pod.uid, now),
+        missing=missing,
+        forget_versions=state.forget_versions,
+    )
+
+
+def _nodes(engine: Engine) -> ObservedKind[Node]:
+    state = engine.state
+
+    def remove(node: Node, _: int, now: float) -> None:
+        """Forget a node; one of the same name may have come since."""
+        del now
+        known = state.node(node.name)
+        if known is not None and known.uid == node.uid:
+            engine.remove_node(node.name)
+
+    def missing(listed: Collection[str], version: int) -> Iterable[Node]:
+        return [node for node in state.all_nodes() if node.name not in listed and node.resource_version <= version]
+
+    return ObservedKind(
+        key=lambda node: node.name,
+        title=lambda node: node.name,
+        observe=engine.observe_node,
+        remove=remove,
+        missing=missing,
+        forget_versions=state.forget_versions,
+    )
+
+
+def _namespaces(engine: Engine) -> ObservedKind[Namespace]:
+    catalogue = engine.policies.catalogue
+
+    def observe(namespace: Namespace, now: float) -> tuple[Problem, ...]:
+        del now
+        engine.in_force.observe_namespace(namespace)
+        return ()
+
+    return ObservedKind(
+        key=lambda namespace: namespace.name,
+        title=lambda namespace: namespace.name,
+        observe=observe,
+        remove=lambda namespace, version, _: engine.in_force.remove_namespace(namespace, version),
+        missing=catalogue.missing_namespaces,
+        forget_versions=catalogue.forget_versions,
+    )
+
+
+def _policies(engine: Engine, kind: str) -> ObservedKind[PolicyResource]:
+    catalogue = engine.policies.catalogue
+
+    def observe(policy: PolicyResource, now: float) -> tuple[Problem, ...]:
+        del now
+        engine.in_force.observe(policy)
+        return ()
+
+    def missing(listed: Collection[PolicyKey], version: int) -> Iterable[PolicyResource]:
+        return [policy for policy in catalogue.missing(listed, version) if policy.kind == kind]
+
+    return ObservedKind(
+        key=key_of,
+        title=lambda policy: f"{policy.namespace}/{policy.name}" if policy.namespace else policy.name,
+        observe=observe,
+        remove=lambda policy, version, _: engine.in_force.remove(policy, version),
+        missing=missing,
+        forget_versions=catalogue.forget_versions,
+    )
+
+
+def _quotas(quotas: Quotas) -> ObservedKind[ResourceQuota]:
+    return ObservedKind(
+        key=quota_key,
+        title=lambda quota: f"{quota.namespace}/{quota.name}",
+        observe=lambda quota, _: quotas.observe(quota),
+        remove=lambda quota, version, _: quotas.remove(quota, version),
+        missing=quotas.store.missing,
+        forget_versions=quotas.store.forget_versions,
+    )

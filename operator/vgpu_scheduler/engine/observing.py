@@ -1,0 +1,86 @@
+"""How the kinds of objects are taken in: one by one as they change, and by consistent lists that show what is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from vgpu_scheduler.engine.problems import Problem
+
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedKind(Generic[_Value]):
+    """One kind of objects, as functions of whoever keeps them.
+
+    Attributes
+    ----------
+    key
+        What an object is known by.
+    title
+        ``namespace/name``, or the name of an object without a namespace.
+    observe
+        Takes in an object, at a time (seconds, monotonic); returns what of it cannot be understood.
+    remove
+        Takes in that an object is gone as of a resource version, at a time.
+    missing
+        Returns the objects that are not among the keys of a consistent list, and are not newer than its version.
+    forget_versions
+        Accepts any resource version from now on.
+    """
+
+    key: Callable[[_Value], Hashable]
+    title: Callable[[_Value], str]
+    observe: Callable[[_Value, float], tuple[Problem, ...]]
+    remove: Callable[[_Value, int, float], None]
+    missing: Callable[[Collection[Any], int], Iterable[_Value]]
+    forget_versions: Callable[[], None]
+
+
+class Sweep(Generic[_Value]):
+    """A consistent list of one kind that is taken in piece by piece: what it shows, and at its end what is gone.
+
+    Parameters
+    ----------
+    kind
+        The kind.
+    version
+        The list's resource version.
+    restored
+        The API server's store was restored from an older copy: what the list does not show is gone, however new.
+    """
+
+    def __init__(self, kind: ObservedKind[_Value], version: int, *, restored: bool) -> None:
+        self._kind = kind
+        self._version = version
+        self._restored = restored
+        self._listed: set[Hashable] = set()
+
+    def take(self, found: _Value, now: float) -> tuple[Problem, ...]:
+        """Take in an object of the list."""
+        self._listed.add(self._kind.key(found))
+        return self._kind.observe(found, now)
+
+    def missing(self, unreadable: Collection[str] = ()) -> list[_Value]:
+        """Return the objects that are gone, once the whole list was taken in.
+
+        Parameters
+        ----------
+        unreadable
+            Titles of listed objects that could not be read: what is known of them stays. An empty one stands for any.
+        """
+        if "" in unreadable:
+            return []
+        newest = _ANY if self._restored else self._version
+        gone = self._kind.missing(self._listed, newest)
+        return [found for found in gone if self._kind.title(found) not in unreadable]
+
+    def remove(self, found: _Value, now: float) -> None:
+        """Take in that an object is gone that the list does not show."""
+        self._kind.remove(found, _ANY if self._restored else self._version, now)
+
+
+_ANY = 2**62
+"""Stands for any resource version: nothing is newer."""

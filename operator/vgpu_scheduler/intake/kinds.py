@@ -1,0 +1,88 @@
+"""The kinds of objects that are observed: where they are served, and how one is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from vgpu_scheduler.kube import (
+    Decode,
+    DecodeError,
+    Encoded,
+    Namespace,
+    Node,
+    Pod,
+    ResourceQuota,
+    Versioned,
+    decode_namespace,
+    decode_node,
+    decode_pod,
+    decode_quota,
+)
+from vgpu_scheduler.policy import CLUSTER_KIND, GROUP, NAMESPACED_KIND, PLURALS, VERSION, PolicyResource, decode_policy
+
+_Value = TypeVar("_Value", bound=Versioned)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[_Value]):
+    """One kind of objects.
+
+    Attributes
+    ----------
+    name
+        As in ``kind``; the engine knows it by this.
+    path
+        Where all objects of the kind are listed and watched.
+    decode
+        Reads one; raises :class:`DecodeError`.
+    defined
+        Whether a CustomResourceDefinition makes it known: without that there are no such objects.
+    """
+
+    name: str
+    path: str
+    decode: Decode[_Value]
+    defined: bool = False
+
+
+def _decode_policy(kind: str, obj: Encoded) -> PolicyResource:
+    """Read a policy; items of lists do not name their kind."""
+    found = _decoded(kind, obj)
+    metadata = found.get("metadata")
+    names = (metadata.get("namespace"), metadata.get("name")) if isinstance(metadata, Mapping) else ()
+    try:
+        return decode_policy({**found, "kind": kind})
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DecodeError(kind, "/".join(str(name) for name in names if name), "", str(error)) from error
+
+
+def _decoded(kind: str, obj: Encoded) -> Mapping[str, Any]:
+    try:
+        found: Any = msgspec.json.decode(obj) if isinstance(obj, bytes | msgspec.Raw) else obj
+    except ValueError as error:
+        raise DecodeError(kind, "", "", str(error)) from error
+    if not isinstance(found, Mapping):
+        raise DecodeError(kind, "", "", f"expected an object, got {type(found).__name__}")
+    return found
+
+
+def _policies(kind: str) -> Kind[PolicyResource]:
+    path = f"/apis/{GROUP}/{VERSION}/{PLURALS[kind]}"
+    return Kind(kind, path, partial(_decode_policy, kind), defined=True)
+
+
+PODS: Kind[Pod] = Kind("Pod", "/api/v1/pods", decode_pod)
+NODES: Kind[Node] = Kind("Node", "/api/v1/nodes", decode_node)
+NAMESPACES: Kind[Namespace] = Kind("Namespace", "/api/v1/namespaces", decode_namespace)
+QUOTAS: Kind[ResourceQuota] = Kind("ResourceQuota", "/api/v1/resourcequotas", decode_quota)
+CLUSTER_POLICIES = _policies(CLUSTER_KIND)
+POLICIES = _policies(NAMESPACED_KIND)
+
+SWEPT: tuple[Kind[Any], ...] = (CLUSTER_POLICIES, POLICIES, NAMESPACES, QUOTAS, PODS, NODES)
+"""All kinds, in the order in which consistent lists are taken in: no pod may be decided before what is in force for it
+is known, and the locks of nodes name pods."""

@@ -1,0 +1,129 @@
+"""The one place that all observations pass through, whatever watch, stream or list they come from."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from vgpu_scheduler.engine import Engine, Problem, Sweep
+from vgpu_scheduler.intake.kinds import Kind
+from vgpu_scheduler.intake.lister import Listing
+from vgpu_scheduler.kube import Node, Pod, Versioned
+
+log = logging.getLogger(__name__)
+
+_Value = TypeVar("_Value", bound=Versioned)
+
+_SLICE = 200
+"""Objects of a list between two looks at everything else: a large cluster must not stop the loop."""
+
+
+@dataclass(slots=True)
+class IntakeStats:
+    """What came in, for metrics."""
+
+    observed: Counter[str] = field(default_factory=Counter)
+    """Observations by kind."""
+    undecodable: int = 0
+    problems: int = 0
+    restarts: int = 0
+    relists: int = 0
+    swept: int = 0
+    drift: int = 0
+    """Nodes whose ledger differed from its rebuild at the last sweep."""
+
+    def restarted(self) -> None:
+        """Count that kopf had to be started again."""
+        self.restarts += 1
+
+
+@dataclass(slots=True)
+class Observer:
+    """Hands observations to the engine and tells those who wait for them.
+
+    An object that the engine cannot take in is reported and left out; all others go on.
+
+    Parameters
+    ----------
+    engine
+        What is known and what is decided from it.
+    monotonic
+        Seconds since some point in the past.
+    moved
+        Told the name of a node that was observed anew, or on which a pod was.
+    changed
+        Told that a decision may come out differently now.
+    report
+        Told of objects that could not be understood.
+    """
+
+    engine: Engine
+    monotonic: Callable[[], float]
+    moved: Callable[[str], None]
+    changed: Callable[[], None]
+    report: Callable[[Problem], None]
+    stats: IntakeStats = field(default_factory=IntakeStats)
+
+    def observe(self, kind: Kind[_Value], found: _Value) -> None:
+        """Take in an object."""
+        self._take(kind, found, self.engine.kinds[kind.name].observe)
+        self.changed()
+
+    def gone(self, kind: Kind[_Value], found: _Value) -> None:
+        """Take in that an object is deleted; ``found`` is its last state."""
+
+        def remove(found: _Value, now: float) -> tuple[Problem, ...]:
+            self.engine.kinds[kind.name].remove(found, found.resource_version, now)
+            return ()
+
+        self._take(kind, found, remove)
+        self.changed()
+
+    def no_longer_waits(self, pod: Pod) -> None:
+        """Take in that a pod left the selection of those that wait, as of its resource version.
+
+        It was bound or deleted, which another stream tells; the object at hand is from before that.
+        """
+        self.engine.no_longer_waits(pod.uid, pod.resource_version)
+
+    async def sweep(self, kind: Kind[_Value], listing: Listing[_Value]) -> None:
+        """Bring the objects of a kind in line with a consistent list of all of them."""
+        sweep: Sweep[_Value] = self.engine.sweep(kind.name, listing.version)
+        for number, found in enumerate(listing.objects, 1):
+            self._take(kind, found, sweep.take)
+            if number % _SLICE == 0:
+                await asyncio.sleep(0)
+        for found in sweep.missing(listing.unreadable):
+            sweep.remove(found, self.monotonic())
+            self._tell(found)
+            self.stats.swept += 1
+        self.stats.undecodable += len(listing.unreadable)
+        self.changed()
+
+    def _take(self, kind: Kind[_Value], found: _Value, take: Callable[[_Value, float], Iterable[Problem]]) -> None:
+        self.stats.observed[kind.name] += 1
+        try:
+            problems = take(found, self.monotonic())
+        except Exception as error:  # one object must not end a watch or a sweep
+            title = self.engine.kinds[kind.name].title(found)
+            log.exception("%s %s could not be taken in", kind.name, title)
+            namespace, _, name = title.rpartition("/")
+            problems = (Problem(kind.name, namespace, name, found.uid, "NotTakenIn", f"internal error: {error!r}"),)
+        self._report(problems)
+        self._tell(found)
+
+    def _tell(self, found: object) -> None:
+        """Tell those who wait at a node."""
+        if isinstance(found, Node):
+            self.moved(found.name)
+        elif isinstance(found, Pod) and found.node_name:
+            self.moved(found.node_name)
+
+    def _report(self, problems: Iterable[Problem]) -> None:
+        for problem in problems:
+            self.stats.problems += 1
+            self.report(problem)

@@ -1,0 +1,123 @@
+"""One light, read-only stream of all objects of a kind: only what counts is decoded.
+
+An API server ends the watches of clients that fall behind; the stream then resumes from the last resource version. Only
+when that is too old it lists again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiUnreachableError
+from vgpu_scheduler.intake.kinds import Kind
+from vgpu_scheduler.intake.lister import list_all, read
+from vgpu_scheduler.intake.observer import Observer
+from vgpu_scheduler.kube import DecodeError, Versioned, decode_event
+
+log = logging.getLogger(__name__)
+
+_Value = TypeVar("_Value", bound=Versioned)
+
+_GONE = 410
+_WATCH_SECONDS = 290
+_IDLE_TIMEOUT = 120.0
+"""Seconds without a byte, bookmarks included, after which the connection counts as dead."""
+_LONGEST_DELAY = 10.0
+_SLICE = 200
+"""Objects of a list between two looks at everything else."""
+
+
+class ObjectStream(Generic[_Value]):
+    """Lists and watches all objects of a kind.
+
+    Parameters
+    ----------
+    kind
+        The kind.
+    observer
+        Where they go.
+    lost_track
+        Called when deletions may have been missed.
+    """
+
+    def __init__(self, api: ApiClient, kind: Kind[_Value], observer: Observer, lost_track: Callable[[], None]) -> None:
+        self._api = api
+        self._kind = kind
+        self._observer = observer
+        self._lost_track = lost_track
+        self._listed_before = False
+
+    async def run(self) -> None:
+        """List and watch until cancelled."""
+        version = ""
+        delay = 0.2
+        while True:
+            try:
+                if not version:
+                    version = await self._list()
+                version = await self._watch(version)
+                delay = 0.2
+                continue
+            except ApiError as error:
+                if error.response.status == _GONE:
+                    version = ""
+                log.warning("stream of %s: %s", self._kind.path, error)
+                await asyncio.sleep(error.response.retry_after or delay)
+            except ApiUnreachableError as error:
+                log.warning("stream of %s: %s", self._kind.path, error)
+                await asyncio.sleep(delay)
+            except Exception:  # whatever it is, these objects must go on to count
+                log.exception("stream of %s broke off and begins anew", self._kind.path)
+                version = ""
+                await asyncio.sleep(delay)
+            delay = min(delay * 2, _LONGEST_DELAY)
+
+    async def _list(self) -> str:
+        listing = await list_all(self._api, self._kind)
+        self._observer.stats.undecodable += len(listing.unreadable)
+        for number, found in enumerate(listing.objects, 1):
+            self._observer.observe(self._kind, found)
+            if number % _SLICE == 0:
+                await asyncio.sleep(0)
+        self._observer.stats.relists += self._listed_before
+        if self._listed_before:
+            self._lost_track()
+        self._listed_before = True
+        return str(listing.version or "")
+
+    async def _watch(self, version: str) -> str:
+        """Follow the stream to its end; return where to resume, or an empty text if that is too old."""
+        params = {
+            "watch": "true",
+            "resourceVersion": version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(_WATCH_SECONDS),
+        }
+        try:
+            async with self._api.stream(self._kind.path, params, _IDLE_TIMEOUT) as lines:
+                async for line in lines:
+                    try:
+                        event = decode_event(line, lambda obj: read(self._kind, obj))
+                    except DecodeError as error:
+                        self._observer.stats.undecodable += 1
+                        log.warning("%s", error)
+                        continue
+                    if event.status is not None:
+                        if event.status.code == _GONE:
+                            return ""
+                        log.warning("stream of %s: %s", self._kind.path, event.status.message)
+                        break
+                    version = event.resource_version or version
+                    if event.object is None:
+                        continue
+                    if event.type == "DELETED":
+                        self._observer.gone(self._kind, event.object)
+                    else:
+                        self._observer.observe(self._kind, event.object)
+        except ApiUnreachableError as error:
+            log.info("stream of %s: %s", self._kind.path, error)
+            await asyncio.sleep(0.2)
+        return version

@@ -1,0 +1,66 @@
+"""kopf's event handlers: they translate and observe, nothing else."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from vgpu_scheduler.intake.kinds import Kind
+from vgpu_scheduler.intake.lister import read
+from vgpu_scheduler.intake.observer import Observer
+from vgpu_scheduler.kube import DecodeError, Versioned
+
+log = logging.getLogger(__name__)
+
+_Value = TypeVar("_Value", bound=Versioned)
+
+
+class EventHandler(Generic[_Value]):
+    """What a kopf handler does with the events of one kind; no exception reaches kopf, which would try it again.
+
+    Parameters
+    ----------
+    kind
+        The kind.
+    observer
+        Where observations go.
+    lost_track
+        Called when deletions may have been missed.
+    gone
+        Told of what left the watched selection; without it, such an object is deleted.
+    """
+
+    def __init__(
+        self,
+        kind: Kind[_Value],
+        observer: Observer,
+        lost_track: Callable[[], None],
+        gone: Callable[[_Value], None] | None = None,
+    ) -> None:
+        self._kind = kind
+        self._observer = observer
+        self._lost_track = lost_track
+        self._gone = gone
+        self._known: set[str] = set()
+
+    def __call__(self, event: Any) -> None:
+        """Take in one event as kopf hands it out."""
+        how = event["type"]
+        try:
+            found = read(self._kind, event["object"])
+        except DecodeError as error:
+            self._observer.stats.undecodable += 1
+            log.warning("%s", error)
+            return
+        if how == "DELETED":
+            self._known.discard(found.uid)
+            if self._gone is not None:
+                self._gone(found)
+            else:
+                self._observer.gone(self._kind, found)
+            return
+        if how is None and found.uid in self._known:
+            self._lost_track()  # a second initial listing: whatever vanished before it was never reported
+        self._known.add(found.uid)
+        self._observer.observe(self._kind, found)

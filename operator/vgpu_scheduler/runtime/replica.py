@@ -1,0 +1,174 @@
+"""One replica at work: everything that talks to the API server, started in order and stopped in order.
+
+Order of the start: streams open, a first sweep, the Lease, a second sweep, then decisions. The second sweep comes after
+the Lease was won, so that whatever the last leader bound is known before the first decision.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Awaitable, Callable
+
+from vgpu_scheduler.binding import Binder, BinderOptions, Clock, EventSource, PolicyStatusWriter, Reporter, Step
+from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.intake import PODS, KopfSource, ObjectStream, Observer, PolicySource
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.runtime.assembly import Connection, add_metrics, admission_server
+from vgpu_scheduler.runtime.elector import Elector, LeaseOptions
+from vgpu_scheduler.runtime.scheduling import SchedulingLoop
+from vgpu_scheduler.runtime.sweeps import Sweeps
+from vgpu_scheduler.runtime.tasks import Named, end, first_of, start
+from vgpu_scheduler.settings import Settings
+from vgpu_scheduler.telemetry import Metrics
+
+_GRACE = 5.0
+"""Seconds for binds under way at the end."""
+
+
+class Replica:
+    """Watches, and decides and binds while it leads.
+
+    Parameters
+    ----------
+    settings
+        Every setting.
+    engine
+        What is known and what is decided from it.
+    connection
+        The API server, and what is known of it.
+    clock
+        The time.
+    metrics
+        Where the parts count.
+    take_signals
+        Called after kopf was started: it takes the signal handlers of the process.
+    on_step
+        Awaited at each step of each bind; for tests that crash there.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        engine: Engine,
+        connection: Connection,
+        clock: Clock,
+        metrics: Metrics,
+        take_signals: Callable[[], None],
+        on_step: Callable[[Step, Pod], Awaitable[None]] | None = None,
+    ) -> None:
+        api, lease, bind = connection.api, settings.lease, settings.bind
+        self._settings = settings
+        self._engine = engine
+        self._api = api
+        self._clock = clock
+        self._metrics = metrics
+        self._take_signals = take_signals
+        self._elector = Elector(
+            api,
+            LeaseOptions(lease.name, lease.namespace, lease.duration, lease.renew_interval),
+            connection.identity,
+            clock,
+        )
+        self._reporter = Reporter(api, EventSource(settings.scheduler_names[0], connection.identity), clock)
+        self._binder = Binder(
+            api,
+            engine,
+            self._reporter,
+            clock,
+            self._elector.may_write,
+            BinderOptions(
+                timeout=min(bind.timeout, lease.duration / 3),
+                longest_wait=bind.longest_wait,
+                patience=bind.patience,
+                unlocked=bind.unlocked,
+                label_first=connection.label_first,
+            ),
+            on_step,
+            metrics.attempts.scheduled,
+        )
+        self._observer = Observer(
+            engine, clock.monotonic, self._binder.node_moved, self._binder.wake.set, self._reporter.problem
+        )
+        self._sweeps = Sweeps(api, engine, self._observer, settings.sweep_interval)
+        self._loop = SchedulingLoop(engine, self._binder, self._reporter, clock, metrics.attempts)
+        self._deciding = False
+        self.missing = "starting"
+        """What is still missing until it is ready; empty when it is."""
+        add_metrics(metrics, engine, self._binder, self._reporter, self._observer, self._elector)
+
+    async def run(self) -> None:
+        """Work until the Lease is lost or the task is cancelled, and tidy up."""
+        self._reporter.start()
+        watchers = start(self._watchers())
+        leader = asyncio.create_task(self._lead(), name="leader")
+        try:
+            done, _ = await asyncio.wait({leader, *watchers}, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()  # a watcher never ends by itself
+        finally:
+            self.missing = "stopping"
+            await end([leader])
+            await self._binder.stop(_GRACE if self._elector.leading else 0.0)
+            await self._reporter.stop(_GRACE)
+            await self._elector.release()
+            await end(watchers, patience=1.0)  # they have nothing to tidy up
+
+    def stalled_for(self) -> float:
+        """Return for how many seconds the scheduling loop has not turned; 0 for a standby, which does not turn it."""
+        return self._clock.monotonic() - self._loop.beat if self._deciding else 0.0
+
+    async def _lead(self) -> None:
+        """Follow the order of the start, then decide until the Lease is lost."""
+        await self._sweeps.sweep()
+        self.missing = ""  # a warm standby is ready
+        gc.freeze()
+        gc.set_threshold(50_000, 20, 100)  # thousands of live objects make full collections the largest cost
+        await self._elector.acquire()
+        # Renewed from the moment that it is held: the sweep takes as long as the API server does.
+        await first_of(("lease", self._elector.hold()), ("decisions", self._decide()))
+
+    async def _decide(self) -> None:
+        """Learn what the last leader did, then decide."""
+        await self._sweeps.sweep()
+        await self._binder.look_at_closed_nodes()
+        self._loop.beat = self._clock.monotonic()
+        self._deciding = True
+        await first_of(
+            ("scheduling", self._loop.run()),
+            ("sweeps", self._sweeps.run()),
+            ("policy-status", self._policy_status().run()),
+        )
+
+    def _policy_status(self) -> PolicyStatusWriter:
+        in_force = self._engine.in_force
+        return PolicyStatusWriter(
+            self._api,
+            self._clock,
+            lambda: in_force.report(self._engine.scheduler_names),
+            lambda: in_force.generation,
+            self._settings.policy_status_interval,
+        )
+
+    def _watchers(self) -> list[Named]:
+        credentials, observer, lost_track = self._api.credentials, self._observer, self._sweeps.ask
+        found: list[Named] = []
+        admission = admission_server(
+            self._settings, credentials, self._engine, self._metrics, self._take_signals, observer.stats.restarted
+        )
+        if admission is not None:
+            found.append(("kopf-admission", admission.run()))
+        for number, name in enumerate(self._settings.scheduler_names):
+            source = KopfSource(
+                credentials,
+                observer,
+                name,
+                nodes=number == 0,
+                lost_track=lost_track,
+                after_spawn=self._take_signals,
+            )
+            found.append((f"kopf-{name}", source.run()))
+        policies = PolicySource(credentials, observer, lost_track=lost_track, after_spawn=self._take_signals)
+        found.append(("kopf-policies", policies.run()))
+        found.append(("pods", ObjectStream(self._api, PODS, observer, lost_track).run()))
+        return found

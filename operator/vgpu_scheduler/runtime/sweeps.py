@@ -1,0 +1,98 @@
+"""Sweeps: what is known is brought in line with consistent lists, at the start, when asked for, and now and then."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+
+from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiUnreachableError
+from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.intake import SWEPT, Observer, list_all
+from vgpu_scheduler.state import Ledger, State
+
+log = logging.getLogger(__name__)
+
+_DELAY = 1.0
+"""Seconds between a request for a sweep and the sweep, so that many requests make one."""
+_NODES_AT_ONCE = 200
+"""Nodes of an audit between two looks at everything else."""
+
+
+class Sweeps:
+    """Sweeps everything that is observed.
+
+    Parameters
+    ----------
+    api, engine, observer
+        What it works with.
+    interval
+        Seconds between two sweeps that nobody asked for; after each of these the ledger is audited.
+    """
+
+    def __init__(self, api: ApiClient, engine: Engine, observer: Observer, interval: float) -> None:
+        self._api = api
+        self._engine = engine
+        self._observer = observer
+        self._interval = interval
+        self._wanted = asyncio.Event()
+
+    def ask(self) -> None:
+        """Ask for a sweep: deletions may have been missed."""
+        self._wanted.set()
+
+    async def sweep(self) -> None:
+        """Bring everything in line with consistent lists, however long the API server takes to give them.
+
+        Raises
+        ------
+        RuntimeError
+            If the store was restored from an older copy: watches would stay deaf until it catches up.
+        """
+        while True:
+            try:
+                listings = [(kind, await list_all(self._api, kind)) for kind in SWEPT]
+                break
+            except (ApiError, ApiUnreachableError) as error:
+                log.warning("sweep: %s", error)
+                await asyncio.sleep(_DELAY)
+        for kind, listing in listings:
+            await self._observer.sweep(kind, listing)
+        if self._engine.epoch:
+            raise RuntimeError("the API server's store was restored from an older copy: starting anew")
+
+    async def run(self) -> None:
+        """Sweep until cancelled."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._interval):
+                    await self._wanted.wait()
+                await asyncio.sleep(_DELAY)
+            audit = not self._wanted.is_set()
+            self._wanted.clear()
+            await self.sweep()
+            if audit:
+                self._observer.stats.drift = len(await drift(self._engine.state))
+
+
+async def ledger(state: State) -> Ledger:
+    """Return the used amounts of every device in use, some nodes at a time."""
+    found: Ledger = {}
+    for names in _slices(state):
+        found |= state.ledger(names)
+        await asyncio.sleep(0)
+    return found
+
+
+async def drift(state: State) -> dict[str, tuple[Ledger, Ledger]]:
+    """Compare the ledger with its rebuild, some nodes at a time; see :meth:`State.drift`."""
+    found: dict[str, tuple[Ledger, Ledger]] = {}
+    for names in _slices(state):
+        found |= state.drift(names)
+        await asyncio.sleep(0)
+    return found
+
+
+def _slices(state: State) -> list[list[str]]:
+    names = [node.name for node in state.all_nodes()]
+    return [names[first : first + _NODES_AT_ONCE] for first in range(0, len(names), _NODES_AT_ONCE)]
