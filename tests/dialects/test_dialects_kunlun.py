@@ -42,11 +42,11 @@ def sliced(unhealthy: tuple[int, ...] = ()) -> Bench:
         ((0, 1, 2, 4, 5), 1, "3"),
         ((0, 4), 2, "1,2"),
         ((4, 5), 4, "0,1,2,3"),
-        ((0, 4), 4, "1,2,5,6"),  # no wing has four: those linked across
+        ((0, 4), 4, "2,3,6,7"),  # no wing has four: those linked across
         ((0, 5), 4, "2,3,6,7"),
         ((0, 1, 6), 4, "1/8 NumaNotFit"),  # only one pair is free on both sides
         ((0, 1, 2, 5, 6, 7), 2, "1/8 NumaNotFit"),
-        ((0, 1, 2, 4, 5, 6), 2, "3,7"),
+        ((0, 1, 2, 4, 5, 6), 2, "7,3"),  # in the order of the list
         ((0, 1, 2, 3, 4, 5, 6, 7), 1, "1/8 NumaNotFit"),
     ],
 )

@@ -39,7 +39,13 @@ NVIDIA = {
     "defaultCores": 0,
 }
 
-UNSEEN = {VendorQuirk.MASKS_SUMMED, VendorQuirk.RUNS_BY_POSITION, VendorQuirk.UUIDS_OF_ONE_DEVICE_ONLY}
+UNSEEN = {
+    VendorQuirk.MASKS_SUMMED,
+    VendorQuirk.RUNS_BY_POSITION,
+    VendorQuirk.UUIDS_OF_ONE_DEVICE_ONLY,
+    VendorQuirk.ZERO_STILL_GIVES,
+    VendorQuirk.GIGABYTES_BY_SIZE,
+}
 """What no recorded case shows, and the tests here do."""
 
 
@@ -188,6 +194,95 @@ def test_a_tenant_that_may_sit_on_any_card_is_of_its_class_and_quality_there(ann
     lost["status"]["containerStatuses"] = [{"name": "c"}]
     given = case({"metax": {"resourceCountName": "metax-tech.com/gpu", **names}}, node, wants, [lost])
     assert agreed(given).failed == failed
+
+
+VXPU, VXPU_MEMORY = "kunlunxin.com/vxpu", "kunlunxin.com/vxpu-memory"
+
+
+def slices_node(cards: int = 8) -> Obj:
+    listed = ",".join(
+        f'{{"id":"x{i}","index":{i},"count":4,"devmem":98304,"devcore":100,"type":"XPU","numa":{i // 4},"health":true}}'
+        for i in range(cards)
+    )
+    return {"metadata": {"name": "n", "annotations": {"hami.io/node-register-xpu": f"[{listed}]"}}, "status": {}}
+
+
+def holder(*cards: int) -> Obj:
+    """A pod that has a whole card of each of these indexes."""
+    value = "".join(f"x{card},XPU,98304,100:" for card in cards) + ";"
+    return pod({VXPU: str(len(cards))}, "n", **{hami.NODE: "n", "hami.io/xpu-devices-allocated": value})
+
+
+def cards_of(answer: Answer) -> str:
+    entries = answer.per_node["n"]["hami.io/xpu-devices-allocated"].rstrip(";").split(":")
+    return "".join(entry.split(",")[0][1:] for entry in entries if entry)
+
+
+@pytest.mark.parametrize(
+    ("count", "used", "chosen"),
+    [
+        ("1", (3, 5, 6, 7), "4"),  # of three and of one
+        ("1", (1, 2, 3, 4), "0"),
+        ("1", (2, 3, 4), "5"),  # of two and of three
+        ("1", (4, 5), "6"),  # of four and of two
+        ("2", (3, 6, 7), "45"),  # of three and of two
+        ("2", (1,), "02"),
+        ("2", (0, 1, 2, 4, 5, 6), "37"),
+        ("4", (0, 4), "2367"),  # the best two of three pairs
+        ("4", (1, 5), "2367"),
+        ("4", (2, 6), "0145"),
+        ("4", (1, 2, 6, 7), ""),
+        ("4", (1, 3, 5, 7), "0246"),
+    ],
+)
+def test_slices_are_of_the_wing_whose_free_cards_suit_best(count: str, used: tuple[int, ...], chosen: str) -> None:
+    """As HAMi chooses where nothing is sorted: under ``numa`` cards in use stay where they are."""
+    given = case(KUNLUN, slices_node(), {VXPU: count}, [holder(*used)], **{"hami.io/gpu-scheduler-policy": "numa"})
+    answers = agreed(given), hami.decide(given, ALL)[0]
+    assert [cards_of(answer) if answer.best else "" for answer in answers] == [chosen, chosen]
+
+
+def test_a_pair_across_the_wings_comes_as_the_cards_are_sorted() -> None:
+    """Under ``spread`` the list ends with what is in use least, and HAMi begins where it begins."""
+    half = "hami.io/xpu-devices-allocated"
+    lone = pod({VXPU: "1", VXPU_MEMORY: "49152"}, "n", **{hami.NODE: "n", half: "x7,XPU,49152,50:;"})
+    lone["metadata"]["uid"] = "lone"
+    given = case(KUNLUN, slices_node(), {VXPU: "2", VXPU_MEMORY: "49152"}, [holder(0, 1, 2, 4, 5, 6), lone])
+    assert cards_of(agreed(given)) == cards_of(hami.decide(given, ALL)[0]) == "73"
+
+
+DRS = {
+    "enflame": {
+        "resourceNameGCU": "enflame.com/gcu",
+        "resourceNameDRSGCU": "enflame.com/drs-gcu",
+        "resourceNameGCUMemory": "enflame.com/gcu-memory",
+        "resourceNameGCUCore": "enflame.com/gcu-core",
+    }
+}
+
+
+def drs(memory: str) -> Obj:
+    value = '{"devices":[{"index":"0","minor":"0","capacity":6}],"profiles":{"1g.6gb":"0","6g.40gb":"2"}}'
+    node = {"metadata": {"name": "n", "annotations": {"enflame.com/gcu-drs-capacity": value}}, "status": {}}
+    return case(DRS, node, {"enflame.com/gcu-memory": memory})
+
+
+def test_memory_of_slices_is_in_mib_from_a_hundred_on_whatever_the_node_has() -> None:
+    assert agreed(drs("90")).failed == {"n": "1/1 ModeNotFit"}
+    theirs = hami.decide(drs("90"), ALL)[0].per_node["n"]["enflame.com/gcu-request-size"]
+    assert theirs == agreed(drs("6144")).per_node["n"]["enflame.com/gcu-request-size"] == "1"
+
+
+def test_who_asks_for_no_slices_gets_none() -> None:
+    none = drs("6")
+    none["pod"]["spec"]["containers"][0]["resources"]["limits"]["enflame.com/drs-gcu"] = "0"
+    assert agreed(none).kind == "passthrough"
+    assert hami.decide(none, ALL)[0].per_node["n"]["enflame.com/gcu-request-size"] == "1"
+
+
+def test_who_asks_for_no_memory_of_slices_gets_none() -> None:
+    assert agreed(drs("0")).kind == "passthrough"
+    assert hami.decide(drs("0"), ALL)[0].per_node["n"]["enflame.com/gcu-request-size"] == "1"
 
 
 @pytest.mark.parametrize("count", ["1", "2", "4"])

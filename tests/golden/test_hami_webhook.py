@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.golden import hami_webhook
+from tests.golden import hami_claims, hami_webhook
 from tests.golden.deviations import Deviations
 from tests.naive.webhook.quirks import ALL, WebhookQuirk
 from tests.naive.webhook.review import review
@@ -16,6 +16,7 @@ UNSEEN = {
     WebhookQuirk.CORES_ABOVE_WHOLE_COUNTED,
     WebhookQuirk.DEFAULT_COUNT_BESIDE_REQUEST,
     WebhookQuirk.ENV_APPENDED_AGAIN,
+    WebhookQuirk.REQUESTED_MEMORY_OVERLOOKED,
 }
 """What no recorded case shows, and the tests here do."""
 
@@ -123,3 +124,55 @@ def test_a_quota_counts_no_more_compute_than_a_card_has() -> None:
     hard = {"limits.iluvatar.ai/BI-V150.vCore": "200"}
     theirs, ours = both(case({"iluvatars": [ILUVATAR]}, {"resources": {"limits": limits}}, hard))
     assert (theirs["allowed"], ours["allowed"]) == (False, True)
+
+
+# Moore Threads and Enflame -----------------------------------------------------------------------------------------
+
+
+MTHREADS = hami_claims.KINDS["mthreads"]
+SLICES, NEEDED, COMPUTE = hami_claims.KINDS["enflame slices"]
+
+
+def reviewed(kind: str, resources: Obj) -> tuple[Obj, Obj]:
+    """What HAMi and this scheduler make of the resources of a container, or why they deny it."""
+    answers = both(case(hami_claims.config_of(kind), {"resources": resources}))
+    found = [a["pod"]["spec"]["containers"][0]["resources"] if a["allowed"] else a["message"] for a in answers]
+    return found[0], found[1]
+
+
+def test_a_card_of_moore_threads_may_be_asked_for_in_requests_alone() -> None:
+    count, memory, cores = MTHREADS
+    theirs, ours = reviewed("mthreads", {"requests": {count: "1", cores: "1k"}})
+    assert theirs == {"requests": {count: "1", cores: "1k"}, "limits": {cores: "16", memory: "96"}}
+    assert ours == {"requests": {count: "1", cores: "16"}, "limits": {cores: "16", memory: "96"}}
+
+
+def test_memory_that_only_a_request_names_stays_as_it_is() -> None:
+    count, memory, cores = MTHREADS
+    given = {"requests": {count: "1", memory: "32"}}
+    theirs, ours = reviewed("mthreads", given)
+    assert theirs == {**given, "limits": {cores: "16", memory: "96"}}
+    assert ours == given
+
+
+@pytest.mark.parametrize("count", ["0", "-1"])
+def test_no_card_of_moore_threads_is_no_number_to_ask_for(count: str) -> None:
+    denied = f"{MTHREADS[0]} must be greater than 0"
+    assert reviewed("mthreads", {"limits": {MTHREADS[0]: count}}) == (denied, denied)
+
+
+def test_a_part_of_a_card_of_moore_threads_is_a_whole_number() -> None:
+    denied = reviewed("mthreads", {"limits": {MTHREADS[0]: "1", MTHREADS[1]: "1500m"}})
+    assert [message.split(" value")[0] for message in denied] == ["sGPU memory request", "sGPU memory request"]
+
+
+def test_slices_go_before_what_else_is_said_of_them() -> None:
+    given = {"limits": {SLICES: "1", COMPUTE: "500", NEEDED: "0"}}
+    completed = {**given, "requests": {SLICES: "1"}}
+    assert reviewed("enflame slices", given) == (completed, completed)
+
+
+@pytest.mark.parametrize("compute", ["0", "-1", "101", "1k"])
+def test_compute_of_slices_is_a_percentage(compute: str) -> None:
+    denied = f"{COMPUTE} must be in range (0,100]"
+    assert reviewed("enflame slices", {"limits": {COMPUTE: compute}}) == (denied, denied)

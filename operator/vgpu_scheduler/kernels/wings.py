@@ -1,6 +1,6 @@
 """Kunlunxin's servers: two wings of four cards, of which those with the same place are linked across.
 
-The tables are HAMi's. A wing is the better to take from, the less scattered its free cards are afterwards.
+The tables are HAMi's. Cards are taken of the wing that has fewest to spare, so that whole wings stay free.
 """
 
 from __future__ import annotations
@@ -14,6 +14,10 @@ from vgpu_scheduler.model import CardReason
 
 WING = 4
 _LEFT, _RIGHT, _NEITHER = 0, 1, -1
+_RANK_FOR_ONE = (4, 0, 2, 1, 3)
+"""How well a wing suits where one card is asked for, by its number of free cards: 1, 3, 2, 4."""
+_PAIRS = ((0, 1), (2, 3), (0, 2), (1, 3), (0, 3), (1, 2))
+"""Places in a wing of two cards that are taken with those across from them, the best first."""
 _SCATTERED = (1, 2, 1, 1, 0)
 """How scattered the free cards of a wing are, by how many cards are in use."""
 _GAIN = (3.0, 2.0, 1.0, 0.0)
@@ -56,7 +60,7 @@ def keep_wings(
         return 2 * WING
     if wanted not in (1, 2, WING):
         return 0
-    wing = _least_scattered(left, right, wanted)
+    wing = _best_wing(left, right, wanted)
     if wing != _NEITHER:
         _take_wing(columns, picks, 0, wanted, spare[:picked], wing)
         return wanted
@@ -64,21 +68,22 @@ def keep_wings(
 
 
 @njit(cache=True)
-def _least_scattered(left: int, right: int, wanted: int) -> int:
-    """Return the wing that is left less scattered, of equals the left one; neither where both have too few cards."""
+def _best_wing(left: int, right: int, wanted: int) -> int:
+    """Return the wing whose free cards suit best, of equals the left one; neither where both have too few."""
     if left < wanted and right < wanted:
         return _NEITHER
     if left < wanted:
         return _RIGHT
     if right < wanted:
         return _LEFT
-    return _RIGHT if _more_scattered(right, wanted) < _more_scattered(left, wanted) else _LEFT
+    return _RIGHT if _rank(right, wanted) < _rank(left, wanted) else _LEFT
 
 
 @njit(cache=True)
-def _more_scattered(free: int, wanted: int) -> int:
-    used = max(WING - free, 0)
-    return _SCATTERED[used + wanted] - _SCATTERED[used]
+def _rank(free: int, wanted: int) -> int:
+    """Return how well so many free cards suit: the fewer the better, but an odd number for one card."""
+    suited = min(free, WING)
+    return _RANK_FOR_ONE[suited] if wanted == 1 else suited
 
 
 @njit(cache=True)
@@ -95,20 +100,24 @@ def _take_wing(
 
 @njit(cache=True)
 def _take_linked(columns: DeviceColumns, picks: NDArray[np.int64], wanted: int, free: NDArray[np.int64]) -> int:
-    """Take free cards of the left wing, and those linked with them; return how many, 0 where there are too few."""
-    half, taken = wanted // 2, 0
-    for place in range(WING):
-        here, across = -1, -1
+    """Take cards that are linked across: a pair as the cards come, or the best two; return how many, 0 for none."""
+    at = np.full(2 * WING, -1, dtype=np.int64)
+    for device in free:
+        if columns.ordinal[device] < 2 * WING:
+            at[columns.ordinal[device]] = device
+    if wanted == 2:
         for device in free:
-            if columns.ordinal[device] == place:
-                here = device
-            elif columns.ordinal[device] == place + WING:
-                across = device
-        if taken < half and here >= 0 and across >= 0:
-            picks[taken] = here
-            picks[half + taken] = across
-            taken += 1
-    return wanted if 0 < taken == half else 0
+            place = columns.ordinal[device]
+            if place < 2 * WING and at[(place + WING) % (2 * WING)] >= 0:
+                picks[0], picks[1] = device, at[(place + WING) % (2 * WING)]
+                return wanted
+    elif wanted == WING:
+        for one, other in _PAIRS:
+            if min(at[one], at[other], at[one + WING], at[other + WING]) >= 0:
+                picks[0], picks[1] = at[one], at[other]
+                picks[2], picks[3] = at[one + WING], at[other + WING]
+                return wanted
+    return 0
 
 
 @njit(cache=True)

@@ -13,8 +13,7 @@ from tests.naive.hami_quirks import Switches
 from tests.naive.vendors.maker import Maker, by_group, insufficient
 from tests.naive.vendors.model import MOST_WAYS, Choice, Device, Obj, Taken, View, go_int32
 from tests.naive.vendors.quirks import VendorQuirk
-from tests.naive.vendors.requests import Amounts
-from tests.naive.vendors.simple import in_range
+from tests.naive.vendors.requests import Amounts, in_range
 
 from vgpu_scheduler.kube import to_int
 

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from tests.naive.hami import larger
 from tests.naive.hami_cards import Ask
 from tests.naive.hami_quirks import Quirk, Switches
+from tests.naive.hami_wire import INT32
 from tests.naive.vendors.maker import Charge, Maker, capacity, counted
 from tests.naive.vendors.model import Choice, Device, Obj, Taken, View
 from tests.naive.vendors.quirks import VendorQuirk
-from tests.naive.vendors.requests import Amounts, count_of
+from tests.naive.vendors.requests import Amounts
 
 RUNS = (1, 4, 8, 16)
 """How many devices may be taken together of a node that is no ``inf``; only from a multiple of the number on."""
@@ -49,12 +50,15 @@ class AwsNeuron(Maker):
 
     def claim(self, amounts: Amounts) -> Ask | None:
         """Read a number of devices (as cores 0), or a number of cores: one device, or devices of two cores each."""
-        if self.count in amounts.number:
-            return Ask(self.vendor, count_of(amounts, self.count), 0, 0, 0)
-        cores = count_of(amounts, self.cores)
-        if cores > 2:
-            return Ask(self.vendor, cores // 2, 0, 0, 2) if cores % 2 == 0 else None
-        return Ask(self.vendor, 1, 0, 0, cores) if cores > 0 else None
+        name, most = (self.count, INT32) if self.count in amounts.text else (self.cores, 2 * INT32)
+        number = amounts.number.get(name, 0)
+        if not 0 < number <= most:
+            return None
+        if name == self.count:
+            return Ask(self.vendor, number, 0, 0, 0)
+        if number > 2:
+            return Ask(self.vendor, number // 2, 0, 0, 2) if number % 2 == 0 else None
+        return Ask(self.vendor, 1, 0, 0, number)
 
     def choose(self, tried: Sequence[Device], ask: Ask, view: View) -> Choice:
         if ask.nums == 1:

@@ -11,11 +11,13 @@ from typing import NamedTuple
 
 from tests.naive.hami_cards import Ask
 from tests.naive.hami_quirks import Quirk, Switches
-from tests.naive.hami_wire import Entry, Unreadable
+from tests.naive.hami_wire import INT32, Entry, Unreadable
 from tests.naive.vendors.maker import Charge, Maker, annotation
 from tests.naive.vendors.model import Choice, Device, Obj, Taken, View, go_int32
 from tests.naive.vendors.quirks import VendorQuirk
 from tests.naive.vendors.requests import Amounts
+
+from vgpu_scheduler.kube import to_int
 
 BY_NEEDS = -1
 """HAMi's mark, where others have a percentage, of a claim that names memory and cores instead of slices."""
@@ -78,31 +80,50 @@ class EnflameDrs(Maker):
     def ask(self, resources: Obj, switch: Switches) -> tuple[Ask | None, set[str]]:
         """Return what a container asks for; more compute than a device has is refused, not waited for."""
         found, bad = super().ask(resources, switch)
+        amounts = self.amounts(resources)
+        by_needs = amounts.text.keys() & {self.memory, self.cores}
+        zero = amounts.number.get(self.count) == 0 or not any(amounts.number.get(name, 1) for name in amounts.text)
+        if by_needs and not bad and zero:
+            found = None
+        if by_needs and not bad and zero and switch(VendorQuirk.ZERO_STILL_GIVES):
+            return self.claim(amounts), set()
         if found and found.cores > 100 and not switch(Quirk.BAD_QUANTITY_DROPPED):
             return None, {self.cores}
         return found, bad
 
     def claim(self, amounts: Amounts) -> Ask | None:
-        if self.count in amounts.text:
-            slices = amounts.number.get(self.count, 0)
-            return Ask(self.vendor, 1, slices, 0, 0) if 0 < slices < 2**31 else None
-        if not amounts.text:
+        """Read slices, or where there are none, memory and cores, which are rounded up."""
+        slices = amounts.number.get(self.count, 0)
+        if slices > 0:
+            return Ask(self.vendor, 1, slices, 0, 0) if slices <= INT32 else None
+        needs = [to_int(amounts.text.get(name, "0")) for name in (self.memory, self.cores)]
+        if max(needs) > INT32 or not amounts.text.keys() & {self.memory, self.cores}:
             return None
-        memory, cores = (go_int32(amounts.number.get(name, 0)) for name in (self.memory, self.cores))
+        memory, cores = map(go_int32, needs)
         return Ask(self.vendor, 1, memory, BY_NEEDS, cores)
+
+    def meant(self, ask: Ask, devices: Sequence[Device], switch: Switches) -> Ask:
+        """The claim with memory as HAMi takes it: for GiB up to twice of what the largest profile has, then for MiB."""
+        known = sorted(profile for device in devices for profile in profiles(device.custom["profiles"]))
+        if ask.percent != BY_NEEDS or ask.memory <= 0 or not known:
+            return ask
+        gigabytes = ask.memory if ask.memory <= 2 * known[-1].gigabytes else -(-ask.memory // 1024)
+        if gigabytes != -(-in_mib(ask) // 1024) and switch(VendorQuirk.GIGABYTES_BY_SIZE):
+            return replace(ask, memory=gigabytes * 1024)
+        return ask
 
     def profile_for(self, device: Device, ask: Ask) -> Profile | None:
         """The smallest profile that is as large as asked for, to the slice if slices are asked for."""
         for profile in sorted(profiles(device.custom["profiles"])):
-            needs = ask.memory if ask.memory >= 100 else ask.memory * 1024
             if ask.percent != BY_NEEDS and profile.slices == ask.memory:
                 return profile
-            enough = profile.gigabytes * 1024 >= needs and cores_of(profile, device) >= ask.cores
+            enough = profile.gigabytes * 1024 >= in_mib(ask) and cores_of(profile, device) >= ask.cores
             if ask.percent == BY_NEEDS and enough:
                 return profile
         return None
 
     def choose(self, tried: Sequence[Device], ask: Ask, view: View) -> Choice:
+        ask = self.meant(ask, tried, view.switch)
         if not any(self.profile_for(device, ask) for device in tried):
             return Choice(counts=Counter({"ModeNotFit": 1}))
         return super().choose(tried, ask, view)
@@ -120,7 +141,7 @@ class EnflameDrs(Maker):
 
     def in_score(self, device: Device, ask: Ask, switch: Switches) -> Charge:
         """HAMi takes slices for MiB, of all cards alike, and so makes no difference between them either."""
-        taken = self.take(device, ask)
+        taken = self.take(device, self.meant(ask, [device], switch))
         return taken.slots, taken.memory, taken.cores
 
     def take(self, device: Device, ask: Ask) -> Taken:
@@ -165,6 +186,11 @@ def profiles(texts: dict[str, str]) -> list[Profile]:
         if match := re.fullmatch(r"(\d+)g\.(\d+)gb", name):
             found.append(Profile(int(match[1]), int(match[2]), name, number))
     return found
+
+
+def in_mib(ask: Ask) -> int:
+    """The memory of a claim, which is in GiB below 100."""
+    return ask.memory if ask.memory >= 100 else ask.memory * 1024
 
 
 def cores_of(profile: Profile, device: Device) -> int:

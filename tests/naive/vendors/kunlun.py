@@ -21,6 +21,12 @@ UUID_LISTS = (
 UNSAID = "-"
 """Stands for a reason that HAMi does not give."""
 
+BEST_FREE = {1: (1, 3, 2, 4), 2: (2, 3, 4), 4: (4,)}
+"""How many cards of a wing are best free where so many are asked for."""
+
+PAIRS = ((0, 1), (2, 3), (0, 2), (1, 3), (0, 3), (1, 2))
+"""Places in the left wing of two cards that are taken with those across from them, the best first."""
+
 BUBBLES = (1, 2, 1, 1, 0)
 """How scattered the free cards of a wing are, by the number of cards in use."""
 
@@ -37,7 +43,10 @@ class Wings(Maker):
         left = {d.uuid for d in listed if d.index < 4}
         if left != {d.uuid for d in listed[:4]} and view.switch(VendorQuirk.WINGS_BY_POSITION):
             left = {d.uuid for d in listed[:4]}
-        chosen = select([d for d in free if d.uuid in left], [d for d in free if d.uuid not in left], ask.nums)
+        wings = [d for d in free if d.uuid in left], [d for d in free if d.uuid not in left]
+        if len(wings[1]) > 4 and ask.nums < 8 and not view.switch(VendorQuirk.WINGS_BY_POSITION):
+            wings = wings[0], wings[1][:4]  # of more cards than a server has
+        chosen = of_one_wing(*wings, ask.nums) or linked(free, ask.nums)
         if not chosen:
             return Choice(counts=counts or Counter({"NumaNotFit": 1}))
         return Choice([[self.take(device, ask) for device in chosen]])
@@ -49,24 +58,28 @@ class Wings(Maker):
         raise NotImplementedError
 
 
-def select(left: Sequence[Device], right: Sequence[Device], nums: int) -> list[Device]:
-    """Take cards of the wing that is left least scattered, the left one of equals; or linked pairs across."""
+def of_one_wing(left: Sequence[Device], right: Sequence[Device], nums: int) -> list[Device]:
+    """Take cards of the wing with the best number of free ones, the left one of equals; or all cards that there are."""
     if nums == 8:
         return [*left, *right] if len(left) == len(right) == 4 else []
-    if nums not in (1, 2, 4):
-        return []
-    wings = [wing for wing in (left, right) if len(wing) >= nums]
-    if wings:
-        return list(min(wings, key=lambda wing: bubbles_more(max(4 - len(wing), 0), nums))[:nums])
-    free = {device.index: device for device in (*left, *right)}
-    linked = [index for index in range(4) if index in free and index + 4 in free][: nums // 2]
-    if len(linked) < nums // 2 or nums == 1:
-        return []
-    return [free[index] for index in (*linked, *(index + 4 for index in linked))]
+    for number in BEST_FREE.get(nums, ()):
+        for wing in (left, right):
+            if len(wing) == number:
+                return list(wing[:nums])
+    return []
 
 
-def bubbles_more(used: int, nums: int) -> int:
-    return BUBBLES[used + nums] - BUBBLES[used]
+def linked(free: Sequence[Device], nums: int) -> list[Device]:
+    """Take a card of the left wing and that across from it, in the order of the list, or two such pairs."""
+    by_index = {device.index: device for device in free}
+    if nums == 2:
+        across = ((device, by_index.get((device.index + 4) % 8)) for device in free if device.index < 8)
+        return next(([device, other] for device, other in across if other), [])
+    for pair in PAIRS if nums == 4 and len(free) <= 6 else ():
+        indexes = [*pair, *(place + 4 for place in pair)]
+        if all(index in by_index for index in indexes):
+            return [by_index[index] for index in indexes]
+    return []
 
 
 def bubbles(indexes: Collection[int]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import islice, permutations
 
 from tests.naive.hami import added, larger
@@ -106,7 +107,8 @@ class Maker:
         return (self.count,)
 
     def amounts(self, resources: Obj) -> Amounts:
-        return Amounts.of(resources, self.resources, self.limits_only)
+        found = Amounts.of(resources, self.resources, self.limits_only)
+        return replace(found, unit={self.memory: self.factor})
 
     def ask(self, resources: Obj, switch: Switches) -> tuple[Ask | None, set[str]]:
         """Return what a container asks for, and the amounts that are refused."""

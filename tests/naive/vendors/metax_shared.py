@@ -10,14 +10,11 @@ from dataclasses import replace
 
 from tests.naive.hami_cards import Ask
 from tests.naive.hami_quirks import Switches
-from tests.naive.hami_wire import Unreadable, raw_containers
+from tests.naive.hami_wire import INT32, Unreadable, raw_containers
 from tests.naive.vendors.maker import Maker, annotation, insufficient
 from tests.naive.vendors.model import LOST, Choice, Device, Obj, Taken, View
 from tests.naive.vendors.quirks import VendorQuirk
-from tests.naive.vendors.requests import Amounts, cores_of, count_of
-from tests.naive.vendors.simple import in_range
-
-from vgpu_scheduler.kube import to_int
+from tests.naive.vendors.requests import Amounts, cores_of, count_of, in_range
 
 QOS = "metax-tech.com/sgpu-qos-policy"
 
@@ -75,10 +72,10 @@ class MetaxShared(Maker):
 
     def claim(self, amounts: Amounts) -> Ask | None:
         """Memory without a unit is in GiB, with a unit in bytes."""
-        if not in_range(amounts, self.count):
+        text, number = amounts.text.get(self.memory, "0"), amounts.number.get(self.memory, 0)
+        memory = number * 1024 if text.lstrip("-").isdigit() else abs(number) // 2**20 * (1 if number > 0 else -1)
+        if not in_range(amounts, self.count) or not in_range(amounts, self.cores) or not 0 <= memory <= INT32:
             return None
-        text = amounts.text.get(self.memory, "0")
-        memory = to_int(text) * 1024 if text.lstrip("-").isdigit() else to_int(text) // 2**20
         cores = cores_of(amounts, self.cores, self.default_cores)
         return Ask(self.vendor, count_of(amounts, self.count), memory, 0 if memory else 100, cores)
 

@@ -9,7 +9,7 @@ from tests.naive.hami_cards import Ask
 from tests.naive.hami_quirks import Switches
 from tests.naive.vendors.maker import Maker, capacity, counted
 from tests.naive.vendors.model import Device, Obj, Taken, View
-from tests.naive.vendors.requests import Amounts, count_of
+from tests.naive.vendors.requests import Amounts, count_of, in_range
 
 
 class OneCardPerPod(Maker):
@@ -41,7 +41,7 @@ class Mthreads(OneCardPerPod):
     def claim(self, amounts: Amounts) -> Ask | None:
         """Memory and cores are those of all cards together."""
         whole = super().claim(amounts)
-        if whole is None or whole.nums <= 0:
+        if whole is None or whole.nums <= 0 or not in_range(amounts, self.count):
             return None
         nums = whole.nums
         return Ask(self.vendor, nums, whole.memory // nums, whole.percent, int(whole.cores / nums))

@@ -26,6 +26,8 @@ class VendorQuirk(Enum):
     TEMPLATE_NOT_CLAIMED = "template-not-claimed"
     ADDED_SCORE_ONE_WAY = "added-score-one-way"
     QUALITY_AS_REPORTED = "quality-as-reported"
+    ZERO_STILL_GIVES = "zero-still-gives"
+    GIGABYTES_BY_SIZE = "gigabytes-by-size"
 
 
 ALL: frozenset[Enum] = hami_quirks.ALL | frozenset(VendorQuirk)

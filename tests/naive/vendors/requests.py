@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from tests.naive.go_quantity import as_int64
 from tests.naive.hami_quirks import Quirk, Switches
 from tests.naive.hami_wire import INT32
 from tests.naive.vendors.model import Obj, go_int32
 
-from vgpu_scheduler.kube import QuantityError, to_exact_int
+from vgpu_scheduler.kube import QuantityError
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,8 @@ class Amounts:
     number: Mapping[str, int]
     in_bytes: str = ""
     """The resource that may be given in bytes, of which there may be more than 32 bits hold."""
+    unit: Mapping[str, int] = field(default_factory=dict)
+    """What a plain number of a resource is in, of what is counted; 1 where it is not said."""
 
     @classmethod
     def of(cls, resources: Obj, names: Collection[str], limits_only: bool = False) -> Amounts:
@@ -30,19 +33,20 @@ class Amounts:
         return cls(text, number)
 
     def malformed(self) -> set[str]:
-        """Name what is not a whole number from 0 to what 32 bits hold, of MiB where it is in bytes."""
+        """Name what is not a whole number of 0 or more, and less than makes more than 32 bits hold."""
         found = set()
         for name, text in self.text.items():
-            unit = 1 if name != self.in_bytes or text.isdigit() else 2**20
+            bytes_of_one = 2**20 if name == self.in_bytes and not text.isdigit() else 1
+            most = INT32 * bytes_of_one if bytes_of_one > 1 else INT32 // self.unit.get(name, 1)
             number = self.number.get(name, -1)
-            if not 0 <= number <= INT32 * unit or 0 < number < unit:
+            if not 0 <= number <= most or 0 < number < bytes_of_one:
                 found.add(name)
         return found
 
 
 def exact(text: str) -> int | None:
     try:
-        return to_exact_int(text)
+        return as_int64(text)
     except QuantityError:
         return None
 
@@ -61,12 +65,15 @@ def count_of(amounts: Amounts, name: str) -> int:
     return go_int32(amounts.number.get(name, 0))
 
 
+def in_range(amounts: Amounts, name: str) -> bool:
+    """Whether a number, if there is one, is what 32 bits hold; some backends take what is left of it there."""
+    return 0 <= amounts.number.get(name, 0) <= INT32
+
+
 def memory_of(amounts: Amounts, name: str, factor: int) -> int | None:
-    """MiB; None where HAMi gives up on the whole container."""
-    if name not in amounts.text:
-        return 0
-    amount = amounts.number.get(name)
-    return None if amount is None or not 0 <= amount <= INT32 // factor else amount * factor
+    """MiB; 0 for what is no whole number, as for nothing, and None where HAMi gives up on the whole container."""
+    amount = amounts.number.get(name, 0)
+    return amount * factor if 0 <= amount <= INT32 // factor else None
 
 
 def cores_of(amounts: Amounts, name: str, default: int) -> int:

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from tests.naive.hami_cards import Ask, Rules
-from tests.naive.hami_quirks import Switches
+from tests.naive.hami_quirks import Quirk, Switches
 from tests.naive.vendors.maker import Charge, Maker, capacity, counted
 from tests.naive.vendors.model import Device, Obj, Taken, View
-from tests.naive.vendors.requests import Amounts, count_of
+from tests.naive.vendors.requests import Amounts, count_of, in_range
 
 
 class Hygon(Maker):
@@ -28,15 +28,10 @@ class Hygon(Maker):
         return self.from_colon(node, "hami.io/node-dcu-register", switch)
 
     def claim(self, amounts: Amounts) -> Ask | None:
-        return super().claim(amounts) if in_range(amounts, self.count) else None
+        return super().claim(amounts) if all(in_range(amounts, name) for name in (self.count, self.cores)) else None
 
     def type_fits(self, device: Device, ask: Ask, view: View) -> bool:
         return model_fits(device, view, "hygon.com/use-dcutype", "hygon.com/nouse-dcutype")
-
-
-def in_range(amounts: Amounts, name: str) -> bool:
-    """Whether a count is what 32 bits hold; the other backends take what is left of it there."""
-    return amounts.number.get(name, 0) == count_of(amounts, name)
 
 
 def model_fits(device: Device, view: View, use: str, no_use: str) -> bool:
@@ -128,8 +123,24 @@ class Amd(Maker):
         return capacity(node, self.count) > 0
 
     def claim(self, amounts: Amounts) -> Ask | None:
-        ask = super().claim(amounts) if in_range(amounts, self.count) else None
+        """Read the numbers; where there is an amount it must be a whole number, and of cores a percentage."""
+        whole = all(name in amounts.number for name in amounts.text.keys() & {self.memory, self.cores})
+        if not whole or not in_range(amounts, self.count) or not self.in_percent(amounts):
+            return None
+        ask = super().claim(amounts)
         return ask and Ask(ask.vendor, ask.nums, ask.memory, 0, ask.cores)
+
+    def in_percent(self, amounts: Amounts) -> bool:
+        return 1 <= amounts.number.get(self.cores, 100) <= 100
+
+    def ask(self, resources: Obj, switch: Switches) -> tuple[Ask | None, set[str]]:
+        """Return what a container asks for; what is no percentage of a card is refused."""
+        found, bad = super().ask(resources, switch)
+        amounts = self.amounts(resources)
+        asks = amounts.number.get(self.count, 0) > 0
+        if asks and not bad and not self.in_percent(amounts) and not switch(Quirk.BAD_QUANTITY_DROPPED):
+            return None, {self.cores}
+        return found, bad
 
     def type_fits(self, device: Device, ask: Ask, view: View) -> bool:
         return model_fits(device, view, "amd.com/use-gputype", "amd.com/nouse-gputype")

@@ -110,22 +110,26 @@ def trimmed(memory: int, chip: Obj) -> int:
 
 def mthreads(c: Container, section: Obj) -> bool:
     count_name, memory_name, cores_name = (section[f"resource{what}Name"] for what in ("Count", "Memory", "Core"))
-    count = c.limits().get(count_name)
+    count = c.limits().get(count_name, c.requests().get(count_name))
     if count is None:
         return False
+    number = value(count)
+    if number <= 0:
+        raise Denied(f"{count_name} must be greater than 0")
     if c.untouchable(count_name):
         return True
-    number = value(count)
     if number > 1:
         c.change(cores_name, 16 * number)
         c.change(memory_name, 96 * number)
         c.annotate("mthreads.com/request-gpu-num", str(number))
         return True
     memory = c.limits().get(memory_name)
+    if memory is None and memory_name in c.requests() and not c.switch(WebhookQuirk.REQUESTED_MEMORY_OVERLOOKED):
+        memory = c.requests()[memory_name]
     if memory is None:
         c.change(cores_name, 16)
         c.change(memory_name, 96)
-    elif value(memory) not in (2, 4, 8, 16, 32, 64, 96):
+    elif exact(memory) not in (2, 4, 8, 16, 32, 64, 96):
         raise Denied("sGPU memory request value is invalid, valid values are [2, 4, 8, 16, 32, 64, 96]")
     return True
 
@@ -173,20 +177,19 @@ def metax_shared(c: Container, section: Obj) -> bool:
 
 
 def enflame_slices(c: Container, section: Obj) -> bool:
-    found = False
-    for name in (section["resourceNameDRSGCU"], section["resourceNameGCUMemory"], section["resourceNameGCUCore"]):
-        limit, request = c.limits().get(name), c.requests().get(name)
-        amount = limit if limit is not None else request
-        if amount is None:
-            continue
-        if value(amount) <= 0:
+    slices, cores = section["resourceNameDRSGCU"], section["resourceNameGCUCore"]
+    given = {**c.requests(), **c.limits()}
+    by_needs = [name for name in (section["resourceNameGCUMemory"], cores) if name in given]
+    asked = [slices] if slices in given else by_needs
+    for name in asked:
+        if name == cores and not 0 < value(given[name]) <= 100:
+            raise Denied(f"{name} must be in range (0,100]")
+        if value(given[name]) <= 0:
             raise Denied(f"{name} must be greater than 0")
-        if name == section["resourceNameGCUCore"] and value(amount) > 100:
-            raise Denied(f"{name} must be between 1 and 100")
-        c.write("limits", name, amount)
-        c.write("requests", name, amount if request is None else request)
-        found = True
-    return found
+    for name in asked:
+        c.write("requests", name, c.requests().get(name, given[name]))
+        c.write("limits", name, given[name])
+    return bool(asked)
 
 
 def neuron(c: Container, section: Obj) -> bool:

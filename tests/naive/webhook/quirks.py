@@ -16,6 +16,7 @@ class WebhookQuirk(Enum):
     DEFAULT_COUNT_BESIDE_REQUEST = "default-count-beside-request"
     EMPTY_NAME_IS_NONE = "empty-name-is-none"
     ENV_APPENDED_AGAIN = "env-appended-again"
+    REQUESTED_MEMORY_OVERLOOKED = "requested-memory-overlooked"
 
 
 ALL: frozenset[Enum] = hami_quirks.ALL | frozenset(WebhookQuirk)

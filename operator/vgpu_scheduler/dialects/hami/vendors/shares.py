@@ -143,9 +143,10 @@ class ShareNames:
         if count == 0:
             return None
         parts = count if self.divided else 1
-        memory = self._memory(container) // parts
+        of_all = self._memory(container)
+        memory = of_all // parts
         percent = min(self._percent(container), _WHOLE)
-        if not percent and not memory:
+        if not percent and not of_all:
             memory = self.default_memory
             if terms.memory is not None and self.memory:
                 memory = max(terms.memory // _MIB, 1)

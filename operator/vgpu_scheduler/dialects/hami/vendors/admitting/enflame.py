@@ -12,12 +12,14 @@ def slices_rule(slices: str, memory: str, cores: str) -> Admit:
     """Return the rules under these resource names."""
 
     def admit(draft: Draft) -> bool:
-        asked = {name: text for name in (slices, memory, cores) if (text := draft.either(name)) is not None}
+        by_needs = () if draft.either(slices) is not None else (memory, cores)
+        asked = {name: text for name in (slices, *by_needs) if (text := draft.either(name)) is not None}
         for name, text in asked.items():
+            if name == cores and not 0 < to_int(text) <= _WHOLE:
+                raise Refusal(f"{name} must be in range (0,{_WHOLE}]")
             if to_int(text) <= 0:
                 raise Refusal(f"{name} must be greater than 0")
-            if name == cores and to_int(text) > _WHOLE:
-                raise Refusal(f"{name} must be between 1 and {_WHOLE}")
+        for name, text in asked.items():
             if draft.limit(name) is None:
                 draft.add_limit(name, text)
             elif draft.request(name) is None:

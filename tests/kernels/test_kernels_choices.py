@@ -1,0 +1,49 @@
+"""Every way of choosing several cards against its twin, in many random worlds."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.kernels.choice_worlds import RULES, check, random_world
+from tests.naive.choices import CHOICES
+
+from vgpu_scheduler.allocators import Selection
+
+WORLDS = 600
+ROOT = Path(__file__).parents[2]
+
+
+def test_there_is_a_world_for_every_way() -> None:
+    assert {rules.selection for rules in RULES.values()} == set(Selection)
+    assert RULES.keys() == {*CHOICES, "same"}
+
+
+@pytest.mark.parametrize("way", sorted(RULES))
+def test_cards_are_chosen_as_the_twin_chooses(way: str) -> None:
+    rng = np.random.default_rng(4)
+    fits = full = 0
+    for _ in range(WORLDS):
+        nodes, wants = random_world(way, rng)
+        fitting = check(way, nodes, wants)
+        fits, full = fits + fitting, full + len(nodes) - fitting
+    assert fits > WORLDS / 2
+    assert full > WORLDS / 50
+
+
+def test_the_same_without_the_compiler() -> None:
+    """What the interpreter makes of the kernels, with overflow and division as errors."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "tests.kernels.choice_worlds", "30"],
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(r"30 worlds of each, \d\d+ of all fit, interpreted\n", done.stdout), done.stdout
