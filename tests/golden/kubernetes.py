@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from tests.golden.outcome import Outcome
 
 from vgpu_scheduler.kube import Pod, decode_node, decode_pod
-from vgpu_scheduler.predicates import UNRESOLVABLE, compile_predicates, gated, refusals, unschedulable_message
+from vgpu_scheduler.predicates import compile_predicates, gated, refusals, unschedulable_message
 from vgpu_scheduler.state import NodeTable
 
 FAMILIES = ("resources", "nodeaffinity", "taints", "gates", "mixed")
@@ -61,20 +61,21 @@ def decide(case: dict[str, Any]) -> Answer:
         return Answer([], {}, unschedulable_message(len(nodes), {}, rejection=reasons[0]), None)
     predicates = compile_predicates(pod, nodes, frozenset())
     rows = nodes.rows()
-    masks = predicates.evaluate(rows)
+    codes = predicates.evaluate(rows)
     feasible, rejected = [], {}
-    for row, mask in zip(rows.tolist(), masks.tolist(), strict=True):
-        if not mask:
+    for row, code in zip(rows.tolist(), codes.tolist(), strict=True):
+        if not code:
             feasible.append(nodes.name(row))
             continue
-        code = "UnschedulableAndUnresolvable" if mask & UNRESOLVABLE else "Unschedulable"
-        plugins = {reason.plugin for bit, reason in enumerate(predicates.reasons) if mask >> bit & 1}
-        assert len(plugins) == 1, plugins
-        rejected[nodes.name(row)] = (plugins.pop(), code, frozenset(predicates.texts(mask)))
+        rejection = predicates.rejections[code]
+        status = "Unschedulable" if rejection.resolvable else "UnschedulableAndUnresolvable"
+        assert {reason.plugin for reason in rejection.reasons} == {rejection.plugin}
+        rejected[nodes.name(row)] = (rejection.plugin, status, frozenset(rejection.texts))
     message = ""
     if not feasible:
         rejection = predicates.rejection.text if predicates.rejection else ""
-        message = unschedulable_message(len(nodes), predicates.counts(masks), rejection=rejection)
+        counts = {reason.text: count for reason, count in predicates.rejections.count(codes).items()}
+        message = unschedulable_message(len(nodes), counts, rejection=rejection)
     return Answer(sorted(feasible), rejected, message, None)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -12,18 +12,23 @@ from numpy.typing import NDArray
 from vgpu_scheduler.allocators import count_reasons, verdict
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine.limits import metadata_problem
-from vgpu_scheduler.engine.making import make_shape
+from vgpu_scheduler.engine.making import make_node_part, read_claims
 from vgpu_scheduler.engine.nearest import nearest_miss
 from vgpu_scheduler.engine.quotas import Quotas
-from vgpu_scheduler.engine.shape import Shape, ShapeCache, ShapeKey
+from vgpu_scheduler.engine.shape import Claimed, Fitted, NodePart, Recent, Refused, Shape
 from vgpu_scheduler.kernels import select_best
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Hint, NearMiss, NodeVerdict, Outcome, Placement, PodClaims, ScorePart
-from vgpu_scheduler.policy import Policies
-from vgpu_scheduler.predicates import unschedulable_message
+from vgpu_scheduler.policy import Policies, ResolvedPolicy
+from vgpu_scheduler.predicates import refusals, unschedulable_message
 from vgpu_scheduler.state import State
 
 LOCK_HELD = "node(s) had their device lock held by another pod"
+
+_NODE_PARTS = 128
+"""How many are remembered; one costs about 90 bytes per node."""
+_CLAIMS = 4096
+"""How many distinct claims are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +58,8 @@ class Cycle:
         self._dialect = dialect
         self._policies = policies
         self._quotas = quotas or Quotas(dialect)
-        self._shapes = ShapeCache()
+        self._claimed: Recent[Claimed | Refused] = Recent(_CLAIMS)
+        self._node_parts: Recent[NodePart | Refused] = Recent(_NODE_PARTS)
         self.blocked: frozenset[str] = frozenset()
         """Nodes whose device lock somebody holds on to: no pod with device claims goes there."""
 
@@ -73,13 +79,11 @@ class Cycle:
         """
         (pod,) = unit.pods
         shape = self.shape(pod)
-        if shape.refusal:
-            return self._refused(pod, shape, shape.refusal)
-        assert shape.policy is not None
-        nodes = self.state.nodes
-        rows = nodes.rows()
-        shape.refresh(self.state, rows)
-        best = select_best(self._open(shape, rows), shape.feasible, shape.score, nodes.rank)
+        if isinstance(shape, Refused):
+            return self._refused(pod, shape.policy, shape.reason)
+        rows = self.state.nodes.rows()
+        shape.node.refresh(self.state, rows)
+        best = select_best(self._open(shape.node, rows), shape.node.feasible, shape.node.score, self.state.nodes.rank)
         if best < 0:
             return self._unschedulable(pod, shape, rows, explain)
         return self._placed(pod, shape, int(best), rows, explain)
@@ -88,10 +92,10 @@ class Cycle:
         """Return a placement of the pod on one node, or None if it does not fit there now."""
         row = self.state.nodes.row(node)
         shape = self.shape(pod)
-        if row is None or shape.refusal:
+        if row is None or isinstance(shape, Refused):
             return None
-        shape.refresh(self.state, np.array([row], dtype=np.int64))
-        if not shape.feasible[row]:
+        shape.node.refresh(self.state, np.array([row], dtype=np.int64))
+        if not shape.node.feasible[row]:
             return None
         placement = self._placement(shape, row)
         return None if metadata_problem(pod, self._dialect.annotations(placement, 0, pod)) else placement
@@ -107,12 +111,12 @@ class Cycle:
     def nearest(self, pod: Pod) -> NearMiss | None:
         """Return which card came closest to fitting a pod that was found unschedulable."""
         shape = self.shape(pod)
-        rows = self.state.nodes.rows()
-        return None if shape.refusal else nearest_miss(self.state, self._dialect.dimensions, shape, rows)
+        return None if isinstance(shape, Refused) else self._nearest(shape, self.state.nodes.rows())
 
     def claims(self, pod: Pod) -> PodClaims:
-        """Return the pod's claims; empty for one that is refused."""
-        return self.shape(pod).claims
+        """Return the pod's claims; empty where they cannot be understood."""
+        claimed = self._claims(pod)[1]
+        return () if isinstance(claimed, Refused) else claimed.claims
 
     def shape(self, pod: Pod) -> Shape:
         """Return the shape of a pod.
@@ -121,44 +125,56 @@ class Cycle:
         changes, all others share their columns whatever their namespace. A pod that is bound has the shape that it had
         while it waited: others that wait share it.
         """
+        key, claimed = self._claims(pod)
+        policy = claimed.policy
+        unsupported = refusals(pod)
+        if unsupported or policy.refusal:
+            return Refused(policy, ", ".join(unsupported) or policy.refusal)
+        if isinstance(claimed, Refused):
+            return claimed
+        if pod.node_name:
+            pod = msgspec.structs.replace(pod, node_name="")
+        budgets = self._quotas.budgets(pod.namespace, claimed.claims, self.state)
+        nodes = self.state.nodes
+        node = self._node_parts.get((key, budgets), lambda: make_node_part(pod, claimed, self._dialect, nodes, budgets))
+        return node if isinstance(node, Refused) else Fitted(claimed, node)
+
+    def _claims(self, pod: Pod) -> tuple[Hashable, Claimed | Refused]:
+        """Return what a pod asks of devices, with the key of all that this and its node part depend on."""
         policy = self._policies.resolve(pod)
-        key: ShapeKey = (
+        key = (
             policy.number,
-            pod.spec.fingerprint,
+            pod.spec.node_fingerprint,
             *(pod.annotations.get(name) for name in self._dialect.pod_annotations),
             *(pod.labels.get(name) for name in self._dialect.pod_labels),
         )
-        nodes = self.state.nodes
-        if pod.node_name:
-            pod = msgspec.structs.replace(pod, node_name="")
-        shape = self._shapes.get(key, lambda: make_shape(pod, policy, self._dialect, nodes))
-        budgets = self._quotas.budgets(pod.namespace, shape.claims, self.state)
-        if not budgets:
-            return shape
-        return self._shapes.get((*key, budgets), lambda: make_shape(pod, policy, self._dialect, nodes, budgets))
+        return key, self._claimed.get(key, lambda: read_claims(pod, policy, self._dialect))
 
-    def _open(self, shape: Shape, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _nearest(self, shape: Fitted, rows: NDArray[np.int64]) -> NearMiss | None:
+        return nearest_miss(self.state, self._dialect.dimensions, shape.node, rows)
+
+    def _open(self, part: NodePart, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Leave out the nodes whose lock a pod of this shape would wait for in vain."""
-        if not self.blocked or shape.allocator is None:
+        if not self.blocked or part.allocator is None:
             return rows
         closed = [row for name in self.blocked if (row := self.state.nodes.row(name)) is not None]
         return rows[~np.isin(rows, closed)]
 
-    def _placement(self, shape: Shape, row: int) -> Placement:
+    def _placement(self, shape: Fitted, row: int) -> Placement:
         name = self.state.nodes.name(row)
-        if shape.allocator is None:
-            return Placement(name, ((),) * len(shape.claims))
-        containers = shape.allocator.place(self.state.devices, row)
+        if shape.node.allocator is None:
+            return Placement(name, ((),) * len(shape.claimed.claims))
+        containers = shape.node.allocator.place(self.state.devices, row)
         assert containers is not None, f"the cards of node {name} changed within a decision"
         return Placement(name, containers)
 
-    def _placed(self, pod: Pod, shape: Shape, row: int, rows: NDArray[np.int64], explain: bool) -> Decision:
-        assert shape.policy is not None
+    def _placed(self, pod: Pod, shape: Fitted, row: int, rows: NDArray[np.int64], explain: bool) -> Decision:
+        policy = shape.claimed.policy
         placement = self._placement(shape, row)
         problem = metadata_problem(pod, self._dialect.annotations(placement, 0, pod))
         if problem:
-            return self._refused(pod, shape, problem)
-        scores = self._scores(shape, rows if explain else np.array([row], dtype=np.int64))
+            return self._refused(pod, policy, problem)
+        scores = self._scores(shape.node, rows if explain else np.array([row], dtype=np.int64))
         return Decision(
             uid=pod.uid,
             pod=pod.key,
@@ -167,21 +183,20 @@ class Cycle:
             score=sum(part.value for part in scores[placement.node]),
             scores=scores,
             nodes=int(rows.shape[0]),
-            verdicts=self._verdicts(shape, rows) if explain else {},
-            sources=shape.policy.source_of,
-            warnings=shape.warnings,
+            verdicts=self._verdicts(shape.node, rows) if explain else {},
+            sources=policy.source_of,
+            warnings=shape.claimed.warnings,
         )
 
-    def _scores(self, shape: Shape, rows: NDArray[np.int64]) -> dict[str, tuple[ScorePart, ...]]:
+    def _scores(self, part: NodePart, rows: NDArray[np.int64]) -> dict[str, tuple[ScorePart, ...]]:
         """Return what each scorer says about each of the rows that fit."""
-        assert shape.ranking is not None
         return {
-            self.state.nodes.name(row): shape.ranking.explain(self.state, row, shape.fit)
+            self.state.nodes.name(row): part.ranking.explain(self.state, row, part.fit)
             for row in rows.tolist()
-            if shape.feasible[row]
+            if part.feasible[row]
         }
 
-    def _refused(self, pod: Pod, shape: Shape, reason: str) -> Decision:
+    def _refused(self, pod: Pod, policy: ResolvedPolicy, reason: str) -> Decision:
         nodes = int(self.state.nodes.rows().shape[0])
         return Decision(
             uid=pod.uid,
@@ -191,56 +206,51 @@ class Cycle:
             nodes=nodes,
             reasons={reason: nodes},
             helped_by=Hint.POD | Hint.POLICY,
-            sources=shape.policy.source_of if shape.policy else {},
+            sources=policy.source_of,
         )
 
-    def _unschedulable(self, pod: Pod, shape: Shape, rows: NDArray[np.int64], explain: bool) -> Decision:
-        assert shape.policy is not None
-        assert shape.predicates is not None
-        counts, hints = self._count(shape, rows)
-        rejection = shape.predicates.rejection.text if shape.predicates.rejection else ""
+    def _unschedulable(self, pod: Pod, shape: Fitted, rows: NDArray[np.int64], explain: bool) -> Decision:
+        counts, hints = self._count(shape.node, rows)
+        rejection = shape.node.predicates.rejection
         return Decision(
             uid=pod.uid,
             pod=pod.key,
             outcome=Outcome.UNSCHEDULABLE,
-            message=unschedulable_message(int(rows.shape[0]), counts, rejection),
+            message=unschedulable_message(int(rows.shape[0]), counts, rejection.text if rejection else ""),
             nodes=int(rows.shape[0]),
             reasons=counts,
-            verdicts=self._verdicts(shape, rows) if explain else {},
-            near_miss=nearest_miss(self.state, self._dialect.dimensions, shape, rows) if explain else None,
+            verdicts=self._verdicts(shape.node, rows) if explain else {},
+            near_miss=self._nearest(shape, rows) if explain else None,
             helped_by=hints | Hint.POD,
-            sources=shape.policy.source_of,
-            warnings=shape.warnings,
+            sources=shape.claimed.policy.source_of,
+            warnings=shape.claimed.warnings,
         )
 
-    def _count(self, shape: Shape, rows: NDArray[np.int64]) -> tuple[Mapping[str, int], Hint]:
+    def _count(self, part: NodePart, rows: NDArray[np.int64]) -> tuple[Mapping[str, int], Hint]:
         """Count the nodes under each distinct reason, and collect what could help."""
-        assert shape.predicates is not None
-        masks = shape.rejected[rows]
-        counts = shape.predicates.counts(masks)
+        counts: dict[str, int] = {}
         hints = Hint.NODE
-        for reason in shape.predicates.reasons:
-            if reason.text in counts:
-                hints |= reason.hint
-        if shape.allocator is not None:
-            for card_reason, count in count_reasons(shape.fit.counts[rows]).items():
+        for reason, count in part.predicates.rejections.count(part.rejected[rows]).items():
+            counts[reason.text] = count
+            hints |= reason.hint
+        if part.allocator is not None:
+            for card_reason, count in count_reasons(part.fit.counts[rows]).items():
                 counts[card_reason.text] = count
                 hints |= card_reason.hint
-        closed = int(np.count_nonzero(shape.feasible[rows]))  # they fit, and are not open
+        closed = int(np.count_nonzero(part.feasible[rows]))  # they fit, and are not open
         if closed:
             counts[LOCK_HELD] = closed
         return counts, hints
 
-    def _verdicts(self, shape: Shape, rows: NDArray[np.int64]) -> dict[str, NodeVerdict]:
-        assert shape.predicates is not None
+    def _verdicts(self, part: NodePart, rows: NDArray[np.int64]) -> dict[str, NodeVerdict]:
         verdicts = {}
         for row in rows.tolist():
-            if shape.feasible[row]:
+            if part.feasible[row]:
                 continue
-            mask = int(shape.rejected[row])
-            if mask:
-                texts = shape.predicates.texts(mask)
-                verdicts[self.state.nodes.name(row)] = NodeVerdict(texts, ", ".join(texts))
+            name, code = self.state.nodes.name(row), int(part.rejected[row])
+            if code:
+                texts = part.predicates.rejections[code].texts
+                verdicts[name] = NodeVerdict(texts, ", ".join(texts))
             else:
-                verdicts[self.state.nodes.name(row)] = verdict(shape.fit.counts[row], int(shape.fit.cards[row]))
+                verdicts[name] = verdict(part.fit.counts[row], int(part.fit.cards[row]))
         return verdicts

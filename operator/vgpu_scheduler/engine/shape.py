@@ -1,15 +1,15 @@
 """Pod shapes: pods that ask for the same are decided from the same columns.
 
-Replicas share their scheduling-relevant spec and annotations. What a shape comes to on each node (filters, cards,
-score) is kept by node row and computed anew only where the node's version has moved, so that a decision costs what
-changed, not what exists.
+Replicas share what they ask for. What that comes to on each node (filters, cards, score) is kept by node row and
+computed anew only where it may have changed, so that a decision costs what changed, not what exists.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,88 +22,144 @@ from vgpu_scheduler.predicates import CompiledPredicates
 from vgpu_scheduler.scorers import NodeRanking
 from vgpu_scheduler.state import State
 
-_SHAPES = 128
-"""How many shapes are remembered; one costs about 70 bytes per node."""
+_Value = TypeVar("_Value")
 
-ShapeKey = tuple[object, ...]
+_NEVER = -1
 
 
-@dataclass(slots=True)
-class Shape:
-    """What pods of one shape ask for, and what that comes to on each node row.
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """No pod of the shape is placed anywhere, because of the pod, its policy or the settings alone.
 
     Attributes
     ----------
-    refusal
-        Why no pod of this shape can be placed anywhere; nothing else is set then.
-    allocator
-        None for pods without device claims.
-    ranking
-        What orders the nodes that fit.
-    warnings
-        What of the pod's wishes is not followed, and why.
-    rejected
-        Bits of the Kubernetes filters, by node row; 0 where all pass.
-    score
-        What the ranking says, by node row; meaningless where the pod does not fit.
+    reason
+        What is wrong, naming the field.
     """
 
-    policy: ResolvedPolicy | None = None
-    claims: PodClaims = ()
-    predicates: CompiledPredicates | None = None
-    allocator: Allocator | None = None
-    ranking: NodeRanking | None = None
-    refusal: str = ""
-    warnings: tuple[str, ...] = ()
-    rejected: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, dtype=np.uint64))
-    fit: FitColumns = field(default_factory=lambda: FitColumns.empty(0))
-    score: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0, dtype=np.float64))
-    feasible: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
-    _seen: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    _stale: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    policy: ResolvedPolicy
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """What a pod asks of devices under its policy.
+
+    Attributes
+    ----------
+    annotations
+        Those of the pod that may be followed.
+    warnings
+        What of the pod's annotations and policies is not followed, and why.
+    """
+
+    policy: ResolvedPolicy
+    claims: PodClaims
+    annotations: dict[str, str]
+    warnings: tuple[str, ...]
+
+
+class NodePart:
+    """What depends on one node only: filters, cards, score; columns by node row.
+
+    Parameters
+    ----------
+    predicates
+        The Kubernetes filters.
+    allocator
+        What chooses the cards; None for pods without device claims.
+    ranking
+        What orders the nodes that fit.
+
+    Attributes
+    ----------
+    rejected
+        Codes of the Kubernetes filters (see ``predicates.rejections``), 0 where all pass; shape (N,).
+    fit
+        What came of the cards; meaningless where a filter rejects.
+    feasible
+        Where the pod fits; shape (N,).
+    score
+        What the ranking says; meaningless where the pod does not fit; shape (N,).
+    """
+
+    def __init__(self, predicates: CompiledPredicates, allocator: Allocator | None, ranking: NodeRanking) -> None:
+        self.predicates = predicates
+        self.allocator = allocator
+        self.ranking = ranking
+        self._epoch = ranking.epoch
+        self._grow(0)
 
     def refresh(self, state: State, rows: NDArray[np.int64]) -> int:
-        """Bring the columns up to date for the given node rows; return how many had to be computed."""
-        if self._seen.shape[0] < state.nodes.capacity:
-            self._grow(state.nodes.capacity)
-        if self._stale.shape[0] < rows.shape[0]:
-            self._stale = np.zeros(state.nodes.capacity, dtype=np.int64)
-        count = stale_rows(rows, state.nodes.version, self._seen, self._stale)
-        if count:
-            try:
-                self._evaluate(state, self._stale[:count])
-            except BaseException:
-                self._seen[rows] = -1  # half of an evaluation must not pass for one
-                raise
+        """Bring the columns up to date for the given node rows; return how many had to be fitted.
+
+        The fit follows the version of the node alone, the score also the epoch of the scorers.
+        """
+        nodes = state.nodes
+        if self._fitted.shape[0] < nodes.capacity:
+            self._grow(nodes.capacity)
+        if self._epoch != self.ranking.epoch:
+            self._epoch = self.ranking.epoch
+            self._scored[:] = _NEVER
+        count = stale_rows(rows, nodes.version, self._fitted, self._stale)
+        try:
+            if count:
+                self._fit(state, self._stale[:count])
+            unscored = stale_rows(rows, nodes.version, self._scored, self._stale)
+            if unscored:
+                self._score(state, self._stale[:unscored])
+        except BaseException:
+            self._fitted[rows] = self._scored[rows] = _NEVER  # half of an evaluation must not pass for one
+            raise
         return count
 
     def _grow(self, rows: int) -> None:
-        self.rejected = np.zeros(rows, dtype=np.uint64)
+        self.rejected = np.zeros(rows, dtype=np.int32)
         self.fit = FitColumns.empty(rows)
         self.score = np.zeros(rows, dtype=np.float64)
         self.feasible = np.zeros(rows, dtype=np.bool_)
-        self._seen = np.full(rows, -1, dtype=np.int64)
+        self._fitted = np.full(rows, _NEVER, dtype=np.int64)
+        self._scored = np.full(rows, _NEVER, dtype=np.int64)
+        self._stale = np.zeros(rows, dtype=np.int64)
 
-    def _evaluate(self, state: State, rows: NDArray[np.int64]) -> None:
-        assert self.predicates is not None
-        assert self.ranking is not None
+    def _fit(self, state: State, rows: NDArray[np.int64]) -> None:
         rejected = self.predicates.evaluate(rows)
         self.rejected[rows] = rejected
         passing = rows if not rejected.any() else rows[rejected == 0]
         self.feasible[rows] = False
         self.fit.counts[rows] = 0
-        if not passing.shape[0]:
-            return
-        if self.allocator is not None:
+        if self.allocator is not None and passing.shape[0]:
             self.allocator.fit(state.devices, passing, self.fit)
             passing = passing[self.fit.fits[passing]]
         self.feasible[passing] = True
-        if passing.shape[0]:
-            self.score[passing] = self.ranking.score(state, passing, self.fit)
+
+    def _score(self, state: State, rows: NDArray[np.int64]) -> None:
+        fitting = rows[self.feasible[rows]]
+        if fitting.shape[0]:
+            self.score[fitting] = self.ranking.score(state, fitting, self.fit)
 
 
-class ShapeCache:
-    """Remembers the most recently used shapes.
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A shape whose pods can be placed where there is room for them.
+
+    Attributes
+    ----------
+    claimed
+        What the pods ask of devices.
+    node
+        What depends on one node only.
+    """
+
+    claimed: Claimed
+    node: NodePart
+
+
+Shape = Refused | Fitted
+
+
+class Recent(Generic[_Value]):
+    """Remembers the most recently used values.
 
     Parameters
     ----------
@@ -111,17 +167,17 @@ class ShapeCache:
         How many.
     """
 
-    def __init__(self, size: int = _SHAPES) -> None:
+    def __init__(self, size: int) -> None:
         self._size = size
-        self._shapes: OrderedDict[ShapeKey, Shape] = OrderedDict()
+        self._values: OrderedDict[Hashable, _Value] = OrderedDict()
 
-    def get(self, key: ShapeKey, make: Callable[[], Shape]) -> Shape:
-        """Return the shape of this key, made now if it is not remembered."""
-        shape = self._shapes.get(key)
-        if shape is None:
-            shape = self._shapes[key] = make()
-            if len(self._shapes) > self._size:
-                self._shapes.popitem(last=False)
+    def get(self, key: Hashable, make: Callable[[], _Value]) -> _Value:
+        """Return the value of this key, made now if it is not remembered."""
+        value = self._values.get(key)
+        if value is None:
+            value = self._values[key] = make()
+            if len(self._values) > self._size:
+                self._values.popitem(last=False)
         else:
-            self._shapes.move_to_end(key)
-        return shape
+            self._values.move_to_end(key)
+        return value

@@ -54,6 +54,9 @@ class PodSpec(msgspec.Struct, frozen=True, eq=False, weakref=True, kw_only=True)
     ----------
     fingerprint
         Digest (16 bytes) of everything below.
+    node_fingerprint
+        Digest (16 bytes) of what can be decided for each node alone: without inter-pod terms, spread constraints and
+        volumes, which differ among replicas that ask the same of a node.
     containers
         Init containers first, then app containers, in the order of the pod.
     requests
@@ -79,6 +82,7 @@ class PodSpec(msgspec.Struct, frozen=True, eq=False, weakref=True, kw_only=True)
     """
 
     fingerprint: bytes
+    node_fingerprint: bytes
     containers: tuple[Container, ...]
     requests: Mapping[str, int]
     tolerations: tuple[Toleration, ...] = ()

@@ -59,7 +59,7 @@ def intern_pod_spec(wire: WirePodSpec) -> PodSpec:
         wire.scheduling_gates, wire.overhead, wire.resources, wire.topology_spread_constraints, volumes,
         wire.resource_claims, wire.scheduling_group, wire.workload_ref, wire.host_network, wire.host_users,
     )  # fmt: skip
-    fingerprint = blake2b(_encoder.encode(shape), digest_size=16).digest()
+    fingerprint = _digest(shape)
     spec = _live.get(fingerprint)
     if spec is None:
         spec = _build(wire, fingerprint, volumes)
@@ -69,6 +69,18 @@ def intern_pod_spec(wire: WirePodSpec) -> PodSpec:
     if len(_recent) > _INTERNED:
         _recent.popitem(last=False)
     return spec
+
+
+def _digest(shape: tuple[object, ...]) -> bytes:
+    return blake2b(_encoder.encode(shape), digest_size=16).digest()
+
+
+def _node_fingerprint(wire: WirePodSpec) -> bytes:
+    node_affinity = wire.affinity.node_affinity if wire.affinity else None
+    return _digest((
+        wire.containers, wire.init_containers, wire.node_selector, node_affinity.required if node_affinity else None,
+        wire.tolerations, wire.overhead, wire.resources,
+    ))  # fmt: skip
 
 
 def _constrained_volumes(volumes: Sequence[Mapping[str, Any]]) -> tuple[tuple[int, str], ...]:
@@ -124,6 +136,7 @@ def _build(wire: WirePodSpec, fingerprint: bytes, volumes: tuple[tuple[int, str]
     pod_anti_affinity = affinity.pod_anti_affinity if affinity else None
     return PodSpec(
         fingerprint=fingerprint,
+        node_fingerprint=_node_fingerprint(wire),
         containers=tuple(containers),
         requests=pod_requests(asked, _pod_level(wire), _nanos(wire.overhead, "spec.overhead")),
         tolerations=tuple(wire.tolerations or ()),
