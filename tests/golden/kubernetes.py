@@ -18,7 +18,7 @@ from vgpu_scheduler.kube import Pod, decode_node, decode_pod
 from vgpu_scheduler.predicates import compile_predicates, gated, refusals, unschedulable_message
 from vgpu_scheduler.state import NodeTable
 
-FAMILIES = ("resources", "nodeaffinity", "taints", "gates", "mixed")
+FAMILIES = ("resources", "nodeaffinity", "taints", "ports", "gates", "mixed")
 VECTORS = Path(__file__).parent.parent / "vectors" / "kubernetes"
 
 
@@ -86,7 +86,7 @@ def _cluster(case: dict[str, Any]) -> NodeTable:
     for pod in _existing(case):
         row = nodes.row(pod.node_name)
         if row is not None and not pod.terminal:
-            nodes.charge(row, pod.used_requests)
+            nodes.charge(row, pod.used_requests, ports=pod.spec.host_ports)
     return nodes
 
 

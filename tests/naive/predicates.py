@@ -37,7 +37,22 @@ def verdict(pod: Obj, node: Obj, neighbours: list[Obj], ignored: frozenset[str] 
         return "TaintToleration", UU, frozenset({"node(s) had untolerated taint(s)"})
     if not selects(spec, terms, node):
         return "NodeAffinity", UU, frozenset({"node(s) didn't match Pod's node affinity/selector"})
+    if any(same_port(mine, theirs) for mine in host_ports(pod) for other in neighbours for theirs in host_ports(other)):
+        return "NodePorts", U, frozenset({"node(s) didn't have free ports for the requested pod ports"})
     return fit(pod, node, neighbours, ignored)
+
+
+def host_ports(pod: Obj) -> list[Obj]:
+    sidecars = [c for c in pod["spec"].get("initContainers") or [] if c.get("restartPolicy") == "Always"]
+    ports = [port for container in [*sidecars, *pod["spec"]["containers"]] for port in container.get("ports") or []]
+    return [port for port in ports if port.get("hostPort")]
+
+
+def same_port(one: Obj, other: Obj) -> bool:
+    if one["hostPort"] != other["hostPort"] or one.get("protocol", "TCP") != other.get("protocol", "TCP"):
+        return False
+    addresses = [port.get("hostIP") or "0.0.0.0" for port in (one, other)]
+    return addresses[0] == addresses[1] or "0.0.0.0" in addresses
 
 
 def tolerated(spec: Obj, taint: Obj) -> bool:

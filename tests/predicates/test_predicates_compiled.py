@@ -58,6 +58,16 @@ tolerations = st.fixed_dictionaries(
         "effect": st.sampled_from(EFFECTS),
     },
 )
+ports = st.lists(
+    st.fixed_dictionaries(
+        {"hostPort": st.sampled_from([0, 80, 81])},
+        optional={
+            "protocol": st.sampled_from(["TCP", "UDP"]),
+            "hostIP": st.sampled_from(["", "0.0.0.0", "::", "10.0.0.1", "10.0.0.2"]),
+        },
+    ),
+    max_size=2,
+)
 quantities = st.dictionaries(st.sampled_from(RESOURCES), st.sampled_from(QUANTITIES))
 expressions = st.one_of(
     st.fixed_dictionaries(
@@ -100,8 +110,15 @@ def api_nodes(draw: st.DrawFn, name: str) -> Obj:
 def api_pods(draw: st.DrawFn) -> Obj:
     spec: dict[str, Any] = {
         "initContainers": [
-            {"name": f"i{index}", "resources": {"requests": requests}, **({"restartPolicy": "Always"} if side else {})}
-            for index, (requests, side) in enumerate(draw(st.lists(st.tuples(quantities, st.booleans()), max_size=2)))
+            {
+                "name": f"i{index}",
+                "resources": {"requests": requests},
+                "ports": taken,
+                **({"restartPolicy": "Always"} if side else {}),
+            }
+            for index, (requests, taken, side) in enumerate(
+                draw(st.lists(st.tuples(quantities, ports, st.booleans()), max_size=2))
+            )
         ]
     }
     if draw(st.booleans()):
@@ -113,7 +130,7 @@ def api_pods(draw: st.DrawFn) -> Obj:
         spec["affinity"] = {"nodeAffinity": {naive.REQUIRED: selector}}
     if draw(st.integers(0, 5)) == 0:
         spec["nodeName"] = draw(st.sampled_from([*NAMES, "gone"]))
-    return pod({"name": "c", "resources": {"requests": draw(quantities)}}, **spec)
+    return pod({"name": "c", "resources": {"requests": draw(quantities)}, "ports": draw(ports)}, **spec)
 
 
 @settings(max_examples=400)
@@ -134,8 +151,10 @@ def test_agrees_with_the_naive_twin(data: st.DataObject) -> None:
         changed = data.draw(st.sampled_from(sorted(objects)))
         row = nodes.row(changed)
         assert row is not None
-        neighbours[changed].append(pod({"name": "c", "resources": {"requests": data.draw(quantities)}}))
-        nodes.charge(row, decode_pod(neighbours[changed][-1]).used_requests)
+        other = {"name": "c", "resources": {"requests": data.draw(quantities)}, "ports": data.draw(ports)}
+        neighbours[changed].append(pod(other))
+        decoded = decode_pod(neighbours[changed][-1])
+        nodes.charge(row, decoded.used_requests, ports=decoded.spec.host_ports)
         objects[changed] = data.draw(api_nodes(changed))
         nodes.upsert(decode_node(objects[changed]))
 

@@ -12,7 +12,7 @@ from vgpu_scheduler.kube.decoding import (
     decode_pod_event,
     decode_pod_list,
 )
-from vgpu_scheduler.kube.objects import Condition, Container, HostPort, Node, Pod, PodSpec
+from vgpu_scheduler.kube.objects import ANY_ADDRESS, Condition, Container, HostPort, Node, Pod, PodSpec
 from vgpu_scheduler.kube.quantities import (
     QuantityError,
     has_unit,
@@ -37,6 +37,7 @@ from vgpu_scheduler.kube.selectors import (
 from vgpu_scheduler.kube.taints import NO_EXECUTE, NO_SCHEDULE, UNSCHEDULABLE_TAINT, Taint, Toleration, taint
 
 __all__ = [
+    "ANY_ADDRESS",
     "CPU",
     "EPHEMERAL_STORAGE",
     "MEMORY",

@@ -1,6 +1,8 @@
 """Pods and nodes as values: immutable, small, and already understood."""
 
 from collections.abc import Mapping
+from ipaddress import IPv4Address
+from typing import Final
 
 import msgspec
 
@@ -8,7 +10,11 @@ from vgpu_scheduler.kube.resources import ContainerKind
 from vgpu_scheduler.kube.selectors import NodeSelector
 from vgpu_scheduler.kube.taints import Taint, Toleration
 
-__all__ = ["Condition", "Container", "HostPort", "Node", "Pod", "PodSpec"]
+__all__ = ["ANY_ADDRESS", "Condition", "Container", "HostPort", "Node", "Pod", "PodSpec"]
+
+
+ANY_ADDRESS: Final = str(IPv4Address(0))
+"""0.0.0.0, the address of host ports that are taken on all addresses of the node."""
 
 
 class Container(msgspec.Struct, frozen=True, gc=False):
@@ -35,13 +41,10 @@ class HostPort(msgspec.Struct, frozen=True, gc=False):
 
     Attributes
     ----------
-    field
-        Where the spec says so.
     protocol, ip, port
-        What is taken; an empty address means all addresses.
+        What is taken; :data:`ANY_ADDRESS` means all addresses.
     """
 
-    field: str
     protocol: str
     ip: str
     port: int

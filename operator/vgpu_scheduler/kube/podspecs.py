@@ -8,7 +8,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from vgpu_scheduler.kube.objects import Container, HostPort, PodSpec
+from vgpu_scheduler.kube.objects import ANY_ADDRESS, Container, HostPort, PodSpec
 from vgpu_scheduler.kube.quantities import QuantityError, to_nano
 from vgpu_scheduler.kube.resources import ContainerKind, pod_requests
 from vgpu_scheduler.kube.selectors import NodeSelector, compile_node_selector
@@ -173,10 +173,10 @@ def _node_affinity(wire: WirePodSpec) -> NodeSelector | None:
 def _host_ports(wire: WirePodSpec) -> Iterator[HostPort]:
     # A plain init container never runs beside anything that could hold the port against it; the API server and
     # kube-scheduler count only app containers and sidecars.
-    for field, kind, container in _each_container(wire):
-        for index, port in enumerate(container.ports or ()):
+    for _, kind, container in _each_container(wire):
+        for port in container.ports or ():
             if port.host_port > 0 and kind is not ContainerKind.INIT:
-                yield HostPort(f"{field}.ports[{index}].hostPort", port.protocol, port.host_ip, port.host_port)
+                yield HostPort(port.protocol or "TCP", port.host_ip or ANY_ADDRESS, port.host_port)
 
 
 def _pod_group_field(wire: WirePodSpec) -> str:

@@ -1,7 +1,7 @@
 """Kubernetes' node filters for one pod, evaluated for many nodes at once.
 
 The plugins, their order and their reasons are those of kube-scheduler 1.36's default profile: NodeUnschedulable,
-NodeName, TaintToleration, NodeAffinity, NodeResourcesFit. Only the first that rejects a node is reported for it.
+NodeName, TaintToleration, NodeAffinity, NodePorts, NodeResourcesFit. Only the first that rejects a node is reported.
 """
 
 from collections.abc import Sequence
@@ -20,6 +20,7 @@ from vgpu_scheduler.predicates.reasons import (
     NOT_MANAGED,
     NOT_NAMED,
     POLICY_SELECTOR,
+    PORTS,
     TAINT,
     TOO_MANY_PODS,
     UNSCHEDULABLE,
@@ -39,6 +40,7 @@ _BASE: Final = (
     AFFINITY,
     NOT_NAMED,
     AFFINITY_CONFLICT,
+    PORTS,
     POLICY_SELECTOR,
     NOT_MANAGED,
 )
@@ -71,8 +73,8 @@ class CompiledPredicates:
     """
 
     __slots__ = (
-        "_managed", "_names", "_needs", "_node_name", "_nodes", "_planned", "_policy", "_positions", "_requests",
-        "_selector", "_taints", "_terms", "_tolerates_cordon", "_unoffered", "rejection", "rejections",
+        "_managed", "_names", "_needs", "_node_name", "_nodes", "_planned", "_policy", "_ports", "_positions",
+        "_requests", "_selector", "_taints", "_terms", "_tolerates_cordon", "_unoffered", "rejection", "rejections",
     )  # fmt: skip
 
     def __init__(
@@ -98,6 +100,7 @@ class CompiledPredicates:
         self._terms = None if affinity is None else [TermLookup(term) for term in affinity.terms]
         self._names = None if affinity is None else affinity.names
         self.rejection: Reason | None = AFFINITY_CONFLICT if self._names is not None and not self._names else None
+        self._ports = spec.host_ports
         asked = {name: amount for name, amount in spec.requests.items() if name not in ignored_resources}
         self._requests = tuple(sorted(asked.items(), key=lambda item: (_ORDER.get(item[0], 3), item[0])))
         reasons = (TOO_MANY_PODS, *(insufficient(name) for name, _ in self._requests))
@@ -129,6 +132,8 @@ class CompiledPredicates:
                 allowed &= label(self._nodes, rows)
             if labels:
                 np.copyto(codes, _CODES[reason], where=~allowed & (codes == 0))
+        if self._ports:
+            np.copyto(codes, _CODES[PORTS], where=self._nodes.ports.conflicts(rows, self._ports))
         if self._selector or self._terms is not None:
             np.copyto(codes, _CODES[AFFINITY], where=~self._matches(rows))
         np.copyto(codes, _CODES[TAINT], where=~self._taints(self._nodes.taints, rows))

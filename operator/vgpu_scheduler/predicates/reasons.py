@@ -16,6 +16,7 @@ __all__ = [
     "NOT_MANAGED",
     "NOT_NAMED",
     "POLICY_SELECTOR",
+    "PORTS",
     "TAINT",
     "TOO_MANY_PODS",
     "UNSCHEDULABLE",
@@ -54,6 +55,9 @@ TAINT: Final = Reason("TaintToleration", "node(s) had untolerated taint(s)", Fal
 AFFINITY: Final = Reason("NodeAffinity", "node(s) didn't match Pod's node affinity/selector", False, Hint.NODE)
 NOT_NAMED: Final = Reason("PreFilterResult", "node(s) didn't satisfy plugin(s) [NodeAffinity]", False, Hint.NODE)
 AFFINITY_CONFLICT: Final = Reason("NodeAffinity", "pod affinity terms conflict", False, Hint.NONE)
+PORTS: Final = Reason(
+    "NodePorts", "node(s) didn't have free ports for the requested pod ports", True, Hint.NODE | Hint.RESOURCES
+)
 TOO_MANY_PODS: Final = Reason("NodeResourcesFit", "Too many pods", True, Hint.NODE | Hint.RESOURCES)
 
 

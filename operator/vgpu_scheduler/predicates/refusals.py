@@ -40,8 +40,6 @@ def _unchecked(spec: PodSpec) -> Iterator[tuple[str, str]]:
         yield f"spec.affinity.podAntiAffinity.{_REQUIRED}", "required inter-pod anti-affinity"
     for index in spec.hard_spread:
         yield f"spec.topologySpreadConstraints[{index}].whenUnsatisfiable", "DoNotSchedule constraints"
-    for port in spec.host_ports:
-        yield port.field, "which ports of a node are taken"
     for index, source in spec.constrained_volumes:
         yield f"spec.volumes[{index}].{source}", "where such a volume can be mounted"
     if spec.resource_claims:

@@ -46,6 +46,15 @@ def _asks(pod: Pod) -> _Asks:
     return (pod.spec, pod.annotations)
 
 
+def _charges_the_same(one: Reservation, other: Reservation) -> bool:
+    return (
+        one.node == other.node
+        and one.usage == other.usage
+        and one.requests == other.requests
+        and one.ports == other.ports
+    )
+
+
 class State:
     """Nodes, devices, pods and reservations.
 
@@ -142,7 +151,7 @@ class State:
         fresh = known is None
         if fresh:
             for reservation in self.reservations(node.name):
-                self.nodes.charge(row, reservation.requests)
+                self.nodes.charge(row, reservation.requests, ports=reservation.ports)
         if devices is not None and self._list_devices(row, node.name, devices):
             hint |= Hint.DEVICES
         elif fresh:
@@ -213,9 +222,9 @@ class State:
             widened = wider != usage
             usage = wider
         fresh = Reservation(
-            pod.uid, pod.key, pod.node_name, Phase.BOUND, usage, pod.used_requests, None, widened=widened
+            pod.uid, pod.key, pod.node_name, Phase.BOUND, usage, pod.used_requests, None, widened, pod.spec.host_ports
         )
-        if held and held.node == fresh.node and held.usage == usage and held.requests == fresh.requests:
+        if held and _charges_the_same(held, fresh):
             self._reservations[pod.uid] = fresh  # nothing to charge anew, so no version moves
             return Hint.NONE
         hint = self._release(pod.uid)
@@ -247,7 +256,11 @@ class State:
             raise ValueError(f"pod {uid} cannot be assumed: it is unknown or holds a reservation")
         self._in_flight.add(uid)
         self._assumed_as[uid] = (_asks(known.pod), self._looks(placement.node))
-        self._hold(Reservation(uid, known.pod.key, placement.node, Phase.ASSUMED, usage, requests, placement))
+        ports = known.pod.spec.host_ports
+        reservation = Reservation(
+            uid, known.pod.key, placement.node, Phase.ASSUMED, usage, requests, placement, ports=ports
+        )
+        self._hold(reservation)
 
     def confirm(self, uid: str) -> None:
         """Note that the API answered that an assumed pod is bound; from then on only an observation can release it."""
@@ -291,8 +304,8 @@ class State:
         """Tell whether an assumed placement needs no second look.
 
         That is so while the pod asks for the same, its node looks the same (labels, taints, allocatable, devices and
-        their health), and nothing on the node is used beyond what it has: other pods assumed since then were decided
-        with this one in sight.
+        their health), and nothing on the node is used beyond what it has, its ports included: other pods assumed since
+        then were decided with this one in sight.
         """
         held, assumed_as = self._reservations[uid], self._assumed_as.get(uid)
         row = self.nodes.row(held.node)
@@ -301,6 +314,8 @@ class State:
         same = assumed_as == (_asks(pod), self._looks(held.node))
         if self.devices.unexplained(row):
             return False  # somebody may be anywhere on a card of the node
+        if self.nodes.ports.contested(row, held.ports):
+            return False
         return same and not self.devices.over_capacity(row) and not self._over_allocatable(row, held.requests)
 
     def _looks(self, node: str) -> tuple[int, int]:
@@ -409,7 +424,7 @@ class State:
         self.quotas.charge(reservation.namespace, reservation.usage, 1, reservation.node)
         row = self.nodes.row(reservation.node)
         if row is not None:
-            self.nodes.charge(row, reservation.requests)
+            self.nodes.charge(row, reservation.requests, ports=reservation.ports)
             self._charge_devices(row, reservation, 1)
 
     def _release(self, uid: str) -> Hint:
@@ -433,7 +448,7 @@ class State:
             del self._on_node[reservation.node]
         row = self.nodes.row(reservation.node)
         if row is not None:
-            self.nodes.discharge(row, reservation.requests)
+            self.nodes.discharge(row, reservation.requests, ports=reservation.ports)
             self._charge_devices(row, reservation, -1)
 
     def _charge_devices(self, row: int, reservation: Reservation, sign: int) -> None:
