@@ -11,8 +11,10 @@ from vgpu_scheduler.predicates import gated, refusals, unschedulable_message
 @pytest.mark.parametrize(
     ("spec", "field"),
     [
-        ({"affinity": {"podAffinity": {REQUIRED: [{}]}}}, f"spec.affinity.podAffinity.{REQUIRED}"),
-        ({"affinity": {"podAntiAffinity": {REQUIRED: [{}]}}}, f"spec.affinity.podAntiAffinity.{REQUIRED}"),
+        (
+            {"affinity": {"podAntiAffinity": {REQUIRED: [{}, {"labelSelector": {"matchLabels": {"-": "x"}}}]}}},
+            f"spec.affinity.podAntiAffinity.{REQUIRED}[1]:",
+        ),
         (
             {"topologySpreadConstraints": [{"whenUnsatisfiable": w} for w in ("ScheduleAnyway", "DoNotSchedule")]},
             "spec.topologySpreadConstraints[1].whenUnsatisfiable",
@@ -57,8 +59,8 @@ def test_not_refused() -> None:
         {"name": "c", "ports": [{"containerPort": 80}, {"hostPort": 80}]},
         volumes=[{"name": f"v{index}", source: {}} for index, source in enumerate(local)],
         affinity={
-            "podAffinity": {preferred: [{}]},
-            "podAntiAffinity": {preferred: [{}]},
+            "podAffinity": {preferred: [{}], REQUIRED: [{"topologyKey": "zone"}]},
+            "podAntiAffinity": {preferred: [{}], REQUIRED: [{"topologyKey": "zone"}]},
             "nodeAffinity": {preferred: [{}]},
         },
         topologySpreadConstraints=[{"whenUnsatisfiable": "ScheduleAnyway"}],

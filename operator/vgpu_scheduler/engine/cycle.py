@@ -15,18 +15,20 @@ from vgpu_scheduler.engine.limits import metadata_problem
 from vgpu_scheduler.engine.making import make_node_part, read_claims
 from vgpu_scheduler.engine.nearest import nearest_miss
 from vgpu_scheduler.engine.quotas import Quotas
-from vgpu_scheduler.engine.shape import Claimed, Fitted, NodePart, Recent, Refused, Shape
+from vgpu_scheduler.engine.shape import Claimed, ClusterPart, Evaluated, Fitted, NodePart, Recent, Refused, Shape
 from vgpu_scheduler.kernels import select_best
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Hint, NearMiss, NodeVerdict, Outcome, Placement, PodClaims, ScorePart
 from vgpu_scheduler.policy import Policies, ResolvedPolicy
-from vgpu_scheduler.predicates import refusals, unschedulable_message
+from vgpu_scheduler.predicates import needs_inter_pod, refusals, unschedulable_message
 from vgpu_scheduler.state import State
 
 LOCK_HELD = "node(s) had their device lock held by another pod"
 
 _NODE_PARTS = 128
 """How many are remembered; one costs about 90 bytes per node."""
+_CLUSTER_PARTS = 512
+"""How many are remembered; one costs about a byte per node and term."""
 _CLAIMS = 4096
 """How many distinct claims are remembered."""
 
@@ -60,6 +62,7 @@ class Cycle:
         self._quotas = quotas or Quotas(dialect)
         self._claimed: Recent[Claimed | Refused] = Recent(_CLAIMS)
         self._node_parts: Recent[NodePart | Refused] = Recent(_NODE_PARTS)
+        self._cluster_parts: Recent[ClusterPart] = Recent(_CLUSTER_PARTS, ClusterPart.close)
         self.blocked: frozenset[str] = frozenset()
         """Nodes whose device lock somebody holds on to: no pod with device claims goes there."""
 
@@ -83,10 +86,13 @@ class Cycle:
             return self._refused(pod, shape.policy, shape.reason)
         rows = self.state.nodes.rows()
         shape.node.refresh(self.state, rows)
-        best = select_best(self._open(shape.node, rows), shape.node.feasible, shape.node.score, self.state.nodes.rank)
+        found = Evaluated(shape, rows, None if shape.cluster is None else shape.cluster.evaluate(pod, rows))
+        best = select_best(
+            self._open(shape.node, found.passing), shape.node.feasible, shape.node.score, self.state.nodes.rank
+        )
         if best < 0:
-            return self._unschedulable(pod, shape, rows, explain)
-        return self._placed(pod, shape, int(best), rows, explain)
+            return self._unschedulable(pod, found, explain)
+        return self._placed(pod, found, int(best), explain)
 
     def refit(self, pod: Pod, node: str) -> Placement | None:
         """Return a placement of the pod on one node, or None if it does not fit there now."""
@@ -95,10 +101,18 @@ class Cycle:
         if row is None or isinstance(shape, Refused):
             return None
         shape.node.refresh(self.state, np.array([row], dtype=np.int64))
-        if not shape.node.feasible[row]:
+        if not shape.node.feasible[row] or not _lets(shape.cluster, pod, row):
             return None
         placement = self._placement(shape, row)
         return None if metadata_problem(pod, self._dialect.annotations(placement, 0, pod)) else placement
+
+    def may_stay(self, pod: Pod, node: str) -> bool:
+        """Tell whether what depends on more than one node still lets an assumed pod be on its own."""
+        row, cluster = self.state.nodes.row(node), self._cluster(pod)
+        if row is None or cluster is None:
+            return row is not None
+        with self.state.uncounted(pod.uid):
+            return _lets(cluster, pod, row)
 
     def restate(self, pod: Pod, decision: Decision, placement: Placement) -> Decision:
         """Return a decision with another placement on its node and what is in force for the pod now.
@@ -137,7 +151,7 @@ class Cycle:
         budgets = self._quotas.budgets(pod.namespace, claimed.claims, self.state)
         nodes = self.state.nodes
         node = self._node_parts.get((key, budgets), lambda: make_node_part(pod, claimed, self._dialect, nodes, budgets))
-        return node if isinstance(node, Refused) else Fitted(claimed, node)
+        return node if isinstance(node, Refused) else Fitted(claimed, node, self._cluster(pod))
 
     def _claims(self, pod: Pod) -> tuple[Hashable, Claimed | Refused]:
         """Return what a pod asks of devices, with the key of all that this and its node part depend on."""
@@ -149,6 +163,14 @@ class Cycle:
             *(pod.labels.get(name) for name in self._dialect.pod_labels),
         )
         return key, self._claimed.get(key, lambda: read_claims(pod, policy, self._dialect))
+
+    def _cluster(self, pod: Pod) -> ClusterPart | None:
+        if not needs_inter_pod(pod, self.state):
+            return None
+        terms = (*pod.spec.required_pod_affinity, *pod.spec.required_pod_anti_affinity)
+        labels = (pod.labels.get(key) for term in terms for key in term.label_keys)
+        key = (pod.namespace, pod.spec.fingerprint if terms else b"", *labels)
+        return self._cluster_parts.get(key, lambda: ClusterPart(pod, self.state))
 
     def _nearest(self, shape: Fitted, rows: NDArray[np.int64]) -> NearMiss | None:
         return nearest_miss(self.state, self._dialect.dimensions, shape.node, rows)
@@ -168,13 +190,14 @@ class Cycle:
         assert containers is not None, f"the cards of node {name} changed within a decision"
         return Placement(name, containers)
 
-    def _placed(self, pod: Pod, shape: Fitted, row: int, rows: NDArray[np.int64], explain: bool) -> Decision:
+    def _placed(self, pod: Pod, found: Evaluated, row: int, explain: bool) -> Decision:
+        shape, rows = found.shape, found.rows
         policy = shape.claimed.policy
         placement = self._placement(shape, row)
         problem = metadata_problem(pod, self._dialect.annotations(placement, 0, pod))
         if problem:
             return self._refused(pod, policy, problem)
-        scores = self._scores(shape.node, rows if explain else np.array([row], dtype=np.int64))
+        scores = self._scores(shape.node, found.passing if explain else np.array([row], dtype=np.int64))
         return Decision(
             uid=pod.uid,
             pod=pod.key,
@@ -183,7 +206,7 @@ class Cycle:
             score=sum(part.value for part in scores[placement.node]),
             scores=scores,
             nodes=int(rows.shape[0]),
-            verdicts=self._verdicts(shape.node, rows) if explain else {},
+            verdicts=self._verdicts(found) if explain else {},
             sources=policy.source_of,
             warnings=shape.claimed.warnings,
         )
@@ -209,8 +232,9 @@ class Cycle:
             sources=policy.source_of,
         )
 
-    def _unschedulable(self, pod: Pod, shape: Fitted, rows: NDArray[np.int64], explain: bool) -> Decision:
-        counts, hints = self._count(shape.node, rows)
+    def _unschedulable(self, pod: Pod, found: Evaluated, explain: bool) -> Decision:
+        shape, rows = found.shape, found.rows
+        counts, hints = self._count(found)
         rejection = shape.node.predicates.rejection
         return Decision(
             uid=pod.uid,
@@ -219,38 +243,43 @@ class Cycle:
             message=unschedulable_message(int(rows.shape[0]), counts, rejection.text if rejection else ""),
             nodes=int(rows.shape[0]),
             reasons=counts,
-            verdicts=self._verdicts(shape.node, rows) if explain else {},
+            verdicts=self._verdicts(found) if explain else {},
             near_miss=self._nearest(shape, rows) if explain else None,
             helped_by=hints | Hint.POD,
             sources=shape.claimed.policy.source_of,
             warnings=shape.claimed.warnings,
         )
 
-    def _count(self, part: NodePart, rows: NDArray[np.int64]) -> tuple[Mapping[str, int], Hint]:
+    def _count(self, found: Evaluated) -> tuple[Mapping[str, int], Hint]:
         """Count the nodes under each distinct reason, and collect what could help."""
+        part = found.shape.node
         counts: dict[str, int] = {}
         hints = Hint.NODE
-        for reason, count in part.predicates.rejections.count(part.rejected[rows]).items():
+        for reason, count in found.count().items():
             counts[reason.text] = count
             hints |= reason.hint
         if part.allocator is not None:
-            for card_reason, count in count_reasons(part.fit.counts[rows]).items():
+            for card_reason, count in count_reasons(part.fit.counts[found.passing]).items():
                 counts[card_reason.text] = count
                 hints |= card_reason.hint
-        closed = int(np.count_nonzero(part.feasible[rows]))  # they fit, and are not open
+        closed = int(np.count_nonzero(part.feasible[found.passing]))  # they fit, and are not open
         if closed:
             counts[LOCK_HELD] = closed
         return counts, hints
 
-    def _verdicts(self, part: NodePart, rows: NDArray[np.int64]) -> dict[str, NodeVerdict]:
+    def _verdicts(self, found: Evaluated) -> dict[str, NodeVerdict]:
+        part = found.shape.node
         verdicts = {}
-        for row in rows.tolist():
-            if part.feasible[row]:
-                continue
-            name, code = self.state.nodes.name(row), int(part.rejected[row])
-            if code:
-                texts = part.predicates.rejections[code].texts
-                verdicts[name] = NodeVerdict(texts, ", ".join(texts))
-            else:
+        for index, row in enumerate(found.rows.tolist()):
+            name, rejection = self.state.nodes.name(row), found.rejection(index)
+            if rejection is not None:
+                verdicts[name] = NodeVerdict(rejection.texts, ", ".join(rejection.texts))
+            elif not part.feasible[row]:
                 verdicts[name] = verdict(part.fit.counts[row], int(part.fit.cards[row]))
         return verdicts
+
+
+def _lets(cluster: ClusterPart | None, pod: Pod, row: int) -> bool:
+    """Tell whether the cluster part lets a pod go to a node."""
+    codes = None if cluster is None else cluster.evaluate(pod, np.array([row], dtype=np.int64))
+    return codes is None or not codes[0]

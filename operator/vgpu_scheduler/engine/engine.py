@@ -139,7 +139,7 @@ class Engine:
 
     def remove_node(self, name: str) -> None:
         """Take in that a node is gone."""
-        self.state.remove_node(name)
+        self._owed |= self.state.remove_node(name)
 
     def sweep_pods(self, listed: Iterable[Pod], version: int, now: float, unreadable: Collection[str] = ()) -> int:
         """Bring the pods in line with a consistent list of all of them; return how many were gone.
@@ -260,7 +260,7 @@ class Engine:
         if pod.deleting or pod.terminal or pod.node_name or gated(pod):
             return None
         unchanged = self.in_force.as_decided(pod) and self.state.unchanged_since_assumed(uid, pod)
-        if unchanged and not self.quotas.exceeded(pod.namespace, self.state):
+        if unchanged and not self.quotas.exceeded(pod.namespace, self.state) and self.cycle.may_stay(pod, held.node):
             return held.placement
         self.in_force.decided(pod)
         self.state.suspend(uid)
@@ -334,7 +334,7 @@ class Engine:
 
     def _assume(self, pod: Pod, placement: Placement) -> None:
         usage = placement_usage(placement, self.cycle.claims(pod))
-        self.state.assume(pod.uid, placement, usage, pod.spec.requests)
+        self._owed |= self.state.assume(pod.uid, placement, usage, pod.spec.requests)
 
     def _is_restored(self, kind: str, version: int) -> bool:
         """Note a list's version; if the store was restored from an older copy, accept any version from now on."""

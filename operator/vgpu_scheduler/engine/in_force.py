@@ -8,6 +8,7 @@ from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine.policy_report import PolicyReport, report_policies
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import Hint
 from vgpu_scheduler.policy import Namespace, Policies, PolicyResource, key_of
 from vgpu_scheduler.state import State
 
@@ -33,6 +34,8 @@ class InForce:
         self._queue = queue
         self._dialect = dialect
         self._decided_under: dict[str, Terms] = {}
+        self._owed = Hint.NONE
+        """What namespaces that changed may help."""
 
     def observe(self, policy: PolicyResource) -> None:
         """Take in a policy resource; the next decision follows it."""
@@ -43,12 +46,19 @@ class InForce:
         self._catalogue.remove(policy)
 
     def observe_namespace(self, namespace: Namespace) -> None:
-        """Take in a namespace, whose labels cluster policies may select by."""
+        """Take in a namespace, whose labels cluster policies and inter-pod terms may select by."""
         self._catalogue.put_namespace(namespace)
+        self._count_in(namespace.name)
 
     def remove_namespace(self, namespace: Namespace) -> None:
         """Take in that a namespace is gone."""
         self._catalogue.remove_namespace(namespace)
+        self._count_in(namespace.name)
+
+    def _count_in(self, namespace: str) -> None:
+        """Have the pods of a namespace counted by the labels that it has now."""
+        known = self._catalogue.namespace(namespace)
+        self._owed |= self._state.observe_namespace(namespace, known.labels if known else None)
 
     def sweep(self, listed: Iterable[PolicyResource], version: int) -> int:
         """Bring the policies in line with a consistent list of all of them; return how many were gone.
@@ -74,11 +84,11 @@ class InForce:
         present = set()
         for namespace in listed:
             present.add(namespace.name)
-            self._catalogue.put_namespace(namespace)
+            self.observe_namespace(namespace)
         known = list(self._catalogue.namespaces())
         gone = [n for n in known if n.name not in present and n.resource_version <= version]
         for namespace in gone:
-            self._catalogue.remove_namespace(namespace)
+            self.remove_namespace(namespace)
         return len(gone)
 
     def report(self, ours: frozenset[str]) -> list[PolicyReport]:
@@ -106,6 +116,8 @@ class InForce:
 
     def wake(self, now: float) -> None:
         """Let the waiting pods for which something else is in force now be tried again."""
+        self._queue.hint(self._owed, now)
+        self._owed = Hint.NONE
         touched = self._catalogue.take_touched()
         if touched is not None and not touched:
             return

@@ -9,16 +9,24 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators import Allocator, FitColumns
 from vgpu_scheduler.kernels import stale_rows
+from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import PodClaims
 from vgpu_scheduler.policy import ResolvedPolicy
-from vgpu_scheduler.predicates import CompiledPredicates
+from vgpu_scheduler.predicates import (
+    INTER_POD_REJECTIONS,
+    CompiledPredicates,
+    InterPodTerms,
+    Reason,
+    Rejection,
+    Rejections,
+)
 from vgpu_scheduler.scorers import NodeRanking
 from vgpu_scheduler.state import State
 
@@ -139,6 +147,32 @@ class NodePart:
             self.score[fitting] = self.ranking.score(state, fitting, self.fit)
 
 
+class ClusterPart:
+    """What depends on more than one node: small values, evaluated per decision from counters that events keep.
+
+    Parameters
+    ----------
+    pod
+        One of the pods that share it; they have their namespace and inter-pod terms in common, not their labels.
+    state
+        What is known; ``close`` must follow when the part is no longer needed.
+    """
+
+    rejections: Final = INTER_POD_REJECTIONS
+    """What the codes of :meth:`evaluate` stand for."""
+
+    def __init__(self, pod: Pod, state: State) -> None:
+        self._terms = InterPodTerms(pod, state)
+
+    def evaluate(self, pod: Pod, rows: NDArray[np.int64]) -> NDArray[np.int32] | None:
+        """Return a code for each of the rows, 0 where the pod can go; None if it can go everywhere."""
+        return self._terms.evaluate(pod, rows)
+
+    def close(self) -> None:
+        """Give back what is counted for this part alone."""
+        self._terms.close()
+
+
 @dataclass(frozen=True, slots=True)
 class Fitted:
     """A shape whose pods can be placed where there is room for them.
@@ -149,13 +183,58 @@ class Fitted:
         What the pods ask of devices.
     node
         What depends on one node only.
+    cluster
+        What depends on more; None if there is nothing, so that nothing is paid for it.
     """
 
     claimed: Claimed
     node: NodePart
+    cluster: ClusterPart | None
 
 
 Shape = Refused | Fitted
+
+
+class Evaluated:
+    """A fitted shape as it stands for one pod now; its node part is up to date.
+
+    Parameters
+    ----------
+    rows
+        The live rows, shape (n,).
+    codes
+        What the cluster part says of each, shape (n,); None if it lets the pod go everywhere.
+
+    Attributes
+    ----------
+    passing
+        The rows that the cluster part does not reject.
+    """
+
+    def __init__(self, shape: Fitted, rows: NDArray[np.int64], codes: NDArray[np.int32] | None) -> None:
+        self.shape = shape
+        self.rows = rows
+        self._codes = codes
+        self.passing = rows if codes is None else rows[codes == Rejections.PASSES]
+
+    def rejection(self, index: int) -> Rejection | None:
+        """Return what the first filter that rejects the row at a position says; None if all pass."""
+        node, cluster = self.shape.node, self.shape.cluster
+        code = int(node.rejected[self.rows[index]])
+        if code:
+            return node.predicates.rejections[code]
+        if self._codes is None or cluster is None or not self._codes[index]:
+            return None
+        return cluster.rejections[int(self._codes[index])]
+
+    def count(self) -> dict[Reason, int]:
+        """Count the rows under each reason of the first filter that rejects them."""
+        node, cluster = self.shape.node, self.shape.cluster
+        rejected = node.rejected[self.rows]
+        counts = node.predicates.rejections.count(rejected)
+        if self._codes is not None and cluster is not None:
+            counts |= cluster.rejections.count(self._codes[rejected == Rejections.PASSES])
+        return counts
 
 
 class Recent(Generic[_Value]):
@@ -165,10 +244,13 @@ class Recent(Generic[_Value]):
     ----------
     size
         How many.
+    forgotten
+        Told of each value that is remembered no more.
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, forgotten: Callable[[_Value], None] | None = None) -> None:
         self._size = size
+        self._forgotten = forgotten
         self._values: OrderedDict[Hashable, _Value] = OrderedDict()
 
     def get(self, key: Hashable, make: Callable[[], _Value]) -> _Value:
@@ -177,7 +259,9 @@ class Recent(Generic[_Value]):
         if value is None:
             value = self._values[key] = make()
             if len(self._values) > self._size:
-                self._values.popitem(last=False)
+                _, oldest = self._values.popitem(last=False)
+                if self._forgotten is not None:
+                    self._forgotten(oldest)
         else:
             self._values.move_to_end(key)
         return value

@@ -13,6 +13,7 @@ from vgpu_scheduler.kube.decoding import (
     decode_pod_list,
 )
 from vgpu_scheduler.kube.objects import ANY_ADDRESS, Condition, Container, HostPort, Node, Pod, PodSpec
+from vgpu_scheduler.kube.podterms import PodSelector, PodTerm, TopologyTerm
 from vgpu_scheduler.kube.quantities import (
     QuantityError,
     has_unit,
@@ -58,13 +59,16 @@ __all__ = [
     "Operator",
     "Pod",
     "PodEvent",
+    "PodSelector",
     "PodSpec",
+    "PodTerm",
     "QuantityError",
     "Requirement",
     "ResourceQuota",
     "SelectorError",
     "Taint",
     "Toleration",
+    "TopologyTerm",
     "WatchStatus",
     "compile_label_selector",
     "decode_node",

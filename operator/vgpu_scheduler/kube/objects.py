@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from vgpu_scheduler.kube.podterms import PodTerm
 from vgpu_scheduler.kube.resources import ContainerKind
 from vgpu_scheduler.kube.selectors import NodeSelector
 from vgpu_scheduler.kube.taints import Taint, Toleration
@@ -73,7 +74,9 @@ class PodSpec(msgspec.Struct, frozen=True, eq=False, weakref=True, kw_only=True)
     constrained_volumes
         Index and source of each volume that may restrict the choice of a node.
     required_pod_affinity, required_pod_anti_affinity
-        Number of required inter-pod terms.
+        The required inter-pod terms.
+    pod_terms_problem
+        Why a required inter-pod term cannot be understood; empty if all can.
     hard_spread
         Indexes of the topology spread constraints that forbid nodes.
     resource_claims
@@ -94,8 +97,9 @@ class PodSpec(msgspec.Struct, frozen=True, eq=False, weakref=True, kw_only=True)
     scheduling_gates: tuple[str, ...] = ()
     host_ports: tuple[HostPort, ...] = ()
     constrained_volumes: tuple[tuple[int, str], ...] = ()
-    required_pod_affinity: int = 0
-    required_pod_anti_affinity: int = 0
+    required_pod_affinity: tuple[PodTerm, ...] = ()
+    required_pod_anti_affinity: tuple[PodTerm, ...] = ()
+    pod_terms_problem: str = ""
     hard_spread: tuple[int, ...] = ()
     resource_claims: int = 0
     pod_group_field: str = ""

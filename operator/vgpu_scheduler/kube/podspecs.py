@@ -9,10 +9,11 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from vgpu_scheduler.kube.objects import ANY_ADDRESS, Container, HostPort, PodSpec
+from vgpu_scheduler.kube.podterms import PodTerm, compile_pod_terms
 from vgpu_scheduler.kube.quantities import QuantityError, to_nano
 from vgpu_scheduler.kube.resources import ContainerKind, pod_requests
 from vgpu_scheduler.kube.selectors import NodeSelector, compile_node_selector
-from vgpu_scheduler.kube.wire import Quantities, WireContainer, WirePodSpec, WirePodStatus
+from vgpu_scheduler.kube.wire import REQUIRED, Quantities, WireContainer, WirePodSpec, WirePodStatus
 
 __all__ = ["FieldError", "intern_pod_spec", "resized_requests"]
 
@@ -131,9 +132,8 @@ def _build(wire: WirePodSpec, fingerprint: bytes, volumes: tuple[tuple[int, str]
         _nanos(limits, f"{field}.resources.limits")
         asked.append((kind, _nanos(requests, f"{field}.resources.requests")))
         containers.append(Container(container.name, kind, _texts(limits), _texts(requests)))
-    affinity = wire.affinity
-    pod_affinity = affinity.pod_affinity if affinity else None
-    pod_anti_affinity = affinity.pod_anti_affinity if affinity else None
+    affinity, affinity_problem = _pod_terms(wire, "podAffinity")
+    anti_affinity, anti_affinity_problem = _pod_terms(wire, "podAntiAffinity")
     return PodSpec(
         fingerprint=fingerprint,
         node_fingerprint=_node_fingerprint(wire),
@@ -145,8 +145,9 @@ def _build(wire: WirePodSpec, fingerprint: bytes, volumes: tuple[tuple[int, str]
         scheduling_gates=tuple(gate.name for gate in wire.scheduling_gates or ()),
         host_ports=tuple(_host_ports(wire)),
         constrained_volumes=volumes,
-        required_pod_affinity=len(pod_affinity.required or ()) if pod_affinity else 0,
-        required_pod_anti_affinity=len(pod_anti_affinity.required or ()) if pod_anti_affinity else 0,
+        required_pod_affinity=affinity,
+        required_pod_anti_affinity=anti_affinity,
+        pod_terms_problem=affinity_problem or anti_affinity_problem,
         hard_spread=tuple(
             index
             for index, constraint in enumerate(wire.topology_spread_constraints or ())
@@ -168,6 +169,13 @@ def _node_affinity(wire: WirePodSpec) -> NodeSelector | None:
         return None
     terms = node_affinity.required.node_selector_terms or ()
     return compile_node_selector((term.match_expressions or (), term.match_fields or ()) for term in terms)
+
+
+def _pod_terms(wire: WirePodSpec, kind: str) -> tuple[tuple[PodTerm, ...], str]:
+    if wire.affinity is None:
+        return (), ""
+    found = wire.affinity.pod_affinity if kind == "podAffinity" else wire.affinity.pod_anti_affinity
+    return compile_pod_terms((found.required if found else None) or (), f"spec.affinity.{kind}.{REQUIRED}")
 
 
 def _host_ports(wire: WirePodSpec) -> Iterator[HostPort]:

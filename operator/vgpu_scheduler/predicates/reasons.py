@@ -12,6 +12,9 @@ from vgpu_scheduler.model import Hint
 __all__ = [
     "AFFINITY",
     "AFFINITY_CONFLICT",
+    "INTER_POD_AFFINITY",
+    "INTER_POD_ANTI_AFFINITY",
+    "INTER_POD_EXISTING",
     "NODE_NAME",
     "NOT_MANAGED",
     "NOT_NAMED",
@@ -65,6 +68,16 @@ POLICY_SELECTOR: Final = Reason(
     "VGPUPolicy", "node(s) didn't match the policy's node selector", False, Hint.NODE | Hint.POLICY
 )
 NOT_MANAGED: Final = Reason("ManagedNodes", "node(s) are not managed by this scheduler", False, Hint.NODE)
+
+INTER_POD_AFFINITY: Final = Reason(
+    "InterPodAffinity", "node(s) didn't match pod affinity rules", False, Hint.NODE | Hint.AFFINITY
+)
+INTER_POD_ANTI_AFFINITY: Final = Reason(
+    "InterPodAffinity", "node(s) didn't match pod anti-affinity rules", True, Hint.NODE | Hint.AFFINITY
+)
+INTER_POD_EXISTING: Final = Reason(
+    "InterPodAffinity", "node(s) didn't satisfy existing pods anti-affinity rules", True, Hint.NODE | Hint.AFFINITY
+)
 
 
 def insufficient(what: str) -> Reason:

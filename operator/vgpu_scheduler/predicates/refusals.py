@@ -6,8 +6,6 @@ from vgpu_scheduler.kube import Pod, PodSpec
 
 __all__ = ["gated", "refusals"]
 
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-
 
 def gated(pod: Pod) -> str | None:
     """Why a pod must not be queued yet, as kube-scheduler's SchedulingGates says it; None if no gate is left."""
@@ -24,20 +22,18 @@ def refusals(pod: Pod) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        One sentence per field that asks for something that is not checked here; empty for pods that can be placed.
+        One sentence per field that cannot be understood or asks for something that is not checked here; empty for pods
+        that can be placed.
     """
-    return tuple(
+    unsupported = tuple(
         f"{field} is not supported: this scheduler does not check {what}, so it will not place the pod"
         for field, what in _unchecked(pod.spec)
     )
+    return (pod.spec.pod_terms_problem, *unsupported) if pod.spec.pod_terms_problem else unsupported
 
 
 def _unchecked(spec: PodSpec) -> Iterator[tuple[str, str]]:
     """Field, and what it asks for, of everything that is not checked."""
-    if spec.required_pod_affinity:
-        yield f"spec.affinity.podAffinity.{_REQUIRED}", "required inter-pod affinity"
-    if spec.required_pod_anti_affinity:
-        yield f"spec.affinity.podAntiAffinity.{_REQUIRED}", "required inter-pod anti-affinity"
     for index in spec.hard_spread:
         yield f"spec.topologySpreadConstraints[{index}].whenUnsatisfiable", "DoNotSchedule constraints"
     for index, source in spec.constrained_volumes:

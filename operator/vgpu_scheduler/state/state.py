@@ -8,13 +8,15 @@ one that :meth:`State.rebuild` makes from the objects alone.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import msgspec
 
 from vgpu_scheduler.kube import Node, Pod, PodSpec
 from vgpu_scheduler.model import Amounts, Device, Hint, Placement, Usage
+from vgpu_scheduler.state.interpod import InterPodCounts
 from vgpu_scheduler.state.matrix import DeviceMatrix, canonical, distinct
 from vgpu_scheduler.state.nodes import NodeTable
 from vgpu_scheduler.state.quotas import QuotaUsage
@@ -55,6 +57,11 @@ def _charges_the_same(one: Reservation, other: Reservation) -> bool:
     )
 
 
+def _counts_otherwise(one: Pod, other: Pod) -> bool:
+    """Tell whether inter-pod terms see a difference."""
+    return one.labels != other.labels or one.spec is not other.spec
+
+
 class State:
     """Nodes, devices, pods and reservations.
 
@@ -70,6 +77,7 @@ class State:
         self.nodes = NodeTable()
         self.devices = DeviceMatrix(dimensions)
         self.quotas = QuotaUsage(by_card)
+        self.interpod = InterPodCounts()
         self._pods: dict[str, KnownPod] = {}
         self._node_objects: dict[str, Node] = {}
         self._reservations: dict[str, Reservation] = {}
@@ -152,24 +160,33 @@ class State:
         if fresh:
             for reservation in self.reservations(node.name):
                 self.nodes.charge(row, reservation.requests, ports=reservation.ports)
+            self.interpod.node_came(row, ((held.namespace, held.uid) for held in self.reservations(node.name)))
         if devices is not None and self._list_devices(row, node.name, devices):
             hint |= Hint.DEVICES
         elif fresh:
             self.devices.ensure_rows(row + 1)
         return hint
 
-    def remove_node(self, name: str) -> None:
-        """Forget a node; the reservations on it stay, for it may come back (ghosts)."""
+    def remove_node(self, name: str) -> Hint:
+        """Forget a node; the reservations on it stay, for it may come back (ghosts).
+
+        Returns
+        -------
+        Hint
+            What this may help: the pods on it keep nobody away any more.
+        """
         row = self.nodes.row(name)
         if row is None:
-            return
+            return Hint.NONE
         gone = self._node_objects.pop(name)
         if gone.uid:
             self._removed_nodes[gone.uid] = None
             if len(self._removed_nodes) > _NODE_TOMBSTONES:
                 self._removed_nodes.popitem(last=False)
         self.devices.clear(row)
+        self.interpod.node_went(row)
         self.nodes.remove(name)
+        return Hint.AFFINITY if name in self._on_node else Hint.NONE
 
     def _list_devices(self, row: int, node: str, devices: Sequence[Device]) -> bool:
         ordered = tuple(devices)
@@ -206,14 +223,15 @@ class State:
         known = self._pods.get(pod.uid)
         if known and pod.resource_version < known.pod.resource_version:
             return Hint.NONE
-        self._pods[pod.uid] = KnownPod(pod, usage)
         held = self._reservations.get(pod.uid)
+        self._pods[pod.uid] = KnownPod(pod, usage)
+        hint = self._recount(held) if held and known and _counts_otherwise(known.pod, pod) else Hint.NONE
         if pod.terminal:
             return self._release(pod.uid)
         if not pod.node_name:
             # A reservation of ours outlives observations from before its binding; nothing else holds an unbound pod.
-            return self._release(pod.uid) if held and held.phase is Phase.BOUND else Hint.NONE
-        return self._hold_bound(pod, usage, held)
+            return self._release(pod.uid) if held and held.phase is Phase.BOUND else hint
+        return hint | self._hold_bound(pod, usage, held)
 
     def _hold_bound(self, pod: Pod, usage: Usage, held: Reservation | None) -> Hint:
         widened = False
@@ -229,10 +247,11 @@ class State:
             return Hint.NONE
         hint = self._release(pod.uid)
         self._hold(fresh)
-        return hint
+        return hint | Hint.AFFINITY
 
     def remove_pod(self, uid: str) -> Hint:
         """Forget a deleted pod and remember its UID, so that a late answer does not raise the dead."""
+        hint = self._release(uid)
         self._pods.pop(uid, None)
         self._removed[uid] = None
         self._removed.move_to_end(uid)
@@ -241,10 +260,15 @@ class State:
             if oldest is None:
                 break
             del self._removed[oldest]
-        return self._release(uid)
+        return hint
 
-    def assume(self, uid: str, placement: Placement, usage: Usage, requests: Mapping[str, int]) -> None:
+    def assume(self, uid: str, placement: Placement, usage: Usage, requests: Mapping[str, int]) -> Hint:
         """Reserve a placement that was just decided; ``settled`` must follow once its writes are over.
+
+        Returns
+        -------
+        Hint
+            What this may help: others may want to be near the pod.
 
         Raises
         ------
@@ -261,6 +285,7 @@ class State:
             uid, known.pod.key, placement.node, Phase.ASSUMED, usage, requests, placement, ports=ports
         )
         self._hold(reservation)
+        return Hint.AFFINITY
 
     def confirm(self, uid: str) -> None:
         """Note that the API answered that an assumed pod is bound; from then on only an observation can release it."""
@@ -327,6 +352,12 @@ class State:
         columns = [self.nodes.resources[name] for name in ("pods", *requests) if name in self.nodes.resources]
         return bool((self.nodes.used[row, columns] > self.nodes.allocatable[row, columns]).any())
 
+    # Namespaces ------------------------------------------------------------------------------------------------------
+
+    def observe_namespace(self, name: str, labels: Mapping[str, str] | None) -> Hint:
+        """Take in the labels of a namespace, None if it is gone; return what this may help."""
+        return Hint.AFFINITY if self.interpod.observe_namespace(name, labels, self.nodes.row) else Hint.NONE
+
     def forget_versions(self) -> None:
         """Accept any resource version from now on: the store was restored from an older copy.
 
@@ -351,6 +382,8 @@ class State:
     def rebuild(self) -> State:
         """Return a state made from the observed objects and the open assumptions alone."""
         twin = State(self.devices.dimensions, self.quotas.by_card)
+        for name, labels in self.interpod.namespaces.items():
+            twin.observe_namespace(name, labels)
         for name, node in self._node_objects.items():
             row = self.nodes.row(name)
             twin.observe_node(node, self.devices.devices(row) if row is not None else ())
@@ -391,6 +424,7 @@ class State:
         view.nodes = self.nodes.copy()
         view.devices = self.devices.copy()
         view.quotas = self.quotas.copy()
+        view.interpod = self.interpod.copy()
         view._pods = dict(self._pods)
         view._node_objects = dict(self._node_objects)
         view._reservations = dict(self._reservations)
@@ -423,6 +457,7 @@ class State:
         self._on_node.setdefault(reservation.node, {})[reservation.uid] = None
         self.quotas.charge(reservation.namespace, reservation.usage, 1, reservation.node)
         row = self.nodes.row(reservation.node)
+        self.interpod.add(self._pods[reservation.uid].pod, reservation.node, row)
         if row is not None:
             self.nodes.charge(row, reservation.requests, ports=reservation.ports)
             self._charge_devices(row, reservation, 1)
@@ -438,7 +473,24 @@ class State:
             self.quotas.released(reservation.namespace)
         if self.nodes.row(reservation.node) is None:
             return Hint.NONE
-        return Hint.RESOURCES | Hint.DEVICE_FREED if uses_devices else Hint.RESOURCES
+        return Hint.AFFINITY | Hint.RESOURCES | (Hint.DEVICE_FREED if uses_devices else Hint.NONE)
+
+    def _recount(self, held: Reservation) -> Hint:
+        """Have a pod counted anew of which labels or terms changed."""
+        row = self.nodes.row(held.node)
+        self.interpod.remove(held.namespace, held.uid, row)
+        self.interpod.add(self._pods[held.uid].pod, held.node, row)
+        return Hint.AFFINITY
+
+    @contextmanager
+    def uncounted(self, uid: str) -> Iterator[None]:
+        """Leave a pod that holds something out of what inter-pod terms count, for the time of a question."""
+        held = self._reservations[uid]
+        self.interpod.remove(held.namespace, uid, self.nodes.row(held.node))
+        try:
+            yield
+        finally:
+            self.interpod.add(self._pods[uid].pod, held.node, self.nodes.row(held.node))
 
     def _unbook(self, reservation: Reservation) -> None:
         self.quotas.charge(reservation.namespace, reservation.usage, -1, reservation.node)
@@ -447,6 +499,7 @@ class State:
         if not held:
             del self._on_node[reservation.node]
         row = self.nodes.row(reservation.node)
+        self.interpod.remove(reservation.namespace, reservation.uid, row)
         if row is not None:
             self.nodes.discharge(row, reservation.requests, ports=reservation.ports)
             self._charge_devices(row, reservation, -1)
