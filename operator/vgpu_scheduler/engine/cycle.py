@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -129,7 +129,7 @@ class Cycle:
 
     def claims(self, pod: Pod) -> PodClaims:
         """Return the pod's claims; empty where they cannot be understood."""
-        claimed = self._claims(pod)[1]
+        claimed = self._read(pod)
         return () if isinstance(claimed, Refused) else claimed.claims
 
     def shape(self, pod: Pod) -> Shape:
@@ -139,7 +139,7 @@ class Cycle:
         changes, all others share their columns whatever their namespace. A pod that is bound has the shape that it had
         while it waited: others that wait share it.
         """
-        key, claimed = self._claims(pod)
+        claimed = self._read(pod)
         policy = claimed.policy
         unsupported = refusals(pod)
         if unsupported or policy.refusal:
@@ -150,19 +150,21 @@ class Cycle:
             pod = msgspec.structs.replace(pod, node_name="")
         budgets = self._quotas.budgets(pod.namespace, claimed.claims, self.state)
         nodes = self.state.nodes
-        node = self._node_parts.get((key, budgets), lambda: make_node_part(pod, claimed, self._dialect, nodes, budgets))
+        node = self._node_parts.get(
+            (claimed, budgets), lambda: make_node_part(pod, claimed, self._dialect, nodes, budgets)
+        )
         return node if isinstance(node, Refused) else Fitted(claimed, node, self._cluster(pod))
 
-    def _claims(self, pod: Pod) -> tuple[Hashable, Claimed | Refused]:
-        """Return what a pod asks of devices, with the key of all that this and its node part depend on."""
+    def _read(self, pod: Pod) -> Claimed | Refused:
+        """Return what a pod asks of devices: one object for all pods that ask the same of a node."""
         policy = self._policies.resolve(pod)
         key = (
             policy.number,
             pod.spec.node_fingerprint,
-            *(pod.annotations.get(name) for name in self._dialect.pod_annotations),
-            *(pod.labels.get(name) for name in self._dialect.pod_labels),
+            *map(pod.annotations.get, self._dialect.pod_annotations),
+            *map(pod.labels.get, self._dialect.pod_labels),
         )
-        return key, self._claimed.get(key, lambda: read_claims(pod, policy, self._dialect))
+        return self._claimed.get(key, lambda: read_claims(pod, policy, self._dialect))
 
     def _cluster(self, pod: Pod) -> ClusterPart | None:
         if not needs_inter_pod(pod, self.state):
@@ -203,6 +205,7 @@ class Cycle:
             pod=pod.key,
             outcome=Outcome.PLACED,
             placement=placement,
+            claims=shape.claimed.claims,
             score=sum(part.value for part in scores[placement.node]),
             scores=scores,
             nodes=int(rows.shape[0]),

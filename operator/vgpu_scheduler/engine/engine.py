@@ -17,7 +17,7 @@ from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.quotas import Quotas, counted_by_card
 from vgpu_scheduler.kube import Node, Pod
-from vgpu_scheduler.model import Decision, Device, Hint, Outcome, Placement
+from vgpu_scheduler.model import Decision, Device, Hint, Outcome, Placement, PodClaims
 from vgpu_scheduler.policy import Policies
 from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.state import Phase, State, canonical
@@ -238,7 +238,7 @@ class Engine:
             self.in_force.decided(pod)
             decision = self.cycle.decide(Unit((pod,)), explain=explain)
             if decision.placement is not None:
-                self._assume(pod, decision.placement)
+                self._assume(pod, decision.placement, decision.claims)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this pod's
             self.state.forget(pod.uid)
             self.state.settled(pod.uid)
@@ -274,7 +274,7 @@ class Engine:
             self.state.reassure(uid)
             return fits
         self._owed |= self.state.forget(uid)
-        self._assume(pod, fits)
+        self._assume(pod, fits, self.cycle.claims(pod))
         return fits
 
     def restate(self, decision: Decision, placement: Placement) -> Decision:
@@ -332,8 +332,8 @@ class Engine:
         if pod.uid not in self.queue or before is None or _asks_differently(before, pod):
             self.queue.add(pod.uid, pod.priority, now)
 
-    def _assume(self, pod: Pod, placement: Placement) -> None:
-        usage = placement_usage(placement, self.cycle.claims(pod))
+    def _assume(self, pod: Pod, placement: Placement, claims: PodClaims) -> None:
+        usage = placement_usage(placement, claims)
         self._owed |= self.state.assume(pod.uid, placement, usage, pod.spec.requests)
 
     def _is_restored(self, kind: str, version: int) -> bool:

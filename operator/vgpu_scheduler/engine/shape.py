@@ -49,9 +49,9 @@ class Refused:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Claimed:
-    """What a pod asks of devices under its policy.
+    """What a pod asks of devices under its policy; pods that ask the same of a node share one object.
 
     Attributes
     ----------
@@ -96,6 +96,7 @@ class NodePart:
         self.allocator = allocator
         self.ranking = ranking
         self._epoch = ranking.epoch
+        self._unscored: NDArray[np.bool_] | None = None  # where scores of an earlier epoch stand, if anywhere
         self._grow(0)
 
     def refresh(self, state: State, rows: NDArray[np.int64]) -> int:
@@ -108,16 +109,16 @@ class NodePart:
             self._grow(nodes.capacity)
         if self._epoch != self.ranking.epoch:
             self._epoch = self.ranking.epoch
-            self._scored[:] = _NEVER
+            self._unscored = self.feasible.copy()
         count = stale_rows(rows, nodes.version, self._fitted, self._stale)
         try:
-            if count:
-                self._fit(state, self._stale[:count])
-            unscored = stale_rows(rows, nodes.version, self._scored, self._stale)
-            if unscored:
-                self._score(state, self._stale[:unscored])
+            fitting = self._fit(state, self._stale[:count]) if count else self._stale[:0]
+            if self._unscored is not None:
+                fitting = self._catch_up(state, rows, fitting, self._unscored)
+            if fitting.shape[0]:
+                self._score(state, fitting)
         except BaseException:
-            self._fitted[rows] = self._scored[rows] = _NEVER  # half of an evaluation must not pass for one
+            self._fitted[rows] = _NEVER  # half of an evaluation must not pass for one
             raise
         return count
 
@@ -127,10 +128,11 @@ class NodePart:
         self.score = np.zeros(rows, dtype=np.float64)
         self.feasible = np.zeros(rows, dtype=np.bool_)
         self._fitted = np.full(rows, _NEVER, dtype=np.int64)
-        self._scored = np.full(rows, _NEVER, dtype=np.int64)
+        self._unscored = None
         self._stale = np.zeros(rows, dtype=np.int64)
 
-    def _fit(self, state: State, rows: NDArray[np.int64]) -> None:
+    def _fit(self, state: State, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Fit the pod on nodes; return the rows of those where it fits."""
         rejected = self.predicates.evaluate(rows)
         self.rejected[rows] = rejected
         passing = rows if not rejected.any() else rows[rejected == 0]
@@ -140,11 +142,21 @@ class NodePart:
             self.allocator.fit(state.devices, passing, self.fit)
             passing = passing[self.fit.fits[passing]]
         self.feasible[passing] = True
+        return passing
+
+    def _catch_up(
+        self, state: State, rows: NDArray[np.int64], fitting: NDArray[np.int64], unscored: NDArray[np.bool_]
+    ) -> NDArray[np.int64]:
+        """Return which of the rows have to be scored: those that were fitted now and those of an earlier epoch."""
+        unscored[fitting] = True
+        due: NDArray[np.int64] = rows[unscored[rows] & self.feasible[rows]]
+        unscored[rows] = False
+        if not unscored[state.nodes.alive].any():
+            self._unscored = None
+        return due
 
     def _score(self, state: State, rows: NDArray[np.int64]) -> None:
-        fitting = rows[self.feasible[rows]]
-        if fitting.shape[0]:
-            self.score[fitting] = self.ranking.score(state, fitting, self.fit)
+        self.score[rows] = self.ranking.score(state, rows, self.fit)
 
 
 class ClusterPart:

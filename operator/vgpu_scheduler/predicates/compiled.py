@@ -170,7 +170,7 @@ class CompiledPredicates:
         codes = np.full(rows.shape[0], self._unoffered, dtype=np.int32)
         offered, used = nodes.allocatable.T, nodes.used.T
         for needs in self._needs:
-            short = np.zeros(rows.shape[0], dtype=np.int64)
+            short: NDArray[np.int64] | None = None
             # Column by column: temporaries of one column come from the allocator's cache, those of all columns from
             # the kernel, page fault by page fault.
             for position, (column, amount, reason) in enumerate(needs):
@@ -178,11 +178,12 @@ class CompiledPredicates:
                 lacks = allocatable - used[column].take(rows) < amount
                 if not lacks.any():
                     continue
-                short |= lacks * np.int64(1 << position)
+                bits = lacks * np.int64(1 << position)
+                short = bits if short is None else short | bits
                 # Too many pods are never beyond help, not even on a node that takes none: so kube-scheduler has it.
                 if reason is not TOO_MANY_PODS:
                     short |= (allocatable < amount) * np.int64(_UNRESOLVABLE)
-            if short.any():
+            if short is not None:
                 self._add(codes, short, needs)
         return codes
 

@@ -1,6 +1,7 @@
 """Pods that are not tried at all: gated ones, and ones that ask for what is not checked here."""
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from vgpu_scheduler.kube import Pod, PodSpec
 
@@ -25,11 +26,16 @@ def refusals(pod: Pod) -> tuple[str, ...]:
         One sentence per field that cannot be understood or asks for something that is not checked here; empty for pods
         that can be placed.
     """
+    return _refusals(pod.spec)
+
+
+@lru_cache(maxsize=1024)
+def _refusals(spec: PodSpec) -> tuple[str, ...]:
     unsupported = tuple(
         f"{field} is not supported: this scheduler does not check {what}, so it will not place the pod"
-        for field, what in _unchecked(pod.spec)
+        for field, what in _unchecked(spec)
     )
-    return (pod.spec.pod_terms_problem, *unsupported) if pod.spec.pod_terms_problem else unsupported
+    return (spec.pod_terms_problem, *unsupported) if spec.pod_terms_problem else unsupported
 
 
 def _unchecked(spec: PodSpec) -> Iterator[tuple[str, str]]:

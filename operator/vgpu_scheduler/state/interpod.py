@@ -243,7 +243,8 @@ class InterPodCounts:
 
     def add(self, pod: Pod, node: str, row: int | None) -> None:
         """Take in that a pod is on a node, whose row is None if it is not there."""
-        anti_affinity = tuple(term.of(pod.namespace, pod.labels) for term in pod.spec.required_pod_anti_affinity)
+        terms = pod.spec.required_pod_anti_affinity
+        anti_affinity = tuple(term.of(pod.namespace, pod.labels) for term in terms) if terms else ()
         resident = _Resident(node, pod.labels, anti_affinity)
         self._residents.setdefault(pod.namespace, {})[pod.uid] = resident
         for term in anti_affinity:
@@ -298,6 +299,8 @@ class InterPodCounts:
         return True
 
     def _count(self, namespace: str, resident: _Resident, row: int, change: int) -> None:
+        if not self._counters and not resident.anti_affinity:
+            return
         known = self._namespaces.get(namespace)
         for counter in self._counters_by_label.candidates(resident.labels):
             if counter.selects(namespace, known, resident.labels):
