@@ -7,20 +7,21 @@ one that :meth:`State.rebuild` makes from the objects alone.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import msgspec
 
-from vgpu_scheduler.kube import Node, Pod, PodSpec
+from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import Amounts, Device, Hint, Placement, Usage
+from vgpu_scheduler.state.assumptions import Assumptions
 from vgpu_scheduler.state.interpod import InterPodCounts
 from vgpu_scheduler.state.matrix import DeviceMatrix, canonical, distinct
 from vgpu_scheduler.state.nodes import NodeTable
 from vgpu_scheduler.state.quotas import QuotaUsage
 from vgpu_scheduler.state.reservations import Phase, Reservation, widen
+from vgpu_scheduler.state.tombstones import Tombstones
 
 _TOMBSTONES = 10_000
 """How many removed UIDs are remembered, besides those with a write in flight."""
@@ -38,14 +39,6 @@ class KnownPod:
 
 Ledger = dict[str, dict[str, Amounts]]
 """Node name to UUID to used amounts; devices with nothing used are left out."""
-
-
-_Asks = tuple[PodSpec, Mapping[str, str]]
-"""What a pod asks for, to be compared: its spec and annotations."""
-
-
-def _asks(pod: Pod) -> _Asks:
-    return (pod.spec, pod.annotations)
 
 
 def _charges_the_same(one: Reservation, other: Reservation) -> bool:
@@ -82,11 +75,10 @@ class State:
         self._node_objects: dict[str, Node] = {}
         self._reservations: dict[str, Reservation] = {}
         self._on_node: dict[str, dict[str, None]] = {}
-        self._assumed_as: dict[str, tuple[_Asks, tuple[int, int]]] = {}
-        self._device_lists: dict[str, int] = {}
+        self._assumptions = Assumptions(self.nodes, self.devices)
         self._in_flight: set[str] = set()
-        self._removed: OrderedDict[str, None] = OrderedDict()
-        self._removed_nodes: OrderedDict[str, None] = OrderedDict()
+        self._removed = Tombstones(_TOMBSTONES)
+        self._removed_nodes = Tombstones(_NODE_TOMBSTONES)
 
     # Reading ---------------------------------------------------------------------------------------------------------
 
@@ -180,9 +172,7 @@ class State:
             return Hint.NONE
         gone = self._node_objects.pop(name)
         if gone.uid:
-            self._removed_nodes[gone.uid] = None
-            if len(self._removed_nodes) > _NODE_TOMBSTONES:
-                self._removed_nodes.popitem(last=False)
+            self._removed_nodes.add(gone.uid)
         self.devices.clear(row)
         self.interpod.node_went(row)
         self.nodes.remove(name)
@@ -197,7 +187,7 @@ class State:
         self.devices.replace(row, ordered)
         for reservation in self.reservations(node):
             self._charge_devices(row, reservation, 1)
-        self._device_lists[node] = self._device_lists.get(node, 0) + 1
+        self._assumptions.devices_listed(node)
         self.nodes.touch(row)
         return True
 
@@ -253,13 +243,7 @@ class State:
         """Forget a deleted pod and remember its UID, so that a late answer does not raise the dead."""
         hint = self._release(uid)
         self._pods.pop(uid, None)
-        self._removed[uid] = None
-        self._removed.move_to_end(uid)
-        while len(self._removed) > _TOMBSTONES:
-            oldest = next((candidate for candidate in self._removed if candidate not in self._in_flight), None)
-            if oldest is None:
-                break
-            del self._removed[oldest]
+        self._removed.add(uid, kept=self._in_flight)
         return hint
 
     def assume(self, uid: str, placement: Placement, usage: Usage, requests: Mapping[str, int]) -> Hint:
@@ -279,7 +263,7 @@ class State:
         if known is None or uid in self._reservations:
             raise ValueError(f"pod {uid} cannot be assumed: it is unknown or holds a reservation")
         self._in_flight.add(uid)
-        self._assumed_as[uid] = (_asks(known.pod), self._looks(placement.node))
+        self._assumptions.note(known.pod, placement.node)
         ports = known.pod.spec.host_ports
         reservation = Reservation(
             uid, known.pod.key, placement.node, Phase.ASSUMED, usage, requests, placement, ports=ports
@@ -310,8 +294,7 @@ class State:
 
     def reassure(self, uid: str) -> None:
         """Note that an assumed placement was checked and holds for the pod and the node as they are now."""
-        pod = self._pods[uid].pod
-        self._assumed_as[uid] = (_asks(pod), self._looks(self._reservations[uid].node))
+        self._assumptions.note(self._pods[uid].pod, self._reservations[uid].node)
 
     def settled(self, uid: str) -> None:
         """Say that no write for this pod is in flight any more."""
@@ -332,25 +315,7 @@ class State:
         their health), and nothing on the node is used beyond what it has, its ports included: other pods assumed since
         then were decided with this one in sight.
         """
-        held, assumed_as = self._reservations[uid], self._assumed_as.get(uid)
-        row = self.nodes.row(held.node)
-        if row is None or assumed_as is None:
-            return False
-        same = assumed_as == (_asks(pod), self._looks(held.node))
-        if self.devices.unexplained(row):
-            return False  # somebody may be anywhere on a card of the node
-        if self.nodes.ports.contested(row, held.ports):
-            return False
-        return same and not self.devices.over_capacity(row) and not self._over_allocatable(row, held.requests)
-
-    def _looks(self, node: str) -> tuple[int, int]:
-        """Return versions that move when labels, taints, allocatable amounts or the listed devices of a node do."""
-        row = self.nodes.row(node)
-        return (-1 if row is None else int(self.nodes.static_version[row]), self._device_lists.get(node, 0))
-
-    def _over_allocatable(self, row: int, requests: Mapping[str, int]) -> bool:
-        columns = [self.nodes.resources[name] for name in ("pods", *requests) if name in self.nodes.resources]
-        return bool((self.nodes.used[row, columns] > self.nodes.allocatable[row, columns]).any())
+        return self._assumptions.holds(self._reservations[uid], pod)
 
     # Namespaces ------------------------------------------------------------------------------------------------------
 
@@ -429,11 +394,10 @@ class State:
         view._node_objects = dict(self._node_objects)
         view._reservations = dict(self._reservations)
         view._on_node = {name: dict(uids) for name, uids in self._on_node.items()}
-        view._assumed_as = dict(self._assumed_as)
-        view._device_lists = dict(self._device_lists)
+        view._assumptions = self._assumptions.copy(view.nodes, view.devices)
         view._in_flight = set(self._in_flight)
-        view._removed = OrderedDict(self._removed)
-        view._removed_nodes = OrderedDict(self._removed_nodes)
+        view._removed = self._removed.copy()
+        view._removed_nodes = self._removed_nodes.copy()
         for uid in without:
             view._release(uid)
         return view
@@ -464,7 +428,7 @@ class State:
 
     def _release(self, uid: str) -> Hint:
         reservation = self._reservations.pop(uid, None)
-        self._assumed_as.pop(uid, None)
+        self._assumptions.drop(uid)
         if reservation is None:
             return Hint.NONE
         self._unbook(reservation)
