@@ -138,6 +138,7 @@ def test_without_terms_there_is_no_cluster_part_and_with_them_the_node_part_is_s
     assert own.cluster is not parts(engine, **away(term("web"))).cluster
     engine.observe_pod(foreign("guard", "a1", **away(term("web"))), 0.0)
     assert parts(engine).cluster is not None
+    assert parts(engine).cluster is parts(engine, namespace="another", labels={"app": "web"}).cluster
     engine.remove_pod("uid-guard", 0.0)
     assert parts(engine).cluster is None
 

@@ -170,8 +170,8 @@ class Cycle:
         if not needs_inter_pod(pod, self.state):
             return None
         terms = (*pod.spec.required_pod_affinity, *pod.spec.required_pod_anti_affinity)
-        labels = (pod.labels.get(key) for term in terms for key in term.label_keys)
-        key = (pod.namespace, pod.spec.fingerprint if terms else b"", *labels)
+        labels = (pod.labels.get(name) for term in terms for name in term.label_keys)
+        key = (pod.namespace, pod.spec.fingerprint, *labels) if terms else ()
         return self._cluster_parts.get(key, lambda: ClusterPart(pod, self.state))
 
     def _nearest(self, shape: Fitted, rows: NDArray[np.int64]) -> NearMiss | None:

@@ -165,7 +165,8 @@ class ClusterPart:
     Parameters
     ----------
     pod
-        One of the pods that share it; they have their namespace and inter-pod terms in common, not their labels.
+        One of the pods that share it: pods without inter-pod terms, or pods of one namespace with the same terms. Their
+        labels may differ.
     state
         What is known; ``close`` must follow when the part is no longer needed.
     """
