@@ -23,16 +23,26 @@ CARDS = 8
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Pods: how many, each of its own shape or all of one, and whether their two cards are chosen by their links."""
+    """Pods: how many, and each of its own shape or all of one.
+
+    Attributes
+    ----------
+    linked
+        Whether their two cards are chosen by their links.
+    apart
+        Whether they keep to one zone and away from each other's nodes.
+    """
 
     name: str
     count: int
     distinct: bool
     linked: bool = False
+    apart: bool = False
 
 
 KINDS = (
     Kind("repeated shape", 2000, distinct=False),
+    Kind("repeated shape with inter-pod terms", 300, distinct=False, apart=True),
     Kind("new shape", 200, distinct=True),
     Kind("new shape by links", 200, distinct=True, linked=True),
 )
@@ -86,6 +96,15 @@ def cluster(nodes: int) -> Engine:
     return engine
 
 
+def inter_pod_terms(kind: Kind) -> dict[str, Any]:
+    """Return required terms that keep pods of a kind in one zone, each on a node of its own."""
+    selector = {"matchLabels": {"app": kind.name.replace(" ", "-")}}
+    return {
+        name: {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": key, "labelSelector": selector}]}
+        for name, key in (("podAffinity", "zone"), ("podAntiAffinity", "kubernetes.io/hostname"))
+    }
+
+
 def pods(kind: Kind) -> Iterator[Pod]:
     """Yield pending pods, with a selector and a toleration as users write them."""
     for number in range(kind.count):
@@ -98,9 +117,11 @@ def pods(kind: Kind) -> Iterator[Pod]:
                 "name": name,
                 "namespace": "default",
                 "uid": name,
+                "labels": {"app": kind.name.replace(" ", "-")},
                 "annotations": {"hami.io/gpu-scheduler-policy": "topology-aware"} if kind.linked else {},
             },
             "spec": {
+                "affinity": inter_pod_terms(kind) if kind.apart else {},
                 "schedulerName": NAME,
                 "nodeSelector": {"zone": "zone-1"},
                 "tolerations": [{"key": "team", "operator": "Equal", "value": "a"}],

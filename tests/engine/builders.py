@@ -7,7 +7,8 @@ from typing import Any
 
 from vgpu_scheduler.dialects import HamiDialect
 from vgpu_scheduler.dialects.hami import RegisteredDevice, encode_register_json
-from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.engine import Cycle, Engine
+from vgpu_scheduler.engine.shape import Fitted, NodePart
 from vgpu_scheduler.kube import Node, Pod, decode_node, decode_pod
 from vgpu_scheduler.policy import Policies, PolicyDefaults
 
@@ -133,3 +134,10 @@ def engine_with(nodes: Iterable[Node] = (), pods: Iterable[Pod] = (), defaults: 
     for waiting in pods:
         engine.observe_pod(waiting, 0.0)
     return engine
+
+
+def node_part(cycle: Cycle, asking: Pod) -> NodePart:
+    """Return the node part of a pod's shape, which must not be refused."""
+    shape = cycle.shape(asking)
+    assert isinstance(shape, Fitted), shape
+    return shape.node

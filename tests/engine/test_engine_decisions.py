@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.engine.builders import asks, cards, engine_with, make_engine, node, pod
+from tests.engine.builders import asks, cards, engine_with, make_engine, node, node_part, pod
 
 from vgpu_scheduler.engine import Engine, Unit
 from vgpu_scheduler.engine.limits import ANNOTATIONS_LIMIT, DECISION_ROOM
@@ -228,7 +228,7 @@ def agree(engine: Engine) -> None:
     for number, resources in enumerate(SHAPES):
         for extra in EXTRAS:
             asking = pod(f"shape{number}", resources, annotations=extra)
-            cached, anew = engine.cycle.shape(asking), fresh.shape(asking)
+            cached, anew = node_part(engine.cycle, asking), node_part(fresh, asking)
             assert cached.refresh(engine.state, rows) <= anew.refresh(engine.state, rows)
             assert (cached.rejected[rows] == anew.rejected[rows]).all()
             assert (cached.feasible[rows] == anew.feasible[rows]).all()

@@ -8,7 +8,7 @@ import pytest
 from tests.engine.builders import allocation, asks, card, cards, engine_with, make_engine, node, pod
 
 from vgpu_scheduler.engine import Cycle, Engine, Place
-from vgpu_scheduler.engine.shape import Shape
+from vgpu_scheduler.engine.shape import NodePart
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Outcome, Placement
 from vgpu_scheduler.state import Phase
@@ -169,10 +169,11 @@ def test_a_pod_whose_decision_raises_does_not_stop_the_others(monkeypatch: pytes
     assert attempt(engine, 1.0).outcome is Outcome.PLACED
 
 
-def test_an_evaluation_that_broke_off_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("step", ["_fit", "_score"])
+def test_an_evaluation_that_broke_off_is_not_remembered(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = engine_with([node("a", cards("a", 1))], [pod("p")])
     with monkeypatch.context() as patch:
-        patch.setattr(Shape, "_evaluate", lambda *_: 1 / 0)
+        patch.setattr(NodePart, step, lambda *_: 1 / 0)
         assert attempt(engine).outcome is Outcome.ERROR
     assert attempt(engine, 1.0).outcome is Outcome.PLACED
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import pytest
-from tests.engine.builders import OURS, allocation, asks, card, cards, engine_with, node, pod
+from tests.engine.builders import OURS, allocation, asks, card, cards, engine_with, node, node_part, pod
 
 from vgpu_scheduler.dialects import HamiDialect, NvidiaNames, vendors
 from vgpu_scheduler.engine import Engine, Place
@@ -223,16 +223,16 @@ def test_pods_far_from_any_limit_share_their_shape() -> None:
     shapes = set()
     for number, namespace in enumerate(["rich"] * 4 + ["free"] * 4):
         waiting = pod(f"p{number}", asks(1, 1000), namespace=namespace)
-        shapes.add(id(engine.cycle.shape(waiting)))
+        shapes.add(id(node_part(engine.cycle, waiting)))
         assert places(engine, waiting)
     assert len(shapes) == 1
     shapes.clear()
     for rest in (6000, 5000, 10):  # too little for any pick: how little makes no difference
         engine.quotas.observe(quota(memory=rest, version=10_000 - rest))
-        shapes.add(id(engine.cycle.shape(pod("w", asks(1, 6500)))))
+        shapes.add(id(node_part(engine.cycle, pod("w", asks(1, 6500)))))
     assert len(shapes) == 1
     engine.quotas.observe(quota(memory=6000, version=20_000))
-    tight = [id(engine.cycle.shape(pod(f"t{n}", asks(1, 7000)))) for n in range(2)]
+    tight = [id(node_part(engine.cycle, pod(f"t{n}", asks(1, 7000)))) for n in range(2)]
     assert tight[0] == tight[1]
     assert tight[0] not in shapes
 

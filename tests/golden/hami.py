@@ -26,6 +26,7 @@ from vgpu_scheduler.allocators import FitColumns, OrderKind, verdict
 from vgpu_scheduler.dialects import HamiDialect, RegistrationError
 from vgpu_scheduler.dialects.hami import Section, configured
 from vgpu_scheduler.engine import Cycle, Quotas
+from vgpu_scheduler.engine.shape import Refused
 from vgpu_scheduler.kernels import select_best
 from vgpu_scheduler.kube import decode_node, decode_pod, decode_quota
 from vgpu_scheduler.model import Placement
@@ -184,18 +185,18 @@ def decided(
     cycle = Cycle(state, dialect, Policies(defaults), quotas_of(case, dialect))
     pod = decode_pod(case["pod"])
     shape = cycle.shape(pod)
-    if shape.refusal:
-        return Answer("refused", refused=frozenset({refused_for(shape.refusal)}))
-    if shape.allocator is None:
+    if isinstance(shape, Refused):
+        return Answer("refused", refused=frozenset({refused_for(shape.reason)}))
+    allocator = shape.node.allocator
+    if allocator is None:
         return Answer("passthrough")
-    assert shape.policy is not None
     rows, fit = state.nodes.rows(), FitColumns.empty(state.nodes.capacity)
-    shape.allocator.fit(state.devices, rows, fit)
-    scores = shape.policy.scorers[0].scorer.compile(Workload({}, (), {})).score(state, rows, fit)
+    allocator.fit(state.devices, rows, fit)
+    scores = shape.claimed.policy.scorers[0].scorer.compile(Workload({}, (), {})).score(state, rows, fit)
     answer = Answer("unschedulable")
     for row, score in zip(rows.tolist(), scores.tolist(), strict=True):
         name = state.nodes.name(row)
-        containers = shape.allocator.place(state.devices, row)
+        containers = allocator.place(state.devices, row)
         if not fit.fits[row]:
             assert containers is None, f"{name} does not fit and yet gives cards"
             answer.failed[name] = verdict(fit.counts[row], int(fit.cards[row])).detail
@@ -203,9 +204,8 @@ def decided(
         assert containers is not None, f"{name} fits and yet gives no cards"
         answer.scores[name] = score
         answer.per_node[name] = compared(name, dialect.annotations(Placement(name, containers), 0, pod))
-    assert shape.ranking is not None
     ranked = np.zeros(state.nodes.capacity)
-    ranked[rows] = shape.ranking.score(state, rows, fit)
+    ranked[rows] = shape.node.ranking.score(state, rows, fit)
     best = select_best(rows, fit.fits, ranked, state.nodes.rank)
     if best >= 0:
         answer.kind = "placed"

@@ -8,6 +8,7 @@ filter here reads.
 
 import gzip
 import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,10 +16,18 @@ from typing import Any, NamedTuple
 from tests.golden.outcome import Outcome
 
 from vgpu_scheduler.kube import Pod, decode_node, decode_pod
-from vgpu_scheduler.predicates import UNRESOLVABLE, compile_predicates, gated, refusals, unschedulable_message
-from vgpu_scheduler.state import NodeTable
+from vgpu_scheduler.model import Usage
+from vgpu_scheduler.predicates import (
+    INTER_POD_REJECTIONS,
+    InterPodTerms,
+    compile_predicates,
+    gated,
+    refusals,
+    unschedulable_message,
+)
+from vgpu_scheduler.state import State
 
-FAMILIES = ("resources", "nodeaffinity", "taints", "gates", "mixed")
+FAMILIES = ("resources", "nodeaffinity", "taints", "ports", "interpod", "gates", "mixed")
 VECTORS = Path(__file__).parent.parent / "vectors" / "kubernetes"
 
 
@@ -56,37 +65,41 @@ def decide(case: dict[str, Any]) -> Answer:
     held_back = gated(pod)
     if held_back is not None:
         return Answer([], {}, held_back, held_back)
-    nodes = _cluster(case)
+    state = _cluster(case)
+    nodes = state.nodes
     if reasons := refusals(pod):
         return Answer([], {}, unschedulable_message(len(nodes), {}, rejection=reasons[0]), None)
-    predicates = compile_predicates(pod, nodes, frozenset())
+    predicates, terms = compile_predicates(pod, nodes, frozenset()), InterPodTerms(pod, state)
     rows = nodes.rows()
-    masks = predicates.evaluate(rows)
-    feasible, rejected = [], {}
-    for row, mask in zip(rows.tolist(), masks.tolist(), strict=True):
-        if not mask:
-            feasible.append(nodes.name(row))
-            continue
-        code = "UnschedulableAndUnresolvable" if mask & UNRESOLVABLE else "Unschedulable"
-        plugins = {reason.plugin for bit, reason in enumerate(predicates.reasons) if mask >> bit & 1}
-        assert len(plugins) == 1, plugins
-        rejected[nodes.name(row)] = (plugins.pop(), code, frozenset(predicates.texts(mask)))
+    found = predicates.evaluate(rows)
+    near = terms.evaluate(pod, rows)
+    rejections = {
+        nodes.name(row): predicates.rejections[code] if code else INTER_POD_REJECTIONS[other]
+        for row, code, other in zip(rows.tolist(), found.tolist(), (found * 0 if near is None else near), strict=True)
+        if code or other
+    }
+    rejected = {}
+    for name, rejection in rejections.items():
+        status = "Unschedulable" if rejection.resolvable else "UnschedulableAndUnresolvable"
+        assert {reason.plugin for reason in rejection.reasons} == {rejection.plugin}
+        rejected[name] = (rejection.plugin, status, frozenset(rejection.texts))
     message = ""
-    if not feasible:
+    if len(rejected) == len(nodes):
+        counts = Counter(text for rejection in rejections.values() for text in rejection.texts)
         rejection = predicates.rejection.text if predicates.rejection else ""
-        message = unschedulable_message(len(nodes), predicates.counts(masks), rejection=rejection)
-    return Answer(sorted(feasible), rejected, message, None)
+        message = unschedulable_message(len(nodes), counts, rejection=rejection)
+    return Answer(sorted(nodes.name(row) for row in rows if nodes.name(row) not in rejected), rejected, message, None)
 
 
-def _cluster(case: dict[str, Any]) -> NodeTable:
-    nodes = NodeTable()
+def _cluster(case: dict[str, Any]) -> State:
+    state = State()
+    for namespace in case["objects"].get("namespaces", ()):
+        state.observe_namespace(namespace["metadata"]["name"], namespace["metadata"]["labels"])
     for node in case["nodes"]:
-        nodes.upsert(decode_node(node))
+        state.observe_node(decode_node(node), ())
     for pod in _existing(case):
-        row = nodes.row(pod.node_name)
-        if row is not None and not pod.terminal:
-            nodes.charge(row, pod.used_requests)
-    return nodes
+        state.observe_pod(pod, Usage({}))
+    return state
 
 
 def _existing(case: dict[str, Any]) -> list[Pod]:
@@ -118,8 +131,6 @@ def _not_implemented(case: dict[str, Any]) -> str:
     if reasons := refusals(pod):
         return reasons[0]
     alive = [other for other in _existing(case) if not other.terminal]
-    if any(other.spec.required_pod_anti_affinity and other.node_name for other in alive):
-        return "an existing pod has required anti-affinity"
     if any(o.nominated_node_name and not o.node_name and o.priority >= pod.priority for o in alive):
         return "a pod of the same or higher priority is nominated to a node"
     extended = {name for name in pod.spec.requests if "/" in name}

@@ -209,6 +209,6 @@ def test_host_ports() -> None:
         )
     )
     assert value.spec.host_ports == (
-        HostPort("spec.initContainers[1].ports[0].hostPort", "TCP", "", 443),
-        HostPort("spec.containers[0].ports[1].hostPort", "UDP", "10.0.0.1", 80),
+        HostPort("TCP", "0.0.0.0", 443),
+        HostPort("UDP", "10.0.0.1", 80),
     )

@@ -37,7 +37,22 @@ def verdict(pod: Obj, node: Obj, neighbours: list[Obj], ignored: frozenset[str] 
         return "TaintToleration", UU, frozenset({"node(s) had untolerated taint(s)"})
     if not selects(spec, terms, node):
         return "NodeAffinity", UU, frozenset({"node(s) didn't match Pod's node affinity/selector"})
+    if any(same_port(mine, theirs) for mine in host_ports(pod) for other in neighbours for theirs in host_ports(other)):
+        return "NodePorts", U, frozenset({"node(s) didn't have free ports for the requested pod ports"})
     return fit(pod, node, neighbours, ignored)
+
+
+def host_ports(pod: Obj) -> list[Obj]:
+    sidecars = [c for c in pod["spec"].get("initContainers") or [] if c.get("restartPolicy") == "Always"]
+    ports = [port for container in [*sidecars, *pod["spec"]["containers"]] for port in container.get("ports") or []]
+    return [port for port in ports if port.get("hostPort")]
+
+
+def same_port(one: Obj, other: Obj) -> bool:
+    if one["hostPort"] != other["hostPort"] or one.get("protocol", "TCP") != other.get("protocol", "TCP"):
+        return False
+    addresses = [port.get("hostIP") or "0.0.0.0" for port in (one, other)]
+    return addresses[0] == addresses[1] or "0.0.0.0" in addresses
 
 
 def tolerated(spec: Obj, taint: Obj) -> bool:
@@ -156,3 +171,86 @@ def fit(pod: Obj, node: Obj, neighbours: list[Obj], ignored: frozenset[str]) -> 
             reasons.add(f"Insufficient {name}")
             hopeless |= need > offered.get(name, 0)
     return ("NodeResourcesFit", UU if hopeless else U, frozenset(reasons)) if reasons else None
+
+
+# Inter-pod terms -----------------------------------------------------------------------------------------------------
+
+
+def inter_pod(pod: Obj, node: Obj, nodes: list[Obj], pods: list[Obj], namespaces: dict[str, Obj]) -> Verdict | None:
+    """What InterPodAffinity says of a node; namespaces are labels by name, and the pod is not among the pods."""
+    by_name = {other["metadata"]["name"]: other for other in nodes}
+    alive = [
+        (other, by_name[other["spec"]["nodeName"]])
+        for other in pods
+        if other["spec"].get("nodeName") in by_name and other["status"]["phase"] not in ("Succeeded", "Failed")
+    ]
+    if not affinity_holds(pod, node, alive, namespaces):
+        return "InterPodAffinity", UU, frozenset({"node(s) didn't match pod affinity rules"})
+    for term in pod_terms(pod, "podAntiAffinity"):
+        for other, there in alive:
+            if same_topology(term, node, there) and is_about(term, pod, other, namespaces.get(space(other))):
+                return "InterPodAffinity", U, frozenset({"node(s) didn't match pod anti-affinity rules"})
+    for other, there in alive:
+        for term in pod_terms(other, "podAntiAffinity"):
+            if same_topology(term, node, there) and is_about(term, other, pod, namespaces.get(space(pod), {})):
+                return "InterPodAffinity", U, frozenset({"node(s) didn't satisfy existing pods anti-affinity rules"})
+    return None
+
+
+def affinity_holds(pod: Obj, node: Obj, alive: list[tuple[Obj, Obj]], namespaces: dict[str, Obj]) -> bool:
+    terms = pod_terms(pod, "podAffinity")
+    if any(term["topologyKey"] not in labels_of(node) for term in terms):
+        return False
+    wanted = [
+        there
+        for other, there in alive
+        if all(is_about(term, pod, other, namespaces.get(space(other))) for term in terms)
+    ]
+    if all(any(same_topology(term, node, there) for there in wanted) for term in terms):
+        return True
+    if any(term["topologyKey"] in labels_of(there) for term in terms for there in wanted):
+        return False
+    return all(is_about(term, pod, pod, namespaces.get(space(pod))) for term in terms)  # the first of its kind
+
+
+def pod_terms(pod: Obj, kind: str) -> list[Obj]:
+    return ((pod["spec"].get("affinity") or {}).get(kind) or {}).get(REQUIRED) or []
+
+
+def labels_of(obj: Obj) -> dict[str, str]:
+    return obj["metadata"].get("labels") or {}
+
+
+def space(pod: Obj) -> str:
+    return str(pod["metadata"]["namespace"])
+
+
+def same_topology(term: Obj, node: Obj, there: Obj) -> bool:
+    value = labels_of(node).get(term["topologyKey"])
+    return value is not None and value == labels_of(there).get(term["topologyKey"])
+
+
+def is_about(term: Obj, owner: Obj, other: Obj, namespace_labels: dict[str, str] | None) -> bool:
+    """Whether a term of a pod is about another pod; without labels only an empty selector selects a namespace."""
+    names, selector = term.get("namespaces") or [], term.get("namespaceSelector")
+    if not names and selector is None:
+        names = [space(owner)]
+    if space(other) not in names:
+        if selector is None or (namespace_labels is None and any(selector.values())):
+            return False
+        if not selected(selector, namespace_labels or {}):
+            return False
+    if term.get("labelSelector") is None or not selected(term["labelSelector"], labels_of(other)):
+        return False
+    mine, theirs = labels_of(owner), labels_of(other)
+    told = {e["key"] for e in term["labelSelector"].get("matchExpressions") or []}
+    told |= (term["labelSelector"].get("matchLabels") or {}).keys()
+    same = [key for key in term.get("matchLabelKeys") or [] if key in mine and key not in told]
+    different = [key for key in term.get("mismatchLabelKeys") or [] if key in mine and key not in told]
+    return all(theirs.get(key) == mine[key] for key in same) and all(theirs.get(key) != mine[key] for key in different)
+
+
+def selected(selector: Obj, labels: dict[str, str]) -> bool:
+    return all(labels.get(key) == value for key, value in (selector.get("matchLabels") or {}).items()) and all(
+        expression_matches(expression, labels) for expression in selector.get("matchExpressions") or []
+    )

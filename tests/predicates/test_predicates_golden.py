@@ -20,11 +20,19 @@ def test_family(family: str) -> None:
             failures.append(f"{case['id']}: {outcome.detail}")
     assert not failures, "\n".join(failures[:5])
     # Not implemented must not become the way to pass.
-    least = {"resources": 300, "nodeaffinity": 300, "taints": 250, "gates": 79, "mixed": 37}
+    least = {
+        "resources": 300,
+        "nodeaffinity": 300,
+        "taints": 250,
+        "ports": 200,
+        "interpod": 300,
+        "gates": 89,
+        "mixed": 167,
+    }
     assert outcomes["passed"] >= least[family]
 
 
-@pytest.mark.parametrize("family", ["nodeaffinity", "taints"])
+@pytest.mark.parametrize("family", ["nodeaffinity", "taints", "ports"])
 def test_the_naive_twin_too(family: str) -> None:
     """The twin is only worth something if it is right itself."""
     for case in golden.cases(family):
@@ -38,4 +46,17 @@ def test_the_naive_twin_too(family: str) -> None:
             expected = case["expect"]["rejected"].get(name)
             assert found == (expected and (expected["plugin"], expected["code"], frozenset(expected["reasons"]))), (
                 f"{case['id']} {name}"
+            )
+
+
+def test_the_naive_twin_of_inter_pod_terms_too() -> None:
+    for case in golden.cases("interpod"):
+        namespaces = {n["metadata"]["name"]: n["metadata"]["labels"] for n in case["objects"]["namespaces"]}
+        for node in case["nodes"]:
+            expected = case["expect"]["rejected"].get(node["metadata"]["name"])
+            if expected and expected["plugin"] != "InterPodAffinity":
+                continue
+            found = naive.inter_pod(case["pod"], node, case["nodes"], case["pods"], namespaces)
+            assert found == (expected and (expected["plugin"], expected["code"], frozenset(expected["reasons"]))), (
+                f"{case['id']} {node['metadata']['name']}"
             )

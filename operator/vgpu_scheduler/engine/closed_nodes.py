@@ -138,6 +138,10 @@ class ClosedNodes:
         closures = self._closures.get(node)
         return closures is not None and ("" in closures or (lock is not None and lock.annotation in closures))
 
+    def __bool__(self) -> bool:
+        """Tell whether any node is closed to any pod."""
+        return bool(self._closures)
+
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names of the nodes that are closed to some pod."""
         return iter(tuple(self._closures))

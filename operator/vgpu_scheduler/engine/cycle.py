@@ -13,16 +13,23 @@ from vgpu_scheduler.allocators import count_reasons, verdict
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine.closed_nodes import Cause, ClosedNodes
 from vgpu_scheduler.engine.limits import metadata_problem
-from vgpu_scheduler.engine.making import make_shape
+from vgpu_scheduler.engine.making import make_node_part, read_claims
 from vgpu_scheduler.engine.nearest import nearest_miss
 from vgpu_scheduler.engine.quotas import Quotas
-from vgpu_scheduler.engine.shape import Shape, ShapeCache, ShapeKey
+from vgpu_scheduler.engine.shape import Claimed, ClusterPart, Evaluated, Fitted, NodePart, Recent, Refused, Shape
 from vgpu_scheduler.kernels import select_best
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Hint, NearMiss, NodeVerdict, Outcome, Placement, PodClaims, ScorePart
-from vgpu_scheduler.policy import Policies
-from vgpu_scheduler.predicates import unschedulable_message
+from vgpu_scheduler.policy import Policies, ResolvedPolicy
+from vgpu_scheduler.predicates import needs_inter_pod, refusals, unschedulable_message
 from vgpu_scheduler.state import State
+
+_NODE_PARTS = 128
+"""How many are remembered; one costs about 90 bytes per node."""
+_CLUSTER_PARTS = 512
+"""How many are remembered; one costs about a byte per node and term."""
+_CLAIMS = 4096
+"""How many distinct claims are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +68,10 @@ class Cycle:
         self._dialect = dialect
         self._policies = policies
         self._quotas = quotas or Quotas(dialect)
-        self._shapes = ShapeCache()
         self._closed_nodes = closed_nodes
+        self._claimed: Recent[Claimed | Refused] = Recent(_CLAIMS)
+        self._node_parts: Recent[NodePart | Refused] = Recent(_NODE_PARTS)
+        self._cluster_parts: Recent[ClusterPart] = Recent(_CLUSTER_PARTS, ClusterPart.close)
 
     def on(self, state: State) -> Cycle:
         """Return the same engine on another state."""
@@ -80,28 +89,37 @@ class Cycle:
         """
         (pod,) = unit.pods
         shape = self.shape(pod)
-        if shape.refusal:
-            return self._refused(pod, shape, shape.refusal)
-        assert shape.policy is not None
-        nodes = self.state.nodes
-        rows = nodes.rows()
-        shape.refresh(self.state, rows)
-        best = select_best(self._open(shape, rows), shape.feasible, shape.score, nodes.rank)
+        if isinstance(shape, Refused):
+            return self._refused(pod, shape.policy, shape.reason)
+        rows = self.state.nodes.rows()
+        shape.node.refresh(self.state, rows)
+        found = Evaluated(shape, rows, None if shape.cluster is None else shape.cluster.evaluate(pod, rows))
+        best = select_best(
+            self._open(shape, found.passing), shape.node.feasible, shape.node.score, self.state.nodes.rank
+        )
         if best < 0:
-            return self._unschedulable(pod, shape, rows, explain)
-        return self._placed(pod, shape, int(best), rows, explain)
+            return self._unschedulable(pod, found, explain)
+        return self._placed(pod, found, int(best), explain)
 
     def refit(self, pod: Pod, node: str) -> Placement | None:
         """Return a placement of the pod on one node, or None if it does not fit there now."""
         row = self.state.nodes.row(node)
         shape = self.shape(pod)
-        if row is None or shape.refusal:
+        if row is None or isinstance(shape, Refused):
             return None
-        shape.refresh(self.state, np.array([row], dtype=np.int64))
-        if not shape.feasible[row]:
+        shape.node.refresh(self.state, np.array([row], dtype=np.int64))
+        if not shape.node.feasible[row] or not _lets(shape.cluster, pod, row):
             return None
         placement = self._placement(shape, row)
         return None if metadata_problem(pod, self._dialect.annotations(placement, 0, pod)) else placement
+
+    def may_stay(self, pod: Pod, node: str) -> bool:
+        """Tell whether what depends on more than one node still lets an assumed pod be on its own."""
+        row, cluster = self.state.nodes.row(node), self._cluster(pod)
+        if row is None or cluster is None:
+            return row is not None
+        with self.state.uncounted(pod.uid):
+            return _lets(cluster, pod, row)
 
     def restate(self, pod: Pod, decision: Decision, placement: Placement) -> Decision:
         """Return a decision with another placement on its node and what is in force for the pod now.
@@ -114,12 +132,12 @@ class Cycle:
     def nearest(self, pod: Pod) -> NearMiss | None:
         """Return which card came closest to fitting a pod that was found unschedulable."""
         shape = self.shape(pod)
-        rows = self.state.nodes.rows()
-        return None if shape.refusal else nearest_miss(self.state, self._dialect.dimensions, shape, rows)
+        return None if isinstance(shape, Refused) else self._nearest(shape, self.state.nodes.rows())
 
     def claims(self, pod: Pod) -> PodClaims:
-        """Return the pod's claims; empty for one that is refused."""
-        return self.shape(pod).claims
+        """Return the pod's claims; empty where they cannot be understood."""
+        claimed = self._read(pod)
+        return () if isinstance(claimed, Refused) else claimed.claims
 
     def shape(self, pod: Pod) -> Shape:
         """Return the shape of a pod.
@@ -128,72 +146,95 @@ class Cycle:
         changes, all others share their columns whatever their namespace. A pod that is bound has the shape that it had
         while it waited: others that wait share it.
         """
-        policy = self._policies.resolve(pod)
-        key: ShapeKey = (
-            policy.number,
-            pod.spec.fingerprint,
-            *(pod.annotations.get(name) for name in self._dialect.pod_annotations),
-            *(pod.labels.get(name) for name in self._dialect.pod_labels),
-        )
-        nodes = self.state.nodes
+        claimed = self._read(pod)
+        policy = claimed.policy
+        unsupported = refusals(pod)
+        if unsupported or policy.refusal:
+            return Refused(policy, ", ".join(unsupported) or policy.refusal)
+        if isinstance(claimed, Refused):
+            return claimed
         if pod.node_name:
             pod = msgspec.structs.replace(pod, node_name="")
-        shape = self._shapes.get(key, lambda: make_shape(pod, policy, self._dialect, nodes))
-        budgets = self._quotas.budgets(pod.namespace, shape.claims, self.state)
-        if not budgets:
-            return shape
-        return self._shapes.get((*key, budgets), lambda: make_shape(pod, policy, self._dialect, nodes, budgets))
+        budgets = self._quotas.budgets(pod.namespace, claimed.claims, self.state)
+        nodes = self.state.nodes
+        node = self._node_parts.get(
+            (claimed, budgets), lambda: make_node_part(pod, claimed, self._dialect, nodes, budgets)
+        )
+        return node if isinstance(node, Refused) else Fitted(claimed, node, self._cluster(pod))
 
-    def _closed(self, shape: Shape) -> Mapping[str, Cause]:
+    def _read(self, pod: Pod) -> Claimed | Refused:
+        """Return what a pod asks of devices: one object for all pods that ask the same of a node."""
+        policy = self._policies.resolve(pod)
+        key = (
+            policy.number,
+            pod.spec.node_fingerprint,
+            *map(pod.annotations.get, self._dialect.pod_annotations),
+            *map(pod.labels.get, self._dialect.pod_labels),
+        )
+        return self._claimed.get(key, lambda: read_claims(pod, policy, self._dialect))
+
+    def _cluster(self, pod: Pod) -> ClusterPart | None:
+        if not needs_inter_pod(pod, self.state):
+            return None
+        terms = (*pod.spec.required_pod_affinity, *pod.spec.required_pod_anti_affinity)
+        labels = (pod.labels.get(name) for term in terms for name in term.label_keys)
+        key = (pod.namespace, pod.spec.fingerprint, *labels) if terms else ()
+        return self._cluster_parts.get(key, lambda: ClusterPart(pod, self.state))
+
+    def _nearest(self, shape: Fitted, rows: NDArray[np.int64]) -> NearMiss | None:
+        return nearest_miss(self.state, self._dialect.dimensions, shape.node, rows)
+
+    def _closed(self, shape: Fitted) -> Mapping[str, Cause]:
         """Return the nodes where a pod of this shape would wait for its device plugin in vain, and why."""
-        if self._closed_nodes is None or shape.allocator is None:
+        if not self._closed_nodes or shape.node.allocator is None:
             return {}
-        side = self._dialect.node_side
-        return self._closed_nodes.closed_to(side.lock(shape.claims)) if side.in_turn(shape.claims) else {}
+        side, claims = self._dialect.node_side, shape.claimed.claims
+        return self._closed_nodes.closed_to(side.lock(claims)) if side.in_turn(claims) else {}
 
-    def _open(self, shape: Shape, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _open(self, shape: Fitted, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Leave out the nodes that are closed to pods of this shape."""
         closed = [row for name in self._closed(shape) if (row := self.state.nodes.row(name)) is not None]
         return rows[~np.isin(rows, closed)] if closed else rows
 
-    def _placement(self, shape: Shape, row: int) -> Placement:
+    def _placement(self, shape: Fitted, row: int) -> Placement:
         name = self.state.nodes.name(row)
-        if shape.allocator is None:
-            return Placement(name, ((),) * len(shape.claims))
-        containers = shape.allocator.place(self.state.devices, row)
+        if shape.node.allocator is None:
+            return Placement(name, ((),) * len(shape.claimed.claims))
+        containers = shape.node.allocator.place(self.state.devices, row)
         assert containers is not None, f"the cards of node {name} changed within a decision"
         return Placement(name, containers)
 
-    def _placed(self, pod: Pod, shape: Shape, row: int, rows: NDArray[np.int64], explain: bool) -> Decision:
-        assert shape.policy is not None
+    def _placed(self, pod: Pod, found: Evaluated, row: int, explain: bool) -> Decision:
+        shape, rows = found.shape, found.rows
+        policy = shape.claimed.policy
         placement = self._placement(shape, row)
         problem = metadata_problem(pod, self._dialect.annotations(placement, 0, pod))
         if problem:
-            return self._refused(pod, shape, problem)
-        scores = self._scores(shape, rows if explain else np.array([row], dtype=np.int64))
+            return self._refused(pod, policy, problem)
+        scores = self._scores(shape.node, found.passing if explain else np.array([row], dtype=np.int64))
         return Decision(
             uid=pod.uid,
             pod=pod.key,
             outcome=Outcome.PLACED,
             placement=placement,
+            claims=shape.claimed.claims,
             score=sum(part.value for part in scores[placement.node]),
             scores=scores,
             nodes=int(rows.shape[0]),
-            verdicts=self._verdicts(shape, rows) if explain else {},
-            sources=shape.policy.source_of,
-            warnings=shape.warnings,
+            verdicts=self._verdicts(found) if explain else {},
+            sources=policy.source_of,
+            warnings=shape.claimed.warnings,
         )
 
-    def _scores(self, shape: Shape, rows: NDArray[np.int64]) -> dict[str, tuple[ScorePart, ...]]:
+    def _scores(self, part: NodePart, rows: NDArray[np.int64]) -> dict[str, tuple[ScorePart, ...]]:
         """Return what each scorer says about each of the rows that fit."""
-        assert shape.ranking is not None
         return {
-            self.state.nodes.name(row): shape.ranking.explain(self.state, row, shape.fit)
+            self.state.nodes.name(row): part.ranking.explain(self.state, row, part.fit)
             for row in rows.tolist()
-            if shape.feasible[row]
+            if part.feasible[row]
         }
 
-    def _refused(self, pod: Pod, shape: Shape, reason: str) -> Decision:
+    def _refused(self, pod: Pod, policy: ResolvedPolicy, reason: str) -> Decision:
         nodes = int(self.state.nodes.rows().shape[0])
         return Decision(
             uid=pod.uid,
@@ -203,61 +244,62 @@ class Cycle:
             nodes=nodes,
             reasons={reason: nodes},
             helped_by=Hint.POD | Hint.POLICY,
-            sources=shape.policy.source_of if shape.policy else {},
+            sources=policy.source_of,
         )
 
-    def _unschedulable(self, pod: Pod, shape: Shape, rows: NDArray[np.int64], explain: bool) -> Decision:
-        assert shape.policy is not None
-        assert shape.predicates is not None
-        counts, hints = self._count(shape, rows)
-        rejection = shape.predicates.rejection.text if shape.predicates.rejection else ""
+    def _unschedulable(self, pod: Pod, found: Evaluated, explain: bool) -> Decision:
+        shape, rows = found.shape, found.rows
+        counts, hints = self._count(found)
+        rejection = shape.node.predicates.rejection
         return Decision(
             uid=pod.uid,
             pod=pod.key,
             outcome=Outcome.UNSCHEDULABLE,
-            message=unschedulable_message(int(rows.shape[0]), counts, rejection),
+            message=unschedulable_message(int(rows.shape[0]), counts, rejection.text if rejection else ""),
             nodes=int(rows.shape[0]),
             reasons=counts,
-            verdicts=self._verdicts(shape, rows) if explain else {},
-            near_miss=nearest_miss(self.state, self._dialect.dimensions, shape, rows) if explain else None,
+            verdicts=self._verdicts(found) if explain else {},
+            near_miss=self._nearest(shape, rows) if explain else None,
             helped_by=hints | Hint.POD,
-            sources=shape.policy.source_of,
-            warnings=shape.warnings,
+            sources=shape.claimed.policy.source_of,
+            warnings=shape.claimed.warnings,
         )
 
-    def _count(self, shape: Shape, rows: NDArray[np.int64]) -> tuple[Mapping[str, int], Hint]:
+    def _count(self, found: Evaluated) -> tuple[Mapping[str, int], Hint]:
         """Count the nodes under each distinct reason, and collect what could help."""
-        assert shape.predicates is not None
-        masks = shape.rejected[rows]
-        counts = shape.predicates.counts(masks)
+        part = found.shape.node
+        counts: dict[str, int] = {}
         hints = Hint.NODE
-        for reason in shape.predicates.reasons:
-            if reason.text in counts:
-                hints |= reason.hint
-        if shape.allocator is not None:
-            for card_reason, count in count_reasons(shape.fit.counts[rows]).items():
+        for reason, count in found.count().items():
+            counts[reason.text] = count
+            hints |= reason.hint
+        if part.allocator is not None:
+            for card_reason, count in count_reasons(part.fit.counts[found.passing]).items():
                 counts[card_reason.text] = count
                 hints |= card_reason.hint
-        for name, cause in self._closed(shape).items():
+        passing = set(found.passing.tolist())
+        for name, cause in self._closed(found.shape).items():
             row = self.state.nodes.row(name)
-            if row is not None and shape.feasible[row]:
+            if row in passing and part.feasible[row]:
                 counts[cause.text] = counts.get(cause.text, 0) + 1
         return counts, hints
 
-    def _verdicts(self, shape: Shape, rows: NDArray[np.int64]) -> dict[str, NodeVerdict]:
-        assert shape.predicates is not None
+    def _verdicts(self, found: Evaluated) -> dict[str, NodeVerdict]:
+        part = found.shape.node
         verdicts = {}
-        closed = self._closed(shape)
-        for row in rows.tolist():
-            if shape.feasible[row]:
-                cause = closed.get(self.state.nodes.name(row))
-                if cause is not None:
-                    verdicts[self.state.nodes.name(row)] = NodeVerdict((cause.text,), cause.text)
-                continue
-            mask = int(shape.rejected[row])
-            if mask:
-                texts = shape.predicates.texts(mask)
-                verdicts[self.state.nodes.name(row)] = NodeVerdict(texts, ", ".join(texts))
-            else:
-                verdicts[self.state.nodes.name(row)] = verdict(shape.fit.counts[row], int(shape.fit.cards[row]))
+        closed = self._closed(found.shape)
+        for index, row in enumerate(found.rows.tolist()):
+            name, rejection = self.state.nodes.name(row), found.rejection(index)
+            if rejection is not None:
+                verdicts[name] = NodeVerdict(rejection.texts, ", ".join(rejection.texts))
+            elif not part.feasible[row]:
+                verdicts[name] = verdict(part.fit.counts[row], int(part.fit.cards[row]))
+            elif name in closed:
+                verdicts[name] = NodeVerdict((closed[name].text,), closed[name].text)
         return verdicts
+
+
+def _lets(cluster: ClusterPart | None, pod: Pod, row: int) -> bool:
+    """Tell whether the cluster part lets a pod go to a node."""
+    codes = None if cluster is None else cluster.evaluate(pod, np.array([row], dtype=np.int64))
+    return codes is None or not codes[0]

@@ -21,7 +21,7 @@ from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.quotas import Quotas, counted_by_card
 from vgpu_scheduler.kube import Node, Pod
-from vgpu_scheduler.model import Decision, Device, Hint, Outcome, Placement
+from vgpu_scheduler.model import Decision, Device, Hint, Outcome, Placement, PodClaims
 from vgpu_scheduler.policy import Policies
 from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.state import Phase, State, canonical
@@ -81,7 +81,7 @@ class Engine:
         before = self.state.pod(pod.uid)
         if before is None and not self._counts(pod):
             return ()
-        if before is not None and 0 < pod.resource_version <= before.resource_version:
+        if before is not None and 0 < pod.resource_version <= self.state.pod_version(pod.uid):
             # Seen already: sweeps and several streams show the same. But a pod that waits nowhere would be stranded.
             if before.scheduler_name in self.scheduler_names:
                 self._enqueue(before, before, now)
@@ -106,7 +106,7 @@ class Engine:
     def no_longer_waits(self, uid: str, version: int) -> None:
         """Take in that a pod of ours was bound or deleted, as of a resource version; which of both is told later."""
         pod = self.state.pod(uid)
-        if pod is None or pod.resource_version >= version:
+        if pod is None or self.state.pod_version(uid) >= version:
             return
         self._left[uid] = version
         if self.state.reservation(uid) is None:
@@ -163,9 +163,9 @@ class Engine:
         kept = (device for device in known if device.vendor in error.makers and device.uuid not in listed)
         return canonical((*error.devices, *kept))
 
-    def remove_node(self, name: str) -> None:
-        """Take in that a node is gone."""
-        self.state.remove_node(name)
+    def remove_node(self, name: str, version: int | None = None) -> None:
+        """Take in that a node is gone, as of a resource version; its own unless one is given."""
+        self._released |= self.state.remove_node(name, version)
         self.closed_nodes.forget(name)
 
     def sweep(self, kind: str, version: int | None) -> Sweep[Any]:
@@ -241,7 +241,7 @@ class Engine:
             self.in_force.decided(pod)
             decision = self.cycle.decide(Unit((pod,)), explain=explain)
             if decision.placement is not None:
-                self._assume(pod, decision.placement)
+                self._assume(pod, decision.placement, decision.claims)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this pod's
             self.state.forget(pod.uid)
             self.state.settled(pod.uid)
@@ -263,7 +263,7 @@ class Engine:
         if pod.deleting or pod.terminal or pod.node_name or gated(pod):
             return None
         unchanged = self.in_force.as_decided(pod) and self.state.unchanged_since_assumed(uid, pod)
-        if unchanged and not self.quotas.exceeded(pod.namespace, self.state):
+        if unchanged and not self.quotas.exceeded(pod.namespace, self.state) and self.cycle.may_stay(pod, held.node):
             return held.placement
         self.in_force.decided(pod)
         self.state.suspend(uid)
@@ -277,7 +277,7 @@ class Engine:
             self.state.reassure(uid)
             return fits
         self._released |= self.state.forget(uid)
-        self._assume(pod, fits)
+        self._assume(pod, fits, self.cycle.claims(pod))
         return fits
 
     def restate(self, decision: Decision, placement: Placement) -> Decision:
@@ -337,9 +337,9 @@ class Engine:
         if pod.uid not in self.queue or before is None or _asks_differently(before, pod):
             self.queue.add(pod.uid, pod.priority, now)
 
-    def _assume(self, pod: Pod, placement: Placement) -> None:
-        usage = placement_usage(placement, self.cycle.claims(pod))
-        self.state.assume(pod.uid, placement, usage, pod.spec.requests)
+    def _assume(self, pod: Pod, placement: Placement, claims: PodClaims) -> None:
+        usage = placement_usage(placement, claims)
+        self._released |= self.state.assume(pod.uid, placement, usage, pod.spec.requests)
 
 
 def _unreadable(node: Node, message: str) -> tuple[Problem, ...]:

@@ -6,6 +6,7 @@ from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine.policy_report import PolicyReport, report_policies
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.kube import Namespace, Pod
+from vgpu_scheduler.model import Hint
 from vgpu_scheduler.policy import Policies, PolicyResource
 from vgpu_scheduler.state import State
 
@@ -31,6 +32,8 @@ class InForce:
         self._queue = queue
         self._dialect = dialect
         self._decided_under: dict[str, Terms] = {}
+        self._hints = Hint.NONE
+        """What namespaces that changed may help."""
 
     def observe(self, policy: PolicyResource) -> None:
         """Take in a policy resource; the next decision follows it."""
@@ -41,12 +44,19 @@ class InForce:
         self._catalogue.remove(policy, version)
 
     def observe_namespace(self, namespace: Namespace) -> None:
-        """Take in a namespace, whose labels cluster policies may select by."""
+        """Take in a namespace, whose labels cluster policies and inter-pod terms may select by."""
         self._catalogue.put_namespace(namespace)
+        self._count_in(namespace.name)
 
     def remove_namespace(self, namespace: Namespace, version: int | None = None) -> None:
         """Take in that a namespace is gone, as of a version; its own unless one is given."""
         self._catalogue.remove_namespace(namespace, version)
+        self._count_in(namespace.name)
+
+    def _count_in(self, namespace: str) -> None:
+        """Have the pods of a namespace counted by the labels that it has now."""
+        known = self._catalogue.namespace(namespace)
+        self._hints |= self._state.observe_namespace(namespace, known.labels if known else None)
 
     def report(self, ours: frozenset[str]) -> list[PolicyReport]:
         """Say what became of each policy resource; ``ours`` are the scheduler names whose pods count."""
@@ -73,6 +83,8 @@ class InForce:
 
     def wake(self, now: float) -> None:
         """Let the waiting pods for which something else is in force now be tried again."""
+        self._queue.hint(self._hints, now)
+        self._hints = Hint.NONE
         touched = self._catalogue.take_touched()
         if touched is not None and not touched:
             return

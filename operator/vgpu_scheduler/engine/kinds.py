@@ -29,19 +29,12 @@ def observed_kinds(engine: Engine) -> Mapping[str, ObservedKind[Any]]:
 def _pods(engine: Engine) -> ObservedKind[Pod]:
     state = engine.state
 
-    def missing(listed: Collection[str], version: int) -> Iterable[Pod]:
-        return [
-            pod
-            for pod in state.pods()
-            if pod.uid not in listed and pod.resource_version <= version and not state.in_flight(pod.uid)
-        ]
-
     return ObservedKind(
         key=lambda pod: pod.uid,
         title=lambda pod: pod.key,
         observe=engine.observe_pod,
         remove=lambda pod, _, now: engine.remove_pod(pod.uid, now),
-        missing=missing,
+        missing=state.missing_pods,
         forget_versions=state.forget_versions,
     )
 
@@ -49,22 +42,19 @@ def _pods(engine: Engine) -> ObservedKind[Pod]:
 def _nodes(engine: Engine) -> ObservedKind[Node]:
     state = engine.state
 
-    def remove(node: Node, _: int, now: float) -> None:
+    def remove(node: Node, version: int, now: float) -> None:
         """Forget a node; one of the same name may have come since."""
         del now
         known = state.node(node.name)
         if known is not None and known.uid == node.uid:
-            engine.remove_node(node.name)
-
-    def missing(listed: Collection[str], version: int) -> Iterable[Node]:
-        return [node for node in state.all_nodes() if node.name not in listed and node.resource_version <= version]
+            engine.remove_node(node.name, version)
 
     return ObservedKind(
         key=lambda node: node.name,
         title=lambda node: node.name,
         observe=engine.observe_node,
         remove=remove,
-        missing=missing,
+        missing=state.missing_nodes,
         forget_versions=state.forget_versions,
     )
 

@@ -1,4 +1,4 @@
-"""Makes the shape of a pod: what it asks for, under the policy that is in force for it."""
+"""Makes the parts of a shape: what a pod asks for, under the policy that is in force for it."""
 
 from __future__ import annotations
 
@@ -9,43 +9,52 @@ import msgspec
 from vgpu_scheduler.allocators import Budgets
 from vgpu_scheduler.dialects import ClaimError, Dialect, Scorers
 from vgpu_scheduler.engine.bounds import LimitError, most_memory
-from vgpu_scheduler.engine.shape import Shape
+from vgpu_scheduler.engine.shape import Claimed, NodePart, Refused
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import PodClaims, claims_devices
 from vgpu_scheduler.policy import SETTINGS, ResolvedPolicy, overruled
-from vgpu_scheduler.predicates import compile_predicates, refusals
+from vgpu_scheduler.predicates import compile_predicates
 from vgpu_scheduler.scorers import NodeRanking, PlainScorer, WeightedScorer, Workload
 from vgpu_scheduler.state import NodeTable
 
 _PLAIN = (WeightedScorer(PlainScorer()),)
 
 
-def make_shape(pod: Pod, policy: ResolvedPolicy, dialect: Dialect, nodes: NodeTable, budgets: Budgets = ()) -> Shape:
-    """Return the shape of a pod: one that can be fitted, or one that says why it never can."""
-    unsupported = refusals(pod)
-    if unsupported:
-        return Shape(policy=policy, refusal=", ".join(unsupported))
-    if policy.refusal:
-        return Shape(policy=policy, refusal=policy.refusal)
+def read_claims(pod: Pod, policy: ResolvedPolicy, dialect: Dialect) -> Claimed | Refused:
+    """Return what a pod asks of devices, or why that cannot be understood."""
     annotations, warnings = _in_force(pod, policy, dialect)
-    allocator, scorers = None, policy.scorers
     try:
         claims = dialect.claims(msgspec.structs.replace(pod, annotations=annotations), policy.terms)
+    except ClaimError as error:
+        return Refused(policy, str(error))
+    return Claimed(policy, claims, annotations, (*policy.warnings, *warnings))
+
+
+def make_node_part(
+    pod: Pod, claimed: Claimed, dialect: Dialect, nodes: NodeTable, budgets: Budgets = ()
+) -> NodePart | Refused:
+    """Return what decides about single nodes, or why the pod asks for what it may not have.
+
+    Parameters
+    ----------
+    budgets
+        What quotas leave to the pod.
+    """
+    policy, claims = claimed.policy, claimed.claims
+    allocator, scorers = None, policy.scorers
+    try:
         if claims_devices(claims):
-            _check_obeyed(pod, annotations, claims, policy, dialect)
+            _check_obeyed(pod, claimed.annotations, claims, policy, dialect)
             bound = most_memory(claims, policy.limits, dialect)
             choice = replace(policy.choice, limits=replace(policy.choice.limits, most_memory=bound), budgets=budgets)
-            allocator = dialect.allocator(annotations, claims, choice)
+            allocator = dialect.allocator(claimed.annotations, claims, choice)
             scorers = dialect.rankers(scorers, chosen=policy.source_of.get("nodes") != SETTINGS)
     except (ClaimError, LimitError) as error:
-        return Shape(policy=policy, refusal=str(error))
-    return Shape(
-        policy=policy,
-        claims=claims,
-        predicates=compile_predicates(pod, nodes, dialect.ignored_resources, policy.node_selectors, policy.managed),
-        allocator=allocator,
-        ranking=_ranking(pod, claims, scorers, dialect, plain=allocator is None),
-        warnings=(*policy.warnings, *warnings),
+        return Refused(policy, str(error))
+    return NodePart(
+        compile_predicates(pod, nodes, dialect.ignored_resources, policy.node_selectors, policy.managed),
+        allocator,
+        _ranking(pod, claims, scorers, dialect, plain=allocator is None),
     )
 
 

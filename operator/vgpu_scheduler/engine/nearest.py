@@ -8,7 +8,7 @@ from math import ceil, floor
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.engine.shape import Shape
+from vgpu_scheduler.engine.shape import NodePart
 from vgpu_scheduler.model import CardReason, Dimension, NearMiss
 from vgpu_scheduler.state import State
 
@@ -23,24 +23,24 @@ _LACKING = [
 
 
 def nearest_miss(
-    state: State, dimensions: Sequence[Dimension], shape: Shape, rows: NDArray[np.int64]
+    state: State, dimensions: Sequence[Dimension], part: NodePart, rows: NDArray[np.int64]
 ) -> NearMiss | None:
     """Return the card with the smallest relative shortfall; among equals the smallest node name, then UUID.
 
     Only nodes that failed for lack of an amount count, and of them only cards in service. A card's shortfall is its
     largest over the dimensions, because all of them would have to be freed.
     """
-    if shape.allocator is None:
+    if part.allocator is None:
         return None
     columns = state.devices.columns
-    lacking = rows[shape.fit.counts[rows][:, _LACKING].any(axis=1)]
+    lacking = rows[part.fit.counts[rows][:, _LACKING].any(axis=1)]
     cards = (columns.last - columns.first)[lacking]
     owner = np.repeat(lacking, cards)
     offset = np.arange(owner.shape[0]) - np.repeat(np.cumsum(cards) - cards, cards)
     devices = columns.first[owner] + offset
     in_service = columns.healthy[devices] & ~columns.cordoned[devices]
     owner, devices = owner[in_service], devices[in_service]
-    relative, dimension, asked, free = shape.allocator.shortfall(columns, devices)
+    relative, dimension, asked, free = part.allocator.shortfall(columns, devices)
     short = relative > 0
     if not short.any():
         return None

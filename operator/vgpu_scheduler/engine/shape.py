@@ -1,127 +1,280 @@
 """Pod shapes: pods that ask for the same are decided from the same columns.
 
-Replicas share their scheduling-relevant spec and annotations. What a shape comes to on each node (filters, cards,
-score) is kept by node row and computed anew only where the node's version has moved, so that a decision costs what
-changed, not what exists.
+Replicas share what they ask for. What that comes to on each node (filters, cards, score) is kept by node row and
+computed anew only where it may have changed, so that a decision costs what changed, not what exists.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators import Allocator, FitColumns
 from vgpu_scheduler.kernels import stale_rows
+from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import PodClaims
 from vgpu_scheduler.policy import ResolvedPolicy
-from vgpu_scheduler.predicates import CompiledPredicates
+from vgpu_scheduler.predicates import (
+    INTER_POD_REJECTIONS,
+    CompiledPredicates,
+    InterPodTerms,
+    Reason,
+    Rejection,
+    Rejections,
+)
 from vgpu_scheduler.scorers import NodeRanking
 from vgpu_scheduler.state import State
 
-_SHAPES = 128
-"""How many shapes are remembered; one costs about 70 bytes per node."""
+_Value = TypeVar("_Value")
 
-ShapeKey = tuple[object, ...]
+_NEVER = -1
 
 
-@dataclass(slots=True)
-class Shape:
-    """What pods of one shape ask for, and what that comes to on each node row.
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """No pod of the shape is placed anywhere, because of the pod, its policy or the settings alone.
 
     Attributes
     ----------
-    refusal
-        Why no pod of this shape can be placed anywhere; nothing else is set then.
-    allocator
-        None for pods without device claims.
-    ranking
-        What orders the nodes that fit.
-    warnings
-        What of the pod's wishes is not followed, and why.
-    rejected
-        Bits of the Kubernetes filters, by node row; 0 where all pass.
-    score
-        What the ranking says, by node row; meaningless where the pod does not fit.
+    reason
+        What is wrong, naming the field.
     """
 
-    policy: ResolvedPolicy | None = None
-    claims: PodClaims = ()
-    predicates: CompiledPredicates | None = None
-    allocator: Allocator | None = None
-    ranking: NodeRanking | None = None
-    refusal: str = ""
-    warnings: tuple[str, ...] = ()
-    rejected: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, dtype=np.uint64))
-    fit: FitColumns = field(default_factory=lambda: FitColumns.empty(0))
-    score: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0, dtype=np.float64))
-    feasible: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
-    _seen: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    _stale: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    policy: ResolvedPolicy
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Claimed:
+    """What a pod asks of devices under its policy; pods that ask the same of a node share one object.
+
+    Attributes
+    ----------
+    annotations
+        Those of the pod that may be followed.
+    warnings
+        What of the pod's annotations and policies is not followed, and why.
+    """
+
+    policy: ResolvedPolicy
+    claims: PodClaims
+    annotations: dict[str, str]
+    warnings: tuple[str, ...]
+
+
+class NodePart:
+    """What depends on one node only: filters, cards, score; columns by node row.
+
+    Parameters
+    ----------
+    predicates
+        The Kubernetes filters.
+    allocator
+        What chooses the cards; None for pods without device claims.
+    ranking
+        What orders the nodes that fit.
+
+    Attributes
+    ----------
+    rejected
+        Codes of the Kubernetes filters (see ``predicates.rejections``), 0 where all pass; shape (N,).
+    fit
+        What came of the cards; meaningless where a filter rejects.
+    feasible
+        Where the pod fits; shape (N,).
+    score
+        What the ranking says; meaningless where the pod does not fit; shape (N,).
+    """
+
+    def __init__(self, predicates: CompiledPredicates, allocator: Allocator | None, ranking: NodeRanking) -> None:
+        self.predicates = predicates
+        self.allocator = allocator
+        self.ranking = ranking
+        self._epoch = ranking.epoch
+        self._unscored: NDArray[np.bool_] | None = None  # where scores of an earlier epoch stand, if anywhere
+        self._grow(0)
 
     def refresh(self, state: State, rows: NDArray[np.int64]) -> int:
-        """Bring the columns up to date for the given node rows; return how many had to be computed."""
-        if self._seen.shape[0] < state.nodes.capacity:
-            self._grow(state.nodes.capacity)
-        if self._stale.shape[0] < rows.shape[0]:
-            self._stale = np.zeros(state.nodes.capacity, dtype=np.int64)
-        count = stale_rows(rows, state.nodes.version, self._seen, self._stale)
-        if count:
-            try:
-                self._evaluate(state, self._stale[:count])
-            except BaseException:
-                self._seen[rows] = -1  # half of an evaluation must not pass for one
-                raise
+        """Bring the columns up to date for the given node rows; return how many had to be fitted.
+
+        The fit follows the version of the node alone, the score also the epoch of the scorers.
+        """
+        nodes = state.nodes
+        if self._fitted.shape[0] < nodes.capacity:
+            self._grow(nodes.capacity)
+        if self._epoch != self.ranking.epoch:
+            self._epoch = self.ranking.epoch
+            self._unscored = self.feasible.copy()
+        count = stale_rows(rows, nodes.version, self._fitted, self._stale)
+        try:
+            fitting = self._fit(state, self._stale[:count]) if count else self._stale[:0]
+            if self._unscored is not None:
+                fitting = self._catch_up(state, rows, fitting, self._unscored)
+            if fitting.shape[0]:
+                self._score(state, fitting)
+        except BaseException:
+            self._fitted[rows] = _NEVER  # half of an evaluation must not pass for one
+            raise
         return count
 
     def _grow(self, rows: int) -> None:
-        self.rejected = np.zeros(rows, dtype=np.uint64)
+        self.rejected = np.zeros(rows, dtype=np.int32)
         self.fit = FitColumns.empty(rows)
         self.score = np.zeros(rows, dtype=np.float64)
         self.feasible = np.zeros(rows, dtype=np.bool_)
-        self._seen = np.full(rows, -1, dtype=np.int64)
+        self._fitted = np.full(rows, _NEVER, dtype=np.int64)
+        self._unscored = None
+        self._stale = np.zeros(rows, dtype=np.int64)
 
-    def _evaluate(self, state: State, rows: NDArray[np.int64]) -> None:
-        assert self.predicates is not None
-        assert self.ranking is not None
+    def _fit(self, state: State, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Fit the pod on nodes; return the rows of those where it fits."""
         rejected = self.predicates.evaluate(rows)
         self.rejected[rows] = rejected
         passing = rows if not rejected.any() else rows[rejected == 0]
         self.feasible[rows] = False
         self.fit.counts[rows] = 0
-        if not passing.shape[0]:
-            return
-        if self.allocator is not None:
+        if self.allocator is not None and passing.shape[0]:
             self.allocator.fit(state.devices, passing, self.fit)
             passing = passing[self.fit.fits[passing]]
         self.feasible[passing] = True
-        if passing.shape[0]:
-            self.score[passing] = self.ranking.score(state, passing, self.fit)
+        return passing
+
+    def _catch_up(
+        self, state: State, rows: NDArray[np.int64], fitting: NDArray[np.int64], unscored: NDArray[np.bool_]
+    ) -> NDArray[np.int64]:
+        """Return which of the rows have to be scored: those that were fitted now and those of an earlier epoch."""
+        unscored[fitting] = True
+        due: NDArray[np.int64] = rows[unscored[rows] & self.feasible[rows]]
+        unscored[rows] = False
+        if not unscored[state.nodes.alive].any():
+            self._unscored = None
+        return due
+
+    def _score(self, state: State, rows: NDArray[np.int64]) -> None:
+        self.score[rows] = self.ranking.score(state, rows, self.fit)
 
 
-class ShapeCache:
-    """Remembers the most recently used shapes.
+class ClusterPart:
+    """What depends on more than one node: small values, evaluated per decision from counters that events keep.
+
+    Parameters
+    ----------
+    pod
+        One of the pods that share it: pods without inter-pod terms, or pods of one namespace with the same terms. Their
+        labels may differ.
+    state
+        What is known; ``close`` must follow when the part is no longer needed.
+    """
+
+    rejections: Final = INTER_POD_REJECTIONS
+    """What the codes of :meth:`evaluate` stand for."""
+
+    def __init__(self, pod: Pod, state: State) -> None:
+        self._terms = InterPodTerms(pod, state)
+
+    def evaluate(self, pod: Pod, rows: NDArray[np.int64]) -> NDArray[np.int32] | None:
+        """Return a code for each of the rows, 0 where the pod can go; None if it can go everywhere."""
+        return self._terms.evaluate(pod, rows)
+
+    def close(self) -> None:
+        """Give back what is counted for this part alone."""
+        self._terms.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A shape whose pods can be placed where there is room for them.
+
+    Attributes
+    ----------
+    claimed
+        What the pods ask of devices.
+    node
+        What depends on one node only.
+    cluster
+        What depends on more; None if there is nothing, so that nothing is paid for it.
+    """
+
+    claimed: Claimed
+    node: NodePart
+    cluster: ClusterPart | None
+
+
+Shape = Refused | Fitted
+
+
+class Evaluated:
+    """A fitted shape as it stands for one pod now; its node part is up to date.
+
+    Parameters
+    ----------
+    rows
+        The live rows, shape (n,).
+    codes
+        What the cluster part says of each, shape (n,); None if it lets the pod go everywhere.
+
+    Attributes
+    ----------
+    passing
+        The rows that the cluster part does not reject.
+    """
+
+    def __init__(self, shape: Fitted, rows: NDArray[np.int64], codes: NDArray[np.int32] | None) -> None:
+        self.shape = shape
+        self.rows = rows
+        self._codes = codes
+        self.passing = rows if codes is None else rows[codes == Rejections.PASSES]
+
+    def rejection(self, index: int) -> Rejection | None:
+        """Return what the first filter that rejects the row at a position says; None if all pass."""
+        node, cluster = self.shape.node, self.shape.cluster
+        code = int(node.rejected[self.rows[index]])
+        if code:
+            return node.predicates.rejections[code]
+        if self._codes is None or cluster is None or not self._codes[index]:
+            return None
+        return cluster.rejections[int(self._codes[index])]
+
+    def count(self) -> dict[Reason, int]:
+        """Count the rows under each reason of the first filter that rejects them."""
+        node, cluster = self.shape.node, self.shape.cluster
+        rejected = node.rejected[self.rows]
+        counts = node.predicates.rejections.count(rejected)
+        if self._codes is not None and cluster is not None:
+            counts |= cluster.rejections.count(self._codes[rejected == Rejections.PASSES])
+        return counts
+
+
+class Recent(Generic[_Value]):
+    """Remembers the most recently used values.
 
     Parameters
     ----------
     size
         How many.
+    forgotten
+        Told of each value that is remembered no more.
     """
 
-    def __init__(self, size: int = _SHAPES) -> None:
+    def __init__(self, size: int, forgotten: Callable[[_Value], None] | None = None) -> None:
         self._size = size
-        self._shapes: OrderedDict[ShapeKey, Shape] = OrderedDict()
+        self._forgotten = forgotten
+        self._values: OrderedDict[Hashable, _Value] = OrderedDict()
 
-    def get(self, key: ShapeKey, make: Callable[[], Shape]) -> Shape:
-        """Return the shape of this key, made now if it is not remembered."""
-        shape = self._shapes.get(key)
-        if shape is None:
-            shape = self._shapes[key] = make()
-            if len(self._shapes) > self._size:
-                self._shapes.popitem(last=False)
+    def get(self, key: Hashable, make: Callable[[], _Value]) -> _Value:
+        """Return the value of this key, made now if it is not remembered."""
+        value = self._values.get(key)
+        if value is None:
+            value = self._values[key] = make()
+            if len(self._values) > self._size:
+                _, oldest = self._values.popitem(last=False)
+                if self._forgotten is not None:
+                    self._forgotten(oldest)
         else:
-            self._shapes.move_to_end(key)
-        return shape
+            self._values.move_to_end(key)
+        return value

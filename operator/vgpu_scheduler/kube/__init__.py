@@ -12,7 +12,8 @@ from vgpu_scheduler.kube.decoding import (
     decode_pod,
 )
 from vgpu_scheduler.kube.namespaces import Namespace, decode_namespace
-from vgpu_scheduler.kube.objects import Condition, Container, HostPort, Node, Pod, PodSpec
+from vgpu_scheduler.kube.objects import ANY_ADDRESS, Condition, Container, HostPort, Node, Pod, PodSpec
+from vgpu_scheduler.kube.podterms import PodSelector, PodTerm, TopologyTerm
 from vgpu_scheduler.kube.quantities import (
     QuantityError,
     has_unit,
@@ -38,6 +39,7 @@ from vgpu_scheduler.kube.store import Versioned, VersionedStore
 from vgpu_scheduler.kube.taints import NO_EXECUTE, NO_SCHEDULE, UNSCHEDULABLE_TAINT, Taint, Toleration, taint
 
 __all__ = [
+    "ANY_ADDRESS",
     "CPU",
     "EPHEMERAL_STORAGE",
     "MEMORY",
@@ -59,13 +61,16 @@ __all__ = [
     "NodeSelectorTerm",
     "Operator",
     "Pod",
+    "PodSelector",
     "PodSpec",
+    "PodTerm",
     "QuantityError",
     "Requirement",
     "ResourceQuota",
     "SelectorError",
     "Taint",
     "Toleration",
+    "TopologyTerm",
     "Versioned",
     "VersionedStore",
     "WatchEvent",

@@ -1,14 +1,21 @@
 """Pods and nodes as values: immutable, small, and already understood."""
 
 from collections.abc import Mapping
+from ipaddress import IPv4Address
+from typing import Final
 
 import msgspec
 
+from vgpu_scheduler.kube.podterms import PodTerm
 from vgpu_scheduler.kube.resources import ContainerKind
 from vgpu_scheduler.kube.selectors import NodeSelector
 from vgpu_scheduler.kube.taints import Taint, Toleration
 
-__all__ = ["Condition", "Container", "HostPort", "Node", "Pod", "PodSpec"]
+__all__ = ["ANY_ADDRESS", "Condition", "Container", "HostPort", "Node", "Pod", "PodSpec"]
+
+
+ANY_ADDRESS: Final = str(IPv4Address(0))
+"""0.0.0.0, the address of host ports that are taken on all addresses of the node."""
 
 
 class Container(msgspec.Struct, frozen=True, gc=False):
@@ -35,13 +42,10 @@ class HostPort(msgspec.Struct, frozen=True, gc=False):
 
     Attributes
     ----------
-    field
-        Where the spec says so.
     protocol, ip, port
-        What is taken; an empty address means all addresses.
+        What is taken; :data:`ANY_ADDRESS` means all addresses.
     """
 
-    field: str
     protocol: str
     ip: str
     port: int
@@ -54,6 +58,9 @@ class PodSpec(msgspec.Struct, frozen=True, eq=False, weakref=True, kw_only=True)
     ----------
     fingerprint
         Digest (16 bytes) of everything below.
+    node_fingerprint
+        Digest (16 bytes) of what can be decided for each node alone: without inter-pod terms, spread constraints and
+        volumes, which differ among replicas that ask the same of a node.
     containers
         Init containers first, then app containers, in the order of the pod.
     requests
@@ -67,7 +74,9 @@ class PodSpec(msgspec.Struct, frozen=True, eq=False, weakref=True, kw_only=True)
     constrained_volumes
         Index and source of each volume that may restrict the choice of a node.
     required_pod_affinity, required_pod_anti_affinity
-        Number of required inter-pod terms.
+        The required inter-pod terms.
+    pod_terms_problem
+        Why a required inter-pod term cannot be understood; empty if all can.
     hard_spread
         Indexes of the topology spread constraints that forbid nodes.
     resource_claims
@@ -79,6 +88,7 @@ class PodSpec(msgspec.Struct, frozen=True, eq=False, weakref=True, kw_only=True)
     """
 
     fingerprint: bytes
+    node_fingerprint: bytes
     containers: tuple[Container, ...]
     requests: Mapping[str, int]
     tolerations: tuple[Toleration, ...] = ()
@@ -87,8 +97,9 @@ class PodSpec(msgspec.Struct, frozen=True, eq=False, weakref=True, kw_only=True)
     scheduling_gates: tuple[str, ...] = ()
     host_ports: tuple[HostPort, ...] = ()
     constrained_volumes: tuple[tuple[int, str], ...] = ()
-    required_pod_affinity: int = 0
-    required_pod_anti_affinity: int = 0
+    required_pod_affinity: tuple[PodTerm, ...] = ()
+    required_pod_anti_affinity: tuple[PodTerm, ...] = ()
+    pod_terms_problem: str = ""
     hard_spread: tuple[int, ...] = ()
     resource_claims: int = 0
     pod_group_field: str = ""

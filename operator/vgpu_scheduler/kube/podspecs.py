@@ -8,11 +8,12 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from vgpu_scheduler.kube.objects import Container, HostPort, PodSpec
+from vgpu_scheduler.kube.objects import ANY_ADDRESS, Container, HostPort, PodSpec
+from vgpu_scheduler.kube.podterms import PodTerm, compile_pod_terms
 from vgpu_scheduler.kube.quantities import QuantityError, to_nano
 from vgpu_scheduler.kube.resources import ContainerKind, pod_requests
 from vgpu_scheduler.kube.selectors import NodeSelector, compile_node_selector
-from vgpu_scheduler.kube.wire import FieldError, Quantities, WireContainer, WirePodSpec, WirePodStatus
+from vgpu_scheduler.kube.wire import REQUIRED, FieldError, Quantities, WireContainer, WirePodSpec, WirePodStatus
 
 __all__ = ["intern_pod_spec", "resized_requests"]
 
@@ -50,7 +51,7 @@ def intern_pod_spec(wire: WirePodSpec) -> PodSpec:
         wire.scheduling_gates, wire.overhead, wire.resources, wire.topology_spread_constraints, volumes,
         wire.resource_claims, wire.scheduling_group, wire.workload_ref, wire.host_network, wire.host_users,
     )  # fmt: skip
-    fingerprint = blake2b(_encoder.encode(shape), digest_size=16).digest()
+    fingerprint = _digest(shape)
     spec = _live.get(fingerprint)
     if spec is None:
         spec = _build(wire, fingerprint, volumes)
@@ -60,6 +61,18 @@ def intern_pod_spec(wire: WirePodSpec) -> PodSpec:
     if len(_recent) > _INTERNED:
         _recent.popitem(last=False)
     return spec
+
+
+def _digest(shape: tuple[object, ...]) -> bytes:
+    return blake2b(_encoder.encode(shape), digest_size=16).digest()
+
+
+def _node_fingerprint(wire: WirePodSpec) -> bytes:
+    node_affinity = wire.affinity.node_affinity if wire.affinity else None
+    return _digest((
+        wire.containers, wire.init_containers, wire.node_selector, node_affinity.required if node_affinity else None,
+        wire.tolerations, wire.overhead, wire.resources,
+    ))  # fmt: skip
 
 
 def _constrained_volumes(volumes: Sequence[Mapping[str, Any]]) -> tuple[tuple[int, str], ...]:
@@ -110,11 +123,11 @@ def _build(wire: WirePodSpec, fingerprint: bytes, volumes: tuple[tuple[int, str]
         _nanos(limits, f"{field}.resources.limits")
         asked.append((kind, _nanos(requests, f"{field}.resources.requests")))
         containers.append(Container(container.name, kind, _texts(limits), _texts(requests)))
-    affinity = wire.affinity
-    pod_affinity = affinity.pod_affinity if affinity else None
-    pod_anti_affinity = affinity.pod_anti_affinity if affinity else None
+    affinity, affinity_problem = _pod_terms(wire, "podAffinity")
+    anti_affinity, anti_affinity_problem = _pod_terms(wire, "podAntiAffinity")
     return PodSpec(
         fingerprint=fingerprint,
+        node_fingerprint=_node_fingerprint(wire),
         containers=tuple(containers),
         requests=pod_requests(asked, _pod_level(wire), _nanos(wire.overhead, "spec.overhead")),
         tolerations=tuple(wire.tolerations or ()),
@@ -123,8 +136,9 @@ def _build(wire: WirePodSpec, fingerprint: bytes, volumes: tuple[tuple[int, str]
         scheduling_gates=tuple(gate.name for gate in wire.scheduling_gates or ()),
         host_ports=tuple(_host_ports(wire)),
         constrained_volumes=volumes,
-        required_pod_affinity=len(pod_affinity.required or ()) if pod_affinity else 0,
-        required_pod_anti_affinity=len(pod_anti_affinity.required or ()) if pod_anti_affinity else 0,
+        required_pod_affinity=affinity,
+        required_pod_anti_affinity=anti_affinity,
+        pod_terms_problem=affinity_problem or anti_affinity_problem,
         hard_spread=tuple(
             index
             for index, constraint in enumerate(wire.topology_spread_constraints or ())
@@ -148,13 +162,20 @@ def _node_affinity(wire: WirePodSpec) -> NodeSelector | None:
     return compile_node_selector((term.match_expressions or (), term.match_fields or ()) for term in terms)
 
 
+def _pod_terms(wire: WirePodSpec, kind: str) -> tuple[tuple[PodTerm, ...], str]:
+    if wire.affinity is None:
+        return (), ""
+    found = wire.affinity.pod_affinity if kind == "podAffinity" else wire.affinity.pod_anti_affinity
+    return compile_pod_terms((found.required if found else None) or (), f"spec.affinity.{kind}.{REQUIRED}")
+
+
 def _host_ports(wire: WirePodSpec) -> Iterator[HostPort]:
     # A plain init container never runs beside anything that could hold the port against it; the API server and
     # kube-scheduler count only app containers and sidecars.
-    for field, kind, container in _each_container(wire):
-        for index, port in enumerate(container.ports or ()):
+    for _, kind, container in _each_container(wire):
+        for port in container.ports or ():
             if port.host_port > 0 and kind is not ContainerKind.INIT:
-                yield HostPort(f"{field}.ports[{index}].hostPort", port.protocol, port.host_ip, port.host_port)
+                yield HostPort(port.protocol or "TCP", port.host_ip or ANY_ADDRESS, port.host_port)
 
 
 def _pod_group_field(wire: WirePodSpec) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Callable, Collection, Hashable, Iterator
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 _TOMBSTONES = 10_000
 """How many removed objects are remembered, besides those that are pinned."""
@@ -28,6 +28,13 @@ _Key = TypeVar("_Key", bound=Hashable)
 _Value = TypeVar("_Value", bound=Versioned)
 
 
+class _End(NamedTuple):
+    """What is remembered of a removed object: its UID never comes back, nor does any version up to this one."""
+
+    uid: str | None
+    version: int
+
+
 class VersionedStore(Generic[_Key, _Value]):
     """The newest version of each object; a late observation of one that is gone or was made anew changes nothing.
 
@@ -41,7 +48,7 @@ class VersionedStore(Generic[_Key, _Value]):
     def __init__(self, pinned: Callable[[_Key], bool] = lambda _: False) -> None:
         self._values: dict[_Key, _Value] = {}
         self._versions: dict[_Key, int] = {}
-        self._removed: OrderedDict[_Key, int] = OrderedDict()
+        self._removed: OrderedDict[_Key, _End] = OrderedDict()
         self._pinned = pinned
 
     def __len__(self) -> int:
@@ -52,6 +59,9 @@ class VersionedStore(Generic[_Key, _Value]):
 
     def __contains__(self, key: object) -> bool:
         return key in self._values
+
+    def __getitem__(self, key: _Key) -> _Value:
+        return self._values[key]
 
     def get(self, key: _Key) -> _Value | None:
         """Return an object, or None."""
@@ -66,8 +76,8 @@ class VersionedStore(Generic[_Key, _Value]):
         version = value.resource_version
         if version < self._versions.get(key, 0):
             return False
-        removed = self._removed.get(key, -1)
-        if removed == _FOREVER or (version and version <= removed):
+        end = self._removed.get(key)
+        if end is not None and (end.version == _FOREVER or value.uid == end.uid or 0 < version <= end.version):
             return False
         self._removed.pop(key, None)
         self._values[key] = value
@@ -79,13 +89,13 @@ class VersionedStore(Generic[_Key, _Value]):
         known = self._values.get(key)
         if known is not None and (known.uid != uid or self._versions[key] > version):
             return False
-        if version:
-            self._bury(key, version)
+        if uid or version:
+            self._bury(key, _End(uid or None, version))
         return self._drop(key)
 
     def remove_forever(self, key: _Key) -> bool:
         """Take in that an object is gone whose key never comes back, as that of a UID; False if it was not there."""
-        self._bury(key, _FOREVER)
+        self._bury(key, _End(None, _FOREVER))
         return self._drop(key)
 
     def missing(self, listed: Collection[_Key], version: int) -> list[_Value]:
@@ -97,16 +107,26 @@ class VersionedStore(Generic[_Key, _Value]):
         self._versions = dict.fromkeys(self._versions, 0)
         self._removed.clear()
 
-    def items(self) -> Iterable[tuple[_Key, _Value]]:
-        """Return keys and objects."""
-        return self._values.items()
+    def version(self, key: _Key) -> int:
+        """Return the version up to which an object is known; 0 if any would be accepted."""
+        return self._versions.get(key, 0)
+
+    def copy(self) -> VersionedStore[_Key, _Value]:
+        """Return an independent copy."""
+        twin: VersionedStore[_Key, _Value] = VersionedStore(self._pinned)
+        twin._values = dict(self._values)
+        twin._versions = dict(self._versions)
+        twin._removed = self._removed.copy()
+        return twin
 
     def _drop(self, key: _Key) -> bool:
         self._versions.pop(key, None)
         return self._values.pop(key, None) is not None
 
-    def _bury(self, key: _Key, version: int) -> None:
-        self._removed[key] = max(version, self._removed.get(key, 0))
+    def _bury(self, key: _Key, end: _End) -> None:
+        known = self._removed.get(key)
+        if known is None or known.version <= end.version:
+            self._removed[key] = end
         self._removed.move_to_end(key)
         while len(self._removed) > _TOMBSTONES:
             oldest = next((other for other in self._removed if not self._pinned(other)), None)

@@ -112,14 +112,28 @@ class WireNodeAffinity(Wire):
     required: WireNodeSelector | None = msgspec.field(default=None, name=REQUIRED)
 
 
-class WireTerm(Wire):
-    """An inter-pod affinity term, of which only the existence is read."""
+class WireLabelSelector(Wire):
+    """``LabelSelector``."""
+
+    match_labels: dict[str, str] | None = None
+    match_expressions: list[RawRequirement] | None = None
+
+
+class WirePodTerm(Wire):
+    """A term of a required inter-pod affinity or anti-affinity."""
+
+    topology_key: str = ""
+    label_selector: WireLabelSelector | None = None
+    namespaces: list[str] | None = None
+    namespace_selector: WireLabelSelector | None = None
+    match_label_keys: list[str] | None = None
+    mismatch_label_keys: list[str] | None = None
 
 
 class WirePodAffinity(Wire):
     """``podAffinity`` or ``podAntiAffinity``; preferences are not read."""
 
-    required: list[WireTerm] | None = msgspec.field(default=None, name=REQUIRED)
+    required: list[WirePodTerm] | None = msgspec.field(default=None, name=REQUIRED)
 
 
 class WireAffinity(Wire):
@@ -134,6 +148,10 @@ class WireSpread(Wire):
     """A topology spread constraint, as far as it can forbid nodes."""
 
     when_unsatisfiable: str = "DoNotSchedule"
+
+
+class WireTerm(Wire):
+    """A value of which only the existence is read."""
 
 
 class WireGate(Wire):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from vgpu_scheduler.model.devices import PodClaims
 from vgpu_scheduler.model.placement import Placement
 from vgpu_scheduler.model.reasons import Hint
 
@@ -86,6 +87,8 @@ class Decision:
         The pod's UID and ``namespace/name``.
     placement
         Set when the outcome is ``PLACED``.
+    claims
+        What the pod asks of devices, for those who carry the placement out.
     score
         The winner's node score: on its scorer's own scale when there is one, else the weighted sum (C-03).
     scores
@@ -111,6 +114,7 @@ class Decision:
     pod: str
     outcome: Outcome
     placement: Placement | None = None
+    claims: PodClaims = ()
     score: float = 0.0
     scores: Mapping[str, tuple[ScorePart, ...]] = field(default_factory=dict)
     message: str = ""

@@ -1,11 +1,11 @@
 """Kubernetes' node filters for one pod, evaluated for many nodes at once.
 
 The plugins, their order and their reasons are those of kube-scheduler 1.36's default profile: NodeUnschedulable,
-NodeName, TaintToleration, NodeAffinity, NodeResourcesFit. Only the first that rejects a node is reported for it.
+NodeName, TaintToleration, NodeAffinity, NodePorts, NodeResourcesFit. Only the first that rejects a node is reported.
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,18 +20,18 @@ from vgpu_scheduler.predicates.reasons import (
     NOT_MANAGED,
     NOT_NAMED,
     POLICY_SELECTOR,
+    PORTS,
     TAINT,
     TOO_MANY_PODS,
     UNSCHEDULABLE,
     Reason,
+    Rejection,
+    Rejections,
     insufficient,
 )
 from vgpu_scheduler.state import NodeTable
 
-__all__ = ["UNRESOLVABLE", "CompiledPredicates", "compile_predicates"]
-
-UNRESOLVABLE: Final = 1 << 63
-"""Set beside the reasons of a node that removing pods cannot help (code UnschedulableAndUnresolvable)."""
+__all__ = ["CompiledPredicates", "compile_predicates"]
 
 _BASE: Final = (
     UNSCHEDULABLE,
@@ -40,15 +40,24 @@ _BASE: Final = (
     AFFINITY,
     NOT_NAMED,
     AFFINITY_CONFLICT,
-    TOO_MANY_PODS,
+    PORTS,
     POLICY_SELECTOR,
     NOT_MANAGED,
 )
-_BITS: Final = {
-    reason: np.uint64(1 << index | (0 if reason.resolvable else UNRESOLVABLE)) for index, reason in enumerate(_BASE)
-}
-_OWN_BITS: Final = 46
+_CODES: Final = {reason: code for code, reason in enumerate(_BASE, start=1)}
 _ORDER: Final = {CPU: 0, MEMORY: 1, EPHEMERAL_STORAGE: 2}
+
+_TOGETHER: Final = 31
+"""How many needs are checked at a time: each has a bit of a word, beside the one for what cannot be resolved."""
+_UNRESOLVABLE: Final = 1 << _TOGETHER
+
+
+class _Need(NamedTuple):
+    """An amount that a node must have free."""
+
+    column: int
+    amount: np.int64
+    reason: Reason
 
 
 class CompiledPredicates:
@@ -56,16 +65,16 @@ class CompiledPredicates:
 
     Attributes
     ----------
-    reasons : tuple of Reason
-        The reasons that this pod can meet: reason ``i`` is bit ``i`` of a mask. It never changes.
+    rejections : Rejections
+        What the codes of :meth:`evaluate` stand for.
     rejection : Reason or None
         Set if the pod contradicts itself, so that kube-scheduler would not try any node. Every row then has this
         reason, and a message quotes it without a count.
     """
 
     __slots__ = (
-        "_managed", "_names", "_needs", "_node_name", "_nodes", "_planned", "_policy", "_requests", "_selector",
-        "_taints", "_terms", "_tolerates_cordon", "_unoffered", "reasons", "rejection",
+        "_managed", "_names", "_needs", "_node_name", "_nodes", "_planned", "_policy", "_ports", "_positions",
+        "_requests", "_selector", "_taints", "_terms", "_tolerates_cordon", "_unoffered", "rejection", "rejections",
     )  # fmt: skip
 
     def __init__(
@@ -91,12 +100,15 @@ class CompiledPredicates:
         self._terms = None if affinity is None else [TermLookup(term) for term in affinity.terms]
         self._names = None if affinity is None else affinity.names
         self.rejection: Reason | None = AFFINITY_CONFLICT if self._names is not None and not self._names else None
+        self._ports = spec.host_ports
         asked = {name: amount for name, amount in spec.requests.items() if name not in ignored_resources}
         self._requests = tuple(sorted(asked.items(), key=lambda item: (_ORDER.get(item[0], 3), item[0])))
-        self.reasons: tuple[Reason, ...] = _BASE + _resource_reasons([name for name, _ in self._requests])
+        reasons = (TOO_MANY_PODS, *(insufficient(name) for name, _ in self._requests))
+        self._positions = {reason: position for position, reason in enumerate(reasons)}
+        self.rejections = Rejections(_BASE)
         self._plan()
 
-    def evaluate(self, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+    def evaluate(self, rows: NDArray[np.int64]) -> NDArray[np.int32]:
         """Filter nodes.
 
         Parameters
@@ -106,13 +118,12 @@ class CompiledPredicates:
 
         Returns
         -------
-        NDArray[uint64], shape (n,)
-            0 where the pod can go; else the bits of the reasons of the first plugin that rejects the node, with
-            ``UNRESOLVABLE`` set where removing pods cannot help.
+        NDArray[int32], shape (n,)
+            0 where the pod can go; else the code, in ``rejections``, of what the first plugin that rejects says.
         """
         if self.rejection is not None:
-            return np.full(rows.shape[0], _BITS[self.rejection])
-        masks = self._fit(rows)
+            return np.full(rows.shape[0], _CODES[self.rejection], dtype=np.int32)
+        codes = self._fit(rows)
         # From the last plugin to the first, each overwriting what comes after it. Policies have the last word: what
         # kube-scheduler would say of a node is said first.
         for labels, reason in ((self._policy, POLICY_SELECTOR), (self._managed, NOT_MANAGED)):
@@ -120,66 +131,76 @@ class CompiledPredicates:
             for label in labels:
                 allowed &= label(self._nodes, rows)
             if labels:
-                np.copyto(masks, _BITS[reason], where=~allowed & (masks == 0))
+                np.copyto(codes, _CODES[reason], where=~allowed & (codes == 0))
+        if self._ports:
+            np.copyto(codes, _CODES[PORTS], where=self._nodes.ports.conflicts(rows, self._ports))
         if self._selector or self._terms is not None:
-            np.copyto(masks, _BITS[AFFINITY], where=~self._matches(rows))
-        np.copyto(masks, _BITS[TAINT], where=~self._taints(self._nodes.taints, rows))
+            np.copyto(codes, _CODES[AFFINITY], where=~self._matches(rows))
+        np.copyto(codes, _CODES[TAINT], where=~self._taints(self._nodes.taints, rows))
         if self._node_name:
             row = self._nodes.row(self._node_name)
-            np.copyto(masks, _BITS[NODE_NAME], where=rows != (-1 if row is None else row))
+            np.copyto(codes, _CODES[NODE_NAME], where=rows != (-1 if row is None else row))
         if not self._tolerates_cordon:
-            np.copyto(masks, _BITS[UNSCHEDULABLE], where=self._nodes.unschedulable[rows])
+            np.copyto(codes, _CODES[UNSCHEDULABLE], where=self._nodes.unschedulable[rows])
         if self._names is not None:
-            np.copyto(masks, _BITS[NOT_NAMED], where=~self._named(rows))
-        return masks
-
-    def texts(self, mask: int) -> tuple[str, ...]:
-        """Texts of the reasons in a mask."""
-        return tuple(reason.text for bit, reason in enumerate(self.reasons) if mask >> bit & 1)
-
-    def counts(self, masks: NDArray[np.uint64]) -> dict[str, int]:
-        """Count the rows under each reason, for :func:`unschedulable_message`."""
-        counts: dict[str, int] = {}
-        distinct, occurrences = np.unique(masks, return_counts=True)
-        for mask, count in zip(distinct.tolist(), occurrences.tolist(), strict=True):
-            for text in self.texts(mask):
-                counts[text] = counts.get(text, 0) + count
-        return counts
+            np.copyto(codes, _CODES[NOT_NAMED], where=~self._named(rows))
+        return codes
 
     def _plan(self) -> None:
         """Match the needs with the resource columns that there are now."""
         columns = self._nodes.resources
         self._planned = len(columns)
-        self._unoffered = np.uint64(0)
         # The pod itself takes one of the pods that a node may run.
-        self._needs = [(columns[PODS], np.int64(1), _BITS[TOO_MANY_PODS])]
-        for index, (name, amount) in enumerate(self._requests):
-            bit = np.uint64(1 << (len(_BASE) + min(index, _OWN_BITS)))
+        needs = [_Need(columns[PODS], np.int64(1), TOO_MANY_PODS)]
+        unoffered = []
+        for name, amount in self._requests:
             column = columns.get(name)
             if column is None:  # no node has ever offered it
-                self._unoffered |= bit | np.uint64(UNRESOLVABLE)
+                unoffered.append(insufficient(name))
             else:
-                self._needs.append((column, np.int64(amount), bit))
+                needs.append(_Need(column, np.int64(amount), insufficient(name)))
+        self._unoffered = self.rejections.code(Rejection(tuple(unoffered), not unoffered))
+        self._needs = [needs[first : first + _TOGETHER] for first in range(0, len(needs), _TOGETHER)]
 
-    def _fit(self, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
-        """NodeResourcesFit: every resource that is short has its bit."""
+    def _fit(self, rows: NDArray[np.int64]) -> NDArray[np.int32]:
+        """NodeResourcesFit: every resource that is short is a reason."""
         nodes = self._nodes
         if self._planned != len(nodes.resources):
             self._plan()
-        masks = np.full(rows.shape[0], self._unoffered)
+        codes = np.full(rows.shape[0], self._unoffered, dtype=np.int32)
         offered, used = nodes.allocatable.T, nodes.used.T
-        # Column by column: temporaries of one column come from the allocator's cache, those of all columns from the
-        # kernel, page fault by page fault.
-        for column, need, bit in self._needs:
-            allocatable = offered[column].take(rows)
-            short = allocatable - used[column].take(rows) < need
-            if not short.any():
-                continue
-            masks |= short * bit
-            # Too many pods are never beyond help, not even on a node that takes none: so kube-scheduler has it.
-            if bit != _BITS[TOO_MANY_PODS]:
-                masks |= (allocatable < need) * np.uint64(UNRESOLVABLE)
-        return masks
+        for needs in self._needs:
+            short: NDArray[np.int64] | None = None
+            # Column by column: temporaries of one column come from the allocator's cache, those of all columns from
+            # the kernel, page fault by page fault.
+            for position, (column, amount, reason) in enumerate(needs):
+                allocatable = offered[column].take(rows)
+                lacks = allocatable - used[column].take(rows) < amount
+                if not lacks.any():
+                    continue
+                bits = lacks * np.int64(1 << position)
+                short = bits if short is None else short | bits
+                # Too many pods are never beyond help, not even on a node that takes none: so kube-scheduler has it.
+                if reason is not TOO_MANY_PODS:
+                    short |= (allocatable < amount) * np.int64(_UNRESOLVABLE)
+            if short is not None:
+                self._add(codes, short, needs)
+        return codes
+
+    def _add(self, codes: NDArray[np.int32], short: NDArray[np.int64], needs: Sequence[_Need]) -> None:
+        """Add what is short to the codes, in place."""
+        lacking = np.flatnonzero(short)
+        words = (codes[lacking].astype(np.int64) << (_TOGETHER + 1)) | short[lacking]
+        distinct, inverse = np.unique(words, return_inverse=True)
+        extended = [self._extended(word >> (_TOGETHER + 1), word, needs) for word in distinct.tolist()]
+        codes[lacking] = np.array(extended, dtype=np.int32)[inverse]
+
+    def _extended(self, code: int, short: int, needs: Sequence[_Need]) -> int:
+        """Return the code of a rejection with more reasons."""
+        known = self.rejections[code]
+        more = {need.reason for position, need in enumerate(needs) if short >> position & 1}
+        reasons = sorted({*known.reasons, *more}, key=self._positions.__getitem__)
+        return self.rejections.code(Rejection(tuple(reasons), known.resolvable and not short & _UNRESOLVABLE))
 
     def _matches(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """NodeAffinity: the node selector and one of the terms."""
@@ -199,13 +220,6 @@ class CompiledPredicates:
         found = (self._nodes.row(name) for name in self._names or ())
         named[[row for row in found if row is not None]] = True
         return named[rows]
-
-
-def _resource_reasons(names: Sequence[str]) -> tuple[Reason, ...]:
-    """One reason per resource; those beyond the bits of a mask share the last one."""
-    own = tuple(insufficient(name) for name in names[:_OWN_BITS])
-    rest = names[_OWN_BITS:]
-    return (*own, insufficient(f"one of {', '.join(rest)}")) if rest else own
 
 
 def compile_predicates(

@@ -1,23 +1,31 @@
 """Why a node or a pod was passed over, in kube-scheduler's words, and the message that sums it up."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from vgpu_scheduler.model import Hint
 
 __all__ = [
     "AFFINITY",
     "AFFINITY_CONFLICT",
+    "INTER_POD_AFFINITY",
+    "INTER_POD_ANTI_AFFINITY",
+    "INTER_POD_EXISTING",
     "NODE_NAME",
     "NOT_MANAGED",
     "NOT_NAMED",
     "POLICY_SELECTOR",
+    "PORTS",
     "TAINT",
     "TOO_MANY_PODS",
     "UNSCHEDULABLE",
     "Reason",
+    "Rejection",
+    "Rejections",
     "insufficient",
     "unschedulable_message",
 ]
@@ -33,8 +41,7 @@ class Reason(msgspec.Struct, frozen=True):
     text
         What it says, word for word: people search for it.
     resolvable
-        Whether removing pods could help. For resources it depends on the node as well: see
-        :meth:`CompiledPredicates.unresolvable`.
+        Whether removing pods could help. For resources it depends on the node as well: see :class:`Rejection`.
     hint
         What kind of change could help.
     """
@@ -51,6 +58,9 @@ TAINT: Final = Reason("TaintToleration", "node(s) had untolerated taint(s)", Fal
 AFFINITY: Final = Reason("NodeAffinity", "node(s) didn't match Pod's node affinity/selector", False, Hint.NODE)
 NOT_NAMED: Final = Reason("PreFilterResult", "node(s) didn't satisfy plugin(s) [NodeAffinity]", False, Hint.NODE)
 AFFINITY_CONFLICT: Final = Reason("NodeAffinity", "pod affinity terms conflict", False, Hint.NONE)
+PORTS: Final = Reason(
+    "NodePorts", "node(s) didn't have free ports for the requested pod ports", True, Hint.NODE | Hint.RESOURCES
+)
 TOO_MANY_PODS: Final = Reason("NodeResourcesFit", "Too many pods", True, Hint.NODE | Hint.RESOURCES)
 
 
@@ -59,10 +69,83 @@ POLICY_SELECTOR: Final = Reason(
 )
 NOT_MANAGED: Final = Reason("ManagedNodes", "node(s) are not managed by this scheduler", False, Hint.NODE)
 
+INTER_POD_AFFINITY: Final = Reason(
+    "InterPodAffinity", "node(s) didn't match pod affinity rules", False, Hint.NODE | Hint.AFFINITY
+)
+INTER_POD_ANTI_AFFINITY: Final = Reason(
+    "InterPodAffinity", "node(s) didn't match pod anti-affinity rules", True, Hint.NODE | Hint.AFFINITY
+)
+INTER_POD_EXISTING: Final = Reason(
+    "InterPodAffinity", "node(s) didn't satisfy existing pods anti-affinity rules", True, Hint.NODE | Hint.AFFINITY
+)
+
 
 def insufficient(what: str) -> Reason:
     """Return the reason of a node that has too little of a resource."""
     return Reason("NodeResourcesFit", f"Insufficient {what}", True, Hint.NODE | Hint.RESOURCES)
+
+
+class Rejection(NamedTuple):
+    """What the first filter that rejects a node says about it.
+
+    Attributes
+    ----------
+    reasons
+        Its reasons, in the order in which it checks; all of one plugin.
+    resolvable
+        Whether removing pods could help: kube-scheduler's code is ``Unschedulable`` if so, else
+        ``UnschedulableAndUnresolvable``.
+    """
+
+    reasons: tuple[Reason, ...]
+    resolvable: bool
+
+    @property
+    def plugin(self) -> str:
+        """The plugin that rejects."""
+        return self.reasons[0].plugin
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What it says."""
+        return tuple(reason.text for reason in self.reasons)
+
+
+class Rejections:
+    """An ordered list of rejections, so that a column needs one small code per node row; code 0 means none.
+
+    Parameters
+    ----------
+    reasons
+        Reasons that stand alone: the one at position ``i`` has code ``i + 1``.
+    """
+
+    PASSES: Final = 0
+
+    def __init__(self, reasons: tuple[Reason, ...] = ()) -> None:
+        self._rejections = [Rejection((), resolvable=True)]
+        self._codes = {self._rejections[0]: self.PASSES}
+        for reason in reasons:
+            self.code(Rejection((reason,), reason.resolvable))
+
+    def code(self, rejection: Rejection) -> int:
+        """Return the code of a rejection, given out now if it has none."""
+        code = self._codes.get(rejection)
+        if code is None:
+            code = self._codes[rejection] = len(self._rejections)
+            self._rejections.append(rejection)
+        return code
+
+    def __getitem__(self, code: int) -> Rejection:
+        return self._rejections[code]
+
+    def count(self, codes: NDArray[np.int32]) -> dict[Reason, int]:
+        """Count the rows under each reason; a row counts once under each of its own."""
+        counts: dict[Reason, int] = {}
+        for code, rows in enumerate(np.bincount(codes, minlength=1).tolist()):
+            for reason in self._rejections[code].reasons if rows else ():
+                counts[reason] = counts.get(reason, 0) + rows
+        return counts
 
 
 def unschedulable_message(total_nodes: int, counts: Mapping[str, int], rejection: str = "") -> str:

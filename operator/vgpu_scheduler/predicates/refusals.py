@@ -1,12 +1,11 @@
 """Pods that are not tried at all: gated ones, and ones that ask for what is not checked here."""
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from vgpu_scheduler.kube import Pod, PodSpec
 
 __all__ = ["gated", "refusals"]
-
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def gated(pod: Pod) -> str | None:
@@ -24,24 +23,25 @@ def refusals(pod: Pod) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        One sentence per field that asks for something that is not checked here; empty for pods that can be placed.
+        One sentence per field that cannot be understood or asks for something that is not checked here; empty for pods
+        that can be placed.
     """
-    return tuple(
+    return _refusals(pod.spec)
+
+
+@lru_cache(maxsize=1024)
+def _refusals(spec: PodSpec) -> tuple[str, ...]:
+    unsupported = tuple(
         f"{field} is not supported: this scheduler does not check {what}, so it will not place the pod"
-        for field, what in _unchecked(pod.spec)
+        for field, what in _unchecked(spec)
     )
+    return (spec.pod_terms_problem, *unsupported) if spec.pod_terms_problem else unsupported
 
 
 def _unchecked(spec: PodSpec) -> Iterator[tuple[str, str]]:
     """Field, and what it asks for, of everything that is not checked."""
-    if spec.required_pod_affinity:
-        yield f"spec.affinity.podAffinity.{_REQUIRED}", "required inter-pod affinity"
-    if spec.required_pod_anti_affinity:
-        yield f"spec.affinity.podAntiAffinity.{_REQUIRED}", "required inter-pod anti-affinity"
     for index in spec.hard_spread:
         yield f"spec.topologySpreadConstraints[{index}].whenUnsatisfiable", "DoNotSchedule constraints"
-    for port in spec.host_ports:
-        yield port.field, "which ports of a node are taken"
     for index, source in spec.constrained_volumes:
         yield f"spec.volumes[{index}].{source}", "where such a volume can be mounted"
     if spec.resource_claims:

@@ -37,6 +37,11 @@ class Workload:
 class CompiledScorer(Protocol):
     """A scorer for one pod."""
 
+    @property
+    def epoch(self) -> int:
+        """Raised when something beside the node changes what the scorer says, such as prices."""
+        return 0
+
     def score(self, state: State, rows: NDArray[np.int64], fit: FitColumns) -> NDArray[np.float64]:
         """Score nodes on the scorer's own scale.
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from vgpu_scheduler.allocators import FitColumns, Weights
 from vgpu_scheduler.kernels import WeighedResources, binpack_nodes
 from vgpu_scheduler.kube import CPU, MEMORY, PODS
-from vgpu_scheduler.scorers.base import Workload
+from vgpu_scheduler.scorers.base import CompiledScorer, Workload
 from vgpu_scheduler.scorers.demand import pod_demand
 from vgpu_scheduler.state import DeviceMatrix, NodeTable, State
 
@@ -68,7 +68,7 @@ class BinpackScorer:
         return raw
 
 
-class CompiledBinpack:
+class CompiledBinpack(CompiledScorer):
     """The weighted resources that one pod requests.
 
     Parameters

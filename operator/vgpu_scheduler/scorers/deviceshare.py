@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from vgpu_scheduler.allocators import FitColumns, ShareOrder, Strategy, Weights, share_terms
 from vgpu_scheduler.kernels import ShareDemand, deviceshare_nodes
 from vgpu_scheduler.model import PodClaims
-from vgpu_scheduler.scorers.base import Workload
+from vgpu_scheduler.scorers.base import CompiledScorer, Workload
 from vgpu_scheduler.state import DeviceMatrix, State
 
 DOCUMENTED_SHARE_WEIGHTS: Weights = (("koordinator.sh/gpu-memory-ratio", 1),)
@@ -77,7 +77,7 @@ class DeviceShareScorer:
         return np.minimum(raw, _MOST)
 
 
-class CompiledDeviceShare:
+class CompiledDeviceShare(CompiledScorer):
     """The scorer for one pod.
 
     Parameters

@@ -11,7 +11,7 @@ from vgpu_scheduler.allocators import FitColumns
 from vgpu_scheduler.kernels import CardScratch, fragmentation_nodes
 from vgpu_scheduler.kube import CPU
 from vgpu_scheduler.model import PodClaims
-from vgpu_scheduler.scorers.base import Workload
+from vgpu_scheduler.scorers.base import CompiledScorer, Workload
 from vgpu_scheduler.scorers.demand import pod_demand
 from vgpu_scheduler.state import State
 
@@ -51,7 +51,7 @@ class FragmentationScorer:
         return raw
 
 
-class CompiledFragmentation:
+class CompiledFragmentation(CompiledScorer):
     """The scorer for one pod.
 
     Parameters

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators import FitColumns
-from vgpu_scheduler.scorers.base import Workload
+from vgpu_scheduler.scorers.base import CompiledScorer, Workload
 from vgpu_scheduler.state import State
 
 _TO_PERCENT = 10.0 / 3.0
@@ -23,7 +23,7 @@ class NodePolicy(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class HamiScorer:
+class HamiScorer(CompiledScorer):
     """10 x (shares used / shares + cores used / cores + memory used / memory), over all cards of the node.
 
     Raw scores are 0 to 30, or more where cards are used beyond what they have. They come from the fit kernel, which

@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators import FitColumns
 from vgpu_scheduler.kube import CPU, MEMORY
-from vgpu_scheduler.scorers.base import Workload
+from vgpu_scheduler.scorers.base import CompiledScorer, Workload
 from vgpu_scheduler.state import State
 
 _BARE = 1000.0
 
 
 @dataclass(frozen=True, slots=True)
-class PlainScorer:
+class PlainScorer(CompiledScorer):
     """Nodes without devices first, then the least allocated one.
 
     Raw scores are the mean of the free shares of cpu and memory, 0 to 100, plus 1000 for nodes without devices.

@@ -49,6 +49,11 @@ class NodeRanking:
         weighted.sort(key=lambda entry: entry.scorer.name)
         self._parts = [(entry, entry.scorer.compile(workload)) for entry in weighted]
 
+    @property
+    def epoch(self) -> int:
+        """Raised when scores that were computed before hold no longer, whatever the nodes are."""
+        return sum(compiled.epoch for _, compiled in self._parts)
+
     def score(self, state: State, rows: NDArray[np.int64], fit: FitColumns) -> NDArray[np.float64]:
         """Return what ranks the nodes, highest first; shape (n,)."""
         if len(self._parts) == 1:

@@ -1,5 +1,6 @@
 """The one owner of what is known: nodes, devices, pods, and who uses what."""
 
+from vgpu_scheduler.state.interpod import InterPodCounts, NodeCounts
 from vgpu_scheduler.state.matrix import DeviceMatrix, canonical, distinct
 from vgpu_scheduler.state.nodes import NodeTable
 from vgpu_scheduler.state.quotas import QuotaUsage
@@ -8,7 +9,9 @@ from vgpu_scheduler.state.state import Ledger, State
 
 __all__ = [
     "DeviceMatrix",
+    "InterPodCounts",
     "Ledger",
+    "NodeCounts",
     "NodeTable",
     "Phase",
     "QuotaUsage",

@@ -7,8 +7,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.kube import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Node, Taint
+from vgpu_scheduler.kube import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, HostPort, Node, Taint
 from vgpu_scheduler.state.columns import InternedColumn
+from vgpu_scheduler.state.ports import HostPorts
 
 __all__ = ["NodeTable"]
 
@@ -37,6 +38,7 @@ class NodeTable:
         self._generation = 0
         self._columns: dict[str, int] = {name: index for index, name in enumerate(_FIRST_RESOURCES)}
         self._aside: dict[int, Counter[str]] = {}
+        self.ports = HostPorts()
         self._alive = np.zeros(_FIRST_CAPACITY, dtype=np.bool_)
         self._unschedulable = np.zeros(_FIRST_CAPACITY, dtype=np.bool_)
         self._version = np.zeros(_FIRST_CAPACITY, dtype=np.int64)
@@ -161,7 +163,7 @@ class NodeTable:
         column = self._columns.get(name)
         return self._add_resource(name) if column is None else column
 
-    def charge(self, row: int, requests: Mapping[str, int], pods: int = 1) -> None:
+    def charge(self, row: int, requests: Mapping[str, int], pods: int = 1, ports: Sequence[HostPort] = ()) -> None:
         """Count a pod on a node.
 
         Parameters
@@ -172,12 +174,16 @@ class NodeTable:
             Amount per resource: cpu in milli, all others in whole units.
         pods
             How many pods it is; 0 if only amounts change.
+        ports
+            The host ports that it takes.
         """
         self._account(row, requests, pods, 1)
+        self.ports.charge(row, ports, 1)
 
-    def discharge(self, row: int, requests: Mapping[str, int], pods: int = 1) -> None:
+    def discharge(self, row: int, requests: Mapping[str, int], pods: int = 1, ports: Sequence[HostPort] = ()) -> None:
         """Take back exactly what :meth:`charge` counted."""
         self._account(row, requests, pods, -1)
+        self.ports.charge(row, ports, -1)
 
     def over_capacity(self, row: int) -> list[str]:
         """Return the resources that a live row offers and has given out more of than it has, sorted."""
@@ -252,6 +258,7 @@ class NodeTable:
         self._nodes[row] = None
         self._free.append(row)
         self._aside.pop(row, None)
+        self.ports.clear(row)
         self._alive[row] = False
         self._unschedulable[row] = False
         self._allocatable[:, row] = 0
@@ -278,6 +285,7 @@ class NodeTable:
         other._generation = self._generation
         other._columns = dict(self._columns)
         other._aside = {row: Counter(amounts) for row, amounts in self._aside.items()}
+        other.ports = self.ports.copy()
         other._alive = self._alive.copy()
         other._unschedulable = self._unschedulable.copy()
         other._version = self._version.copy()

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from vgpu_scheduler.kube import HostPort
 from vgpu_scheduler.model import Amounts, Device, Placement, PodClaims, Usage, charges, kinds_of, peak
 from vgpu_scheduler.model.placement import Assignment
 
@@ -32,6 +33,8 @@ class Reservation:
         a rebuild from the API would come to less.
     placement
         Kept while the reservation is assumed, for the re-check before binding.
+    ports
+        The host ports that the pod takes.
     """
 
     uid: str
@@ -42,6 +45,7 @@ class Reservation:
     requests: Mapping[str, int]
     placement: Placement | None = None
     widened: bool = False
+    ports: tuple[HostPort, ...] = ()
 
     @property
     def namespace(self) -> str:

@@ -7,23 +7,18 @@ one that :meth:`State.rebuild` makes from the objects alone.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-import msgspec
-
-from vgpu_scheduler.kube import Node, Pod, PodSpec
+from vgpu_scheduler.kube import Node, Pod, VersionedStore
 from vgpu_scheduler.model import Amounts, Device, Hint, Placement, Usage
+from vgpu_scheduler.state.assumptions import Assumptions
+from vgpu_scheduler.state.interpod import InterPodCounts
 from vgpu_scheduler.state.matrix import DeviceMatrix, canonical, distinct
 from vgpu_scheduler.state.nodes import NodeTable
 from vgpu_scheduler.state.quotas import QuotaUsage
 from vgpu_scheduler.state.reservations import Phase, Reservation, widen
-
-_TOMBSTONES = 10_000
-"""How many removed UIDs are remembered, besides those with a write in flight."""
-_NODE_TOMBSTONES = 1_000
-"""How many UIDs of removed nodes are remembered: answers to writes may come after the watch reported its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +28,33 @@ class KnownPod:
     pod: Pod
     usage: Usage
 
+    @property
+    def uid(self) -> str:
+        """The pod's UID."""
+        return self.pod.uid
+
+    @property
+    def resource_version(self) -> int:
+        """The pod's version."""
+        return self.pod.resource_version
+
 
 Ledger = dict[str, dict[str, Amounts]]
 """Node name to UUID to used amounts; devices with nothing used are left out."""
 
 
-_Asks = tuple[PodSpec, Mapping[str, str]]
-"""What a pod asks for, to be compared: its spec and annotations."""
+def _charges_the_same(one: Reservation, other: Reservation) -> bool:
+    return (
+        one.node == other.node
+        and one.usage == other.usage
+        and one.requests == other.requests
+        and one.ports == other.ports
+    )
 
 
-def _asks(pod: Pod) -> _Asks:
-    return (pod.spec, pod.annotations)
+def _counts_otherwise(one: Pod, other: Pod) -> bool:
+    """Tell whether inter-pod terms see a difference."""
+    return one.labels != other.labels or one.spec is not other.spec
 
 
 class State:
@@ -61,16 +72,14 @@ class State:
         self.nodes = NodeTable()
         self.devices = DeviceMatrix(dimensions)
         self.quotas = QuotaUsage(by_card)
-        self._pods: dict[str, KnownPod] = {}
+        self.interpod = InterPodCounts()
+        self._in_flight: set[str] = set()
+        self._pods: VersionedStore[str, KnownPod] = VersionedStore(self._in_flight.__contains__)
         self._uids: dict[str, str] = {}
-        self._node_objects: dict[str, Node] = {}
+        self._node_objects: VersionedStore[str, Node] = VersionedStore()
         self._reservations: dict[str, Reservation] = {}
         self._on_node: dict[str, dict[str, None]] = {}
-        self._assumed_as: dict[str, tuple[_Asks, tuple[int, int]]] = {}
-        self._device_lists: dict[str, int] = {}
-        self._in_flight: set[str] = set()
-        self._removed: OrderedDict[str, None] = OrderedDict()
-        self._removed_nodes: OrderedDict[str, None] = OrderedDict()
+        self._assumptions = Assumptions(self.nodes, self.devices)
 
     # Reading ---------------------------------------------------------------------------------------------------------
 
@@ -85,7 +94,16 @@ class State:
 
     def pods(self) -> Iterable[Pod]:
         """Return all known pods."""
-        return (known.pod for known in self._pods.values())
+        return (known.pod for known in self._pods)
+
+    def pod_version(self, uid: str) -> int:
+        """Return the resource version up to which a pod is known; 0 if any would be accepted."""
+        return self._pods.version(uid)
+
+    def missing_pods(self, listed: Collection[str], version: int) -> list[Pod]:
+        """Return the pods that a consistent list of a version does not have; those with a write in flight are kept."""
+        gone = self._pods.missing(listed, version)
+        return [known.pod for known in gone if known.uid not in self._in_flight]
 
     def node(self, name: str) -> Node | None:
         """Return a node as last observed."""
@@ -93,7 +111,7 @@ class State:
 
     def all_nodes(self) -> Iterable[Node]:
         """Return all known nodes."""
-        return self._node_objects.values()
+        return iter(self._node_objects)
 
     def reservation(self, uid: str) -> Reservation | None:
         """Return what a pod holds, or None."""
@@ -108,7 +126,7 @@ class State:
     def ledger(self, names: Iterable[str] | None = None) -> Ledger:
         """Return the used amounts of every device in use, of all nodes or of some."""
         result: Ledger = {}
-        for name in self._node_objects if names is None else names:
+        for name in (node.name for node in self._node_objects) if names is None else names:
             row = self.nodes.row(name)
             if row is None:
                 continue
@@ -135,11 +153,8 @@ class State:
             What this may help.
         """
         known = self._node_objects.get(node.name)
-        if node.uid in self._removed_nodes:
+        if not self._node_objects.put(node.name, node):
             return Hint.NONE
-        if known and node.resource_version < known.resource_version:
-            return Hint.NONE  # versions are the store's, not the object's: that of a namesake made anew is higher
-        self._node_objects[node.name] = node
         changed = self.nodes.upsert(node)
         row = self.nodes.row(node.name)
         assert row is not None
@@ -147,25 +162,41 @@ class State:
         fresh = known is None
         if fresh:
             for reservation in self.reservations(node.name):
-                self.nodes.charge(row, reservation.requests)
+                self.nodes.charge(row, reservation.requests, ports=reservation.ports)
+            self.interpod.node_came(row, ((held.namespace, held.uid) for held in self.reservations(node.name)))
         if devices is not None and self._list_devices(row, node.name, devices):
             hint |= Hint.DEVICES
         elif fresh:
             self.devices.ensure_rows(row + 1)
         return hint
 
-    def remove_node(self, name: str) -> None:
-        """Forget a node; the reservations on it stay, for it may come back (ghosts)."""
-        row = self.nodes.row(name)
-        if row is None:
-            return
-        gone = self._node_objects.pop(name)
-        if gone.uid:
-            self._removed_nodes[gone.uid] = None
-            if len(self._removed_nodes) > _NODE_TOMBSTONES:
-                self._removed_nodes.popitem(last=False)
+    def missing_nodes(self, listed: Collection[str], version: int) -> list[Node]:
+        """Return the nodes that a consistent list of a version does not have."""
+        return self._node_objects.missing(listed, version)
+
+    def remove_node(self, name: str, version: int | None = None) -> Hint:
+        """Forget a node; the reservations on it stay, for it may come back (ghosts).
+
+        Parameters
+        ----------
+        version
+            As of which resource version it is gone; its own unless one is given.
+
+        Returns
+        -------
+        Hint
+            What this may help: the pods on it keep nobody away any more.
+        """
+        row, known = self.nodes.row(name), self._node_objects.get(name)
+        if row is None or known is None:
+            return Hint.NONE
+        gone_at = self._node_objects.version(name) if version is None else version
+        if not self._node_objects.remove(name, known.uid, gone_at):
+            return Hint.NONE
         self.devices.clear(row)
+        self.interpod.node_went(row)
         self.nodes.remove(name)
+        return Hint.AFFINITY if name in self._on_node else Hint.NONE
 
     def _list_devices(self, row: int, node: str, devices: Sequence[Device]) -> bool:
         ordered = tuple(devices)
@@ -176,7 +207,7 @@ class State:
         self.devices.replace(row, ordered)
         for reservation in self.reservations(node):
             self._charge_devices(row, reservation, 1)
-        self._device_lists[node] = self._device_lists.get(node, 0) + 1
+        self._assumptions.devices_listed(node)
         self.nodes.touch(row)
         return True
 
@@ -197,21 +228,19 @@ class State:
         Hint
             What this may help: resources and devices given back.
         """
-        if pod.uid in self._removed:
-            return Hint.NONE
         known = self._pods.get(pod.uid)
-        if known and pod.resource_version < known.pod.resource_version:
+        if not self._pods.put(pod.uid, KnownPod(pod, usage)):
             return Hint.NONE
-        self._pods[pod.uid] = KnownPod(pod, usage)
         if known is None:
             self._uids[pod.key] = pod.uid
         held = self._reservations.get(pod.uid)
+        hint = self._recount(held) if held and known and _counts_otherwise(known.pod, pod) else Hint.NONE
         if pod.terminal:
             return self._release(pod.uid)
         if not pod.node_name:
             # A reservation of ours outlives observations from before its binding; nothing else holds an unbound pod.
-            return self._release(pod.uid) if held and held.phase is Phase.BOUND else Hint.NONE
-        return self._hold_bound(pod, usage, held)
+            return self._release(pod.uid) if held and held.phase is Phase.BOUND else hint
+        return hint | self._hold_bound(pod, usage, held)
 
     def _hold_bound(self, pod: Pod, usage: Usage, held: Reservation | None) -> Hint:
         widened = False
@@ -220,31 +249,31 @@ class State:
             widened = wider != usage
             usage = wider
         fresh = Reservation(
-            pod.uid, pod.key, pod.node_name, Phase.BOUND, usage, pod.used_requests, None, widened=widened
+            pod.uid, pod.key, pod.node_name, Phase.BOUND, usage, pod.used_requests, None, widened, pod.spec.host_ports
         )
-        if held and held.node == fresh.node and held.usage == usage and held.requests == fresh.requests:
+        if held and _charges_the_same(held, fresh):
             self._reservations[pod.uid] = fresh  # nothing to charge anew, so no version moves
             return Hint.NONE
         hint = self._release(pod.uid)
         self._hold(fresh)
-        return hint
+        return hint | Hint.AFFINITY
 
     def remove_pod(self, uid: str) -> Hint:
         """Forget a deleted pod and remember its UID, so that a late answer does not raise the dead."""
-        known = self._pods.pop(uid, None)
+        hint = self._release(uid)
+        known = self._pods.get(uid)
         if known is not None and self._uids.get(known.pod.key) == uid:
             del self._uids[known.pod.key]
-        self._removed[uid] = None
-        self._removed.move_to_end(uid)
-        while len(self._removed) > _TOMBSTONES:
-            oldest = next((candidate for candidate in self._removed if candidate not in self._in_flight), None)
-            if oldest is None:
-                break
-            del self._removed[oldest]
-        return self._release(uid)
+        self._pods.remove_forever(uid)
+        return hint
 
-    def assume(self, uid: str, placement: Placement, usage: Usage, requests: Mapping[str, int]) -> None:
+    def assume(self, uid: str, placement: Placement, usage: Usage, requests: Mapping[str, int]) -> Hint:
         """Reserve a placement that was just decided; ``settled`` must follow once its writes are over.
+
+        Returns
+        -------
+        Hint
+            What this may help: others may want to be near the pod.
 
         Raises
         ------
@@ -255,8 +284,13 @@ class State:
         if known is None or uid in self._reservations:
             raise ValueError(f"pod {uid} cannot be assumed: it is unknown or holds a reservation")
         self._in_flight.add(uid)
-        self._assumed_as[uid] = (_asks(known.pod), self._looks(placement.node))
-        self._hold(Reservation(uid, known.pod.key, placement.node, Phase.ASSUMED, usage, requests, placement))
+        self._assumptions.note(known.pod, placement.node)
+        ports = known.pod.spec.host_ports
+        reservation = Reservation(
+            uid, known.pod.key, placement.node, Phase.ASSUMED, usage, requests, placement, ports=ports
+        )
+        self._hold(reservation)
+        return Hint.AFFINITY
 
     def confirm(self, uid: str) -> None:
         """Note that the API answered that an assumed pod is bound; from then on only an observation can release it."""
@@ -281,8 +315,7 @@ class State:
 
     def reassure(self, uid: str) -> None:
         """Note that an assumed placement was checked and holds for the pod and the node as they are now."""
-        pod = self._pods[uid].pod
-        self._assumed_as[uid] = (_asks(pod), self._looks(self._reservations[uid].node))
+        self._assumptions.note(self._pods[uid].pod, self._reservations[uid].node)
 
     def settled(self, uid: str) -> None:
         """Say that no write for this pod is in flight any more."""
@@ -290,7 +323,7 @@ class State:
 
     def was_removed(self, uid: str) -> bool:
         """Tell whether a pod is known to be gone."""
-        return uid in self._removed
+        return self._pods.was_removed(uid)
 
     def in_flight(self, uid: str) -> bool:
         """Tell whether a write for this pod may still be on its way."""
@@ -300,41 +333,24 @@ class State:
         """Tell whether an assumed placement needs no second look.
 
         That is so while the pod asks for the same, its node looks the same (labels, taints, allocatable, devices and
-        their health), and nothing on the node is used beyond what it has: other pods assumed since then were decided
-        with this one in sight.
+        their health), and nothing on the node is used beyond what it has, its ports included: other pods assumed since
+        then were decided with this one in sight.
         """
-        held, assumed_as = self._reservations[uid], self._assumed_as.get(uid)
-        row = self.nodes.row(held.node)
-        if row is None or assumed_as is None:
-            return False
-        same = assumed_as == (_asks(pod), self._looks(held.node))
-        if self.devices.unexplained(row):
-            return False  # somebody may be anywhere on a card of the node
-        return same and not self.devices.over_capacity(row) and not self._over_allocatable(row, held.requests)
+        return self._assumptions.holds(self._reservations[uid], pod)
 
-    def _looks(self, node: str) -> tuple[int, int]:
-        """Return versions that move when labels, taints, allocatable amounts or the listed devices of a node do."""
-        row = self.nodes.row(node)
-        return (-1 if row is None else int(self.nodes.static_version[row]), self._device_lists.get(node, 0))
+    # Namespaces ------------------------------------------------------------------------------------------------------
 
-    def _over_allocatable(self, row: int, requests: Mapping[str, int]) -> bool:
-        columns = [self.nodes.resources[name] for name in ("pods", *requests) if name in self.nodes.resources]
-        return bool((self.nodes.used[row, columns] > self.nodes.allocatable[row, columns]).any())
+    def observe_namespace(self, name: str, labels: Mapping[str, str] | None) -> Hint:
+        """Take in the labels of a namespace, None if it is gone; return what this may help."""
+        return Hint.AFFINITY if self.interpod.observe_namespace(name, labels, self.nodes.row) else Hint.NONE
 
     def forget_versions(self) -> None:
         """Accept any resource version from now on: the store was restored from an older copy.
 
         What was confirmed may have been undone: from now on the pod tells, as if it had been seen bound.
         """
-        self._pods = {
-            uid: KnownPod(msgspec.structs.replace(known.pod, resource_version=0), known.usage)
-            for uid, known in self._pods.items()
-        }
-        self._node_objects = {
-            name: msgspec.structs.replace(node, resource_version=0) for name, node in self._node_objects.items()
-        }
-        self._removed.clear()
-        self._removed_nodes.clear()
+        self._pods.forget_versions()
+        self._node_objects.forget_versions()
         self._reservations = {
             uid: replace(held, phase=Phase.BOUND) if held.phase is Phase.CONFIRMED else held
             for uid, held in self._reservations.items()
@@ -345,11 +361,13 @@ class State:
     def rebuild(self, names: Collection[str] | None = None) -> State:
         """Return a state made from the observed objects and the open assumptions alone, of all nodes or of some."""
         twin = State(self.devices.dimensions, self.quotas.by_card)
-        for name, node in self._node_objects.items():
-            if names is None or name in names:
-                row = self.nodes.row(name)
+        for name, labels in self.interpod.namespaces.items():
+            twin.observe_namespace(name, labels)
+        for node in self._node_objects:
+            if names is None or node.name in names:
+                row = self.nodes.row(node.name)
                 twin.observe_node(node, self.devices.devices(row) if row is not None else ())
-        for known in self._pods.values():
+        for known in self._pods:
             if names is None or known.pod.node_name in names:
                 twin.observe_pod(known.pod, known.usage)
         for reservation in self._reservations.values():
@@ -388,15 +406,14 @@ class State:
         view.nodes = self.nodes.copy()
         view.devices = self.devices.copy()
         view.quotas = self.quotas.copy()
-        view._pods = dict(self._pods)
-        view._node_objects = dict(self._node_objects)
+        view.interpod = self.interpod.copy()
+        view._pods = self._pods.copy()
+        view._uids = dict(self._uids)
+        view._node_objects = self._node_objects.copy()
         view._reservations = dict(self._reservations)
         view._on_node = {name: dict(uids) for name, uids in self._on_node.items()}
-        view._assumed_as = dict(self._assumed_as)
-        view._device_lists = dict(self._device_lists)
+        view._assumptions = self._assumptions.copy(view.nodes, view.devices)
         view._in_flight = set(self._in_flight)
-        view._removed = OrderedDict(self._removed)
-        view._removed_nodes = OrderedDict(self._removed_nodes)
         for uid in without:
             view._release(uid)
         return view
@@ -406,7 +423,7 @@ class State:
         if not self.devices.any_over_capacity():
             return {}
         result = {}
-        for name in self._node_objects:
+        for name in (node.name for node in self._node_objects):
             row = self.nodes.row(name)
             over = self.devices.over_capacity(row) if row is not None else []
             if over:
@@ -420,13 +437,14 @@ class State:
         self._on_node.setdefault(reservation.node, {})[reservation.uid] = None
         self.quotas.charge(reservation.namespace, reservation.usage, 1, reservation.node)
         row = self.nodes.row(reservation.node)
+        self.interpod.add(self._pods[reservation.uid].pod, reservation.node, row)
         if row is not None:
-            self.nodes.charge(row, reservation.requests)
+            self.nodes.charge(row, reservation.requests, ports=reservation.ports)
             self._charge_devices(row, reservation, 1)
 
     def _release(self, uid: str) -> Hint:
         reservation = self._reservations.pop(uid, None)
-        self._assumed_as.pop(uid, None)
+        self._assumptions.drop(uid)
         if reservation is None:
             return Hint.NONE
         self._unbook(reservation)
@@ -435,7 +453,24 @@ class State:
             self.quotas.released(reservation.namespace)
         if self.nodes.row(reservation.node) is None:
             return Hint.NONE
-        return Hint.RESOURCES | Hint.DEVICE_FREED if uses_devices else Hint.RESOURCES
+        return Hint.AFFINITY | Hint.RESOURCES | (Hint.DEVICE_FREED if uses_devices else Hint.NONE)
+
+    def _recount(self, held: Reservation) -> Hint:
+        """Have a pod counted anew of which labels or terms changed."""
+        row = self.nodes.row(held.node)
+        self.interpod.remove(held.namespace, held.uid, row)
+        self.interpod.add(self._pods[held.uid].pod, held.node, row)
+        return Hint.AFFINITY
+
+    @contextmanager
+    def uncounted(self, uid: str) -> Iterator[None]:
+        """Leave a pod that holds something out of what inter-pod terms count, for the time of a question."""
+        held = self._reservations[uid]
+        self.interpod.remove(held.namespace, uid, self.nodes.row(held.node))
+        try:
+            yield
+        finally:
+            self.interpod.add(self._pods[uid].pod, held.node, self.nodes.row(held.node))
 
     def _unbook(self, reservation: Reservation) -> None:
         self.quotas.charge(reservation.namespace, reservation.usage, -1, reservation.node)
@@ -444,8 +479,9 @@ class State:
         if not held:
             del self._on_node[reservation.node]
         row = self.nodes.row(reservation.node)
+        self.interpod.remove(reservation.namespace, reservation.uid, row)
         if row is not None:
-            self.nodes.discharge(row, reservation.requests)
+            self.nodes.discharge(row, reservation.requests, ports=reservation.ports)
             self._charge_devices(row, reservation, -1)
 
     def _charge_devices(self, row: int, reservation: Reservation, sign: int) -> None:

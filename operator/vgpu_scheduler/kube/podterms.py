@@ -1,0 +1,130 @@
+"""Required inter-pod affinity and anti-affinity, compiled once and matched often.
+
+The rules are those of kube-scheduler's ``AffinityTerm``.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from vgpu_scheduler.kube.selectors import LabelSelector, Operator, Requirement, SelectorError, compile_label_selector
+from vgpu_scheduler.kube.wire import WireLabelSelector, WirePodTerm
+
+__all__ = ["PodSelector", "PodTerm", "TopologyTerm", "compile_pod_terms"]
+
+
+class PodSelector(msgspec.Struct, frozen=True):
+    """Which pods a term is about.
+
+    Attributes
+    ----------
+    labels
+        What their labels must be; None selects no pod.
+    namespaces
+        Names of namespaces that they may be in.
+    namespace_selector
+        Labels of other namespaces that they may be in; None selects none, an empty one all.
+    """
+
+    labels: LabelSelector | None
+    namespaces: frozenset[str]
+    namespace_selector: LabelSelector | None = None
+
+    def selects_namespace(self, name: str, labels: Mapping[str, str] | None) -> bool:
+        """Tell whether pods of a namespace may be selected; only an empty selector selects one without known labels."""
+        if name in self.namespaces:
+            return True
+        if self.namespace_selector is None:
+            return False
+        if labels is None:
+            return not self.namespace_selector.requirements
+        return self.namespace_selector.matches(labels)
+
+    def selects(self, namespace: str, namespace_labels: Mapping[str, str] | None, labels: Mapping[str, str]) -> bool:
+        """Tell whether a pod with these labels in this namespace is selected."""
+        return (
+            self.labels is not None
+            and self.labels.matches(labels)
+            and self.selects_namespace(namespace, namespace_labels)
+        )
+
+
+class TopologyTerm(msgspec.Struct, frozen=True):
+    """A term of one pod: the pods that it is about, and the node label whose values are the topologies."""
+
+    pods: PodSelector
+    topology_key: str
+
+
+class PodTerm(msgspec.Struct, frozen=True):
+    """A term as a spec says it, which may mean something else for each pod of the spec.
+
+    Attributes
+    ----------
+    pods
+        Without the pod's own namespace and labels.
+    in_own_namespace
+        Whether it is about the pod's own namespace, because it names none.
+    match_label_keys, mismatch_label_keys
+        Labels of the pod that the others must have with the same value, or not have with it, and that the API server
+        has not yet made requirements of.
+    """
+
+    pods: PodSelector
+    topology_key: str
+    in_own_namespace: bool
+    match_label_keys: tuple[str, ...] = ()
+    mismatch_label_keys: tuple[str, ...] = ()
+
+    @property
+    def label_keys(self) -> tuple[str, ...]:
+        """The labels of the pod that the term depends on."""
+        return self.match_label_keys + self.mismatch_label_keys
+
+    def of(self, namespace: str, labels: Mapping[str, str]) -> TopologyTerm:
+        """Return what the term means for a pod of this namespace with these labels."""
+        selector = self.pods.labels
+        if selector is not None and self.label_keys:
+            own = [Requirement(key, Operator.IN, frozenset((labels[key],)))
+                   for key in self.match_label_keys if key in labels]  # fmt: skip
+            own += [Requirement(key, Operator.NOT_IN, frozenset((labels[key],)))
+                    for key in self.mismatch_label_keys if key in labels]  # fmt: skip
+            selector = LabelSelector((*selector.requirements, *own))
+        namespaces = self.pods.namespaces | {namespace} if self.in_own_namespace else self.pods.namespaces
+        return TopologyTerm(PodSelector(selector, namespaces, self.pods.namespace_selector), self.topology_key)
+
+
+def compile_pod_terms(terms: Sequence[WirePodTerm], field: str) -> tuple[tuple[PodTerm, ...], str]:
+    """Compile the required terms of an affinity.
+
+    Returns
+    -------
+    terms : tuple of PodTerm
+        Those that can be compiled.
+    problem : str
+        What is wrong with the first other one, naming the field; empty if there is none.
+    """
+    compiled, problem = [], ""
+    for index, term in enumerate(terms):
+        try:
+            compiled.append(_compile(term))
+        except SelectorError as error:
+            problem = problem or f"{field}[{index}]: {error}"
+    return tuple(compiled), problem
+
+
+def _compile(term: WirePodTerm) -> PodTerm:
+    selector = _selector(term.label_selector)
+    # The API server turns these keys into requirements and does not let users select by the same keys.
+    merged = {requirement.key for requirement in selector.requirements} if selector else set()
+    return PodTerm(
+        PodSelector(selector, frozenset(term.namespaces or ()), _selector(term.namespace_selector)),
+        term.topology_key,
+        in_own_namespace=not term.namespaces and term.namespace_selector is None,
+        match_label_keys=tuple(key for key in term.match_label_keys or () if key not in merged),
+        mismatch_label_keys=tuple(key for key in term.mismatch_label_keys or () if key not in merged),
+    )
+
+
+def _selector(wire: WireLabelSelector | None) -> LabelSelector | None:
+    return compile_label_selector(None if wire is None else msgspec.to_builtins(wire))

@@ -1,0 +1,118 @@
+"""Required inter-pod affinity and anti-affinity: kube-scheduler's InterPodAffinity for many nodes at once."""
+
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.predicates.reasons import (
+    INTER_POD_AFFINITY,
+    INTER_POD_ANTI_AFFINITY,
+    INTER_POD_EXISTING,
+    Rejections,
+)
+from vgpu_scheduler.state import NodeCounts, State
+
+__all__ = ["INTER_POD_REJECTIONS", "InterPodTerms", "needs_inter_pod"]
+
+INTER_POD_REJECTIONS: Final = Rejections((INTER_POD_AFFINITY, INTER_POD_ANTI_AFFINITY, INTER_POD_EXISTING))
+"""What the codes of :meth:`InterPodTerms.evaluate` stand for."""
+
+_AFFINITY, _ANTI_AFFINITY, _EXISTING = 1, 2, 3
+
+
+def needs_inter_pod(pod: Pod, state: State) -> bool:
+    """Tell whether inter-pod terms may bear on a pod: its own, or those of pods that are there."""
+    spec = pod.spec
+    return bool(spec.required_pod_affinity or spec.required_pod_anti_affinity or state.interpod.any_anti_affinity)
+
+
+class InterPodTerms:
+    """The required inter-pod terms of pods that have the same; the pods that they are about are counted from now on.
+
+    Parameters
+    ----------
+    pod
+        One of the pods: its namespace, its terms, and the labels that they depend on matter.
+    state
+        What is known; ``close`` must follow when the terms are no longer needed.
+    """
+
+    def __init__(self, pod: Pod, state: State) -> None:
+        self._state = state
+        affinity = [term.of(pod.namespace, pod.labels) for term in pod.spec.required_pod_affinity]
+        anti_affinity = [term.of(pod.namespace, pod.labels) for term in pod.spec.required_pod_anti_affinity]
+        counts, row_of = state.interpod, state.nodes.row
+        # A pod satisfies affinity only if all terms are about it; anti-affinity is asked term by term.
+        selectors = tuple(term.pods for term in affinity)
+        self._affinity = counts.acquire(selectors, row_of) if affinity else None
+        self._affinity_keys = sorted({term.topology_key for term in affinity})
+        self._anti_affinity = [(term.topology_key, counts.acquire((term.pods,), row_of)) for term in anti_affinity]
+
+    def close(self) -> None:
+        """Let the pods be counted no more, unless others need it."""
+        for counter in (self._affinity, *(counter for _, counter in self._anti_affinity)):
+            if counter is not None:
+                self._state.interpod.release(counter)
+
+    def evaluate(self, pod: Pod, rows: NDArray[np.int64]) -> NDArray[np.int32] | None:
+        """Filter nodes.
+
+        Parameters
+        ----------
+        pod
+            One of the pods; its labels tell which terms of pods that are there keep it away.
+        rows
+            Live rows; shape (n,).
+
+        Returns
+        -------
+        NDArray[int32], shape (n,), or None
+            0 where the pod can go; else a code of ``INTER_POD_REJECTIONS``. None if it can go everywhere.
+        """
+        existing = self._state.interpod.keeping_away(pod.namespace, pod.labels)
+        if self._affinity is None and not self._anti_affinity and not existing:
+            return None
+        codes = np.zeros(rows.shape[0], dtype=np.int32)
+        # From the last check to the first, each overwriting what comes after it.
+        codes[self._near(existing, rows)] = _EXISTING
+        codes[self._near(((key, counter.nodes) for key, counter in self._anti_affinity), rows)] = _ANTI_AFFINITY
+        if self._affinity is not None:
+            codes[~self._satisfies_affinity(pod, rows)] = _AFFINITY
+        return codes
+
+    def _near(self, counted: Iterable[tuple[str, NodeCounts]], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which nodes share a topology with one of the pods that are counted."""
+        nodes = self._state.nodes
+        by_key: dict[str, NDArray[np.bool_]] = {}
+        for key, counts in counted:
+            occupied = counts.occupied(nodes.capacity)
+            by_key[key] = by_key[key] | occupied if key in by_key else occupied
+        near = np.zeros(rows.shape[0], dtype=np.bool_)
+        for key, occupied in by_key.items():
+            near |= self._topologies(key, occupied).take(nodes.label(key).ids.take(rows))
+        return near
+
+    def _topologies(self, key: str, occupied: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return which values of a label some occupied node has; the last entry, for nodes without it, is False."""
+        column = self._state.nodes.label(key)
+        found = np.zeros(len(column.values) + 1, dtype=np.bool_)
+        found[column.ids[occupied]] = True
+        found[-1] = False
+        return found
+
+    def _satisfies_affinity(self, pod: Pod, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which nodes have all the topologies, each with a pod that is counted; the first pod needs no other."""
+        assert self._affinity is not None
+        nodes = self._state.nodes
+        occupied = self._affinity.nodes.occupied(nodes.capacity)
+        found = [(nodes.label(key).ids.take(rows), self._topologies(key, occupied)) for key in self._affinity_keys]
+        is_first = not any(topologies.any() for _, topologies in found) and self._state.interpod.selects(
+            self._affinity, pod.namespace, pod.labels
+        )
+        satisfied = np.ones(rows.shape[0], dtype=np.bool_)
+        for ids, topologies in found:
+            satisfied &= ids >= 0 if is_first else topologies.take(ids)
+        return satisfied
