@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.allocators import count_reasons, verdict
+from vgpu_scheduler.allocators import Budgets, count_reasons, verdict
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine.closed_nodes import Cause, ClosedNodes
 from vgpu_scheduler.engine.limits import metadata_problem
@@ -19,7 +19,17 @@ from vgpu_scheduler.engine.quotas import Quotas
 from vgpu_scheduler.engine.shape import Claimed, ClusterPart, Evaluated, Fitted, NodePart, Recent, Refused, Shape
 from vgpu_scheduler.kernels import select_best
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Decision, Hint, NearMiss, NodeVerdict, Outcome, Placement, PodClaims, ScorePart
+from vgpu_scheduler.model import (
+    CardReason,
+    Decision,
+    Hint,
+    NearMiss,
+    NodeVerdict,
+    Outcome,
+    Placement,
+    PodClaims,
+    ScorePart,
+)
 from vgpu_scheduler.policy import Policies, ResolvedPolicy
 from vgpu_scheduler.predicates import needs_inter_pod, refusals, unschedulable_message
 from vgpu_scheduler.state import State
@@ -153,14 +163,16 @@ class Cycle:
             return Refused(policy, ", ".join(unsupported) or policy.refusal)
         if isinstance(claimed, Refused):
             return claimed
-        if pod.node_name:
-            pod = msgspec.structs.replace(pod, node_name="")
         budgets = self._quotas.budgets(pod.namespace, claimed.claims, self.state)
-        nodes = self.state.nodes
-        node = self._node_parts.get(
-            (claimed, budgets), lambda: make_node_part(pod, claimed, self._dialect, nodes, budgets)
-        )
+        node = self._node_part(pod, claimed, budgets)
         return node if isinstance(node, Refused) else Fitted(claimed, node, self._cluster(pod))
+
+    def _node_part(self, pod: Pod, claimed: Claimed, budgets: Budgets) -> NodePart | Refused:
+        unbound = msgspec.structs.replace(pod, node_name="") if pod.node_name else pod
+        nodes = self.state.nodes
+        return self._node_parts.get(
+            (claimed, budgets), lambda: make_node_part(unbound, claimed, self._dialect, nodes, budgets)
+        )
 
     def _read(self, pod: Pod) -> Claimed | Refused:
         """Return what a pod asks of devices: one object for all pods that ask the same of a node."""
@@ -260,10 +272,20 @@ class Cycle:
             reasons=counts,
             verdicts=self._verdicts(found) if explain else {},
             near_miss=self._nearest(shape, rows) if explain else None,
+            over_quota=CardReason.ResourceQuotaNotFit.text in counts and self._fits_without_quotas(pod, found),
             helped_by=hints | Hint.POD,
             sources=shape.claimed.policy.source_of,
             warnings=shape.claimed.warnings,
         )
+
+    def _fits_without_quotas(self, pod: Pod, found: Evaluated) -> bool:
+        """Tell whether any of the nodes that pass the filters would fit if the namespace might hold more."""
+        claimed = found.shape.claimed
+        part = self._node_part(pod, claimed, ())
+        if isinstance(part, Refused):
+            return False
+        part.refresh(self.state, found.passing)
+        return bool(part.feasible[found.passing].any())
 
     def _count(self, found: Evaluated) -> tuple[Mapping[str, int], Hint]:
         """Count the nodes under each distinct reason, and collect what could help."""

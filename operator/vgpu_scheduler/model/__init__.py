@@ -1,7 +1,7 @@
 """Plain values that every room shares: devices, claims, placements, reasons, decisions."""
 
 from vgpu_scheduler.model.annotations import DECISION, LAST_ALLOCATED
-from vgpu_scheduler.model.decision import Decision, NearMiss, NodeVerdict, Outcome, ScorePart
+from vgpu_scheduler.model.decision import ConditionReason, Decision, NearMiss, NodeVerdict, Outcome, ScorePart
 from vgpu_scheduler.model.devices import (
     NO_TERMS,
     Amounts,
@@ -45,6 +45,7 @@ __all__ = [
     "Claim",
     "ClaimTerms",
     "Compute",
+    "ConditionReason",
     "ContainerAssignments",
     "ContainerClaims",
     "ContainerKind",

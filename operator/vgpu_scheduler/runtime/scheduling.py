@@ -74,15 +74,17 @@ class SchedulingLoop:
             self._reporter.warning(pod, warning)
         if decision.outcome is Outcome.PLACED:
             self._binder.submit(decision)
-        elif decision.outcome is Outcome.ERROR:
+            return
+        if decision.outcome is Outcome.ERROR:
             log.error("pod %s: %s", decision.pod, decision.message, exc_info=decision.error)
-            if self._reporter.is_news(pod, decision.message):
-                self._reporter.failed(pod, decision.message)
-        elif self._reporter.is_news(pod, decision.message):
-            self._reporter.unschedulable(pod, decision.message, self._note(pod, decision))
+        reason = decision.condition_reason
+        if self._reporter.is_news(pod, reason, decision.message):
+            self._reporter.not_scheduled(pod, reason, decision.message, self._note(pod, decision))
 
     def _note(self, pod: Pod, decision: Decision) -> str:
         """Return what the event says besides: numbers that the condition would change with all the time."""
+        if decision.outcome is Outcome.ERROR:
+            return ""
         near_miss = self._engine.cycle.nearest(pod)
         parts = [str(near_miss)] if near_miss else []
         if CardReason.ResourceQuotaNotFit.text in decision.reasons:
