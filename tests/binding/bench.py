@@ -158,10 +158,10 @@ class Bench:
     def submit(self) -> int:
         """Have everything that is active decided and bound; return how many were placed."""
         placed = 0
-        while (decision := self.engine.attempt(self.clock.monotonic())) is not None:
-            if decision.placement is not None:
-                self.binder.submit(decision)
-                placed += 1
+        while decisions := self.engine.attempt_unit(self.clock.monotonic()):
+            if decisions[0].placement is not None:
+                self.binder.submit(*decisions)
+                placed += len(decisions)
         return placed
 
     async def until(self, condition: Callable[[], object | Awaitable[object]], within: float = 10.0) -> None:

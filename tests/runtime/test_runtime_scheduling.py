@@ -31,8 +31,8 @@ class Heard:
     def now(self) -> datetime:
         return datetime(2026, 1, 1, tzinfo=UTC)
 
-    def submit(self, decision: Decision) -> None:
-        self.submitted.append(decision)
+    def submit(self, *decisions: Decision) -> None:
+        self.submitted += decisions
 
     def is_news(self, pod: Pod, reason: ConditionReason, message: str) -> bool:
         return all(message not in text for _, text in self.said)

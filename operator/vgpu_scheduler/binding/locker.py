@@ -112,6 +112,16 @@ class NodeLocker:
             return "", False
         return await self._patch(node, pod, kind, found.value if found else None), False
 
+    async def clear(self, node: str, kind: NodeLock, pod: Pod) -> None:
+        """Release a lock of a node that nobody uses any more."""
+        found = self.find(node, kind.annotation)
+        if found is None or not self.may_write(self.timeout):
+            return
+        with suppress(ApiUnreachableError):
+            if await self.status(found, pod) in {LockStatus.ORPHANED, LockStatus.OWN}:
+                self.stats.orphans += 1
+                await self.release(node, found.value)
+
     async def status(self, lock: FoundLock | None, pod: Pod | None = None) -> LockStatus:
         """Return what a lock is to a pod; its owner is read.
 

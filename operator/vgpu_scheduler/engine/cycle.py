@@ -1,9 +1,9 @@
-"""One attempt: a unit of pods against a state gives a decision. No I/O, no waiting, no clock."""
+"""One attempt: a pod against a state gives a decision. No I/O, no waiting, no clock."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import msgspec
 import numpy as np
@@ -42,15 +42,8 @@ _CLAIMS = 4096
 """How many distinct claims are remembered."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """Pods that are decided together."""
-
-    pods: tuple[Pod, ...]
-
-
 class Cycle:
-    """Decides units against one state.
+    """Decides pods against one state.
 
     Parameters
     ----------
@@ -87,17 +80,14 @@ class Cycle:
         """Return the same engine on another state."""
         return Cycle(state, self._dialect, self._policies, self._quotas)
 
-    def decide(self, unit: Unit, *, explain: bool = False) -> Decision:
-        """Decide where a unit goes.
+    def decide(self, pod: Pod, *, explain: bool = False) -> Decision:
+        """Decide where a pod goes; nothing is assumed.
 
         Parameters
         ----------
-        unit
-            The pods; one at present.
         explain
             Give the verdict of every node that does not fit.
         """
-        (pod,) = unit.pods
         shape = self.shape(pod)
         if isinstance(shape, Refused):
             return self._refused(pod, shape.policy, shape.reason)
@@ -122,6 +112,25 @@ class Cycle:
             return None
         placement = self._placement(shape, row)
         return None if metadata_problem(pod, self._dialect.annotations(placement, 0, pod)) else placement
+
+    def fits_without(self, pod: Pod, node: str, tenants: Iterable[str]) -> Placement | None:
+        """Return a placement of a pod on a node if some of the pods there were gone, or None if it would not fit.
+
+        Nothing is copied: what the tenants hold is taken off the books for the time of the question.
+
+        Parameters
+        ----------
+        tenants
+            UIDs of pods; those that hold nothing make no difference.
+        """
+        suspended = [held for uid in tenants if (held := self.state.reservation(uid)) is not None]
+        for held in suspended:
+            self.state.suspend(held.uid)
+        try:
+            return self.refit(pod, node)
+        finally:
+            for held in reversed(suspended):
+                self.state.resume(held)
 
     def may_stay(self, pod: Pod, node: str) -> bool:
         """Tell whether what depends on more than one node still lets an assumed pod be on its own."""
