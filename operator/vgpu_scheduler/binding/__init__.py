@@ -1,7 +1,7 @@
 """Everything that is written: node locks, Bindings, conditions and events."""
 
 from vgpu_scheduler.binding.answers import Answer, Verdict, judge
-from vgpu_scheduler.binding.binder import Binder, BinderOptions
+from vgpu_scheduler.binding.binder import Binder, BinderHooks, BinderOptions
 from vgpu_scheduler.binding.clock import Clock, SystemClock
 from vgpu_scheduler.binding.policy_status import PolicyStatusWriter
 from vgpu_scheduler.binding.reporter import Reporter
@@ -16,6 +16,7 @@ from vgpu_scheduler.binding.writes import (
 __all__ = [
     "Answer",
     "Binder",
+    "BinderHooks",
     "BinderOptions",
     "Clock",
     "EventSource",

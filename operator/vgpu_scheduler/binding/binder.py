@@ -55,6 +55,26 @@ class BinderOptions:
     label_first: bool = False
 
 
+async def _nothing(step: Step, pod: Pod) -> None:
+    del step, pod
+
+
+@dataclass(frozen=True, slots=True)
+class BinderHooks:
+    """Who else is told of binds.
+
+    Attributes
+    ----------
+    on_step
+        Awaited at each :class:`Step` of each bind; for tests that crash there.
+    on_bound
+        Told how many attempts and seconds a pod took from its coming to its binding.
+    """
+
+    on_step: Callable[[Step, Pod], Awaitable[None]] = _nothing
+    on_bound: Callable[[int, float], None] = lambda _, __: None
+
+
 @dataclass(slots=True)
 class BindStats:
     """What the binder has done, for metrics."""
@@ -76,10 +96,8 @@ class Binder:
         Tells whether the lease will still be held in so many seconds; asked right before every write.
     options
         Times and limits.
-    on_step
-        Awaited at each :class:`Step` of each bind; for tests that crash there.
-    on_bound
-        Told how many attempts and seconds a pod took from its coming to its binding.
+    hooks
+        Who else is told.
     """
 
     def __init__(
@@ -90,18 +108,16 @@ class Binder:
         clock: Clock,
         may_write: Callable[[float], bool],
         options: BinderOptions = BinderOptions(),
-        on_step: Callable[[Step, Pod], Awaitable[None]] | None = None,
-        on_bound: Callable[[int, float], None] | None = None,
+        hooks: BinderHooks = BinderHooks(),
     ) -> None:
         self._engine = engine
         self._reporter = reporter
         self._clock = clock
         self._may_write = may_write
         self._options = options
-        self._on_step = on_step
-        self._on_bound = on_bound
+        self._hooks = hooks
         self.locker = NodeLocker(api, engine, reporter, clock, may_write, options.timeout)
-        self._sender = Sender(api, engine, clock, may_write, options.timeout, options.label_first, self._step)
+        self._sender = Sender(api, engine, clock, may_write, options.timeout, options.label_first, hooks.on_step)
         self._tasks: set[asyncio.Task[None]] = set()
         self._unlocked = asyncio.Semaphore(options.unlocked)
         self._serial = 0
@@ -254,7 +270,7 @@ class Binder:
         lock = await self._take_lock(item, pod)
         if not lock:
             return
-        await self._step(Step.LOCKED, pod)
+        await self._hooks.on_step(Step.LOCKED, pod)
         still = self._engine.recheck(item.uid)  # others may have come while the lock was waited for
         if still is None:
             await self.locker.release(item.node, lock)
@@ -295,7 +311,7 @@ class Binder:
             return None
         if placement != item.decision.placement:
             self.stats.refitted += 1
-        await self._step(Step.CHECKED, pod)
+        await self._hooks.on_step(Step.CHECKED, pod)
         return pod, placement
 
     async def _take_lock(self, item: Item, pod: Pod) -> str:
@@ -341,14 +357,13 @@ class Binder:
     async def _settle(self, item: Item, pod: Pod, placement: Placement, lock: str, verdict: Verdict) -> bool:
         item.sent = None
         if verdict.answer is Answer.BOUND:
-            if self._on_bound:
-                self._on_bound(item.attempts, self._clock.monotonic() - item.came)
+            self._hooks.on_bound(item.attempts, self._clock.monotonic() - item.came)
             self._engine.confirmed(pod.uid)
             self._reporter.forget(pod.uid)
             self.stats.bound += 1
-            await self._step(Step.BOUND, pod)
+            await self._hooks.on_step(Step.BOUND, pod)
             self._reporter.scheduled(pod, placement.node)
-            await self._step(Step.REPORTED, pod)
+            await self._hooks.on_step(Step.REPORTED, pod)
             return True
         self.stats.failed += 1
         log.info("pod %s was not bound: %s", pod.key, verdict.message)
@@ -417,10 +432,6 @@ class Binder:
 
     def _count_expired(self) -> None:
         self.stats.expired += 1
-
-    async def _step(self, step: Step, pod: Pod) -> None:
-        if self._on_step:
-            await self._on_step(step, pod)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

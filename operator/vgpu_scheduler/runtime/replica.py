@@ -10,7 +10,16 @@ import asyncio
 import gc
 from collections.abc import Awaitable, Callable
 
-from vgpu_scheduler.binding import Binder, BinderOptions, Clock, EventSource, PolicyStatusWriter, Reporter, Step
+from vgpu_scheduler.binding import (
+    Binder,
+    BinderHooks,
+    BinderOptions,
+    Clock,
+    EventSource,
+    PolicyStatusWriter,
+    Reporter,
+    Step,
+)
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.intake import PODS, KopfSource, ObjectStream, Observer, PolicySource
 from vgpu_scheduler.kube import Pod
@@ -84,8 +93,7 @@ class Replica:
                 unlocked=bind.unlocked,
                 label_first=connection.label_first,
             ),
-            on_step,
-            metrics.attempts.scheduled,
+            BinderHooks(on_bound=metrics.attempts.scheduled, **({"on_step": on_step} if on_step else {})),
         )
         self._observer = Observer(
             engine, clock.monotonic, self._binder.node_moved, self._binder.wake.set, self._reporter.problem
