@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from vgpu_scheduler.dialects import HamiDialect
-from vgpu_scheduler.dialects.hami import RegisteredDevice, encode_register_json
+from vgpu_scheduler.dialects.hami import RegisteredDevice, encode_register_json, hami_dialect
 from vgpu_scheduler.engine import Cycle, Engine
 from vgpu_scheduler.engine.shape import Fitted, NodePart
 from vgpu_scheduler.kube import Node, Pod, decode_node, decode_pod
@@ -123,7 +122,7 @@ def allocation(node_name: str, *slices: tuple[str, int, int]) -> dict[str, str]:
 
 def make_engine(defaults: PolicyDefaults | None = None) -> Engine:
     """Return an engine that knows nothing."""
-    return Engine(HamiDialect(), Policies(defaults or PolicyDefaults()), [OURS])
+    return Engine(hami_dialect(), Policies(defaults or PolicyDefaults()), [OURS])
 
 
 def engine_with(nodes: Iterable[Node] = (), pods: Iterable[Pod] = (), defaults: PolicyDefaults | None = None) -> Engine:
