@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from vgpu_scheduler.devcluster import Card, equip, registration
-from vgpu_scheduler.dialects import HamiDialect
+from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import Pod, decode_node, decode_pod
 from vgpu_scheduler.model import Outcome
@@ -71,7 +71,7 @@ def linked(cards: Sequence[Card], score: Callable[[int, int], int]) -> dict[str,
 
 def cluster(nodes: int) -> Engine:
     """Return an engine that knows this many nodes with 8 cards each, a third of them tainted, in three zones."""
-    engine = Engine(HamiDialect(), Policies(PolicyDefaults()), [NAME])
+    engine = Engine(hami_dialect(), Policies(PolicyDefaults()), [NAME])
     for number in range(nodes):
         name = f"node-{number:05d}"
         cards = equip(name, ("A100-80G",) * CARDS)

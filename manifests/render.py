@@ -12,14 +12,14 @@ from pathlib import Path
 
 import yaml
 
-from vgpu_scheduler.dialects.hami import HamiDialect
+from vgpu_scheduler.dialects.hami import vendors
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 
 HERE = Path(__file__).parent
 HEAD = "# Rendered from the kustomization beside this file by `make manifests`; apply it with `kubectl apply -f`.\n"
 WIDTH = 120
 
-VENDORS = HamiDialect().vendors
+VENDORS = vendors()
 
 SHAPED = re.compile(r"hami\.io/.*-devices-(allocated|to-allocate)|huawei\.com/.*|hami\.io/vgpu-.*")
 """Keys that the guard knows by their shape."""

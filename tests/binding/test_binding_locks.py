@@ -12,8 +12,8 @@ from tests.engine.builders import OURS, allocation, node, pod
 
 from vgpu_scheduler.binding.locks import LockJudge, LockStatus, find_lock
 from vgpu_scheduler.devcluster import Fault
-from vgpu_scheduler.dialects import HamiDialect, NodeLock
-from vgpu_scheduler.dialects.hami import format_lock, format_time, parse_lock
+from vgpu_scheduler.dialects import NodeLock
+from vgpu_scheduler.dialects.hami import format_lock, format_time, hami_dialect, parse_lock
 from vgpu_scheduler.engine import Cause, Closure
 from vgpu_scheduler.kube import Pod
 
@@ -25,7 +25,7 @@ DAY = 86_400.0
 
 def judge(value: str | None, owner: Pod | None = None, token: str = "other") -> LockStatus:
     found = node("a", annotations={TOKEN: token} if value is None else {LOCK: value, TOKEN: token})
-    side = HamiDialect().node_side
+    side = hami_dialect().node_side
     judge = LockJudge(side, frozenset({OURS}), timedelta(seconds=10))
     return judge.status(find_lock(found, NodeLock(LOCK), side), owner, NOW, WANTS)
 

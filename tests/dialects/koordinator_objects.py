@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vgpu_scheduler.allocators import CardChoice
-from vgpu_scheduler.dialects import KoordinatorDialect
+from vgpu_scheduler.dialects.koordinator import koordinator_dialect
 from vgpu_scheduler.kube import Node, Pod, decode_node, decode_pod
 from vgpu_scheduler.model import Placement
 from vgpu_scheduler.state import State, canonical
 
 Obj = dict[str, Any]
 
-DIALECT = KoordinatorDialect()
+DIALECT = koordinator_dialect()
 ALLOCATED = "scheduling.koordinator.sh/device-allocated"
 GIB = 2**30
 LONG = {
@@ -87,8 +87,8 @@ def pod(
 
 
 def state_of(*devices: Obj, **labels: str) -> State:
-    state = State(len(DIALECT.dimensions))
-    state.observe_node(node(), canonical(DIALECT.devices(node(), inventory(*devices, **labels))))
+    state = State(len(DIALECT.inventory.dimensions))
+    state.observe_node(node(), canonical(DIALECT.inventory.devices(node(), inventory(*devices, **labels))))
     return state
 
 
@@ -99,7 +99,7 @@ def charge(state: State, name: str, amounts: tuple[int, ...]) -> None:
 
 
 def place(state: State, wanted: Pod, choice: CardChoice | None = None) -> Placement | None:
-    allocator = DIALECT.allocator({}, DIALECT.claims(wanted), choice or CardChoice())
+    allocator = DIALECT.claims.allocator({}, DIALECT.claims.read(wanted), choice or CardChoice())
     placed = allocator.place(state.devices, 0)
     return None if placed is None else Placement("node", placed)
 
@@ -111,4 +111,4 @@ def minors(placement: Placement | None) -> list[str]:
 
 def written(placement: Placement | None) -> str:
     assert placement is not None
-    return DIALECT.annotations(placement, 0)[ALLOCATED]
+    return DIALECT.allocation.annotations(placement, 0)[ALLOCATED]

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from vgpu_scheduler.allocators import CardChoice, FitColumns, verdict
-from vgpu_scheduler.dialects import HamiDialect
-from vgpu_scheduler.dialects.hami import RegisteredDevice, Vendor, encode_register_json
+from vgpu_scheduler.dialects.hami import RegisteredDevice, Vendor, encode_register_json, hami_dialect
 from vgpu_scheduler.dialects.hami.mig import MigProfile, Span
 from vgpu_scheduler.dialects.hami.vendors.shares import CountNames, ShareNames
 from vgpu_scheduler.kube import decode_node, decode_pod
@@ -167,25 +166,25 @@ class Bench:
         annotations: Obj | None = None,
         labels: Obj | None = None,
         capacity: Obj | None = None,
-        dialect: HamiDialect | None = None,
+        dialect: hami_dialect | None = None,
     ) -> None:
-        self.dialect = dialect or HamiDialect()
-        self.state = State(len(self.dialect.dimensions))
+        self.dialect = dialect or hami_dialect()
+        self.state = State(len(self.dialect.inventory.dimensions))
         self.node = decode_node(
             {
                 "metadata": {"name": "n", "uid": "n", "annotations": annotations or {}, "labels": labels or {}},
                 "status": {"capacity": capacity or {}},
             }
         )
-        self.state.observe_node(self.node, self.dialect.devices(self.node))
+        self.state.observe_node(self.node, self.dialect.inventory.devices(self.node))
         self.placed = 0
         self.affinity: tuple[float, float] = (0.0, 0.0)
 
     def try_(self, wire: Obj, policy: str = "binpack") -> dict[str, str] | str:
         """Return what would be written for a pod, or why the node does not fit."""
         waiting = decode_pod(wire)
-        claims = self.dialect.claims(waiting)
-        allocator = self.dialect.allocator(waiting.annotations, claims, CardChoice(policy))
+        claims = self.dialect.claims.read(waiting)
+        allocator = self.dialect.claims.allocator(waiting.annotations, claims, CardChoice(policy))
         row = self.state.nodes.row("n")
         assert row is not None
         fit = FitColumns.empty(self.state.nodes.capacity)
@@ -194,7 +193,7 @@ class Bench:
         if containers is None:
             return verdict(fit.counts[row], int(fit.cards[row])).detail
         self.affinity = (float(fit.affinity[row, 0]), float(fit.affinity[row, 1]))
-        return self.dialect.annotations(Placement("n", containers), 1, waiting)
+        return self.dialect.allocation.annotations(Placement("n", containers), 1, waiting)
 
     def take(self, wire: Obj, policy: str = "binpack") -> dict[str, str]:
         """Place a pod, and book what it gets."""
@@ -208,7 +207,7 @@ class Bench:
         self.placed += 1
         uid = {"name": f"p{self.placed}", "uid": f"p{self.placed}"}
         tenant = decode_pod(bound({**wire, "metadata": {**wire["metadata"], **uid}}, "n", written))
-        self.state.observe_pod(tenant, self.dialect.usage(tenant))
+        self.state.observe_pod(tenant, self.dialect.allocation.usage(tenant))
 
     def used(self) -> dict[str, Amounts]:
         """What is used of each card that is in use."""

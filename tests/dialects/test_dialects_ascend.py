@@ -8,8 +8,8 @@ import pytest
 from tests.dialects.makers import Bench, Obj, asking
 
 from vgpu_scheduler.admission import AdmissionRules, review
-from vgpu_scheduler.dialects import ClaimError, HamiDialect
-from vgpu_scheduler.dialects.hami import RegisteredDevice, Section, configured, encode_register_json
+from vgpu_scheduler.dialects import ClaimError
+from vgpu_scheduler.dialects.hami import RegisteredDevice, Section, configured, encode_register_json, hami_dialect
 from vgpu_scheduler.kube import decode_pod
 from vgpu_scheduler.model import ClaimTerms
 
@@ -23,8 +23,8 @@ CHIP = {
 }
 
 
-def dialect_with(**changes: object) -> HamiDialect:
-    return HamiDialect(configured(Section({"vnpus": {"configs": [{**CHIP, **changes}]}})))
+def dialect_with(**changes: object) -> hami_dialect:
+    return hami_dialect(configured(Section({"vnpus": {"configs": [{**CHIP, **changes}]}})))
 
 
 def chips(number: int, chip: str = "Ascend910B4", memory: int = 32768) -> Obj:
@@ -42,7 +42,7 @@ def test_the_runtime_is_told_under_the_chips_name_whatever_the_resource_is_calle
     assert isinstance(written, dict)
     assert json.loads(written["huawei.com/Ascend910B4"]) == [{"UUID": "N0", "temp": "vir05_1c_8g", "memory": 8192}]
     assert "corp.com/npu" not in written
-    (maker,) = (vendor for vendor in bench.dialect.vendors if vendor.key == "Ascend910B4")
+    (maker,) = (vendor for vendor in bench.dialect.claims.vendors if vendor.key == "Ascend910B4")
     assert "huawei.com/Ascend910B4" in maker.record.written
 
 
@@ -57,18 +57,18 @@ def test_the_webhook_writes_what_the_decision_books(factor: int, asked: int | No
     if asked is not None:
         limits["corp.com/npu-memory"] = str(-(-asked // factor))
         booked = next(size for size in (8192, 16384, 32768) if size >= -(-asked // factor) * factor)
-    completed = review(asking(limits), "default", AdmissionRules(dialect, ("s",))).pod
+    completed = review(asking(limits), "default", AdmissionRules((dialect.claims,), ("s",))).pod
     assert completed is not None
     for wire in (asking(limits), dict(completed)):
         bench = Bench(chips(1), dialect=dialect)
         bench.take(wire)
         assert bench.used()["N0"][1] == booked
-    again = review(completed, "default", AdmissionRules(dialect, ("s",)))
+    again = review(completed, "default", AdmissionRules((dialect.claims,), ("s",)))
     assert not again.changed
 
 
 def test_several_chips_are_refused_in_parts_whatever_the_unit() -> None:
-    rules = AdmissionRules(dialect_with(memoryFactor=1024), ("s",))
+    rules = AdmissionRules((dialect_with(memoryFactor=1024).claims,), ("s",))
     assert review(asking({"corp.com/npu": "2", "corp.com/npu-memory": "32"}), "default", rules).allowed
     verdict = review(asking({"corp.com/npu": "2", "corp.com/npu-memory": "16"}), "default", rules)
     assert verdict.message == "vNPU not supported for multiple devices"
@@ -78,7 +78,7 @@ def test_several_chips_are_refused_in_parts_whatever_the_unit() -> None:
 def test_chips_of_modules_come_in_pairs_without_the_webhook_too(mode: str) -> None:
     def claims(count: str) -> Obj:
         wire = asking({"huawei.com/Ascend910C": count}, {"huawei.com/vnpu-mode": mode})
-        return {claim.vendor: claim.count for claim in HamiDialect().claims(decode_pod(wire))[0].claims}
+        return {claim.vendor: claim.count for claim in hami_dialect().claims.read(decode_pod(wire))[0].claims}
 
     with pytest.raises(ClaimError, match=r'container "c0": huawei.com/Ascend910C: 3: .* modules of 2: write 4'):
         claims("3")
@@ -88,7 +88,7 @@ def test_chips_of_modules_come_in_pairs_without_the_webhook_too(mode: str) -> No
 def test_a_policys_memory_is_of_single_chips_that_are_cut() -> None:
     def memory(count: str, mode: str = "") -> tuple[int, int]:
         wire = decode_pod(asking({"huawei.com/Ascend910B4": count}, {"huawei.com/vnpu-mode": mode}))
-        ((claim,),) = (c.claims for c in HamiDialect().claims(wire, ClaimTerms(memory=4 * 2**30, cores=20)))
+        ((claim,),) = (c.claims for c in hami_dialect().claims.read(wire, ClaimTerms(memory=4 * 2**30, cores=20)))
         assert claim.amounts[2] == (20 if mode else 0)
         return claim.amounts[1], claim.percent[1]
 

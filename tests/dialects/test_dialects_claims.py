@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vgpu_scheduler.dialects import ClaimError, HamiDialect, NvidiaNames
+from vgpu_scheduler.dialects import ClaimError
+from vgpu_scheduler.dialects.hami import NvidiaNames, hami_dialect
 from vgpu_scheduler.kube import Container, ContainerKind, decode_pod
 from vgpu_scheduler.model import Claim
 
@@ -154,7 +155,7 @@ def test_one_entry_per_container_init_containers_first() -> None:
             "containers": [{"name": "a", **gpu}, {"name": "b"}],
         },
     })  # fmt: skip
-    claims = HamiDialect().claims(pod)
+    claims = hami_dialect().claims.read(pod)
     assert [(c.name, c.kind.name, len(c.claims)) for c in claims] == [
         ("i", "INIT", 0), ("s", "SIDECAR", 1), ("a", "APP", 1), ("b", "APP", 0),
     ]  # fmt: skip

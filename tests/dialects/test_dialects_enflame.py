@@ -5,7 +5,8 @@ import json
 import pytest
 from tests.dialects.makers import Bench, Obj, asking
 
-from vgpu_scheduler.dialects import ClaimError, HamiDialect, RegistrationError
+from vgpu_scheduler.dialects import ClaimError, RegistrationError
+from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.kube import decode_node, decode_pod
 
 SLICES, MEMORY, CORES = "enflame.com/drs-gcu", "enflame.com/gcu-memory", "enflame.com/gcu-core"
@@ -95,12 +96,12 @@ def test_what_does_not_say_its_slices_puts_the_card_out_of_service() -> None:
 )
 def test_refused_by_name(limits: Obj, problem: str) -> None:
     with pytest.raises(ClaimError, match=f'container "c0": {problem}'):
-        HamiDialect().claims(decode_pod(asking(limits)))
+        hami_dialect().claims.read(decode_pod(asking(limits)))
 
 
 @pytest.mark.parametrize("limits", [{SLICES: "0"}, {SLICES: "0", MEMORY: "4"}, {MEMORY: "0", CORES: "0"}])
 def test_nothing_is_claimed(limits: Obj) -> None:
-    assert not HamiDialect().claims(decode_pod(asking(limits)))[0].claims
+    assert not hami_dialect().claims.read(decode_pod(asking(limits)))[0].claims
 
 
 @pytest.mark.parametrize(
@@ -117,13 +118,13 @@ def test_nothing_is_claimed(limits: Obj) -> None:
 def test_capacities_that_cannot_be_read(annotations: Obj, problem: str) -> None:
     node = decode_node({"metadata": {"name": "n", "annotations": annotations}, "status": {}})
     with pytest.raises(RegistrationError, match=f"enflame.com/gcu-drs-capacity: .*{problem}"):
-        HamiDialect().devices(node)
+        hami_dialect().inventory.devices(node)
 
 
 def test_numbers_of_cards_may_be_missing_and_capacities_texts() -> None:
     annotations = capacity({"index": "x", "capacity": "6"}, {"capacity": 6})
     node = decode_node({"metadata": {"name": "n", "annotations": annotations}, "status": {}})
-    assert [device.uuid for device in HamiDialect().devices(node)] == ["n-enflame-drs-0", "n-enflame-drs-1"]
+    assert [device.uuid for device in hami_dialect().inventory.devices(node)] == ["n-enflame-drs-0", "n-enflame-drs-1"]
 
 
 @pytest.mark.parametrize("limits", [{SLICES: "1"}, {MEMORY: "6"}, {CORES: "10"}])
@@ -137,5 +138,5 @@ def test_cards_on_which_somebody_runs_who_lost_his_allocation_are_given_to_nobod
         "containerStatuses": [{"name": "c0", "started": True, "state": {"running": {}}}],
     }
     lost = decode_pod(wire)
-    node.state.observe_pod(lost, node.dialect.usage(lost))
+    node.state.observe_pod(lost, node.dialect.allocation.usage(lost))
     assert node.try_(asking({SLICES: "1"})) == "2/2 CardNotHealth"

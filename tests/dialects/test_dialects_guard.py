@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.dialects.guard import COUNTS, guarded
 
-from vgpu_scheduler.dialects.hami import HamiDialect, Vendor
+from vgpu_scheduler.dialects.hami import Vendor, hami_dialect, vendors
 
-VENDORS = HamiDialect().vendors
+VENDORS = vendors()
 
 
 @pytest.mark.parametrize("vendor", VENDORS, ids=lambda vendor: vendor.key)
@@ -17,6 +17,6 @@ def test_whatever_is_written_is_guarded(vendor: Vendor) -> None:
 
 
 def test_what_users_choose_by_is_not_guarded() -> None:
-    dialect = HamiDialect()
-    chosen = {*dialect.pod_annotations, "hami.io/gpu-scheduler-policy", "hami.io/node-scheduler-policy"}
+    dialect = hami_dialect()
+    chosen = {*dialect.claims.pod_annotations, "hami.io/gpu-scheduler-policy", "hami.io/node-scheduler-policy"}
     assert not [key for key in chosen if guarded(key)]

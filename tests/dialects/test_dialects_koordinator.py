@@ -25,7 +25,8 @@ from tests.dialects.koordinator_objects import (
 )
 
 from vgpu_scheduler.allocators import CardChoice, CardLimits, FitColumns, ShareOrder, Strategy, Weights, verdict
-from vgpu_scheduler.dialects import ClaimError, CodecError, Dialect, KoordinatorDialect
+from vgpu_scheduler.dialects import ClaimError, CodecError, Dialect
+from vgpu_scheduler.dialects.koordinator import koordinator_dialect
 from vgpu_scheduler.dialects.koordinator.claims import normalise, split
 from vgpu_scheduler.kube import Pod, decode_node
 from vgpu_scheduler.model import Claim, ClaimTerms, ContainerKind, Placement
@@ -34,16 +35,18 @@ from vgpu_scheduler.state import State
 
 
 def test_it_is_a_dialect() -> None:
-    dialect: Dialect = KoordinatorDialect()
+    dialect: Dialect = koordinator_dialect()
     assert (dialect.name, dialect.node_side.locks, dialect.node_side.lock(())) == ("koordinator", (), None)
-    assert [d.name for d in dialect.dimensions] == ["share", "memory", "cores", "memory ratio"]
-    assert dialect.dimensions[dialect.memory].unit == "bytes"
-    assert dialect.memory_unit == 1
-    assert dialect.dimensions[dialect.cores].name == "cores"
-    assert dialect.annotations(Placement("node", ((),)), 0) == {}
-    assert dialect.labels(Placement("node")) == {}
-    assert dialect.ignored_resources == {LONG["shared"]}
-    assert dialect.device_resources.keys() == {LONG[name] for name in ("core", "memory", "ratio", "rdma", "fpga")}
+    assert [d.name for d in dialect.inventory.dimensions] == ["share", "memory", "cores", "memory ratio"]
+    assert dialect.inventory.dimensions[dialect.inventory.memory].unit == "bytes"
+    assert dialect.inventory.memory_unit == 1
+    assert dialect.inventory.dimensions[dialect.inventory.cores].name == "cores"
+    assert dialect.allocation.annotations(Placement("node", ((),)), 0) == {}
+    assert dialect.allocation.labels(Placement("node")) == {}
+    assert dialect.inventory.unknown_to_kubelet == {LONG["shared"]}
+    assert dialect.inventory.device_resources.keys() == {
+        LONG[name] for name in ("core", "memory", "ratio", "rdma", "fpga")
+    }
     assert (dialect.node_side.has_answered({}), dialect.node_side.nothing_left({})) == (False, False)
 
 
@@ -52,7 +55,7 @@ def test_it_is_a_dialect() -> None:
 
 def test_devices_of_all_types() -> None:
     sick = gpu(7, health=False, topology={"nodeID": 1, "pcieID": "2"}, labels={"a": "b"}, vfGroups=[{}])
-    listed = DIALECT.devices(node(), inventory(sick, other("rdma", 0), other("fpga", 3), gpu_model="H20"))
+    listed = DIALECT.inventory.devices(node(), inventory(sick, other("rdma", 0), other("fpga", 3), gpu_model="H20"))
     assert [(d.uuid, d.vendor, d.index, d.total, d.healthy, d.numa, d.type) for d in listed] == [
         ("gpu/7/GPU-7", "gpu", 7, (0, 16 * GIB, 100, 100), False, 1, "H20"),
         ("rdma/0/rdma0", "rdma", 0, (100, 0, 0, 0), True, 0, ""),
@@ -61,18 +64,18 @@ def test_devices_of_all_types() -> None:
 
 
 def test_nodes_without_an_object_have_no_devices() -> None:
-    assert DIALECT.devices(node()) == ()
-    assert DIALECT.devices(node(), {}) == ()
-    assert DIALECT.devices(node(), inventory()) == ()
+    assert DIALECT.inventory.devices(node()) == ()
+    assert DIALECT.inventory.devices(node(), {}) == ()
+    assert DIALECT.inventory.devices(node(), inventory()) == ()
 
 
 def test_what_is_missing_is_empty() -> None:
     bare = {"type": "gpu", "minor": 0}
-    (device,) = DIALECT.devices(node(), inventory(bare, gpu_vendor="nvidia", gpu_model="A100"))
+    (device,) = DIALECT.inventory.devices(node(), inventory(bare, gpu_vendor="nvidia", gpu_model="A100"))
     assert (device.uuid, device.total, device.healthy, device.numa) == ("gpu/0/", (0, 0, 0, 0), False, 0)
     assert device.type == "nvidia A100"
     named = decode_node({"metadata": {"name": "n", "labels": {"node.koordinator.sh/gpu-model": "T4"}}, "spec": {}})
-    assert DIALECT.devices(named, inventory(bare))[0].type == "T4"
+    assert DIALECT.inventory.devices(named, inventory(bare))[0].type == "T4"
 
 
 @pytest.mark.parametrize(
@@ -97,7 +100,7 @@ def test_what_is_missing_is_empty() -> None:
 )
 def test_a_list_that_is_not_understood_is_refused_by_the_field(device: Any, said: str) -> None:
     with pytest.raises(CodecError) as caught:
-        DIALECT.devices(node(), inventory(device))
+        DIALECT.inventory.devices(node(), inventory(device))
     assert said in str(caught.value)
     assert str(caught.value).startswith("Device node: ")
 
@@ -108,10 +111,10 @@ def test_lists_that_are_not_believed() -> None:
         ([gpu(minor) for minor in range(1025)], "1025 devices are more than a node has"),
     ):
         with pytest.raises(CodecError, match=said):
-            DIALECT.devices(node(), inventory(*listed))
-    assert len(DIALECT.devices(node(), inventory(gpu(0), other("rdma", 0)))) == 2
+            DIALECT.inventory.devices(node(), inventory(*listed))
+    assert len(DIALECT.inventory.devices(node(), inventory(gpu(0), other("rdma", 0)))) == 2
     with pytest.raises(CodecError, match=r"spec\.devices is not a list"):
-        DIALECT.devices(node(), {"spec": {"devices": {"a": 1}}})
+        DIALECT.inventory.devices(node(), {"spec": {"devices": {"a": 1}}})
 
 
 def test_nodes_that_insist_on_partitions_are_refused_by_name() -> None:
@@ -123,8 +126,8 @@ def test_nodes_that_insist_on_partitions_are_refused_by_name() -> None:
         (node(), inventory(gpu(0), gpu_partition_policy="Honor")),
     ):
         with pytest.raises(CodecError, match=key):
-            DIALECT.devices(known, listed)
-    assert DIALECT.devices(node(), inventory(gpu(0), gpu_partition_policy="Prefer"))
+            DIALECT.inventory.devices(known, listed)
+    assert DIALECT.inventory.devices(node(), inventory(gpu(0), gpu_partition_policy="Prefer"))
 
 
 # Claims ------------------------------------------------------------------------------------------------------------
@@ -172,14 +175,14 @@ def test_requests_for_gpus(asked: Obj, converted: Obj | None, count: int, each: 
 )
 def test_requests_that_do_not_go_together_are_refused_by_name(asked: Obj, said: str) -> None:
     with pytest.raises(ClaimError, match=said):
-        DIALECT.claims(pod(**asked))
+        DIALECT.claims.read(pod(**asked))
 
 
 def test_one_claim_per_device_type_at_the_first_container_that_lasts() -> None:
     """K20, K55, K56: the requests are the pod's, not the container's."""
     first, second = container("a", cpu="1"), container("b", shared="1", memory="8Gi", rdma="200")
     third, before = container("c", shared="1", memory="8Gi", fpga="30"), container("i", memory="1Gi", shared="1")
-    claims = DIALECT.claims(pod(first, second, third, init=[before]))
+    claims = DIALECT.claims.read(pod(first, second, third, init=[before]))
     assert [(c.name, c.kind, len(c.claims)) for c in claims] == [
         ("i", ContainerKind.INIT, 0),
         ("a", ContainerKind.APP, 0),
@@ -192,33 +195,33 @@ def test_one_claim_per_device_type_at_the_first_container_that_lasts() -> None:
         Claim("rdma", 2, (100, 0, 0, 0), (0, 0, 0, 0)),
     )
     with pytest.raises(ClaimError, match="gpu-memory-ratio: 120"):
-        DIALECT.claims(pod(container("a", ratio="60"), container("b", ratio="60")))
-    only_before = DIALECT.claims(pod(first, init=[before]))
+        DIALECT.claims.read(pod(container("a", ratio="60"), container("b", ratio="60")))
+    only_before = DIALECT.claims.read(pod(first, init=[before]))
     assert [len(c.claims) for c in only_before] == [1, 0]
 
 
 def test_pods_without_devices_claim_nothing() -> None:
     hint = {"scheduling.koordinator.sh/device-allocate-hint": "{}"}
-    assert [c.claims for c in DIALECT.claims(pod(cpu="1", annotations=hint))] == [()]
-    assert [c.claims for c in DIALECT.claims(pod(cpu="1", ratio="0"))] == [()]
+    assert [c.claims for c in DIALECT.claims.read(pod(cpu="1", annotations=hint))] == [()]
+    assert [c.claims for c in DIALECT.claims.read(pod(cpu="1", ratio="0"))] == [()]
 
 
 @pytest.mark.parametrize("name", ["device-allocate-hint", "device-joint-allocate", "gpu-partition-spec"])
 def test_what_is_not_followed_is_refused_by_name(name: str) -> None:
     key = f"scheduling.koordinator.sh/{name}"
-    assert key in DIALECT.pod_annotations
+    assert key in DIALECT.claims.pod_annotations
     with pytest.raises(ClaimError, match=key):
-        DIALECT.claims(pod(ratio="50", annotations={key: "{}"}))
+        DIALECT.claims.read(pod(ratio="50", annotations={key: "{}"}))
 
 
 def test_isolation_providers_are_refused_by_name() -> None:
     label = "koordinator.sh/gpu-isolation-provider"
     with pytest.raises(ClaimError, match=label):
-        DIALECT.claims(pod(ratio="50", labels={label: "HAMi-core"}))
+        DIALECT.claims.read(pod(ratio="50", labels={label: "HAMi-core"}))
 
 
 def gpu_claim(terms: ClaimTerms, **asked: str) -> Claim:
-    ((claim,),) = (c.claims for c in DIALECT.claims(pod(**asked), terms))
+    ((claim,),) = (c.claims for c in DIALECT.claims.read(pod(**asked), terms))
     return claim
 
 
@@ -235,8 +238,8 @@ def test_terms_of_a_policy() -> None:
 
 def test_an_exclusive_claim_leaves_room_for_nobody() -> None:
     state = state_of(gpu(0))
-    claims = DIALECT.claims(pod(memory="1Gi"), ClaimTerms(exclusive=True))
-    placed = DIALECT.allocator({}, claims, CardChoice()).place(state.devices, 0)
+    claims = DIALECT.claims.read(pod(memory="1Gi"), ClaimTerms(exclusive=True))
+    placed = DIALECT.claims.allocator({}, claims, CardChoice()).place(state.devices, 0)
     assert placed is not None
     assert placed[0][0].amounts == (0, 16 * GIB, 100, 100)
 
@@ -291,7 +294,7 @@ def test_words_stand_for_strategies() -> None:
 def reasons(state: State, wanted: Pod, **limits: Any) -> str:
     choice = CardChoice(limits=CardLimits(**limits))
     columns = FitColumns.empty(1)
-    allocator = DIALECT.allocator({}, DIALECT.claims(wanted), choice)
+    allocator = DIALECT.claims.allocator({}, DIALECT.claims.read(wanted), choice)
     allocator.fit(state.devices, np.array([0]), columns)
     assert bool(columns.fits[0]) == (allocator.place(state.devices, 0) is not None)
     return "" if columns.fits[0] else verdict(columns.counts[0], int(columns.cards[0])).detail
@@ -342,7 +345,9 @@ def test_only_what_a_card_has_is_compared() -> None:
 def test_the_nearest_miss_is_about_what_is_asked() -> None:
     state = state_of(gpu(0), gpu(1, memory="80Gi"), other("rdma", 0))
     charge(state, "gpu/0", (0, 0, 90, 0))
-    allocator = DIALECT.allocator({}, DIALECT.claims(pod(core="20", memory="20Gi", rdma="10")), CardChoice())
+    allocator = DIALECT.claims.allocator(
+        {}, DIALECT.claims.read(pod(core="20", memory="20Gi", rdma="10")), CardChoice()
+    )
     allocator.fit(state.devices, np.array([0]), FitColumns.empty(1))
     relative, dimension, asked, free = allocator.shortfall(state.devices.columns, np.array([0, 1, 2]))
     assert relative.tolist() == [0.5, 0.0, 0.0]
@@ -353,7 +358,7 @@ def test_a_device_that_is_not_asked_for_is_no_near_miss() -> None:
     coreless = gpu(0, resources=long({"memory": "16Gi", "ratio": "100"}))
     state = state_of(coreless, other("fpga", 1), other("rdma", 2))
     charge(state, "fpga/1", (90, 0, 0, 0))
-    allocator = DIALECT.allocator({}, DIALECT.claims(pod(core="20", memory="1Gi", rdma="60")), CardChoice())
+    allocator = DIALECT.claims.allocator({}, DIALECT.claims.read(pod(core="20", memory="1Gi", rdma="60")), CardChoice())
     allocator.fit(state.devices, np.array([0]), FitColumns.empty(1))
     relative, *_ = allocator.shortfall(state.devices.columns, np.array([0, 1, 2]))
     assert relative.tolist() == [0, 0, 0]

@@ -88,7 +88,7 @@ READABLE = {ALLOCATED: allocated(core="20", memory="4Gi", ratio="25")}
 def charged(known: Pod, state: State | None = None) -> dict[str, tuple[int, ...]]:
     """What a pod is charged on a node with two GPUs and an RDMA device."""
     state = state or state_of(gpu(0), gpu(1), other("rdma", 0))
-    state.observe_pod(known, DIALECT.usage(known))
+    state.observe_pod(known, DIALECT.allocation.usage(known))
     return state.ledger().get("node", {})
 
 
@@ -106,7 +106,7 @@ def test_pods_that_do_not_count() -> None:
         pod(ratio="25", bound="node", annotations={}, started=False),
         pod(ratio="25", bound="node", annotations={ALLOCATED: "x"}, started=False),
     ):
-        assert DIALECT.usage(known) == NO_USAGE
+        assert DIALECT.allocation.usage(known) == NO_USAGE
 
 
 def test_amounts_are_what_is_written_and_several_parts_add_up() -> None:
@@ -138,7 +138,7 @@ UNREADABLE = [
 @pytest.mark.parametrize("value", [None, *UNREADABLE])
 def test_a_running_pod_that_cannot_be_read_may_sit_anywhere(value: str | None) -> None:
     known = pod(ratio="25", bound="node", annotations={} if value is None else {ALLOCATED: value})
-    usage = DIALECT.usage(known)
+    usage = DIALECT.allocation.usage(known)
     assert ALLOCATED in usage.problem
     each = (0, 4 * GIB, 0, 25)
     assert charged(known) == {"gpu/0/GPU-0": each, "gpu/1/GPU-1": each}
@@ -157,12 +157,12 @@ def test_what_nobody_understands_takes_devices_whole() -> None:
 def test_a_type_that_the_annotation_is_silent_about() -> None:
     known = pod(ratio="25", rdma="30", shared="1", bound="node", annotations=READABLE)
     assert charged(known) == {"gpu/0/GPU-0": (0, 4 * GIB, 20, 25), "rdma/0/rdma0": (30, 0, 0, 0)}
-    assert DIALECT.usage(known).problem.endswith("has no rdma")
+    assert DIALECT.allocation.usage(known).problem.endswith("has no rdma")
 
 
 def test_old_allocations_without_ids_may_be_anywhere() -> None:
     note = {ALLOCATED: allocated(identity="", memory="4Gi", ratio="25")}
-    usage = DIALECT.usage(pod(ratio="25", bound="node", annotations=note))
+    usage = DIALECT.allocation.usage(pod(ratio="25", bound="node", annotations=note))
     assert usage.problem.endswith("has no ids")
     found = charged(pod(ratio="25", bound="node", annotations=note))
     anywhere = dict.fromkeys(("gpu/0/GPU-0", "gpu/1/GPU-1"), (0, 4 * GIB, 0, 25))
@@ -211,17 +211,17 @@ def test_what_is_written_decodes_to_what_the_ledger_holds(sizes: list[str], aske
         if placement is None:
             continue
         state.observe_pod(wanted, NO_USAGE)
-        usage = placement_usage(placement, DIALECT.claims(wanted))
+        usage = placement_usage(placement, DIALECT.claims.read(wanted))
         state.assume(wanted.uid, placement, usage, wanted.spec.requests)
         assumed = state.ledger()
         assert not state.over_capacity() or any("memory" in r for r in asked)  # memory and its ratio drift apart
         note = {ALLOCATED: written(placement)}
         bound = pod(uid=f"p{number}", bound="node", annotations=note, **requests)
-        assert DIALECT.usage(bound) == usage
+        assert DIALECT.allocation.usage(bound) == usage
         assert {(d.type, d.minor) for d in decode_allocated(note[ALLOCATED])} == {
             (a.vendor, int(a.uuid.split("/")[1])) for held in placement.containers for a in held
         }
-        state.observe_pod(bound, DIALECT.usage(bound))
+        state.observe_pod(bound, DIALECT.allocation.usage(bound))
         assert state.ledger() == assumed
         assert state.drift() == {}
 

@@ -3,8 +3,7 @@
 import pytest
 from tests.dialects.makers import Bench, Obj, asking
 
-from vgpu_scheduler.dialects import HamiDialect
-from vgpu_scheduler.dialects.hami import RegisteredDevice, encode_register_json
+from vgpu_scheduler.dialects.hami import RegisteredDevice, encode_register_json, hami_dialect
 from vgpu_scheduler.kube import decode_pod
 from vgpu_scheduler.model import ClaimTerms
 
@@ -98,7 +97,7 @@ def test_the_worth_is_of_all_containers_together() -> None:
     ],
 )
 def test_sizes_of_slices(limits: Obj, memory: int, cores: int) -> None:
-    ((claim,),) = (container.claims for container in HamiDialect().claims(decode_pod(asking(limits))))
+    ((claim,),) = (container.claims for container in hami_dialect().claims.read(decode_pod(asking(limits))))
     assert claim.amounts == (1, memory, cores)
 
 
@@ -111,7 +110,9 @@ def test_sizes_of_slices(limits: Obj, memory: int, cores: int) -> None:
     ],
 )
 def test_what_a_policy_says_of_slices(terms: ClaimTerms, memory: int) -> None:
-    ((claim,),) = (container.claims for container in HamiDialect().claims(decode_pod(asking({SLICES: "1"})), terms))
+    ((claim,),) = (
+        container.claims for container in hami_dialect().claims.read(decode_pod(asking({SLICES: "1"})), terms)
+    )
     assert claim.amounts[1] == memory
 
 

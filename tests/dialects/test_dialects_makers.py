@@ -10,13 +10,13 @@ from tests.dialects.guard import guarded
 from tests.dialects.makers import MODES, NODES, asking, bound, node, pod
 
 from vgpu_scheduler.allocators import CardChoice
-from vgpu_scheduler.dialects import ClaimError, HamiDialect, placement_usage
-from vgpu_scheduler.dialects.hami import Vendor, vendors
+from vgpu_scheduler.dialects import ClaimError, placement_usage
+from vgpu_scheduler.dialects.hami import Vendor, hami_dialect, vendors
 from vgpu_scheduler.kube import Node, Pod, decode_node, decode_pod
 from vgpu_scheduler.model import NO_USAGE, Amounts, Placement, Usage
 from vgpu_scheduler.state import State
 
-DIALECT = HamiDialect()
+DIALECT = hami_dialect()
 MAKERS = {vendor.key: vendor for vendor in vendors()}
 POLICIES = ("binpack", "spread", "mutex", "numa", "spread", "binpack")
 PODS = 30
@@ -39,8 +39,8 @@ def test_what_is_written_is_read_back_and_no_card_is_overbooked(key: str) -> Non
 def test_nothing_is_asked_for_however_it_is_written(key: str, text: str) -> None:
     wire = asking(dict.fromkeys(MAKERS[key].claims.counts, text))
     running = decode_pod(bound(wire, "n", {}))
-    assert DIALECT.usage(running) == NO_USAGE
-    assert not DIALECT.claims(decode_pod(wire))[0].claims
+    assert DIALECT.allocation.usage(running) == NO_USAGE
+    assert not DIALECT.claims.read(decode_pod(wire))[0].claims
 
 
 def test_what_goes_first_says_that_nothing_is_asked_for() -> None:
@@ -49,8 +49,8 @@ def test_what_goes_first_says_that_nothing_is_asked_for() -> None:
         {"aws.amazon.com/neuron": "0", "aws.amazon.com/neuroncore": "2"},
         {"enflame.com/drs-gcu": "0k", "enflame.com/gcu-memory": "4"},
     ):
-        assert DIALECT.usage(decode_pod(bound(asking(limits), "n", {}))) == NO_USAGE
-        assert not DIALECT.claims(decode_pod(asking(limits)))[0].claims
+        assert DIALECT.allocation.usage(decode_pod(bound(asking(limits), "n", {}))) == NO_USAGE
+        assert not DIALECT.claims.read(decode_pod(asking(limits)))[0].claims
 
 
 def book_many(makers: list[Vendor], rng: np.random.Generator) -> Counter[str]:
@@ -66,11 +66,11 @@ def book_many(makers: list[Vendor], rng: np.random.Generator) -> Counter[str]:
         placement = place(state, decode_pod(wire), name, str(rng.choice(POLICIES)))
         if placement is None:
             continue
-        written = DIALECT.annotations(placement, 1, decode_pod(wire))
+        written = DIALECT.allocation.annotations(placement, 1, decode_pod(wire))
         tenant = decode_pod(bound(wire, name, written))
         assert all(map(guarded, written)), written
-        usage = DIALECT.usage(tenant)
-        decided = placement_usage(placement, DIALECT.claims(decode_pod(wire)))
+        usage = DIALECT.allocation.usage(tenant)
+        decided = placement_usage(placement, DIALECT.claims.read(decode_pod(wire)))
         assert trimmed(usage) == trimmed(decided), written
         assert not usage.problem
         state.observe_pod(tenant, usage)
@@ -100,20 +100,20 @@ def modes(state: State, placement: Placement) -> set[str]:
 
 
 def fresh(nodes: list[Node]) -> State:
-    state = State(len(DIALECT.dimensions))
+    state = State(len(DIALECT.inventory.dimensions))
     for observed in nodes:
-        state.observe_node(observed, DIALECT.devices(observed))
+        state.observe_node(observed, DIALECT.inventory.devices(observed))
     return state
 
 
 def place(state: State, waiting: Pod, name: str, policy: str) -> Placement | None:
     try:
-        claims = DIALECT.claims(waiting)
+        claims = DIALECT.claims.read(waiting)
     except ClaimError:
         return None
     if not any(container.claims for container in claims):
         return None
-    allocator = DIALECT.allocator(waiting.annotations, claims, CardChoice(policy))
+    allocator = DIALECT.claims.allocator(waiting.annotations, claims, CardChoice(policy))
     row = state.nodes.row(name)
     assert row is not None
     containers = allocator.place(state.devices, row)

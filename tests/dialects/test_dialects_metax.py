@@ -5,8 +5,8 @@ import json
 import pytest
 from tests.dialects.makers import Bench, Obj, asking
 
-from vgpu_scheduler.dialects import ClaimError, HamiDialect
-from vgpu_scheduler.dialects.hami import Section, configured
+from vgpu_scheduler.dialects import ClaimError
+from vgpu_scheduler.dialects.hami import Section, configured, hami_dialect
 from vgpu_scheduler.kube import decode_pod
 from vgpu_scheduler.model import ClaimTerms
 
@@ -40,7 +40,7 @@ def cards(node: Bench, wire: Obj) -> str:
     [("8", 8192), ("512Mi", 512), ("100M", 95), ("8Gi", 8192), ("0", 0), ("0Gi", 0), ("1024Ki", 1)],
 )
 def test_memory_without_a_unit_is_in_gib(memory: str, mib: int) -> None:
-    ((claim,),) = (c.claims for c in HamiDialect().claims(decode_pod(asking({COUNT: "1", MEMORY: memory}))))
+    ((claim,),) = (c.claims for c in hami_dialect().claims.read(decode_pod(asking({COUNT: "1", MEMORY: memory}))))
     assert claim.amounts[:3] == (1, mib, 100)
     assert claim.percent[1] == (0 if mib else 100)
 
@@ -56,19 +56,19 @@ def test_memory_without_a_unit_is_in_gib(memory: str, mib: int) -> None:
 )
 def test_refused_by_name(memory: str, problem: str) -> None:
     with pytest.raises(ClaimError, match=f'container "c0": {MEMORY}: {problem}'):
-        HamiDialect().claims(decode_pod(asking({COUNT: "1", MEMORY: memory})))
+        hami_dialect().claims.read(decode_pod(asking({COUNT: "1", MEMORY: memory})))
 
 
 def test_requests_say_nothing() -> None:
     wire = asking({})
     wire["spec"]["containers"][0]["resources"]["requests"] = SHARE
-    assert not HamiDialect().claims(decode_pod(wire))[0].claims
+    assert not hami_dialect().claims.read(decode_pod(wire))[0].claims
 
 
 def test_an_online_pod_cannot_have_cards_of_its_own() -> None:
     waiting = decode_pod(asking(SHARE, {CLASS: "online"}))
     with pytest.raises(ClaimError, match=f'container "c0": {COUNT}: .* leave out annotation {CLASS}'):
-        HamiDialect().claims(waiting, ClaimTerms(exclusive=True))
+        hami_dialect().claims.read(waiting, ClaimTerms(exclusive=True))
 
 
 @pytest.mark.parametrize(

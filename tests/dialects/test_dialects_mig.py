@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.dialects.test_dialects_usage import ALLOCATED, NODE, container, pod
 from tests.naive import hami_mig
 
-from vgpu_scheduler.dialects import CodecError, HamiDialect, NvidiaNames, vendors
-from vgpu_scheduler.dialects.hami import RegisteredDevice, encode_register_json
+from vgpu_scheduler.dialects import CodecError
+from vgpu_scheduler.dialects.hami import NvidiaNames, RegisteredDevice, encode_register_json, hami_dialect, vendors
 from vgpu_scheduler.dialects.hami.links import decode_pair_scores
 from vgpu_scheduler.dialects.hami.mig import (
     SLICES,
@@ -49,7 +49,7 @@ def mig(uuid: str, profiles: tuple[MigProfile, ...] = A30, **more: Any) -> Regis
 
 
 def devices(*cards: RegisteredDevice, names: NvidiaNames | None = None) -> tuple[Device, ...]:
-    return HamiDialect(vendors(names)).devices(node(*cards))
+    return hami_dialect(vendors(names)).inventory.devices(node(*cards))
 
 
 # Registration ------------------------------------------------------------------------------------------------------
@@ -159,14 +159,16 @@ def placement(uuid: str, start: int, size: int = 1, *, number: int = 0, first: i
 
 def states(allocated: str, *placements: dict[str, Any], text: str | None = None, **spec: Any) -> dict[str, str]:
     """What becomes of two MIG cards and one other card of a node: free slices, or that it is out of service."""
-    dialect, state = HamiDialect(), State(len(HamiDialect().dimensions))
+    dialect, state = hami_dialect(), State(len(hami_dialect().inventory.dimensions))
     core = RegisteredDevice(id="core", count=4, devmem=24576, devcore=100, mode="hami-core", health=True, type="T")
-    state.observe_node(node(mig("mig-0"), mig("mig-1"), core), dialect.devices(node(mig("mig-0"), mig("mig-1"), core)))
+    state.observe_node(
+        node(mig("mig-0"), mig("mig-1"), core), dialect.inventory.devices(node(mig("mig-0"), mig("mig-1"), core))
+    )
     notes = {NODE: "node", ALLOCATED: allocated}
     if placements or text is not None:
         notes[MIG_ANNOTATION] = json.dumps(placements) if text is None else text
     wire = decode_pod(pod(notes, **spec))
-    state.observe_pod(wire, dialect.usage(wire))
+    state.observe_pod(wire, dialect.allocation.usage(wire))
     assert not state.drift()
     row = state.nodes.row("node")
     assert row is not None
@@ -224,12 +226,12 @@ def template_states(*allocated: str, **notes: str) -> list[bool]:
     """Whether a card that is registered without profiles, and one beside it without MIG, are in service."""
     registration = "t,4,24576,100,NVIDIA A30,0,true,0,mig:core,4,24576,100,NVIDIA A30,0,true,1,hami-core:"
     wire = {"metadata": {"name": "node", "annotations": {"hami.io/node-nvidia-register": registration}}, "status": {}}
-    dialect, state = HamiDialect(), State(len(HamiDialect().dimensions))
-    state.observe_node(decode_node(wire), dialect.devices(decode_node(wire)))
+    dialect, state = hami_dialect(), State(len(hami_dialect().inventory.dimensions))
+    state.observe_node(decode_node(wire), dialect.inventory.devices(decode_node(wire)))
     for number, value in enumerate(allocated):
         one = pod({NODE: "node", ALLOCATED: value, **notes})
         one["metadata"] |= {"uid": str(number), "name": str(number)}
-        state.observe_pod(decode_pod(one), dialect.usage(decode_pod(one)))
+        state.observe_pod(decode_pod(one), dialect.allocation.usage(decode_pod(one)))
     row = state.nodes.row("node")
     assert row is not None
     return [uuid not in state.devices.unexplained(row) for uuid in ("t", "core")]
@@ -239,10 +241,10 @@ def test_templates_of_a_card_without_profiles() -> None:
     wire = decode_node(
         {"metadata": {"name": "n", "annotations": {"hami.io/node-nvidia-register": "t,4,1,2,NVIDIA A30,0,true,0,mig:"}}}
     )
-    (device,) = HamiDialect().devices(wire)
+    (device,) = hami_dialect().inventory.devices(wire)
     found = [(piece.profile, piece.template, piece.start) for piece in device.pieces]
     assert found == [*(("1g.6gb", 0, n) for n in range(4)), ("2g.12gb", 1, 0), ("2g.12gb", 1, 1), ("4g.24gb", 2, 0)]
-    assert HamiDialect(vendors(NvidiaNames(mig_geometries=()))).devices(wire)[0].pieces == ()
+    assert hami_dialect(vendors(NvidiaNames(mig_geometries=()))).inventory.devices(wire)[0].pieces == ()
 
 
 @pytest.mark.parametrize(
@@ -298,15 +300,15 @@ def test_what_is_written_is_what_is_read() -> None:
     (device,) = devices(mig("mig-0"))
     chosen = Placement("node", ((), tuple(Assignment("NVIDIA", "mig-0", piece.amounts, piece) for piece in
                                           (device.pieces[0], device.pieces[4]))))  # fmt: skip
-    written = HamiDialect().annotations(chosen, 0)
+    written = hami_dialect().allocation.annotations(chosen, 0)
     assert written[ALLOCATED] == ";mig-0,NVIDIA,5952,25:mig-0,NVIDIA,12032,50:;"
     assert written[MIG_ANNOTATION] == (
         '[{"containerIndex":1,"deviceIndex":0,"gpuUUID":"mig-0","profile":"1g.6gb","placement":{"start":3,"size":1}},'
         '{"containerIndex":1,"deviceIndex":1,"gpuUUID":"mig-0","profile":"2g.12gb","placement":{"start":0,"size":2}}]'
     )
     two = [container("a"), container("b", gpu="2", mem="5000")]
-    usage = HamiDialect().usage(decode_pod(pod(written, containers=two)))
+    usage = hami_dialect().allocation.usage(decode_pod(pod(written, containers=two)))
     assert usage.charges == {"mig-0": (2, 17984, 75, 2, 1, 1, 0, 1, 0, 0, 0, 0)}
-    assert MIG_ANNOTATION not in HamiDialect().annotations(
+    assert MIG_ANNOTATION not in hami_dialect().allocation.annotations(
         Placement("node", ((Assignment("NVIDIA", "core", (1, 2, 3)),),)), 0
     )

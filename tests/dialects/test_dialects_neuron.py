@@ -3,7 +3,8 @@
 import pytest
 from tests.dialects.makers import Bench, Obj, asking
 
-from vgpu_scheduler.dialects import ClaimError, HamiDialect, RegistrationError
+from vgpu_scheduler.dialects import ClaimError, RegistrationError
+from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.kube import decode_node, decode_pod
 from vgpu_scheduler.model import ClaimTerms
 
@@ -102,16 +103,16 @@ def test_cores_that_a_device_has_not_put_it_out_of_service(mask: str) -> None:
 )
 def test_refused_by_name(limits: Obj, problem: str) -> None:
     with pytest.raises(ClaimError, match=f'container "c0": {problem}'):
-        HamiDialect().claims(decode_pod(asking(limits)))
+        hami_dialect().claims.read(decode_pod(asking(limits)))
 
 
 def test_a_policy_that_wants_exclusive_devices_leaves_no_core_to_others() -> None:
-    (claims,) = HamiDialect().claims(decode_pod(asking({CORES: "1"})), ClaimTerms(exclusive=True))
-    (whole,) = HamiDialect().claims(decode_pod(asking({DEVICES: "1"})))
+    (claims,) = hami_dialect().claims.read(decode_pod(asking({CORES: "1"})), ClaimTerms(exclusive=True))
+    (whole,) = hami_dialect().claims.read(decode_pod(asking({DEVICES: "1"})))
     assert claims.claims == whole.claims
 
 
 def test_more_cores_than_a_device_can_have_are_not_believed() -> None:
     node = decode_node({"metadata": {"name": "n"}, "status": {"capacity": {DEVICES: "1", CORES: "1000000"}}})
     with pytest.raises(RegistrationError, match="more than a device has"):
-        HamiDialect().devices(node)
+        hami_dialect().inventory.devices(node)

@@ -7,13 +7,13 @@ import tracemalloc
 import pytest
 from tests.engine.builders import cards, node
 
-from vgpu_scheduler.dialects import HamiDialect
+from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.dialects.remembered import RememberedDevices
 from vgpu_scheduler.model import Device
 
 
 def listed(name: str, number: int = 8) -> tuple[Device, ...]:
-    return HamiDialect().devices(node(name, cards(name, number)))
+    return hami_dialect().inventory.devices(node(name, cards(name, number)))
 
 
 def test_the_same_registration_is_decoded_once() -> None:
@@ -53,7 +53,7 @@ def test_what_fails_is_not_remembered() -> None:
 
 
 def test_the_bytes_are_about_what_the_memory_holds() -> None:
-    remembered, nvidia = RememberedDevices(), HamiDialect().vendors[0]
+    remembered, nvidia = RememberedDevices(), hami_dialect().claims.vendors[0]
     nodes = [node(f"n{number}", cards(f"n{number}", 8)) for number in range(200)]
     tracemalloc.start()
     try:

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from vgpu_scheduler.dialects import LockValue, vendors
-from vgpu_scheduler.dialects.hami import format_lock, parse_lock
+from vgpu_scheduler.dialects import LockValue
+from vgpu_scheduler.dialects.hami import format_lock, parse_lock, vendors
 from vgpu_scheduler.dialects.hami.rules import CardRules, DeviceRules, parse_rules
 
 A100, T4 = "NVIDIA A100-SXM4-80GB", "NVIDIA-Tesla T4"

@@ -11,8 +11,7 @@ from tests.naive import hami as naive
 from tests.naive.hami_quirks import Switches
 from tests.naive.hami_wire import Entry, Names, encode_pod
 
-from vgpu_scheduler.dialects import HamiDialect
-from vgpu_scheduler.dialects.hami import RegisteredDevice, encode_register_json
+from vgpu_scheduler.dialects.hami import RegisteredDevice, encode_register_json, hami_dialect
 from vgpu_scheduler.kube import decode_node, decode_pod
 from vgpu_scheduler.model import NO_USAGE
 from vgpu_scheduler.state import State
@@ -45,7 +44,7 @@ READABLE = {NODE: "node", ALLOCATED: "card-0,NVIDIA,1000,10:;"}
 
 
 def charged(wire: Obj) -> dict[str, tuple[int, ...]]:
-    return dict(HamiDialect().usage(decode_pod(wire)).charges)
+    return dict(hami_dialect().allocation.usage(decode_pod(wire)).charges)
 
 
 def test_a_bound_pod_counts_by_its_annotation() -> None:
@@ -61,16 +60,18 @@ def test_a_pod_that_is_being_deleted_counts_until_it_is_gone() -> None:
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_a_pod_that_ended_holds_nothing(phase: str) -> None:
-    assert HamiDialect().usage(decode_pod(pod(READABLE, phase=phase))) == NO_USAGE
+    assert hami_dialect().allocation.usage(decode_pod(pod(READABLE, phase=phase))) == NO_USAGE
 
 
 def test_annotations_of_an_unbound_pod_count_for_nothing() -> None:
-    assert HamiDialect().usage(decode_pod(pod(READABLE, bound="", phase="Pending", started=False))) == NO_USAGE
+    assert (
+        hami_dialect().allocation.usage(decode_pod(pod(READABLE, bound="", phase="Pending", started=False))) == NO_USAGE
+    )
 
 
 def test_a_pod_that_asks_for_no_device_holds_none() -> None:
     wire = pod(READABLE, containers=[{"name": "main"}])
-    assert HamiDialect().usage(decode_pod(wire)) == NO_USAGE
+    assert hami_dialect().allocation.usage(decode_pod(wire)) == NO_USAGE
 
 
 @pytest.mark.parametrize(
@@ -89,17 +90,17 @@ def test_a_pod_that_asks_for_no_device_holds_none() -> None:
     ],
 )
 def test_a_started_pod_that_cannot_be_read_may_sit_on_any_card(annotations: Obj, problem: str) -> None:
-    usage = HamiDialect().usage(decode_pod(pod(annotations)))
+    usage = hami_dialect().allocation.usage(decode_pod(pod(annotations)))
     assert problem in usage.problem
     assert not usage.charges
     ((claim,),) = (entry.claims for entry in usage.unreadable)
     assert (claim.count, claim.amounts) == (1, (1, 1000, 10))
-    assert HamiDialect().usage(decode_pod(pod(annotations, started=False, phase="Pending"))) == NO_USAGE
+    assert hami_dialect().allocation.usage(decode_pod(pod(annotations, started=False, phase="Pending"))) == NO_USAGE
 
 
 def test_where_even_the_claim_cannot_be_read_it_is_a_whole_card() -> None:
     wire = pod({}, containers=[container("main", gpu="1", mem="1500m"), {"name": "other"}])
-    usage = HamiDialect().usage(decode_pod(wire))
+    usage = hami_dialect().allocation.usage(decode_pod(wire))
     first, second = (entry.claims for entry in usage.unreadable)
     assert first[0].on((10, 16384, 200)) == (1, 16384, 200)
     assert second == ()
@@ -170,12 +171,12 @@ def pods(draw: st.DrawFn, number: int) -> Obj:
 @settings(max_examples=400, deadline=None)
 @given(st.integers(1, 3).flatmap(lambda n: st.tuples(*(pods(i) for i in range(n)))))
 def test_the_ledger_is_the_twins(wires: tuple[Obj, ...]) -> None:
-    dialect, state = HamiDialect(), State()
+    dialect, state = hami_dialect(), State()
     node = decode_node(REGISTER)
-    state.observe_node(node, dialect.devices(node))
+    state.observe_node(node, dialect.inventory.devices(node))
     for wire in wires:
         known = decode_pod(wire)
-        state.observe_pod(known, dialect.usage(known))
+        state.observe_pod(known, dialect.allocation.usage(known))
     expected = naive.ledger({**CASE, "pods": list(wires)}, NAMES, Switches())["node"]
     row = state.nodes.row("node")
     assert row is not None

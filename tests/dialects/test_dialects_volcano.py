@@ -5,23 +5,24 @@ from __future__ import annotations
 import pytest
 from tests.dialects.volcano_objects import A10, DIALECT, NAMES, REGISTER, container, node, pod
 
-from vgpu_scheduler.dialects import ClaimError, CodecError, Dialect, VolcanoDialect, VolcanoNames
+from vgpu_scheduler.dialects import ClaimError, CodecError, Dialect
+from vgpu_scheduler.dialects.volcano import VolcanoNames, volcano_dialect
 from vgpu_scheduler.model import Claim, ClaimTerms, Placement, claims_devices
 
 
 def test_it_is_a_dialect() -> None:
-    dialect: Dialect = VolcanoDialect()
+    dialect: Dialect = volcano_dialect()
     assert (dialect.name, dialect.node_side.locks, dialect.node_side.lock(())) == ("volcano", (), None)
-    assert dialect.labels(Placement("node")) == {}
-    annotated = {name for names in dialect.overrides.values() for name in names}
-    assert annotated < set(dialect.pod_annotations)
+    assert dialect.allocation.labels(Placement("node")) == {}
+    annotated = {name for names in dialect.claims.overrides.values() for name in names}
+    assert annotated < set(dialect.claims.pod_annotations)
 
 
 # Registration ------------------------------------------------------------------------------------------------------
 
 
 def test_registered_cards() -> None:
-    first, second = DIALECT.devices(node(A10.format(1) + "GPU-2,4,16384,NVIDIA-Tesla T4,1,odd,more"))
+    first, second = DIALECT.inventory.devices(node(A10.format(1) + "GPU-2,4,16384,NVIDIA-Tesla T4,1,odd,more"))
     assert (first.uuid, first.index, first.total, first.mode) == ("GPU-1", 0, (10, 24576, 100), "hami-core")
     assert (second.uuid, second.index, second.total, second.mode) == ("GPU-2", 1, (4, 16384, 100), "hami-core")
     assert first.healthy
@@ -33,7 +34,7 @@ def test_registered_cards() -> None:
     ("text", "healthy"), [("true", True), ("T", True), ("false", False), ("", False), ("yes", False)]
 )
 def test_health(text: str, healthy: bool) -> None:
-    (card,) = DIALECT.devices(node(A10.format(1).replace("true", text)))
+    (card,) = DIALECT.inventory.devices(node(A10.format(1).replace("true", text)))
     assert card.healthy is healthy
 
 
@@ -48,7 +49,7 @@ def test_health(text: str, healthy: bool) -> None:
 )
 def test_modes(modes: tuple[str, ...], expected: tuple[str, ...]) -> None:
     text = "".join(A10.format(i).replace("hami-core", mode) for i, mode in enumerate(modes))
-    assert tuple(card.mode for card in DIALECT.devices(node(text))) == expected
+    assert tuple(card.mode for card in DIALECT.inventory.devices(node(text))) == expected
 
 
 @pytest.mark.parametrize(
@@ -68,14 +69,14 @@ def test_modes(modes: tuple[str, ...], expected: tuple[str, ...]) -> None:
 )
 def test_a_registration_that_cannot_be_read(value: str, problem: str) -> None:
     with pytest.raises(CodecError, match=problem) as caught:
-        DIALECT.devices(node(value))
+        DIALECT.inventory.devices(node(value))
     assert REGISTER in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["n", "mem", "cores"])
 def test_a_node_that_offers_nothing_of_one_has_no_cards(name: str) -> None:
-    assert DIALECT.devices(node(A10.format(1)))
-    assert DIALECT.devices(node(A10.format(1), **{name: "0"})) == ()
+    assert DIALECT.inventory.devices(node(A10.format(1)))
+    assert DIALECT.inventory.devices(node(A10.format(1), **{name: "0"})) == ()
 
 
 # Claims ------------------------------------------------------------------------------------------------------------
@@ -96,21 +97,21 @@ def test_a_node_that_offers_nothing_of_one_has_no_cards(name: str) -> None:
     ],
 )
 def test_claims(limits: str, requests: str, expected: tuple[int, int, int, int]) -> None:
-    ((claim,),) = (c.claims for c in DIALECT.claims(pod(container("c", limits, requests))))
+    ((claim,),) = (c.claims for c in DIALECT.claims.read(pod(container("c", limits, requests))))
     count, memory, percent, cores = expected
     assert claim == Claim("NVIDIA", count, (1, memory, cores), (0, percent, 0))
 
 
 def test_without_a_name_for_it_there_is_no_percentage() -> None:
-    claims = VolcanoDialect().claims(pod(container("c", "n=1 mem=2000 pct=50")))
+    claims = volcano_dialect().claims.read(pod(container("c", "n=1 mem=2000 pct=50")))
     assert claims[0].claims == (Claim("NVIDIA", 1, (1, 2000, 0), (0, 0, 0)),)
-    assert VolcanoDialect().ignored_resources == frozenset()
-    assert DIALECT.ignored_resources == {NAMES.memory_percent}
+    assert volcano_dialect().inventory.unknown_to_kubelet == frozenset()
+    assert DIALECT.inventory.unknown_to_kubelet == {NAMES.memory_percent}
 
 
 @pytest.mark.parametrize("limits", ["", "n=0", "n=0 mem=1000 cores=120"])
 def test_no_claim(limits: str) -> None:
-    assert not claims_devices(DIALECT.claims(pod(container("c", limits))))
+    assert not claims_devices(DIALECT.claims.read(pod(container("c", limits))))
 
 
 @pytest.mark.parametrize(
@@ -131,25 +132,25 @@ def test_no_claim(limits: str) -> None:
 )
 def test_refused_by_name(limits: str, requests: str, name: str, fix: str) -> None:
     with pytest.raises(ClaimError) as caught:
-        DIALECT.claims(pod(container("first"), container("second", limits, requests)))
+        DIALECT.claims.read(pod(container("first"), container("second", limits, requests)))
     assert f'container "second": volcano.sh/{name}' in str(caught.value)
     assert fix in str(caught.value)
 
 
 def test_init_containers_get_no_cards() -> None:
     with pytest.raises(ClaimError, match=r'container "init": volcano\.sh/vgpu-memory is not supported in an init'):
-        DIALECT.claims(pod(container("c", "n=1"), init=(container("init", "mem=100"),)))
-    claims = DIALECT.claims(pod(container("c", "n=1"), container("d"), init=(container("init"),)))
+        DIALECT.claims.read(pod(container("c", "n=1"), init=(container("init", "mem=100"),)))
+    claims = DIALECT.claims.read(pod(container("c", "n=1"), container("d"), init=(container("init"),)))
     assert [entry.name for entry in claims] == ["c", "d"]
 
 
 def test_terms_of_policies() -> None:
-    blocks = VolcanoDialect(VolcanoNames(memory_factor=10))
+    blocks = volcano_dialect(VolcanoNames(memory_factor=10))
     terms = ClaimTerms(memory=4096 * 2**20, cores=20, exclusive=False)
-    assert DIALECT.claims(pod(container("c", "n=1")), terms)[0].claims[0].amounts == (1, 4096, 20)
-    assert blocks.claims(pod(container("c", "n=1")), terms)[0].claims[0].amounts == (1, 409, 20)
-    assert blocks.memory_unit == 10 * DIALECT.memory_unit
-    stated = DIALECT.claims(pod(container("c", "n=1 pct=10 cores=5")), terms)[0].claims[0]
+    assert DIALECT.claims.read(pod(container("c", "n=1")), terms)[0].claims[0].amounts == (1, 4096, 20)
+    assert blocks.claims.read(pod(container("c", "n=1")), terms)[0].claims[0].amounts == (1, 409, 20)
+    assert blocks.inventory.memory_unit == 10 * DIALECT.inventory.memory_unit
+    stated = DIALECT.claims.read(pod(container("c", "n=1 pct=10 cores=5")), terms)[0].claims[0]
     assert (stated.amounts, stated.percent) == ((1, 0, 5), (0, 10, 0))
-    alone = DIALECT.claims(pod(container("c", "n=1 cores=5")), ClaimTerms(exclusive=True))[0].claims[0]
+    alone = DIALECT.claims.read(pod(container("c", "n=1 cores=5")), ClaimTerms(exclusive=True))[0].claims[0]
     assert alone.amounts == (1, 0, 100)

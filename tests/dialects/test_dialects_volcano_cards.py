@@ -69,14 +69,14 @@ def test_uuids() -> None:
 def test_what_cannot_be_followed_is_refused_by_name(
     annotations: dict[str, str], choice: CardChoice, named: str
 ) -> None:
-    claims = DIALECT.claims(pod(container("c", "n=1")))
+    claims = DIALECT.claims.read(pod(container("c", "n=1")))
     with pytest.raises(ClaimError, match=named):
-        DIALECT.allocator(annotations, claims, choice)
+        DIALECT.claims.allocator(annotations, claims, choice)
 
 
 def picks(policy: str, limits: str, state: State | None = None, **annotations: str) -> list[str] | None:
-    claims = DIALECT.claims(pod(container("c", limits)))
-    allocator = DIALECT.allocator(annotations, claims, CardChoice(policy))
+    claims = DIALECT.claims.read(pod(container("c", limits)))
+    allocator = DIALECT.claims.allocator(annotations, claims, CardChoice(policy))
     assert isinstance(allocator, HamiAllocator)
     placed = allocator.place((state or used_cards()).devices, 0)
     return None if placed is None else [assignment.uuid for assignment in placed[0]]
@@ -115,20 +115,20 @@ def test_orders(policy: str, limits: str, expected: list[str] | None) -> None:
 )
 def test_what_has_no_meaning_under_volcano_is_refused_by_name(choice: CardChoice) -> None:
     with pytest.raises(ClaimError, match=r"devices\."):
-        DIALECT.allocator({}, (), choice)
+        DIALECT.claims.allocator({}, (), choice)
 
 
 def test_equal_cards_go_by_the_lowest_index() -> None:
     state, known = State(), node(A10.format(0) + A10.format(1))
-    state.observe_node(known, DIALECT.devices(known))
+    state.observe_node(known, DIALECT.inventory.devices(known))
     assert picks("binpack", "n=2 mem=10", state) == picks("spread", "n=2 mem=10", state) == ["GPU-0", "GPU-1"]
     assert volcano_order("anything") == volcano_order("")
 
 
 def test_a_percentage_is_of_the_card_it_falls_on() -> None:
     """A third of 24576 MiB, cut (V30)."""
-    claims = DIALECT.claims(pod(container("c", "n=1 pct=33")))
-    placed = DIALECT.allocator({}, claims, CardChoice("spread")).place(used_cards().devices, 0)
+    claims = DIALECT.claims.read(pod(container("c", "n=1 pct=33")))
+    placed = DIALECT.claims.allocator({}, claims, CardChoice("spread")).place(used_cards().devices, 0)
     assert placed is not None
     assert placed[0][0].amounts == (1, 8110, 0)
 
@@ -146,12 +146,12 @@ ONE = container("c", "n=1 mem=1000 cores=10")
 
 def test_who_counts() -> None:
     charged = {"GPU-0": (1, 1000, 10)}
-    assert DIALECT.usage(pod(ONE, annotations=READABLE, bound="node")).charges == charged
-    assert DIALECT.usage(pod(ONE, annotations=READABLE, bound="node", started=False)).charges == charged
-    assert DIALECT.usage(pod(ONE, annotations=READABLE)) == NO_USAGE
-    assert DIALECT.usage(pod(ONE, annotations=READABLE, bound="node", phase="Succeeded")) == NO_USAGE
-    assert DIALECT.usage(pod(container("c"), annotations=READABLE, bound="node")) == NO_USAGE
-    assert DIALECT.usage(pod(container("c", "n=0"), annotations=READABLE, bound="node")) == NO_USAGE
+    assert DIALECT.allocation.usage(pod(ONE, annotations=READABLE, bound="node")).charges == charged
+    assert DIALECT.allocation.usage(pod(ONE, annotations=READABLE, bound="node", started=False)).charges == charged
+    assert DIALECT.allocation.usage(pod(ONE, annotations=READABLE)) == NO_USAGE
+    assert DIALECT.allocation.usage(pod(ONE, annotations=READABLE, bound="node", phase="Succeeded")) == NO_USAGE
+    assert DIALECT.allocation.usage(pod(container("c"), annotations=READABLE, bound="node")) == NO_USAGE
+    assert DIALECT.allocation.usage(pod(container("c", "n=0"), annotations=READABLE, bound="node")) == NO_USAGE
 
 
 @pytest.mark.parametrize(
@@ -166,15 +166,15 @@ def test_who_counts() -> None:
     ],
 )
 def test_a_started_pod_that_cannot_be_read_may_sit_on_any_card(annotations: Obj, problem: str) -> None:
-    usage = DIALECT.usage(pod(ONE, annotations=annotations, bound="node"))
+    usage = DIALECT.allocation.usage(pod(ONE, annotations=annotations, bound="node"))
     assert problem in usage.problem
     ((claim,),) = (entry.claims for entry in usage.unreadable)
     assert (claim.count, claim.amounts) == (1, (1, 1000, 10))
-    assert DIALECT.usage(pod(ONE, annotations=annotations, bound="node", started=False)) == NO_USAGE
+    assert DIALECT.allocation.usage(pod(ONE, annotations=annotations, bound="node", started=False)) == NO_USAGE
 
 
 def test_where_even_the_claim_cannot_be_read_it_is_a_whole_card() -> None:
-    usage = DIALECT.usage(pod(container("c", "n=1 mem=1500m"), container("d"), bound="node"))
+    usage = DIALECT.allocation.usage(pod(container("c", "n=1 mem=1500m"), container("d"), bound="node"))
     first, second = (entry.claims for entry in usage.unreadable)
     assert first[0].on((10, 24576, 100)) == (1, 24576, 100)
     assert second == ()
@@ -183,7 +183,7 @@ def test_where_even_the_claim_cannot_be_read_it_is_a_whole_card() -> None:
 def test_entries_of_volcano_are_those_of_the_containers_that_claim() -> None:
     value = "GPU-0,NVIDIA,1000,10:;GPU-0,NVIDIA,500,5:GPU-1[0-2],NVIDIA,500,5:"
     both = (container("a"), ONE, container("b"), container("d", "n=2 mem=500 cores=5"))
-    usage = DIALECT.usage(pod(*both, annotations={**READABLE, ALLOCATED: value}, bound="node"))
+    usage = DIALECT.allocation.usage(pod(*both, annotations={**READABLE, ALLOCATED: value}, bound="node"))
     assert usage.charges == {"GPU-0": (2, 1500, 15), "GPU-1": (1, 500, 5)}
 
 
@@ -191,11 +191,11 @@ def test_entries_of_volcano_are_those_of_the_containers_that_claim() -> None:
 
 
 def test_annotations() -> None:
-    claims = DIALECT.claims(pod(container("a"), container("b", "n=2 mem=1000 cores=10"), container("c"), ONE))
-    placed = DIALECT.allocator({}, claims, CardChoice("spread")).place(used_cards().devices, 0)
+    claims = DIALECT.claims.read(pod(container("a"), container("b", "n=2 mem=1000 cores=10"), container("c"), ONE))
+    placed = DIALECT.claims.allocator({}, claims, CardChoice("spread")).place(used_cards().devices, 0)
     assert placed is not None
     value = ";GPU-1,NVIDIA,1000,10:GPU-0,NVIDIA,1000,10:;;GPU-1,NVIDIA,1000,10:"
-    assert DIALECT.annotations(Placement("node", placed), 1700000000) == {
+    assert DIALECT.allocation.annotations(Placement("node", placed), 1700000000) == {
         NODE: "node",
         "volcano.sh/vgpu-time": "1700000000",
         ALLOCATED: value,
@@ -203,7 +203,7 @@ def test_annotations() -> None:
         "volcano.sh/bind-phase": "allocating",
         "volcano.sh/bind-time": "1700000000",
     }
-    assert DIALECT.annotations(Placement("node", ((), ())), 1) == {}
+    assert DIALECT.allocation.annotations(Placement("node", ((), ())), 1) == {}
 
 
 @pytest.mark.parametrize(("value", "nothing"), [("", True), (";;", True), (";GPU-1,NVIDIA,1,1:", False), (None, False)])
@@ -220,16 +220,16 @@ def test_what_is_written_decodes_to_what_is_held(seed: int) -> None:
     rng = np.random.default_rng(seed)
     state = State()
     cards = node("".join(A10.format(i) for i in range(8)))
-    state.observe_node(cards, DIALECT.devices(cards))
+    state.observe_node(cards, DIALECT.inventory.devices(cards))
     placed = 0
     for number in range(60):
         containers = [container(f"c{i}", random_limits(rng)) for i in range(int(rng.integers(1, 4)))]
         waiting = pod(*containers, uid=f"uid-{number}")
-        claims = DIALECT.claims(waiting)
+        claims = DIALECT.claims.read(waiting)
         if not claims_devices(claims):
             continue
         policy = ("binpack", "spread", "", "bestFit")[int(rng.integers(4))]
-        found = DIALECT.allocator({}, claims, CardChoice(policy)).place(state.devices, 0)
+        found = DIALECT.claims.allocator({}, claims, CardChoice(policy)).place(state.devices, 0)
         if found is None:
             continue
         placed += 1
@@ -237,10 +237,10 @@ def test_what_is_written_decodes_to_what_is_held(seed: int) -> None:
         state.observe_pod(waiting, NO_USAGE)
         state.assume(waiting.uid, placement, placement_usage(placement, claims), {})
         before = state.ledger()
-        written = DIALECT.annotations(placement, 1)
+        written = DIALECT.allocation.annotations(placement, 1)
         assert len(decode_assignments(written[ALLOCATED])) == len(containers)
         bound = pod(*containers, uid=waiting.uid, annotations=written, bound="node")
-        state.observe_pod(bound, DIALECT.usage(bound))
+        state.observe_pod(bound, DIALECT.allocation.usage(bound))
         assert state.ledger() == before
         assert not state.drift()
         assert not state.over_capacity()

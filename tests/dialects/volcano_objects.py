@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vgpu_scheduler.dialects import VolcanoDialect, VolcanoNames
+from vgpu_scheduler.dialects.volcano import VolcanoNames, volcano_dialect
 from vgpu_scheduler.kube import Node, Pod, decode_node, decode_pod
 from vgpu_scheduler.state import State
 
@@ -12,7 +12,7 @@ Obj = dict[str, Any]
 
 NAMES = VolcanoNames(memory_percent="volcano.sh/vgpu-memory-percentage")
 SHORT = {"n": NAMES.count, "mem": NAMES.memory, "pct": NAMES.memory_percent, "cores": NAMES.cores}
-DIALECT = VolcanoDialect(NAMES)
+DIALECT = volcano_dialect(NAMES)
 
 REGISTER = "volcano.sh/node-vgpu-register"
 NODE = "volcano.sh/vgpu-node"
@@ -66,7 +66,7 @@ CARDS = [("GPU-0", 8000, 1), ("GPU-1", 0, 0), ("GPU-2", 16000, 2)]
 def used_cards(unhealthy: str = "") -> State:
     texts = [A10.format(i).replace("true", str(uuid != unhealthy).lower()) for i, (uuid, _, _) in enumerate(CARDS)]
     state, known = State(), node("".join(texts))
-    state.observe_node(known, DIALECT.devices(known))
+    state.observe_node(known, DIALECT.inventory.devices(known))
     for uuid, memory, shares in CARDS:
         position = state.devices.position(0, uuid)
         assert position is not None

@@ -29,8 +29,8 @@ def test_a_page_names_every_key_of_its_maker(maker: Callable[[Section], tuple[Ve
     text = (DOCS / "makers" / f"{maker.__name__.replace('_', '-')}.md").read_text()
     vendor, *others = maker(Section())
     said = (*vendor.record.written, *vendor.claims.resources, *vendor.rules.all, *vendor.claims.quotas(vendor.key))
-    wishes = vendor.wishes.annotations if vendor.wishes else ()
-    for name in (*said, *wishes):
+    options = vendor.options.annotations if vendor.options else ()
+    for name in (*said, *options):
         assert re.search(rf"[`.]{re.escape(name)}`", text), name
     assert all(f"`{other.key}`" in text for other in others)
     assert "see above" not in text

@@ -14,7 +14,7 @@ from tests.apiserver.certificates import Authority
 from tests.e2e.conftest import MANIFESTS, OTHER_PLUGIN, TENANT, Cluster
 
 from vgpu_scheduler.cli.demo.process import OperatorProcess
-from vgpu_scheduler.dialects.hami import HamiDialect
+from vgpu_scheduler.dialects.hami import vendors
 
 Obj = dict[str, Any]
 PODS = "/api/v1/namespaces/default/pods"
@@ -55,7 +55,7 @@ USERS = {
     "nvidia.com/use-gputype": "A100",
 }
 """What users may write."""
-FORGED = sorted({vendor.record.written[-1] for vendor in HamiDialect().vendors} | {"hami.io/xpu-devices-allocated"})
+FORGED = sorted({vendor.record.written[-1] for vendor in vendors()} | {"hami.io/xpu-devices-allocated"})
 """A key of each maker."""
 CONFIGURED = ["hami.io/Ascend999-devices-allocated", "hami.io/A-1-devices-to-allocate", "huawei.com/Ascend999"]
 """Keys of chips that only a configuration knows."""

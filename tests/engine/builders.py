@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from vgpu_scheduler.dialects import HamiDialect
-from vgpu_scheduler.dialects.hami import RegisteredDevice, encode_register_json
+from vgpu_scheduler.dialects.hami import RegisteredDevice, encode_register_json, hami_dialect
 from vgpu_scheduler.engine import Cycle, Engine, UnitKey
 from vgpu_scheduler.engine.shape import Fitted, NodePart
 from vgpu_scheduler.kube import Node, Pod, decode_node, decode_pod
@@ -132,7 +131,7 @@ def by_annotation(asked: Pod) -> UnitKey | None:
 
 def make_engine(defaults: PolicyDefaults | None = None) -> Engine:
     """Return an engine that knows nothing, and decides pods together that are annotated so."""
-    return Engine(HamiDialect(), Policies(defaults or PolicyDefaults()), [OURS], grouping=by_annotation)
+    return Engine(hami_dialect(), Policies(defaults or PolicyDefaults()), [OURS], grouping=by_annotation)
 
 
 def engine_with(nodes: Iterable[Node] = (), pods: Iterable[Pod] = (), defaults: PolicyDefaults | None = None) -> Engine:

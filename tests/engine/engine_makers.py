@@ -8,7 +8,7 @@ from typing import Any
 from tests.engine.builders import OURS, node_object, pod_object
 from tests.policy.resources import policy
 
-from vgpu_scheduler.dialects import HamiDialect
+from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import decode_node, decode_pod
 from vgpu_scheduler.model import Decision
@@ -21,9 +21,9 @@ DRS = {"enflame.com/gcu-drs-capacity": json.dumps(
 )}  # fmt: skip
 
 
-def engine_on(annotations: Obj, amounts: Obj, dialect: HamiDialect | None = None, **more: Any) -> Engine:
+def engine_on(annotations: Obj, amounts: Obj, dialect: hami_dialect | None = None, **more: Any) -> Engine:
     """Return an engine with one node, ``n``, whose capacity is allocatable unless ``more`` says otherwise."""
-    engine = Engine(dialect or HamiDialect(), Policies(PolicyDefaults()), [OURS])
+    engine = Engine(dialect or hami_dialect(), Policies(PolicyDefaults()), [OURS])
     wire = node_object("n", annotations=annotations, allocatable=amounts, **more)
     wire["status"]["capacity"] = amounts
     engine.observe_node(decode_node(wire), 0.0)

@@ -19,8 +19,7 @@ from tests.engine.engine_makers import (
 from tests.policy.resources import policy
 
 from vgpu_scheduler.admission import AdmissionRules, review
-from vgpu_scheduler.dialects import HamiDialect
-from vgpu_scheduler.dialects.hami import Section, configured
+from vgpu_scheduler.dialects.hami import Section, configured, hami_dialect
 from vgpu_scheduler.kube import decode_pod
 from vgpu_scheduler.model import Outcome
 
@@ -142,13 +141,15 @@ def test_chips_that_go_together_are_looked_for_on_each_numa_node() -> None:
 def test_defaults_go_before_whole_cards_for_nobody_else(
     section: Obj, defaults: Obj, share: tuple[int, ...], *, reviewed: bool
 ) -> None:
-    dialect = HamiDialect(configured(Section({"nvidia": {"wholeIsExclusive": True, **section}})))
+    dialect = hami_dialect(configured(Section({"nvidia": {"wholeIsExclusive": True, **section}})))
     engine = engine_on(ALL_MAKERS, AMOUNTS, dialect)
     if defaults:
         engine.in_force.observe(policy("p", {"defaults": defaults}))
     wire = pod_object("p", {"limits": {"nvidia.com/gpu": "1"}})
     if reviewed:
-        answer = review(wire, "default", AdmissionRules(dialect, (OURS,), terms=engine.policies.claim_terms)).pod
+        answer = review(
+            wire, "default", AdmissionRules((dialect.claims,), (OURS,), terms=engine.policies.claim_terms)
+        ).pod
         assert answer is not None
         wire = dict(answer)
     engine.observe_pod(decode_pod(wire), 1.0)
@@ -201,8 +202,10 @@ def test_a_wish_about_the_choice_of_cards_goes_with_their_policy() -> None:
 
 
 def test_every_wish_has_a_word() -> None:
-    dialect = HamiDialect()
-    assert set(dialect.pod_annotations) == {name for names in dialect.overrides.values() for name in names}
+    dialect = hami_dialect()
+    assert set(dialect.claims.pod_annotations) == {
+        name for names in dialect.claims.overrides.values() for name in names
+    }
 
 
 @pytest.mark.parametrize(("number", "fits"), [(1, True), (2, True), (4, True), (8, False)])
@@ -226,7 +229,9 @@ def test_defaults_are_the_same_with_and_without_the_webhook(maker: str, defaults
         engine = under({"defaults": defaults})
         wire = pod_object("p", {"limits": {count: number}})
         if reviewed:
-            answer = review(wire, "default", AdmissionRules(engine.dialect, (OURS,), terms=engine.policies.claim_terms))
+            answer = review(
+                wire, "default", AdmissionRules((engine.dialect.claims,), (OURS,), terms=engine.policies.claim_terms)
+            )
             assert answer.pod is not None
             wire = dict(answer.pod)
         engine.observe_pod(decode_pod(wire), 1.0)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.engine.builders import OURS, Obj, allocation, card, cards, engine_with, node, node_object, pod
 
-from vgpu_scheduler.dialects import HamiDialect
+from vgpu_scheduler.dialects.hami import hami_dialect
+from vgpu_scheduler.dialects.hami.inventory import HamiInventory
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import decode_node, parse_label_selector
 from vgpu_scheduler.model import Outcome
@@ -15,7 +16,7 @@ HAMI = "hami-scheduler"
 
 
 def engine_beside(*coexist_with: str) -> Engine:
-    engine = Engine(HamiDialect(), Policies(PolicyDefaults()), [OURS], coexist_with)
+    engine = Engine(hami_dialect(), Policies(PolicyDefaults()), [OURS], coexist_with)
     engine.observe_node(node("a", [card("x", memory=8000, count=10)]), 0.0)
     return engine
 
@@ -158,7 +159,7 @@ def test_a_registration_that_raises_leaves_the_last_good_one(monkeypatch: pytest
     def fail(*_: object) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(HamiDialect, "devices", fail)
+    monkeypatch.setattr(HamiInventory, "devices", fail)
     (problem,) = engine.observe_node(node("a", [card("y")], version=2), 0.0)
     assert (problem.reason, problem.message) == ("RegistrationUnreadable", "internal error: RuntimeError('a bug')")
     assert used(engine) == [0, 0, 0]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.engine.builders import OURS, allocation, asks, card, cards, engine_with, node, node_part, pod
 
-from vgpu_scheduler.dialects import HamiDialect, NvidiaNames, vendors
+from vgpu_scheduler.dialects.hami import NvidiaNames, hami_dialect, vendors
 from vgpu_scheduler.engine import Engine, Place
 from vgpu_scheduler.kube import Pod, ResourceQuota
 from vgpu_scheduler.model import Claim, ContainerClaims, ContainerKind, Decision, Hint, Outcome, PodClaims
@@ -154,7 +154,7 @@ def test_of_several_quotas_the_smallest_limit_counts_whatever_the_order() -> Non
 
 
 def test_a_memory_quota_is_in_the_unit_of_requests() -> None:
-    engine = Engine(HamiDialect(vendors(NvidiaNames(memory_factor=256))), Policies(PolicyDefaults()), [OURS])
+    engine = Engine(hami_dialect(vendors(NvidiaNames(memory_factor=256))), Policies(PolicyDefaults()), [OURS])
     engine.observe_node(node("a", cards("a", 2)), 0.0)
     engine.quotas.observe(quota(memory=10))
     assert not places(engine, pod("p", asks(1, 11)))

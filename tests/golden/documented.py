@@ -21,9 +21,9 @@ from tests.golden.outcome import Case, Outcome, differences
 from tests.naive import documented as literal
 
 from vgpu_scheduler.allocators import FitColumns, HamiAllocator, OrderKind, card_order, verdict
-from vgpu_scheduler.dialects import ClaimError, HamiDialect, NvidiaNames, vendors
-from vgpu_scheduler.dialects.hami import CodecError, decode_assignments
-from vgpu_scheduler.dialects.hami.dialect import NODE_ANNOTATION, TIME_ANNOTATION
+from vgpu_scheduler.dialects import ClaimError
+from vgpu_scheduler.dialects.hami import CodecError, NvidiaNames, decode_assignments, hami_dialect, vendors
+from vgpu_scheduler.dialects.hami.allocation import NODE_ANNOTATION, TIME_ANNOTATION
 from vgpu_scheduler.dialects.hami.rules import parse_rules
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import ALLOCATED_ANNOTATION
 from vgpu_scheduler.kernels import DeviceColumns, Request, score_cards, select_best
@@ -307,7 +307,7 @@ def _product_request(inputs: Obj) -> Obj:
     names = NvidiaNames(default_memory=inputs["default_mem"], default_cores=inputs["default_cores"])
     try:
         ((claim,),) = (
-            c.claims for c in HamiDialect(vendors(names)).claims(_pod(inputs["limits"], inputs["requests"], {}))
+            c.claims for c in hami_dialect(vendors(names)).claims.read(_pod(inputs["limits"], inputs["requests"], {}))
         )
     except ClaimError as error:
         return {"refused": str(error)}

@@ -8,9 +8,10 @@ from typing import Any
 from tests.naive import documented as literal
 
 from vgpu_scheduler.allocators import FitColumns, Weights
+from vgpu_scheduler.dialects.volcano import parse_binpack_arguments
 from vgpu_scheduler.kube import decode_node, decode_pod
 from vgpu_scheduler.model import NO_USAGE
-from vgpu_scheduler.scorers import BinpackScorer, NodeRanking, WeightedScorer, Workload, parse_binpack_arguments
+from vgpu_scheduler.scorers import BinpackScorer, NodeRanking, WeightedScorer, Workload
 from vgpu_scheduler.state import State
 
 Obj = dict[str, Any]

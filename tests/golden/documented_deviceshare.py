@@ -10,19 +10,19 @@ import numpy as np
 from tests.naive import deviceshare, koordinator
 
 from vgpu_scheduler.allocators import FitColumns, ShareOrder, Strategy, share_terms
-from vgpu_scheduler.dialects import KoordinatorDialect
+from vgpu_scheduler.dialects.koordinator import deviceshare_arguments, koordinator_dialect
 from vgpu_scheduler.dialects.koordinator.claims import normalise
 from vgpu_scheduler.kernels import share_score
 from vgpu_scheduler.kube import decode_node
 from vgpu_scheduler.model import Claim, ContainerClaims, ContainerKind, Device
-from vgpu_scheduler.scorers import DeviceShareScorer, Workload, deviceshare_arguments
+from vgpu_scheduler.scorers import DeviceShareScorer, Workload
 from vgpu_scheduler.scorers.deviceshare import share_demand
 from vgpu_scheduler.state import State
 
 Obj = dict[str, Any]
 
-DIALECT = KoordinatorDialect()
-LONG = {name.rpartition("-")[2].rpartition("/")[2]: name for name in DIALECT.device_resources}
+DIALECT = koordinator_dialect()
+LONG = {name.rpartition("-")[2].rpartition("/")[2]: name for name in DIALECT.inventory.device_resources}
 """The resource names of the examples: ``ratio``, ``core``, ``memory``, ``rdma``, ``fpga``."""
 
 
@@ -58,10 +58,12 @@ def product_score(inputs: Obj) -> Obj:
     found = {}
     for strategy in Strategy:
         if inputs["level"] == "node":
-            scorer = DeviceShareScorer(strategy, weights).compile(Workload({}, claims, DIALECT.device_resources))
+            scorer = DeviceShareScorer(strategy, weights).compile(
+                Workload({}, claims, DIALECT.inventory.device_resources)
+            )
             (score,) = scorer.score(state, state.nodes.rows(), FitColumns.empty(state.nodes.capacity))
         else:
-            terms = share_terms(ShareOrder(strategy, weights), DIALECT.device_resources, state.devices)
+            terms = share_terms(ShareOrder(strategy, weights), DIALECT.inventory.device_resources, state.devices)
             demand, columns = share_demand(claims, state.devices), state.devices.columns
             score = share_score(
                 columns, columns.used, 0, 0, 1, demand.vendor[0], terms, demand.amounts[0], demand.percent[0]
@@ -72,7 +74,7 @@ def product_score(inputs: Obj) -> Obj:
 
 def _node(instances: Sequence[Obj]) -> State:
     """A state with one node and these cards, with so much of them used that what is free is left."""
-    state = State(len(DIALECT.dimensions))
+    state = State(len(DIALECT.inventory.dimensions))
     cards = [Device(f"card-{i}", "gpu", "", _amounts(card["total"]), i) for i, card in enumerate(instances)]
     state.observe_node(decode_node({"metadata": {"name": "node"}, "spec": {}, "status": {}}), cards)
     for number, card in enumerate(instances):
@@ -82,7 +84,7 @@ def _node(instances: Sequence[Obj]) -> State:
 
 
 def _amounts(named: Obj) -> tuple[int, ...]:
-    amounts = [0] * len(DIALECT.dimensions)
+    amounts = [0] * len(DIALECT.inventory.dimensions)
     for name, amount in named.items():
-        amounts[DIALECT.device_resources[LONG[name]].dimension] = amount
+        amounts[DIALECT.inventory.device_resources[LONG[name]].dimension] = amount
     return tuple(amounts)

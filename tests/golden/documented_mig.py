@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.naive.hami_mig import Held, select_instance
 
-from vgpu_scheduler.dialects import HamiDialect, NvidiaNames, vendors
+from vgpu_scheduler.dialects.hami import NvidiaNames, hami_dialect, vendors
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import ALLOCATED_ANNOTATION, MigGeometry
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import Pod, decode_node, decode_pod
@@ -41,7 +41,7 @@ def _place(
 ) -> str | None:
     """Place a pod on a card some instances of which are in use; its allocation."""
     geometry = MigGeometry(("T",), tuple(tuple(("", size, 1) for size in sizes) for sizes in templates))
-    dialect = HamiDialect(vendors(NvidiaNames(mig_geometries=(geometry,))))
+    dialect = hami_dialect(vendors(NvidiaNames(mig_geometries=(geometry,))))
     engine = Engine(dialect, Policies(PolicyDefaults()), [NAME])
     notes = {"hami.io/node-nvidia-register": f"{card},7,40960,100,T,0,true,0,mig:"}
     status = {"allocatable": {"pods": "99", "nvidia.com/gpu": "99"}}
@@ -52,7 +52,7 @@ def _place(
     engine.observe_pod(_pod("new", memory, {}), 0)
     decision = engine.attempt(0)
     assert decision is not None
-    return decision.placement and dialect.annotations(decision.placement, 0)[ALLOCATED_ANNOTATION]
+    return decision.placement and dialect.allocation.annotations(decision.placement, 0)[ALLOCATED_ANNOTATION]
 
 
 def _pod(name: str, memory: int, annotations: dict[str, str], **spec: Any) -> Pod:

@@ -23,8 +23,8 @@ from tests.naive.hami_quirks import ALL, NONE, Quirk
 from tests.naive.hami_wire import Bad
 
 from vgpu_scheduler.allocators import FitColumns, OrderKind, verdict
-from vgpu_scheduler.dialects import HamiDialect, RegistrationError
-from vgpu_scheduler.dialects.hami import Section, configured
+from vgpu_scheduler.dialects import RegistrationError
+from vgpu_scheduler.dialects.hami import Section, configured, hami_dialect
 from vgpu_scheduler.engine import Cycle, Quotas
 from vgpu_scheduler.engine.shape import Refused
 from vgpu_scheduler.kernels import select_best
@@ -132,27 +132,27 @@ def _texts(outcomes: Iterator[tuple[str, dict[str, str]]]) -> list[str]:
 # The product -------------------------------------------------------------------------------------------------------
 
 
-def dialect_of(case: Case) -> HamiDialect:
+def dialect_of(case: Case) -> hami_dialect:
     """The dialect as a configuration of HAMi sets it."""
-    return HamiDialect(configured(Section(case["config"]["deviceConfig"]), others=False))
+    return hami_dialect(configured(Section(case["config"]["deviceConfig"]), others=False))
 
 
-def state_of(case: Case, dialect: HamiDialect) -> State:
+def state_of(case: Case, dialect: hami_dialect) -> State:
     """The state after all nodes and pods of a case were observed once."""
-    state = State(len(dialect.dimensions))
+    state = State(len(dialect.inventory.dimensions))
     for wire in case["nodes"]:
         node = decode_node(wire)
         try:
-            state.observe_node(node, dialect.devices(node))
+            state.observe_node(node, dialect.inventory.devices(node))
         except RegistrationError as error:
             state.observe_node(node, error.devices)
     for wire in case["pods"]:
         pod = decode_pod(wire)
-        state.observe_pod(pod, dialect.usage(pod))
+        state.observe_pod(pod, dialect.allocation.usage(pod))
     return state
 
 
-def quotas_of(case: Case, dialect: HamiDialect) -> Quotas:
+def quotas_of(case: Case, dialect: hami_dialect) -> Quotas:
     """The quotas of a case."""
     quotas = Quotas(dialect)
     for wire in case.get("quotas", ()):
@@ -203,7 +203,7 @@ def decided(
             continue
         assert containers is not None, f"{name} fits and yet gives no cards"
         answer.scores[name] = score
-        answer.per_node[name] = compared(name, dialect.annotations(Placement(name, containers), 0, pod))
+        answer.per_node[name] = compared(name, dialect.allocation.annotations(Placement(name, containers), 0, pod))
     ranked = np.zeros(state.nodes.capacity)
     ranked[rows] = shape.node.ranking.score(state, rows, fit)
     best = select_best(rows, fit.fits, ranked, state.nodes.rank)

@@ -21,13 +21,14 @@ from tests.naive import hami_wire as wire
 from tests.naive.hami_cards import UNSET
 from tests.naive.hami_quirks import ALL, NONE, Switches
 
-from vgpu_scheduler.dialects import ClaimError, HamiDialect
+from vgpu_scheduler.dialects import ClaimError
 from vgpu_scheduler.dialects.hami import (
     CodecError,
     RegisteredDevice,
     encode_register_colon,
     encode_register_json,
     format_lock,
+    hami_dialect,
     parse_lock,
 )
 from vgpu_scheduler.dialects.hami.codec import decode_register, decode_register_colon, decode_register_json
@@ -159,7 +160,7 @@ def _product_node_devices(case: Case) -> Json:
     for item in case["nodes"]:
         node = decode_node(item)
         try:
-            devices = dialect.devices(node)
+            devices = dialect.inventory.devices(node)
         except CodecError:
             devices = ()
         if not devices:
@@ -192,7 +193,7 @@ def _twin_requests(case: Case, switch: Switches) -> Json:
 
 def _product_requests(case: Case) -> Json:
     try:
-        claims = dialect_of(case).claims(decode_pod(case["pod"]))
+        claims = dialect_of(case).claims.read(decode_pod(case["pod"]))
     except ClaimError as error:
         return {REFUSED: frozenset({refused_for(str(error))})}
     # HAMi marks a percentage that was not given with 101.
@@ -381,11 +382,11 @@ def _product_usage(case: Case) -> Json:
     return result
 
 
-def _product_quotas(case: Case, dialect: HamiDialect, state: State) -> Json:
+def _product_quotas(case: Case, dialect: hami_dialect, state: State) -> Json:
     limited = {(r.namespace, r.resource): r for r in quotas_of(case, dialect).report(state)}
     quotas: dict[str, dict[str, list[int | None]]] = {namespace: {} for namespace in _namespaces(case)}
     for namespace, resources in quotas.items():
-        for name, resource in dialect.quota_resources.items():
+        for name, resource in dialect.allocation.quota_resources.items():
             report = limited.get((namespace, name))
             used = state.quotas.used(namespace, resource.vendor, resource.dimension)
             assert report is None or report.used == used

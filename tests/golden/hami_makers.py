@@ -8,7 +8,8 @@ from tests.golden.hami import decided, dialect_of, refused_for
 from tests.golden.outcome import Case
 from tests.naive.hami import NODE, Answer
 
-from vgpu_scheduler.dialects import ClaimError, HamiDialect, RegistrationError
+from vgpu_scheduler.dialects import ClaimError, RegistrationError
+from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.kube import decode_node, decode_pod
 from vgpu_scheduler.model import Claim, Device
 
@@ -24,7 +25,7 @@ _TIMES = frozenset({
 def placement(case: Case) -> Answer:
     """What is decided; the keys for the plugins must say what those that stay say."""
     dialect = dialect_of(case)
-    copies = {vendor.record.to_allocate: vendor.record.allocated for vendor in dialect.vendors}
+    copies = {vendor.record.to_allocate: vendor.record.allocated for vendor in dialect.claims.vendors}
 
     def about_devices(name: str, written: dict[str, str]) -> dict[str, str]:
         assert written[NODE] == name
@@ -53,7 +54,7 @@ def _said(request: Json) -> Json:
 def requests(case: Case) -> Json:
     """What each container claims, or what is refused."""
     try:
-        claims = dialect_of(case).claims(decode_pod(_without_class(case["pod"])))
+        claims = dialect_of(case).claims.read(decode_pod(_without_class(case["pod"])))
     except ClaimError as error:
         return {"refused": frozenset({refused_for(str(error))})}
     found = [{claim.vendor: _request(claim) for claim in container.claims} for container in claims]
@@ -89,15 +90,15 @@ def node_devices(case: Case) -> Json:
     return {node["metadata"]["name"]: _by_maker(dialect, node) for node in case["nodes"]}
 
 
-def _by_maker(dialect: HamiDialect, wire: Json) -> Json:
+def _by_maker(dialect: hami_dialect, wire: Json) -> Json:
     try:
-        devices = dialect.devices(decode_node(wire))
+        devices = dialect.inventory.devices(decode_node(wire))
     except RegistrationError as error:
         devices = error.devices
     found: Json = {}
     for device in devices:
         found.setdefault(device.vendor, {"devices": []})["devices"].append(_device(device))
-    return {vendor.key: found.get(vendor.key, {"error": True}) for vendor in dialect.vendors}
+    return {vendor.key: found.get(vendor.key, {"error": True}) for vendor in dialect.claims.vendors}
 
 
 def _device(device: Device) -> Json:

@@ -19,8 +19,7 @@ from tests.naive.webhook.quirks import ALL
 from tests.naive.webhook.review import review as naive_review
 
 from vgpu_scheduler.admission import AdmissionRules, review
-from vgpu_scheduler.dialects import HamiDialect
-from vgpu_scheduler.dialects.hami import Section, configured
+from vgpu_scheduler.dialects.hami import Section, configured, hami_dialect
 from vgpu_scheduler.kube import to_milli
 
 Json = Any
@@ -52,7 +51,7 @@ def product(case: Case) -> Json:
     """What the product says about the pod of a case."""
     dialect, config = dialect_of(case), case["config"]
     name = config.get("schedulerName", "hami-scheduler")
-    rules = AdmissionRules(dialect, (name,) if name else (), config.get(_FORCED, True))
+    rules = AdmissionRules((dialect.claims,), (name,) if name else (), config.get(_FORCED, True))
     state = state_of({"nodes": [], "pods": [], **case}, dialect)
     quotas = quotas_of(case, dialect)
     before = copy.deepcopy(case["pod"])
@@ -69,12 +68,12 @@ def product(case: Case) -> Json:
     return {"allowed": True, "pod": verdict.pod, **told}
 
 
-def dialect_of(case: Case) -> HamiDialect:
+def dialect_of(case: Case) -> hami_dialect:
     """The dialect as the configuration of a case sets it; whole cards are HAMi 2.10's."""
     config = copy.deepcopy(case["config"]["deviceConfig"])
     if "nvidia" in config:
         config["nvidia"]["wholeIsExclusive"] = True
-    return HamiDialect(configured(Section(config), others=False))
+    return hami_dialect(configured(Section(config), others=False))
 
 
 def comparable(answer: Json) -> Json:

@@ -25,27 +25,25 @@ from tests.naive.hami_quirks import NONE, Switches
 from tests.naive.koordinator_quirks import KOORDINATOR, KoordinatorQuirk
 
 from vgpu_scheduler.allocators import CardChoice, FitColumns, ShareOrder, share_terms
-from vgpu_scheduler.dialects import ClaimError, KoordinatorDialect
+from vgpu_scheduler.dialects import ClaimError
+from vgpu_scheduler.dialects.koordinator import (
+    DeviceShareArgumentError,
+    ShareDefaults,
+    deviceshare_arguments,
+    koordinator_dialect,
+)
 from vgpu_scheduler.dialects.koordinator.claims import device_requests, normalise
 from vgpu_scheduler.kernels import share_score
 from vgpu_scheduler.kube import decode_node, decode_pod, to_int
 from vgpu_scheduler.model import Claim, Placement, PodClaims, claims_devices
-from vgpu_scheduler.scorers import (
-    DeviceShareArgumentError,
-    DeviceShareScorer,
-    NodeRanking,
-    ShareDefaults,
-    WeightedScorer,
-    Workload,
-    deviceshare_arguments,
-)
+from vgpu_scheduler.scorers import DeviceShareScorer, NodeRanking, WeightedScorer, Workload
 from vgpu_scheduler.scorers.deviceshare import share_demand
 from vgpu_scheduler.state import State, canonical
 
 Obj = dict[str, Any]
 
-DIALECT = KoordinatorDialect()
-NAMES = {(r.vendor, r.dimension): name for name, r in DIALECT.device_resources.items()}
+DIALECT = koordinator_dialect()
+NAMES = {(r.vendor, r.dimension): name for name, r in DIALECT.inventory.device_resources.items()}
 _PARTITIONED_MODELS = ("H100", "H800", "H20")
 _QUANTITY = re.compile(r'("[^"]*/[^"]*"):"([^"]*)"')
 
@@ -130,7 +128,7 @@ def _read(case: Case, switch: Switches) -> Obj:
 def _read_by_product(wire: Obj) -> Obj:
     pod = decode_pod(wire)
     try:
-        claims = DIALECT.claims(pod)
+        claims = DIALECT.claims.read(pod)
     except ClaimError:
         return {"status": {"code": "refused"}}
     asked = device_requests(pod)
@@ -203,12 +201,12 @@ def _twin_scores(case: Case, switch: Switches) -> Obj:
 
 
 def _product_scores(case: Case) -> Obj:
-    state, order, claims = _state(case), _order(case), DIALECT.claims(decode_pod(case["pod"]))
+    state, order, claims = _state(case), _order(case), DIALECT.claims.read(decode_pod(case["pod"]))
     if not claims_devices(claims):
         return {"preFilter": "Skip"}
     rows, fit = state.nodes.rows(), FitColumns.empty(state.nodes.capacity)
-    DIALECT.allocator({}, claims, CardChoice(share=order)).fit(state.devices, rows, fit)
-    workload = Workload(decode_pod(case["pod"]).spec.requests, claims, DIALECT.device_resources)
+    DIALECT.claims.allocator({}, claims, CardChoice(share=order)).fit(state.devices, rows, fit)
+    workload = Workload(decode_pod(case["pod"]).spec.requests, claims, DIALECT.inventory.device_resources)
     ranking = NodeRanking([WeightedScorer(DeviceShareScorer(order.strategy, order.weights))], workload)
     scores = ranking.score(state, rows, fit)
     nodes = {}
@@ -227,7 +225,7 @@ def _product_scores(case: Case) -> Obj:
 def _types(state: State, row: int, claims: PodClaims, order: ShareOrder) -> Obj:
     """What Koordinator logs of a node: per type the request, and the devices in the order in which they are tried."""
     matrix = state.devices
-    demand, terms = share_demand(claims, matrix), share_terms(order, DIALECT.device_resources, matrix)
+    demand, terms = share_demand(claims, matrix), share_terms(order, DIALECT.inventory.device_resources, matrix)
     found = {}
     for number, claim in enumerate(_by_type(claims).values()):
         devices = []
@@ -261,14 +259,14 @@ def _free(state: State, position: int, vendor: str) -> Obj:
 
 
 def _state(case: Case) -> State:
-    state = State(len(DIALECT.dimensions))
+    state = State(len(DIALECT.inventory.dimensions))
     inventories = {device["metadata"]["name"]: device for device in case["devices"]}
     for wire in case["nodes"]:
         node = decode_node(wire)
-        state.observe_node(node, canonical(DIALECT.devices(node, inventories.get(node.name))))
+        state.observe_node(node, canonical(DIALECT.inventory.devices(node, inventories.get(node.name))))
     for wire in case["pods"]:
         pod = decode_pod(wire)
-        state.observe_pod(pod, DIALECT.usage(pod))
+        state.observe_pod(pod, DIALECT.allocation.usage(pod))
     return state
 
 
@@ -350,8 +348,8 @@ def _twin_allocation(case: Case, switch: Switches) -> Obj:
 
 
 def _product_allocation(case: Case) -> Obj:
-    state, claims = _state(case), DIALECT.claims(decode_pod(case["pod"]))
-    allocator = DIALECT.allocator({}, claims, CardChoice(share=_order(case)))
+    state, claims = _state(case), DIALECT.claims.read(decode_pod(case["pod"]))
+    allocator = DIALECT.claims.allocator({}, claims, CardChoice(share=_order(case)))
     rows, fit = state.nodes.rows(), FitColumns.empty(state.nodes.capacity)
     allocator.fit(state.devices, rows, fit)
     nodes = {}
@@ -362,7 +360,9 @@ def _product_allocation(case: Case) -> Obj:
         for assignment in (a for container in placed or () for a in container):
             minors.setdefault(assignment.vendor, []).append(index[assignment.uuid])
         name = state.nodes.name(row)
-        text = "" if placed is None else DIALECT.annotations(Placement(name, placed), 0)[koordinator.ALLOCATED]
+        text = (
+            "" if placed is None else DIALECT.allocation.annotations(Placement(name, placed), 0)[koordinator.ALLOCATED]
+        )
         nodes[name] = {
             "fits": bool(fit.fits[row]),
             "reserved": placed is not None,

@@ -15,9 +15,10 @@ from tests.naive.hami_quirks import NONE, Switches
 from tests.naive.volcano_quirks import VOLCANO
 
 from vgpu_scheduler.allocators import FitColumns
+from vgpu_scheduler.dialects.volcano import parse_binpack_arguments
 from vgpu_scheduler.kube import decode_node, decode_pod
 from vgpu_scheduler.model import NO_USAGE
-from vgpu_scheduler.scorers import BinpackScorer, NodeRanking, WeightedScorer, Workload, parse_binpack_arguments
+from vgpu_scheduler.scorers import BinpackScorer, NodeRanking, WeightedScorer, Workload
 from vgpu_scheduler.state import State
 
 Obj = dict[str, Any]

@@ -18,8 +18,8 @@ from tests.naive.volcano import Answer, Card
 from tests.naive.volcano_quirks import VOLCANO
 
 from vgpu_scheduler.allocators import CardChoice, FitColumns
-from vgpu_scheduler.dialects import ClaimError, CodecError, VolcanoDialect, placement_usage
-from vgpu_scheduler.dialects.volcano import VolcanoNames
+from vgpu_scheduler.dialects import ClaimError, CodecError, placement_usage
+from vgpu_scheduler.dialects.volcano import VolcanoNames, volcano_dialect
 from vgpu_scheduler.kube import Pod, decode_node, decode_pod
 from vgpu_scheduler.model import NO_USAGE, Placement, claims_devices
 from vgpu_scheduler.state import State
@@ -134,25 +134,25 @@ def _cards(cards: Sequence[Card]) -> list[Obj]:
 # The product -------------------------------------------------------------------------------------------------------
 
 
-def dialect_of(case: Case) -> VolcanoDialect:
+def dialect_of(case: Case) -> volcano_dialect:
     """The dialect as the device configuration of a case sets it up."""
     names = naive.Names.of(case)
     factor = ((case["args"]["deviceConfig"] or {}).get("nvidia") or {}).get("gpuMemoryFactor", 1)
-    return VolcanoDialect(VolcanoNames(names.count, names.memory, names.percent, names.cores, factor))
+    return volcano_dialect(VolcanoNames(names.count, names.memory, names.percent, names.cores, factor))
 
 
 def product(case: Case) -> Answer:
     """What the product says about a case."""
     dialect = dialect_of(case)
-    state = State(len(dialect.dimensions))
+    state = State(len(dialect.inventory.dimensions))
     node = decode_node(case["node"])
     try:
-        state.observe_node(node, dialect.devices(node))
+        state.observe_node(node, dialect.inventory.devices(node))
     except CodecError:
         state.observe_node(node, None)
     for wire in _as_reported(case["pods"]):
         pod = decode_pod(wire)
-        state.observe_pod(pod, dialect.usage(pod))
+        state.observe_pod(pod, dialect.allocation.usage(pod))
     row = state.nodes.row(node.name)
     assert row is not None
     if not state.devices.devices(row):
@@ -160,10 +160,10 @@ def product(case: Case) -> Answer:
     before = _ledger(state, row)
     pod = decode_pod(case["pod"])
     try:
-        claims = dialect.claims(pod)
+        claims = dialect.claims.read(pod)
         if not claims_devices(claims):
             return Answer("passed", before, after=before, replayed=before)
-        allocator = dialect.allocator(pod.annotations, claims, CardChoice(policy=case["args"]["schedulePolicy"]))
+        allocator = dialect.claims.allocator(pod.annotations, claims, CardChoice(policy=case["args"]["schedulePolicy"]))
     except ClaimError:
         return Answer("refused", before, after=before)
     fit = FitColumns.empty(state.nodes.capacity)
@@ -173,7 +173,7 @@ def product(case: Case) -> Answer:
     if containers is None:
         return Answer("unfit", before, after=before)
     placement = Placement(node.name, containers)
-    written = dialect.annotations(placement, NOW)
+    written = dialect.allocation.annotations(placement, NOW)
     value = written[naive.ALLOCATED]
     expected = {**_allocation(Answer("placed", written=value))["annotations"], **dict.fromkeys(TIMES, str(NOW))}
     assert written == expected
@@ -181,7 +181,7 @@ def product(case: Case) -> Answer:
     after.observe_pod(pod, NO_USAGE)
     after.assume(pod.uid, placement, placement_usage(placement, claims), pod.spec.requests)
     bound = _bound(case["pod"], node.name, written)
-    replayed.observe_pod(bound, dialect.usage(bound))
+    replayed.observe_pod(bound, dialect.allocation.usage(bound))
     return Answer("placed", before, value, _ledger(after, row), _ledger(replayed, row))
 
 

@@ -18,12 +18,12 @@ from tests.apiserver.certificates import Authority
 from tests.intake.watching import Watcher, until
 
 from vgpu_scheduler.admission import AdmissionRules
-from vgpu_scheduler.dialects import HamiDialect
+from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.intake import AdmissionEndpoint, AdmissionServer, supervised
 from vgpu_scheduler.model import PodClaims
 
 Obj = dict[str, Any]
-RULES = AdmissionRules(HamiDialect(), ("vgpu-scheduler",))
+RULES = AdmissionRules((hami_dialect().claims,), ("vgpu-scheduler",))
 
 
 class Served:

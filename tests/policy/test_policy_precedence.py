@@ -9,8 +9,11 @@ import pytest
 from tests.policy.resources import policy
 
 from vgpu_scheduler.allocators import OrderKind, Strategy
+from vgpu_scheduler.dialects.volcano import parse_binpack_arguments
 from vgpu_scheduler.kube import Namespace, Pod, decode_pod
 from vgpu_scheduler.policy import Bound, Policies, PolicyDefaults, PolicyResource, ResolvedPolicy, key_of
+from vgpu_scheduler.policy.translate import node_rule, unread
+from vgpu_scheduler.scorers import DEFAULT_WEIGHTS, BinpackScorer, WeightedScorer
 
 GIB = 2**30
 NODE, DEVICE = "hami.io/node-scheduler-policy", "hami.io/gpu-scheduler-policy"
@@ -29,7 +32,7 @@ def pod(namespace: str = "a", labels: dict[str, str] | None = None, **annotation
 
 
 def policies(*resources: PolicyResource) -> Policies:
-    made = Policies(PolicyDefaults())
+    made = Policies(PolicyDefaults(read_arguments=parse_binpack_arguments))
     for resource in resources:
         made.catalogue.put(resource)
     return made
@@ -189,6 +192,16 @@ def test_volcanos_arguments_and_their_weight() -> None:
     (entry,) = found.scorers
     assert entry.weight == 10
     assert "('a/b', 1)" in str(entry.scorer)
+
+
+def test_arguments_that_nobody_reads_change_nothing_and_are_warned_of() -> None:
+    pasted = {"name": "binpack", "arguments": {"binpack.weight": 10, "binpack.cpu": 5}}
+    resource = policy("p", {"nodes": {"scorers": [pasted]}})
+    assert resource.spec is not None
+    assert resource.spec.nodes is not None
+    rule = node_rule(resource.spec.nodes, unread)
+    assert rule.scorers == (WeightedScorer(BinpackScorer(DEFAULT_WEIGHTS), 1),)
+    assert rule.warnings == ("binpack.cpu, binpack.weight: nobody reads a plugin's arguments here",)
 
 
 def test_a_policy_that_is_not_understood_blocks_what_it_would_win() -> None:

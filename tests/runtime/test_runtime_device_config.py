@@ -63,7 +63,7 @@ def claims(settings: Settings, **limits: str) -> list[tuple[str, int, tuple[int,
         "metadata": {"name": "p", "uid": "u", "namespace": "n"},
         "spec": {"containers": [{"name": "c", "resources": {"limits": named}}]},
     })  # fmt: skip
-    ((container,),) = [make_dialect(settings).claims(pod)]
+    ((container,),) = [make_dialect(settings).claims.read(pod)]
     return [(claim.vendor, claim.count, claim.amounts, claim.percent) for claim in container.claims]
 
 
@@ -76,9 +76,9 @@ def test_names_units_and_templates_carry_over(tmp_path: Path, wrapped: bool) -> 
     assert claims(settings, npu="1", npu_memory="400") == [("Ascend910X", 1, (1, 500, 0), (0, 0, 0))]
     assert claims(settings, dcu="1") == [("DCU", 1, (1, 0, 100), (0, 100, 0))]
     dialect = make_dialect(settings)
-    assert {"Ascend910X", "X1", "MLU"} <= dialect.cards  # what has no section keeps its names
-    assert not {"Ascend910B3", "BI-V150"} & dialect.cards
-    assert "hygon.com/dcumem" in dialect.ignored_resources
+    assert {"Ascend910X", "X1", "MLU"} <= dialect.inventory.cards  # what has no section keeps its names
+    assert not {"Ascend910B3", "BI-V150"} & dialect.inventory.cards
+    assert "hygon.com/dcumem" in dialect.inventory.unknown_to_kubelet
 
 
 def test_settings_rank_above_the_file(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_a_field_that_is_given_leaves_the_other_fields_of_its_section(tmp_path: 
         "metadata": {"name": "p", "uid": "p"},
         "spec": {"containers": [{"name": "c", "resources": {"limits": limits}}]},
     }
-    (container,) = make_dialect(settings).claims(decode_pod(wire))
+    (container,) = make_dialect(settings).claims.read(decode_pod(wire))
     assert [claim.amounts[1] for claim in container.claims] == [512]
 
 
@@ -116,7 +116,9 @@ def test_what_the_file_says_to_the_webhook_is_followed(tmp_path: Path) -> None:
     dialect = make_dialect(Settings(hami_device_config=written(tmp_path, content), nvidia={"default_gpu_num": 2}))
     limits = ({"nvidia.com/gpumem": "1"}, {"huawei.com/A": "1"})
     containers = [{"name": f"c-{number}", "resources": {"limits": asked}} for number, asked in enumerate(limits)]
-    verdict = review({"metadata": {}, "spec": {"containers": containers}}, "a", AdmissionRules(dialect, ("ours",)))
+    verdict = review(
+        {"metadata": {}, "spec": {"containers": containers}}, "a", AdmissionRules((dialect.claims,), ("ours",))
+    )
     assert verdict.pod is not None
     gpu, npu = verdict.pod["spec"]["containers"]
     assert gpu["resources"]["limits"]["nvidia.com/gpu"] == "2", "the settings rank above the file"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from vgpu_scheduler.allocators import Allocator, CardChoice, FitColumns
-from vgpu_scheduler.dialects import HamiDialect
+from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.kernels import select_best
 from vgpu_scheduler.kube import decode_node, decode_pod
 from vgpu_scheduler.model import NO_USAGE, Device
@@ -63,11 +63,11 @@ def pod(**amounts: str) -> tuple[Workload, Allocator | None]:
         "spec": {"containers": [{"name": "main", "resources": {"requests": limits, "limits": limits}}]},
         "status": {},
     }
-    dialect, known = HamiDialect(), decode_pod(wire)
-    claims = dialect.claims(known)
-    assert dialect.usage(known) == NO_USAGE
-    allocator = dialect.allocator({}, claims, CardChoice()) if "gpu" in amounts else None
-    return Workload(known.spec.requests, claims, dialect.device_resources), allocator
+    dialect, known = hami_dialect(), decode_pod(wire)
+    claims = dialect.claims.read(known)
+    assert dialect.allocation.usage(known) == NO_USAGE
+    allocator = dialect.claims.allocator({}, claims, CardChoice()) if "gpu" in amounts else None
+    return Workload(known.spec.requests, claims, dialect.inventory.device_resources), allocator
 
 
 def scores(state: State, asked: tuple[Workload, Allocator | None], *scorers: WeightedScorer) -> dict[str, float]:

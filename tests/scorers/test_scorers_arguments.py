@@ -2,7 +2,8 @@
 
 import pytest
 
-from vgpu_scheduler.scorers import BinpackScorer, parse_binpack_arguments
+from vgpu_scheduler.dialects.volcano import parse_binpack_arguments
+from vgpu_scheduler.scorers import BinpackScorer
 
 
 def test_nothing_given() -> None:

@@ -13,22 +13,25 @@ from tests.kernels.share_worlds import World, node_scores, random_share_world
 from tests.scorers.clusters import pod, scores, winner
 
 from vgpu_scheduler.allocators import CardChoice, FitColumns, ShareOrder, Strategy, Weights
-from vgpu_scheduler.dialects import HamiDialect, KoordinatorDialect
+from vgpu_scheduler.dialects.hami import hami_dialect
+from vgpu_scheduler.dialects.koordinator import (
+    DeviceShareArgumentError,
+    ShareDefaults,
+    deviceshare_arguments,
+    koordinator_dialect,
+)
 from vgpu_scheduler.kube import decode_node, decode_pod
 from vgpu_scheduler.model import Claim, ContainerClaims, ContainerKind, Device
 from vgpu_scheduler.scorers import (
     DOCUMENTED_SHARE_WEIGHTS,
     KOORDINATOR_SHARE_WEIGHTS,
     BinpackScorer,
-    DeviceShareArgumentError,
     DeviceShareScorer,
     HamiScorer,
     NodePolicy,
     NodeScorer,
-    ShareDefaults,
     WeightedScorer,
     Workload,
-    deviceshare_arguments,
 )
 from vgpu_scheduler.state import State
 
@@ -109,7 +112,7 @@ def test_only_the_device_score_takes_the_card(choice: CardChoice, card: str) -> 
 
 def place(state: State, choice: CardChoice, **amounts: str) -> Any:
     workload, _ = pod(**amounts)
-    return HamiDialect().allocator({}, workload.claims, choice).place(state.devices, 0)
+    return hami_dialect().claims.allocator({}, workload.claims, choice).place(state.devices, 0)
 
 
 def test_cards_are_scored_anew_for_every_container() -> None:
@@ -118,7 +121,7 @@ def test_cards_are_scored_anew_for_every_container() -> None:
     claims = tuple(ContainerClaims(f"c{i}", ContainerKind.APP, (claim,)) for i in range(3))
     for strategy, cards in ((LEAST, ["node/0", "node/1", "node/0"]), (MOST, ["node/0", "node/0", "node/1"])):
         choice = CardChoice(share=ShareOrder(strategy, DOCUMENTED_SHARE_WEIGHTS))
-        placed = HamiDialect().allocator({}, claims, choice).place(state.devices, 0)
+        placed = hami_dialect().claims.allocator({}, claims, choice).place(state.devices, 0)
         assert placed is not None
         assert [assignment.uuid for (assignment,) in placed] == cards
 
@@ -148,8 +151,8 @@ def workload(**amounts: int) -> Workload:
         "metadata": {"name": "pod", "namespace": "default", "uid": "pod"},
         "spec": {"containers": [{"name": "main", "resources": {"requests": limits, "limits": limits}}]},
     }
-    known, dialect = decode_pod(wire), KoordinatorDialect()
-    return Workload(known.spec.requests, dialect.claims(known), dialect.device_resources)
+    known, dialect = decode_pod(wire), koordinator_dialect()
+    return Workload(known.spec.requests, dialect.claims.read(known), dialect.inventory.device_resources)
 
 
 IDLE, HALF = (16 * GIB, (0, 0, 0)), (16 * GIB, (50, 8 * GIB, 50))
@@ -222,7 +225,7 @@ def hami_score(scorer: DeviceShareScorer, cards: Sequence[int], *claims: Claim) 
     devices = [Device(f"card-{i}", "NVIDIA", "", (10, size, 100), i) for i, size in enumerate(cards)]
     state.observe_node(decode_node({"metadata": {"name": "node"}, "spec": {}, "status": {}}), devices)
     containers = tuple(ContainerClaims(str(i), ContainerKind.APP, (claim,)) for i, claim in enumerate(claims))
-    compiled = scorer.compile(Workload({}, containers, HamiDialect().device_resources))
+    compiled = scorer.compile(Workload({}, containers, hami_dialect().inventory.device_resources))
     return float(compiled.score(state, state.nodes.rows(), FitColumns.empty(state.nodes.capacity))[0])
 
 
@@ -260,7 +263,7 @@ def test_several_types_add_up_and_are_cut_when_they_are_combined() -> None:
     state = State(4)
     devices = [Device("gpu/0/", "gpu", "", (0, GIB, 100, 100)), Device("rdma/0/", "rdma", "", (100, 0, 0, 0))]
     state.observe_node(decode_node({"metadata": {"name": "node"}, "spec": {}, "status": {}}), devices)
-    wanted = Workload({}, claims_on("gpu", "rdma"), KoordinatorDialect().device_resources)
+    wanted = Workload({}, claims_on("gpu", "rdma"), koordinator_dialect().inventory.device_resources)
     scorer = DeviceShareScorer(LEAST, KOORDINATOR_SHARE_WEIGHTS)
     raw = scorer.compile(wanted).score(state, state.nodes.rows(), FitColumns.empty(state.nodes.capacity))
     assert (raw.tolist(), scorer.normalise(raw).tolist()) == ([200 - 5 - 10], [100])

@@ -8,9 +8,10 @@ import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 from tests.engine.builders import allocation, asks, card, engine_with, node, node_object, pod
 
+from vgpu_scheduler.dialects.hami import hami_metrics
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import decode_node
-from vgpu_scheduler.telemetry import Health, Metrics, hami_metrics, serve
+from vgpu_scheduler.telemetry import Health, Metrics, serve
 
 GIB = 2**30
 Samples = dict[str, list[tuple[dict[str, str], float]]]

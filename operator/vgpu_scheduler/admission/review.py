@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vgpu_scheduler.dialects import ClaimError
-from vgpu_scheduler.dialects.hami import Draft, HamiDialect, Refusal
+from vgpu_scheduler.dialects import ClaimError, Claims, Refusal
 from vgpu_scheduler.kube import DecodeError, Pod, decode_pod
 from vgpu_scheduler.model import NO_TERMS, ClaimTerms, PodClaims
 
@@ -41,8 +40,8 @@ class AdmissionRules:
 
     Attributes
     ----------
-    dialect
-        Knows the makers and their rules.
+    claims
+        What pods may ask for, in the order of the dialects.
     scheduler_names
         The schedulers whose pods are completed; the first is written into pods that ask for cards. With none of them
         no name is written, and only pods without a name, or with that of the default scheduler, are completed.
@@ -53,7 +52,7 @@ class AdmissionRules:
         What policies add to claims: nothing is written into a pod that would overrule it.
     """
 
-    dialect: HamiDialect
+    claims: tuple[Claims, ...]
     scheduler_names: tuple[str, ...]
     overwrite_default: bool = True
     terms: TermsOf = no_terms
@@ -98,7 +97,7 @@ def review(pod: Mapping[str, Any], namespace: str, rules: AdmissionRules, over_q
 
     * It must have containers.
     * One that names another scheduler is let in as it is.
-    * Each maker's rules complete each container, or refuse it.
+    * The rules of each dialect complete each container, or refuse it.
     * One that asks for cards must have no privileged container and no node yet, and gets the scheduler's name.
     * What it asks for must be within the namespace's quotas; what is asked in percent counts as nothing here.
 
@@ -144,22 +143,22 @@ def _review(
                 raise Refusal("pod has node assigned", _FORBIDDEN)
     warnings: tuple[str, ...] = ()
     try:
-        claims = rules.dialect.claims(_decoded(completed, namespace), terms or NO_TERMS)
+        asked = _decoded(completed, namespace)
+        over = any(over_quota(namespace, claims.read(asked, terms or NO_TERMS)) for claims in rules.claims)
     except (ClaimError, DecodeError) as error:
         warnings = (str(error),)  # the scheduler refuses it with the same words
     else:
-        if over_quota(namespace, claims):
+        if over:
             raise Refusal("exceeding resource quota", _FORBIDDEN)
     return Verdict(completed, changed=completed != pod, warnings=warnings)
 
 
 def _complete(pod: dict[str, Any], rules: AdmissionRules, terms: ClaimTerms | None) -> bool:
-    """Let each maker complete each container; tell whether any asks for cards."""
+    """Let each dialect complete each container; tell whether any asks for devices."""
     asks, unclaimed = False, terms is not None and terms.memory is None and terms.cores is None
     for container in _containers(pod):
-        draft = Draft(pod, container, unclaimed=unclaimed)
-        for vendor in rules.dialect.vendors:
-            asks = vendor.asked_at_admission(draft) or asks
+        for claims in rules.claims:
+            asks = claims.complete(pod, container, unclaimed=unclaimed) or asks
     return asks
 
 

@@ -60,12 +60,12 @@ class Sender:
 
     async def send(self, pod: Pod, placement: Placement, decision: Decision) -> Verdict:
         """Bind a pod and return what is known for certain: an unknown outcome is followed up until it is."""
-        dialect = self.engine.dialect
+        allocation = self.engine.dialect.allocation
         annotations = {
-            **dialect.annotations(placement, self.clock.now().timestamp(), pod),
+            **allocation.annotations(placement, self.clock.now().timestamp(), pod),
             DECISION: decision_record(decision),
         }
-        body = binding_body(pod, placement.node, annotations, dialect.labels(placement))
+        body = binding_body(pod, placement.node, annotations, allocation.labels(placement))
         labels = body["metadata"]["labels"]
         try:
             if self.label_first and labels:

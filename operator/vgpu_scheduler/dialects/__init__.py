@@ -1,36 +1,30 @@
-"""Wire formats of the ecosystems that node agents and pods speak."""
+"""Wire formats of the ecosystems that node agents and pods speak: the interfaces.
 
-from vgpu_scheduler.dialects.base import (
-    ClaimError,
-    CodecError,
-    Dialect,
-    Inventory,
-    Obeyed,
-    RegistrationError,
-    Scorers,
-    placement_usage,
-)
-from vgpu_scheduler.dialects.hami import HamiDialect, NvidiaNames, vendors
-from vgpu_scheduler.dialects.koordinator import KoordinatorDialect
-from vgpu_scheduler.dialects.node_side import LockValue, NodeLock, NodeSide
-from vgpu_scheduler.dialects.volcano import VolcanoDialect, VolcanoNames
+The dialects themselves are the packages beside this file; only those who choose among them import one.
+"""
+
+from vgpu_scheduler.dialects.allocation import Allocation, placement_usage
+from vgpu_scheduler.dialects.claims import Claims, FollowedByNode, Scorers
+from vgpu_scheduler.dialects.dialect import Dialect
+from vgpu_scheduler.dialects.errors import ClaimError, CodecError, Refusal, RegistrationError
+from vgpu_scheduler.dialects.inventory import Inventory, InventoryObject
+from vgpu_scheduler.dialects.node_side import LocklessNodeSide, LockValue, NodeLock, NodeSide
 
 __all__ = [
+    "Allocation",
     "ClaimError",
+    "Claims",
     "CodecError",
     "Dialect",
-    "HamiDialect",
+    "FollowedByNode",
     "Inventory",
-    "KoordinatorDialect",
+    "InventoryObject",
     "LockValue",
+    "LocklessNodeSide",
     "NodeLock",
     "NodeSide",
-    "NvidiaNames",
-    "Obeyed",
+    "Refusal",
     "RegistrationError",
     "Scorers",
-    "VolcanoDialect",
-    "VolcanoNames",
     "placement_usage",
-    "vendors",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vgpu_scheduler.dialects.base import ClaimError
+from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.kube import Container, QuantityError, is_zero, to_exact_int
 
 INT32 = 2**31 - 1

@@ -41,7 +41,7 @@ def most_memory(claims: PodClaims, limits: PodLimits, dialect: Dialect) -> int |
         _check(limits.cores, cores, "coresPerPod", f"{cores} percent of compute")
         if limits.memory is None:
             continue
-        unit = dialect.memory_unit
+        unit = dialect.inventory.memory_unit
         _check(limits.memory, memory * unit, "memoryPerPod", _bytes(memory * unit))
         if percent:
             bound = (limits.memory.most // unit - memory) * _WHOLE // percent
@@ -55,10 +55,10 @@ def _moments(claims: PodClaims, dialect: Dialect) -> Iterator[_Sums]:
     for container in claims:
         own: _Sums = (0, 0, 0, 0)
         for claim in container.claims:
-            if claim.vendor not in dialect.cards:
+            if claim.vendor not in dialect.inventory.cards:
                 continue
-            amount = claim.amounts[dialect.memory]
-            percent = 0 if amount else claim.percent[dialect.memory] or _WHOLE
+            amount = claim.amounts[dialect.inventory.memory]
+            percent = 0 if amount else claim.percent[dialect.inventory.memory] or _WHOLE
             own = _plus(
                 own,
                 (
@@ -77,8 +77,8 @@ def _moments(claims: PodClaims, dialect: Dialect) -> Iterator[_Sums]:
 
 def _percent(claim: Claim, dialect: Dialect) -> int:
     """Return the compute that a claim asks of each device, in percent of it."""
-    amount, units = claim.amounts[dialect.cores], dialect.compute_units.get(claim.vendor, _WHOLE)
-    asked = -(-amount * _WHOLE // units) if amount else claim.percent[dialect.cores]
+    amount, units = claim.amounts[dialect.inventory.cores], dialect.inventory.compute_units.get(claim.vendor, _WHOLE)
+    asked = -(-amount * _WHOLE // units) if amount else claim.percent[dialect.inventory.cores]
     return min(asked or _WHOLE, _WHOLE)
 
 

@@ -111,7 +111,7 @@ class Cycle:
         if not shape.node.feasible[row] or not _lets(shape.cluster, pod, row):
             return None
         placement = self._placement(shape, row)
-        return None if metadata_problem(pod, self._dialect.annotations(placement, 0, pod)) else placement
+        return None if metadata_problem(pod, self._dialect.allocation.annotations(placement, 0, pod)) else placement
 
     def fits_without(self, pod: Pod, node: str, tenants: Iterable[str]) -> Placement | None:
         """Return a placement of a pod on a node if some of the pods there were gone, or None if it would not fit.
@@ -189,8 +189,8 @@ class Cycle:
         key = (
             policy.number,
             pod.spec.node_fingerprint,
-            *map(pod.annotations.get, self._dialect.pod_annotations),
-            *map(pod.labels.get, self._dialect.pod_labels),
+            *map(pod.annotations.get, self._dialect.claims.pod_annotations),
+            *map(pod.labels.get, self._dialect.claims.pod_labels),
         )
         return self._claimed.get(key, lambda: read_claims(pod, policy, self._dialect))
 
@@ -203,7 +203,7 @@ class Cycle:
         return self._cluster_parts.get(key, lambda: ClusterPart(pod, self.state))
 
     def _nearest(self, shape: Fitted, rows: NDArray[np.int64]) -> NearMiss | None:
-        return nearest_miss(self.state, self._dialect.dimensions, shape.node, rows)
+        return nearest_miss(self.state, self._dialect.inventory.dimensions, shape.node, rows)
 
     def _closed(self, shape: Fitted) -> Mapping[str, Cause]:
         """Return the nodes where a pod of this shape would wait for its device plugin in vain, and why."""
@@ -229,7 +229,7 @@ class Cycle:
         shape, rows = found.shape, found.rows
         policy = shape.claimed.policy
         placement = self._placement(shape, row)
-        problem = metadata_problem(pod, self._dialect.annotations(placement, 0, pod))
+        problem = metadata_problem(pod, self._dialect.allocation.annotations(placement, 0, pod))
         if problem:
             return self._refused(pod, policy, problem)
         scores = self._scores(shape.node, found.passing if explain else np.array([row], dtype=np.int64))

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from vgpu_scheduler.dialects import CodecError, Dialect, Inventory, RegistrationError, placement_usage
+from vgpu_scheduler.dialects import CodecError, Dialect, InventoryObject, RegistrationError, placement_usage
 from vgpu_scheduler.engine.closed_nodes import ClosedNodes, Closure
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.in_force import InForce
@@ -55,7 +55,7 @@ class Engine:
     ) -> None:
         self.dialect = dialect
         self.policies = policies
-        self.state = State(len(dialect.dimensions), counted_by_card(dialect))
+        self.state = State(len(dialect.inventory.dimensions), counted_by_card(dialect))
         self.queue = SchedulingQueue()
         self.quotas = Quotas(dialect)
         self.closed_nodes = ClosedNodes(dialect.node_side, self.state, frozenset(scheduler_names))
@@ -71,7 +71,7 @@ class Engine:
         self._left: dict[str, int] = {}
         """Pods that are known to wait no longer, and since which version, of which nothing newer was seen yet."""
         self._listed: dict[str, int] = {}
-        self._inventories: dict[str, Inventory] = {}
+        self._inventories: dict[str, InventoryObject] = {}
         self.epoch = 0
         """Counts how often the store was found to be restored from an older copy."""
         self.kinds = observed_kinds(self)
@@ -94,8 +94,8 @@ class Engine:
             return ()
         if pod.scheduler_name in self.coexist_with and not pod.node_name:
             # Its scheduler announces what it will bind, and counts on it: the pod is as good as bound there.
-            pod = msgspec.structs.replace(pod, node_name=self.dialect.announced_node(pod))
-        usage = self.dialect.usage(pod)
+            pod = msgspec.structs.replace(pod, node_name=self.dialect.allocation.announced_node(pod))
+        usage = self.dialect.allocation.usage(pod)
         hint = self.state.observe_pod(pod, usage)
         accepted = self.state.pod(pod.uid)
         if accepted is pod and pod.scheduler_name in self.scheduler_names:
@@ -141,7 +141,7 @@ class Engine:
         self.queue.hint(hint, now)
         return problems
 
-    def observe_inventory(self, node: str, inventory: Inventory | None, now: float) -> tuple[Problem, ...]:
+    def observe_inventory(self, node: str, inventory: InventoryObject | None, now: float) -> tuple[Problem, ...]:
         """Take in the object beside a node that lists its devices, or that there is none any more.
 
         Some dialects have such an object; it may come before the node.
@@ -155,7 +155,7 @@ class Engine:
 
     def _devices(self, node: Node) -> tuple[tuple[Device, ...] | None, tuple[Problem, ...]]:
         try:
-            return canonical(self.dialect.devices(node, self._inventories.get(node.name))), ()
+            return canonical(self.dialect.inventory.devices(node, self._inventories.get(node.name))), ()
         except CodecError as error:
             return self._last_good(node.name, error), _unreadable(node, str(error))
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this node's

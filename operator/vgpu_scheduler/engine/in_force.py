@@ -96,4 +96,4 @@ class InForce:
         self._queue.wake(changed, now)
 
     def _terms(self, pod: Pod) -> Terms:
-        return (self._policies.resolve(pod).number, *(pod.labels.get(name) for name in self._dialect.pod_labels))
+        return (self._policies.resolve(pod).number, *(pod.labels.get(name) for name in self._dialect.claims.pod_labels))

@@ -24,7 +24,7 @@ def read_claims(pod: Pod, policy: ResolvedPolicy, dialect: Dialect) -> Claimed |
     """Return what a pod asks of devices, or why that cannot be understood."""
     annotations, warnings = _in_force(pod, policy, dialect)
     try:
-        claims = dialect.claims(msgspec.structs.replace(pod, annotations=annotations), policy.terms)
+        claims = dialect.claims.read(msgspec.structs.replace(pod, annotations=annotations), policy.terms)
     except ClaimError as error:
         return Refused(policy, str(error))
     return Claimed(policy, claims, annotations, (*policy.warnings, *warnings))
@@ -44,15 +44,15 @@ def make_node_part(
     allocator, scorers = None, policy.scorers
     try:
         if claims_devices(claims):
-            _check_obeyed(pod, claimed.annotations, claims, policy, dialect)
+            _check_followed_by_node(pod, claimed.annotations, claims, policy, dialect)
             bound = most_memory(claims, policy.limits, dialect)
             choice = replace(policy.choice, limits=replace(policy.choice.limits, most_memory=bound), budgets=budgets)
-            allocator = dialect.allocator(claimed.annotations, claims, choice)
-            scorers = dialect.rankers(scorers, chosen=policy.source_of.get("nodes") != SETTINGS)
+            allocator = dialect.claims.allocator(claimed.annotations, claims, choice)
+            scorers = dialect.claims.scorers(scorers, chosen=policy.source_of.get("nodes") != SETTINGS)
     except (ClaimError, LimitError) as error:
         return Refused(policy, str(error))
     return NodePart(
-        compile_predicates(pod, nodes, dialect.ignored_resources, policy.node_selectors, policy.managed),
+        compile_predicates(pod, nodes, dialect.inventory.unknown_to_kubelet, policy.node_selectors, policy.managed),
         allocator,
         _ranking(pod, claims, scorers, dialect, plain=allocator is None),
     )
@@ -60,29 +60,29 @@ def make_node_part(
 
 def _in_force(pod: Pod, policy: ResolvedPolicy, dialect: Dialect) -> tuple[dict[str, str], list[str]]:
     """Return the pod's annotations that may be followed, and warnings about the others."""
-    given = {name: pod.annotations[name] for name in dialect.pod_annotations if name in pod.annotations}
+    given = {name: pod.annotations[name] for name in dialect.claims.pod_annotations if name in pod.annotations}
     if policy.overrides is None:
         return given, []
-    allowed = policy.overrides
+    allowed, followed = policy.overrides, dialect.claims.followed_by_node
     denied = {
         name
-        for word, names in dialect.overrides.items()
+        for word, names in dialect.claims.overrides.items()
         if word not in allowed
         for name in names
-        if name not in dialect.obeyed or pod.annotations.get(name) != dialect.obeyed[name].nothing
+        if name not in followed or pod.annotations.get(name) != followed[name].nothing
     }
     by = policy.source_of.get("podOverrides", "a policy")
     warnings = [overruled(name, by) for name in given if name in denied]
     return {name: value for name, value in given.items() if name not in denied}, warnings
 
 
-def _check_obeyed(
+def _check_followed_by_node(
     pod: Pod, annotations: dict[str, str], claims: PodClaims, policy: ResolvedPolicy, dialect: Dialect
 ) -> None:
     """Refuse a pod whose node would do what no policy allows."""
     vendors = {claim.vendor for container in claims for claim in container.claims}
-    for name, obeyed in dialect.obeyed.items():
-        if name in pod.annotations and name not in annotations and vendors & obeyed.vendors:
+    for name, followed in dialect.claims.followed_by_node.items():
+        if name in pod.annotations and name not in annotations and vendors & followed.vendors:
             by = policy.source_of.get("podOverrides", "a policy")
             raise ClaimError(
                 f"annotation {name}: podOverrides of {by} does not allow it, and the node would follow it: leave it out"
@@ -93,4 +93,4 @@ def _ranking(pod: Pod, claims: PodClaims, scorers: Scorers, dialect: Dialect, *,
     """Return what orders the nodes; a pod without device claims has its own order unless a policy says otherwise."""
     if plain:
         scorers = tuple(entry for entry in scorers if entry.weight and entry.scorer.ranks_plain_pods) or _PLAIN
-    return NodeRanking(scorers, Workload(pod.spec.requests, claims, dialect.device_resources))
+    return NodeRanking(scorers, Workload(pod.spec.requests, claims, dialect.inventory.device_resources))

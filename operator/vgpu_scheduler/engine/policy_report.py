@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.policy import Policies, PolicyKey, PolicyResource, key_of, translate
+from vgpu_scheduler.scorers import ReadBinpackArguments
 from vgpu_scheduler.state import State
 
 READY, CONFLICTED, WARNINGS = "Ready", "Conflicted", "Warnings"
@@ -64,15 +65,19 @@ def report_policies(policies: Policies, state: State, dialect: Dialect, ours: fr
     ours
         The scheduler names whose pods count.
     """
-    catalogue = policies.catalogue
+    catalogue, read = policies.catalogue, policies.read_arguments
     counts = _count(policies, (pod for pod in state.pods() if pod.scheduler_name in ours and not pod.terminal))
     known = _Known.of(state, dialect)
     return [
         PolicyReport(
             policy=policy,
-            conditions=(_ready(policy), _conflicted(catalogue.conflicts(key_of(policy))), _warnings(policy, known)),
+            conditions=(
+                _ready(policy),
+                _conflicted(catalogue.conflicts(key_of(policy))),
+                _warnings(policy, known, read),
+            ),
             pods=counts[key_of(policy)],
-            nodes=translate.describe_nodes(policy.spec.nodes) if policy.spec and policy.spec.nodes else "",
+            nodes=translate.describe_nodes(policy.spec.nodes, read) if policy.spec and policy.spec.nodes else "",
             devices=translate.describe_devices(policy.spec.devices) if policy.spec and policy.spec.devices else "",
         )
         for policy in catalogue.all()
@@ -88,7 +93,7 @@ class _Known:
 
     @classmethod
     def of(cls, state: State, dialect: Dialect) -> _Known:
-        offered = frozenset(state.nodes.offered()) | frozenset(dialect.device_resources) | _ELSEWHERE
+        offered = frozenset(state.nodes.offered()) | frozenset(dialect.inventory.device_resources) | _ELSEWHERE
         return cls(offered, tuple(sorted(model.lower() for model in state.devices.live_models())))
 
 
@@ -115,8 +120,8 @@ def _conflicted(others: Sequence[PolicyKey]) -> ConditionReport:
     return ConditionReport(CONFLICTED, True, "SameRank", message)
 
 
-def _warnings(policy: PolicyResource, known: _Known) -> ConditionReport:
-    found = _found(policy, known)
+def _warnings(policy: PolicyResource, known: _Known, read: ReadBinpackArguments) -> ConditionReport:
+    found = _found(policy, known, read)
     if not found:
         return ConditionReport(WARNINGS, False, "NoWarnings", "everything that it names is known")
     reasons = sorted({reason for reason, _ in found})
@@ -124,15 +129,15 @@ def _warnings(policy: PolicyResource, known: _Known) -> ConditionReport:
     return ConditionReport(WARNINGS, True, reasons[0] if len(reasons) == 1 else "Several", message)
 
 
-def _found(policy: PolicyResource, known: _Known) -> list[tuple[str, str]]:
+def _found(policy: PolicyResource, known: _Known, read: ReadBinpackArguments) -> list[tuple[str, str]]:
     """Return reason and text of each warning."""
     found: list[tuple[str, str]] = []
     spec = policy.spec
     if spec is None:
         return found
     if spec.nodes is not None:
-        rule = translate.node_rule(spec.nodes)
-        unknown = [name for name in translate.weighed_resources(spec.nodes) if name not in known.resources]
+        rule = translate.node_rule(spec.nodes, read)
+        unknown = [name for name in translate.weighed_resources(spec.nodes, read) if name not in known.resources]
         if unknown:
             found.append(("UnknownResource", f"spec.nodes: no node offers {_listed(unknown)}"))
         off = [entry.scorer.name for entry in rule.scorers if entry.weight == 0]

@@ -53,9 +53,9 @@ class Quotas:
     """
 
     def __init__(self, dialect: Dialect) -> None:
-        self._resources = dict(dialect.quota_resources)
-        self._cores = dialect.cores
-        self._units = {name: dialect.dimensions[r.dimension].unit for name, r in self._resources.items()}
+        self._resources = dict(dialect.allocation.quota_resources)
+        self._cores = dialect.inventory.cores
+        self._units = {name: dialect.inventory.dimensions[r.dimension].unit for name, r in self._resources.items()}
         self._store: VersionedStore[Key, ResourceQuota] = VersionedStore()
         self._names: dict[str, set[str]] = {}  # of the quotas of each namespace
         self._limits: dict[str, dict[str, int]] = {}  # in the dimensions' units
@@ -246,7 +246,7 @@ def quota_key(quota: ResourceQuota) -> Key:
 
 def counted_by_card(dialect: Dialect) -> frozenset[tuple[str, int]]:
     """Return the vendors, with a dimension, of which what a namespace holds depends on the card."""
-    return frozenset((r.vendor, r.dimension) for r in dialect.quota_resources.values() if r.of_card)
+    return frozenset((r.vendor, r.dimension) for r in dialect.allocation.quota_resources.values() if r.of_card)
 
 
 def _limit(text: str, resource: QuotaResource) -> int | None:

@@ -18,8 +18,8 @@ from vgpu_scheduler.policy.annotations import OVERRIDES, PolicyError, pod_words
 from vgpu_scheduler.policy.catalogue import Candidates, Catalogue, PolicyKey, key_of, title
 from vgpu_scheduler.policy.models import PolicyResource
 from vgpu_scheduler.policy.resolved import NO_POD_LIMITS, POD, SETTINGS, Bound, PodLimits, ResolvedPolicy
-from vgpu_scheduler.policy.translate import NodeRule, card_choice, node_rule
-from vgpu_scheduler.scorers import HamiScorer, NodePolicy, WeightedScorer
+from vgpu_scheduler.policy.translate import NodeRule, card_choice, node_rule, unread
+from vgpu_scheduler.scorers import HamiScorer, NodePolicy, ReadBinpackArguments, WeightedScorer
 
 _REMEMBERED = 20_000
 """Resolutions that are kept per namespace: one per combination of labels that matter and annotations."""
@@ -41,6 +41,8 @@ class PolicyDefaults:
         Refuse unknown policy words in annotations instead of falling back with a warning (C-21).
     managed
         The nodes that pods are placed on, whatever policies say; None for all.
+    read_arguments
+        Reads the arguments of Volcano's plugin that a policy has pasted.
     """
 
     node_policy: str = NodePolicy.BINPACK.value
@@ -48,6 +50,7 @@ class PolicyDefaults:
     order: OrderKind = OrderKind.NUMA_FIRST
     strict_annotations: bool = False
     managed: LabelSelector | None = None
+    read_arguments: ReadBinpackArguments = unread
 
 
 @dataclass(slots=True)
@@ -102,6 +105,8 @@ class Policies:
     ----------
     catalogue
         The policy resources and namespaces; change it, and every later resolution follows.
+    read_arguments
+        Reads the arguments of Volcano's plugin that a policy has pasted.
     """
 
     pod_annotations = tuple(OVERRIDES.values())
@@ -109,6 +114,7 @@ class Policies:
 
     def __init__(self, defaults: PolicyDefaults) -> None:
         self.catalogue = Catalogue()
+        self.read_arguments = defaults.read_arguments
         self._defaults = defaults
         self._memos: dict[str, _Memo] = {}
         self._numbers: dict[ResolvedPolicy, int] = {}
@@ -215,7 +221,7 @@ class Policies:
 
     def _nodes(self, matching: Sequence[PolicyResource]) -> tuple[NodeRule, str]:
         for policy, section in holding(matching, "nodes")[:1]:
-            return node_rule(section), title(policy)
+            return node_rule(section, self.read_arguments), title(policy)
         return NodeRule((WeightedScorer(HamiScorer(NodePolicy(self._defaults.node_policy))),)), SETTINGS
 
     def _cards(self, matching: Sequence[PolicyResource], nodes: NodeRule, nodes_by: str) -> tuple[CardChoice, str]:

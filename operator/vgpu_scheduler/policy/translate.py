@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from vgpu_scheduler.allocators import CardChoice, OrderKind, ShareOrder, Strategy, Weights
 from vgpu_scheduler.policy.spec import DevicesSection, NodesSection, ScorerEntry
 from vgpu_scheduler.scorers import (
+    DEFAULT_WEIGHTS,
     DOCUMENTED_SHARE_WEIGHTS,
+    BinpackArguments,
     BinpackScorer,
     DeviceShareScorer,
     FragmentationScorer,
     HamiScorer,
     NodePolicy,
+    ReadBinpackArguments,
     WeightedScorer,
-    parse_binpack_arguments,
 )
 
 _STRATEGIES = {strategy.value: strategy for strategy in Strategy}
@@ -40,23 +43,29 @@ class NodeRule:
     warnings: tuple[str, ...] = ()
 
 
-def node_rule(section: NodesSection) -> NodeRule:
-    """Translate ``nodes``."""
+def unread(arguments: Mapping[str, object]) -> BinpackArguments:
+    """Return the weights that hold where nobody is there to read a plugin's arguments, with a warning."""
+    given = ", ".join(sorted(arguments))
+    return BinpackArguments(1, DEFAULT_WEIGHTS, (f"{given}: nobody reads a plugin's arguments here",))
+
+
+def node_rule(section: NodesSection, read: ReadBinpackArguments) -> NodeRule:
+    """Translate ``nodes``; ``read`` reads pasted arguments."""
     if section.scorers is None:
         return NodeRule((WeightedScorer(HamiScorer(NodePolicy(section.policy))),))
     rule = NodeRule(())
     for entry in section.scorers:
-        rule = _with_scorer(rule, entry)
+        rule = _with_scorer(rule, entry, read)
     return rule
 
 
-def _with_scorer(rule: NodeRule, entry: ScorerEntry) -> NodeRule:
+def _with_scorer(rule: NodeRule, entry: ScorerEntry, read: ReadBinpackArguments) -> NodeRule:
     weight = 1 if entry.weight is None else entry.weight
     if entry.name == "binpack":
         if entry.arguments is None:
             scorer = BinpackScorer(tuple(entry.resources or ()))
         else:
-            parsed = parse_binpack_arguments(dict(entry.arguments))
+            parsed = read(dict(entry.arguments))
             scorer = BinpackScorer(parsed.weights)
             weight = parsed.weight if entry.weight is None else entry.weight
             rule = replace(rule, warnings=(*rule.warnings, *parsed.warnings))
@@ -112,23 +121,23 @@ def card_choice(section: DevicesSection, default: CardChoice, implied: CardChoic
     return choice
 
 
-def weighed_resources(section: NodesSection) -> tuple[str, ...]:
+def weighed_resources(section: NodesSection, read: ReadBinpackArguments) -> tuple[str, ...]:
     """Return the resources that the section weighs, sorted; those it leaves to the defaults are not among them."""
     names: set[str] = set()
     for entry in section.scorers or ():
         names.update(name for name, _ in entry.resources or ())
         if entry.arguments is not None:
-            names.update(name for name, _ in parse_binpack_arguments(dict(entry.arguments)).weights)
+            names.update(name for name, _ in read(dict(entry.arguments)).weights)
         if entry.scoring_strategy is not None:
             names.update(resource.name for resource in entry.scoring_strategy.resources or ())
     return tuple(sorted(names))
 
 
-def describe_nodes(section: NodesSection) -> str:
+def describe_nodes(section: NodesSection, read: ReadBinpackArguments) -> str:
     """Summarise the section in a few words: ``binpack``, ``fragmentation x3 + binpack``."""
     if section.scorers is None:
         return section.policy or ""
-    rule = node_rule(section)
+    rule = node_rule(section, read)
     parts = [entry.scorer.name + (f" x{entry.weight}" if entry.weight != 1 else "") for entry in rule.scorers]
     return " + ".join(parts)
 

@@ -9,17 +9,19 @@ from vgpu_scheduler import __version__
 from vgpu_scheduler.admission import AdmissionRules
 from vgpu_scheduler.apiclient import ApiClient, Credentials
 from vgpu_scheduler.binding import Binder, Reporter
-from vgpu_scheduler.dialects import HamiDialect
+from vgpu_scheduler.dialects import Dialect
+from vgpu_scheduler.dialects.hami import HAMI_ZONE, hami_dialect
+from vgpu_scheduler.dialects.volcano import parse_binpack_arguments
 from vgpu_scheduler.engine import Engine, Place
 from vgpu_scheduler.intake import AdmissionEndpoint, AdmissionServer, Observer
 from vgpu_scheduler.policy import PolicyDefaults
 from vgpu_scheduler.runtime.device_config import device_config
 from vgpu_scheduler.runtime.elector import Elector
 from vgpu_scheduler.settings import Settings
-from vgpu_scheduler.telemetry import HAMI_ZONE, Metrics
+from vgpu_scheduler.telemetry import Metrics
 
 
-def make_dialect(settings: Settings) -> HamiDialect:
+def make_dialect(settings: Settings) -> Dialect:
     """Return the dialect with the configured names.
 
     Raises
@@ -27,7 +29,7 @@ def make_dialect(settings: Settings) -> HamiDialect:
     SettingsError
         If the device configuration cannot be read; the message names the file and the field.
     """
-    return HamiDialect(device_config(settings))
+    return hami_dialect(device_config(settings))
 
 
 def policy_defaults(settings: Settings) -> PolicyDefaults:
@@ -38,6 +40,7 @@ def policy_defaults(settings: Settings) -> PolicyDefaults:
         settings.order,
         settings.strict_annotations,
         settings.managed,
+        parse_binpack_arguments,
     )
 
 
@@ -76,7 +79,7 @@ def admission_server(
         credentials,
         AdmissionEndpoint(chosen.port, chosen.cert_file, chosen.key_file, chosen.ca_file, chosen.reload_interval),
         AdmissionRules(
-            make_dialect(settings),
+            (engine.dialect.claims,),
             settings.scheduler_names,
             chosen.overwrite_default_scheduler,
             engine.policies.claim_terms,

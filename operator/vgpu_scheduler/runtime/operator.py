@@ -14,6 +14,7 @@ from functools import partial
 from vgpu_scheduler import __version__
 from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError, connect
 from vgpu_scheduler.binding import Step, SystemClock
+from vgpu_scheduler.dialects.hami import hami_metrics
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.policy import Policies
@@ -23,7 +24,7 @@ from vgpu_scheduler.runtime.sweeps import drift, ledger
 from vgpu_scheduler.runtime.tasks import end
 from vgpu_scheduler.runtime.warmup import warm_up
 from vgpu_scheduler.settings import Settings, parse_address
-from vgpu_scheduler.telemetry import Health, Metrics, Page, hami_metrics, serve
+from vgpu_scheduler.telemetry import Health, Metrics, Page, serve
 
 log = logging.getLogger(__name__)
 

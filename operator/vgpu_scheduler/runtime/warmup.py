@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from vgpu_scheduler.allocators import OrderKind
-from vgpu_scheduler.dialects import HamiDialect
+from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice, encode_register_json
 from vgpu_scheduler.dialects.hami.mig import MigProfile, Span
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import REGISTER_ANNOTATION
@@ -32,7 +32,7 @@ def warm_up() -> None:
         "status": {"allocatable": {"cpu": "1", "memory": "1Gi", "pods": "10", "nvidia.com/gpu": "10"}},
     }
     limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "128"}
-    engine = Engine(HamiDialect(), Policies(PolicyDefaults(order=OrderKind.NUMA_FIRST)), ["warm-up"])
+    engine = Engine(hami_dialect(), Policies(PolicyDefaults(order=OrderKind.NUMA_FIRST)), ["warm-up"])
     engine.observe_node(decode_node(node), 0.0)
     rules = {"nvidia.com/nouse-gpuuuid": "GPU-1", "nvidia.com/vgpu-mode": "mig"}
     for number, spec in enumerate(_POLICIES):

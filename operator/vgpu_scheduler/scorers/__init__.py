@@ -1,22 +1,21 @@
 """Scorers: pure functions that rank nodes."""
 
 from vgpu_scheduler.scorers.base import CompiledScorer, NodeScorer, Workload
-from vgpu_scheduler.scorers.binpack import DEFAULT_WEIGHTS, BinpackScorer
+from vgpu_scheduler.scorers.binpack import (
+    DEFAULT_WEIGHTS,
+    BinpackArguments,
+    BinpackScorer,
+    ReadBinpackArguments,
+)
 from vgpu_scheduler.scorers.deviceshare import (
     DOCUMENTED_SHARE_WEIGHTS,
     KOORDINATOR_SHARE_WEIGHTS,
     DeviceShareScorer,
 )
-from vgpu_scheduler.scorers.deviceshare_arguments import (
-    DeviceShareArgumentError,
-    ShareDefaults,
-    deviceshare_arguments,
-)
 from vgpu_scheduler.scorers.fragmentation import FragmentationScorer
 from vgpu_scheduler.scorers.hami import HamiScorer, NodePolicy
 from vgpu_scheduler.scorers.plain import PlainScorer
 from vgpu_scheduler.scorers.ranking import NodeRanking, WeightedScorer
-from vgpu_scheduler.scorers.volcano_arguments import BinpackArguments, parse_binpack_arguments
 
 __all__ = [
     "DEFAULT_WEIGHTS",
@@ -25,7 +24,6 @@ __all__ = [
     "BinpackArguments",
     "BinpackScorer",
     "CompiledScorer",
-    "DeviceShareArgumentError",
     "DeviceShareScorer",
     "FragmentationScorer",
     "HamiScorer",
@@ -33,9 +31,7 @@ __all__ = [
     "NodeRanking",
     "NodeScorer",
     "PlainScorer",
-    "ShareDefaults",
+    "ReadBinpackArguments",
     "WeightedScorer",
     "Workload",
-    "deviceshare_arguments",
-    "parse_binpack_arguments",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,29 @@ from vgpu_scheduler.state import DeviceMatrix, NodeTable, State
 DEFAULT_WEIGHTS: Weights = ((CPU, 1), (MEMORY, 1))
 
 _QUOTA_NAMES = "count/"  # names of object quotas: Volcano drops them, though a container may request them
+
+
+@dataclass(frozen=True, slots=True)
+class BinpackArguments:
+    """What the arguments of a plugin come to that packs nodes by resources.
+
+    Attributes
+    ----------
+    weight
+        The global weight: any integer; 0 switches the scorer off, below 0 the order is inverted (D1-17, D1-18).
+    weights
+        Weight per resource, sorted by name; ``cpu`` and ``memory`` are among them.
+    warnings
+        What was given and is not followed, for the status of the policy.
+    """
+
+    weight: int
+    weights: Weights
+    warnings: tuple[str, ...] = ()
+
+
+ReadBinpackArguments = Callable[[Mapping[str, object]], BinpackArguments]
+"""Reads such arguments as they stand in the plugin's own configuration; what it cannot read becomes a warning."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,10 @@ from dataclasses import replace
 from itertools import count
 from typing import Any, TypeVar
 
-from vgpu_scheduler.dialects import Dialect, HamiDialect, KoordinatorDialect, VolcanoDialect
+from vgpu_scheduler.dialects import Dialect
+from vgpu_scheduler.dialects.hami import hami_dialect
+from vgpu_scheduler.dialects.koordinator import koordinator_dialect
+from vgpu_scheduler.dialects.volcano import parse_binpack_arguments, volcano_dialect
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import DecodeError, Namespace, Node, Pod, ResourceQuota, decode_node, decode_pod, decode_quota
 from vgpu_scheduler.model import Assignment, Device, Placement
@@ -23,10 +26,10 @@ from vgpu_scheduler.whatif.admission import SYSTEM_CLASSES, missing_class, with_
 from vgpu_scheduler.whatif.cards import WRITERS, card_name
 
 SCHEDULER = "vgpu-scheduler"
-_DIALECTS: Mapping[str, type[Dialect]] = {
-    "hami": HamiDialect,
-    "volcano": VolcanoDialect,
-    "koordinator": KoordinatorDialect,
+_DIALECTS: Mapping[str, Callable[[], Dialect]] = {
+    "hami": hami_dialect,
+    "volcano": volcano_dialect,
+    "koordinator": koordinator_dialect,
 }
 
 Object = Mapping[str, Any]
@@ -65,7 +68,8 @@ class World:
     """
 
     def __init__(self, dialect: Dialect, defaults: PolicyDefaults | None = None, *, strict: bool = False) -> None:
-        self.engine = Engine(dialect, Policies(defaults or PolicyDefaults()), [SCHEDULER])
+        defaults = replace(defaults or PolicyDefaults(), read_arguments=parse_binpack_arguments)
+        self.engine = Engine(dialect, Policies(defaults), [SCHEDULER])
         self.cards = WRITERS[dialect.name]
         self.ignored: dict[str, int] = {}
         """Kinds of objects that mean nothing here, and how many there were."""
@@ -148,7 +152,7 @@ class World:
         for problem in unreadable:
             self._problem(f"Pod {pod.key}: {problem.message}")
         known = {device.uuid for device in self.devices(pod.node_name)}
-        for uuid in self.engine.dialect.usage(pod).charges:
+        for uuid in self.engine.dialect.allocation.usage(pod).charges:
             if uuid not in known:
                 self._problem(f"Pod {pod.key}: node {pod.node_name} has no card {uuid}")
 
@@ -202,7 +206,7 @@ class World:
 
     def annotations(self, node: str, assignments: Sequence[Assignment]) -> dict[str, str]:
         """Return what is written on a pod with one container that was given these devices."""
-        return self.engine.dialect.annotations(Placement(node, (tuple(assignments),)), 0)
+        return self.engine.dialect.allocation.annotations(Placement(node, (tuple(assignments),)), 0)
 
 
 def flatten(objects: Iterable[Object]) -> Iterable[Object]:

@@ -1,6 +1,7 @@
 """HAMi's ecosystem: what its device plugins write on nodes and read on pods."""
 
-from vgpu_scheduler.dialects.base import CodecError
+from vgpu_scheduler.dialects.entries import realign
+from vgpu_scheduler.dialects.errors import CodecError
 from vgpu_scheduler.dialects.hami.codec import (
     AssignedDevice,
     RegisteredDevice,
@@ -9,21 +10,21 @@ from vgpu_scheduler.dialects.hami.codec import (
     encode_assignments,
     encode_register_colon,
     encode_register_json,
-    realign,
 )
-from vgpu_scheduler.dialects.hami.dialect import HamiDialect
+from vgpu_scheduler.dialects.hami.dialect import hami_dialect
 from vgpu_scheduler.dialects.hami.lock import LOCK_ANNOTATION, format_lock, format_time, parse_lock
+from vgpu_scheduler.dialects.hami.metrics import HAMI_ZONE, hami_metrics
 from vgpu_scheduler.dialects.hami.vendors import ConfigError, Section, Vendor, configured, vendors
 from vgpu_scheduler.dialects.hami.vendors.admitting import Draft, Refusal
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import NvidiaNames
 
 __all__ = [
+    "HAMI_ZONE",
     "LOCK_ANNOTATION",
     "AssignedDevice",
     "CodecError",
     "ConfigError",
     "Draft",
-    "HamiDialect",
     "NvidiaNames",
     "Refusal",
     "RegisteredDevice",
@@ -37,6 +38,8 @@ __all__ = [
     "encode_register_json",
     "format_lock",
     "format_time",
+    "hami_dialect",
+    "hami_metrics",
     "parse_lock",
     "realign",
     "vendors",

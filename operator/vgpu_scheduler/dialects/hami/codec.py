@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vgpu_scheduler.dialects.amounts import INT32
-from vgpu_scheduler.dialects.base import CodecError
+from vgpu_scheduler.dialects.errors import CodecError
 from vgpu_scheduler.dialects.hami.fields import Fields, decode_list
 from vgpu_scheduler.dialects.hami.mig import MigProfile, decode_profiles, encode_profile
 
@@ -207,36 +207,3 @@ def encode_assignments(containers: Sequence[Sequence[AssignedDevice]]) -> str:
         "".join(f"{device.uuid},{device.type},{device.memory},{device.cores}:" for device in container) + ";"
         for container in containers
     )
-
-
-def realign(
-    entries: Sequence[tuple[AssignedDevice, ...]], claimants: Sequence[bool]
-) -> list[tuple[AssignedDevice, ...]] | None:
-    """Give each container of a pod its entry, whatever padding the writer left out.
-
-    HAMi 2.10.0 writes no entry for containers without devices, 2.4 leaves out leading ones, and plugins append empty
-    entries. When the entries do not stand at the containers that claim devices, the n-th entry with devices belongs
-    to the n-th claimant.
-
-    Parameters
-    ----------
-    entries
-        The decoded annotation.
-    claimants
-        Whether each container claims devices of the vendor, init containers first.
-
-    Returns
-    -------
-    list or None
-        One entry per container; None when there are more entries with devices than claimants.
-    """
-    filled = [entry for entry in entries if entry]
-    if len(filled) > sum(claimants):
-        return None
-    in_place = len(entries) >= len(claimants) or not entries
-    if in_place and all(claims or not entry for entry, claims in zip(entries, claimants, strict=False)):
-        padded = [*entries[: len(claimants)], *[()] * (len(claimants) - len(entries))]
-        if sum(map(bool, padded)) == len(filled):
-            return padded
-    rest = iter(filled)
-    return [next(rest, ()) if claims else () for claims in claimants]

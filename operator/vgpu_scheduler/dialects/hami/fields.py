@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from vgpu_scheduler.dialects.base import CodecError
+from vgpu_scheduler.dialects.errors import CodecError
 
 INT64 = 2**63 - 1
 _SURROGATE = re.compile("[\ud800-\udfff]")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from vgpu_scheduler.dialects.base import CodecError
+from vgpu_scheduler.dialects.errors import CodecError
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice
 from vgpu_scheduler.dialects.hami.mig import SLICES, MigAllocation, decode_allocations, slices_of
 from vgpu_scheduler.dialects.hami.templates import instance_of

@@ -120,5 +120,5 @@ def _card_rules(annotations: Mapping[str, str], keys: RuleKeys) -> CardRules:
 
 def _in_all(lists: Iterable[frozenset[str]]) -> frozenset[str]:
     """Return what is in every list that says anything; an empty set if none does."""
-    told = [uuids for uuids in lists if uuids]
-    return frozenset.intersection(*told) or _NOBODY if told else frozenset()
+    given = [uuids for uuids in lists if uuids]
+    return frozenset.intersection(*given) or _NOBODY if given else frozenset()

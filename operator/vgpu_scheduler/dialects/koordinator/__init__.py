@@ -1,5 +1,10 @@
 """Koordinator's ecosystem: what koordlet lists of a node's devices, and reads on pods."""
 
+from vgpu_scheduler.dialects.koordinator.arguments import (
+    DeviceShareArgumentError,
+    ShareDefaults,
+    deviceshare_arguments,
+)
 from vgpu_scheduler.dialects.koordinator.codec import (
     AllocatedDevice,
     decode_allocated,
@@ -7,13 +12,16 @@ from vgpu_scheduler.dialects.koordinator.codec import (
     encode_allocated,
     fill,
 )
-from vgpu_scheduler.dialects.koordinator.dialect import KoordinatorDialect
+from vgpu_scheduler.dialects.koordinator.dialect import koordinator_dialect
 
 __all__ = [
     "AllocatedDevice",
-    "KoordinatorDialect",
+    "DeviceShareArgumentError",
+    "ShareDefaults",
     "decode_allocated",
     "decode_devices",
+    "deviceshare_arguments",
     "encode_allocated",
     "fill",
+    "koordinator_dialect",
 ]

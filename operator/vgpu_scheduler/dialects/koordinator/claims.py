@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vgpu_scheduler.dialects.base import ClaimError
+from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.koordinator.names import (
     CORES,
     DIMENSIONS,

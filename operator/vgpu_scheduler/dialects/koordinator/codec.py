@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from vgpu_scheduler.dialects.amounts import INT32
-from vgpu_scheduler.dialects.base import CodecError, Inventory
+from vgpu_scheduler.dialects.errors import CodecError
+from vgpu_scheduler.dialects.inventory import InventoryObject
 from vgpu_scheduler.dialects.koordinator.names import (
     CORES,
     DEVICE_RESOURCES,
@@ -55,7 +56,7 @@ def device_name(kind: str, minor: int, identity: str) -> str:
 # Devices -----------------------------------------------------------------------------------------------------------
 
 
-def decode_devices(inventory: Inventory, node: Node) -> tuple[Device, ...]:
+def decode_devices(inventory: InventoryObject, node: Node) -> tuple[Device, ...]:
     """Decode the Device object of a node.
 
     Raises
@@ -83,7 +84,7 @@ def decode_devices(inventory: Inventory, node: Node) -> tuple[Device, ...]:
     return tuple(devices)
 
 
-def _labels(inventory: Inventory) -> dict[str, str]:
+def _labels(inventory: InventoryObject) -> dict[str, str]:
     labels = _object(_object(inventory.get("metadata"), "metadata").get("labels"), "metadata.labels")
     return {name: value for name, value in labels.items() if isinstance(value, str)}
 

@@ -1,19 +1,21 @@
 """Volcano's ecosystem: what its vGPU device plugin writes on nodes and reads on pods."""
 
+from vgpu_scheduler.dialects.volcano.arguments import parse_binpack_arguments
 from vgpu_scheduler.dialects.volcano.codec import (
     RegisteredCard,
     decode_assignments,
     decode_register,
     encode_assignments,
 )
-from vgpu_scheduler.dialects.volcano.dialect import VolcanoDialect
+from vgpu_scheduler.dialects.volcano.dialect import volcano_dialect
 from vgpu_scheduler.dialects.volcano.names import VolcanoNames
 
 __all__ = [
     "RegisteredCard",
-    "VolcanoDialect",
     "VolcanoNames",
     "decode_assignments",
     "decode_register",
     "encode_assignments",
+    "parse_binpack_arguments",
+    "volcano_dialect",
 ]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from vgpu_scheduler.dialects.hami.vendors.amd import amd
 from vgpu_scheduler.dialects.hami.vendors.ascend import ascend
 from vgpu_scheduler.dialects.hami.vendors.aws_neuron import aws_neuron
-from vgpu_scheduler.dialects.hami.vendors.base import Cards, Claims, Handed, Record, RuleKeys, Vendor
+from vgpu_scheduler.dialects.hami.vendors.base import Cards, Claims, Record, RuleKeys, Vendor, VendorPlacement
 from vgpu_scheduler.dialects.hami.vendors.biren import biren
 from vgpu_scheduler.dialects.hami.vendors.cambricon import cambricon
 from vgpu_scheduler.dialects.hami.vendors.enflame import gcu
@@ -25,7 +25,16 @@ from vgpu_scheduler.dialects.hami.vendors.section import ConfigError, Section
 from vgpu_scheduler.dialects.hami.vendors.vastai import vastai
 
 __all__ = [
-    "Cards", "Claims", "ConfigError", "Handed", "Record", "RuleKeys", "Section", "Vendor", "configured", "vendors",
+    "Cards",
+    "Claims",
+    "ConfigError",
+    "Record",
+    "RuleKeys",
+    "Section",
+    "Vendor",
+    "VendorPlacement",
+    "configured",
+    "vendors",
 ]  # fmt: skip
 
 _Maker = Callable[[Section], tuple[Vendor, ...]]

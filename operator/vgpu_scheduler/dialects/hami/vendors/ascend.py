@@ -11,7 +11,7 @@ from vgpu_scheduler.dialects.amounts import INT32
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice
 from vgpu_scheduler.dialects.hami.vendors.admitting.ascend import npu_rule
 from vgpu_scheduler.dialects.hami.vendors.ascend_names import SOFT, SOFT_POD, Chip, NpuTemplate
-from vgpu_scheduler.dialects.hami.vendors.base import MODE_WORD, Handed, Record, RuleKeys, Vendor, Wishes
+from vgpu_scheduler.dialects.hami.vendors.base import MODE_WORD, PodOptions, Record, RuleKeys, Vendor, VendorPlacement
 from vgpu_scheduler.dialects.hami.vendors.registered import as_written, decode_cards
 from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.kube import Node
@@ -77,13 +77,13 @@ def _sizes(chip: Chip) -> str:
     return f"`{chip.key}` has {chip.capacity} MiB, of which a pod gets {chip.allocatable}, or {cut}.{more}"
 
 
-def _told(chip: Chip) -> Callable[[Handed], Mapping[str, str]]:
+def _extras(chip: Chip) -> Callable[[VendorPlacement], Mapping[str, str]]:
     """Return what writes the chips of a pod as the plugin's own runtime reads them."""
 
-    def extras(handed: Handed) -> Mapping[str, str]:
-        soft = handed.pod is not None and _mode(handed.pod.annotations)
+    def extras(placement: VendorPlacement) -> Mapping[str, str]:
+        soft = placement.pod is not None and _mode(placement.pod.annotations)
         listed = []
-        for container in handed.containers:
+        for container in placement.containers:
             for card in container:
                 _, memory, cores, *_ = card.amounts
                 entry = {
@@ -94,8 +94,8 @@ def _told(chip: Chip) -> Callable[[Handed], Mapping[str, str]]:
                 }
                 listed.append({key: value for key, value in entry.items() if value})
         return {
-            _TIME: str(int(handed.unix_time)),
-            chip.told: json.dumps(listed, separators=(",", ":"), ensure_ascii=False),
+            _TIME: str(int(placement.unix_time)),
+            chip.assigned: json.dumps(listed, separators=(",", ":"), ensure_ascii=False),
         }
 
     return extras
@@ -144,14 +144,14 @@ def _vendor(chip: Chip, soft: bool) -> Vendor:
         claims=chip.names,
         rules=RuleKeys(uuids=((f"hami.io/use-{chip.key}-uuid", f"hami.io/no-use-{chip.key}-uuid"),)),
         fit=fit,
-        wishes=Wishes(
+        options=PodOptions(
             {SOFT_POD: MODE_WORD}, _mode, lambda annotations: softly if _mode(annotations) else fit, {SOFT_POD: ""}
         ),
         record=Record(
             f"hami.io/{chip.key}-devices-allocated",
             f"hami.io/{chip.key}-devices-to-allocate",
-            extras=_told(chip),
-            keys=(_TIME, chip.told),
+            extras=_extras(chip),
+            keys=(_TIME, chip.assigned),
         ),
         admit=npu_rule(chip),
         means={

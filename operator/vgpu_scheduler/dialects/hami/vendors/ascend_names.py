@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from vgpu_scheduler.dialects.amounts import whole_amount
-from vgpu_scheduler.dialects.base import ClaimError
+from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.kube import Container
 from vgpu_scheduler.model import NO_TERMS, Claim, ClaimTerms
@@ -67,7 +67,7 @@ class Chip:
     runtime_class: str = ""
 
     @property
-    def told(self) -> str:
+    def assigned(self) -> str:
         """The annotation that the plugin's own runtime reads: the chip's name, whatever its resource is called."""
         return f"huawei.com/{self.key}"
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 
 from vgpu_scheduler.allocators import FitRules, Selection, Whole
 from vgpu_scheduler.dialects.amounts import amount_text, bounded_amount, is_asked
-from vgpu_scheduler.dialects.base import ClaimError, CodecError
+from vgpu_scheduler.dialects.errors import ClaimError, CodecError
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice
 from vgpu_scheduler.dialects.hami.mig import SLICES, Span, slices_of
 from vgpu_scheduler.dialects.hami.vendors.admitting.aws import PER_DEVICE, neuron_rule
-from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, Vendor
+from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor, VendorPlacement
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
 from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.kube import Container, Node, Pod
@@ -175,30 +175,30 @@ class _Extras:
 
     names: NeuronNames
 
-    def __call__(self, handed: Handed) -> Mapping[str, str]:
+    def __call__(self, placement: VendorPlacement) -> Mapping[str, str]:
         numbers: list[int] = []
         any_cores = False
-        for position, container in enumerate(handed.containers):
+        for position, container in enumerate(placement.containers):
             for given in container:
                 number, each = map(int, given.tag.split())
                 assert given.piece is not None
                 cores = range(number * each + given.piece.start, number * each + given.piece.start + given.piece.size)
-                if handed.pod is None:
+                if placement.pod is None:
                     in_cores = len(cores) < each
                 else:
-                    in_cores = self.names.in_cores(handed.pod.spec.containers[position])
+                    in_cores = self.names.in_cores(placement.pod.spec.containers[position])
                 any_cores |= in_cores
                 numbers += cores if in_cores else [number]
-        told = {
+        written = {
             _IDS: ",".join(map(str, numbers)),
-            _TIME: handed.nanoseconds,
+            _TIME: placement.nanoseconds,
             _ALLOCATED: "false",
-            _NODE: handed.node,
+            _NODE: placement.node,
         }
-        brought = handed.pod is not None and _RESOURCE_TYPE in handed.pod.annotations  # it would be believed
+        brought = placement.pod is not None and _RESOURCE_TYPE in placement.pod.annotations  # it would be believed
         if any_cores or brought:
-            told[_RESOURCE_TYPE] = self.names.cores if any_cores else self.names.devices
-        return told
+            written[_RESOURCE_TYPE] = self.names.cores if any_cores else self.names.devices
+        return written
 
 
 def aws_neuron(section: Section) -> tuple[Vendor, ...]:

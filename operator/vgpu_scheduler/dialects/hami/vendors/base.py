@@ -118,7 +118,7 @@ class RuleKeys:
 
 
 @dataclass(frozen=True, slots=True)
-class Handed:
+class VendorPlacement:
     """What a pod gets of one maker's cards.
 
     Attributes
@@ -154,13 +154,13 @@ class Handed:
         return str(int(self.unix_time * 1e9))
 
 
-Extras = Callable[[Handed], Mapping[str, str]]
+Extras = Callable[[VendorPlacement], Mapping[str, str]]
 """Annotations beside those of :class:`Record`."""
 
 
-def no_extras(handed: Handed) -> Mapping[str, str]:
+def no_extras(placement: VendorPlacement) -> Mapping[str, str]:
     """Return nothing: most makers read the common annotations only."""
-    del handed
+    del placement
     return {}
 
 
@@ -212,7 +212,7 @@ def plain_held(vendor: str, pod: Pod, aligned: Sequence[Sequence[AssignedDevice]
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class PodOptions:
     """What else a pod's annotations say about the cards of a maker.
 
     Attributes
@@ -223,14 +223,14 @@ class Wishes:
         The mode that they ask for; empty for none. Claims may depend on it.
     fit
         The checks under them.
-    obeyed
+    followed_by_node
         Those that the node side reads on the pod, whatever was decided; each with a value that asks for nothing.
     """
 
     words: Mapping[str, str]
     mode: Callable[[Mapping[str, str]], str]
     fit: Callable[[Mapping[str, str]], FitRules]
-    obeyed: Mapping[str, str] = field(default_factory=dict)
+    followed_by_node: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def annotations(self) -> tuple[str, ...]:
@@ -259,7 +259,7 @@ class Vendor:
         See their types.
     held
         How the entries of a pod are read back.
-    wishes
+    options
         What else the annotations of a pod say; ``fit`` holds without any.
     lock
         The lock through which the plugin finds its pod; None where it has other ways.
@@ -282,7 +282,7 @@ class Vendor:
     rules: RuleKeys = RuleKeys()
     fit: FitRules = PLAIN_CHECKS
     held: Held = plain_held
-    wishes: Wishes | None = None
+    options: PodOptions | None = None
     lock: NodeLock | None = HAMI_LOCK
     admit: Admit | None = None
     means: Mapping[str, str] = field(default_factory=dict)
@@ -291,11 +291,11 @@ class Vendor:
 
     def mode_of(self, annotations: Mapping[str, str]) -> str:
         """Return the mode that a pod asks for, empty for none."""
-        return self.wishes.mode(annotations) if self.wishes else ""
+        return self.options.mode(annotations) if self.options else ""
 
     def fit_for(self, annotations: Mapping[str, str]) -> FitRules:
         """Return the checks of the maker's cards for a pod."""
-        return self.wishes.fit(annotations) if self.wishes else self.fit
+        return self.options.fit(annotations) if self.options else self.fit
 
     def asked_at_admission(self, draft: Draft) -> bool:
         """Complete a container that is being admitted; tell whether it asks for these cards (see :data:`Admit`)."""

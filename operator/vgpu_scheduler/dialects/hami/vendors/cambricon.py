@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vgpu_scheduler.dialects.base import CodecError
-from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, Vendor
+from vgpu_scheduler.dialects.errors import CodecError
+from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor, VendorPlacement
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
 from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
@@ -32,9 +32,9 @@ def _kind(cores: int, memory: int) -> CardKind:
     return CardKind(-(-cores // _WHOLE), _WHOLE, memory * UNIT * _WHOLE // cores, _WHOLE)
 
 
-def _told(handed: Handed) -> Mapping[str, str]:
+def _extras(placement: VendorPlacement) -> Mapping[str, str]:
     """Return what the plugin reads: it knows one card of one container per pod."""
-    card = handed.first[0]
+    card = placement.first[0]
     _, memory, cores, *_ = card.amounts
     return {
         _ASSIGNED: "false",
@@ -55,7 +55,7 @@ def cambricon(section: Section) -> tuple[Vendor, ...]:
             record=Record(
                 "hami.io/cambricon-mlu-devices-allocated",
                 "hami.io/cambricon-mlu-devices-to-allocate",
-                extras=_told,
+                extras=_extras,
                 keys=(_ASSIGNED, _PROFILE),
             ),
             lock=NodeLock("cambricon.com/dsmlu.lock", names_owner=False, expiry=120.0),

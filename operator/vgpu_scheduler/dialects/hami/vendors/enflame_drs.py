@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 from vgpu_scheduler.allocators import FitRules, Whole
 from vgpu_scheduler.dialects.amounts import INT32, amount_text, bounded_amount, is_asked
-from vgpu_scheduler.dialects.base import ClaimError, CodecError
+from vgpu_scheduler.dialects.errors import ClaimError, CodecError
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice
 from vgpu_scheduler.dialects.hami.fields import Fields, decode_json
 from vgpu_scheduler.dialects.hami.vendors.admitting.enflame import slices_rule
-from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, Vendor
+from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor, VendorPlacement
 from vgpu_scheduler.dialects.hami.vendors.registered import checked
 from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.kube import Container, Node, Pod
@@ -217,11 +217,11 @@ def _held(vendor: str, pod: Pod, aligned: Sequence[Sequence[AssignedDevice]]) ->
 
     What does not say its slices is a share without a placement: nobody knows how much of the card is left.
     """
-    told = _told(pod.annotations.get(CONTAINERS, ""))
+    slices_of = _slices_by_container(pod.annotations.get(CONTAINERS, ""))
     kinds = [container.kind for container in pod.spec.containers]
     entries = []
     for container, devices in zip(pod.spec.containers, aligned, strict=True):
-        slices = told.get(container.name, 0)
+        slices = slices_of.get(container.name, 0)
         entries.append(
             [
                 Assignment(vendor, e.uuid, _amounts(slices, e.memory, e.cores) if slices else (1, e.memory, e.cores))
@@ -231,7 +231,7 @@ def _held(vendor: str, pod: Pod, aligned: Sequence[Sequence[AssignedDevice]]) ->
     return Usage(charges(kinds, entries), vendors=makers(entries))
 
 
-def _told(value: str) -> Mapping[str, int]:
+def _slices_by_container(value: str) -> Mapping[str, int]:
     """Return the slices of each container; those that cannot be read are left out."""
     try:
         decoded = decode_json(value, CONTAINERS)
@@ -245,23 +245,23 @@ def _told(value: str) -> Mapping[str, int]:
     return found
 
 
-def _extras(handed: Handed) -> Mapping[str, str]:
+def _plugin_annotations(placement: VendorPlacement) -> Mapping[str, str]:
     """Return what the plugin reads: all that it is told of cards is about the first container with one."""
-    first = handed.first[0]
+    first = placement.first[0]
     card = json.loads(first.tag)
-    told = {
+    written = {
         _ASSIGNED: "false",
-        _TIME: handed.nanoseconds,
+        _TIME: placement.nanoseconds,
         _ID: card["index"],
         _INDEX: card["index"],
         _MINOR: card["minor"],
         _SIZE: str(first.amounts[0]),
     }
-    if handed.pod is None:
-        return told
-    containers = zip(handed.pod.spec.containers, handed.containers, strict=True)
+    if placement.pod is None:
+        return written
+    containers = zip(placement.pod.spec.containers, placement.containers, strict=True)
     by_name = {container.name: _slices_of(devices[0]) for container, devices in containers if devices}
-    return {CONTAINERS: json.dumps(dict(sorted(by_name.items())), separators=(",", ":")), **told}
+    return {CONTAINERS: json.dumps(dict(sorted(by_name.items())), separators=(",", ":")), **written}
 
 
 def _slices_of(assignment: Assignment) -> Mapping[str, Any]:
@@ -292,7 +292,7 @@ def drs(section: Section) -> tuple[Vendor, ...]:
             claims=names,
             rules=RuleKeys(uuids=(("enflame.com/use-gpuuuid", "enflame.com/nouse-gpuuuid"),)),
             fit=FitRules(exclusive=False, compute=False, pieces=True, whole=Whole.ALWAYS),
-            record=Record("hami.io/enflame-vgpu-devices-allocated", extras=_extras, keys=_KEYS),
+            record=Record("hami.io/enflame-vgpu-devices-allocated", extras=_plugin_annotations, keys=_KEYS),
             admit=slices_rule(names.slices, names.memory, names.cores),
             means={
                 names.slices: "how many slices of one card, as a profile of the node has them",

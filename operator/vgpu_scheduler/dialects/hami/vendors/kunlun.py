@@ -11,7 +11,7 @@ from dataclasses import replace
 from vgpu_scheduler.allocators import FitRules, Selection, Whole
 from vgpu_scheduler.dialects.amounts import whole_amount
 from vgpu_scheduler.dialects.hami.vendors.admitting.kunlun import SIZES, vxpu_rule
-from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, Vendor
+from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor, VendorPlacement
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
 from vgpu_scheduler.dialects.hami.vendors.registered import Registered
 from vgpu_scheduler.dialects.hami.vendors.section import Section
@@ -64,9 +64,9 @@ def _wing(number: int, cards: int) -> int:
     return int(number >= cards // 2)
 
 
-def _index(handed: Handed) -> Mapping[str, str]:
+def _index(placement: VendorPlacement) -> Mapping[str, str]:
     """Return what the plugin reads: it knows one list of cards per pod."""
-    return {_INDEX: ",".join(card.tag for card in handed.last)}
+    return {_INDEX: ",".join(card.tag for card in placement.last)}
 
 
 def xpu(section: Section) -> tuple[Vendor, ...]:

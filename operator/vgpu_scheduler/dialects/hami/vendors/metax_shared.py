@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from vgpu_scheduler.allocators import FitRules, Selection
 from vgpu_scheduler.dialects.amounts import INT32, amount_text, whole_amount
-from vgpu_scheduler.dialects.base import ClaimError
+from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice, go_bool
 from vgpu_scheduler.dialects.hami.fields import Fields, decode_list
 from vgpu_scheduler.dialects.hami.vendors.admitting.metax import (
@@ -22,11 +22,11 @@ from vgpu_scheduler.dialects.hami.vendors.admitting.metax import (
 from vgpu_scheduler.dialects.hami.vendors.base import (
     MODE_WORD,
     POLICY_WORD,
-    Handed,
+    PodOptions,
     Record,
     RuleKeys,
     Vendor,
-    Wishes,
+    VendorPlacement,
 )
 from vgpu_scheduler.dialects.hami.vendors.registered import as_written, checked
 from vgpu_scheduler.dialects.hami.vendors.section import Section
@@ -181,8 +181,8 @@ class _Fit:
                 selection=Selection.WELCOME,
                 affinity=_AFFINITY,
             )
-        told = annotations.get(TOPOLOGY)
-        aware = self.topology_aware if told is None else bool(go_bool(told))
+        given = annotations.get(TOPOLOGY)
+        aware = self.topology_aware if given is None else bool(go_bool(given))
         return FitRules(
             classes=True,
             quality=annotations.get(QUALITY, ""),
@@ -208,12 +208,12 @@ def _held(vendor: str, pod: Pod, aligned: Sequence[Sequence[AssignedDevice]]) ->
     return Usage(charges(kinds, entries), vendors=makers(entries))
 
 
-def _told(handed: Handed) -> Mapping[str, str]:
+def _extras(placement: VendorPlacement) -> Mapping[str, str]:
     """Return the cards of each container as the plugin reads them."""
-    listed = [[_entry(assignment) for assignment in container] for container in handed.containers]
+    listed = [[_entry(assignment) for assignment in container] for container in placement.containers]
     return {
         _DEVICES: json.dumps(listed, separators=(",", ":"), ensure_ascii=False),
-        _TIME: handed.nanoseconds,
+        _TIME: placement.nanoseconds,
     }
 
 
@@ -240,7 +240,7 @@ def metax_shared(section: Section) -> tuple[Vendor, ...]:
             claims=names,
             rules=RuleKeys(uuids=(("metax-tech.com/use-gpuuuid", "metax-tech.com/nouse-gpuuuid"),)),
             fit=fit({}),
-            wishes=Wishes(
+            options=PodOptions(
                 {APP_CLASS: MODE_WORD, QUALITY: MODE_WORD, TOPOLOGY: POLICY_WORD},
                 _mode,
                 fit,
@@ -249,7 +249,7 @@ def metax_shared(section: Section) -> tuple[Vendor, ...]:
             record=Record(
                 "hami.io/metax-sgpu-devices-allocated",
                 "hami.io/metax-sgpu-devices-to-allocate",
-                extras=_told,
+                extras=_extras,
                 keys=(_DEVICES, _TIME),
             ),
             held=_held,

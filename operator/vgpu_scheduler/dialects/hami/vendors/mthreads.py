@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from vgpu_scheduler.allocators import FitRules, Selection, Whole
 from vgpu_scheduler.dialects.hami.vendors.admitting.mthreads import CORES, mthreads_rule
-from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, Vendor
+from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor, VendorPlacement
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
 from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
@@ -32,12 +32,12 @@ def _kind(cores: int, memory: int) -> CardKind:
     return CardKind(-(-cores // CORES), _SHARES, memory * UNIT * CORES // cores, CORES)
 
 
-def _index(handed: Handed) -> Mapping[str, str]:
+def _index(placement: VendorPlacement) -> Mapping[str, str]:
     """Return what the plugin reads: it knows one list of cards per pod."""
     return {
-        _INDEX: ",".join(card.tag for card in handed.last),
-        _NODE: handed.node,
-        _TIME: handed.nanoseconds,
+        _INDEX: ",".join(card.tag for card in placement.last),
+        _NODE: placement.node,
+        _TIME: placement.nanoseconds,
     }
 
 

@@ -6,14 +6,14 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 
 from vgpu_scheduler.allocators import ALL_CHECKS
-from vgpu_scheduler.dialects.base import CodecError
+from vgpu_scheduler.dialects.errors import CodecError
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice
 from vgpu_scheduler.dialects.hami.holdings import held
 from vgpu_scheduler.dialects.hami.links import decode_pair_scores
 from vgpu_scheduler.dialects.hami.mig import Span, allocations_of, encode_allocations, pieces_of, slices_of
 from vgpu_scheduler.dialects.hami.templates import recorded, template_pieces
 from vgpu_scheduler.dialects.hami.vendors.admitting.nvidia import NvidiaAdmission, nvidia_rule
-from vgpu_scheduler.dialects.hami.vendors.base import Handed, Record, RuleKeys, Vendor
+from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor, VendorPlacement
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import (
     ALLOCATED_ANNOTATION,
     CORDON_ANNOTATION,
@@ -107,10 +107,10 @@ def _entry(vendor: str, assignment: Assignment) -> AssignedDevice:
     return AssignedDevice(recorded(assignment.uuid, assignment.piece), vendor, memory, cores)
 
 
-def _placements(handed: Handed) -> Mapping[str, str]:
+def _placements(placement: VendorPlacement) -> Mapping[str, str]:
     """Return the placements; also none at all where the pod brings some along, which would be believed."""
-    placements = allocations_of(handed.containers)
-    brought = handed.pod is not None and MIG_ANNOTATION in handed.pod.annotations
+    placements = allocations_of(placement.containers)
+    brought = placement.pod is not None and MIG_ANNOTATION in placement.pod.annotations
     return {MIG_ANNOTATION: encode_allocations(placements)} if placements or brought else {}
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from vgpu_scheduler.dialects.amounts import INT32, amount_text, is_asked, whole_amount
-from vgpu_scheduler.dialects.base import ClaimError
+from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.kube import Container
 from vgpu_scheduler.model import NO_TERMS, Claim, ClaimTerms, QuotaResource

@@ -6,27 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from vgpu_scheduler.dialects.amounts import INT32
+from vgpu_scheduler.dialects.errors import Refusal
 from vgpu_scheduler.kube import QuantityError, to_exact_int
 
-_OVERRULED = 500
-"""HAMi's code for what a maker's rules refuse."""
-
-
-class Refusal(Exception):  # noqa: N818 - it is an answer, not a failure
-    """A pod that is not let in.
-
-    Parameters
-    ----------
-    message
-        What its creator is told.
-    code
-        The HTTP status that goes with it.
-    """
-
-    def __init__(self, message: str, code: int = _OVERRULED) -> None:
-        super().__init__(message)
-        self.message = message
-        self.code = code
+__all__ = ["Admit", "Draft", "Refusal", "exact"]
 
 
 class Draft:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from enum import Enum
 
 from vgpu_scheduler.allocators import ShareOrder, Strategy, Weights
-from vgpu_scheduler.scorers.deviceshare import DOCUMENTED_SHARE_WEIGHTS, KOORDINATOR_SHARE_WEIGHTS
+from vgpu_scheduler.scorers import DOCUMENTED_SHARE_WEIGHTS, KOORDINATOR_SHARE_WEIGHTS
 
 _STRATEGY = "scoringStrategy"
 _ABOUT_OTHERS = frozenset({

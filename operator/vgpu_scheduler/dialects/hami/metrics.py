@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from vgpu_scheduler import __version__
-from vgpu_scheduler.dialects.hami import CodecError
+from vgpu_scheduler.dialects.errors import CodecError
 from vgpu_scheduler.dialects.hami.mig import MigAllocation, decode_allocations
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import MIG_ANNOTATION
 from vgpu_scheduler.kube import Pod

@@ -6,10 +6,9 @@ They are what stands under ``arguments`` in ``volcano-scheduler.conf``, so that 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-from vgpu_scheduler.allocators import Weights
 from vgpu_scheduler.kube import CPU, MEMORY
+from vgpu_scheduler.scorers import BinpackArguments
 
 WEIGHT = "binpack.weight"
 CPU_WEIGHT = "binpack.cpu"
@@ -19,25 +18,6 @@ _OF_RESOURCE = f"{RESOURCES}."
 
 _DEFAULT = 1
 _INT64 = 2**63 - 1
-
-
-@dataclass(frozen=True, slots=True)
-class BinpackArguments:
-    """What the arguments come to.
-
-    Attributes
-    ----------
-    weight
-        The global weight: any integer; 0 switches the scorer off, below 0 the order is inverted (D1-17, D1-18).
-    weights
-        Weight per resource, sorted by name; ``cpu`` and ``memory`` are among them.
-    warnings
-        What was given and is not followed, for the status of the policy.
-    """
-
-    weight: int
-    weights: Weights
-    warnings: tuple[str, ...] = ()
 
 
 def parse_binpack_arguments(arguments: Mapping[str, object]) -> BinpackArguments:

@@ -1,0 +1,54 @@
+"""What is written on a pod for a placement, and what a pod holds when it is read back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import Placement, PodClaims, QuotaResource, Usage, charges, kinds_of, makers
+
+
+class Allocation(Protocol):
+    """The record of allocations on pods.
+
+    Attributes
+    ----------
+    keys
+        The annotations that say which devices a pod has.
+    quota_resources
+        Resource names whose ``limits.<name>`` in a ResourceQuota bounds what a namespace holds of devices.
+    """
+
+    @property
+    def keys(self) -> frozenset[str]: ...  # noqa: D102 - see the class
+    @property
+    def quota_resources(self) -> Mapping[str, QuotaResource]: ...  # noqa: D102
+
+    def usage(self, pod: Pod) -> Usage:
+        """Return what a pod uses on the node that it is bound to (design section 4, "who counts")."""
+
+    def announced_node(self, pod: Pod) -> str:
+        """Return the node that another scheduler of this ecosystem says it will bind an unbound pod to, if any."""
+
+    def annotations(self, placement: Placement, unix_time: float, pod: Pod | None = None) -> dict[str, str]:
+        """Return what the Binding writes on the pod for the node side; nothing for a pod without devices.
+
+        Parameters
+        ----------
+        placement
+            The decision.
+        unix_time
+            Seconds since the epoch; some node sides order pods by fractions of them.
+        pod
+            The pod, where there is one. A Binding merges: what an earlier attempt, or somebody else, left in its
+            annotations must be overwritten where the node side would read it.
+        """
+
+    def labels(self, placement: Placement) -> dict[str, str]:
+        """Return the labels that the node side selects pods by."""
+
+
+def placement_usage(placement: Placement, claims: PodClaims) -> Usage:
+    """Return what a decided placement will use once it is bound."""
+    return Usage(charges(kinds_of(claims), placement.containers), vendors=makers(placement.containers))

@@ -1,0 +1,137 @@
+"""What the pods of an ecosystem ask for, and how that is served: the allocator and the scorers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from vgpu_scheduler.allocators import Allocator, CardChoice
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import NO_TERMS, ClaimTerms, PodClaims
+from vgpu_scheduler.scorers import WeightedScorer
+
+Scorers = tuple[WeightedScorer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedByNode:
+    """An annotation that the node side follows on the pod itself, whatever was decided.
+
+    Attributes
+    ----------
+    vendors
+        Whose devices it is about.
+    nothing
+        A value that asks for nothing.
+    """
+
+    vendors: frozenset[str]
+    nothing: str = ""
+
+
+class Claims(Protocol):
+    """The claims of pods.
+
+    Attributes
+    ----------
+    resources
+        Every resource name that says anything about a claim.
+    pod_annotations
+        The annotations of a pod that its claims or its allocator depend on.
+    pod_labels
+        The labels of a pod that its claims depend on.
+    overrides
+        The word of a policy's ``podOverrides`` for each group of these annotations; a group without a word cannot be
+        overruled.
+    followed_by_node
+        Those of these annotations that the node side follows itself: a pod for which one of them must not be followed
+        must not be placed.
+    """
+
+    @property
+    def resources(self) -> frozenset[str]: ...  # noqa: D102 - see the class
+    @property
+    def pod_annotations(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def pod_labels(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def overrides(self) -> Mapping[str, tuple[str, ...]]: ...  # noqa: D102
+    @property
+    def followed_by_node(self) -> Mapping[str, FollowedByNode]: ...  # noqa: D102
+
+    def read(self, pod: Pod, terms: ClaimTerms = NO_TERMS) -> PodClaims:
+        """Return what each container claims.
+
+        Parameters
+        ----------
+        pod
+            The pod.
+        terms
+            What policies say about claims.
+
+        Raises
+        ------
+        ClaimError
+            If something is malformed or not understood; the message names the container, the field and the fix.
+        """
+
+    def allocator(self, annotations: Mapping[str, str], claims: PodClaims, choice: CardChoice) -> Allocator:
+        """Return the allocator for claims, of which at least one is not empty.
+
+        Parameters
+        ----------
+        annotations
+            Those of the pod that are in force.
+        claims
+            What ``read`` returned.
+        choice
+            How policies have the cards chosen.
+
+        Raises
+        ------
+        ClaimError
+            If an annotation or the choice cannot be followed; the message names it.
+        """
+
+    def scorers(self, scorers: Scorers, *, chosen: bool) -> Scorers:
+        """Return the scorers that rank the nodes of this dialect.
+
+        Parameters
+        ----------
+        scorers
+            Those in force.
+        chosen
+            Whether a policy or the pod named them; the settings' choice may be exchanged for one that fits.
+
+        Raises
+        ------
+        ClaimError
+            If one that was chosen knows nothing of this dialect's devices; the message names it.
+        """
+
+    def complete(self, pod: dict[str, Any], container: dict[str, Any], *, unclaimed: bool) -> bool:
+        """Complete a container of a pod that is being admitted; tell whether it asks for devices.
+
+        Parameters
+        ----------
+        pod
+            The pod as JSON, which may be changed; its containers, resources and annotations have the types that they
+            should have.
+        container
+            One of its containers.
+        unclaimed
+            No policy says how much a container claims that does not say it itself. Where one does, amounts that nobody
+            asked for are not written: the decision knows what is in force then.
+
+        Raises
+        ------
+        Refusal
+            If the pod must not be let in.
+        """
+
+
+def names_any(container: Mapping[str, Any], resources: frozenset[str]) -> bool:
+    """Tell whether a container of a pod as JSON names any of some resources in its limits or requests."""
+    amounts = container.get("resources") or {}
+    return any(name in resources for kind in ("limits", "requests") for name in amounts.get(kind) or ())

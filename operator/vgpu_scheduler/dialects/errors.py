@@ -1,0 +1,52 @@
+"""What goes wrong when objects are read: claims that are refused, registrations and allocations that are malformed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from vgpu_scheduler.model import Device
+
+_REFUSED = 500
+"""The HTTP status with which HAMi's webhook refuses a pod."""
+
+
+class ClaimError(ValueError):
+    """A claim that is refused; the message names the container, the resource and the fix."""
+
+
+class CodecError(ValueError):
+    """A registration or an allocation that cannot be decoded; the message says what and where."""
+
+
+class RegistrationError(CodecError):
+    """A node of which the registrations of some makers cannot be decoded.
+
+    Parameters
+    ----------
+    problems
+        What cannot be decoded, and why, by maker.
+    devices
+        The devices of the other makers.
+    """
+
+    def __init__(self, problems: Mapping[str, str], devices: tuple[Device, ...]) -> None:
+        super().__init__("; ".join(problems.values()))
+        self.makers = frozenset(problems)
+        self.devices = devices
+
+
+class Refusal(Exception):  # noqa: N818 - it is an answer, not a failure
+    """A pod that is not let in at admission.
+
+    Parameters
+    ----------
+    message
+        What its creator is told.
+    code
+        The HTTP status that goes with it.
+    """
+
+    def __init__(self, message: str, code: int = _REFUSED) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code

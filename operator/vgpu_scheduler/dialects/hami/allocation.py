@@ -1,0 +1,172 @@
+"""What is written on pods for HAMi's device plugins, and what pods hold by it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from vgpu_scheduler.dialects.claims import Claims
+from vgpu_scheduler.dialects.entries import realign
+from vgpu_scheduler.dialects.errors import ClaimError, CodecError
+from vgpu_scheduler.dialects.hami.claims import asked_vendors
+from vgpu_scheduler.dialects.hami.codec import decode_assignments, encode_assignments
+from vgpu_scheduler.dialects.hami.node_side import BIND_PHASE_ANNOTATION, PHASE_ALLOCATING
+from vgpu_scheduler.dialects.hami.vendors import Vendor, VendorPlacement
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import (
+    NO_USAGE,
+    Amounts,
+    Claim,
+    ContainerClaims,
+    Placement,
+    PodClaims,
+    QuotaResource,
+    Usage,
+)
+
+NODE_ANNOTATION = "hami.io/vgpu-node"
+TIME_ANNOTATION = "hami.io/vgpu-time"
+BIND_TIME_ANNOTATION = "hami.io/bind-time"
+
+_WHOLE = 100
+
+
+@dataclass(frozen=True)
+class HamiAllocation:
+    """The allocation annotations of pods.
+
+    Parameters
+    ----------
+    vendors
+        The makers, in the order in which their entries are written.
+    claims
+        What pods ask for.
+    """
+
+    vendors: tuple[Vendor, ...]
+    claims: Claims
+
+    @cached_property
+    def keys(self) -> frozenset[str]:
+        """The annotation of each maker that stays on the pod."""
+        return frozenset(vendor.record.allocated for vendor in self.vendors)
+
+    @cached_property
+    def quota_resources(self) -> Mapping[str, QuotaResource]:
+        """Memory and cores of each maker; a quota on memory is in the unit of requests."""
+        return {
+            name: resource for vendor in self.vendors for name, resource in vendor.claims.quotas(vendor.key).items()
+        }
+
+    @cached_property
+    def _counts(self) -> Mapping[str, Vendor]:
+        return {name: vendor for vendor in self.vendors for name in vendor.claims.counts}
+
+    def usage(self, pod: Pod) -> Usage:
+        """Return what a pod uses on the node that it is bound to (design section 4, "who counts").
+
+        Its allocation annotations count if they name that node. A pod that has started without readable ones may sit
+        on any card of the makers in question; one that has not started holds nothing yet.
+        """
+        if not pod.node_name or pod.terminal:
+            return NO_USAGE
+        parts = [self._held(vendor, pod) for vendor in self._claimed(pod)]
+        if not parts:
+            return NO_USAGE
+        problems = [problem for problem, _ in parts if problem and pod.started]
+        unreadable = frozenset(
+            vendor.key for vendor, (problem, _) in zip(self._claimed(pod), parts, strict=True) if problem
+        )
+        charges: dict[str, Amounts] = {}
+        displaced: dict[str, PodClaims] = {}
+        vendors: dict[str, str] = {}
+        for _, usage in parts:
+            charges.update(usage.charges)
+            displaced.update(usage.displaced)
+            vendors.update(usage.vendors)
+        return Usage(
+            charges,
+            self._unreadable(pod, unreadable) if problems else (),
+            "; ".join(problems),
+            displaced,
+            vendors,
+        )
+
+    def _held(self, vendor: Vendor, pod: Pod) -> tuple[str, Usage]:
+        """Return what a pod holds of a maker's cards, and what about that cannot be read."""
+        name = vendor.record.allocated
+        value = pod.annotations.get(name)
+        if value is None:
+            return f"annotation {name} is missing", NO_USAGE
+        if pod.annotations.get(NODE_ANNOTATION) != pod.node_name:
+            return f"annotation {NODE_ANNOTATION} does not name node {pod.node_name}", NO_USAGE
+        try:
+            aligned = realign(decode_assignments(value), self._asks(vendor, pod))
+        except CodecError as error:
+            return f"annotation {name}: {error}", NO_USAGE
+        if aligned is None or not any(aligned):
+            return f"annotation {name} does not match the containers that claim devices", NO_USAGE
+        return "", vendor.held(vendor.key, pod, aligned)
+
+    def _unreadable(self, pod: Pod, makers: frozenset[str]) -> PodClaims:
+        """Return what a pod may use of any card of these makers: its claims, or a whole card where nobody can say."""
+        try:
+            return tuple(
+                replace(c, claims=tuple(_as_allocated(claim) for claim in c.claims if claim.vendor in makers))
+                for c in self.claims.read(pod)
+            )
+        except ClaimError:
+            vendors = [vendor for vendor in self.vendors if vendor.key in makers]
+            return tuple(
+                ContainerClaims(c.name, c.kind, tuple(v.whole_card for v in vendors if v.claims.asks(c)))
+                for c in pod.spec.containers
+            )
+
+    def announced_node(self, pod: Pod) -> str:
+        """Return the node in the annotations that HAMi writes before it binds."""
+        announced = any(vendor.record.allocated in pod.annotations for vendor in self._claimed(pod))
+        return pod.annotations.get(NODE_ANNOTATION, "") if announced else ""
+
+    def annotations(self, placement: Placement, unix_time: float, pod: Pod | None = None) -> dict[str, str]:
+        """Return what the Binding writes on the pod for the device plugins; nothing for a pod without devices."""
+        used = placement.vendors()
+        if not used:
+            return {}
+        written = {NODE_ANNOTATION: placement.node, TIME_ANNOTATION: str(int(unix_time))}
+        for vendor in self.vendors:
+            if vendor.key in used:
+                written |= _record(vendor, placement, unix_time, pod)
+        return written | {BIND_PHASE_ANNOTATION: PHASE_ALLOCATING, BIND_TIME_ANNOTATION: str(int(unix_time))}
+
+    def labels(self, placement: Placement) -> dict[str, str]:
+        """Return the label that HAMi's monitor selects pods by."""
+        return {NODE_ANNOTATION: placement.node} if placement.vendors() else {}
+
+    def _asks(self, vendor: Vendor, pod: Pod) -> list[bool]:
+        return [vendor.claims.asks(container) for container in pod.spec.containers]
+
+    def _claimed(self, pod: Pod) -> list[Vendor]:
+        """Return the makers of which the pod asks for devices, however malformed."""
+        found = {
+            vendor.key: vendor
+            for container in pod.spec.containers
+            for vendor in asked_vendors(container, self._counts)
+            if vendor.claims.asks(container)
+        }
+        return [found[key] for key in sorted(found)]
+
+
+def _record(vendor: Vendor, placement: Placement, unix_time: float, pod: Pod | None) -> dict[str, str]:
+    """Return the annotations of one maker: an entry per container, whether it has any of its cards or not."""
+    record = vendor.record
+    own = [tuple(a for a in container if a.vendor == vendor.key) for container in placement.containers]
+    value = encode_assignments([[record.entry(vendor.key, a) for a in container] for container in own])
+    common = {name: value for name in (record.to_allocate, record.allocated) if name}
+    return {**common, **record.extras(VendorPlacement(placement.node, own, unix_time, pod))}
+
+
+def _as_allocated(claim: Claim) -> Claim:
+    """Return what an allocation would hold: no more than a whole card's cores, and a share, of whatever size."""
+    slots, memory, cores, *rest = claim.amounts
+    return replace(claim, amounts=(max(slots, 1), memory, min(cores, _WHOLE), *rest))

@@ -1,0 +1,129 @@
+"""What pods claim of cards under HAMi, and how that is served."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from vgpu_scheduler.allocators import BEST_FIT, CardChoice, HamiAllocator, card_order
+from vgpu_scheduler.dialects.claims import FollowedByNode, Scorers
+from vgpu_scheduler.dialects.hami.rules import parse_rules
+from vgpu_scheduler.dialects.hami.vendors import Vendor
+from vgpu_scheduler.dialects.hami.vendors.admitting import Draft
+from vgpu_scheduler.dialects.hami.vendors.base import MODE_WORD
+from vgpu_scheduler.dialects.hami.vendors.nvidia_names import NUMA_BIND
+from vgpu_scheduler.kube import Container, Pod
+from vgpu_scheduler.model import NO_TERMS, Claim, ClaimTerms, ContainerClaims, DeviceResource, PodClaims
+
+
+@dataclass(frozen=True)
+class HamiClaims:
+    """The claims of pods.
+
+    Parameters
+    ----------
+    vendors
+        The makers, in the order in which their claims are read.
+    device_resources
+        What the names that policies weigh stand for.
+    """
+
+    vendors: tuple[Vendor, ...]
+    device_resources: Mapping[str, DeviceResource]
+
+    pod_labels = ()
+
+    @cached_property
+    def resources(self) -> frozenset[str]:
+        """Every resource name of every maker."""
+        return frozenset(self._names)
+
+    @cached_property
+    def pod_annotations(self) -> tuple[str, ...]:
+        """The annotations of a pod that its claims or its allocator depend on."""
+        options = (name for vendor in self.vendors if vendor.options for name in vendor.options.annotations)
+        rules = (name for vendor in self.vendors for name in vendor.rules.all)
+        return tuple(dict.fromkeys((*rules, *options, NUMA_BIND)))
+
+    @cached_property
+    def overrides(self) -> Mapping[str, tuple[str, ...]]:
+        """The word of a policy's ``podOverrides`` for each group of these annotations."""
+        rules = [vendor.rules for vendor in self.vendors]
+        found = {
+            "deviceTypes": [name for keys in rules for name in (keys.use_types, keys.no_use_types) if name],
+            "deviceUUIDs": [name for keys in rules for pair in keys.uuids for name in pair if name],
+            MODE_WORD: [keys.mode for keys in rules if keys.mode],
+            "numa": [NUMA_BIND],
+        }
+        for options in (vendor.options for vendor in self.vendors if vendor.options):
+            for name, word in options.words.items():
+                found.setdefault(word, []).append(name)
+        return {word: tuple(dict.fromkeys(names)) for word, names in found.items()}
+
+    @cached_property
+    def followed_by_node(self) -> Mapping[str, FollowedByNode]:
+        """What plugins read on the pod, whatever was decided."""
+        found: dict[str, FollowedByNode] = {}
+        for vendor in self.vendors:
+            for name, nothing in vendor.options.followed_by_node.items() if vendor.options else ():
+                others = found[name].vendors if name in found else frozenset()
+                found[name] = FollowedByNode(others | {vendor.key}, nothing)
+        return found
+
+    @cached_property
+    def _names(self) -> Mapping[str, Vendor]:
+        """The maker whose claims a resource is about."""
+        return {name: vendor for vendor in self.vendors for name in vendor.claims.resources}
+
+    def read(self, pod: Pod, terms: ClaimTerms = NO_TERMS) -> PodClaims:
+        """Return what each container claims.
+
+        Raises
+        ------
+        ClaimError
+            If an amount is malformed; the message names the container, the resource and the fix.
+        """
+        return tuple(
+            ContainerClaims(container.name, container.kind, self._of_container(container, pod, terms))
+            for container in pod.spec.containers
+        )
+
+    def _of_container(self, container: Container, pod: Pod, terms: ClaimTerms) -> tuple[Claim, ...]:
+        asked = asked_vendors(container, self._names)
+        claims = (v.claims.read(v.key, container, terms, v.mode_of(pod.annotations)) for v in asked)
+        return tuple(sorted((claim for claim in claims if claim), key=lambda claim: claim.vendor))
+
+    def allocator(self, annotations: Mapping[str, str], claims: PodClaims, choice: CardChoice) -> HamiAllocator:
+        """Return the allocator for claims, under what the annotations and policies say."""
+        asked = {claim.vendor for container in claims for claim in container.claims}
+        vendors = [vendor for vendor in self.vendors if vendor.key in asked]
+        rules = parse_rules(annotations, vendors)
+        checks = {vendor.key: vendor.fit_for(annotations) for vendor in vendors}
+        policy = BEST_FIT if choice.best_fit else choice.policy
+        order = card_order(policy, choice.order, numa_bind=rules.numa_bind or choice.numa_bind)
+        return HamiAllocator(claims, rules, order, choice, self.device_resources, checks)
+
+    def scorers(self, scorers: Scorers, *, chosen: bool) -> Scorers:
+        """Return the scorers as they are: all of them know cards."""
+        del chosen
+        return scorers
+
+    def complete(self, pod: dict[str, Any], container: dict[str, Any], *, unclaimed: bool) -> bool:
+        """Let each maker complete a container; tell whether it asks for cards."""
+        draft, asks = Draft(pod, container, unclaimed=unclaimed), False
+        for vendor in self.vendors:
+            asks = vendor.asked_at_admission(draft) or asks
+        return asks
+
+
+def asked_vendors(container: Container, names: Mapping[str, Vendor]) -> list[Vendor]:
+    """Return the makers that a container names a resource of."""
+    found = {
+        names[name].key: names[name]
+        for amounts in (container.limits, container.requests)
+        for name in amounts
+        if name in names
+    }
+    return list(found.values())

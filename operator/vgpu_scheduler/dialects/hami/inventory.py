@@ -1,0 +1,110 @@
+"""Which cards nodes have under HAMi: what its device plugins write on nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from vgpu_scheduler.dialects.errors import CodecError, RegistrationError
+from vgpu_scheduler.dialects.hami.mig import SLICES
+from vgpu_scheduler.dialects.hami.vendors import Cards, Vendor
+from vgpu_scheduler.dialects.inventory import InventoryObject
+from vgpu_scheduler.dialects.remembered import RememberedDevices
+from vgpu_scheduler.kube import Node
+from vgpu_scheduler.model import Device, DeviceResource, Dimension
+
+_WHOLE = 100
+
+
+@dataclass(frozen=True)
+class HamiInventory:
+    """The cards of nodes.
+
+    Parameters
+    ----------
+    vendors
+        The makers, in the order in which their registrations are read.
+    """
+
+    vendors: tuple[Vendor, ...]
+
+    dimensions = (
+        Dimension("slots", "shares"),
+        Dimension("memory", "MiB"),
+        Dimension("cores", "percent"),
+        Dimension("placements", "shares"),  # this and the others are of cards that are given out in pieces
+        *(Dimension(f"slice {number}", "slices") for number in range(SLICES)),
+    )
+    memory, cores = 1, 2
+    memory_unit = 2**20
+
+    @cached_property
+    def cards(self) -> frozenset[str]:
+        """The makers' words."""
+        return frozenset(vendor.key for vendor in self.vendors)
+
+    @cached_property
+    def compute_units(self) -> Mapping[str, int]:
+        """What the compute of a card is in claims, of makers that do not count it in percent."""
+        units = {vendor.key: vendor.claims.units for vendor in self.vendors}
+        return {vendor: number for vendor, number in units.items() if number != _WHOLE}
+
+    @cached_property
+    def unknown_to_kubelet(self) -> frozenset[str]:
+        """Resource names that the Kubernetes resource filter must leave alone: no node advertises them."""
+        return frozenset(name for vendor in self.vendors for name in vendor.claims.unadvertised)
+
+    @cached_property
+    def device_resources(self) -> Mapping[str, DeviceResource]:
+        """HAMi's names and Koordinator's for the same amounts: a policy may weigh either (D4-02)."""
+        return dict(_device_resources(self.vendors))
+
+    def devices(self, node: Node, beside: InventoryObject | None = None) -> tuple[Device, ...]:
+        """Return the devices that the node registered, in the order written, maker by maker.
+
+        Raises
+        ------
+        RegistrationError
+            If the registration of any maker cannot be decoded; the message names the annotation.
+        """
+        del beside  # everything is in the node
+        found: list[Device] = []
+        problems: dict[str, str] = {}
+        for vendor in self.vendors:
+            facts = vendor.cards.facts(node)
+            if facts is None:
+                continue
+            try:
+                listed = _decoded(vendor.cards, vendor.key, facts)
+                if found:
+                    _check_names(found, listed)
+                found += listed
+            except CodecError as error:
+                problems[vendor.key] = f"{vendor.cards.source}: {error}"
+        if problems:
+            raise RegistrationError(problems, tuple(found))
+        return tuple(found)
+
+
+def _check_names(known: Iterable[Device], listed: Iterable[Device]) -> None:
+    twice = {device.uuid for device in known} & {device.uuid for device in listed}
+    if twice:
+        raise CodecError(f"device {min(twice)} is listed by another maker, too")
+
+
+_remembered = RememberedDevices()
+
+
+def _decoded(cards: Cards, vendor: str, facts: Hashable) -> tuple[Device, ...]:
+    return _remembered.get((cards, vendor, facts), lambda: cards.decode(vendor, facts))
+
+
+def _device_resources(vendors: Iterable[Vendor]) -> Iterable[tuple[str, DeviceResource]]:
+    for vendor in vendors:
+        for name, dimension, percent in vendor.claims.dimensions:
+            yield name, DeviceResource(vendor.key, dimension, percent)
+    gpu = next((vendor.key for vendor in vendors), "")
+    yield "koordinator.sh/gpu-memory", DeviceResource(gpu, 1)
+    yield "koordinator.sh/gpu-memory-ratio", DeviceResource(gpu, 1, percent=True)
+    yield "koordinator.sh/gpu-core", DeviceResource(gpu, 2)

@@ -1,0 +1,68 @@
+"""Which devices the nodes of an ecosystem have, and what they have amounts of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from vgpu_scheduler.kube import Node
+from vgpu_scheduler.model import Device, DeviceResource, Dimension
+
+InventoryObject = Mapping[str, Any]
+"""The object beside the node that lists its devices, as JSON, in dialects that have one."""
+
+
+class Inventory(Protocol):
+    """The devices of nodes.
+
+    Attributes
+    ----------
+    dimensions
+        What a device has amounts of, in the order of every ``Amounts``.
+    cards
+        The vendors whose devices are cards; limits of policies are about these.
+    memory, memory_unit
+        The dimension that is memory, and how many bytes one of it is.
+    cores
+        The dimension that is compute in percent of a device.
+    compute_units
+        How much compute a device of a vendor has in the unit of its claims, where that is not percent.
+    unknown_to_kubelet
+        Resource names that the Kubernetes resource filter must leave alone: no node advertises them.
+    device_resources
+        Resource names that stand for amounts of devices.
+    """
+
+    @property
+    def dimensions(self) -> tuple[Dimension, ...]: ...  # noqa: D102 - see the class
+    @property
+    def cards(self) -> frozenset[str]: ...  # noqa: D102
+    @property
+    def memory(self) -> int: ...  # noqa: D102
+    @property
+    def memory_unit(self) -> int: ...  # noqa: D102
+    @property
+    def cores(self) -> int: ...  # noqa: D102
+    @property
+    def compute_units(self) -> Mapping[str, int]: ...  # noqa: D102
+    @property
+    def unknown_to_kubelet(self) -> frozenset[str]: ...  # noqa: D102
+    @property
+    def device_resources(self) -> Mapping[str, DeviceResource]: ...  # noqa: D102
+
+    def devices(self, node: Node, beside: InventoryObject | None = None) -> tuple[Device, ...]:
+        """Return the devices that the node registered, in the order written; none without a registration.
+
+        Parameters
+        ----------
+        node
+            The node.
+        beside
+            The object beside the node that lists its devices, in dialects that have one.
+
+        Raises
+        ------
+        CodecError
+            If the registration cannot be decoded; the message names the annotation or the field. A
+            :class:`RegistrationError` has the devices of the makers whose registration can.
+        """

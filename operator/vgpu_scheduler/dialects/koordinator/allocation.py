@@ -1,0 +1,134 @@
+"""What is written on pods for koordlet, and what pods hold by it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from vgpu_scheduler.dialects.errors import ClaimError, CodecError
+from vgpu_scheduler.dialects.koordinator.claims import device_requests, pod_claims
+from vgpu_scheduler.dialects.koordinator.codec import AllocatedDevice, decode_allocated, device_name, encode_allocated
+from vgpu_scheduler.dialects.koordinator.names import (
+    ALLOCATED_ANNOTATION,
+    DEVICE_TYPES,
+    DIMENSIONS,
+    MEMORY,
+    RATIO,
+    TYPE_OF,
+)
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import (
+    NO_USAGE,
+    Amounts,
+    Claim,
+    ContainerClaims,
+    ContainerKind,
+    Placement,
+    QuotaResource,
+    Usage,
+)
+
+_WHOLE = 100
+_NOTHING = (0,) * len(DIMENSIONS)
+
+
+@dataclass(frozen=True, slots=True)
+class KoordinatorAllocation:
+    """The allocation annotation of pods."""
+
+    keys = frozenset({ALLOCATED_ANNOTATION})
+    quota_resources: ClassVar[Mapping[str, QuotaResource]] = {}  # Koordinator has elastic quotas of its own
+
+    def usage(self, pod: Pod) -> Usage:
+        """Return what a pod uses on the node that it is bound to (design section 4, "who counts").
+
+        Its allocation annotation counts if the pod asks for devices at all. One that has started and whose annotation
+        is missing, unreadable or silent about a type that it asks for may sit on any device of that type. So may one
+        whose annotation gives no ids, as old ones do: the minor alone is not what devices are booked under.
+        """
+        asked = {TYPE_OF[name] for name in device_requests(pod)}
+        if not pod.node_name or pod.terminal or not asked:
+            return NO_USAGE
+        value = pod.annotations.get(ALLOCATED_ANNOTATION)
+        if value is None:
+            return self._unreadable(pod, asked, f"annotation {ALLOCATED_ANNOTATION} is missing")
+        try:
+            allocated = decode_allocated(value)
+        except CodecError as error:
+            return self._unreadable(pod, asked, f"annotation {ALLOCATED_ANNOTATION}: {error}")
+        rest = NO_USAGE
+        if missing := asked - {device.type for device in allocated}:
+            silent = f"annotation {ALLOCATED_ANNOTATION} has no {', '.join(sorted(missing))}"
+            rest = self._unreadable(pod, missing, silent)
+        unreadable, problem = rest.unreadable, rest.problem
+        if nameless := [device for device in allocated if not device.id and device.type in DEVICE_TYPES]:
+            unreadable = (*unreadable, _anywhere(nameless))
+            problem = problem or f"annotation {ALLOCATED_ANNOTATION} has no ids"
+        named = [device for device in allocated if device.id]
+        return Usage(_charges(named), unreadable, problem, vendors={_name(device): device.type for device in named})
+
+    def _unreadable(self, pod: Pod, types: Iterable[str], problem: str) -> Usage:
+        """Return the claims on some types as charges on any device; one that has not started holds nothing yet."""
+        if not pod.started:
+            return NO_USAGE
+        wanted = frozenset(types)
+        try:
+            claims = tuple(
+                replace(
+                    container, claims=tuple(_blanket(claim) for claim in container.claims if claim.vendor in wanted)
+                )
+                for container in pod_claims(pod)
+            )
+        except ClaimError:
+            # Nobody can say how much: the pod may use a whole device wherever it sits.
+            whole = tuple(Claim(kind, 1, _NOTHING, (_WHOLE,) * len(DIMENSIONS)) for kind in sorted(wanted))
+            claims = (ContainerClaims("", ContainerKind.APP, whole),)
+        return Usage({}, claims, problem)
+
+    def announced_node(self, pod: Pod) -> str:
+        """Return none: what is written on a pod before its binding is not relied upon."""
+        del pod
+        return ""
+
+    def annotations(self, placement: Placement, unix_time: float, pod: Pod | None = None) -> dict[str, str]:
+        """Return what the Binding writes on the pod for koordlet; nothing for a pod without devices."""
+        del pod  # every key that the node side reads is written
+        del unix_time
+        if not placement.vendors():
+            return {}
+        assignments = [assignment for container in placement.containers for assignment in container]
+        return {ALLOCATED_ANNOTATION: encode_allocated(assignments)}
+
+    def labels(self, placement: Placement) -> dict[str, str]:
+        """Return no labels: nothing on Koordinator's node side selects pods by any."""
+        del placement
+        return {}
+
+
+def _charges(allocated: Iterable[AllocatedDevice]) -> dict[str, Amounts]:
+    return {_name(device): device.amounts for device in allocated}
+
+
+def _name(device: AllocatedDevice) -> str:
+    return device_name(device.type, device.minor, device.id)
+
+
+def _blanket(claim: Claim) -> Claim:
+    """Return a claim as it may have been booked on some device.
+
+    How much of the ratio an amount of memory is depends on the device, so the whole of it is taken.
+    """
+    percent = list(claim.percent)
+    if claim.amounts[MEMORY] and not claim.amounts[RATIO]:
+        percent[RATIO] = _WHOLE
+    return replace(claim, percent=tuple(percent))
+
+
+def _anywhere(allocated: Iterable[AllocatedDevice]) -> ContainerClaims:
+    """Return, per type, the largest amounts of some devices as a claim on one of them."""
+    most: dict[str, Amounts] = {}
+    for device in allocated:
+        most[device.type] = tuple(map(max, most.get(device.type, _NOTHING), device.amounts))
+    claims = tuple(Claim(kind, 1, amounts, _NOTHING) for kind, amounts in sorted(most.items()))
+    return ContainerClaims("", ContainerKind.APP, claims)

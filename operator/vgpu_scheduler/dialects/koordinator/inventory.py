@@ -1,0 +1,43 @@
+"""Which devices nodes have under Koordinator: what the Device object of a node lists."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from vgpu_scheduler.dialects.errors import CodecError
+from vgpu_scheduler.dialects.inventory import InventoryObject
+from vgpu_scheduler.dialects.koordinator.codec import decode_devices
+from vgpu_scheduler.dialects.koordinator.names import CORES, DEVICE_RESOURCES, DIMENSIONS, GPU, GPU_SHARED, MEMORY
+from vgpu_scheduler.kube import Node
+from vgpu_scheduler.model import Device, DeviceResource
+
+
+@dataclass(frozen=True, slots=True)
+class KoordinatorInventory:
+    """The devices of nodes."""
+
+    dimensions = DIMENSIONS
+    memory, cores = MEMORY, CORES
+    memory_unit = 1
+    cards = frozenset({GPU})
+    compute_units: ClassVar[Mapping[str, int]] = {}
+    unknown_to_kubelet = frozenset({GPU_SHARED})
+    """Koordinator writes a node's totals of all its other names; of this one only where a feature gate says so."""
+    device_resources: ClassVar[Mapping[str, DeviceResource]] = DEVICE_RESOURCES
+
+    def devices(self, node: Node, beside: InventoryObject | None = None) -> tuple[Device, ...]:
+        """Return the devices of the node's Device object, in the order written; none without one.
+
+        Raises
+        ------
+        CodecError
+            If the object is malformed, or is about something that this version does not follow.
+        """
+        if beside is None:
+            return ()
+        try:
+            return decode_devices(beside, node)
+        except CodecError as error:
+            raise CodecError(f"Device {node.name}: {error}") from None

@@ -1,0 +1,118 @@
+"""How the claims of Koordinator's pods are served: by its score, within what this version follows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from vgpu_scheduler.allocators import CardChoice, ShareAllocator, ShareDimensions, ShareOrder, Strategy
+from vgpu_scheduler.dialects.claims import FollowedByNode, Scorers, names_any
+from vgpu_scheduler.dialects.errors import ClaimError
+from vgpu_scheduler.dialects.koordinator.claims import pod_claims
+from vgpu_scheduler.dialects.koordinator.codec import fill
+from vgpu_scheduler.dialects.koordinator.names import (
+    CORES,
+    DEVICE_RESOURCES,
+    GPU,
+    HINT_ANNOTATION,
+    ISOLATION_LABEL,
+    JOINT_ANNOTATION,
+    MEMORY,
+    PARTITION_ANNOTATION,
+    TYPE_OF,
+)
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import NO_TERMS, CardReason, ClaimTerms, PodClaims
+from vgpu_scheduler.scorers import KOORDINATOR_SHARE_WEIGHTS, DeviceShareScorer, WeightedScorer
+
+_STRATEGIES = {"spread": Strategy.LEAST_ALLOCATED, "binpack": Strategy.MOST_ALLOCATED}
+_MUTEX = "mutex"
+
+_ALLOCATION = ShareDimensions(
+    reasons=(
+        CardReason.CardTimeSlicingExhausted,
+        CardReason.CardInsufficientMemory,
+        CardReason.CardInsufficientCore,
+        CardReason.CardInsufficientMemory,
+    ),
+    memory=MEMORY,
+    cores=CORES,
+    cards=frozenset({GPU}),
+    resources=DEVICE_RESOURCES,
+    fill=fill,
+)
+
+_STRANGE_SCORERS = frozenset({"hami", "fragmentation"})
+"""Scorers that look at shares of cards, which these devices do not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class KoordinatorClaims:
+    """The claims of pods."""
+
+    resources = frozenset(TYPE_OF)
+    pod_annotations = (HINT_ANNOTATION, JOINT_ANNOTATION, PARTITION_ANNOTATION)
+    pod_labels = (ISOLATION_LABEL,)
+    followed_by_node: ClassVar[Mapping[str, FollowedByNode]] = {}
+    overrides: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+
+    def read(self, pod: Pod, terms: ClaimTerms = NO_TERMS) -> PodClaims:
+        """Return the pod's claims, one per device type; see :func:`pod_claims` for the container they stand at.
+
+        Raises
+        ------
+        ClaimError
+            If the requests do not go together, or something is not followed; the message names it and the fix.
+        """
+        return pod_claims(pod, terms)
+
+    def allocator(self, annotations: Mapping[str, str], claims: PodClaims, choice: CardChoice) -> ShareAllocator:
+        """Return the allocator for claims: by the score of ``choice.share``, or the strategy that a word stands for.
+
+        ``spread`` is LeastAllocated, ``binpack`` MostAllocated, ``mutex`` the former on idle devices only, each with
+        Koordinator's own weights.
+
+        Raises
+        ------
+        ClaimError
+            If the choice needs what this version does not know about Koordinator's devices.
+        """
+        del annotations  # those that could matter were refused
+        if choice.numa_bind:
+            raise ClaimError("devices.numa is not followed for Koordinator's devices by this version")
+        if choice.limits.modes:
+            raise ClaimError("devices.modes: Koordinator's devices have no sharing modes; remove it")
+        if choice.share is not None:
+            return ShareAllocator(claims, choice.share, choice, _ALLOCATION)
+        if choice.policy == _MUTEX:
+            choice = replace(choice, policy="spread", idle_only=True)
+        strategy = _STRATEGIES.get(choice.policy)
+        if strategy is None:
+            words = ", ".join((*_STRATEGIES, _MUTEX))
+            raise ClaimError(f"the card order {choice.policy!r} is not one for Koordinator's devices: use {words}")
+        return ShareAllocator(claims, ShareOrder(strategy, KOORDINATOR_SHARE_WEIGHTS), choice, _ALLOCATION)
+
+    def scorers(self, scorers: Scorers, *, chosen: bool) -> Scorers:
+        """Return the scorers; those that look at shares of cards know nothing of Koordinator's devices.
+
+        Where nobody chose any, Koordinator's own score ranks the nodes.
+
+        Raises
+        ------
+        ClaimError
+            If a policy or the pod chose one of them.
+        """
+        strange = [entry.scorer.name for entry in scorers if entry.weight and entry.scorer.name in _STRANGE_SCORERS]
+        if not strange:
+            return scorers
+        if chosen:
+            raise ClaimError(
+                f"nodes: the scorer {strange[0]} does not know Koordinator's devices: use binpack or deviceshare"
+            )
+        return (WeightedScorer(DeviceShareScorer(Strategy.LEAST_ALLOCATED, KOORDINATOR_SHARE_WEIGHTS)),)
+
+    def complete(self, pod: dict[str, Any], container: dict[str, Any], *, unclaimed: bool) -> bool:
+        """Tell whether a container asks for devices; nothing is written into it."""
+        del pod, unclaimed
+        return names_any(container, self.resources)

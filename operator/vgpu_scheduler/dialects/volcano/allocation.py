@@ -1,0 +1,127 @@
+"""What is written on pods for Volcano's device plugin, and what pods hold by it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from vgpu_scheduler.dialects.entries import realign
+from vgpu_scheduler.dialects.errors import ClaimError, CodecError
+from vgpu_scheduler.dialects.volcano import names as keys
+from vgpu_scheduler.dialects.volcano.claims import asks_for_cards, pod_claims, regular_containers
+from vgpu_scheduler.dialects.volcano.codec import AssignedDevice, decode_assignments, encode_assignments
+from vgpu_scheduler.dialects.volcano.names import VolcanoNames
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import (
+    NO_USAGE,
+    Assignment,
+    Claim,
+    ContainerClaims,
+    ContainerKind,
+    Placement,
+    PodClaims,
+    QuotaResource,
+    Usage,
+    charges,
+    makers,
+)
+
+_MEMORY, _CORES = 1, 2
+_WHOLE_CARD = (Claim(keys.VENDOR, 1, (1, 0, 0), (0, 100, 100)),)
+
+
+@dataclass(frozen=True, slots=True)
+class VolcanoAllocation:
+    """The allocation annotations of pods.
+
+    Parameters
+    ----------
+    names
+        Resource names.
+    """
+
+    names: VolcanoNames
+
+    keys = frozenset({keys.ALLOCATED_ANNOTATION})
+    quota_resources: ClassVar[Mapping[str, QuotaResource]] = {}  # Volcano's queues have capacities of their own
+
+    def usage(self, pod: Pod) -> Usage:
+        """Return what a pod uses on the node that it is bound to (design section 4, "who counts").
+
+        Its allocation annotation counts if it names that node. A pod that has started without a readable one may sit
+        on any card; one that has not started holds nothing yet. An instance of a MIG card is charged on the card.
+        """
+        if not pod.node_name or pod.terminal or not any(self._claimants(pod)):
+            return NO_USAGE
+        value = pod.annotations.get(keys.ALLOCATED_ANNOTATION)
+        problem = ""
+        if value is None:
+            problem = f"annotation {keys.ALLOCATED_ANNOTATION} is missing"
+        elif pod.annotations.get(keys.NODE_ANNOTATION) != pod.node_name:
+            problem = f"annotation {keys.NODE_ANNOTATION} does not name node {pod.node_name}"
+        else:
+            try:
+                # Volcano writes an entry per container that claims cards, this scheduler one per regular container.
+                aligned = realign(decode_assignments(value), self._claimants(pod))
+            except CodecError as error:
+                problem = f"annotation {keys.ALLOCATED_ANNOTATION}: {error}"
+            else:
+                if aligned is not None and any(aligned):
+                    entries = _assignments(aligned)
+                    kinds = [ContainerKind.APP] * len(entries)
+                    return Usage(charges(kinds, entries), vendors=makers(entries))
+                problem = f"annotation {keys.ALLOCATED_ANNOTATION} does not match the containers that claim cards"
+        return Usage({}, self._unreadable(pod), problem) if pod.started else NO_USAGE
+
+    def announced_node(self, pod: Pod) -> str:
+        """Return none: what is written on a pod before its binding is not relied upon."""
+        del pod
+        return ""
+
+    def annotations(self, placement: Placement, unix_time: float, pod: Pod | None = None) -> dict[str, str]:
+        """Return what the Binding writes on the pod for the device plugin; nothing for a pod without cards."""
+        del pod  # every key that the node side reads is written
+        if not placement.vendors():
+            return {}
+        value = encode_assignments(
+            [
+                [AssignedDevice(a.uuid, keys.VENDOR, a.amounts[_MEMORY], a.amounts[_CORES]) for a in container]
+                for container in placement.containers
+            ]
+        )
+        return {
+            keys.NODE_ANNOTATION: placement.node,
+            keys.TIME_ANNOTATION: str(int(unix_time)),
+            keys.ALLOCATED_ANNOTATION: value,
+            keys.TO_ALLOCATE_ANNOTATION: value,
+            keys.BIND_PHASE_ANNOTATION: keys.PHASE_ALLOCATING,
+            keys.BIND_TIME_ANNOTATION: str(int(unix_time)),
+        }
+
+    def labels(self, placement: Placement) -> dict[str, str]:
+        """Return no labels: the plugin finds pods by annotation."""
+        del placement
+        return {}
+
+    def _claimants(self, pod: Pod) -> list[bool]:
+        return [asks_for_cards(container, self.names) for container in regular_containers(pod)]
+
+    def _unreadable(self, pod: Pod) -> PodClaims:
+        try:
+            return pod_claims(pod, self.names)
+        except ClaimError:
+            # Nobody can say how much: the pod may use a whole card wherever it sits.
+            return tuple(
+                ContainerClaims(
+                    container.name, container.kind, _WHOLE_CARD if asks_for_cards(container, self.names) else ()
+                )
+                for container in regular_containers(pod)
+            )
+
+
+def _assignments(aligned: Sequence[Sequence[AssignedDevice]]) -> list[list[Assignment]]:
+    return [
+        [Assignment(keys.VENDOR, card.uuid.partition("[")[0], (1, card.memory, card.cores)) for card in container]
+        for container in aligned
+    ]

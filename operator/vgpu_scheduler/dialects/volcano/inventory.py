@@ -1,0 +1,115 @@
+"""Which cards nodes have under Volcano: what its device plugin writes on nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
+
+from vgpu_scheduler.dialects.errors import CodecError
+from vgpu_scheduler.dialects.inventory import InventoryObject
+from vgpu_scheduler.dialects.remembered import RememberedDevices
+from vgpu_scheduler.dialects.volcano import names as keys
+from vgpu_scheduler.dialects.volcano.codec import decode_register
+from vgpu_scheduler.dialects.volcano.names import VolcanoNames
+from vgpu_scheduler.kube import Node
+from vgpu_scheduler.model import Device, DeviceResource, Dimension
+
+_CORES = 100
+"""Every card has 100 percent of itself; the plugin does not say so."""
+_MOST_CARDS = 1024
+"""A node that lists more is not believed: its cards are sorted for every claim."""
+
+
+@dataclass(frozen=True, slots=True)
+class VolcanoInventory:
+    """The cards of nodes.
+
+    Parameters
+    ----------
+    names
+        Resource names.
+    """
+
+    names: VolcanoNames
+
+    memory, cores = 1, 2
+    cards = frozenset({keys.VENDOR})
+    compute_units: ClassVar[Mapping[str, int]] = {}
+
+    @property
+    def dimensions(self) -> tuple[Dimension, ...]:
+        """Slots, memory in blocks of ``memory_factor`` MiB, cores."""
+        factor = self.names.memory_factor
+        unit = "MiB" if factor == 1 else f"x {factor} MiB"
+        return (Dimension("slots", "shares"), Dimension("memory", unit), Dimension("cores", "percent"))
+
+    @property
+    def memory_unit(self) -> int:
+        """Bytes of one block of memory."""
+        return 2**20 * self.names.memory_factor
+
+    @property
+    def unknown_to_kubelet(self) -> frozenset[str]:
+        """The percentage: the plugin advertises cards, memory and cores, which the kubelet then counts, and no more."""
+        return frozenset({self.names.memory_percent}) - {""}
+
+    @property
+    def device_resources(self) -> Mapping[str, DeviceResource]:
+        """Volcano's names for amounts of cards."""
+        return _device_resources(self.names)
+
+    def devices(self, node: Node, beside: InventoryObject | None = None) -> tuple[Device, ...]:
+        """Return the cards that the node registered, in the order written; none without a registration.
+
+        A node whose allocatable amount of cards, memory or cores is 0 has none either: that is how its plugin's end
+        shows.
+
+        Raises
+        ------
+        CodecError
+            If the registration cannot be decoded; the message names the annotation.
+        """
+        del beside  # everything is in the node's annotations
+        value = node.annotations.get(keys.REGISTER_ANNOTATION)
+        advertised = (self.names.count, self.names.memory, self.names.cores)
+        if value is None or not all(node.allocatable.get(name) for name in advertised):
+            return ()
+        try:
+            return _remembered.get(value, lambda: _registered(value))
+        except CodecError as error:
+            raise CodecError(f"annotation {keys.REGISTER_ANNOTATION}: {error}") from None
+
+
+_remembered = RememberedDevices()
+
+
+def _registered(value: str) -> tuple[Device, ...]:
+    registered = decode_register(value)
+    if len(registered) > _MOST_CARDS:
+        raise CodecError(f"{len(registered)} cards are more than a node has (at most {_MOST_CARDS})")
+    # The mode of the last card is the node's (Volcano knows modes of nodes only); any but MIG is hami-core.
+    whole_node = bool(registered) and registered[-1].mode == keys.MODE_MIG
+    seen: dict[str, Device] = {}
+    for index, card in enumerate(registered):
+        if not card.uuid or set(";[").intersection(card.uuid):
+            raise CodecError(f"card {card.uuid!r} has no id, or a separator of the assignment format in it")
+        if card.uuid in seen:
+            raise CodecError(f"card {card.uuid} is listed twice")
+        mode = keys.MODE_MIG if whole_node or card.mode == keys.MODE_MIG else keys.MODE_CORE
+        total = (card.count, card.memory, _CORES)
+        seen[card.uuid] = Device(card.uuid, keys.VENDOR, card.type, total, index, 0, mode, card.health)
+    return tuple(seen.values())
+
+
+@lru_cache(maxsize=8)
+def _device_resources(names: VolcanoNames) -> Mapping[str, DeviceResource]:
+    resources = {
+        names.count: DeviceResource(keys.VENDOR, 0),
+        names.memory: DeviceResource(keys.VENDOR, 1),
+        names.cores: DeviceResource(keys.VENDOR, 2),
+    }
+    if names.memory_percent:
+        resources[names.memory_percent] = DeviceResource(keys.VENDOR, 1, percent=True)
+    return resources

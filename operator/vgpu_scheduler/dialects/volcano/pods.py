@@ -1,0 +1,100 @@
+"""How the claims of Volcano's pods are served: by its orders of cards, within what this version follows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from vgpu_scheduler.allocators import (
+    BEST_FIT,
+    BINPACK,
+    DEVICE_POLICIES,
+    MUTEX,
+    SPREAD,
+    CardChoice,
+    HamiAllocator,
+    policy_words,
+)
+from vgpu_scheduler.dialects.claims import FollowedByNode, Scorers, names_any
+from vgpu_scheduler.dialects.errors import ClaimError
+from vgpu_scheduler.dialects.volcano import names as keys
+from vgpu_scheduler.dialects.volcano.claims import pod_claims
+from vgpu_scheduler.dialects.volcano.names import VolcanoNames
+from vgpu_scheduler.dialects.volcano.order import volcano_order
+from vgpu_scheduler.dialects.volcano.rules import parse_rules
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import NO_TERMS, ClaimTerms, PodClaims
+
+_FOLLOWED = frozenset({BINPACK, SPREAD, MUTEX})
+
+
+@dataclass(frozen=True, slots=True)
+class VolcanoClaims:
+    """The claims of pods.
+
+    Parameters
+    ----------
+    names
+        Resource names.
+    """
+
+    names: VolcanoNames
+
+    pod_annotations = keys.POD_ANNOTATIONS
+    pod_labels = ()
+    followed_by_node: ClassVar[Mapping[str, FollowedByNode]] = {}
+    overrides: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "deviceTypes": (keys.USE_TYPE, keys.NO_USE_TYPE),
+        "deviceUUIDs": (keys.USE_UUID, keys.NO_USE_UUID),
+        "mode": (keys.MODE,),
+    }
+
+    @property
+    def resources(self) -> frozenset[str]:
+        """Cards, and how much of them."""
+        return frozenset((self.names.count, *self.names.amounts))
+
+    def read(self, pod: Pod, terms: ClaimTerms = NO_TERMS) -> PodClaims:
+        """Return what each regular container claims; init containers claim nothing under Volcano and are left out.
+
+        Raises
+        ------
+        ClaimError
+            If an amount is malformed or cannot be followed; the message names the container, the resource and the fix.
+        """
+        return pod_claims(pod, self.names, terms)
+
+    def allocator(self, annotations: Mapping[str, str], claims: PodClaims, choice: CardChoice) -> HamiAllocator:
+        """Return the allocator for claims, under what the annotations and policies say.
+
+        Raises
+        ------
+        ClaimError
+            If an annotation or the choice cannot be followed.
+        """
+        if choice.numa_bind:
+            raise ClaimError("devices.numa: Volcano's nodes do not register the NUMA nodes of their cards")
+        if choice.share is not None:
+            raise ClaimError("devices.policy: Koordinator's card scores are not supported for Volcano's cards")
+        if choice.weights != CardChoice().weights:
+            raise ClaimError("devices.weights: they are of HAMi's card score, which Volcano's orders do not use")
+        policy = BEST_FIT if choice.best_fit else choice.policy
+        beyond = [word for word in policy_words(policy) if word in DEVICE_POLICIES - _FOLLOWED]
+        if beyond or "," in policy:
+            raise ClaimError(
+                f"devices.policy: {policy!r} is not one for Volcano's cards: use binpack, spread, mutex or bestFit"
+            )
+        if policy == MUTEX:
+            choice = replace(choice, idle_only=True)
+        return HamiAllocator(claims, parse_rules(annotations), volcano_order(policy), choice)
+
+    def scorers(self, scorers: Scorers, *, chosen: bool) -> Scorers:
+        """Return the scorers as they are: all of them know cards."""
+        del chosen
+        return scorers
+
+    def complete(self, pod: dict[str, Any], container: dict[str, Any], *, unclaimed: bool) -> bool:
+        """Tell whether a container asks for cards; nothing is written into it."""
+        del pod, unclaimed
+        return names_any(container, self.resources)
