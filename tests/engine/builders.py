@@ -122,7 +122,7 @@ def allocation(node_name: str, *slices: tuple[str, int, int]) -> dict[str, str]:
 
 def make_engine(defaults: PolicyDefaults | None = None) -> Engine:
     """Return an engine that knows nothing."""
-    return Engine(hami_dialect(), Policies(defaults or PolicyDefaults()), [OURS])
+    return Engine([hami_dialect()], Policies(defaults or PolicyDefaults()), [OURS])
 
 
 def engine_with(nodes: Iterable[Node] = (), pods: Iterable[Pod] = (), defaults: PolicyDefaults | None = None) -> Engine:

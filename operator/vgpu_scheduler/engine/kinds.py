@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from vgpu_scheduler.engine.observing import ObservedKind
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.quotas import Quotas, quota_key
-from vgpu_scheduler.kube import Namespace, Node, Pod, ResourceQuota
+from vgpu_scheduler.kube import Namespace, Node, NodeInventory, Pod, ResourceQuota, VersionedStore
 from vgpu_scheduler.policy import PLURALS, PolicyKey, PolicyResource, key_of
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ def observed_kinds(engine: Engine) -> Mapping[str, ObservedKind[Any]]:
         "Namespace": _namespaces(engine),
         "ResourceQuota": _quotas(engine.quotas),
         **{kind: _policies(engine, kind) for kind in PLURALS},
+        **{kind.name: _beside(engine) for kind in engine.dialects.beside},
     }
 
 
@@ -56,6 +57,29 @@ def _nodes(engine: Engine) -> ObservedKind[Node]:
         remove=remove,
         missing=state.missing_nodes,
         forget_versions=state.forget_versions,
+    )
+
+
+def _beside(engine: Engine) -> ObservedKind[NodeInventory]:
+    store: VersionedStore[str, NodeInventory] = VersionedStore()
+
+    def observe(found: NodeInventory, now: float) -> tuple[Problem, ...]:
+        known = store.get(found.name)
+        if known is not None and 0 < found.resource_version == known.resource_version:
+            return ()  # seen already: sweeps show everything again
+        return engine.observe_inventory(found.name, found.content, now) if store.put(found.name, found) else ()
+
+    def remove(found: NodeInventory, version: int, now: float) -> None:
+        if store.remove(found.name, found.uid, version):
+            engine.observe_inventory(found.name, None, now)
+
+    return ObservedKind(
+        key=lambda found: found.name,
+        title=lambda found: found.name,
+        observe=observe,
+        remove=remove,
+        missing=store.missing,
+        forget_versions=store.forget_versions,
     )
 
 
