@@ -71,7 +71,7 @@ def linked(cards: Sequence[Card], score: Callable[[int, int], int]) -> dict[str,
 
 def cluster(nodes: int) -> Engine:
     """Return an engine that knows this many nodes with 8 cards each, a third of them tainted, in three zones."""
-    engine = Engine(hami_dialect(), Policies(PolicyDefaults()), [NAME])
+    engine = Engine([hami_dialect()], Policies(PolicyDefaults()), [NAME])
     for number in range(nodes):
         name = f"node-{number:05d}"
         cards = equip(name, ("A100-80G",) * CARDS)

@@ -76,7 +76,7 @@ def engine(cards: int, table: Table, *, mig: bool) -> Engine:
         },
         "status": {"allocatable": {"pods": "110", "nvidia.com/gpu": "1000"}},
     }
-    made = Engine(hami_dialect(), Policies(PolicyDefaults()), [NAME])
+    made = Engine([hami_dialect()], Policies(PolicyDefaults()), [NAME])
     made.observe_node(decode_node(node), 0.0)
     return made
 

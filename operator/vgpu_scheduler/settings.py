@@ -172,6 +172,10 @@ class Settings(BaseSettings):
 
     scheduler_names: Annotated[tuple[str, ...], Field(min_length=1), NoDecode] = ("vgpu-scheduler",)
     """Pods that name one of these in spec.schedulerName are placed by this operator."""
+    dialects: Annotated[tuple[Literal["hami", "volcano", "koordinator"], ...], Field(min_length=1), NoDecode] = (
+        "hami",
+    )
+    """The ecosystems whose node sides are served; a resource name belongs to the first that knows it."""
     profile: Profile = Profile.DOCUMENTED
     """The set of defaults for what is not set."""
     node_policy: Literal["binpack", "spread"] = "binpack"
@@ -222,7 +226,7 @@ class Settings(BaseSettings):
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     """How much is logged."""
 
-    @field_validator("scheduler_names", "coexist_with", mode="before")
+    @field_validator("scheduler_names", "coexist_with", "dialects", mode="before")
     @classmethod
     def _split_names(cls, value: object) -> object:
         """Split a text at its commas: that is how an environment variable names several."""
@@ -236,6 +240,13 @@ class Settings(BaseSettings):
             raise ValueError(f"{', '.join(map(repr, wrong))} is no name of a scheduler")
         if len(set(names)) != len(names):
             raise ValueError("a name is given twice")
+        return names
+
+    @field_validator("dialects")
+    @classmethod
+    def _check_dialects(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(names)) != len(names):
+            raise ValueError("a dialect is listed twice")
         return names
 
     @model_validator(mode="after")

@@ -11,17 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vgpu_scheduler.admission import AdmissionRules, review
+from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.dialects.hami import Section, configured, hami_dialect
 from vgpu_scheduler.model import ClaimTerms
 
 Obj = dict[str, Any]
 
 GPU, MEM, CORES = "nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpucores"
-RULES = AdmissionRules((hami_dialect().claims,), ("vgpu-scheduler", "second"))
+RULES = AdmissionRules(Dialects([hami_dialect()]), ("vgpu-scheduler", "second"))
 
 
 def rules_with(**sections: Obj) -> AdmissionRules:
-    return AdmissionRules((hami_dialect(configured(Section(sections))).claims,), ("vgpu-scheduler",))
+    return AdmissionRules(Dialects([hami_dialect(configured(Section(sections)))]), ("vgpu-scheduler",))
 
 
 def container(limits: Obj | None = None, **more: Any) -> Obj:
@@ -69,7 +70,7 @@ def test_other_pods_are_left_alone(given: Obj) -> None:
 
 
 def test_the_default_schedulers_pods_may_be_left_to_it() -> None:
-    rules = AdmissionRules((hami_dialect().claims,), ("vgpu-scheduler",), overwrite_default=False)
+    rules = AdmissionRules(Dialects([hami_dialect()]), ("vgpu-scheduler",), overwrite_default=False)
     assert not review(pod(container({MEM: "1"}), schedulerName="default-scheduler"), "a", rules).changed
 
 
@@ -172,7 +173,7 @@ def test_a_runtime_class_of_the_users_stays() -> None:
 
 # Any pod ------------------------------------------------------------------------------------------------------------
 
-RESOURCES = sorted(name for vendor in RULES.claims[0].vendors for name in vendor.claims.resources)
+RESOURCES = sorted(name for vendor in RULES.dialects.first.claims.vendors for name in vendor.claims.resources)
 QUANTITIES = st.sampled_from(["0", "1", "2", "3", "100", "500m", "8Gi", "-1", "4k", "24576", "4294967297"])
 AMOUNTS = st.dictionaries(st.sampled_from([*RESOURCES, "cpu"]), QUANTITIES, max_size=5)
 JUNK = st.recursive(

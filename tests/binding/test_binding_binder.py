@@ -202,7 +202,7 @@ async def test_a_card_that_fails_while_the_pod_waits_is_exchanged(tmp_path: Path
         assert b.submit() == 2
         held = b.engine.state.reservation(waiting.uid)
         assert held is not None
-        [card] = held.usage.charges
+        [card] = held.uses["hami"].charges
         assert card in others
         await b.until(lambda: bound(b) == ["first"])
         await b.nodes.set_health("node-c", card, healthy=False)

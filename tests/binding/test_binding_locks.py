@@ -222,7 +222,7 @@ async def test_an_allocation_that_nobody_told_us_of_is_read_before_anything_is_b
         assert b.engine.state.reservation(theirs.uid) is not None
         moved = b.engine.state.reservation(made.uid)
         assert moved is not None
-        assert card not in moved.usage.charges
+        assert card not in moved.uses["hami"].charges
         assert b.sent("list", "pods") >= 2
         assert not b.engine.state.over_capacity()
 

@@ -87,8 +87,10 @@ def pod(
 
 
 def state_of(*devices: Obj, **labels: str) -> State:
-    state = State(len(DIALECT.inventory.dimensions))
-    state.observe_node(node(), canonical(DIALECT.inventory.devices(node(), inventory(*devices, **labels))))
+    state = State({DIALECT.name: len(DIALECT.inventory.dimensions)})
+    state.observe_node(
+        node(), {DIALECT.name: canonical(DIALECT.inventory.devices(node(), inventory(*devices, **labels)))}
+    )
     return state
 
 
@@ -101,7 +103,7 @@ def charge(state: State, name: str, amounts: tuple[int, ...]) -> None:
 def place(state: State, wanted: Pod, choice: CardChoice | None = None) -> Placement | None:
     allocator = DIALECT.claims.allocator({}, DIALECT.claims.read(wanted), choice or CardChoice())
     placed = allocator.place(state.devices, 0)
-    return None if placed is None else Placement("node", placed)
+    return None if placed is None else Placement("node", placed, DIALECT.name)
 
 
 def minors(placement: Placement | None) -> list[str]:

@@ -169,14 +169,14 @@ class Bench:
         dialect: hami_dialect | None = None,
     ) -> None:
         self.dialect = dialect or hami_dialect()
-        self.state = State(len(self.dialect.inventory.dimensions))
+        self.state = State({self.dialect.name: len(self.dialect.inventory.dimensions)})
         self.node = decode_node(
             {
                 "metadata": {"name": "n", "uid": "n", "annotations": annotations or {}, "labels": labels or {}},
                 "status": {"capacity": capacity or {}},
             }
         )
-        self.state.observe_node(self.node, self.dialect.inventory.devices(self.node))
+        self.state.observe_node(self.node, {self.dialect.name: self.dialect.inventory.devices(self.node)})
         self.placed = 0
         self.affinity: tuple[float, float] = (0.0, 0.0)
 
@@ -207,7 +207,7 @@ class Bench:
         self.placed += 1
         uid = {"name": f"p{self.placed}", "uid": f"p{self.placed}"}
         tenant = decode_pod(bound({**wire, "metadata": {**wire["metadata"], **uid}}, "n", written))
-        self.state.observe_pod(tenant, self.dialect.allocation.usage(tenant))
+        self.state.observe_pod(tenant, {self.dialect.name: self.dialect.allocation.usage(tenant)})
 
     def used(self) -> dict[str, Amounts]:
         """What is used of each card that is in use."""

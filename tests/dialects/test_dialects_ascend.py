@@ -8,7 +8,7 @@ import pytest
 from tests.dialects.makers import Bench, Obj, asking
 
 from vgpu_scheduler.admission import AdmissionRules, review
-from vgpu_scheduler.dialects import ClaimError
+from vgpu_scheduler.dialects import ClaimError, Dialects
 from vgpu_scheduler.dialects.hami import RegisteredDevice, Section, configured, encode_register_json, hami_dialect
 from vgpu_scheduler.kube import decode_pod
 from vgpu_scheduler.model import ClaimTerms
@@ -57,18 +57,18 @@ def test_the_webhook_writes_what_the_decision_books(factor: int, asked: int | No
     if asked is not None:
         limits["corp.com/npu-memory"] = str(-(-asked // factor))
         booked = next(size for size in (8192, 16384, 32768) if size >= -(-asked // factor) * factor)
-    completed = review(asking(limits), "default", AdmissionRules((dialect.claims,), ("s",))).pod
+    completed = review(asking(limits), "default", AdmissionRules(Dialects([dialect]), ("s",))).pod
     assert completed is not None
     for wire in (asking(limits), dict(completed)):
         bench = Bench(chips(1), dialect=dialect)
         bench.take(wire)
         assert bench.used()["N0"][1] == booked
-    again = review(completed, "default", AdmissionRules((dialect.claims,), ("s",)))
+    again = review(completed, "default", AdmissionRules(Dialects([dialect]), ("s",)))
     assert not again.changed
 
 
 def test_several_chips_are_refused_in_parts_whatever_the_unit() -> None:
-    rules = AdmissionRules((dialect_with(memoryFactor=1024).claims,), ("s",))
+    rules = AdmissionRules(Dialects([dialect_with(memoryFactor=1024)]), ("s",))
     assert review(asking({"corp.com/npu": "2", "corp.com/npu-memory": "32"}), "default", rules).allowed
     verdict = review(asking({"corp.com/npu": "2", "corp.com/npu-memory": "16"}), "default", rules)
     assert verdict.message == "vNPU not supported for multiple devices"

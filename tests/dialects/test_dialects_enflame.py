@@ -138,5 +138,5 @@ def test_cards_on_which_somebody_runs_who_lost_his_allocation_are_given_to_nobod
         "containerStatuses": [{"name": "c0", "started": True, "state": {"running": {}}}],
     }
     lost = decode_pod(wire)
-    node.state.observe_pod(lost, node.dialect.allocation.usage(lost))
+    node.state.observe_pod(lost, {node.dialect.name: node.dialect.allocation.usage(lost)})
     assert node.try_(asking({SLICES: "1"})) == "2/2 CardNotHealth"

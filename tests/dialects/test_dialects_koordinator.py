@@ -284,8 +284,11 @@ def test_words_stand_for_strategies() -> None:
     assert found == {"spread": ["gpu/0"], "binpack": ["gpu/2"], "mutex": ["gpu/0"]}
     assert minors(place(used((0, 1)), pod(ratio="10"), CardChoice("mutex"))) == ["gpu/1"]
     assert place(used((0, 1), (1, 1), (2, 1), (3, 1)), pod(ratio="10"), CardChoice("mutex")) is None
-    for choice, said in ((CardChoice("bestFit"), "bestFit"), (CardChoice("numa,spread"), "numa,spread"),
-                         (CardChoice(limits=CardLimits(modes=(("mps",),))), r"devices\.modes"),
+    for word in ("bestFit", "numa,spread"):
+        assert DIALECT.claims.known_choice(CardChoice(word)) == (CardChoice(), f"the card order {word!r}")
+    for word in ("spread", "binpack", "mutex"):
+        assert DIALECT.claims.known_choice(CardChoice(word)) == (CardChoice(word), "")
+    for choice, said in ((CardChoice(limits=CardLimits(modes=(("mps",),))), r"devices\.modes"),
                          (CardChoice(numa_bind=True), r"devices\.numa")):  # fmt: skip
         with pytest.raises(ClaimError, match=said):
             place(state, pod(ratio="10"), choice)
@@ -312,7 +315,7 @@ def test_reasons() -> None:
     )
     assert reasons(state, pod(nvidia="4")) == "NodeInsufficientDevice"
     assert reasons(state, pod(fpga="10")) == "NodeInsufficientDevice"
-    assert reasons(State(4), pod(ratio="1")) == "node unregistered"
+    assert reasons(State({"koordinator": 4}), pod(ratio="1")) == "node unregistered"
     assert reasons(state, pod(ratio="10", shared="1", rdma="10")) == ""
     charge(state, "rdma/0", (95, 0, 0, 0))
     assert reasons(state, pod(rdma="10")) == "1/1 CardTimeSlicingExhausted"

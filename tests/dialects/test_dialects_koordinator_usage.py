@@ -88,7 +88,7 @@ READABLE = {ALLOCATED: allocated(core="20", memory="4Gi", ratio="25")}
 def charged(known: Pod, state: State | None = None) -> dict[str, tuple[int, ...]]:
     """What a pod is charged on a node with two GPUs and an RDMA device."""
     state = state or state_of(gpu(0), gpu(1), other("rdma", 0))
-    state.observe_pod(known, DIALECT.allocation.usage(known))
+    state.observe_pod(known, {DIALECT.name: DIALECT.allocation.usage(known)})
     return state.ledger().get("node", {})
 
 
@@ -210,7 +210,7 @@ def test_what_is_written_decodes_to_what_the_ledger_holds(sizes: list[str], aske
         placement = place(state, wanted, CardChoice(policy))
         if placement is None:
             continue
-        state.observe_pod(wanted, NO_USAGE)
+        state.observe_pod(wanted, {})
         usage = placement_usage(placement, DIALECT.claims.read(wanted))
         state.assume(wanted.uid, placement, usage, wanted.spec.requests)
         assumed = state.ledger()
@@ -221,7 +221,7 @@ def test_what_is_written_decodes_to_what_the_ledger_holds(sizes: list[str], aske
         assert {(d.type, d.minor) for d in decode_allocated(note[ALLOCATED])} == {
             (a.vendor, int(a.uuid.split("/")[1])) for held in placement.containers for a in held
         }
-        state.observe_pod(bound, DIALECT.allocation.usage(bound))
+        state.observe_pod(bound, {DIALECT.name: DIALECT.allocation.usage(bound)})
         assert state.ledger() == assumed
         assert state.drift() == {}
 
@@ -230,7 +230,7 @@ def test_what_is_written_decodes_to_what_the_ledger_holds(sizes: list[str], aske
 
 
 def test_an_engine_decides_with_it() -> None:
-    engine = Engine(DIALECT, Policies(PolicyDefaults()), ["vgpu"])
+    engine = Engine([DIALECT], Policies(PolicyDefaults()), ["vgpu"])
     allocatable = {"pods": "10", **{LONG[name]: "10Ti" for name in ("core", "memory", "ratio")}}
     for name in ("a", "b"):
         wire = {"metadata": {"name": name, "uid": name}, "spec": {}, "status": {"allocatable": allocatable}}

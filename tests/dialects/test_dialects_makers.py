@@ -73,14 +73,15 @@ def book_many(makers: list[Vendor], rng: np.random.Generator) -> Counter[str]:
         decided = placement_usage(placement, DIALECT.claims.read(decode_pod(wire)))
         assert trimmed(usage) == trimmed(decided), written
         assert not usage.problem
-        state.observe_pod(tenant, usage)
+        state.observe_pod(tenant, {DIALECT.name: usage})
         tenants.append((tenant, usage))
         given.update(placement.vendors())
         given.update(f"NVIDIA {mode}" for mode in modes(state, placement))
         assert_in_order(state, tenant)
     again = fresh(nodes)
     for position in rng.permutation(len(tenants)).tolist():
-        again.observe_pod(*tenants[position])
+        tenant, usage = tenants[position]
+        again.observe_pod(tenant, {DIALECT.name: usage})
     assert again.ledger() == state.ledger()
     assert_in_order(again, None)
     for position in rng.permutation(len(tenants)).tolist():
@@ -100,9 +101,9 @@ def modes(state: State, placement: Placement) -> set[str]:
 
 
 def fresh(nodes: list[Node]) -> State:
-    state = State(len(DIALECT.inventory.dimensions))
+    state = State({DIALECT.name: len(DIALECT.inventory.dimensions)})
     for observed in nodes:
-        state.observe_node(observed, DIALECT.inventory.devices(observed))
+        state.observe_node(observed, {DIALECT.name: DIALECT.inventory.devices(observed)})
     return state
 
 

@@ -159,16 +159,17 @@ def placement(uuid: str, start: int, size: int = 1, *, number: int = 0, first: i
 
 def states(allocated: str, *placements: dict[str, Any], text: str | None = None, **spec: Any) -> dict[str, str]:
     """What becomes of two MIG cards and one other card of a node: free slices, or that it is out of service."""
-    dialect, state = hami_dialect(), State(len(hami_dialect().inventory.dimensions))
+    dialect, state = hami_dialect(), State({hami_dialect().name: len(hami_dialect().inventory.dimensions)})
     core = RegisteredDevice(id="core", count=4, devmem=24576, devcore=100, mode="hami-core", health=True, type="T")
     state.observe_node(
-        node(mig("mig-0"), mig("mig-1"), core), dialect.inventory.devices(node(mig("mig-0"), mig("mig-1"), core))
+        node(mig("mig-0"), mig("mig-1"), core),
+        {dialect.name: dialect.inventory.devices(node(mig("mig-0"), mig("mig-1"), core))},
     )
     notes = {NODE: "node", ALLOCATED: allocated}
     if placements or text is not None:
         notes[MIG_ANNOTATION] = json.dumps(placements) if text is None else text
     wire = decode_pod(pod(notes, **spec))
-    state.observe_pod(wire, dialect.allocation.usage(wire))
+    state.observe_pod(wire, {dialect.name: dialect.allocation.usage(wire)})
     assert not state.drift()
     row = state.nodes.row("node")
     assert row is not None
@@ -226,12 +227,12 @@ def template_states(*allocated: str, **notes: str) -> list[bool]:
     """Whether a card that is registered without profiles, and one beside it without MIG, are in service."""
     registration = "t,4,24576,100,NVIDIA A30,0,true,0,mig:core,4,24576,100,NVIDIA A30,0,true,1,hami-core:"
     wire = {"metadata": {"name": "node", "annotations": {"hami.io/node-nvidia-register": registration}}, "status": {}}
-    dialect, state = hami_dialect(), State(len(hami_dialect().inventory.dimensions))
-    state.observe_node(decode_node(wire), dialect.inventory.devices(decode_node(wire)))
+    dialect, state = hami_dialect(), State({hami_dialect().name: len(hami_dialect().inventory.dimensions)})
+    state.observe_node(decode_node(wire), {dialect.name: dialect.inventory.devices(decode_node(wire))})
     for number, value in enumerate(allocated):
         one = pod({NODE: "node", ALLOCATED: value, **notes})
         one["metadata"] |= {"uid": str(number), "name": str(number)}
-        state.observe_pod(decode_pod(one), dialect.allocation.usage(decode_pod(one)))
+        state.observe_pod(decode_pod(one), {dialect.name: dialect.allocation.usage(decode_pod(one))})
     row = state.nodes.row("node")
     assert row is not None
     return [uuid not in state.devices.unexplained(row) for uuid in ("t", "core")]

@@ -171,12 +171,12 @@ def pods(draw: st.DrawFn, number: int) -> Obj:
 @settings(max_examples=400, deadline=None)
 @given(st.integers(1, 3).flatmap(lambda n: st.tuples(*(pods(i) for i in range(n)))))
 def test_the_ledger_is_the_twins(wires: tuple[Obj, ...]) -> None:
-    dialect, state = hami_dialect(), State()
+    dialect, state = hami_dialect(), State({"hami": 3})
     node = decode_node(REGISTER)
-    state.observe_node(node, dialect.inventory.devices(node))
+    state.observe_node(node, {dialect.name: dialect.inventory.devices(node)})
     for wire in wires:
         known = decode_pod(wire)
-        state.observe_pod(known, dialect.allocation.usage(known))
+        state.observe_pod(known, {dialect.name: dialect.allocation.usage(known)})
     expected = naive.ledger({**CASE, "pods": list(wires)}, NAMES, Switches())["node"]
     row = state.nodes.row("node")
     assert row is not None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.dialects.volcano_objects import (
@@ -63,7 +65,6 @@ def test_uuids() -> None:
     [
         ({"volcano.sh/vgpu-podgroup-policy": "spread"}, CardChoice(), "volcano.sh/vgpu-podgroup-policy"),
         ({}, CardChoice(numa_bind=True), "devices.numa"),
-        ({}, CardChoice(share=ShareOrder(Strategy.LEAST_ALLOCATED, ())), "devices.policy"),
     ],
 )
 def test_what_cannot_be_followed_is_refused_by_name(
@@ -104,23 +105,29 @@ def test_orders(policy: str, limits: str, expected: list[str] | None) -> None:
 
 
 @pytest.mark.parametrize(
-    "choice",
+    ("choice", "named"),
     [
-        CardChoice("numa"),
-        CardChoice("binpack,numa"),
-        CardChoice("topology-aware"),
-        CardChoice(weights=(1.0, 2.0, 1.0)),
-        CardChoice(numa_bind=True),
+        (CardChoice("numa"), "the card order 'numa'"),
+        (CardChoice("binpack,numa"), "the card order 'binpack,numa'"),
+        (CardChoice("topology-aware"), "the card order 'topology-aware'"),
+        (CardChoice(weights=(1.0, 2.0, 1.0)), "devices.weights"),
+        (CardChoice(share=ShareOrder(Strategy.LEAST_ALLOCATED, ())), "Koordinator's card score"),
     ],
 )
-def test_what_has_no_meaning_under_volcano_is_refused_by_name(choice: CardChoice) -> None:
-    with pytest.raises(ClaimError, match=r"devices\."):
-        DIALECT.claims.allocator({}, (), choice)
+def test_orders_that_have_no_meaning_under_volcano_are_left_out(choice: CardChoice, named: str) -> None:
+    assert DIALECT.claims.known_choice(choice) == (CardChoice(), named)
+    bound = replace(choice, numa_bind=True)
+    assert DIALECT.claims.known_choice(bound)[0].numa_bind, "what restricts stays"
+
+
+def test_the_orders_of_volcano_are_known() -> None:
+    for word in ("binpack", "spread", "mutex", "bestFit", "other"):
+        assert DIALECT.claims.known_choice(CardChoice(word)) == (CardChoice(word), "")
 
 
 def test_equal_cards_go_by_the_lowest_index() -> None:
-    state, known = State(), node(A10.format(0) + A10.format(1))
-    state.observe_node(known, DIALECT.inventory.devices(known))
+    state, known = State({"volcano": 3}), node(A10.format(0) + A10.format(1))
+    state.observe_node(known, {DIALECT.name: DIALECT.inventory.devices(known)})
     assert picks("binpack", "n=2 mem=10", state) == picks("spread", "n=2 mem=10", state) == ["GPU-0", "GPU-1"]
     assert volcano_order("anything") == volcano_order("")
 
@@ -218,9 +225,9 @@ def test_what_the_plugin_has_left_to_do(value: str | None, nothing: bool) -> Non
 def test_what_is_written_decodes_to_what_is_held(seed: int) -> None:
     """Pods one after the other: the ledger of what was decided equals that of what the pods then say."""
     rng = np.random.default_rng(seed)
-    state = State()
+    state = State({"volcano": 3})
     cards = node("".join(A10.format(i) for i in range(8)))
-    state.observe_node(cards, DIALECT.inventory.devices(cards))
+    state.observe_node(cards, {DIALECT.name: DIALECT.inventory.devices(cards)})
     placed = 0
     for number in range(60):
         containers = [container(f"c{i}", random_limits(rng)) for i in range(int(rng.integers(1, 4)))]
@@ -233,14 +240,14 @@ def test_what_is_written_decodes_to_what_is_held(seed: int) -> None:
         if found is None:
             continue
         placed += 1
-        placement = Placement("node", found)
-        state.observe_pod(waiting, NO_USAGE)
+        placement = Placement("node", found, DIALECT.name)
+        state.observe_pod(waiting, {})
         state.assume(waiting.uid, placement, placement_usage(placement, claims), {})
         before = state.ledger()
         written = DIALECT.allocation.annotations(placement, 1)
         assert len(decode_assignments(written[ALLOCATED])) == len(containers)
         bound = pod(*containers, uid=waiting.uid, annotations=written, bound="node")
-        state.observe_pod(bound, DIALECT.allocation.usage(bound))
+        state.observe_pod(bound, {DIALECT.name: DIALECT.allocation.usage(bound)})
         assert state.ledger() == before
         assert not state.drift()
         assert not state.over_capacity()

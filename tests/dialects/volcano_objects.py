@@ -65,8 +65,8 @@ CARDS = [("GPU-0", 8000, 1), ("GPU-1", 0, 0), ("GPU-2", 16000, 2)]
 
 def used_cards(unhealthy: str = "") -> State:
     texts = [A10.format(i).replace("true", str(uuid != unhealthy).lower()) for i, (uuid, _, _) in enumerate(CARDS)]
-    state, known = State(), node("".join(texts))
-    state.observe_node(known, DIALECT.inventory.devices(known))
+    state, known = State({"volcano": 3}), node("".join(texts))
+    state.observe_node(known, {DIALECT.name: DIALECT.inventory.devices(known)})
     for uuid, memory, shares in CARDS:
         position = state.devices.position(0, uuid)
         assert position is not None

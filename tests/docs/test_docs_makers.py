@@ -38,8 +38,9 @@ def test_a_page_names_every_key_of_its_maker(maker: Callable[[Section], tuple[Ve
         assert f"`{vendor.lock.annotation}`" in text
 
 
-def test_the_example_of_adding_a_maker_works() -> None:
-    example, its_test = re.findall(r"```python\n(.*?)```", (DOCS / "adding-a-maker.md").read_text(), re.DOTALL)
+@pytest.mark.parametrize("page", ["adding-a-maker.md", "adding-a-dialect.md"])
+def test_the_example_of_a_guide_works(page: str) -> None:
+    example, its_test = re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
     room: dict[str, Any] = {}
     exec(example, room)
     exec(its_test, room)

@@ -131,7 +131,7 @@ def by_annotation(asked: Pod) -> UnitKey | None:
 
 def make_engine(defaults: PolicyDefaults | None = None) -> Engine:
     """Return an engine that knows nothing, and decides pods together that are annotated so."""
-    return Engine(hami_dialect(), Policies(defaults or PolicyDefaults()), [OURS], grouping=by_annotation)
+    return Engine([hami_dialect()], Policies(defaults or PolicyDefaults()), [OURS], grouping=by_annotation)
 
 
 def engine_with(nodes: Iterable[Node] = (), pods: Iterable[Pod] = (), defaults: PolicyDefaults | None = None) -> Engine:

@@ -23,7 +23,7 @@ DRS = {"enflame.com/gcu-drs-capacity": json.dumps(
 
 def engine_on(annotations: Obj, amounts: Obj, dialect: hami_dialect | None = None, **more: Any) -> Engine:
     """Return an engine with one node, ``n``, whose capacity is allocatable unless ``more`` says otherwise."""
-    engine = Engine(dialect or hami_dialect(), Policies(PolicyDefaults()), [OURS])
+    engine = Engine([dialect or hami_dialect()], Policies(PolicyDefaults()), [OURS])
     wire = node_object("n", annotations=annotations, allocatable=amounts, **more)
     wire["status"]["capacity"] = amounts
     engine.observe_node(decode_node(wire), 0.0)

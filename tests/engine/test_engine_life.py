@@ -320,7 +320,7 @@ def test_only_assumed_placements_are_looked_at(engine: Engine) -> None:
 
 
 def test_the_answer_and_the_watch_may_come_in_either_order(engine: Engine) -> None:
-    notes = engine.dialect.allocation.annotations(engine.recheck("uid-p") or Placement(""), 0)
+    notes = engine.dialects.annotations(engine.recheck("uid-p") or Placement(""), 0)
     held = engine.state.ledger()
     engine.confirmed("uid-p")
     reservation = engine.state.reservation("uid-p")

@@ -19,6 +19,7 @@ from tests.engine.engine_makers import (
 from tests.policy.resources import policy
 
 from vgpu_scheduler.admission import AdmissionRules, review
+from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.dialects.hami import Section, configured, hami_dialect
 from vgpu_scheduler.kube import decode_pod
 from vgpu_scheduler.model import Outcome
@@ -148,7 +149,7 @@ def test_defaults_go_before_whole_cards_for_nobody_else(
     wire = pod_object("p", {"limits": {"nvidia.com/gpu": "1"}})
     if reviewed:
         answer = review(
-            wire, "default", AdmissionRules((dialect.claims,), (OURS,), terms=engine.policies.claim_terms)
+            wire, "default", AdmissionRules(Dialects([dialect]), (OURS,), terms=engine.policies.claim_terms)
         ).pod
         assert answer is not None
         wire = dict(answer)
@@ -230,7 +231,9 @@ def test_defaults_are_the_same_with_and_without_the_webhook(maker: str, defaults
         wire = pod_object("p", {"limits": {count: number}})
         if reviewed:
             answer = review(
-                wire, "default", AdmissionRules((engine.dialect.claims,), (OURS,), terms=engine.policies.claim_terms)
+                wire,
+                "default",
+                AdmissionRules(Dialects([engine.dialects.first]), (OURS,), terms=engine.policies.claim_terms),
             )
             assert answer.pod is not None
             wire = dict(answer.pod)

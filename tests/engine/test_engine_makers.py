@@ -23,6 +23,7 @@ from vgpu_scheduler.allocators import Budget, CardChoice
 from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import ResourceQuota, decode_pod
+from vgpu_scheduler.model import NO_USAGE
 
 # Plugins that are gone -----------------------------------------------------------------------------------------------
 
@@ -54,9 +55,9 @@ def test_a_products_name_can_be_read_back_whatever_is_in_it(product: str) -> Non
     wanted = {"amd.com/gpu": "1", "amd.com/gpumem": "10"}
     decision = decide(engine, wanted, {"amd.com/use-gputype": "mi300x"})
     assert decision.placement is not None, decision.message
-    written = engine.dialect.allocation.annotations(decision.placement, 1.0)
+    written = engine.dialects.annotations(decision.placement, 1.0)
     tenant = pod_object("p", {"limits": wanted}, annotations=written, nodeName="n", started=True)
-    usage = engine.dialect.allocation.usage(decode_pod(tenant))
+    usage = engine.dialects.uses(decode_pod(tenant)).get("hami", NO_USAGE)
     assert (usage.problem, usage.charges) == ("", {"M0": (1, 10, 304)})
     assert (f",{product}," in written["hami.io/amd-devices-allocated"]) is (product == "AMD Instinct MI300X VF")
 
@@ -95,7 +96,7 @@ def test_a_share_of_compute_units_is_refused_at_admission() -> None:
     engine = limited(AMD, {"amd.com/gpu": "20"}, **{"amd.com/gpucores": "100"})
 
     def refuses(limits: Obj) -> bool:
-        claims = engine.dialect.claims.read(decode_pod(pod_object("p", {"limits": limits})))
+        claims = engine.dialects.first.claims.read(decode_pod(pod_object("p", {"limits": limits})))
         return engine.quotas.refuses("default", claims, engine.state)
 
     assert refuses(amd(2, 51))
@@ -120,10 +121,10 @@ def test_no_slice_goes_beyond_what_is_left_to_a_pod() -> None:
     """What is left is told for a maker that no quota limits today."""
     engine = engine_on(DRS, {"enflame.com/drs-gcu": "6"})
     waiting = decode_pod(pod_object("p", {"limits": {"enflame.com/drs-gcu": "1"}}))
-    claims = engine.dialect.claims.read(waiting)
+    claims = engine.dialects.first.claims.read(waiting)
     for left, fits in ((6143, False), (6144, True)):
         choice = CardChoice(budgets=(Budget("Enflame", 1, left),))
-        containers = engine.dialect.claims.allocator({}, claims, choice).place(engine.state.devices, 0)
+        containers = engine.dialects.first.claims.allocator({}, claims, choice).place(engine.state.devices, 0)
         assert (containers is not None) is fits
 
 

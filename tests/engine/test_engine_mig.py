@@ -27,7 +27,7 @@ def put(engine: Engine, name: str, resources: Any, **more: Any) -> list[tuple[st
     if decision.outcome is not Outcome.PLACED:
         return ", ".join(verdict.detail for verdict in decision.verdicts.values())
     assert decision.placement is not None
-    notes = engine.dialect.allocation.annotations(decision.placement, 0)
+    notes = engine.dialects.annotations(decision.placement, 0)
     bound = pod(name, resources, version=2, annotations=notes, nodeName=decision.placement.node, started=True)
     before = engine.state.ledger()
     engine.confirmed(bound.uid)
@@ -116,7 +116,7 @@ def test_the_first_pod_on_a_card_chooses_its_template_until_the_last_is_gone() -
     assert put(engine, "one", asks(1, 6000, 20)) == [("t", "2g.10gb", 0)]
     held = engine.state.reservation("uid-one")
     assert held is not None
-    assert held.usage.charges == {"t": (1, 10240, 20, 64**2, 1, 0, 0, 0, 0, 0, 0, 0)}
+    assert held.uses["hami"].charges == {"t": (1, 10240, 20, 64**2, 1, 0, 0, 0, 0, 0, 0, 0)}
     assert put(engine, "small", asks(2, 5000)) == [("t", "2g.10gb", 1), ("t", "2g.10gb", 2)]
     assert put(engine, "last", asks(1, 5000)) == [("t", "1g.5gb", 3)]
     assert put(engine, "none", asks(1, 1)) == "1/1 CardMigTopologyInfeasible"
@@ -133,7 +133,7 @@ def test_instances_are_written_with_template_and_number() -> None:
     decision = engine.attempt(1.0)
     assert decision is not None
     assert decision.placement is not None
-    notes = engine.dialect.allocation.annotations(decision.placement, 0)
+    notes = engine.dialects.annotations(decision.placement, 0)
     assert notes["hami.io/vgpu-devices-allocated"] == "t[1-0],NVIDIA,10240,30:t[1-1],NVIDIA,10240,30:;"
     assert PLACES not in notes
 
@@ -154,8 +154,8 @@ def test_placements_that_a_pod_brings_along_are_overwritten() -> None:
     decision = engine.attempt(1.0)
     assert decision is not None
     assert decision.placement is not None
-    assert engine.dialect.allocation.annotations(decision.placement, 0, bringing)[PLACES] == "[]"
-    assert PLACES not in engine.dialect.allocation.annotations(decision.placement, 0, pod("q"))
+    assert engine.dialects.annotations(decision.placement, 0, bringing)[PLACES] == "[]"
+    assert PLACES not in engine.dialects.annotations(decision.placement, 0, pod("q"))
 
 
 def test_a_card_full_of_pieces_is_not_beyond_what_it_has() -> None:

@@ -16,7 +16,7 @@ HAMI = "hami-scheduler"
 
 
 def engine_beside(*coexist_with: str) -> Engine:
-    engine = Engine(hami_dialect(), Policies(PolicyDefaults()), [OURS], coexist_with)
+    engine = Engine([hami_dialect()], Policies(PolicyDefaults()), [OURS], coexist_with)
     engine.observe_node(node("a", [card("x", memory=8000, count=10)]), 0.0)
     return engine
 

@@ -9,7 +9,6 @@ import pytest
 from tests.engine.builders import allocation, asks, card, cards, engine_with, node, pod
 from tests.policy.resources import policy
 
-from vgpu_scheduler.dialects import ClaimError
 from vgpu_scheduler.dialects.koordinator import koordinator_dialect
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import Namespace, Node
@@ -402,15 +401,16 @@ def test_what_no_node_has_any_more_is_not_known_any_more() -> None:
 
 
 @pytest.mark.parametrize("name", ["hami", "fragmentation"])
-def test_scorers_that_do_not_know_a_dialects_devices_are_refused_by_name(name: str) -> None:
+def test_scorers_that_do_not_know_a_dialects_devices_are_left_out(name: str) -> None:
     dialect, scorers = koordinator_dialect(), (WeightedScorer(HamiScorer()), WeightedScorer(FragmentationScorer(), 0))
     if name == "fragmentation":
         scorers = (WeightedScorer(HamiScorer(), 0), WeightedScorer(FragmentationScorer()))
-    with pytest.raises(ClaimError, match=f"nodes: the scorer {name}"):
-        dialect.claims.scorers(scorers, chosen=True)
-    assert [entry.scorer.name for entry in dialect.claims.scorers(scorers, chosen=False)] == ["deviceshare"]
+    found, left_out = dialect.claims.scorers(scorers)
+    assert [entry.scorer.name for entry in found] == ["deviceshare"], "its own score where no other is left"
+    assert left_out == (name,)
     known = (WeightedScorer(BinpackScorer()),)
-    assert dialect.claims.scorers(known, chosen=True) == known
+    assert dialect.claims.scorers(known) == (known, ())
+    assert dialect.claims.scorers((*known, *scorers)) == (known, (name,))
 
 
 def test_a_bound_pod_does_not_narrow_the_choice_of_those_that_ask_the_same() -> None:

@@ -55,7 +55,7 @@ def places(engine: Engine, waiting: Pod, now: float = 0.0) -> bool:
 def claimed(*containers: tuple[ContainerKind, int, int]) -> PodClaims:
     """Return claims: kind, cards and memory of each."""
     return tuple(
-        ContainerClaims(f"c-{number}", kind, (Claim("NVIDIA", count, (1, memory, 120), (0, 0, 0)),))
+        ContainerClaims(f"c-{number}", kind, (Claim("NVIDIA", count, (1, memory, 120), (0, 0, 0)),), "hami")
         for number, (kind, count, memory) in enumerate(containers)
     )
 
@@ -154,7 +154,7 @@ def test_of_several_quotas_the_smallest_limit_counts_whatever_the_order() -> Non
 
 
 def test_a_memory_quota_is_in_the_unit_of_requests() -> None:
-    engine = Engine(hami_dialect(vendors(NvidiaNames(memory_factor=256))), Policies(PolicyDefaults()), [OURS])
+    engine = Engine([hami_dialect(vendors(NvidiaNames(memory_factor=256)))], Policies(PolicyDefaults()), [OURS])
     engine.observe_node(node("a", cards("a", 2)), 0.0)
     engine.quotas.observe(quota(memory=10))
     assert not places(engine, pod("p", asks(1, 11)))
@@ -209,7 +209,7 @@ def test_init_containers_count_by_their_peak() -> None:
     init = [{"name": "i", "resources": asks(1, 3000)}]
     engine = limited(quota(memory=3000))
     assert places(engine, pod("p", asks(1, 3000), initContainers=init))
-    assert engine.state.quotas.used("default", "NVIDIA", 1) == 3000
+    assert engine.state.quotas.used("default", ("hami", "NVIDIA"), 1) == 3000
     engine = limited(quota(memory=4999))
     assert not places(engine, pod("q", asks(2, 2000), initContainers=init)), "3000 on one card and 2000 on another"
     assert not places(limited(quota(memory=2999)), pod("r", asks(1, 10), initContainers=init))
@@ -341,7 +341,7 @@ def test_an_overlay_has_its_own_account() -> None:
     view = engine.state.overlay(without=["uid-one"])
     assert engine.cycle.on(view).refit(pod("p", asks(1, 2000)), "a") is not None
     assert engine.cycle.refit(pod("p", asks(1, 2000)), "a") is None
-    assert engine.state.quotas.used("default", "NVIDIA", 1) == 2000
+    assert engine.state.quotas.used("default", ("hami", "NVIDIA"), 1) == 2000
 
 
 # Chance ------------------------------------------------------------------------------------------------------------

@@ -80,8 +80,8 @@ def _asked(answer: Obj, expected: Obj) -> Obj:
 
 def _node(cards: Sequence[Device], used: Sequence[tuple[int, int, int]]) -> State:
     """A state with one node and so much used of its cards."""
-    state = State()
-    state.observe_node(decode_node({"metadata": {"name": "node"}, "spec": {}, "status": {}}), cards)
+    state = State({"hami": 3})
+    state.observe_node(decode_node({"metadata": {"name": "node"}, "spec": {}, "status": {}}), {"hami": cards})
     row = state.nodes.row("node")
     assert row is not None
     for card, amounts in zip(cards, used, strict=True):

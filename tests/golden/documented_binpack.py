@@ -10,7 +10,6 @@ from tests.naive import documented as literal
 from vgpu_scheduler.allocators import FitColumns, Weights
 from vgpu_scheduler.dialects.volcano import parse_binpack_arguments
 from vgpu_scheduler.kube import decode_node, decode_pod
-from vgpu_scheduler.model import NO_USAGE
 from vgpu_scheduler.scorers import BinpackScorer, NodeRanking, WeightedScorer, Workload
 from vgpu_scheduler.state import State
 
@@ -113,11 +112,11 @@ def _per_node(inputs: Obj) -> Mapping[str, Obj]:
 
 
 def _scores(task: Obj, offered: Mapping[str, Obj], used: Mapping[str, Obj], weights: Weights, weight: int) -> Obj:
-    state = State()
+    state = State({"hami": 3})
     for node, amounts in offered.items():
         wire = {"metadata": {"name": node}, "spec": {}, "status": {"allocatable": _texts(amounts)}}
-        state.observe_node(decode_node(wire), ())
-        state.observe_pod(_pod(f"on-{node}", used[node], node), NO_USAGE)
+        state.observe_node(decode_node(wire), {})
+        state.observe_pod(_pod(f"on-{node}", used[node], node), {})
     requests = _pod("task", task).spec.requests
     ranking = NodeRanking([WeightedScorer(BinpackScorer(weights), weight)], Workload(requests, ()))
     rows = state.nodes.rows()

@@ -74,9 +74,9 @@ def product_score(inputs: Obj) -> Obj:
 
 def _node(instances: Sequence[Obj]) -> State:
     """A state with one node and these cards, with so much of them used that what is free is left."""
-    state = State(len(DIALECT.inventory.dimensions))
+    state = State({DIALECT.name: len(DIALECT.inventory.dimensions)})
     cards = [Device(f"card-{i}", "gpu", "", _amounts(card["total"]), i) for i, card in enumerate(instances)]
-    state.observe_node(decode_node({"metadata": {"name": "node"}, "spec": {}, "status": {}}), cards)
+    state.observe_node(decode_node({"metadata": {"name": "node"}, "spec": {}, "status": {}}), {DIALECT.name: cards})
     for number, card in enumerate(instances):
         used = np.subtract(_amounts(card["total"]), _amounts(card["free"]))
         state.devices.charge(number, tuple(used.tolist()), 1)

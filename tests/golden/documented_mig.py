@@ -42,7 +42,7 @@ def _place(
     """Place a pod on a card some instances of which are in use; its allocation."""
     geometry = MigGeometry(("T",), tuple(tuple(("", size, 1) for size in sizes) for sizes in templates))
     dialect = hami_dialect(vendors(NvidiaNames(mig_geometries=(geometry,))))
-    engine = Engine(dialect, Policies(PolicyDefaults()), [NAME])
+    engine = Engine([dialect], Policies(PolicyDefaults()), [NAME])
     notes = {"hami.io/node-nvidia-register": f"{card},7,40960,100,T,0,true,0,mig:"}
     status = {"allocatable": {"pods": "99", "nvidia.com/gpu": "99"}}
     engine.observe_node(decode_node({"metadata": {"name": "n", "uid": "n", "annotations": notes}, "status": status}), 0)

@@ -23,7 +23,7 @@ from tests.naive.hami_quirks import ALL, NONE, Quirk
 from tests.naive.hami_wire import Bad
 
 from vgpu_scheduler.allocators import FitColumns, OrderKind, verdict
-from vgpu_scheduler.dialects import RegistrationError
+from vgpu_scheduler.dialects import Dialects, RegistrationError
 from vgpu_scheduler.dialects.hami import Section, configured, hami_dialect
 from vgpu_scheduler.engine import Cycle, Quotas
 from vgpu_scheduler.engine.shape import Refused
@@ -139,22 +139,22 @@ def dialect_of(case: Case) -> hami_dialect:
 
 def state_of(case: Case, dialect: hami_dialect) -> State:
     """The state after all nodes and pods of a case were observed once."""
-    state = State(len(dialect.inventory.dimensions))
+    state = State({dialect.name: len(dialect.inventory.dimensions)})
     for wire in case["nodes"]:
         node = decode_node(wire)
         try:
-            state.observe_node(node, dialect.inventory.devices(node))
+            state.observe_node(node, {dialect.name: dialect.inventory.devices(node)})
         except RegistrationError as error:
-            state.observe_node(node, error.devices)
+            state.observe_node(node, {dialect.name: error.devices})
     for wire in case["pods"]:
         pod = decode_pod(wire)
-        state.observe_pod(pod, dialect.allocation.usage(pod))
+        state.observe_pod(pod, {dialect.name: dialect.allocation.usage(pod)})
     return state
 
 
 def quotas_of(case: Case, dialect: hami_dialect) -> Quotas:
     """The quotas of a case."""
-    quotas = Quotas(dialect)
+    quotas = Quotas(Dialects([dialect]))
     for wire in case.get("quotas", ()):
         quotas.observe(decode_quota(wire))
     return quotas
@@ -182,7 +182,7 @@ def decided(
     dialect, config = dialect_of(case), case["config"]
     state = state_of(case, dialect)
     defaults = PolicyDefaults(config["nodeSchedulerPolicy"], config["gpuSchedulerPolicy"], order)
-    cycle = Cycle(state, dialect, Policies(defaults), quotas_of(case, dialect))
+    cycle = Cycle(state, Dialects([dialect]), Policies(defaults), quotas_of(case, dialect))
     pod = decode_pod(case["pod"])
     shape = cycle.shape(pod)
     if isinstance(shape, Refused):

@@ -19,6 +19,7 @@ from tests.naive.webhook.quirks import ALL
 from tests.naive.webhook.review import review as naive_review
 
 from vgpu_scheduler.admission import AdmissionRules, review
+from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.dialects.hami import Section, configured, hami_dialect
 from vgpu_scheduler.kube import to_milli
 
@@ -51,7 +52,7 @@ def product(case: Case) -> Json:
     """What the product says about the pod of a case."""
     dialect, config = dialect_of(case), case["config"]
     name = config.get("schedulerName", "hami-scheduler")
-    rules = AdmissionRules((dialect.claims,), (name,) if name else (), config.get(_FORCED, True))
+    rules = AdmissionRules(Dialects([dialect]), (name,) if name else (), config.get(_FORCED, True))
     state = state_of({"nodes": [], "pods": [], **case}, dialect)
     quotas = quotas_of(case, dialect)
     before = copy.deepcopy(case["pod"])

@@ -259,14 +259,14 @@ def _free(state: State, position: int, vendor: str) -> Obj:
 
 
 def _state(case: Case) -> State:
-    state = State(len(DIALECT.inventory.dimensions))
+    state = State({DIALECT.name: len(DIALECT.inventory.dimensions)})
     inventories = {device["metadata"]["name"]: device for device in case["devices"]}
     for wire in case["nodes"]:
         node = decode_node(wire)
-        state.observe_node(node, canonical(DIALECT.inventory.devices(node, inventories.get(node.name))))
+        state.observe_node(node, {DIALECT.name: canonical(DIALECT.inventory.devices(node, inventories.get(node.name)))})
     for wire in case["pods"]:
         pod = decode_pod(wire)
-        state.observe_pod(pod, DIALECT.allocation.usage(pod))
+        state.observe_pod(pod, {DIALECT.name: DIALECT.allocation.usage(pod)})
     return state
 
 

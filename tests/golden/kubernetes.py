@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 from tests.golden.outcome import Outcome
 
 from vgpu_scheduler.kube import Pod, decode_node, decode_pod
-from vgpu_scheduler.model import Usage
 from vgpu_scheduler.predicates import (
     INTER_POD_REJECTIONS,
     InterPodTerms,
@@ -92,13 +91,13 @@ def decide(case: dict[str, Any]) -> Answer:
 
 
 def _cluster(case: dict[str, Any]) -> State:
-    state = State()
+    state = State({"hami": 3})
     for namespace in case["objects"].get("namespaces", ()):
         state.observe_namespace(namespace["metadata"]["name"], namespace["metadata"]["labels"])
     for node in case["nodes"]:
-        state.observe_node(decode_node(node), ())
+        state.observe_node(decode_node(node), {})
     for pod in _existing(case):
-        state.observe_pod(pod, Usage({}))
+        state.observe_pod(pod, {})
     return state
 
 

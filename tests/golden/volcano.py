@@ -17,7 +17,6 @@ from tests.naive.volcano_quirks import VOLCANO
 from vgpu_scheduler.allocators import FitColumns
 from vgpu_scheduler.dialects.volcano import parse_binpack_arguments
 from vgpu_scheduler.kube import decode_node, decode_pod
-from vgpu_scheduler.model import NO_USAGE
 from vgpu_scheduler.scorers import BinpackScorer, NodeRanking, WeightedScorer, Workload
 from vgpu_scheduler.state import State
 
@@ -102,11 +101,11 @@ def _twin(case: Case, switch: Switches) -> Obj:
 
 def _product(case: Case) -> Obj:
     arguments = parse_binpack_arguments(case["args"]["arguments"])
-    state = State()
+    state = State({"hami": 3})
     for node in case["nodes"]:
-        state.observe_node(decode_node(node), ())
+        state.observe_node(decode_node(node), {})
     for pod in case["pods"]:
-        state.observe_pod(decode_pod(pod), NO_USAGE)
+        state.observe_pod(decode_pod(pod), {})
     requests = decode_pod(case["pod"]).spec.requests
     scorers = [WeightedScorer(BinpackScorer(arguments.weights), arguments.weight)]
     nodes, rows = state.nodes, state.nodes.rows()

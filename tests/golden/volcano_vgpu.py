@@ -21,7 +21,7 @@ from vgpu_scheduler.allocators import CardChoice, FitColumns
 from vgpu_scheduler.dialects import ClaimError, CodecError, placement_usage
 from vgpu_scheduler.dialects.volcano import VolcanoNames, volcano_dialect
 from vgpu_scheduler.kube import Pod, decode_node, decode_pod
-from vgpu_scheduler.model import NO_USAGE, Placement, claims_devices
+from vgpu_scheduler.model import Placement, claims_devices
 from vgpu_scheduler.state import State
 
 KEPT_AWAY = "volcano.sh/vgpu-podgroup-policy"
@@ -144,15 +144,15 @@ def dialect_of(case: Case) -> volcano_dialect:
 def product(case: Case) -> Answer:
     """What the product says about a case."""
     dialect = dialect_of(case)
-    state = State(len(dialect.inventory.dimensions))
+    state = State({dialect.name: len(dialect.inventory.dimensions)})
     node = decode_node(case["node"])
     try:
-        state.observe_node(node, dialect.inventory.devices(node))
+        state.observe_node(node, {dialect.name: dialect.inventory.devices(node)})
     except CodecError:
-        state.observe_node(node, None)
+        state.observe_node(node, {})
     for wire in _as_reported(case["pods"]):
         pod = decode_pod(wire)
-        state.observe_pod(pod, dialect.allocation.usage(pod))
+        state.observe_pod(pod, {dialect.name: dialect.allocation.usage(pod)})
     row = state.nodes.row(node.name)
     assert row is not None
     if not state.devices.devices(row):
@@ -172,16 +172,16 @@ def product(case: Case) -> Answer:
     assert bool(fit.fits[row]) == (containers is not None)
     if containers is None:
         return Answer("unfit", before, after=before)
-    placement = Placement(node.name, containers)
+    placement = Placement(node.name, containers, dialect.name)
     written = dialect.allocation.annotations(placement, NOW)
     value = written[naive.ALLOCATED]
     expected = {**_allocation(Answer("placed", written=value))["annotations"], **dict.fromkeys(TIMES, str(NOW))}
     assert written == expected
     after, replayed = state.overlay(), state.overlay()
-    after.observe_pod(pod, NO_USAGE)
+    after.observe_pod(pod, {})
     after.assume(pod.uid, placement, placement_usage(placement, claims), pod.spec.requests)
     bound = _bound(case["pod"], node.name, written)
-    replayed.observe_pod(bound, dialect.allocation.usage(bound))
+    replayed.observe_pod(bound, {dialect.name: dialect.allocation.usage(bound)})
     return Answer("placed", before, value, _ledger(after, row), _ledger(replayed, row))
 
 
@@ -205,7 +205,7 @@ def _ledger(state: State, row: int) -> list[Card]:
     assert not state.drift()
     used = dict(state.devices.usage(row))
     listed = state.devices.devices(row)
-    held = {held.uid: held.device_charges(listed) for held in state.reservations(state.nodes.name(row))}
+    held = {held.uid: held.device_charges("volcano", listed) for held in state.reservations(state.nodes.name(row))}
     cards = []
     for device in listed:
         assert device.mode == "hami-core"

@@ -18,12 +18,13 @@ from tests.apiserver.certificates import Authority
 from tests.intake.watching import Watcher, until
 
 from vgpu_scheduler.admission import AdmissionRules
+from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.intake import AdmissionEndpoint, AdmissionServer, supervised
 from vgpu_scheduler.model import PodClaims
 
 Obj = dict[str, Any]
-RULES = AdmissionRules((hami_dialect().claims,), ("vgpu-scheduler",))
+RULES = AdmissionRules(Dialects([hami_dialect()]), ("vgpu-scheduler",))
 
 
 class Served:

@@ -14,7 +14,7 @@ from tests.intake.watching import MERGE, PODS, Watcher, until
 
 from vgpu_scheduler.apiclient import ApiError, ApiResponse
 from vgpu_scheduler.devcluster import Fault
-from vgpu_scheduler.dialects.hami import hami_dialect
+from vgpu_scheduler.dialects.hami.allocation import HamiAllocation
 from vgpu_scheduler.intake import NODES, Listing, ObjectStream, list_all, lister
 from vgpu_scheduler.intake import PODS as POD_KIND
 from vgpu_scheduler.kube import Pod
@@ -244,7 +244,7 @@ async def test_an_object_that_cannot_be_taken_in_is_reported_and_the_others_go_o
         raise ZeroDivisionError
 
     watcher.engine.observe_pod(pod("bad", nodeName="a"), 0.0)
-    monkeypatch.setattr(hami_dialect, "usage", lambda _, found: fail(found))
+    monkeypatch.setattr(HamiAllocation, "usage", lambda _, found: fail(found))
     if way == "gone":
         monkeypatch.setattr(watcher.engine.state, "remove_pod", remove)
         watcher.observer.gone(POD_KIND, pod("bad", nodeName="a"))

@@ -45,13 +45,13 @@ class World:
 
     def state(self, order: Sequence[int] | None = None) -> State:
         """The world as a state whose nodes were seen in this order."""
-        state = State(12)
+        state = State({"hami": 12})
         for node in range(len(self.cards)) if order is None else order:
             texts = {
                 name: f"{amount}m" if name == "cpu" else str(amount) for name, amount in self.offered[node].items()
             }
             wire = {"metadata": {"name": f"node-{node}"}, "spec": {}, "status": {"allocatable": texts}}
-            state.observe_node(decode_node(wire), [device(card) for card in self.cards[node]])
+            state.observe_node(decode_node(wire), {"hami": [device(card) for card in self.cards[node]]})
             row = state.nodes.row(f"node-{node}")
             assert row is not None
             state.nodes.charge(row, {k: v for k, v in self.used[node].items() if k != "pods"}, self.used[node]["pods"])

@@ -64,10 +64,10 @@ class World:
 
     def state(self, order: Sequence[int] | None = None) -> State:
         """The world as a state whose nodes were seen in this order."""
-        state = State(DIMENSIONS)
+        state = State({"hami": DIMENSIONS})
         for node in range(len(self.nodes)) if order is None else order:
             wire = {"metadata": {"name": f"node-{node}"}, "spec": {}, "status": {}}
-            state.observe_node(decode_node(wire), [_device(d) for d in self.nodes[node]])
+            state.observe_node(decode_node(wire), {"hami": [_device(d) for d in self.nodes[node]]})
             row = state.nodes.row(f"node-{node}")
             assert row is not None
             for own in self.nodes[node]:

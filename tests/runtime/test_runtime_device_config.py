@@ -10,8 +10,9 @@ import pytest
 import yaml
 
 from vgpu_scheduler.admission import AdmissionRules, review
+from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.kube import decode_pod
-from vgpu_scheduler.runtime.assembly import make_dialect
+from vgpu_scheduler.runtime.assembly import make_dialects
 from vgpu_scheduler.settings import Settings, SettingsError
 
 # The structure of the file that HAMi's chart renders, cut to what differs from the defaults here.
@@ -63,7 +64,7 @@ def claims(settings: Settings, **limits: str) -> list[tuple[str, int, tuple[int,
         "metadata": {"name": "p", "uid": "u", "namespace": "n"},
         "spec": {"containers": [{"name": "c", "resources": {"limits": named}}]},
     })  # fmt: skip
-    ((container,),) = [make_dialect(settings).claims.read(pod)]
+    ((container,),) = [make_dialects(settings)[0].claims.read(pod)]
     return [(claim.vendor, claim.count, claim.amounts, claim.percent) for claim in container.claims]
 
 
@@ -75,7 +76,7 @@ def test_names_units_and_templates_carry_over(tmp_path: Path, wrapped: bool) -> 
     assert claims(settings, gpu="2", gpumem="100") == [("NVIDIA", 2, (1, 200, 10), (0, 0, 0))]
     assert claims(settings, npu="1", npu_memory="400") == [("Ascend910X", 1, (1, 500, 0), (0, 0, 0))]
     assert claims(settings, dcu="1") == [("DCU", 1, (1, 0, 100), (0, 100, 0))]
-    dialect = make_dialect(settings)
+    dialect = make_dialects(settings)[0]
     assert {"Ascend910X", "X1", "MLU"} <= dialect.inventory.cards  # what has no section keeps its names
     assert not {"Ascend910B3", "BI-V150"} & dialect.inventory.cards
     assert "hygon.com/dcumem" in dialect.inventory.unknown_to_kubelet
@@ -104,7 +105,7 @@ def test_a_field_that_is_given_leaves_the_other_fields_of_its_section(tmp_path: 
         "metadata": {"name": "p", "uid": "p"},
         "spec": {"containers": [{"name": "c", "resources": {"limits": limits}}]},
     }
-    (container,) = make_dialect(settings).claims.read(decode_pod(wire))
+    (container,) = make_dialects(settings)[0].claims.read(decode_pod(wire))
     assert [claim.amounts[1] for claim in container.claims] == [512]
 
 
@@ -113,11 +114,11 @@ def test_what_the_file_says_to_the_webhook_is_followed(tmp_path: Path) -> None:
         "nvidia": {"defaultGPUNum": 3, "overwriteEnv": True, "runtimeClassName": "nvidia", "gpuCorePolicy": "force"},
         "vnpus": {"configs": [{"commonWord": "A", "memoryAllocatable": 8, "runtimeClassName": "ascend"}]},
     }
-    dialect = make_dialect(Settings(hami_device_config=written(tmp_path, content), nvidia={"default_gpu_num": 2}))
+    dialect = make_dialects(Settings(hami_device_config=written(tmp_path, content), nvidia={"default_gpu_num": 2}))[0]
     limits = ({"nvidia.com/gpumem": "1"}, {"huawei.com/A": "1"})
     containers = [{"name": f"c-{number}", "resources": {"limits": asked}} for number, asked in enumerate(limits)]
     verdict = review(
-        {"metadata": {}, "spec": {"containers": containers}}, "a", AdmissionRules((dialect.claims,), ("ours",))
+        {"metadata": {}, "spec": {"containers": containers}}, "a", AdmissionRules(Dialects([dialect]), ("ours",))
     )
     assert verdict.pod is not None
     gpu, npu = verdict.pod["spec"]["containers"]
@@ -131,7 +132,7 @@ def test_what_the_file_says_to_the_webhook_is_followed(tmp_path: Path) -> None:
 def test_what_has_no_effect_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     content = {"nvidia": {"resourceCuntName": "x"}, "nvidai": {}, "vnpus": {"configs": [{"commonWord": "A", "x": 1}]}}
     with caplog.at_level(logging.WARNING):
-        make_dialect(Settings(hami_device_config=written(tmp_path, content)))
+        make_dialects(Settings(hami_device_config=written(tmp_path, content)))[0]
     said = caplog.text
     assert "nvidia.resourceCuntName is not known" in said
     assert "nvidai is not known" in said
@@ -141,7 +142,7 @@ def test_what_has_no_effect_is_said(tmp_path: Path, caplog: pytest.LogCaptureFix
 
 def test_a_configuration_of_hami_as_it_is_has_no_warnings(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        make_dialect(Settings(hami_device_config=written(tmp_path, CONFIG), profile="HAMi210"))
+        make_dialects(Settings(hami_device_config=written(tmp_path, CONFIG), profile="HAMi210"))[0]
     assert not caplog.records
 
 
@@ -187,11 +188,11 @@ def test_a_configuration_of_hami_as_it_is_has_no_warnings(tmp_path: Path, caplog
 def test_errors_name_the_file_and_the_field(tmp_path: Path, content: object, says: str) -> None:
     file = written(tmp_path, content)
     with pytest.raises(SettingsError) as error:
-        make_dialect(Settings(hami_device_config=file))
+        make_dialects(Settings(hami_device_config=file))[0]
     assert str(file) in str(error.value)
     assert says in str(error.value)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="nowhere"):
-        make_dialect(Settings(hami_device_config=tmp_path / "nowhere"))
+        make_dialects(Settings(hami_device_config=tmp_path / "nowhere"))[0]

@@ -36,13 +36,14 @@ class NodeOf:
 
 def cluster(nodes: Mapping[str, NodeOf]) -> State:
     """A state with these nodes, observed in the order given; each use of a card is one of its ten shares."""
-    state = State()
+    state = State({"hami": 3})
     allocatable = {"cpu": "32", "memory": "128Gi", "pods": "110"}
     for name, node in nodes.items():
         most = node.most or (16384,) * len(node.cards)
         devices = [Device(f"{name}/{i}", "NVIDIA", "NVIDIA T4", (10, memory, 100), i) for i, memory in enumerate(most)]
         state.observe_node(
-            decode_node({"metadata": {"name": name}, "spec": {}, "status": {"allocatable": allocatable}}), devices
+            decode_node({"metadata": {"name": name}, "spec": {}, "status": {"allocatable": allocatable}}),
+            {"hami": devices},
         )
         row = state.nodes.row(name)
         assert row is not None

@@ -45,12 +45,12 @@ GIB = 2**30
 
 def hami_state(nodes: Mapping[str, Sequence[tuple[int, int, int]]], cpu: Mapping[str, int]) -> State:
     """Nodes with cards of 10 shares, 10000 MiB and 100 percent, so much of which is used, and cpu in use of 32."""
-    state = State()
+    state = State({"hami": 3})
     for name, cards in nodes.items():
         devices = [Device(f"{name}/{i}", "NVIDIA", "NVIDIA T4", (10, 10000, 100), i) for i in range(len(cards))]
         allocatable = {"cpu": "32", "memory": "128Gi", "pods": "110"}
         wire = {"metadata": {"name": name}, "spec": {}, "status": {"allocatable": allocatable}}
-        state.observe_node(decode_node(wire), devices)
+        state.observe_node(decode_node(wire), {"hami": devices})
         row = state.nodes.row(name)
         assert row is not None
         state.nodes.charge(row, {"cpu": 1000 * cpu.get(name, 0)})
@@ -131,10 +131,12 @@ def test_cards_are_scored_anew_for_every_container() -> None:
 
 def koordinator_state(nodes: Mapping[str, Sequence[tuple[int, tuple[int, int, int]]]]) -> State:
     """Nodes with GPUs of so many bytes; compute, bytes and ratio in use of each."""
-    state = State(4)
+    state = State({"koordinator": 4})
     for name, cards in nodes.items():
         devices = [Device(f"{name}/{i}", "gpu", "", (0, size, 100, 100), i) for i, (size, _) in enumerate(cards)]
-        state.observe_node(decode_node({"metadata": {"name": name}, "spec": {}, "status": {}}), devices)
+        state.observe_node(
+            decode_node({"metadata": {"name": name}, "spec": {}, "status": {}}), {"koordinator": devices}
+        )
         row = state.nodes.row(name)
         assert row is not None
         for number, (_, (core, memory, ratio)) in enumerate(cards):
@@ -221,9 +223,9 @@ def test_the_same_hardware_as_the_others() -> None:
 
 def hami_score(scorer: DeviceShareScorer, cards: Sequence[int], *claims: Claim) -> float:
     """The score of a node with idle cards of so many MiB for one container per claim."""
-    state = State()
+    state = State({"hami": 3})
     devices = [Device(f"card-{i}", "NVIDIA", "", (10, size, 100), i) for i, size in enumerate(cards)]
-    state.observe_node(decode_node({"metadata": {"name": "node"}, "spec": {}, "status": {}}), devices)
+    state.observe_node(decode_node({"metadata": {"name": "node"}, "spec": {}, "status": {}}), {"hami": devices})
     containers = tuple(ContainerClaims(str(i), ContainerKind.APP, (claim,)) for i, claim in enumerate(claims))
     compiled = scorer.compile(Workload({}, containers, hami_dialect().inventory.device_resources))
     return float(compiled.score(state, state.nodes.rows(), FitColumns.empty(state.nodes.capacity))[0])
@@ -260,9 +262,9 @@ def test_names_that_stand_for_nothing_are_skipped_with_their_weight() -> None:
 
 
 def test_several_types_add_up_and_are_cut_when_they_are_combined() -> None:
-    state = State(4)
+    state = State({"koordinator": 4})
     devices = [Device("gpu/0/", "gpu", "", (0, GIB, 100, 100)), Device("rdma/0/", "rdma", "", (100, 0, 0, 0))]
-    state.observe_node(decode_node({"metadata": {"name": "node"}, "spec": {}, "status": {}}), devices)
+    state.observe_node(decode_node({"metadata": {"name": "node"}, "spec": {}, "status": {}}), {"koordinator": devices})
     wanted = Workload({}, claims_on("gpu", "rdma"), koordinator_dialect().inventory.device_resources)
     scorer = DeviceShareScorer(LEAST, KOORDINATOR_SHARE_WEIGHTS)
     raw = scorer.compile(wanted).score(state, state.nodes.rows(), FitColumns.empty(state.nodes.capacity))

@@ -32,7 +32,7 @@ class Fixed:
         return raw / 10 if self.direction > 0 else 100 - raw / 10
 
 
-STATE, FIT, ROWS = State(), FitColumns.empty(3), np.arange(3)
+STATE, FIT, ROWS = State({"hami": 3}), FitColumns.empty(3), np.arange(3)
 POD = Workload({}, ())
 
 

@@ -171,7 +171,7 @@ class World(RuleBasedStateMachine):
         code = 0
         if fate in {"succeeds", "lost"}:
             pod = self.engine.state.pod(uid)
-            code = self.api.bind(uid, placement, self.engine.dialect.allocation.annotations(placement, 0, pod))
+            code = self.api.bind(uid, placement, self.engine.dialects.annotations(placement, 0, pod))
         said = {201: "bound", 404: "gone", 409: "conflict"}
         answer = {"succeeds": said.get(code, ""), "lost": "unknown", "dropped": "unknown"}.get(fate, fate)
         self.answers.append((uid, answer))

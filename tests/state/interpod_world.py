@@ -74,7 +74,7 @@ class World:
     """The state, and what is in it."""
 
     def __init__(self) -> None:
-        self.state = State()
+        self.state = State({"hami": 3})
         self.nodes: dict[str, Obj] = {}
         self.pods: dict[str, Obj] = {}
         self.namespaces: dict[str, Obj] = {}
@@ -105,7 +105,7 @@ class World:
         obj = node(name, labels={key: value for key, value in labels.items() if value is not None})
         obj["metadata"] |= {"uid": f"{name}-{self._version}", "resourceVersion": str(self._version)}
         self.nodes[name] = obj
-        self.state.observe_node(decode_node(obj), ())
+        self.state.observe_node(decode_node(obj), {})
 
     def _observe_namespace(self, name: str, labels: dict[str, str] | None) -> None:
         self.state.observe_namespace(name, labels)
@@ -115,7 +115,7 @@ class World:
 
     def _observe(self, obj: Obj) -> Pod:
         known = decode_pod(obj)
-        self.state.observe_pod(known, Usage({}))
+        self.state.observe_pod(known, {})
         return known
 
     def _bind(self, obj: Obj, name: str) -> None:

@@ -31,7 +31,7 @@ def test_a_card_that_is_not_listed_for_a_while_is_still_held() -> None:
     engine.observe_node(node("a", cards("a", 2)[1:], version=2), 0.0)
     assert engine.state.ledger() == {}
     [held] = engine.state.reservations("a")
-    assert held.ghosts(engine.state.devices.devices(0)) == ("a-gpu-0",)
+    assert held.ghosts("hami", engine.state.devices.devices(0)) == ("a-gpu-0",)
     engine.observe_node(node("a", cards("a", 2), version=3), 0.0)
     assert engine.state.ledger() == WHOLE
     engine.observe_node(node("a", [], version=4), 0.0)
@@ -188,7 +188,7 @@ def test_only_known_pods_that_hold_nothing_can_be_assumed() -> None:
     [held] = engine.state.reservations("a")
     for uid in ("uid-p", "uid-nobody"):
         with pytest.raises(ValueError, match="cannot be assumed"):
-            engine.state.assume(uid, held.placement or None, held.usage, {})  # type: ignore[arg-type]
+            engine.state.assume(uid, held.placement or None, held.uses, {})  # type: ignore[arg-type]
 
 
 def test_only_an_assumption_can_be_forgotten() -> None:
@@ -239,8 +239,8 @@ def test_an_overlay_goes_its_own_way() -> None:
     view.remove_pod("uid-p")
     view.forget("uid-q")
     view.settled("uid-q")
-    view.observe_node(node("b", cards("b", 40), version=9), ())
-    view.observe_node(node("a", version=9, unschedulable=True), ())
+    view.observe_node(node("b", cards("b", 40), version=9), {})
+    view.observe_node(node("a", version=9, unschedulable=True), {})
     assert facts(engine.state) == before
     assert view.ledger() == {}
     view.remove_node("a")

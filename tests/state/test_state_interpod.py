@@ -118,5 +118,5 @@ def test_heartbeats_of_nodes_change_nothing() -> None:
     before = by_name(world.state)
     known = world.nodes["node-1"]
     known["metadata"]["resourceVersion"] = "99"
-    world.state.observe_node(decode_node(known), ())
+    world.state.observe_node(decode_node(known), {})
     assert by_name(world.state) == before

@@ -16,31 +16,31 @@ def usage(**charges: Amounts) -> Usage:
 
 def test_it_adds_up_over_cards_and_pods_by_namespace_and_vendor() -> None:
     book = QuotaUsage()
-    book.charge("a", usage(x1=(1, 100, 10), x2=(1, 200, 0), y1=(2, 7)), 1)
-    book.charge("a", usage(x1=(1, 50, 5, 1)), 1)
-    book.charge("b", usage(y1=(1, 1, 1)), 1)
-    assert book.as_values() == {"a": {"X": (3, 350, 15, 1), "Y": (2, 7)}, "b": {"Y": (1, 1, 1)}}
-    assert [book.used("a", "X", dimension) for dimension in (1, 2, 9)] == [350, 15, 0]
-    assert book.used("c", "X", 1) == book.used("a", "Z", 1) == 0
+    book.charge("a", {"d": usage(x1=(1, 100, 10), x2=(1, 200, 0), y1=(2, 7))}, 1)
+    book.charge("a", {"d": usage(x1=(1, 50, 5, 1))}, 1)
+    book.charge("b", {"d": usage(y1=(1, 1, 1))}, 1)
+    assert book.as_values() == {"a": {("d", "X"): (3, 350, 15, 1), ("d", "Y"): (2, 7)}, "b": {("d", "Y"): (1, 1, 1)}}
+    assert [book.used("a", ("d", "X"), dimension) for dimension in (1, 2, 9)] == [350, 15, 0]
+    assert book.used("c", ("d", "X"), 1) == book.used("a", ("d", "Z"), 1) == 0
 
 
 def test_what_is_given_back_leaves_no_trace() -> None:
     book = QuotaUsage()
     first, second = usage(x1=(1, 100, 10)), usage(x1=(1, 50, 5, 1))
     for held in (first, second):
-        book.charge("a", held, 1)
+        book.charge("a", {"d": held}, 1)
     twin = book.copy()
     for held in (first, second):
-        book.charge("a", held, -1)
+        book.charge("a", {"d": held}, -1)
     assert book.as_values() == {}
-    assert twin.as_values() == {"a": {"X": (2, 150, 15, 1)}}
-    book.charge("a", NO_USAGE, 1)
+    assert twin.as_values() == {"a": {("d", "X"): (2, 150, 15, 1)}}
+    book.charge("a", {"d": NO_USAGE}, 1)
     assert book.as_values() == {}
 
 
 def test_whose_cards_are_unknown_counts_nowhere() -> None:
     book = QuotaUsage()
-    book.charge("a", Usage({"x": (1, 1, 1)}), 1)
+    book.charge("a", {"d": Usage({"x": (1, 1, 1)})}, 1)
     assert book.as_values() == {}
 
 
@@ -65,8 +65,8 @@ def test_claims_that_may_sit_anywhere_count_once_by_their_peak() -> None:
 def test_pieces_of_cards_count_as_they_are_booked() -> None:
     held = Usage({"x": (1, 4864, 14, 1, 1, 0)}, vendors={"x": "X"})
     book = QuotaUsage()
-    book.charge("a", held, 1)
-    assert book.used("a", "X", 1) == 4864
+    book.charge("a", {"d": held}, 1)
+    assert book.used("a", ("d", "X"), 1) == 4864
 
 
 @pytest.mark.parametrize("kind", ["assumed", "bound"])
@@ -79,12 +79,12 @@ def test_the_state_keeps_it(kind: str) -> None:
         notes = allocation("a", ("a-gpu-0", 3000, 20), ("gone", 3000, 20))
         engine.observe_pod(pod("p", asks(2, 3000, 20), nodeName="a", annotations=notes), 0.0)
     state = engine.state
-    assert state.quotas.as_values() == {"default": {"NVIDIA": (2, 6000, 40)}}
+    assert state.quotas.as_values() == {"default": {("hami", "NVIDIA"): (2, 6000, 40)}}
     assert state.quotas.as_values() == state.rebuild().quotas.as_values()
     view = state.overlay(without=["uid-p"])
     assert view.quotas.as_values() == {}
     engine.remove_node("a")
-    assert state.quotas.used("default", "NVIDIA", 1) == 6000, "they hold it all the same"
+    assert state.quotas.used("default", ("hami", "NVIDIA"), 1) == 6000, "they hold it all the same"
     engine.remove_pod("uid-p", 0.0)
     assert state.quotas.as_values() == {}
 
@@ -94,6 +94,6 @@ def test_what_was_seen_of_a_running_pod_stays_counted() -> None:
     engine = engine_with([node("a", cards("a", 2))], [pod("p", nodeName="a", started=True, annotations=notes)])
     less = allocation("a", ("a-gpu-1", 1000, 0))
     engine.observe_pod(pod("p", nodeName="a", started=True, annotations=less, version=2), 0.0)
-    assert engine.state.quotas.as_values() == {"default": {"NVIDIA": (2, 4000, 20)}}
+    assert engine.state.quotas.as_values() == {"default": {("hami", "NVIDIA"): (2, 4000, 20)}}
     engine.remove_pod("uid-p", 0.0)
     assert engine.state.quotas.as_values() == {}

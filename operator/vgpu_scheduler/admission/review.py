@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vgpu_scheduler.dialects import ClaimError, Claims, Refusal
+from vgpu_scheduler.dialects import ClaimError, Claims, Dialects, Refusal
 from vgpu_scheduler.kube import DecodeError, Pod, decode_pod
 from vgpu_scheduler.model import NO_TERMS, ClaimTerms, PodClaims
 
@@ -40,8 +40,8 @@ class AdmissionRules:
 
     Attributes
     ----------
-    claims
-        What pods may ask for, in the order of the dialects.
+    dialects
+        What pods may ask for.
     scheduler_names
         The schedulers whose pods are completed; the first is written into pods that ask for cards. With none of them
         no name is written, and only pods without a name, or with that of the default scheduler, are completed.
@@ -52,7 +52,7 @@ class AdmissionRules:
         What policies add to claims: nothing is written into a pod that would overrule it.
     """
 
-    claims: tuple[Claims, ...]
+    dialects: Dialects
     scheduler_names: tuple[str, ...]
     overwrite_default: bool = True
     terms: TermsOf = no_terms
@@ -97,7 +97,7 @@ def review(pod: Mapping[str, Any], namespace: str, rules: AdmissionRules, over_q
 
     * It must have containers.
     * One that names another scheduler is let in as it is.
-    * The rules of each dialect complete each container, or refuse it.
+    * The rules of its dialect complete each container, or refuse it; those of all dialects one that asks for nothing.
     * One that asks for cards must have no privileged container and no node yet, and gets the scheduler's name.
     * What it asks for must be within the namespace's quotas; what is asked in percent counts as nothing here.
 
@@ -134,7 +134,7 @@ def _review(
         return Verdict(pod, message=_UNTOUCHED)
     completed: dict[str, Any] = copy.deepcopy(dict(pod))
     terms = rules.terms(decoded)
-    if _complete(completed, rules, terms):
+    if _complete(completed, decoded, rules, terms):
         _check_asking(completed)
         if rules.scheduler_names:
             if name not in rules.scheduler_names:
@@ -144,7 +144,7 @@ def _review(
     warnings: tuple[str, ...] = ()
     try:
         asked = _decoded(completed, namespace)
-        over = any(over_quota(namespace, claims.read(asked, terms or NO_TERMS)) for claims in rules.claims)
+        over = over_quota(namespace, rules.dialects.of_waiting(asked).claims.read(asked, terms or NO_TERMS))
     except (ClaimError, DecodeError) as error:
         warnings = (str(error),)  # the scheduler refuses it with the same words
     else:
@@ -153,11 +153,18 @@ def _review(
     return Verdict(completed, changed=completed != pod, warnings=warnings)
 
 
-def _complete(pod: dict[str, Any], rules: AdmissionRules, terms: ClaimTerms | None) -> bool:
-    """Let each dialect complete each container; tell whether any asks for devices."""
+def _complete(pod: dict[str, Any], decoded: Pod, rules: AdmissionRules, terms: ClaimTerms | None) -> bool:
+    """Let the pod's dialect complete each container; tell whether any asks for devices.
+
+    One whose names belong to several is left as it is: the scheduler refuses it.
+    """
+    owners = rules.dialects.owners(decoded)
+    if len(owners) > 1:
+        return True
+    completing: list[Claims] = [dialect.claims for dialect in owners or rules.dialects]
     asks, unclaimed = False, terms is not None and terms.memory is None and terms.cores is None
     for container in _containers(pod):
-        for claims in rules.claims:
+        for claims in completing:
             asks = claims.complete(pod, container, unclaimed=unclaimed) or asks
     return asks
 

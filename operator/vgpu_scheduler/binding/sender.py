@@ -60,12 +60,12 @@ class Sender:
 
     async def send(self, pod: Pod, placement: Placement, decision: Decision) -> BindResult:
         """Bind a pod and return what is known for certain: an unknown outcome is followed up until it is."""
-        allocation = self.engine.dialect.allocation
+        dialects = self.engine.dialects
         annotations = {
-            **allocation.annotations(placement, self.clock.now().timestamp(), pod),
+            **dialects.annotations(placement, self.clock.now().timestamp(), pod),
             DECISION: decision_record(decision),
         }
-        body = binding_body(pod, placement.node, annotations, allocation.labels(placement))
+        body = binding_body(pod, placement.node, annotations, dialects.labels(placement))
         labels = body["metadata"]["labels"]
         try:
             if self.label_first and labels:

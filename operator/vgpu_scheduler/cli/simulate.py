@@ -11,8 +11,9 @@ import click
 
 from vgpu_scheduler.cli.files import TOO_DEEP, FileError, documents, yaml_files
 from vgpu_scheduler.dialects import Dialect
-from vgpu_scheduler.runtime.assembly import make_dialect as configured_dialect
+from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.runtime.assembly import policy_defaults
+from vgpu_scheduler.runtime.device_config import device_config
 from vgpu_scheduler.settings import Settings, SettingsError, load
 from vgpu_scheduler.whatif import (
     Answer,
@@ -89,7 +90,7 @@ def _give_up(message: str) -> NoReturn:
 
 
 def _dialect(name: str, settings: Settings) -> Dialect:
-    return configured_dialect(settings) if name == _HAMI else make_dialect(name)
+    return hami_dialect(device_config(settings)) if name == _HAMI else make_dialect(name)
 
 
 def _objects(paths: Iterable[Path]) -> Iterator[Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from .cards import A100_PROFILES, CATALOGUE, Card, CardModel, MigProfile, equip, registration
 from .cluster import DevCluster
+from .ecosystems import Ecosystem, Koordlet, VolcanoPlugin
 from .faults import Fault
 from .log import WRITES, OnRequest, RequestKey, RequestLog
 from .makers import ASCEND_910B3, CAMBRICON, ENFLAME_DRS, HYGON, MTHREADS, NVIDIA, Maker, made_cards
@@ -30,7 +31,9 @@ __all__ = [
     "Card",
     "CardModel",
     "DevCluster",
+    "Ecosystem",
     "Fault",
+    "Koordlet",
     "Maker",
     "MigProfile",
     "NodeSide",
@@ -38,6 +41,7 @@ __all__ = [
     "RequestKey",
     "RequestLog",
     "Resource",
+    "VolcanoPlugin",
     "equip",
     "made_cards",
     "registration",

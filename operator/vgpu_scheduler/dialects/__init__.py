@@ -7,15 +7,18 @@ from vgpu_scheduler.dialects.allocation import Allocation, placement_usage
 from vgpu_scheduler.dialects.claims import Claims, FollowedByNode, Scorers
 from vgpu_scheduler.dialects.dialect import Dialect
 from vgpu_scheduler.dialects.errors import ClaimError, CodecError, Refusal, RegistrationError
-from vgpu_scheduler.dialects.inventory import Inventory, InventoryObject
+from vgpu_scheduler.dialects.inventory import BesideKind, Inventory, InventoryObject
 from vgpu_scheduler.dialects.node_side import LocklessNodeSide, LockValue, NodeLock, NodeSide
+from vgpu_scheduler.dialects.several import Dialects
 
 __all__ = [
     "Allocation",
+    "BesideKind",
     "ClaimError",
     "Claims",
     "CodecError",
     "Dialect",
+    "Dialects",
     "FollowedByNode",
     "Inventory",
     "InventoryObject",

@@ -86,28 +86,32 @@ class Claims(Protocol):
         claims
             What ``read`` returned.
         choice
-            How policies have the cards chosen.
+            How policies have the cards chosen, as ``known_choice`` leaves it.
 
         Raises
         ------
         ClaimError
-            If an annotation or the choice cannot be followed; the message names it.
+            If an annotation or a restriction cannot be followed; the message names it.
         """
 
-    def scorers(self, scorers: Scorers, *, chosen: bool) -> Scorers:
-        """Return the scorers that rank the nodes of this dialect.
+    def known_choice(self, choice: CardChoice) -> tuple[CardChoice, str]:
+        """Return how cards are chosen without an order that this dialect does not know, and a word for what that is.
+
+        What is left out gives way to the default; what restricts the choice stays, whether it can be followed or not.
+        """
+
+    def scorers(self, scorers: Scorers) -> tuple[Scorers, tuple[str, ...]]:
+        """Return the scorers that rank the nodes of this dialect, and the names of those that it does not know.
 
         Parameters
         ----------
         scorers
             Those in force.
-        chosen
-            Whether a policy or the pod named them; the settings' choice may be exchanged for one that fits.
 
-        Raises
-        ------
-        ClaimError
-            If one that was chosen knows nothing of this dialect's devices; the message names it.
+        Returns
+        -------
+        tuple
+            Scorers that know the dialect's devices, at least one; and the names of those that are left out.
         """
 
     def complete(self, pod: dict[str, Any], container: dict[str, Any], *, unclaimed: bool) -> bool:

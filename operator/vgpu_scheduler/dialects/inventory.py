@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from vgpu_scheduler.kube import Node
@@ -10,6 +11,22 @@ from vgpu_scheduler.model import Device, DeviceResource, Dimension
 
 InventoryObject = Mapping[str, Any]
 """The object beside the node that lists its devices, as JSON, in dialects that have one."""
+
+
+@dataclass(frozen=True, slots=True)
+class BesideKind:
+    """A kind of objects that list the devices of nodes.
+
+    Attributes
+    ----------
+    name
+        As in ``kind``.
+    path
+        Where all of them are listed and watched.
+    """
+
+    name: str
+    path: str
 
 
 class Inventory(Protocol):
@@ -31,6 +48,8 @@ class Inventory(Protocol):
         Resource names that the Kubernetes resource filter must leave alone: no node advertises them.
     device_resources
         Resource names that stand for amounts of devices.
+    beside
+        The kind of the objects that list the devices of nodes, each named as its node; None where nodes say it all.
     """
 
     @property
@@ -49,6 +68,12 @@ class Inventory(Protocol):
     def unknown_to_kubelet(self) -> frozenset[str]: ...  # noqa: D102
     @property
     def device_resources(self) -> Mapping[str, DeviceResource]: ...  # noqa: D102
+
+    @property
+    def beside(self) -> BesideKind | None: ...  # noqa: D102
+
+    def hardware(self, device: Device) -> str:
+        """Return the UUID of the hardware that a device is, as every dialect would call it."""
 
     def devices(self, node: Node, beside: InventoryObject | None = None) -> tuple[Device, ...]:
         """Return the devices that the node registered, in the order written; none without a registration.

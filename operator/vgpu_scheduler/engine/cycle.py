@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators import Budgets, count_reasons, verdict
-from vgpu_scheduler.dialects import Dialect
+from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.engine.closed_nodes import Cause, ClosedNodes
 from vgpu_scheduler.engine.limits import metadata_problem
 from vgpu_scheduler.engine.making import make_node_part, read_claims
@@ -49,8 +49,8 @@ class Cycle:
     ----------
     state
         What is known; an overlay answers a what-if question.
-    dialect
-        The wire format that claims and registrations are in.
+    dialects
+        The wire formats that claims and registrations are in.
     policies
         What is in force for a pod.
     quotas
@@ -62,15 +62,15 @@ class Cycle:
     def __init__(
         self,
         state: State,
-        dialect: Dialect,
+        dialects: Dialects,
         policies: Policies,
         quotas: Quotas | None = None,
         closed_nodes: ClosedNodes | None = None,
     ) -> None:
         self.state = state
-        self._dialect = dialect
+        self._dialects = dialects
         self._policies = policies
-        self._quotas = quotas or Quotas(dialect)
+        self._quotas = quotas or Quotas(dialects)
         self._closed_nodes = closed_nodes
         self._claimed: Recent[Claimed | Refused] = Recent(_CLAIMS)
         self._node_parts: Recent[NodePart | Refused] = Recent(_NODE_PARTS)
@@ -78,7 +78,7 @@ class Cycle:
 
     def on(self, state: State) -> Cycle:
         """Return the same engine on another state."""
-        return Cycle(state, self._dialect, self._policies, self._quotas)
+        return Cycle(state, self._dialects, self._policies, self._quotas)
 
     def decide(self, pod: Pod, *, explain: bool = False) -> Decision:
         """Decide where a pod goes; nothing is assumed.
@@ -111,7 +111,7 @@ class Cycle:
         if not shape.node.feasible[row] or not _lets(shape.cluster, pod, row):
             return None
         placement = self._placement(shape, row)
-        return None if metadata_problem(pod, self._dialect.allocation.annotations(placement, 0, pod)) else placement
+        return None if metadata_problem(pod, self._dialects.annotations(placement, 0, pod)) else placement
 
     def fits_without(self, pod: Pod, node: str, tenants: Iterable[str]) -> Placement | None:
         """Return a placement of a pod on a node if some of the pods there were gone, or None if it would not fit.
@@ -180,7 +180,7 @@ class Cycle:
         unbound = msgspec.structs.replace(pod, node_name="") if pod.node_name else pod
         nodes = self.state.nodes
         return self._node_parts.get(
-            (claimed, budgets), lambda: make_node_part(unbound, claimed, self._dialect, nodes, budgets)
+            (claimed, budgets), lambda: make_node_part(unbound, claimed, self._dialects, nodes, budgets)
         )
 
     def _read(self, pod: Pod) -> Claimed | Refused:
@@ -189,10 +189,10 @@ class Cycle:
         key = (
             policy.number,
             pod.spec.node_fingerprint,
-            *map(pod.annotations.get, self._dialect.claims.pod_annotations),
-            *map(pod.labels.get, self._dialect.claims.pod_labels),
+            *map(pod.annotations.get, self._dialects.pod_annotations),
+            *map(pod.labels.get, self._dialects.pod_labels),
         )
-        return self._claimed.get(key, lambda: read_claims(pod, policy, self._dialect))
+        return self._claimed.get(key, lambda: read_claims(pod, policy, self._dialects))
 
     def _cluster(self, pod: Pod) -> ClusterPart | None:
         if not needs_inter_pod(pod, self.state):
@@ -203,13 +203,13 @@ class Cycle:
         return self._cluster_parts.get(key, lambda: ClusterPart(pod, self.state))
 
     def _nearest(self, shape: Fitted, rows: NDArray[np.int64]) -> NearMiss | None:
-        return nearest_miss(self.state, self._dialect.inventory.dimensions, shape.node, rows)
+        return nearest_miss(self.state, self._dialects[shape.node.dialect], shape.node, rows)
 
     def _closed(self, shape: Fitted) -> Mapping[str, Cause]:
         """Return the nodes where a pod of this shape would wait for its device plugin in vain, and why."""
         if not self._closed_nodes or shape.node.allocator is None:
             return {}
-        side, claims = self._dialect.node_side, shape.claimed.claims
+        side, claims = self._dialects.node_side, shape.claimed.claims
         return self._closed_nodes.closed_to(side.lock(claims)) if side.in_turn(claims) else {}
 
     def _open(self, shape: Fitted, rows: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -221,15 +221,15 @@ class Cycle:
         name = self.state.nodes.name(row)
         if shape.node.allocator is None:
             return Placement(name, ((),) * len(shape.claimed.claims))
-        containers = shape.node.allocator.place(self.state.devices, row)
+        containers = shape.node.allocator.place(self.state.matrix(shape.node.dialect), row)
         assert containers is not None, f"the cards of node {name} changed within a decision"
-        return Placement(name, containers)
+        return Placement(name, containers, shape.node.dialect)
 
     def _placed(self, pod: Pod, found: Evaluated, row: int, explain: bool) -> Decision:
         shape, rows = found.shape, found.rows
         policy = shape.claimed.policy
         placement = self._placement(shape, row)
-        problem = metadata_problem(pod, self._dialect.allocation.annotations(placement, 0, pod))
+        problem = metadata_problem(pod, self._dialects.annotations(placement, 0, pod))
         if problem:
             return self._refused(pod, policy, problem)
         scores = self._scores(shape.node, found.passing if explain else np.array([row], dtype=np.int64))

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from vgpu_scheduler.dialects import CodecError, Dialect, InventoryObject, RegistrationError, placement_usage
+from vgpu_scheduler.dialects import Dialect, Dialects, InventoryObject, placement_usage
 from vgpu_scheduler.engine.closed_nodes import ClosedNodes, Closure
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.in_force import InForce
@@ -20,12 +20,13 @@ from vgpu_scheduler.engine.observing import Sweep
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.quotas import Quotas, counted_by_card
+from vgpu_scheduler.engine.registrations import Registrations
 from vgpu_scheduler.engine.units import Grouping, UnitCycle, Units, each_alone, missing_members
 from vgpu_scheduler.kube import Node, Pod
-from vgpu_scheduler.model import Decision, Device, Hint, Outcome, Placement
+from vgpu_scheduler.model import Decision, Hint, Outcome, Placement
 from vgpu_scheduler.policy import Policies
 from vgpu_scheduler.predicates import gated
-from vgpu_scheduler.state import Phase, State, canonical
+from vgpu_scheduler.state import Phase, State
 
 
 class Engine:
@@ -33,8 +34,8 @@ class Engine:
 
     Parameters
     ----------
-    dialect
-        The wire format that claims and registrations are in.
+    dialects
+        The wire formats that claims and registrations are in; of names that several know the first one is the owner.
     policies
         What is in force for a pod.
     scheduler_names
@@ -47,20 +48,23 @@ class Engine:
 
     def __init__(
         self,
-        dialect: Dialect,
+        dialects: Iterable[Dialect],
         policies: Policies,
         scheduler_names: Iterable[str],
         coexist_with: Iterable[str] = (),
         grouping: Grouping = each_alone,
     ) -> None:
-        self.dialect = dialect
+        self.dialects = Dialects(dialects)
         self.policies = policies
-        self.state = State(len(dialect.inventory.dimensions), counted_by_card(dialect))
+        self.state = State(
+            {dialect.name: len(dialect.inventory.dimensions) for dialect in self.dialects},
+            counted_by_card(self.dialects),
+        )
         self.queue = SchedulingQueue()
-        self.quotas = Quotas(dialect)
-        self.closed_nodes = ClosedNodes(dialect.node_side, self.state, frozenset(scheduler_names))
-        self.cycle = Cycle(self.state, dialect, policies, self.quotas, self.closed_nodes)
-        self.in_force = InForce(policies, self.state, self.queue, dialect)
+        self.quotas = Quotas(self.dialects)
+        self.closed_nodes = ClosedNodes(self.dialects.node_side, self.state, frozenset(scheduler_names))
+        self.cycle = Cycle(self.state, self.dialects, policies, self.quotas, self.closed_nodes)
+        self.in_force = InForce(policies, self.state, self.queue, self.dialects)
         self.scheduler_names = frozenset(scheduler_names)
         self.coexist_with = frozenset(coexist_with)
         self.units = Units(grouping, self.state)
@@ -71,11 +75,16 @@ class Engine:
         self._left: dict[str, int] = {}
         """Pods that are known to wait no longer, and since which version, of which nothing newer was seen yet."""
         self._listed: dict[str, int] = {}
-        self._inventories: dict[str, InventoryObject] = {}
+        self._registrations = Registrations(self.dialects, self.state)
         self.epoch = 0
         """Counts how often the store was found to be restored from an older copy."""
         self.kinds = observed_kinds(self)
         """The kinds of objects that are taken in, by name."""
+
+    @property
+    def dialect(self) -> Dialects:
+        """The dialects, for those who look at them as at one."""
+        return self.dialects
 
     # Observations ----------------------------------------------------------------------------------------------------
 
@@ -94,17 +103,18 @@ class Engine:
             return ()
         if pod.scheduler_name in self.coexist_with and not pod.node_name:
             # Its scheduler announces what it will bind, and counts on it: the pod is as good as bound there.
-            pod = msgspec.structs.replace(pod, node_name=self.dialect.allocation.announced_node(pod))
-        usage = self.dialect.allocation.usage(pod)
-        hint = self.state.observe_pod(pod, usage)
+            pod = msgspec.structs.replace(pod, node_name=self.dialects.announced_node(pod))
+        uses = self.dialects.uses(pod)
+        hint = self.state.observe_pod(pod, uses)
         accepted = self.state.pod(pod.uid)
         if accepted is pod and pod.scheduler_name in self.scheduler_names:
             self.units.observe(pod)
             self._enqueue(pod, before, now)
         self.queue.hint(hint, now)
-        if accepted is not pod or not usage.problem:
+        problem = "; ".join(usage.problem for usage in uses.values() if usage.problem)
+        if accepted is not pod or not problem:
             return ()
-        return (Problem("Pod", pod.namespace, pod.name, pod.uid, "AllocationUnreadable", usage.problem),)
+        return (Problem("Pod", pod.namespace, pod.name, pod.uid, "AllocationUnreadable", problem),)
 
     def _counts(self, pod: Pod) -> bool:
         """Tell whether a pod that is not known makes any difference: pods of others do once they hold something."""
@@ -134,7 +144,7 @@ class Engine:
 
     def observe_node(self, node: Node, now: float) -> tuple[Problem, ...]:
         """Take in a node; a registration that cannot be decoded leaves the last good one in force."""
-        devices, problems = self._devices(node)
+        devices, problems = self._registrations.read(node)
         hint = self.state.observe_node(node, devices)
         if self.state.node(node.name) is node and self.closed_nodes.observe(node):
             hint |= Hint.NODE
@@ -146,30 +156,9 @@ class Engine:
 
         Some dialects have such an object; it may come before the node.
         """
-        if inventory is None:
-            self._inventories.pop(node, None)
-        else:
-            self._inventories[node] = inventory
+        self._registrations.put_beside(node, inventory)
         known = self.state.node(node)
         return () if known is None else self.observe_node(known, now)
-
-    def _devices(self, node: Node) -> tuple[tuple[Device, ...] | None, tuple[Problem, ...]]:
-        try:
-            return canonical(self.dialect.inventory.devices(node, self._inventories.get(node.name))), ()
-        except CodecError as error:
-            return self._last_good(node.name, error), _unreadable(node, str(error))
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is this node's
-            return None, _unreadable(node, f"internal error: {error!r}")
-
-    def _last_good(self, node: str, error: CodecError) -> tuple[Device, ...] | None:
-        """Return the devices of a node where those that cannot be read stay as they were; None if all do."""
-        if not isinstance(error, RegistrationError):
-            return None
-        row = self.state.nodes.row(node)
-        known = () if row is None else self.state.devices.devices(row)
-        listed = {device.uuid for device in error.devices}
-        kept = (device for device in known if device.vendor in error.makers and device.uuid not in listed)
-        return canonical((*error.devices, *kept))
 
     def remove_node(self, name: str, version: int | None = None) -> None:
         """Take in that a node is gone, as of a resource version; its own unless one is given."""
@@ -372,10 +361,6 @@ class Engine:
         assert decision.placement is not None
         usage = placement_usage(decision.placement, decision.claims)
         return self.state.assume(pod.uid, decision.placement, usage, pod.spec.requests, self.units.name(pod.uid))
-
-
-def _unreadable(node: Node, message: str) -> tuple[Problem, ...]:
-    return (Problem("Node", "", node.name, node.uid, "RegistrationUnreadable", message),)
 
 
 def _asks_differently(before: Pod, after: Pod) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vgpu_scheduler.dialects import Dialect
+from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.engine.policy_report import PolicyReport, report_policies
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.kube import Namespace, Pod
@@ -21,16 +21,16 @@ class InForce:
 
     Parameters
     ----------
-    policies, state, queue, dialect
+    policies, state, queue, dialects
         What it works with.
     """
 
-    def __init__(self, policies: Policies, state: State, queue: SchedulingQueue, dialect: Dialect) -> None:
+    def __init__(self, policies: Policies, state: State, queue: SchedulingQueue, dialects: Dialects) -> None:
         self._policies = policies
         self._catalogue = policies.catalogue
         self._state = state
         self._queue = queue
-        self._dialect = dialect
+        self._dialects = dialects
         self._decided_under: dict[str, Terms] = {}
         self._hints = Hint.NONE
         """What namespaces that changed may help."""
@@ -60,7 +60,7 @@ class InForce:
 
     def report(self, ours: frozenset[str]) -> list[PolicyReport]:
         """Say what became of each policy resource; ``ours`` are the scheduler names whose pods count."""
-        return report_policies(self._policies, self._state, self._dialect, ours)
+        return report_policies(self._policies, self._state, self._dialects, ours)
 
     @property
     def generation(self) -> int:
@@ -96,4 +96,4 @@ class InForce:
         self._queue.wake(changed, now)
 
     def _terms(self, pod: Pod) -> Terms:
-        return (self._policies.resolve(pod).number, *(pod.labels.get(name) for name in self._dialect.claims.pod_labels))
+        return (self._policies.resolve(pod).number, *(pod.labels.get(name) for name in self._dialects.pod_labels))

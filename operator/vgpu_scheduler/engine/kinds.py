@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Protocol
 
+from vgpu_scheduler.dialects import Dialects, InventoryObject
 from vgpu_scheduler.engine.in_force import InForce
 from vgpu_scheduler.engine.observing import ObservedKind
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.quotas import Quotas, quota_key
-from vgpu_scheduler.kube import Namespace, Node, Pod, ResourceQuota
+from vgpu_scheduler.kube import Namespace, Node, NodeInventory, Pod, ResourceQuota, VersionedStore
 from vgpu_scheduler.policy import PLURALS, Policies, PolicyKey, PolicyResource, key_of
 from vgpu_scheduler.state import State
 
@@ -17,6 +18,7 @@ from vgpu_scheduler.state import State
 class Keeper(Protocol):
     """Who keeps what is observed: an engine."""
 
+    dialects: Dialects
     state: State
     quotas: Quotas
     policies: Policies
@@ -34,6 +36,9 @@ class Keeper(Protocol):
     def remove_node(self, name: str, version: int | None = None) -> None:
         """Take in that a node is gone."""
 
+    def observe_inventory(self, node: str, inventory: InventoryObject | None, now: float) -> tuple[Problem, ...]:
+        """Take in the object beside a node that lists its devices, or that there is none any more."""
+
 
 def observed_kinds(engine: Keeper) -> Mapping[str, ObservedKind[Any]]:
     """Return how an engine takes in each kind, by the name of the kind."""
@@ -43,6 +48,7 @@ def observed_kinds(engine: Keeper) -> Mapping[str, ObservedKind[Any]]:
         "Namespace": _namespaces(engine),
         "ResourceQuota": _quotas(engine.quotas),
         **{kind: _policies(engine, kind) for kind in PLURALS},
+        **{kind.name: _beside(engine) for kind in engine.dialects.beside},
     }
 
 
@@ -76,6 +82,29 @@ def _nodes(engine: Keeper) -> ObservedKind[Node]:
         remove=remove,
         missing=state.missing_nodes,
         forget_versions=state.forget_versions,
+    )
+
+
+def _beside(engine: Keeper) -> ObservedKind[NodeInventory]:
+    store: VersionedStore[str, NodeInventory] = VersionedStore()
+
+    def observe(found: NodeInventory, now: float) -> tuple[Problem, ...]:
+        known = store.get(found.name)
+        if known is not None and 0 < found.resource_version == known.resource_version:
+            return ()  # seen already: sweeps show everything again
+        return engine.observe_inventory(found.name, found.content, now) if store.put(found.name, found) else ()
+
+    def remove(found: NodeInventory, version: int, now: float) -> None:
+        if store.remove(found.name, found.uid, version):
+            engine.observe_inventory(found.name, None, now)
+
+    return ObservedKind(
+        key=lambda found: found.name,
+        title=lambda found: found.name,
+        observe=observe,
+        remove=remove,
+        missing=store.missing,
+        forget_versions=store.forget_versions,
     )
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import msgspec
 
 from vgpu_scheduler.allocators import Budgets
-from vgpu_scheduler.dialects import ClaimError, Dialect, Scorers
+from vgpu_scheduler.dialects import ClaimError, Dialect, Dialects, Scorers
 from vgpu_scheduler.engine.bounds import LimitError, most_memory
 from vgpu_scheduler.engine.shape import Claimed, NodePart, Refused
 from vgpu_scheduler.kube import Pod
@@ -20,18 +21,36 @@ from vgpu_scheduler.state import NodeTable
 _PLAIN = (WeightedScorer(PlainScorer()),)
 
 
-def read_claims(pod: Pod, policy: ResolvedPolicy, dialect: Dialect) -> Claimed | Refused:
+def read_claims(pod: Pod, policy: ResolvedPolicy, dialects: Dialects) -> Claimed | Refused:
     """Return what a pod asks of devices, or why that cannot be understood."""
-    annotations, warnings = _in_force(pod, policy, dialect)
     try:
+        dialect = dialects.of_waiting(pod)
+        annotations, warnings = _in_force(pod, policy, dialect)
         claims = dialect.claims.read(msgspec.structs.replace(pod, annotations=annotations), policy.terms)
     except ClaimError as error:
         return Refused(policy, str(error))
-    return Claimed(policy, claims, annotations, (*policy.warnings, *warnings))
+    choice, scorers = policy.choice, policy.scorers
+    if claims_devices(claims):
+        choice, unknown_order = dialect.claims.known_choice(choice)
+        scorers, unknown_scorers = dialect.claims.scorers(scorers)
+        warnings += _left_out(policy, dialect, unknown_order, unknown_scorers)
+    return Claimed(policy, claims, choice, scorers, annotations, (*policy.warnings, *warnings))
+
+
+def _left_out(policy: ResolvedPolicy, dialect: Dialect, order: str, scorers: tuple[str, ...]) -> list[str]:
+    """Say which parts of a policy a dialect does not know; the settings are for all dialects and name nothing wrong."""
+    by_nodes, by_devices = (policy.source_of.get(section, SETTINGS) for section in ("nodes", "devices"))
+    found = []
+    if scorers and by_nodes != SETTINGS:
+        names = ", ".join(scorers)
+        found.append(f"nodes: {by_nodes} names {names}, which knows nothing of {dialect.name}'s devices: left out")
+    if order and by_devices != SETTINGS:
+        found.append(f"devices: {order} of {by_devices} means nothing for {dialect.name}'s devices: left out")
+    return found
 
 
 def make_node_part(
-    pod: Pod, claimed: Claimed, dialect: Dialect, nodes: NodeTable, budgets: Budgets = ()
+    pod: Pod, claimed: Claimed, dialects: Dialects, nodes: NodeTable, budgets: Budgets = ()
 ) -> NodePart | Refused:
     """Return what decides about single nodes, or why the pod asks for what it may not have.
 
@@ -40,21 +59,22 @@ def make_node_part(
     budgets
         What quotas leave to the pod.
     """
-    policy, claims = claimed.policy, claimed.claims
-    allocator, scorers = None, policy.scorers
+    policy, claims, allocator = claimed.policy, claimed.claims, None
     try:
         if claims_devices(claims):
+            dialect = dialects[claimed.dialect]
             _check_followed_by_node(pod, claimed.annotations, claims, policy, dialect)
             bound = most_memory(claims, policy.limits, dialect)
-            choice = replace(policy.choice, limits=replace(policy.choice.limits, most_memory=bound), budgets=budgets)
+            limits = replace(claimed.choice.limits, most_memory=bound)
+            choice = replace(claimed.choice, limits=limits, budgets=budgets)
             allocator = dialect.claims.allocator(claimed.annotations, claims, choice)
-            scorers = dialect.claims.scorers(scorers, chosen=policy.source_of.get("nodes") != SETTINGS)
     except (ClaimError, LimitError) as error:
         return Refused(policy, str(error))
     return NodePart(
-        compile_predicates(pod, nodes, dialect.inventory.unknown_to_kubelet, policy.node_selectors, policy.managed),
+        compile_predicates(pod, nodes, dialects.unknown_to_kubelet, policy.node_selectors, policy.managed),
         allocator,
-        _ranking(pod, claims, scorers, dialect, plain=allocator is None),
+        _ranking(pod, claimed, dialects),
+        claimed.dialect,
     )
 
 
@@ -89,8 +109,12 @@ def _check_followed_by_node(
             )
 
 
-def _ranking(pod: Pod, claims: PodClaims, scorers: Scorers, dialect: Dialect, *, plain: bool) -> NodeRanking:
+def _ranking(pod: Pod, claimed: Claimed, dialects: Dialects) -> NodeRanking:
     """Return what orders the nodes; a pod without device claims has its own order unless a policy says otherwise."""
-    if plain:
+    scorers: Scorers = claimed.scorers
+    seen: Iterable[Dialect] = (dialects[claimed.dialect],)
+    if not claimed.dialect:
         scorers = tuple(entry for entry in scorers if entry.weight and entry.scorer.ranks_plain_pods) or _PLAIN
-    return NodeRanking(scorers, Workload(pod.spec.requests, claims, dialect.inventory.device_resources))
+        seen = dialects
+    workloads = (Workload(pod.spec.requests, claimed.claims, d.inventory.device_resources, d.name) for d in seen)
+    return NodeRanking(scorers, *workloads)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import ceil, floor
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine.shape import NodePart
-from vgpu_scheduler.model import CardReason, Dimension, NearMiss
+from vgpu_scheduler.model import CardReason, NearMiss
 from vgpu_scheduler.state import State
 
 _LACKING = [
@@ -22,9 +22,7 @@ _LACKING = [
 ]
 
 
-def nearest_miss(
-    state: State, dimensions: Sequence[Dimension], part: NodePart, rows: NDArray[np.int64]
-) -> NearMiss | None:
+def nearest_miss(state: State, dialect: Dialect, part: NodePart, rows: NDArray[np.int64]) -> NearMiss | None:
     """Return the card with the smallest relative shortfall; among equals the smallest node name, then UUID.
 
     Only nodes that failed for lack of an amount count, and of them only cards in service. A card's shortfall is its
@@ -32,7 +30,8 @@ def nearest_miss(
     """
     if part.allocator is None:
         return None
-    columns = state.devices.columns
+    devices_of = state.matrix(dialect.name)
+    columns = devices_of.columns
     lacking = rows[part.fit.counts[rows][:, _LACKING].any(axis=1)]
     cards = (columns.last - columns.first)[lacking]
     owner = np.repeat(lacking, cards)
@@ -47,9 +46,9 @@ def nearest_miss(
     closest = np.flatnonzero(short & (relative == relative[short].min()))
     ranks = state.nodes.rank[owner[closest]]
     closest = closest[ranks == ranks.min()]
-    number = min(closest.tolist(), key=lambda i: state.devices.uuid(int(devices[i])))
-    about = dimensions[int(dimension[number])]
-    listed = state.devices.listed(int(owner[number]), int(devices[number]))
+    number = min(closest.tolist(), key=lambda i: devices_of.uuid(int(devices[i])))
+    about = dialect.inventory.dimensions[int(dimension[number])]
+    listed = devices_of.listed(int(owner[number]), int(devices[number]))
     left, wanted = int(free[number]), int(asked[number])
     if about.unit == "percent":
         total = listed.total[int(dimension[number])]

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from vgpu_scheduler.dialects import Dialect
+from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.policy import Policies, PolicyKey, PolicyResource, key_of, translate
 from vgpu_scheduler.scorers import ReadBinpackArguments
@@ -55,19 +55,19 @@ class PolicyReport:
     devices: str
 
 
-def report_policies(policies: Policies, state: State, dialect: Dialect, ours: frozenset[str]) -> list[PolicyReport]:
+def report_policies(policies: Policies, state: State, dialects: Dialects, ours: frozenset[str]) -> list[PolicyReport]:
     """Report on every known policy.
 
     Parameters
     ----------
-    policies, state, dialect
+    policies, state, dialects
         What is known.
     ours
         The scheduler names whose pods count.
     """
     catalogue, read = policies.catalogue, policies.read_arguments
     counts = _count(policies, (pod for pod in state.pods() if pod.scheduler_name in ours and not pod.terminal))
-    known = _Known.of(state, dialect)
+    known = _Known.of(state, dialects)
     return [
         PolicyReport(
             policy=policy,
@@ -92,9 +92,10 @@ class _Known:
     models: tuple[str, ...]
 
     @classmethod
-    def of(cls, state: State, dialect: Dialect) -> _Known:
-        offered = frozenset(state.nodes.offered()) | frozenset(dialect.inventory.device_resources) | _ELSEWHERE
-        return cls(offered, tuple(sorted(model.lower() for model in state.devices.live_models())))
+    def of(cls, state: State, dialects: Dialects) -> _Known:
+        counted = frozenset(name for dialect in dialects for name in dialect.inventory.device_resources)
+        models = {model.lower() for matrix in state.matrices.values() for model in matrix.live_models()}
+        return cls(frozenset(state.nodes.offered()) | counted | _ELSEWHERE, tuple(sorted(models)))
 
 
 def _count(policies: Policies, pods: Iterable[Pod]) -> Counter[PolicyKey]:

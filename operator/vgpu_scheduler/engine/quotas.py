@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from vgpu_scheduler.allocators import Budget, Budgets
-from vgpu_scheduler.dialects import Dialect
+from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.kernels import UNLIMITED
 from vgpu_scheduler.kube import QuantityError, ResourceQuota, VersionedStore, has_unit, to_exact_int
-from vgpu_scheduler.model import Claim, ContainerKind, Hint, PodClaims, QuotaResource
+from vgpu_scheduler.model import Claim, ContainerKind, Hint, PodClaims, QuotaResource, VendorKey, dialect_of
 from vgpu_scheduler.state import State
 
 _PREFIX = "limits."
@@ -48,14 +48,20 @@ class Quotas:
 
     Parameters
     ----------
-    dialect
-        Says which resources are limited, and what they stand for.
+    dialects
+        Say which resources are limited, and what they stand for; a name belongs to the first one that knows it.
     """
 
-    def __init__(self, dialect: Dialect) -> None:
-        self._resources = dict(dialect.allocation.quota_resources)
-        self._cores = dialect.inventory.cores
-        self._units = {name: dialect.inventory.dimensions[r.dimension].unit for name, r in self._resources.items()}
+    def __init__(self, dialects: Dialects) -> None:
+        self._resources: dict[str, QuotaResource] = {}
+        self._dialects: dict[str, str] = {}
+        self._cores = {dialect.name: dialect.inventory.cores for dialect in dialects}
+        self._units: dict[str, str] = {}
+        for dialect in dialects:
+            for name, resource in dialect.allocation.quota_resources.items():
+                if name not in self._resources:
+                    self._resources[name], self._dialects[name] = resource, dialect.name
+                    self._units[name] = dialect.inventory.dimensions[resource.dimension].unit
         self._store: VersionedStore[Key, ResourceQuota] = VersionedStore()
         self._names: dict[str, set[str]] = {}  # of the quotas of each namespace
         self._limits: dict[str, dict[str, int]] = {}  # in the dimensions' units
@@ -128,9 +134,10 @@ class Quotas:
         """
         limits = self._limits.get(namespace) if claims else None
         for name, limit in (limits or {}).items():
-            resource = self._resources[name]
-            asked = self._peak(claims, resource)
-            if asked and _used(state, namespace, resource) + asked > limit:
+            if self._dialects[name] != dialect_of(claims):
+                continue
+            asked = self._peak(claims, self._resources[name])
+            if asked and self._used(state, namespace, name) + asked > limit:
                 return True
         return False
 
@@ -138,7 +145,7 @@ class Quotas:
         running = peak = 0
         for container in claims:
             asked = sum(
-                claim.count * self._asked(claim, resource)
+                claim.count * self._asked(claim, resource, container.dialect)
                 for claim in container.claims
                 if claim.vendor == resource.vendor
             )
@@ -146,10 +153,10 @@ class Quotas:
             running += 0 if container.kind is ContainerKind.INIT else asked
         return max(peak, running)
 
-    def _asked(self, claim: Claim, resource: QuotaResource) -> int:
+    def _asked(self, claim: Claim, resource: QuotaResource, dialect: str) -> int:
         """Return what a claim asks of each device; cores are cut at a card: nobody gets more than all of them."""
         asked = (claim.percent if resource.of_card else claim.amounts)[resource.dimension]
-        return min(asked, _WHOLE) if resource.dimension == self._cores else asked
+        return min(asked, _WHOLE) if resource.dimension == self._cores[dialect] else asked
 
     def budgets(self, namespace: str, claims: PodClaims, state: State) -> Budgets:
         """Return what is left to a pod, leaving out what it could not exceed on any device that there is.
@@ -164,9 +171,9 @@ class Quotas:
         found: dict[tuple[str, int], int] = {}
         for name, limit in limits.items():
             resource = self._resources[name]
-            if resource.vendor not in vendors:
+            if resource.vendor not in vendors or self._dialects[name] != dialect_of(claims):
                 continue
-            left = limit - _used(state, namespace, resource)
+            left = limit - self._used(state, namespace, name)
             least, most = self._bounds(claims, resource, state)
             if left < most:
                 left = min(max(left, -1), 0) if left < least else left
@@ -181,12 +188,12 @@ class Quotas:
         be less than what was asked for.
         """
         dimension = resource.dimension
-        largest, piece = state.devices.largest(resource.vendor, dimension)
+        largest, piece = state.matrix(dialect_of(claims)).largest(resource.vendor, dimension)
         least, most = UNLIMITED, 0
         for container in claims:
             for claim in container.claims:
                 if claim.vendor == resource.vendor:
-                    amount, percent = self._asked(claim, resource), claim.percent[dimension]
+                    amount, percent = self._asked(claim, resource, container.dialect), claim.percent[dimension]
                     if resource.of_card:
                         amount = _WHOLE if percent else 0  # of few units one may be more than what was asked for
                     most += claim.count * max(amount or largest * percent // 100, piece)
@@ -215,11 +222,20 @@ class Quotas:
 
     def _reports(self, namespace: str, state: State) -> Iterator[QuotaReport]:
         limits = self._limits.get(namespace, _NO_LIMITS)
-        for name, resource in self._resources.items() if limits else ():
+        for name in self._resources if limits else ():
             limit = limits.get(name)
             if limit is None:
                 continue
-            yield QuotaReport(namespace, name, _used(state, namespace, resource), limit)
+            yield QuotaReport(namespace, name, self._used(state, namespace, name), limit)
+
+    def _used(self, state: State, namespace: str, name: str) -> int:
+        """Return what a namespace holds of a resource, in the unit of its limits."""
+        resource, dialect = self._resources[name], self._dialects[name]
+        vendor = (dialect, resource.vendor)
+        if not resource.of_card:
+            return state.quotas.used(namespace, vendor, resource.dimension)
+        cards = state.quotas.on_cards(namespace, vendor, resource.dimension)
+        return sum(_percent(state, dialect, where, amount, resource) for where, amount in cards.items())
 
     # Waking ----------------------------------------------------------------------------------------------------------
 
@@ -244,9 +260,14 @@ def quota_key(quota: ResourceQuota) -> Key:
     return quota.namespace, quota.name
 
 
-def counted_by_card(dialect: Dialect) -> frozenset[tuple[str, int]]:
+def counted_by_card(dialects: Dialects) -> frozenset[tuple[VendorKey, int]]:
     """Return the vendors, with a dimension, of which what a namespace holds depends on the card."""
-    return frozenset((r.vendor, r.dimension) for r in dialect.allocation.quota_resources.values() if r.of_card)
+    return frozenset(
+        ((dialect.name, r.vendor), r.dimension)
+        for dialect in dialects
+        for r in dialect.allocation.quota_resources.values()
+        if r.of_card
+    )
 
 
 def _limit(text: str, resource: QuotaResource) -> int | None:
@@ -262,19 +283,11 @@ def _limit(text: str, resource: QuotaResource) -> int | None:
     return min(limit * resource.unit, UNLIMITED)
 
 
-def _used(state: State, namespace: str, resource: QuotaResource) -> int:
-    """Return what a namespace holds of a resource, in the unit of its limits."""
-    if not resource.of_card:
-        return state.quotas.used(namespace, resource.vendor, resource.dimension)
-    cards = state.quotas.on_cards(namespace, resource.vendor, resource.dimension)
-    return sum(_percent(state, where, amount, resource) for where, amount in cards.items())
-
-
-def _percent(state: State, where: tuple[str, str], amount: int, resource: QuotaResource) -> int:
+def _percent(state: State, dialect: str, where: tuple[str, str], amount: int, resource: QuotaResource) -> int:
     """Return an amount of a card in percent of it; one that is not listed now is taken for the largest there is."""
     node, uuid = where
-    row = state.nodes.row(node)
-    listed = state.devices.devices(row) if row is not None else ()
+    row, devices = state.nodes.row(node), state.matrix(dialect)
+    listed = devices.devices(row) if row is not None else ()
     total = next((device.total[resource.dimension] for device in listed if device.uuid == uuid), 0)
-    total = total or state.devices.largest(resource.vendor, resource.dimension)[0]
+    total = total or devices.largest(resource.vendor, resource.dimension)[0]
     return min(-(-amount * _WHOLE // total), _WHOLE) if total else _WHOLE

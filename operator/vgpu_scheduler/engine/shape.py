@@ -14,10 +14,10 @@ from typing import Final, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.allocators import Allocator, FitColumns
+from vgpu_scheduler.allocators import Allocator, CardChoice, FitColumns
 from vgpu_scheduler.kernels import stale_rows
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import PodClaims
+from vgpu_scheduler.model import PodClaims, dialect_of
 from vgpu_scheduler.policy import ResolvedPolicy
 from vgpu_scheduler.predicates import (
     INTER_POD_REJECTIONS,
@@ -27,7 +27,7 @@ from vgpu_scheduler.predicates import (
     Rejection,
     Rejections,
 )
-from vgpu_scheduler.scorers import NodeRanking
+from vgpu_scheduler.scorers import NodeRanking, WeightedScorer
 from vgpu_scheduler.state import State
 
 _Value = TypeVar("_Value")
@@ -55,6 +55,8 @@ class Claimed:
 
     Attributes
     ----------
+    choice, scorers
+        How the policy has cards chosen and nodes ranked, as far as the dialect knows.
     annotations
         Those of the pod that may be followed.
     warnings
@@ -63,8 +65,15 @@ class Claimed:
 
     policy: ResolvedPolicy
     claims: PodClaims
+    choice: CardChoice
+    scorers: tuple[WeightedScorer, ...]
     annotations: dict[str, str]
     warnings: tuple[str, ...]
+
+    @property
+    def dialect(self) -> str:
+        """The dialect that devices are claimed in; empty for a pod that claims none."""
+        return dialect_of(self.claims)
 
 
 class NodePart:
@@ -78,6 +87,8 @@ class NodePart:
         What chooses the cards; None for pods without device claims.
     ranking
         What orders the nodes that fit.
+    dialect
+        Whose devices the allocator chooses from.
 
     Attributes
     ----------
@@ -91,10 +102,13 @@ class NodePart:
         What the ranking says; meaningless where the pod does not fit; shape (N,).
     """
 
-    def __init__(self, predicates: CompiledPredicates, allocator: Allocator | None, ranking: NodeRanking) -> None:
+    def __init__(
+        self, predicates: CompiledPredicates, allocator: Allocator | None, ranking: NodeRanking, dialect: str = ""
+    ) -> None:
         self.predicates = predicates
         self.allocator = allocator
         self.ranking = ranking
+        self.dialect = dialect
         self._epoch = ranking.epoch
         self._unscored: NDArray[np.bool_] | None = None  # where scores of an earlier epoch stand, if anywhere
         self._grow(0)
@@ -139,7 +153,7 @@ class NodePart:
         self.feasible[rows] = False
         self.fit.counts[rows] = 0
         if self.allocator is not None and passing.shape[0]:
-            self.allocator.fit(state.devices, passing, self.fit)
+            self.allocator.fit(state.matrix(self.dialect), passing, self.fit)
             passing = passing[self.fit.fits[passing]]
         self.feasible[passing] = True
         return passing

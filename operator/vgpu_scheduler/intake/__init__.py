@@ -1,7 +1,17 @@
 """Where observations come from: kopf handlers for waiting pods, nodes and policies, light streams for the rest."""
 
 from vgpu_scheduler.intake.admission import AdmissionEndpoint, AdmissionServer
-from vgpu_scheduler.intake.kinds import CLUSTER_POLICIES, NAMESPACES, NODES, PODS, POLICIES, QUOTAS, SWEPT, Kind
+from vgpu_scheduler.intake.kinds import (
+    CLUSTER_POLICIES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    POLICIES,
+    QUOTAS,
+    SWEPT,
+    Kind,
+    beside_kind,
+)
 from vgpu_scheduler.intake.kopf_source import KopfSource
 from vgpu_scheduler.intake.lister import Listing, list_all
 from vgpu_scheduler.intake.observer import Observer
@@ -24,5 +34,6 @@ __all__ = [
     "ObjectStream",
     "Observer",
     "PolicySource",
+    "beside_kind",
     "list_all",
 ]

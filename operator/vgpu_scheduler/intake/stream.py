@@ -21,11 +21,13 @@ log = logging.getLogger(__name__)
 
 _Value = TypeVar("_Value", bound=Versioned)
 
-_GONE = 410
+_NOT_FOUND, _GONE = 404, 410
 _WATCH_SECONDS = 290
 _IDLE_TIMEOUT = 120.0
 """Seconds without a byte, bookmarks included, after which the connection counts as dead."""
 _LONGEST_DELAY = 10.0
+_LOOK_AGAIN = 10.0
+"""Seconds between two looks whether somebody has defined a kind."""
 _SLICE = 200
 """Objects of a list between two looks at everything else."""
 
@@ -58,11 +60,14 @@ class ObjectStream(Generic[_Value]):
             try:
                 if not version:
                     version = await self._list()
+                if not version and self._kind.defined:
+                    await asyncio.sleep(_LOOK_AGAIN)  # nobody has defined the kind: there is nothing to watch yet
+                    continue
                 version = await self._watch(version)
                 delay = 0.2
                 continue
             except ApiError as error:
-                if error.response.status == _GONE:
+                if error.response.status == _GONE or (error.response.status == _NOT_FOUND and self._kind.defined):
                     version = ""
                 log.warning("stream of %s: %s", self._kind.path, error)
                 await asyncio.sleep(error.response.retry_after or delay)

@@ -1,5 +1,6 @@
 """Kubernetes objects as this program needs them: quantities, selectors, pods and nodes, and the one decoder."""
 
+from vgpu_scheduler.kube.beside import NodeInventory
 from vgpu_scheduler.kube.decoding import (
     Decode,
     DecodeError,
@@ -57,6 +58,7 @@ __all__ = [
     "LabelSelector",
     "Namespace",
     "Node",
+    "NodeInventory",
     "NodeSelector",
     "NodeSelectorTerm",
     "Operator",

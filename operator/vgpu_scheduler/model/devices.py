@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 
+VendorKey = tuple[str, str]
+"""A dialect and one of its vendors: two dialects may call different devices by one word."""
+
 Amounts = tuple[int, ...]
 """An amount per dimension of a dialect, in that dialect's order and units."""
 
@@ -227,11 +230,18 @@ NO_TERMS = ClaimTerms()
 
 @dataclass(frozen=True, slots=True)
 class ContainerClaims:
-    """The claims of one container, at most one per vendor, ordered by vendor."""
+    """The claims of one container, at most one per vendor, ordered by vendor.
+
+    Attributes
+    ----------
+    dialect
+        Whose names they are in.
+    """
 
     name: str
     kind: ContainerKind
     claims: tuple[Claim, ...] = ()
+    dialect: str = ""
 
 
 PodClaims = tuple[ContainerClaims, ...]
@@ -241,3 +251,8 @@ PodClaims = tuple[ContainerClaims, ...]
 def claims_devices(claims: PodClaims) -> bool:
     """Tell whether any container of the pod asks for a device."""
     return any(container.claims for container in claims)
+
+
+def dialect_of(claims: PodClaims) -> str:
+    """Return the dialect that the devices are claimed in; empty for a pod that claims none."""
+    return next((container.dialect for container in claims if container.claims), "")

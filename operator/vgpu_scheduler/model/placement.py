@@ -39,10 +39,17 @@ Charges = Mapping[str, Amounts]
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A node and, for each container of the pod (init containers first), the devices that it gets."""
+    """A node and, for each container of the pod (init containers first), the devices that it gets.
+
+    Attributes
+    ----------
+    dialect
+        Whose devices they are; empty for a pod without devices.
+    """
 
     node: str
     containers: tuple[ContainerAssignments, ...] = ()
+    dialect: str = ""
 
     def vendors(self) -> tuple[str, ...]:
         """Return the vendors whose devices are used, sorted."""
@@ -155,3 +162,6 @@ def _times(claim: Claim) -> Amounts:
 
 
 NO_USAGE = Usage({})
+
+Uses = Mapping[str, Usage]
+"""What a pod uses of the devices of each dialect, by its name; those of which it uses nothing are left out."""

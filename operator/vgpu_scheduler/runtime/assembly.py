@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from vgpu_scheduler import __version__
@@ -11,7 +11,8 @@ from vgpu_scheduler.apiclient import ApiClient, Credentials
 from vgpu_scheduler.binding import Binder, Reporter
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.dialects.hami import HAMI_ZONE, hami_dialect
-from vgpu_scheduler.dialects.volcano import parse_binpack_arguments
+from vgpu_scheduler.dialects.koordinator import koordinator_dialect
+from vgpu_scheduler.dialects.volcano import parse_binpack_arguments, volcano_dialect
 from vgpu_scheduler.engine import Engine, Place
 from vgpu_scheduler.intake import AdmissionEndpoint, AdmissionServer, Observer
 from vgpu_scheduler.policy import PolicyDefaults
@@ -21,15 +22,20 @@ from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.telemetry import Metrics
 
 
-def make_dialect(settings: Settings) -> Dialect:
-    """Return the dialect with the configured names.
+def make_dialects(settings: Settings) -> list[Dialect]:
+    """Return the dialects that are listed, with the configured names.
 
     Raises
     ------
     SettingsError
         If the device configuration cannot be read; the message names the file and the field.
     """
-    return hami_dialect(device_config(settings))
+    makers: Mapping[str, Callable[[], Dialect]] = {
+        "hami": lambda: hami_dialect(device_config(settings)),
+        "volcano": volcano_dialect,
+        "koordinator": koordinator_dialect,
+    }
+    return [makers[name]() for name in settings.dialects]
 
 
 def policy_defaults(settings: Settings) -> PolicyDefaults:
@@ -79,7 +85,7 @@ def admission_server(
         credentials,
         AdmissionEndpoint(chosen.port, chosen.cert_file, chosen.key_file, chosen.ca_file, chosen.reload_interval),
         AdmissionRules(
-            (engine.dialect.claims,),
+            engine.dialects,
             settings.scheduler_names,
             chosen.overwrite_default_scheduler,
             engine.policies.claim_terms,

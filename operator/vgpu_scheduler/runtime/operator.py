@@ -18,7 +18,7 @@ from vgpu_scheduler.dialects.hami import hami_metrics
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.policy import Policies
-from vgpu_scheduler.runtime.assembly import Connection, make_dialect, policy_defaults
+from vgpu_scheduler.runtime.assembly import Connection, make_dialects, policy_defaults
 from vgpu_scheduler.runtime.replica import Replica
 from vgpu_scheduler.runtime.sweeps import drift, ledger
 from vgpu_scheduler.runtime.tasks import end
@@ -50,7 +50,7 @@ class Operator:
         self._on_step = on_step
         self._clock = SystemClock()
         self.engine = Engine(
-            make_dialect(settings),
+            make_dialects(settings),
             Policies(policy_defaults(settings)),
             settings.scheduler_names,
             settings.coexist_with,
@@ -68,7 +68,9 @@ class Operator:
             Health(self._alive, self._ready),
             self.metrics,
             self._pages(),
-            partial(hami_metrics, self.engine.state) if self.settings.hami_metrics else lambda: iter(()),
+            partial(hami_metrics, self.engine.state)
+            if self.settings.hami_metrics and "hami" in self.settings.dialects
+            else lambda: iter(()),
         )
         log.info("vgpu-scheduler %s serves health and metrics on port %d", __version__, port)
         await asyncio.to_thread(warm_up)

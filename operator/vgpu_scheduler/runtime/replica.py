@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from vgpu_scheduler.binding import (
     Binder,
@@ -21,7 +22,7 @@ from vgpu_scheduler.binding import (
     Step,
 )
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.intake import PODS, KopfSource, ObjectStream, Observer, PolicySource
+from vgpu_scheduler.intake import PODS, SWEPT, Kind, KopfSource, ObjectStream, Observer, PolicySource, beside_kind
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.runtime.assembly import Connection, add_metrics, admission_server
 from vgpu_scheduler.runtime.elector import Elector, LeaseOptions
@@ -98,7 +99,8 @@ class Replica:
         self._observer = Observer(
             engine, clock.monotonic, self._binder.node_moved, self._binder.wake.set, self._reporter.problem
         )
-        self._sweeps = Sweeps(api, engine, self._observer, settings.sweep_interval)
+        self._beside: list[Kind[Any]] = [beside_kind(kind.name, kind.path) for kind in engine.dialects.beside]
+        self._sweeps = Sweeps(api, engine, self._observer, settings.sweep_interval, (*self._beside, *SWEPT))
         self._loop = SchedulingLoop(engine, self._binder, self._reporter, clock, metrics.attempts)
         self._deciding = False
         self.missing = "starting"
@@ -178,5 +180,5 @@ class Replica:
             found.append((f"kopf-{name}", source.run()))
         policies = PolicySource(credentials, observer, lost_track=lost_track, after_spawn=self._take_signals)
         found.append(("kopf-policies", policies.run()))
-        found.append(("pods", ObjectStream(self._api, PODS, observer, lost_track).run()))
-        return found
+        streamed = (PODS, *self._beside)
+        return found + [(kind.name, ObjectStream(self._api, kind, observer, lost_track).run()) for kind in streamed]

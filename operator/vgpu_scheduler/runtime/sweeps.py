@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Sequence
+from typing import Any
 
 from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiUnreachableError
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.intake import SWEPT, Observer, list_all
+from vgpu_scheduler.intake import SWEPT, Kind, Observer, list_all
 from vgpu_scheduler.state import Ledger, State
 
 log = logging.getLogger(__name__)
@@ -28,13 +30,18 @@ class Sweeps:
         What it works with.
     interval
         Seconds between two sweeps that nobody asked for; after each of these the ledger is audited.
+    kinds
+        What is swept, in this order.
     """
 
-    def __init__(self, api: ApiClient, engine: Engine, observer: Observer, interval: float) -> None:
+    def __init__(
+        self, api: ApiClient, engine: Engine, observer: Observer, interval: float, kinds: Sequence[Kind[Any]] = SWEPT
+    ) -> None:
         self._api = api
         self._engine = engine
         self._observer = observer
         self._interval = interval
+        self._kinds = tuple(kinds)
         self._wanted = asyncio.Event()
 
     def ask(self) -> None:
@@ -51,7 +58,7 @@ class Sweeps:
         """
         while True:
             try:
-                listings = [(kind, await list_all(self._api, kind)) for kind in SWEPT]
+                listings = [(kind, await list_all(self._api, kind)) for kind in self._kinds]
                 break
             except (ApiError, ApiUnreachableError) as error:
                 log.warning("sweep: %s", error)

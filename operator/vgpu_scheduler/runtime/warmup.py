@@ -32,7 +32,7 @@ def warm_up() -> None:
         "status": {"allocatable": {"cpu": "1", "memory": "1Gi", "pods": "10", "nvidia.com/gpu": "10"}},
     }
     limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "128"}
-    engine = Engine(hami_dialect(), Policies(PolicyDefaults(order=OrderKind.NUMA_FIRST)), ["warm-up"])
+    engine = Engine([hami_dialect()], Policies(PolicyDefaults(order=OrderKind.NUMA_FIRST)), ["warm-up"])
     engine.observe_node(decode_node(node), 0.0)
     rules = {"nvidia.com/nouse-gpuuuid": "GPU-1", "nvidia.com/vgpu-mode": "mig"}
     for number, spec in enumerate(_POLICIES):

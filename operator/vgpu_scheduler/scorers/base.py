@@ -27,11 +27,14 @@ class Workload:
     resources
         The resource names that stand for amounts of devices, as the dialect counts them. A name that a node offers in
         its allocatable amounts is counted there instead.
+    dialect
+        Whose devices these are; empty for those of the dialect that is listed first.
     """
 
     requests: Mapping[str, int]
     claims: PodClaims
     resources: Mapping[str, DeviceResource] = field(default_factory=dict)
+    dialect: str = ""
 
 
 class CompiledScorer(Protocol):

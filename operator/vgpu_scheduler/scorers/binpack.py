@@ -113,12 +113,13 @@ class CompiledBinpack(CompiledScorer):
         self._asked = np.array([requests.get(name, 0) for name in self._names], dtype=np.int64)
         self._devices = [stands.get(name) for name in self._names]
         self._claims = workload.claims
+        self._dialect = workload.dialect
 
     def score(self, state: State, rows: NDArray[np.int64], fit: FitColumns) -> NDArray[np.float64]:
         """Score nodes from 0 to 100."""
         del fit
         scores = np.zeros(rows.shape[0], dtype=np.float64)
-        nodes, devices = state.nodes, state.devices
+        nodes, devices = state.nodes, state.matrix(self._dialect)
         # The lines of the node table, not its columns: those are contiguous.
         binpack_nodes(
             nodes.allocatable.T,

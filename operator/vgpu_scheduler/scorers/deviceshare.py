@@ -92,12 +92,13 @@ class CompiledDeviceShare(CompiledScorer):
         self._order = order
         self._resources = workload.resources
         self._claims = workload.claims
+        self._dialect = workload.dialect
 
     def score(self, state: State, rows: NDArray[np.int64], fit: FitColumns) -> NDArray[np.float64]:
         """Score nodes from 0 to 100 per device type that the pod asks for."""
         del fit
         scores = np.zeros(rows.shape[0], dtype=np.float64)
-        devices = state.devices
+        devices = state.matrix(self._dialect)
         terms = share_terms(self._order, self._resources, devices)
         deviceshare_nodes(devices.columns, terms, share_demand(self._claims, devices), rows, scores)
         return scores

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from vgpu_scheduler.allocators import FitColumns
 from vgpu_scheduler.kernels import CardScratch, fragmentation_nodes
 from vgpu_scheduler.kube import CPU
-from vgpu_scheduler.model import PodClaims
 from vgpu_scheduler.scorers.base import CompiledScorer, Workload
 from vgpu_scheduler.scorers.demand import pod_demand
 from vgpu_scheduler.state import State
@@ -44,7 +43,7 @@ class FragmentationScorer:
 
     def compile(self, workload: Workload) -> CompiledFragmentation:
         """Prepare the scorer for one pod."""
-        return CompiledFragmentation(workload.requests.get(CPU, 0), workload.claims)
+        return CompiledFragmentation(workload)
 
     def normalise(self, raw: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the scores as they are: they lie between 0 and 100 and more is better."""
@@ -56,20 +55,19 @@ class CompiledFragmentation(CompiledScorer):
 
     Parameters
     ----------
-    cpu
-        What the pod requests, milli.
-    claims
-        What it claims of devices.
+    workload
+        The pod.
     """
 
-    def __init__(self, cpu: int, claims: PodClaims) -> None:
-        self._cpu = cpu
-        self._claims = claims
+    def __init__(self, workload: Workload) -> None:
+        self._cpu = workload.requests.get(CPU, 0)
+        self._claims = workload.claims
+        self._dialect = workload.dialect
 
     def score(self, state: State, rows: NDArray[np.int64], fit: FitColumns) -> NDArray[np.float64]:
         """Score nodes in whole points from 0 to 100."""
         del fit
-        nodes, devices = state.nodes, state.devices
+        nodes, devices = state.nodes, state.matrix(self._dialect)
         cpu = nodes.resources[CPU]
         most = max(devices.most_cards, 1)
         scratch = CardScratch(

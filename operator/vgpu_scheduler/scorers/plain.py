@@ -34,14 +34,17 @@ class PlainScorer(CompiledScorer):
     def score(self, state: State, rows: NDArray[np.int64], fit: FitColumns) -> NDArray[np.float64]:
         """Score nodes by what is free before the pod."""
         del fit
-        nodes, columns = state.nodes, state.devices.columns
+        nodes = state.nodes
         free = np.zeros(rows.shape[0], dtype=np.float64)
         for resource in (CPU, MEMORY):
             column = nodes.resource_column(resource)
             allocatable = nodes.allocatable[rows, column].astype(np.float64)
             unused = allocatable - nodes.used[rows, column]
             free += np.divide(unused, allocatable, out=np.zeros_like(free), where=allocatable > 0)
-        bare = columns.first[rows] == columns.last[rows]
+        bare = np.ones(rows.shape[0], dtype=np.bool_)
+        for devices in state.matrices.values():
+            columns = devices.columns
+            bare &= columns.first[rows] == columns.last[rows]
         score: NDArray[np.float64] = _BARE * bare + 50.0 * np.clip(free, 0.0, None)
         return score
 

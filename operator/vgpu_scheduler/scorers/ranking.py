@@ -6,7 +6,7 @@ by its weight, and added. A scorer of weight 0 is switched off.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators import FitColumns
 from vgpu_scheduler.model import ScorePart
-from vgpu_scheduler.scorers.base import NodeScorer, Workload
+from vgpu_scheduler.scorers.base import CompiledScorer, NodeScorer, Workload
 from vgpu_scheduler.state import State
 
 
@@ -39,15 +39,16 @@ class NodeRanking:
     ----------
     scorers
         In any order; those of weight 0 are left out. Without any all nodes are equal.
-    workload
-        The pod.
+    workloads
+        The pod, as the scorers are to see it; of one without device claims once for each dialect whose devices nodes
+        may have.
     """
 
-    def __init__(self, scorers: Iterable[WeightedScorer], workload: Workload) -> None:
+    def __init__(self, scorers: Iterable[WeightedScorer], *workloads: Workload) -> None:
         weighted = [entry for entry in scorers if entry.weight]
         # Sums of floats depend on the order: the same scorers must give the same sum however they were listed.
         weighted.sort(key=lambda entry: entry.scorer.name)
-        self._parts = [(entry, entry.scorer.compile(workload)) for entry in weighted]
+        self._parts = [(entry, _compiled(entry.scorer, workloads)) for entry in weighted]
 
     @property
     def epoch(self) -> int:
@@ -76,3 +77,43 @@ class NodeRanking:
             value = float(raw[0] if alone else normalised[0]) * entry.weight
             parts.append(ScorePart(entry.scorer.name, float(raw[0]), float(normalised[0]), entry.weight, value))
         return tuple(parts)
+
+
+def _compiled(scorer: NodeScorer, workloads: Sequence[Workload]) -> CompiledScorer:
+    if len(workloads) == 1:
+        return scorer.compile(workloads[0])
+    return _OfSeveralDialects([(workload.dialect, scorer.compile(workload)) for workload in workloads])
+
+
+class _OfSeveralDialects(CompiledScorer):
+    """A scorer for a pod without device claims, where nodes have devices of several dialects.
+
+    A node is scored by the devices that it has; where it has some of several dialects the lowest score counts. Nodes
+    without devices are scored as by the dialect that is listed first.
+
+    Parameters
+    ----------
+    compiled
+        The scorer for the devices of each dialect.
+    """
+
+    def __init__(self, compiled: Sequence[tuple[str, CompiledScorer]]) -> None:
+        self._compiled = compiled
+
+    @property
+    def epoch(self) -> int:
+        """The sum of all."""
+        return sum(scorer.epoch for _, scorer in self._compiled)
+
+    def score(self, state: State, rows: NDArray[np.int64], fit: FitColumns) -> NDArray[np.float64]:
+        """Return the lowest score of each node; shape (n,)."""
+        scores = np.full(rows.shape[0], np.inf)
+        for dialect, scorer in self._compiled:
+            columns = state.matrix(dialect).columns
+            there = columns.last[rows] > columns.first[rows]
+            if there.any():
+                scores[there] = np.minimum(scores[there], scorer.score(state, rows[there], fit))
+        bare = np.isinf(scores)
+        if bare.any():
+            scores[bare] = self._compiled[0][1].score(state, rows[bare], fit)
+        return scores

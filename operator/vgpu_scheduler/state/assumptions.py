@@ -20,13 +20,13 @@ class Assumptions:
 
     Parameters
     ----------
-    nodes, devices
-        What is known of the nodes; it is only read.
+    nodes, matrices
+        What is known of the nodes, and of their devices by dialect; it is only read.
     """
 
-    def __init__(self, nodes: NodeTable, devices: DeviceMatrix) -> None:
+    def __init__(self, nodes: NodeTable, matrices: Mapping[str, DeviceMatrix]) -> None:
         self._nodes = nodes
-        self._devices = devices
+        self._matrices = matrices
         self._bases: dict[str, _Basis] = {}
         self._device_lists: dict[str, int] = {}
 
@@ -47,9 +47,12 @@ class Assumptions:
         row = self._nodes.row(held.node)
         if row is None or self._bases.get(held.uid) != self._basis(pod, held.node):
             return False
-        if self._devices.unexplained(row):
-            return False  # somebody may be anywhere on a card of the node
-        if self._nodes.ports.contested(row, held.ports) or self._devices.over_capacity(row):
+        for devices in self._matrices.values():
+            if devices.unexplained(row):
+                return False  # somebody may be anywhere on a card of the node
+            if devices.over_capacity(row):
+                return False
+        if self._nodes.ports.contested(row, held.ports):
             return False
         return not self._over_allocatable(row, held.requests)
 
@@ -63,9 +66,9 @@ class Assumptions:
         columns = [nodes.resources[name] for name in ("pods", *requests) if name in nodes.resources]
         return bool((nodes.used[row, columns] > nodes.allocatable[row, columns]).any())
 
-    def copy(self, nodes: NodeTable, devices: DeviceMatrix) -> Assumptions:
+    def copy(self, nodes: NodeTable, matrices: Mapping[str, DeviceMatrix]) -> Assumptions:
         """Return an independent copy over copies of what is known."""
-        twin = Assumptions(nodes, devices)
+        twin = Assumptions(nodes, matrices)
         twin._bases = dict(self._bases)
         twin._device_lists = dict(self._device_lists)
         return twin

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from vgpu_scheduler.model import Amounts, Usage
+from vgpu_scheduler.model import Amounts, Usage, Uses, VendorKey
 
 _NONE: frozenset[str] = frozenset()
 _NO_CARDS: Mapping[tuple[str, str], int] = {}
@@ -24,24 +24,28 @@ class QuotaUsage:
         Vendors with a dimension of theirs that is also kept card by card: what it is worth depends on the card.
     """
 
-    def __init__(self, by_card: Iterable[tuple[str, int]] = ()) -> None:
-        self._used: dict[str, dict[str, list[int]]] = {}
-        self._by_card: dict[tuple[str, int], dict[str, dict[tuple[str, str], int]]] = {of: {} for of in by_card}
+    def __init__(self, by_card: Iterable[tuple[VendorKey, int]] = ()) -> None:
+        self._used: dict[str, dict[VendorKey, list[int]]] = {}
+        self._by_card: dict[tuple[VendorKey, int], dict[str, dict[tuple[str, str], int]]] = {of: {} for of in by_card}
         self._released: set[str] = set()
 
     @property
-    def by_card(self) -> tuple[tuple[str, int], ...]:
+    def by_card(self) -> tuple[tuple[VendorKey, int], ...]:
         """What is kept card by card."""
         return tuple(self._by_card)
 
-    def charge(self, namespace: str, usage: Usage, sign: int, node: str = "") -> None:
+    def charge(self, namespace: str, uses: Uses, sign: int, node: str = "") -> None:
         """Add (``sign`` = 1) or give back (-1) what a pod holds on a node."""
-        if not usage.charges and not usage.unreadable:
-            return
+        for dialect, usage in uses.items():
+            if usage.charges or usage.unreadable:
+                self._charge(namespace, dialect, usage, sign, node)
+
+    def _charge(self, namespace: str, dialect: str, usage: Usage, sign: int, node: str) -> None:
         if self._by_card:
-            self._charge_cards(namespace, usage, sign, node)
+            self._charge_cards(namespace, dialect, usage, sign, node)
         vendors = self._used.setdefault(namespace, {})
-        for vendor, amounts in usage.totals().items():
+        for word, amounts in usage.totals().items():
+            vendor = (dialect, word)
             used = vendors.setdefault(vendor, [])
             used += [0] * (len(amounts) - len(used))
             for dimension, amount in enumerate(amounts):
@@ -51,10 +55,10 @@ class QuotaUsage:
         if not vendors:
             del self._used[namespace]
 
-    def _charge_cards(self, namespace: str, usage: Usage, sign: int, node: str) -> None:
+    def _charge_cards(self, namespace: str, dialect: str, usage: Usage, sign: int, node: str) -> None:
         for uuid, amounts in usage.charges.items():
             for (vendor, dimension), namespaces in self._by_card.items():
-                if usage.vendors.get(uuid) != vendor or not any(amounts[dimension : dimension + 1]):
+                if (dialect, usage.vendors.get(uuid)) != vendor or not any(amounts[dimension : dimension + 1]):
                     continue
                 cards = namespaces.setdefault(namespace, {})
                 cards[node, uuid] = cards.get((node, uuid), 0) + sign * amounts[dimension]
@@ -75,16 +79,16 @@ class QuotaUsage:
         self._released.clear()
         return released
 
-    def used(self, namespace: str, vendor: str, dimension: int) -> int:
+    def used(self, namespace: str, vendor: VendorKey, dimension: int) -> int:
         """Return how much a namespace holds of one dimension of a vendor's devices."""
         used = self._used.get(namespace, {}).get(vendor, ())
         return used[dimension] if dimension < len(used) else 0
 
-    def on_cards(self, namespace: str, vendor: str, dimension: int) -> Mapping[tuple[str, str], int]:
+    def on_cards(self, namespace: str, vendor: VendorKey, dimension: int) -> Mapping[tuple[str, str], int]:
         """Return how much of a dimension that is kept by card a namespace holds of each: node and UUID to amount."""
         return self._by_card.get((vendor, dimension), {}).get(namespace, _NO_CARDS)
 
-    def as_values(self) -> Mapping[str, Mapping[str, Amounts]]:
+    def as_values(self) -> Mapping[str, Mapping[VendorKey, Amounts]]:
         """Return everything, to be compared: namespace, vendor, amounts without the zeros at the end."""
         everything = {
             namespace: {vendor: _trimmed(used) for vendor, used in vendors.items() if any(used)}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from vgpu_scheduler.kube import HostPort
-from vgpu_scheduler.model import Amounts, Device, Placement, PodClaims, Usage, charges, kinds_of, peak
+from vgpu_scheduler.model import NO_USAGE, Amounts, Device, Placement, PodClaims, Usage, Uses, charges, kinds_of, peak
 from vgpu_scheduler.model.placement import Assignment
 
 
@@ -28,6 +28,8 @@ class Reservation:
 
     Attributes
     ----------
+    uses
+        What it uses of devices, by dialect.
     widened
         The charges are the maximum of several allocations seen while the pod ran, not the one in its annotations now;
         a rebuild from the API would come to less.
@@ -43,7 +45,7 @@ class Reservation:
     pod: str
     node: str
     phase: Phase
-    usage: Usage
+    uses: Uses
     requests: Mapping[str, int]
     placement: Placement | None = None
     widened: bool = False
@@ -55,25 +57,33 @@ class Reservation:
         """The namespace of the pod."""
         return self.pod.partition("/")[0]
 
-    def device_charges(self, devices: tuple[Device, ...]) -> dict[str, Amounts]:
-        """Return what the pod is charged on each of the node's devices; UUIDs that are not listed are left out.
+    @property
+    def uses_devices(self) -> bool:
+        """Whether the pod holds anything of any device."""
+        return any(usage.charges or usage.unreadable for usage in self.uses.values())
+
+    def device_charges(self, dialect: str, devices: tuple[Device, ...]) -> dict[str, Amounts]:
+        """Return what the pod is charged on each of the node's devices of a dialect; UUIDs not listed are left out.
 
         Claims that cannot be attributed to a card that is listed are charged on every card of their vendor.
         """
+        usage = self.uses.get(dialect)
+        if usage is None:
+            return {}
         listed = {device.uuid: device for device in devices}
-        result = {uuid: amounts for uuid, amounts in self.usage.charges.items() if uuid in listed}
-        displaced = {id(claims): claims for uuid, claims in self.usage.displaced.items() if uuid not in listed}
-        for claims in (self.usage.unreadable, *displaced.values()):
+        result = {uuid: amounts for uuid, amounts in usage.charges.items() if uuid in listed}
+        displaced = {id(claims): claims for uuid, claims in usage.displaced.items() if uuid not in listed}
+        for claims in (usage.unreadable, *displaced.values()):
             for device in devices if claims else ():
                 blanket = blanket_charge(claims, device)
                 if blanket:
                     result[device.uuid] = peak(result[device.uuid], blanket) if device.uuid in result else blanket
         return result
 
-    def ghosts(self, devices: tuple[Device, ...]) -> tuple[str, ...]:
-        """Return the UUIDs that the pod holds although the node does not list them now."""
-        listed = {device.uuid for device in devices}
-        return tuple(uuid for uuid in self.usage.charges if uuid not in listed)
+    def ghosts(self, dialect: str, devices: tuple[Device, ...]) -> tuple[str, ...]:
+        """Return the UUIDs of a dialect that the pod holds although the node does not list them now."""
+        listed, usage = {device.uuid for device in devices}, self.uses.get(dialect)
+        return tuple(uuid for uuid in usage.charges if uuid not in listed) if usage else ()
 
 
 def blanket_charge(claims: PodClaims, device: Device) -> Amounts | None:
@@ -89,8 +99,12 @@ def blanket_charge(claims: PodClaims, device: Device) -> Amounts | None:
     return charges(kinds_of(claims), containers).get(device.uuid)
 
 
-def widen(old: Usage, new: Usage) -> Usage:
-    """Return the larger of two usages of a running pod, device by device."""
+def widen(old: Uses, new: Uses) -> Uses:
+    """Return the larger of what a running pod was seen to use, device by device."""
+    return {dialect: _widen(old.get(dialect, NO_USAGE), new.get(dialect, NO_USAGE)) for dialect in {**old, **new}}
+
+
+def _widen(old: Usage, new: Usage) -> Usage:
     merged = dict(new.charges)
     for uuid, amounts in old.charges.items():
         merged[uuid] = peak(merged[uuid], amounts) if uuid in merged else amounts

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from vgpu_scheduler.kube import Node, Pod, VersionedStore
-from vgpu_scheduler.model import Amounts, Device, Hint, Placement, Usage
+from vgpu_scheduler.model import Amounts, Device, Hint, Placement, Usage, Uses, VendorKey
 from vgpu_scheduler.state.assumptions import Assumptions
 from vgpu_scheduler.state.interpod import InterPodCounts
 from vgpu_scheduler.state.matrix import DeviceMatrix, canonical, distinct
@@ -26,7 +26,7 @@ class KnownPod:
     """The last accepted observation of a pod."""
 
     pod: Pod
-    usage: Usage
+    uses: Uses
 
     @property
     def uid(self) -> str:
@@ -40,13 +40,19 @@ class KnownPod:
 
 
 Ledger = dict[str, dict[str, Amounts]]
-"""Node name to UUID to used amounts; devices with nothing used are left out."""
+"""Node name to UUID to used amounts; devices with nothing used are left out.
+
+A UUID that two dialects have used amounts of has the name of the later one before it, as in ``volcano/GPU-1``.
+"""
+
+Registered = Mapping[str, Sequence[Device]]
+"""The devices of a node by dialect; of a dialect that is missing the last good list stays."""
 
 
 def _charges_the_same(one: Reservation, other: Reservation) -> bool:
     return (
         one.node == other.node
-        and one.usage == other.usage
+        and one.uses == other.uses
         and one.requests == other.requests
         and one.ports == other.ports
     )
@@ -63,14 +69,15 @@ class State:
     Parameters
     ----------
     dimensions
-        The number of amounts per device: the most that any dialect in use declares.
+        The number of amounts per device of each dialect, by its name, in the order in which the dialects are listed.
     by_card
         What of namespaces is kept card by card; see :class:`QuotaUsage`.
     """
 
-    def __init__(self, dimensions: int = 3, by_card: Iterable[tuple[str, int]] = ()) -> None:
+    def __init__(self, dimensions: Mapping[str, int], by_card: Iterable[tuple[VendorKey, int]] = ()) -> None:
         self.nodes = NodeTable()
-        self.devices = DeviceMatrix(dimensions)
+        self.matrices: Mapping[str, DeviceMatrix] = {name: DeviceMatrix(size) for name, size in dimensions.items()}
+        """The devices of each dialect over the same node rows, so that a column means one thing."""
         self.quotas = QuotaUsage(by_card)
         self.interpod = InterPodCounts()
         self._in_flight: set[str] = set()
@@ -79,9 +86,18 @@ class State:
         self._node_objects: VersionedStore[str, Node] = VersionedStore()
         self._reservations: dict[str, Reservation] = {}
         self._on_node: dict[str, dict[str, None]] = {}
-        self._assumptions = Assumptions(self.nodes, self.devices)
+        self._assumptions = Assumptions(self.nodes, self.matrices)
 
     # Reading ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def devices(self) -> DeviceMatrix:
+        """The devices of the dialect that is listed first."""
+        return next(iter(self.matrices.values()))
+
+    def matrix(self, dialect: str) -> DeviceMatrix:
+        """Return the devices of a dialect; of the one that is listed first for an empty name."""
+        return self.matrices[dialect] if dialect else self.devices
 
     def pod(self, uid: str) -> Pod | None:
         """Return a pod as last observed."""
@@ -130,14 +146,18 @@ class State:
             row = self.nodes.row(name)
             if row is None:
                 continue
-            used = {uuid: amounts for uuid, amounts in self.devices.usage(row) if any(amounts)}
+            used: dict[str, Amounts] = {}
+            for dialect, devices in self.matrices.items():
+                for uuid, amounts in devices.usage(row):
+                    if any(amounts):
+                        used[f"{dialect}/{uuid}" if uuid in used else uuid] = amounts
             if used:
                 result[name] = used
         return result
 
     # Nodes -----------------------------------------------------------------------------------------------------------
 
-    def observe_node(self, node: Node, devices: Sequence[Device] | None) -> Hint:
+    def observe_node(self, node: Node, devices: Registered) -> Hint:
         """Take in a node and the devices that it registered.
 
         Parameters
@@ -145,7 +165,8 @@ class State:
         node
             The node; an older resource version than the one known, or a node that was removed, is ignored.
         devices
-            Its devices, or None to keep the last good list (the registration could not be decoded).
+            Its devices by dialect; of one that is missing the last good list stays (the registration could not be
+            decoded).
 
         Returns
         -------
@@ -164,10 +185,12 @@ class State:
             for reservation in self.reservations(node.name):
                 self.nodes.charge(row, reservation.requests, ports=reservation.ports)
             self.interpod.node_came(row, ((held.namespace, held.uid) for held in self.reservations(node.name)))
-        if devices is not None and self._list_devices(row, node.name, devices):
-            hint |= Hint.DEVICES
-        elif fresh:
-            self.devices.ensure_rows(row + 1)
+        for dialect, listed in devices.items():
+            if self._list_devices(row, node.name, dialect, listed):
+                hint |= Hint.DEVICES
+        if fresh:
+            for matrix in self.matrices.values():
+                matrix.ensure_rows(row + 1)
         return hint
 
     def missing_nodes(self, listed: Collection[str], version: int) -> list[Node]:
@@ -193,35 +216,35 @@ class State:
         gone_at = self._node_objects.version(name) if version is None else version
         if not self._node_objects.remove(name, known.uid, gone_at):
             return Hint.NONE
-        self.devices.clear(row)
+        for matrix in self.matrices.values():
+            matrix.clear(row)
         self.interpod.node_went(row)
         self.nodes.remove(name)
         return Hint.AFFINITY if name in self._on_node else Hint.NONE
 
-    def _list_devices(self, row: int, node: str, devices: Sequence[Device]) -> bool:
-        ordered = tuple(devices)
-        if self.devices.devices(row) == ordered:
-            self.devices.ensure_rows(row + 1)
+    def _list_devices(self, row: int, node: str, dialect: str, devices: Sequence[Device]) -> bool:
+        ordered, matrix = tuple(devices), self.matrices[dialect]
+        if matrix.devices(row) == ordered:
             return False
         assert distinct(ordered), f"node {node} lists a device twice"
-        self.devices.replace(row, ordered)
+        matrix.replace(row, ordered)
         for reservation in self.reservations(node):
-            self._charge_devices(row, reservation, 1)
+            _charge(matrix, dialect, row, reservation, 1)
         self._assumptions.devices_listed(node)
         self.nodes.touch(row)
         return True
 
     # Pods ------------------------------------------------------------------------------------------------------------
 
-    def observe_pod(self, pod: Pod, usage: Usage) -> Hint:
+    def observe_pod(self, pod: Pod, uses: Uses) -> Hint:
         """Take in a pod and what its objects say that it uses.
 
         Parameters
         ----------
         pod
             The pod; an older resource version, or one that was removed, is ignored.
-        usage
-            What it uses on ``pod.node_name``; meaningless while it is unbound.
+        uses
+            What it uses on ``pod.node_name``, by dialect; meaningless while it is unbound.
 
         Returns
         -------
@@ -229,7 +252,7 @@ class State:
             What this may help: resources and devices given back.
         """
         known = self._pods.get(pod.uid)
-        if not self._pods.put(pod.uid, KnownPod(pod, usage)):
+        if not self._pods.put(pod.uid, KnownPod(pod, uses)):
             return Hint.NONE
         if known is None:
             self._uids[pod.key] = pod.uid
@@ -240,16 +263,16 @@ class State:
         if not pod.node_name:
             # A reservation of ours outlives observations from before its binding; nothing else holds an unbound pod.
             return self._release(pod.uid) if held and held.phase is Phase.BOUND else hint
-        return hint | self._hold_bound(pod, usage, held)
+        return hint | self._hold_bound(pod, uses, held)
 
-    def _hold_bound(self, pod: Pod, usage: Usage, held: Reservation | None) -> Hint:
+    def _hold_bound(self, pod: Pod, uses: Uses, held: Reservation | None) -> Hint:
         widened = False
         if held and held.phase is Phase.BOUND and held.node == pod.node_name and pod.started:
-            wider = widen(held.usage, usage)
-            widened = wider != usage
-            usage = wider
+            wider = widen(held.uses, uses)
+            widened = wider != uses
+            uses = wider
         fresh = Reservation(
-            pod.uid, pod.key, pod.node_name, Phase.BOUND, usage, pod.used_requests, None, widened, pod.spec.host_ports
+            pod.uid, pod.key, pod.node_name, Phase.BOUND, uses, pod.used_requests, None, widened, pod.spec.host_ports
         )
         if held and _charges_the_same(held, fresh):
             self._reservations[pod.uid] = fresh  # nothing to charge anew, so no version moves
@@ -291,8 +314,9 @@ class State:
         self._in_flight.add(uid)
         self._assumptions.note(known.pod, placement.node)
         ports = known.pod.spec.host_ports
+        uses = {placement.dialect: usage} if usage.charges else {}
         reservation = Reservation(
-            uid, known.pod.key, placement.node, Phase.ASSUMED, usage, requests, placement, ports=ports, unit=unit
+            uid, known.pod.key, placement.node, Phase.ASSUMED, uses, requests, placement, ports=ports, unit=unit
         )
         self._hold(reservation)
         return Hint.AFFINITY
@@ -373,16 +397,17 @@ class State:
 
     def rebuild(self, names: Collection[str] | None = None) -> State:
         """Return a state made from the observed objects and the open assumptions alone, of all nodes or of some."""
-        twin = State(self.devices.dimensions, self.quotas.by_card)
+        dimensions = {dialect: matrix.dimensions for dialect, matrix in self.matrices.items()}
+        twin = State(dimensions, self.quotas.by_card)
         for name, labels in self.interpod.namespaces.items():
             twin.observe_namespace(name, labels)
         for node in self._node_objects:
             if names is None or node.name in names:
                 row = self.nodes.row(node.name)
-                twin.observe_node(node, self.devices.devices(row) if row is not None else ())
+                twin.observe_node(node, {} if row is None else {d: m.devices(row) for d, m in self.matrices.items()})
         for known in self._pods:
             if names is None or known.pod.node_name in names:
-                twin.observe_pod(known.pod, known.usage)
+                twin.observe_pod(known.pod, known.uses)
         for reservation in self._reservations.values():
             unseen = reservation.phase is not Phase.BOUND and reservation.uid not in twin._reservations
             if unseen and (names is None or reservation.node in names):
@@ -417,7 +442,7 @@ class State:
         """
         view = State.__new__(State)
         view.nodes = self.nodes.copy()
-        view.devices = self.devices.copy()
+        view.matrices = {dialect: matrix.copy() for dialect, matrix in self.matrices.items()}
         view.quotas = self.quotas.copy()
         view.interpod = self.interpod.copy()
         view._pods = self._pods.copy()
@@ -425,7 +450,7 @@ class State:
         view._node_objects = self._node_objects.copy()
         view._reservations = dict(self._reservations)
         view._on_node = {name: dict(uids) for name, uids in self._on_node.items()}
-        view._assumptions = self._assumptions.copy(view.nodes, view.devices)
+        view._assumptions = self._assumptions.copy(view.nodes, view.matrices)
         view._in_flight = set(self._in_flight)
         for uid in without:
             view._release(uid)
@@ -433,12 +458,13 @@ class State:
 
     def over_capacity(self) -> dict[str, list[str]]:
         """Return the devices used beyond what they have, by node."""
-        if not self.devices.any_over_capacity():
+        matrices = [matrix for matrix in self.matrices.values() if matrix.any_over_capacity()]
+        if not matrices:
             return {}
         result = {}
         for name in (node.name for node in self._node_objects):
             row = self.nodes.row(name)
-            over = self.devices.over_capacity(row) if row is not None else []
+            over = [uuid for matrix in matrices for uuid in matrix.over_capacity(row)] if row is not None else []
             if over:
                 result[name] = over
         return result
@@ -448,7 +474,7 @@ class State:
     def _hold(self, reservation: Reservation) -> None:
         self._reservations[reservation.uid] = reservation
         self._on_node.setdefault(reservation.node, {})[reservation.uid] = None
-        self.quotas.charge(reservation.namespace, reservation.usage, 1, reservation.node)
+        self.quotas.charge(reservation.namespace, reservation.uses, 1, reservation.node)
         row = self.nodes.row(reservation.node)
         self.interpod.add(self._pods[reservation.uid].pod, reservation.node, row)
         if row is not None:
@@ -461,7 +487,7 @@ class State:
         if reservation is None:
             return Hint.NONE
         self._unbook(reservation)
-        uses_devices = reservation.usage.charges or reservation.usage.unreadable
+        uses_devices = reservation.uses_devices
         if uses_devices:
             self.quotas.released(reservation.namespace)
         if self.nodes.row(reservation.node) is None:
@@ -486,7 +512,7 @@ class State:
             self.interpod.add(self._pods[uid].pod, held.node, self.nodes.row(held.node))
 
     def _unbook(self, reservation: Reservation) -> None:
-        self.quotas.charge(reservation.namespace, reservation.usage, -1, reservation.node)
+        self.quotas.charge(reservation.namespace, reservation.uses, -1, reservation.node)
         held = self._on_node[reservation.node]
         del held[reservation.uid]
         if not held:
@@ -498,10 +524,16 @@ class State:
             self._charge_devices(row, reservation, -1)
 
     def _charge_devices(self, row: int, reservation: Reservation, sign: int) -> None:
-        for uuid, amounts in reservation.device_charges(self.devices.devices(row)).items():
-            device = self.devices.position(row, uuid)
-            assert device is not None
-            self.devices.charge(device, amounts, sign)
+        for dialect in reservation.uses:
+            _charge(self.matrices[dialect], dialect, row, reservation, sign)
+
+
+def _charge(matrix: DeviceMatrix, dialect: str, row: int, reservation: Reservation, sign: int) -> None:
+    """Add (``sign`` = 1) or give back (-1) what a reservation holds of the devices of one dialect."""
+    for uuid, amounts in reservation.device_charges(dialect, matrix.devices(row)).items():
+        device = matrix.position(row, uuid)
+        assert device is not None
+        matrix.charge(device, amounts, sign)
 
 
 __all__ = ["KnownPod", "Ledger", "State", "canonical"]

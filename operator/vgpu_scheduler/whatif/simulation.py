@@ -109,7 +109,7 @@ def _answer(world: World, pod: Pod, decision: Decision) -> Answer:
     engine = world.engine
     annotations: Mapping[str, str] = {}
     if decision.placement is not None:
-        annotations = engine.dialect.allocation.annotations(decision.placement, 0, pod)
+        annotations = engine.dialects.annotations(decision.placement, 0, pod)
     return Answer(pod, decision, annotations, decision.sources or engine.policies.resolve(pod).source_of)
 
 

@@ -69,7 +69,7 @@ class World:
 
     def __init__(self, dialect: Dialect, defaults: PolicyDefaults | None = None, *, strict: bool = False) -> None:
         defaults = replace(defaults or PolicyDefaults(), read_arguments=parse_binpack_arguments)
-        self.engine = Engine(dialect, Policies(defaults), [SCHEDULER])
+        self.engine = Engine([dialect], Policies(defaults), [SCHEDULER])
         self.cards = WRITERS[dialect.name]
         self.ignored: dict[str, int] = {}
         """Kinds of objects that mean nothing here, and how many there were."""
@@ -152,7 +152,7 @@ class World:
         for problem in unreadable:
             self._problem(f"Pod {pod.key}: {problem.message}")
         known = {device.uuid for device in self.devices(pod.node_name)}
-        for uuid in self.engine.dialect.allocation.usage(pod).charges:
+        for uuid in (uuid for usage in self.engine.dialects.uses(pod).values() for uuid in usage.charges):
             if uuid not in known:
                 self._problem(f"Pod {pod.key}: node {pod.node_name} has no card {uuid}")
 
@@ -206,7 +206,7 @@ class World:
 
     def annotations(self, node: str, assignments: Sequence[Assignment]) -> dict[str, str]:
         """Return what is written on a pod with one container that was given these devices."""
-        return self.engine.dialect.allocation.annotations(Placement(node, (tuple(assignments),)), 0)
+        return self.engine.dialects.annotations(Placement(node, (tuple(assignments),), self.cards.name), 0)
 
 
 def flatten(objects: Iterable[Object]) -> Iterable[Object]:

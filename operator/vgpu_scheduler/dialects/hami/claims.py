@@ -9,6 +9,7 @@ from typing import Any
 
 from vgpu_scheduler.allocators import BEST_FIT, CardChoice, HamiAllocator, card_order
 from vgpu_scheduler.dialects.claims import FollowedByNode, Scorers
+from vgpu_scheduler.dialects.hami.names import NAME
 from vgpu_scheduler.dialects.hami.rules import parse_rules
 from vgpu_scheduler.dialects.hami.vendors import Vendor
 from vgpu_scheduler.dialects.hami.vendors.admitting import Draft
@@ -86,7 +87,7 @@ class HamiClaims:
             If an amount is malformed; the message names the container, the resource and the fix.
         """
         return tuple(
-            ContainerClaims(container.name, container.kind, self._of_container(container, pod, terms))
+            ContainerClaims(container.name, container.kind, self._of_container(container, pod, terms), NAME)
             for container in pod.spec.containers
         )
 
@@ -105,10 +106,13 @@ class HamiClaims:
         order = card_order(policy, choice.order, numa_bind=rules.numa_bind or choice.numa_bind)
         return HamiAllocator(claims, rules, order, choice, self.device_resources, checks)
 
-    def scorers(self, scorers: Scorers, *, chosen: bool) -> Scorers:
+    def known_choice(self, choice: CardChoice) -> tuple[CardChoice, str]:
+        """Return the choice as it is: every order is known."""
+        return choice, ""
+
+    def scorers(self, scorers: Scorers) -> tuple[Scorers, tuple[str, ...]]:
         """Return the scorers as they are: all of them know cards."""
-        del chosen
-        return scorers
+        return scorers, ()
 
     def complete(self, pod: dict[str, Any], container: dict[str, Any], *, unclaimed: bool) -> bool:
         """Let each maker complete a container; tell whether it asks for cards."""

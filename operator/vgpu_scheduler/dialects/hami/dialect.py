@@ -6,6 +6,7 @@ from vgpu_scheduler.dialects.dialect import Dialect
 from vgpu_scheduler.dialects.hami.allocation import HamiAllocation
 from vgpu_scheduler.dialects.hami.claims import HamiClaims
 from vgpu_scheduler.dialects.hami.inventory import HamiInventory
+from vgpu_scheduler.dialects.hami.names import NAME
 from vgpu_scheduler.dialects.hami.node_side import HamiNodeSide
 from vgpu_scheduler.dialects.hami.vendors import Vendor, vendors
 
@@ -21,4 +22,4 @@ def hami_dialect(makers: tuple[Vendor, ...] | None = None) -> Dialect:
     makers = vendors() if makers is None else makers
     inventory = HamiInventory(makers)
     claims = HamiClaims(makers, inventory.device_resources)
-    return Dialect("hami", inventory, claims, HamiAllocation(makers, claims), HamiNodeSide(makers))
+    return Dialect(NAME, inventory, claims, HamiAllocation(makers, claims), HamiNodeSide(makers))

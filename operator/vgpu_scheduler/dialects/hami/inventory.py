@@ -38,6 +38,7 @@ class HamiInventory:
     )
     memory, cores = 1, 2
     memory_unit = 2**20
+    beside = None
 
     @cached_property
     def cards(self) -> frozenset[str]:
@@ -59,6 +60,10 @@ class HamiInventory:
     def device_resources(self) -> Mapping[str, DeviceResource]:
         """HAMi's names and Koordinator's for the same amounts: a policy may weigh either (D4-02)."""
         return dict(_device_resources(self.vendors))
+
+    def hardware(self, device: Device) -> str:
+        """Return its UUID, which plugins take from the card."""
+        return device.uuid
 
     def devices(self, node: Node, beside: InventoryObject | None = None) -> tuple[Device, ...]:
         """Return the devices that the node registered, in the order written, maker by maker.

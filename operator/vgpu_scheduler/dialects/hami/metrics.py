@@ -13,9 +13,10 @@ from typing import TypeVar
 from vgpu_scheduler import __version__
 from vgpu_scheduler.dialects.errors import CodecError
 from vgpu_scheduler.dialects.hami.mig import MigAllocation, decode_allocations
+from vgpu_scheduler.dialects.hami.names import NAME
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import MIG_ANNOTATION
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Amounts, Device
+from vgpu_scheduler.model import NO_USAGE, Amounts, Device
 from vgpu_scheduler.state import Reservation, State
 
 _MIB = 2**20
@@ -78,8 +79,9 @@ def _cards_of(state: State, node: str) -> Iterator[tuple[Device, Amounts]]:
     """Yield the cards of a node with what is used of them."""
     row = state.nodes.row(node)
     if row is not None:
-        columns = state.devices.columns
-        for number, device in enumerate(state.devices.devices(row), start=int(columns.first[row])):
+        devices = state.matrix(NAME)
+        columns = devices.columns
+        for number, device in enumerate(devices.devices(row), start=int(columns.first[row])):
             yield device, tuple(columns.used[number].tolist())
 
 
@@ -144,8 +146,8 @@ def _per_pod(state: State, family: _Family, read: _ShareReader) -> Iterator[str]
     def lines(held: Reservation) -> Iterator[str]:
         namespace, _, name = held.pod.partition("/")
         row = state.nodes.row(held.node)
-        listed = {device.uuid: device for device in state.devices.devices(row)} if row is not None else {}
-        for uuid, amounts in held.usage.charges.items():
+        listed = {device.uuid: device for device in state.matrix(NAME).devices(row)} if row is not None else {}
+        for uuid, amounts in held.uses.get(NAME, NO_USAGE).charges.items():
             labels = {
                 "namespace": namespace,
                 "node": held.node,

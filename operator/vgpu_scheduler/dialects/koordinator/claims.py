@@ -24,6 +24,7 @@ from vgpu_scheduler.dialects.koordinator.names import (
     ISOLATION_LABEL,
     JOINT_ANNOTATION,
     MEMORY,
+    NAME,
     NPU,
     PARTITION_ANNOTATION,
     RATIO,
@@ -73,7 +74,7 @@ def pod_claims(pod: Pod, terms: ClaimTerms = NO_TERMS) -> PodClaims:
         _refuse_what_is_not_followed(pod)
     holder = _holder(pod) if claims else -1
     return tuple(
-        ContainerClaims(container.name, container.kind, claims if number == holder else ())
+        ContainerClaims(container.name, container.kind, claims if number == holder else (), NAME)
         for number, container in enumerate(pod.spec.containers)
     )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from vgpu_scheduler.dialects.errors import CodecError
-from vgpu_scheduler.dialects.inventory import InventoryObject
+from vgpu_scheduler.dialects.inventory import BesideKind, InventoryObject
 from vgpu_scheduler.dialects.koordinator.codec import decode_devices
 from vgpu_scheduler.dialects.koordinator.names import CORES, DEVICE_RESOURCES, DIMENSIONS, GPU, GPU_SHARED, MEMORY
 from vgpu_scheduler.kube import Node
@@ -21,11 +21,16 @@ class KoordinatorInventory:
     dimensions = DIMENSIONS
     memory, cores = MEMORY, CORES
     memory_unit = 1
+    beside = BesideKind("Device", "/apis/scheduling.koordinator.sh/v1alpha1/devices")
     cards = frozenset({GPU})
     compute_units: ClassVar[Mapping[str, int]] = {}
     unknown_to_kubelet = frozenset({GPU_SHARED})
     """Koordinator writes a node's totals of all its other names; of this one only where a feature gate says so."""
     device_resources: ClassVar[Mapping[str, DeviceResource]] = DEVICE_RESOURCES
+
+    def hardware(self, device: Device) -> str:
+        """Return the id that the Device object gives; devices are booked under type, minor and id."""
+        return device.uuid.split("/", 2)[2]
 
     def devices(self, node: Node, beside: InventoryObject | None = None) -> tuple[Device, ...]:
         """Return the devices of the node's Device object, in the order written; none without one.

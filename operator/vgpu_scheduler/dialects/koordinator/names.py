@@ -16,6 +16,8 @@ PARTITION_POLICY_LABEL = "node.koordinator.sh/gpu-partition-policy"
 VENDOR_LABEL = "node.koordinator.sh/gpu-vendor"
 MODEL_LABEL = "node.koordinator.sh/gpu-model"
 
+NAME = "koordinator"
+
 GPU, RDMA, FPGA = "gpu", "rdma", "fpga"
 DEVICE_TYPES = (FPGA, GPU, RDMA)
 """Device types, the vendors of this dialect, in the order in which they are written."""

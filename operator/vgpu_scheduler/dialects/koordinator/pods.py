@@ -87,30 +87,25 @@ class KoordinatorClaims:
             return ShareAllocator(claims, choice.share, choice, _ALLOCATION)
         if choice.policy == _MUTEX:
             choice = replace(choice, policy="spread", idle_only=True)
-        strategy = _STRATEGIES.get(choice.policy)
-        if strategy is None:
-            words = ", ".join((*_STRATEGIES, _MUTEX))
-            raise ClaimError(f"the card order {choice.policy!r} is not one for Koordinator's devices: use {words}")
-        return ShareAllocator(claims, ShareOrder(strategy, KOORDINATOR_SHARE_WEIGHTS), choice, _ALLOCATION)
+        order = ShareOrder(_STRATEGIES[choice.policy], KOORDINATOR_SHARE_WEIGHTS)
+        return ShareAllocator(claims, order, choice, _ALLOCATION)
 
-    def scorers(self, scorers: Scorers, *, chosen: bool) -> Scorers:
-        """Return the scorers; those that look at shares of cards know nothing of Koordinator's devices.
+    def known_choice(self, choice: CardChoice) -> tuple[CardChoice, str]:
+        """Return the choice without orders of cards that are HAMi's alone."""
+        if choice.share is not None or choice.policy in _STRATEGIES or choice.policy == _MUTEX:
+            return choice, ""
+        return replace(choice, policy=CardChoice().policy), f"the card order {choice.policy!r}"
 
-        Where nobody chose any, Koordinator's own score ranks the nodes.
+    def scorers(self, scorers: Scorers) -> tuple[Scorers, tuple[str, ...]]:
+        """Return the scorers without those that look at shares of cards, which these devices do not have.
 
-        Raises
-        ------
-        ClaimError
-            If a policy or the pod chose one of them.
+        Where no other is left, Koordinator's own score ranks the nodes.
         """
         strange = [entry.scorer.name for entry in scorers if entry.weight and entry.scorer.name in _STRANGE_SCORERS]
-        if not strange:
-            return scorers
-        if chosen:
-            raise ClaimError(
-                f"nodes: the scorer {strange[0]} does not know Koordinator's devices: use binpack or deviceshare"
-            )
-        return (WeightedScorer(DeviceShareScorer(Strategy.LEAST_ALLOCATED, KOORDINATOR_SHARE_WEIGHTS)),)
+        known = tuple(entry for entry in scorers if entry.scorer.name not in _STRANGE_SCORERS)
+        if strange and not any(entry.weight for entry in known):
+            known = (WeightedScorer(DeviceShareScorer(Strategy.LEAST_ALLOCATED, KOORDINATOR_SHARE_WEIGHTS)),)
+        return known, tuple(strange)
 
     def complete(self, pod: dict[str, Any], container: dict[str, Any], *, unclaimed: bool) -> bool:
         """Tell whether a container asks for devices; nothing is written into it."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from vgpu_scheduler.dialects.amounts import INT32, amount_text, is_asked, whole_amount
 from vgpu_scheduler.dialects.errors import ClaimError
-from vgpu_scheduler.dialects.volcano.names import VENDOR, VolcanoNames
+from vgpu_scheduler.dialects.volcano.names import NAME, VENDOR, VolcanoNames
 from vgpu_scheduler.kube import Container, ContainerKind, Pod
 from vgpu_scheduler.model import NO_TERMS, Claim, ClaimTerms, ContainerClaims, PodClaims
 
@@ -46,7 +46,7 @@ def pod_claims(pod: Pod, names: VolcanoNames, terms: ClaimTerms = NO_TERMS) -> P
                 "claim it in a regular container"
             )
     return tuple(
-        ContainerClaims(container.name, container.kind, card_claims(container, names, terms))
+        ContainerClaims(container.name, container.kind, card_claims(container, names, terms), NAME)
         for container in regular_containers(pod)
     )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from vgpu_scheduler.dialects.dialect import Dialect
 from vgpu_scheduler.dialects.volcano.allocation import VolcanoAllocation
 from vgpu_scheduler.dialects.volcano.inventory import VolcanoInventory
-from vgpu_scheduler.dialects.volcano.names import VolcanoNames
+from vgpu_scheduler.dialects.volcano.names import NAME, VolcanoNames
 from vgpu_scheduler.dialects.volcano.node_side import VolcanoNodeSide
 from vgpu_scheduler.dialects.volcano.pods import VolcanoClaims
 
@@ -24,6 +24,4 @@ def volcano_dialect(names: VolcanoNames | None = None) -> Dialect:
         Resource names; Volcano's own unless given.
     """
     names = names or VolcanoNames()
-    return Dialect(
-        "volcano", VolcanoInventory(names), VolcanoClaims(names), VolcanoAllocation(names), VolcanoNodeSide()
-    )
+    return Dialect(NAME, VolcanoInventory(names), VolcanoClaims(names), VolcanoAllocation(names), VolcanoNodeSide())

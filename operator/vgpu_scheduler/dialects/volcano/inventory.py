@@ -35,6 +35,7 @@ class VolcanoInventory:
     names: VolcanoNames
 
     memory, cores = 1, 2
+    beside = None
     cards = frozenset({keys.VENDOR})
     compute_units: ClassVar[Mapping[str, int]] = {}
 
@@ -59,6 +60,10 @@ class VolcanoInventory:
     def device_resources(self) -> Mapping[str, DeviceResource]:
         """Volcano's names for amounts of cards."""
         return _device_resources(self.names)
+
+    def hardware(self, device: Device) -> str:
+        """Return its UUID, which the plugin takes from the card."""
+        return device.uuid
 
     def devices(self, node: Node, beside: InventoryObject | None = None) -> tuple[Device, ...]:
         """Return the cards that the node registered, in the order written; none without a registration.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+NAME = "volcano"
 VENDOR = "NVIDIA"
 
 REGISTER_ANNOTATION = "volcano.sh/node-vgpu-register"

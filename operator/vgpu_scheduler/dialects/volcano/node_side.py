@@ -11,10 +11,15 @@ from vgpu_scheduler.dialects.volcano.names import (
     PHASE_SUCCESS,
     TO_ALLOCATE_ANNOTATION,
 )
+from vgpu_scheduler.model import PodClaims, claims_devices
 
 
 class VolcanoNodeSide(LocklessNodeSide):
     """The device plugin: it has no lock, and answers on the pod."""
+
+    def in_turn(self, claims: PodClaims) -> bool:
+        """Tell whether any container claims cards: the plugin takes the oldest pod of its node."""
+        return claims_devices(claims)
 
     def has_answered(self, annotations: Mapping[str, str]) -> bool:
         """Tell whether the plugin has written that it allocated, or that it failed."""

@@ -75,24 +75,25 @@ class VolcanoClaims:
         """
         if choice.numa_bind:
             raise ClaimError("devices.numa: Volcano's nodes do not register the NUMA nodes of their cards")
-        if choice.share is not None:
-            raise ClaimError("devices.policy: Koordinator's card scores are not supported for Volcano's cards")
-        if choice.weights != CardChoice().weights:
-            raise ClaimError("devices.weights: they are of HAMi's card score, which Volcano's orders do not use")
         policy = BEST_FIT if choice.best_fit else choice.policy
-        beyond = [word for word in policy_words(policy) if word in DEVICE_POLICIES - _FOLLOWED]
-        if beyond or "," in policy:
-            raise ClaimError(
-                f"devices.policy: {policy!r} is not one for Volcano's cards: use binpack, spread, mutex or bestFit"
-            )
         if policy == MUTEX:
             choice = replace(choice, idle_only=True)
         return HamiAllocator(claims, parse_rules(annotations), volcano_order(policy), choice)
 
-    def scorers(self, scorers: Scorers, *, chosen: bool) -> Scorers:
+    def known_choice(self, choice: CardChoice) -> tuple[CardChoice, str]:
+        """Return the choice without Koordinator's card scores, the weights of HAMi's, and orders by NUMA node."""
+        known = replace(choice, share=None, weights=CardChoice().weights)
+        unknown = [] if choice.share is None else ["Koordinator's card score"]
+        unknown += [] if choice.weights == known.weights else ["devices.weights"]
+        policy = BEST_FIT if choice.best_fit else choice.policy
+        if "," in policy or any(word in DEVICE_POLICIES - _FOLLOWED for word in policy_words(policy)):
+            known = replace(known, policy=SPREAD)
+            unknown.append(f"the card order {policy!r}")
+        return known, ", ".join(unknown)
+
+    def scorers(self, scorers: Scorers) -> tuple[Scorers, tuple[str, ...]]:
         """Return the scorers as they are: all of them know cards."""
-        del chosen
-        return scorers
+        return scorers, ()
 
     def complete(self, pod: dict[str, Any], container: dict[str, Any], *, unclaimed: bool) -> bool:
         """Tell whether a container asks for cards; nothing is written into it."""

@@ -1,0 +1,235 @@
+"""Test doubles of the node sides of Volcano and Koordinator, and the kubelet around them.
+
+Each registers nodes, starts the pods that are bound to them and hands out devices as its ecosystem does. Whatever a
+scheduler must never get wrong is kept in :attr:`Ecosystem.violations`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Self
+
+from .kubelet import CAPACITY, pod_status, ready, running
+from .nodeclient import NodeClient, RequestError
+from .quantities import parse
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Mapping
+
+Object = dict[str, Any]
+_Amounts = tuple[int, ...]
+
+_WHOLE = 100
+_TERMINAL = ("Succeeded", "Failed")
+
+
+class Ecosystem:
+    """The nodes of one ecosystem; use it as an async context manager.
+
+    Parameters
+    ----------
+    url, token, tls
+        The API server, a devcluster or a real one.
+    delay
+        Seconds between the kubelet's call and what the plugin does.
+
+    Attributes
+    ----------
+    violations
+        What a scheduler did that it must not do.
+    started
+        ``namespace/name`` of the pods that run, in order.
+    """
+
+    def __init__(self, url: str, *, token: str = "", tls: ssl.SSLContext | None = None, delay: float = 0.02) -> None:
+        self.violations: list[str] = []
+        self.started: list[str] = []
+        self._client = NodeClient(url, token=token, tls=tls)
+        self._delay = delay
+        self._totals: dict[str, dict[str, _Amounts]] = {}
+        self._held: dict[str, dict[str, dict[str, _Amounts]]] = {}
+        self._seen: set[str] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._calls: dict[str, asyncio.Lock] = {}
+        self._loop: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        await self._client.__aenter__()
+        self._loop = asyncio.create_task(self._follow())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for task in (self._loop, *self._tasks):
+            if task is not None:
+                task.cancel()
+        await asyncio.gather(*filter(None, (self._loop, *self._tasks)), return_exceptions=True)
+        await self._client.__aexit__()
+
+    async def _register(self, name: str, annotations: Mapping[str, str], amounts: Mapping[str, str]) -> None:
+        """Create a ready node."""
+        self._held[name], self._calls[name] = {}, asyncio.Lock()
+        metadata = {"name": name, "annotations": dict(annotations)}
+        await self._client.request("POST", "/api/v1/nodes", {"metadata": metadata})
+        offered = {**CAPACITY, **amounts}
+        status = {"capacity": offered, "allocatable": offered, "conditions": [ready()]}
+        await self._client.strategic(f"/api/v1/nodes/{name}/status", {"status": status})
+        await self._client.json_patch(f"/api/v1/nodes/{name}", [{"op": "add", "path": "/spec/taints", "value": []}])
+
+    async def _follow(self) -> None:
+        async for kind, pod in self._client.follow("/api/v1/pods", "fieldSelector=spec.nodeName!="):
+            if kind == "SYNCED" or pod["spec"]["nodeName"] not in self._held:
+                continue
+            uid, node = pod["metadata"]["uid"], pod["spec"]["nodeName"]
+            if kind == "DELETED" or pod["status"].get("phase") in _TERMINAL:
+                self._held[node].pop(uid, None)
+            elif uid not in self._seen:
+                self._seen.add(uid)
+                task = asyncio.create_task(self._start(pod))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+    async def _start(self, pod: Object) -> None:
+        """Start a pod as the kubelet does: one after the other on each node, devices first."""
+        metadata = pod["metadata"]
+        path, key = _path(pod), f"{metadata['namespace']}/{metadata['name']}"
+        try:
+            async with self._calls[pod["spec"]["nodeName"]]:
+                await asyncio.sleep(self._delay)
+                problem = await self._allocate(pod)
+            if problem:
+                self.violations.append(f"{key}: {problem}")
+                failed = {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": problem}
+                await self._client.strategic(f"{path}/status", {"status": failed})
+                return
+            await self._client.strategic(f"{path}/status", {"status": pod_status(pod, "Running", running())})
+            self.started.append(key)
+        except RequestError as error:
+            if error.code != 404:  # it was deleted meanwhile
+                self.violations.append(f"{key}: {error}")
+
+    async def _allocate(self, pod: Object) -> str:
+        """Hand out the devices of a pod; return what is wrong, if anything."""
+        raise NotImplementedError
+
+    def _book(self, pod: Object, devices: Mapping[str, _Amounts]) -> str:
+        """Book devices for a pod; return what is wrong with them."""
+        node = pod["spec"]["nodeName"]
+        totals, held = self._totals[node], self._held[node]
+        held[pod["metadata"]["uid"]] = dict(devices)
+        for name in devices:
+            if name not in totals:
+                return f"device {name} is not one of node {node}"
+            sums = [sum(column) for column in zip(*(d[name] for d in held.values() if name in d), strict=True)]
+            if any(used > total for used, total in zip(sums, totals[name], strict=True)):
+                return f"device {name} has {sums} of {list(totals[name])} handed out"
+        return ""
+
+
+class VolcanoPlugin(Ecosystem):
+    """Volcano's vGPU device plugin: it takes the oldest pod of its node that has as many devices left to allocate."""
+
+    _NUMBER, _MEMORY, _CORES = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores"
+    _LEFT, _TIME, _DONE = "volcano.sh/devices-to-allocate", "volcano.sh/vgpu-time", str(2**64 - 1)
+
+    async def register(self, name: str, cards: int = 2, memory: int = 24576, shares: int = 10) -> None:
+        """Create a ready node with cards of so many MiB."""
+        ids = [f"GPU-{name}-{index}" for index in range(cards)]
+        self._totals[name] = dict.fromkeys(ids, (shares, memory, _WHOLE))
+        listed = "".join(f"{uuid},{shares},{memory},NVIDIA-NVIDIA A10,true,hami-core:" for uuid in ids)
+        amounts = {self._NUMBER: cards * shares, self._MEMORY: cards * memory, self._CORES: cards * _WHOLE}
+        texts = {resource: str(amount) for resource, amount in amounts.items()}
+        await self._register(name, {"volcano.sh/node-vgpu-register": listed}, texts)
+
+    async def _allocate(self, pod: Object) -> str:
+        booked: Counter[str] = Counter()
+        devices: dict[str, _Amounts] = {}
+        for container in pod["spec"]["containers"]:
+            limits = (container.get("resources") or {}).get("limits") or {}
+            if self._NUMBER not in limits:
+                continue
+            found, entry = await self._take(pod["spec"]["nodeName"], int(limits[self._NUMBER]))
+            if found != pod["metadata"]["uid"]:
+                return f"the plugin took the devices of pod {found or 'nobody'}"
+            for device in filter(None, entry.split(":")):
+                uuid, _, memory, cores = device.split(",")
+                booked[uuid] += 1
+                one = (1, int(memory), int(cores))
+                devices[uuid] = tuple(a + b for a, b in zip(devices.get(uuid, (0, 0, 0)), one, strict=True))
+        return self._book(pod, devices)
+
+    async def _take(self, node: str, number: int) -> tuple[str, str]:
+        """Take the next entry of the pod that the plugin takes for the right one; return its UID and the entry."""
+        pods = (await self._client.request("GET", "/api/v1/pods"))["items"]
+        waiting = []
+        for pod in pods:
+            notes = pod["metadata"].get("annotations") or {}
+            entry = next(filter(None, notes.get(self._LEFT, "").split(";")), "")
+            if notes.get("volcano.sh/vgpu-node") == node and len([d for d in entry.split(":") if d]) == number:
+                waiting.append((int(notes[self._TIME]), pod["metadata"]["uid"], entry, pod))
+        if not waiting:
+            return "", ""
+        _, uid, entry, pod = min(waiting, key=lambda found: found[:2])
+        left = pod["metadata"]["annotations"][self._LEFT].replace(entry, "", 1)
+        changes = {self._LEFT: left}
+        if not left.strip(";"):
+            changes |= {"volcano.sh/bind-phase": "success", self._TIME: self._DONE}
+        await self._client.merge(_path(pod), {"metadata": {"annotations": changes}})
+        return uid, entry
+
+
+class Koordlet(Ecosystem):
+    """Koordinator's agent: it lists devices in an object beside the node and reads the allocations of pods."""
+
+    DEVICES = "/apis/scheduling.koordinator.sh/v1alpha1/devices"
+    _CORE, _MEMORY = "koordinator.sh/gpu-core", "koordinator.sh/gpu-memory"
+    _RATIO = "koordinator.sh/gpu-memory-ratio"
+    _NAMES = (_CORE, _MEMORY, _RATIO)
+
+    async def register(self, name: str, cards: int = 2, memory: int = 16) -> None:
+        """Create a ready node with cards of so many GiB, not listed yet."""
+        size = memory * 2**30
+        self._totals[name] = {f"{minor}/GPU-{name}-{minor}": (_WHOLE, size, _WHOLE) for minor in range(cards)}
+        amounts = {self._CORE: f"{cards}00", self._MEMORY: f"{cards * memory}Gi", self._RATIO: f"{cards}00"}
+        await self._register(name, {}, amounts)
+
+    async def list_devices(self, name: str) -> None:
+        """Create the object that lists the cards of a node."""
+        listed = []
+        for device, total in self._totals[name].items():
+            minor, _, uuid = device.partition("/")
+            amounts = {resource: str(amount) for resource, amount in zip(self._NAMES, total, strict=True)}
+            listed.append({"type": "gpu", "minor": int(minor), "id": uuid, "health": True, "resources": amounts})
+        await self._client.request(
+            "POST",
+            self.DEVICES,
+            {
+                "apiVersion": "scheduling.koordinator.sh/v1alpha1",
+                "kind": "Device",
+                "metadata": {"name": name},
+                "spec": {"devices": listed},
+            },
+        )
+
+    async def _allocate(self, pod: Object) -> str:
+        if not any(
+            name in ((container.get("resources") or {}).get("requests") or {})
+            for container in pod["spec"]["containers"]
+            for name in self._NAMES
+        ):
+            return ""
+        value = (pod["metadata"].get("annotations") or {}).get("scheduling.koordinator.sh/device-allocated")
+        if value is None:
+            return "there is no allocation to be read"
+        devices = {
+            f"{card['minor']}/{card['id']}": tuple(int(parse(card["resources"][name])) for name in self._NAMES)
+            for card in json.loads(value).get("gpu", [])
+        }
+        return self._book(pod, devices) if devices else "the allocation has no GPU"
+
+
+def _path(pod: Object) -> str:
+    metadata = pod["metadata"]
+    return f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"

@@ -1,0 +1,3 @@
+"""What HAMi's dialect is called."""
+
+NAME = "hami"

@@ -1,0 +1,198 @@
+"""Several dialects side by side: who owns a resource name, whose a pod is, and what it uses of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+
+from vgpu_scheduler.dialects.dialect import Dialect
+from vgpu_scheduler.dialects.errors import ClaimError
+from vgpu_scheduler.dialects.inventory import BesideKind
+from vgpu_scheduler.dialects.node_side import LockValue, NodeLock, NodeSide
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import Placement, PodClaims, Uses, dialect_of
+
+_NOTHING: Uses = {}
+
+
+class Dialects:
+    """The dialects in use, in the order in which they are listed.
+
+    A resource name belongs to the first of them that knows it. A waiting pod has one dialect, that of its names. A
+    bound pod is read by the dialects whose allocation key it carries and of whose names it asks for any, or else by
+    the owners of its names; one whose names belong to several is charged in all of these.
+
+    Parameters
+    ----------
+    dialects
+        At least one, each with a name of its own.
+
+    Attributes
+    ----------
+    node_side
+        All node sides as one.
+    unknown_to_kubelet
+        Resource names that the Kubernetes resource filter must leave alone.
+    pod_annotations, pod_labels
+        What of a pod the claims of any dialect depend on.
+
+    Raises
+    ------
+    ValueError
+        If there is none, or two have the same name.
+    """
+
+    def __init__(self, dialects: Iterable[Dialect]) -> None:
+        listed = tuple(dialects)
+        self._by_name = {dialect.name: dialect for dialect in listed}
+        if not listed or len(self._by_name) < len(listed):
+            raise ValueError(f"dialects: {[dialect.name for dialect in listed]} is no list of different dialects")
+        self.first = listed[0]
+        self._alone = listed[0] if len(listed) == 1 else None
+        self._owners: dict[str, Dialect] = {}
+        for dialect in listed:
+            for name in dialect.claims.resources:
+                self._owners.setdefault(name, dialect)
+        self.node_side: NodeSide = listed[0].node_side if self._alone else JoinedNodeSide(listed)
+        self.unknown_to_kubelet = frozenset(n for d in listed for n in d.inventory.unknown_to_kubelet)
+        self.pod_annotations = tuple(dict.fromkeys(n for d in listed for n in d.claims.pod_annotations))
+        self.pod_labels = tuple(dict.fromkeys(n for d in listed for n in d.claims.pod_labels))
+
+    def __iter__(self) -> Iterator[Dialect]:
+        return iter(self._by_name.values())
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def __getitem__(self, name: str) -> Dialect:
+        """Return the dialect of a name; the one that is listed first for an empty name."""
+        return self._by_name[name] if name else self.first
+
+    @property
+    def beside(self) -> tuple[BesideKind, ...]:
+        """The kinds of the objects beside nodes that list their devices."""
+        return tuple(kind for dialect in self if (kind := dialect.inventory.beside))
+
+    def owners(self, pod: Pod) -> tuple[Dialect, ...]:
+        """Return the dialects that the resource names of a pod belong to, in the order in which they are listed."""
+        names = {owner.name for name in _names(pod) if (owner := self._owners.get(name))}
+        return tuple(dialect for dialect in self if dialect.name in names)
+
+    def of_waiting(self, pod: Pod) -> Dialect:
+        """Return the dialect that reads the claims of a waiting pod; the first one for a pod that claims nothing.
+
+        Raises
+        ------
+        ClaimError
+            If its resource names belong to several dialects; the message names them.
+        """
+        if self._alone is not None:
+            return self._alone
+        owned = {owner.name: name for name in reversed(_names(pod)) if (owner := self._owners.get(name))}
+        if len(owned) > 1:
+            whose = " and ".join(f"{owned[dialect.name]} ({dialect.name})" for dialect in self if dialect.name in owned)
+            raise ClaimError(f"{whose} belong to different dialects: ask in the names of one")
+        return self._by_name[next(iter(owned))] if owned else self.first
+
+    def _readers(self, pod: Pod) -> Iterable[Dialect]:
+        """Return the dialects that tell what a bound pod holds."""
+        if self._alone is not None:
+            return (self._alone,)
+        names, owners = frozenset(_names(pod)), self.owners(pod)
+        carriers = [
+            dialect
+            for dialect in self
+            if not (dialect.allocation.keys.isdisjoint(pod.annotations) or dialect.claims.resources.isdisjoint(names))
+        ]
+        if len(owners) > 1:
+            return [dialect for dialect in self if dialect in owners or dialect in carriers]
+        return carriers or owners
+
+    def uses(self, pod: Pod) -> Uses:
+        """Return what a pod uses on the node that it is bound to, by dialect (design section 4, "who counts")."""
+        if not pod.node_name or pod.terminal:
+            return _NOTHING
+        found = ((dialect.name, dialect.allocation.usage(pod)) for dialect in self._readers(pod))
+        return {name: usage for name, usage in found if usage.charges or usage.unreadable or usage.problem}
+
+    def announced_node(self, pod: Pod) -> str:
+        """Return the node that another scheduler of an ecosystem says it will bind an unbound pod to, if any."""
+        announced = (dialect.allocation.announced_node(pod) for dialect in self._readers(pod))
+        return next(filter(None, announced), "")
+
+    def annotations(self, placement: Placement, unix_time: float, pod: Pod | None = None) -> dict[str, str]:
+        """Return what the Binding writes on the pod for the node side; see :class:`Allocation`."""
+        return self[placement.dialect].allocation.annotations(placement, unix_time, pod)
+
+    def labels(self, placement: Placement) -> dict[str, str]:
+        """Return the labels that the node side selects pods by."""
+        return self[placement.dialect].allocation.labels(placement)
+
+
+class JoinedNodeSide:
+    """The node sides of several dialects as one.
+
+    Parameters
+    ----------
+    dialects
+        In the order in which they are listed.
+    """
+
+    def __init__(self, dialects: Iterable[Dialect]) -> None:
+        self._dialects = tuple(dialects)
+        self._by_name: Mapping[str, NodeSide] = {dialect.name: dialect.node_side for dialect in self._dialects}
+        self._by_lock = {lock.annotation: side for side in reversed(self._by_name.values()) for lock in side.locks}
+        self.locks: tuple[NodeLock, ...] = tuple(
+            {lock.annotation: lock for side in reversed(self._by_name.values()) for lock in side.locks}.values()
+        )
+
+    def lock(self, claims: PodClaims) -> NodeLock | None:
+        """Return the lock through which the node side of the claims' dialect will look for the pod, if any."""
+        side = self._by_name.get(dialect_of(claims))
+        return None if side is None else side.lock(claims)
+
+    def parse_lock(self, value: str) -> LockValue:
+        """Decode the value of a lock, as the first dialect with locks does that can.
+
+        Raises
+        ------
+        ValueError
+            If none can.
+        """
+        for side in self._by_name.values():
+            if side.locks:
+                try:
+                    return side.parse_lock(value)
+                except ValueError:
+                    continue
+        raise ValueError(f"lock value {value!r} cannot be decoded")
+
+    def format_lock(self, lock: NodeLock, now: datetime, pod: Pod) -> str:
+        """Encode the value of a lock for a pod; ``now`` must know its time zone."""
+        return self._by_lock[lock.annotation].format_lock(lock, now, pod)
+
+    def in_turn(self, claims: PodClaims) -> bool:
+        """Tell whether the node side of the claims' dialect serves the pods of a node in order."""
+        side = self._by_name.get(dialect_of(claims))
+        return side is not None and side.in_turn(claims)
+
+    def has_answered(self, annotations: Mapping[str, str]) -> bool:
+        """Tell whether every node side that has something to allocate to the pod says that it did, or could not."""
+        concerned = self._concerned(annotations)
+        return bool(concerned) and all(side.has_answered(annotations) for side in concerned)
+
+    def nothing_left(self, annotations: Mapping[str, str]) -> bool:
+        """Tell whether every node side that has something to allocate to the pod has consumed all entries."""
+        concerned = self._concerned(annotations)
+        return bool(concerned) and all(side.nothing_left(annotations) for side in concerned)
+
+    def _concerned(self, annotations: Mapping[str, str]) -> list[NodeSide]:
+        """Return the node sides whose allocation keys a pod carries: what is written for others is not theirs."""
+        return [d.node_side for d in self._dialects if not d.allocation.keys.isdisjoint(annotations)]
+
+
+def _names(pod: Pod) -> list[str]:
+    """Return the resource names that the containers of a pod ask for, in order."""
+    return [
+        name for container in pod.spec.containers for given in (container.limits, container.requests) for name in given
+    ]

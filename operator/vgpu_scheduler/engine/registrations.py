@@ -1,0 +1,91 @@
+"""What nodes register in each dialect, and the objects beside them that list devices."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from vgpu_scheduler.dialects import CodecError, Dialect, Dialects, InventoryObject, RegistrationError
+from vgpu_scheduler.engine.problems import Problem
+from vgpu_scheduler.kube import Node
+from vgpu_scheduler.model import Device
+from vgpu_scheduler.state import State, canonical
+
+_Devices = tuple[Device, ...]
+
+
+class Registrations:
+    """Reads the devices of nodes.
+
+    Parameters
+    ----------
+    dialects
+        The formats.
+    state
+        Has the last good list of each node.
+    """
+
+    def __init__(self, dialects: Dialects, state: State) -> None:
+        self._dialects = dialects
+        self._state = state
+        self._beside: dict[str, InventoryObject] = {}
+
+    def put_beside(self, node: str, found: InventoryObject | None) -> None:
+        """Keep the object beside a node that lists its devices; None if there is none any more."""
+        if found is None:
+            self._beside.pop(node, None)
+        else:
+            self._beside[node] = found
+
+    def read(self, node: Node) -> tuple[dict[str, _Devices], tuple[Problem, ...]]:
+        """Return the devices of a node by dialect, and what cannot be read; what cannot stays as it was."""
+        found: dict[str, _Devices] = {}
+        problems: list[Problem] = []
+        for dialect in self._dialects:
+            devices, problem = self._registered(dialect, node)
+            if devices is not None:
+                found[dialect.name] = devices
+            if problem:
+                problems.append(Problem("Node", "", node.name, node.uid, "RegistrationUnreadable", problem))
+        if len(self._dialects) > 1:
+            problems += self._close_shared(node, found)
+        return found, tuple(problems)
+
+    def _registered(self, dialect: Dialect, node: Node) -> tuple[_Devices | None, str]:
+        try:
+            return canonical(dialect.inventory.devices(node, self._beside.get(node.name))), ""
+        except CodecError as error:
+            return self._last_good(dialect, node.name, error), str(error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is this node's
+            return None, f"internal error: {error!r}"
+
+    def _known(self, dialect: str, node: str) -> _Devices:
+        row = self._state.nodes.row(node)
+        return () if row is None else self._state.matrix(dialect).devices(row)
+
+    def _last_good(self, dialect: Dialect, node: str, error: CodecError) -> _Devices | None:
+        """Return the devices of a node where those that cannot be read stay as they were; None if all do."""
+        if not isinstance(error, RegistrationError):
+            return None
+        listed = {device.uuid for device in error.devices}
+        known = self._known(dialect.name, node)
+        kept = (device for device in known if device.vendor in error.makers and device.uuid not in listed)
+        return canonical((*error.devices, *kept))
+
+    def _close_shared(self, node: Node, found: dict[str, _Devices]) -> list[Problem]:
+        """Close each device that several dialects list, in all of them: none knows what the others give out."""
+        listed = {d.name: self._known(d.name, node.name) for d in self._dialects if d.name not in found} | found
+        owners: dict[str, list[str]] = {}
+        for dialect in self._dialects:
+            for device in listed[dialect.name]:
+                owners.setdefault(dialect.inventory.hardware(device), []).append(dialect.name)
+        shared = {uuid: names for uuid, names in owners.items() if uuid and len(set(names)) > 1}
+        for name in {name for names in shared.values() for name in names}:
+            hardware = self._dialects[name].inventory.hardware
+            found[name] = tuple(replace(d, cordoned=True) if hardware(d) in shared else d for d in listed[name])
+        return [
+            Problem(
+                "Node", "", node.name, node.uid, "DeviceRegisteredTwice",
+                f"device {uuid} is registered by {' and by '.join(names)}: it is given to nobody until one is left",
+            )
+            for uuid, names in sorted(shared.items())
+        ]  # fmt: skip
