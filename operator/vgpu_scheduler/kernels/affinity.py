@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from vgpu_scheduler.kernels.cache import kernel
 from vgpu_scheduler.kernels.tables import (
     CHECK_WORTH,
     SELECT_WELCOME,
@@ -19,7 +19,7 @@ from vgpu_scheduler.kernels.tenants import welcome_of, worth_of_links
 from vgpu_scheduler.kernels.wings import gain_of_wings
 
 
-@njit(cache=True)
+@kernel
 def add_affinity(
     columns: DeviceColumns,
     request: Request,
@@ -49,7 +49,7 @@ def add_affinity(
         affinity += _worth_of(columns, request, claim, base, cards)
 
 
-@njit(cache=True)
+@kernel
 def _times(
     columns: DeviceColumns, request: Request, scratch: Scratch, claim: int, base: int, cards: int, last: bool
 ) -> np.float32:
@@ -65,7 +65,7 @@ def _times(
     return _share_of_largest_group(columns, picks)
 
 
-@njit(cache=True)
+@kernel
 def _is_last_of_maker(request: Request, claim: int) -> bool:
     last = claim
     for other in range(claim + 1, request.vendor.shape[0]):
@@ -74,7 +74,7 @@ def _is_last_of_maker(request: Request, claim: int) -> bool:
     return last == claim
 
 
-@njit(cache=True)
+@kernel
 def _share_of_largest_group(columns: DeviceColumns, picks: NDArray[np.int64]) -> np.float32:
     """Return the part of some cards that is of one group, the largest such part; 0 if any is in no group."""
     most = 0
@@ -89,7 +89,7 @@ def _share_of_largest_group(columns: DeviceColumns, picks: NDArray[np.int64]) ->
     return np.float32(most) / np.float32(picks.shape[0])
 
 
-@njit(cache=True)
+@kernel
 def _worth_of(columns: DeviceColumns, request: Request, claim: int, base: int, cards: int) -> NDArray[np.float32]:
     """Return how good it is that the pod takes as many cards of a maker as it does, over all its containers."""
     number = 0

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from vgpu_scheduler.kernels.cache import kernel
 from vgpu_scheduler.kernels.demand import PodDemand
 from vgpu_scheduler.kernels.tables import DeviceColumns
 from vgpu_scheduler.model import ContainerKind
@@ -30,7 +30,7 @@ class WeighedResources(NamedTuple):
     percent: NDArray[np.bool_]  # (R,) counted in percent of each device instead of in the unit of the dimension
 
 
-@njit(cache=True)
+@kernel
 def _per_device(demand: PodDemand, claim: int, dimension: int, total: int, cards: int, in_percent: bool) -> int:
     """Return what one device of a claim takes, on a node whose ``cards`` have ``total`` together.
 
@@ -47,7 +47,7 @@ def _per_device(demand: PodDemand, claim: int, dimension: int, total: int, cards
     return total * percent // (100 * cards) if cards > 0 else percent
 
 
-@njit(cache=True)
+@kernel
 def _peak(demand: PodDemand, vendor: int, dimension: int, total: int, cards: int, in_percent: bool) -> int:
     """Return the most that the pod takes at any time: the init containers one by one, or all others together."""
     most = 0
@@ -68,7 +68,7 @@ def _peak(demand: PodDemand, vendor: int, dimension: int, total: int, cards: int
     return most
 
 
-@njit(cache=True)
+@kernel
 def _on_devices(
     columns: DeviceColumns, demand: PodDemand, row: int, vendor: int, dimension: int, in_percent: bool
 ) -> tuple[int, int, int]:
@@ -91,7 +91,7 @@ def _on_devices(
     return total, used, asked
 
 
-@njit(cache=True)
+@kernel
 def binpack_nodes(
     allocatable: NDArray[np.int64],
     used: NDArray[np.int64],

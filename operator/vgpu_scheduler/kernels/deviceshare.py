@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from vgpu_scheduler.kernels.cache import kernel
 
 if TYPE_CHECKING:  # the card order of another kernel is made with this formula, so that one imports this module
     from vgpu_scheduler.kernels.tables import DeviceColumns, Request
@@ -46,7 +47,7 @@ NO_SHARE = ShareTerms(
 _MOST_AMOUNT = 1 << 44  # a claim beyond this fits nowhere; held below it, no product leaves int64
 
 
-@njit(cache=True)
+@kernel
 def _asked(amount: int, percent: int, in_percent: bool, whole: int, cards: int) -> int:
     """Return what one instance asks of a resource.
 
@@ -61,7 +62,7 @@ def _asked(amount: int, percent: int, in_percent: bool, whole: int, cards: int) 
     return percent
 
 
-@njit(cache=True)
+@kernel
 def share_score(
     columns: DeviceColumns,
     used: NDArray[np.int64],
@@ -126,7 +127,7 @@ def share_score(
     return score // weights if weights > 0 else 0
 
 
-@njit(cache=True)
+@kernel
 def score_shares(
     columns: DeviceColumns, request: Request, claim: int, base: int, used: NDArray[np.int64], score: NDArray[np.float32]
 ) -> None:
@@ -161,7 +162,7 @@ def score_shares(
             )
 
 
-@njit(cache=True)
+@kernel
 def _anything_free(columns: DeviceColumns, first: int, last: int, vendor: int) -> bool:
     for device in range(first, last):
         if columns.vendor[device] == vendor and columns.healthy[device]:
@@ -171,7 +172,7 @@ def _anything_free(columns: DeviceColumns, first: int, last: int, vendor: int) -
     return False
 
 
-@njit(cache=True)
+@kernel
 def deviceshare_nodes(
     columns: DeviceColumns,
     terms: ShareTerms,

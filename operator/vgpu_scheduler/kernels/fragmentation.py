@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from vgpu_scheduler.kernels.cache import kernel
 from vgpu_scheduler.kernels.demand import PodDemand
 from vgpu_scheduler.kernels.tables import CORES, MEMORY, SLOTS, DeviceColumns
 from vgpu_scheduler.model import ContainerKind
@@ -30,7 +30,7 @@ class CardScratch(NamedTuple):
 # These two take numbers, not columns: to pass an array costs more than to compute with it.
 
 
-@njit(cache=True)
+@kernel
 def _left(usable: bool, slots: int, memory: int, most_memory: int, cores: int, most_cores: int) -> float:
     """Return what is left of a card, 0 to 1: the least of its free shares; 0 for one that nobody may be given."""
     if not usable or slots <= 0:
@@ -43,12 +43,12 @@ def _left(usable: bool, slots: int, memory: int, most_memory: int, cores: int, m
     return max(left, 0.0)
 
 
-@njit(cache=True)
+@kernel
 def _amount(amount: int, percent: int, total: int) -> int:
     return amount if amount > 0 else total * percent // 100
 
 
-@njit(cache=True)
+@kernel
 def _write_left(columns: DeviceColumns, base: int, scratch: CardScratch) -> float:
     """Write what is left of each card of a node, and return the sum."""
     total, used = columns.total, scratch.used
@@ -68,7 +68,7 @@ def _write_left(columns: DeviceColumns, base: int, scratch: CardScratch) -> floa
     return together
 
 
-@njit(cache=True)
+@kernel
 def _take_best(columns: DeviceColumns, demand: PodDemand, claim: int, base: int, scratch: CardScratch) -> int:
     """Book the card of which the claim would leave least, the last of equals; return its position, or -1."""
     total, used = columns.total, scratch.used
@@ -101,7 +101,7 @@ def _take_best(columns: DeviceColumns, demand: PodDemand, claim: int, base: int,
     return best
 
 
-@njit(cache=True)
+@kernel
 def _take(columns: DeviceColumns, demand: PodDemand, base: int, scratch: CardScratch) -> None:
     """Book the pod's claims, each on the cards that it fits best; those of init containers are given back."""
     scratch.taken[:] = False
@@ -114,14 +114,14 @@ def _take(columns: DeviceColumns, demand: PodDemand, base: int, scratch: CardScr
                 break
 
 
-@njit(cache=True)
+@kernel
 def _stranded(cards_left: float, cpu_left: float, per_card: float) -> float:
     """Return how many cards are left beyond those that the cpu is left for."""
     served = max(cpu_left, 0.0) / per_card if per_card > 0.0 else 0.0
     return max(cards_left - served, 0.0)
 
 
-@njit(cache=True)
+@kernel
 def fragmentation_nodes(
     cpu: NDArray[np.int64],
     cpu_used: NDArray[np.int64],

@@ -8,10 +8,10 @@ Scores are 32-bit floats, computed in HAMi's order of operations, so that ties f
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from vgpu_scheduler.kernels.affinity import add_affinity
+from vgpu_scheduler.kernels.cache import kernel
 from vgpu_scheduler.kernels.deviceshare import score_shares
 from vgpu_scheduler.kernels.order import score_cards, sort_cards, write_keys
 from vgpu_scheduler.kernels.partitions import offers_piece
@@ -42,7 +42,7 @@ _TOO_FEW_CARDS = int(CardReason.NodeInsufficientDevice)
 _UNREGISTERED = int(CardReason.NodeUnregistered)
 
 
-@njit(cache=True)
+@kernel
 def _node_score(columns: DeviceColumns, first: int, last: int) -> np.float32:
     """Score the node by its load before the pod, over all its cards (D0-25 to D0-28)."""
     used = np.zeros(3, dtype=np.int64)
@@ -60,7 +60,7 @@ def _node_score(columns: DeviceColumns, first: int, last: int) -> np.float32:
     )
 
 
-@njit(cache=True)
+@kernel
 def _in_other_mode(columns: DeviceColumns, request: Request, claim: int, base: int, cards: int) -> bool:
     """Tell whether the maker's cards of a node are in another mode than the claim needs."""
     for device in range(base, base + cards):
@@ -69,7 +69,7 @@ def _in_other_mode(columns: DeviceColumns, request: Request, claim: int, base: i
     return False
 
 
-@njit(cache=True)
+@kernel
 def _offers_piece(columns: DeviceColumns, request: Request, claim: int, base: int, cards: int) -> bool:
     """Tell whether any card of the maker can be cut into a piece for the claim."""
     for device in range(base, base + cards):
@@ -82,7 +82,7 @@ def _offers_piece(columns: DeviceColumns, request: Request, claim: int, base: in
     return False
 
 
-@njit(cache=True)
+@kernel
 def _fit_node(
     columns: DeviceColumns, request: Request, scratch: Scratch, row: int, counts: NDArray[np.int16], result: FitResult
 ) -> bool:
@@ -145,7 +145,7 @@ def _fit_node(
     return True
 
 
-@njit(cache=True)
+@kernel
 def fit_nodes(
     columns: DeviceColumns, request: Request, scratch: Scratch, rows: NDArray[np.int64], result: FitResult
 ) -> None:

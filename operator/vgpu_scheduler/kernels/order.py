@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from vgpu_scheduler.kernels.cache import kernel
 from vgpu_scheduler.kernels.tables import (
     CORES,
     KEY_INDEX,
@@ -23,7 +23,7 @@ from vgpu_scheduler.kernels.tables import (
 )
 
 
-@njit(cache=True)
+@kernel
 def score_cards(
     columns: DeviceColumns, request: Request, claim: int, base: int, used: NDArray[np.int64], score: NDArray[np.float32]
 ) -> None:
@@ -68,7 +68,7 @@ def score_cards(
         )
 
 
-@njit(cache=True)
+@kernel
 def write_keys(
     columns: DeviceColumns,
     request: Request,
@@ -102,7 +102,7 @@ def write_keys(
             keys[position, k] = sign * value
 
 
-@njit(cache=True)
+@kernel
 def sort_cards(keys: NDArray[np.float64], order: NDArray[np.int64]) -> None:
     """Sort the cards in place, stably: what an earlier container left decides between equal cards (C-18)."""
     for i in range(1, order.shape[0]):

@@ -16,9 +16,9 @@ parts of templates, of which a card follows one at a time, each template has its
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from vgpu_scheduler.kernels.cache import kernel
 from vgpu_scheduler.kernels.tables import (
     CHECK_PIECE,
     CORES,
@@ -35,7 +35,7 @@ from vgpu_scheduler.kernels.tables import (
 NO_PIECE = -1
 
 
-@njit(cache=True)
+@kernel
 def is_explained(columns: DeviceColumns, device: int) -> bool:
     """Tell whether all that is in use of a device has a place on it; the matrix asks whenever that changes."""
     total, used = columns.total, columns.used
@@ -47,7 +47,7 @@ def is_explained(columns: DeviceColumns, device: int) -> bool:
     return explained
 
 
-@njit(cache=True)
+@kernel
 def _has_one_weight(columns: DeviceColumns, device: int) -> bool:
     """Tell whether all shares in use of a partitioned device have placements of one weight."""
     shares, placed = columns.used[device, SLOTS], columns.used[device, PLACED]
@@ -59,19 +59,19 @@ def _has_one_weight(columns: DeviceColumns, device: int) -> bool:
     return False
 
 
-@njit(cache=True)
+@kernel
 def _follows_templates(columns: DeviceColumns, device: int) -> bool:
     first = columns.piece_first[device]
     return first < columns.piece_last[device] and is_of_template(columns, first)
 
 
-@njit(cache=True)
+@kernel
 def is_of_template(columns: DeviceColumns, piece: int) -> bool:
     """Tell whether a piece is a part of a template: its placements weigh more than its shares."""
     return columns.pieces[piece, PLACED] > columns.pieces[piece, SLOTS]  # type: ignore[no-any-return]
 
 
-@njit(cache=True)
+@kernel
 def suits(columns: DeviceColumns, piece: int, slots: int, memory: int, cores: int) -> bool:
     """Tell whether a piece has the memory and the cores, and exactly these shares, unless they are 0."""
     return (
@@ -81,7 +81,7 @@ def suits(columns: DeviceColumns, piece: int, slots: int, memory: int, cores: in
     )
 
 
-@njit(cache=True)
+@kernel
 def offers_piece(columns: DeviceColumns, device: int, slots: int, memory: int, cores: int) -> bool:
     """Tell whether a device can be cut into a piece that suits, free or not."""
     for piece in range(columns.piece_first[device], columns.piece_last[device]):
@@ -90,7 +90,7 @@ def offers_piece(columns: DeviceColumns, device: int, slots: int, memory: int, c
     return False
 
 
-@njit(cache=True)
+@kernel
 def find_piece(
     columns: DeviceColumns,
     device: int,
@@ -132,7 +132,7 @@ def find_piece(
     return NO_PIECE
 
 
-@njit(cache=True)
+@kernel
 def piece_for(
     columns: DeviceColumns,
     request: Request,

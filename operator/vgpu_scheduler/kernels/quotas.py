@@ -11,9 +11,9 @@ given up for the first ones of the walk that are not: links are a preference.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from vgpu_scheduler.kernels.cache import kernel
 from vgpu_scheduler.kernels.partitions import NO_PIECE, is_of_template, piece_for
 from vgpu_scheduler.kernels.tables import (
     CHECK_UNITS,
@@ -36,7 +36,7 @@ from vgpu_scheduler.kernels.tables import (
 _WHOLE = 100
 
 
-@njit(cache=True)
+@kernel
 def _counted(columns: DeviceColumns, request: Request, claim: int, device: int, amount: int, held: int) -> int:
     """Return what quotas count of an amount that the pod holds of a card."""
     total = columns.total[device, CORES]
@@ -45,7 +45,7 @@ def _counted(columns: DeviceColumns, request: Request, claim: int, device: int, 
     return held
 
 
-@njit(cache=True)
+@kernel
 def open_claim(columns: DeviceColumns, request: Request, claim: int, row: int, scratch: Scratch) -> None:
     """Begin with nothing picked: what the pod holds of the claim's vendor from its claims before this one."""
     base = columns.first[row]
@@ -58,14 +58,14 @@ def open_claim(columns: DeviceColumns, request: Request, claim: int, row: int, s
                 quota[SPENT, amount] += _counted(columns, request, claim, base + position, amount, peak)
 
 
-@njit(cache=True)
+@kernel
 def open_card(columns: DeviceColumns, device: int, used: NDArray[np.int64], scratch: Scratch) -> None:
     """Begin with what the pod holds of a card already; ``used`` is what is used of it with the pod, shape (K,)."""
     scratch.quota[HELD, QUOTA_MEMORY] = used[MEMORY] - columns.used[device, MEMORY]
     scratch.quota[HELD, QUOTA_CORES] = used[CORES] - columns.used[device, CORES]
 
 
-@njit(cache=True)
+@kernel
 def within_quota(
     columns: DeviceColumns,
     request: Request,
@@ -94,7 +94,7 @@ def within_quota(
     return True
 
 
-@njit(cache=True)
+@kernel
 def piece_within_quota(
     columns: DeviceColumns,
     request: Request,
@@ -112,7 +112,7 @@ def piece_within_quota(
     return within_quota(columns, request, claim, row, position, columns.pieces[piece, MEMORY], cores, picks, scratch)
 
 
-@njit(cache=True)
+@kernel
 def keep_within_quota(
     columns: DeviceColumns,
     request: Request,
@@ -167,7 +167,7 @@ def keep_within_quota(
     return kept
 
 
-@njit(cache=True)
+@kernel
 def raise_peak(columns: DeviceColumns, device: int, position: int, used: NDArray[np.int64], scratch: Scratch) -> None:
     """Note what the pod holds of a card after a pick was booked."""
     open_card(columns, device, used, scratch)

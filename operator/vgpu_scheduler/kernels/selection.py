@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from vgpu_scheduler.kernels.cache import kernel
 from vgpu_scheduler.kernels.tables import SLOTS, DeviceColumns, Request, Scratch
 from vgpu_scheduler.model import ContainerKind
 
@@ -15,7 +15,7 @@ _INIT = int(ContainerKind.INIT)
 _LINKED = (4, 8, 16)
 
 
-@njit(cache=True)
+@kernel
 def is_group_used(columns: DeviceColumns, base: int, position: int, used: NDArray[np.int64]) -> bool:
     """Tell whether anybody uses a card of the same group of a node."""
     group = columns.group[base + position]
@@ -31,7 +31,7 @@ def is_group_used(columns: DeviceColumns, base: int, position: int, used: NDArra
     return False
 
 
-@njit(cache=True)
+@kernel
 def is_elsewhere(request: Request, scratch: Scratch, claim: int, device: int) -> bool:
     """Tell whether a container that runs beside this one got another card of the maker."""
     for other in range(claim):
@@ -43,7 +43,7 @@ def is_elsewhere(request: Request, scratch: Scratch, claim: int, device: int) ->
     return False
 
 
-@njit(cache=True)
+@kernel
 def gather_groups(columns: DeviceColumns, picks: NDArray[np.int64], picked: int, spare: NDArray[np.int64]) -> None:
     """Put the candidates of the largest group first, then those of the next; each group in the order it has.
 
@@ -70,7 +70,7 @@ def gather_groups(columns: DeviceColumns, picks: NDArray[np.int64], picked: int,
                 written += 1
 
 
-@njit(cache=True)
+@kernel
 def keep_pairs(columns: DeviceColumns, picks: NDArray[np.int64], picked: int, spare: NDArray[np.int64]) -> int:
     """Keep the candidates whose module is complete; the modules in the order of their first cards.
 
@@ -96,7 +96,7 @@ def keep_pairs(columns: DeviceColumns, picks: NDArray[np.int64], picked: int, sp
     return written
 
 
-@njit(cache=True)
+@kernel
 def keep_run(
     columns: DeviceColumns, picks: NDArray[np.int64], picked: int, wanted: int, spare: NDArray[np.int64]
 ) -> int:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from vgpu_scheduler.kernels.cache import kernel
 from vgpu_scheduler.kernels.deviceshare import ShareTerms, share_score
 from vgpu_scheduler.kernels.tables import BARRED_BY_POLICY, DeviceColumns, FitResult
 from vgpu_scheduler.model import CardReason, ContainerKind
@@ -52,7 +52,7 @@ class ShareScratch(NamedTuple):
     picks: NDArray[np.int64]  # (C, M) device numbers; -1 where unused
 
 
-@njit(cache=True)
+@kernel
 def _check(columns: DeviceColumns, request: ShareRequest, claim: int, device: int, used: NDArray[np.int64]) -> int:
     """Return the reason why a device does not fit, or -1; ``used`` is what is used of it, shape (K,)."""
     if not columns.healthy[device]:
@@ -79,7 +79,7 @@ def _check(columns: DeviceColumns, request: ShareRequest, claim: int, device: in
     return -1
 
 
-@njit(cache=True)
+@kernel
 def score_devices(
     columns: DeviceColumns,
     request: ShareRequest,
@@ -117,7 +117,7 @@ def score_devices(
             )
 
 
-@njit(cache=True)
+@kernel
 def _next(columns: DeviceColumns, vendor: int, base: int, score: NDArray[np.int64], tried: NDArray[np.bool_]) -> int:
     """Return the position of the best device that was not tried yet, or -1."""
     best = -1
@@ -132,7 +132,7 @@ def _next(columns: DeviceColumns, vendor: int, base: int, score: NDArray[np.int6
     return best
 
 
-@njit(cache=True)
+@kernel
 def _fit_claim(
     columns: DeviceColumns,
     request: ShareRequest,
@@ -166,7 +166,7 @@ def _fit_claim(
     return True
 
 
-@njit(cache=True)
+@kernel
 def _fit_node(
     columns: DeviceColumns,
     request: ShareRequest,
@@ -208,7 +208,7 @@ def _fit_node(
     return True
 
 
-@njit(cache=True)
+@kernel
 def fit_shares(
     columns: DeviceColumns, request: ShareRequest, scratch: ShareScratch, rows: NDArray[np.int64], result: FitResult
 ) -> None:

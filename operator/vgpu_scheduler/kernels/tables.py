@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from vgpu_scheduler.kernels.cache import kernel
 from vgpu_scheduler.kernels.deviceshare import NO_SHARE, ShareTerms
 from vgpu_scheduler.model import CardReason
 
@@ -207,7 +207,7 @@ class FitResult(NamedTuple):
     cards: NDArray[np.int16]  # (N,) cards that this claim could choose from
 
 
-@njit(cache=True)
+@kernel
 def resolve(request: Request, claim: int, total: NDArray[np.int64], device: int, dimension: int) -> int:
     """Return what a claim takes of a dimension of a device; percent is multiplied before it is divided (C-10)."""
     amount = request.amounts[claim, dimension]
@@ -216,7 +216,7 @@ def resolve(request: Request, claim: int, total: NDArray[np.int64], device: int,
     return total[device, dimension] * request.percent[claim, dimension] // 100  # type: ignore[no-any-return]
 
 
-@njit(cache=True)
+@kernel
 def claimed_cores(request: Request, claim: int, total: NDArray[np.int64], device: int) -> int:
     """Return the compute that a claim takes of a device: at most a whole one, at least one unit of a part."""
     if request.percent[claim, CORES] > 0:

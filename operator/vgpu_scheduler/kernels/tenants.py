@@ -8,9 +8,9 @@ ask for each quality. Only other pods count, as the ledger has them: a pod is of
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from vgpu_scheduler.kernels.cache import kernel
 from vgpu_scheduler.kernels.tables import (
     CHECK_QUALITY,
     FIRST_QUALITY,
@@ -37,7 +37,7 @@ _LINK, _TORN = 100, 10
 """What a link between cards of a zone is worth that are taken together, and costs where one of them is left."""
 
 
-@njit(cache=True)
+@kernel
 def refuses_tenant(columns: DeviceColumns, request: Request, claim: int, device: int) -> int:
     """Return why the other tenants of a card do not go together with a claim, ``NO_REASON`` if they do."""
     used = columns.used[device]
@@ -54,7 +54,7 @@ def refuses_tenant(columns: DeviceColumns, request: Request, claim: int, device:
     return NO_REASON
 
 
-@njit(cache=True)
+@kernel
 def _is_of_another_quality(columns: DeviceColumns, request: Request, claim: int, device: int) -> bool:
     """Tell whether a card in use gives another quality of service than the claim asks for.
 
@@ -69,7 +69,7 @@ def _is_of_another_quality(columns: DeviceColumns, request: Request, claim: int,
     return request.model_allowed[columns.model[device]] == OTHER_MODE  # type: ignore[no-any-return]
 
 
-@njit(cache=True)
+@kernel
 def _burden(columns: DeviceColumns, device: int) -> int:
     """Return how unwelcome an online pod is on a card."""
     used = columns.used[device]
@@ -78,7 +78,7 @@ def _burden(columns: DeviceColumns, device: int) -> int:
     )
 
 
-@njit(cache=True)
+@kernel
 def welcome_first(columns: DeviceColumns, picks: NDArray[np.int64], picked: int) -> None:
     """Sort candidates, stably, by how welcome an online pod is on them."""
     for i in range(1, picked):
@@ -90,7 +90,7 @@ def welcome_first(columns: DeviceColumns, picks: NDArray[np.int64], picked: int)
         picks[j + 1] = moving
 
 
-@njit(cache=True)
+@kernel
 def zone_first(
     columns: DeviceColumns, picks: NDArray[np.int64], picked: int, wanted: int, spare: NDArray[np.int64]
 ) -> None:
@@ -115,7 +115,7 @@ def zone_first(
             taken += 1
 
 
-@njit(cache=True)
+@kernel
 def welcome_of(columns: DeviceColumns, picks: NDArray[np.int64]) -> np.float32:
     """Return how welcome an online pod is on the cards that it gets; 0 at best."""
     burden = 0
@@ -124,7 +124,7 @@ def welcome_of(columns: DeviceColumns, picks: NDArray[np.int64]) -> np.float32:
     return np.float32(-burden)
 
 
-@njit(cache=True)
+@kernel
 def worth_of_links(
     columns: DeviceColumns, request: Request, scratch: Scratch, claim: int, base: int, cards: int
 ) -> np.float32:
@@ -147,7 +147,7 @@ def worth_of_links(
     return np.float32(worth)
 
 
-@njit(cache=True)
+@kernel
 def _are_linked(columns: DeviceColumns, request: Request, claim: int, device: int, other: int) -> bool:
     """Tell whether two idle cards of the maker are in one zone."""
     vendor = request.vendor[claim]
@@ -161,7 +161,7 @@ def _are_linked(columns: DeviceColumns, request: Request, claim: int, device: in
     )
 
 
-@njit(cache=True)
+@kernel
 def _is_pick(request: Request, scratch: Scratch, claim: int, device: int) -> bool:
     found = False
     for i in range(request.wanted[claim]):

@@ -10,9 +10,9 @@ that cannot beat the best one known are left out.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from vgpu_scheduler.kernels.cache import kernel
 from vgpu_scheduler.kernels.tables import DeviceColumns, LinkScratch
 
 STEPS = 3_000_000
@@ -25,7 +25,7 @@ _FEW = 12.0  # for fewer subsets than that a bound is not worth its price
 _MANY = 1e18
 
 
-@njit(cache=True)
+@kernel
 def choose_linked(
     columns: DeviceColumns, row: int, picks: NDArray[np.int64], found: int, wanted: int, work: LinkScratch
 ) -> bool:
@@ -70,7 +70,7 @@ def choose_linked(
     return exact
 
 
-@njit(cache=True)
+@kernel
 def _group(picks: NDArray[np.int64], found: int, work: LinkScratch) -> int:
     """Put copies together; return the number of groups."""
     groups = 0
@@ -84,7 +84,7 @@ def _group(picks: NDArray[np.int64], found: int, work: LinkScratch) -> int:
     return groups
 
 
-@njit(cache=True)
+@kernel
 def _look_up(columns: DeviceColumns, row: int, groups: int, work: LinkScratch) -> None:
     """Look up the pair scores of the groups."""
     block, base = columns.pair_first[row], columns.first[row]
@@ -97,7 +97,7 @@ def _look_up(columns: DeviceColumns, row: int, groups: int, work: LinkScratch) -
             work.pair[b, a] = columns.pairs[block + (work.device[b] - base) * cards + work.device[a] - base]
 
 
-@njit(cache=True)
+@kernel
 def _least_linked(groups: int, work: LinkScratch) -> int:
     best, lowest = 0, np.int64(0)
     for a in range(groups):
@@ -109,7 +109,7 @@ def _least_linked(groups: int, work: LinkScratch) -> int:
     return best
 
 
-@njit(cache=True)
+@kernel
 def _sort_groups(groups: int, work: LinkScratch) -> None:
     """Put the groups first that are linked best, on which most depends; ``at_place`` tells them in walk order."""
     for a in range(groups):
@@ -134,7 +134,7 @@ def _sort_groups(groups: int, work: LinkScratch) -> None:
             work.pair[a, b] = work.near[place, work.order[b]]
 
 
-@njit(cache=True)
+@kernel
 def _prepare(groups: int, wanted: int, work: LinkScratch) -> None:
     """Sort each group's neighbours, and count the subsets."""
     for a in range(groups):
@@ -158,7 +158,7 @@ def _prepare(groups: int, wanted: int, work: LinkScratch) -> None:
             work.ways[a, cards] = min(total, _MANY)
 
 
-@njit(cache=True)
+@kernel
 def _greedy(groups: int, wanted: int, work: LinkScratch) -> int:
     """Build a good subset from each group in turn, always adding what helps most; return the best one's sum."""
     highest, any_yet = np.int64(0), False
@@ -184,7 +184,7 @@ def _greedy(groups: int, wanted: int, work: LinkScratch) -> int:
     return int(highest)
 
 
-@njit(cache=True)
+@kernel
 def _exchange(groups: int, work: LinkScratch) -> int:
     """Exchange single cards of a subset as long as that helps; return what it gains."""
     gained = np.int64(0)
@@ -206,7 +206,7 @@ def _exchange(groups: int, work: LinkScratch) -> int:
             work.weight[b] += work.pair[come, b] - work.pair[out, b]
 
 
-@njit(cache=True)
+@kernel
 def _bound(groups: int, depth: int, left: int, least: int, work: LinkScratch) -> int:
     """Return no less than what ``left`` cards of the groups from ``depth`` on can add; any such number below ``least``.
 
@@ -247,7 +247,7 @@ def _bound(groups: int, depth: int, left: int, least: int, work: LinkScratch) ->
     return int(twice) // 2
 
 
-@njit(cache=True)
+@kernel
 def _take_away(groups: int, depth: int, group: int, work: LinkScratch) -> None:
     """Leave out the worst of the cards beside those of a group."""
     at = work.last[group]
@@ -262,7 +262,7 @@ def _take_away(groups: int, depth: int, group: int, work: LinkScratch) -> None:
         work.used[group] = work.copies[work.near[group, at]] if at >= 0 else 0
 
 
-@njit(cache=True)
+@kernel
 def _may_come_first(groups: int, depth: int, left: int, work: LinkScratch) -> bool:
     """Tell whether, with ``left`` cards of the groups after ``depth``, a subset may come before the best one known."""
     for place in range(groups):
@@ -275,7 +275,7 @@ def _may_come_first(groups: int, depth: int, left: int, work: LinkScratch) -> bo
     return False
 
 
-@njit(cache=True)
+@kernel
 def _search(groups: int, wanted: int, best: int, work: LinkScratch) -> bool:
     """Look for the first subset of the highest sum; ``best`` is the sum of that in ``work.best``, which it replaces.
 

@@ -6,9 +6,9 @@ The order of the checks and the reason counters are HAMi 2.10's (decisions C-12 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from vgpu_scheduler.kernels.cache import kernel
 from vgpu_scheduler.kernels.partitions import NO_PIECE, is_of_template, piece_for
 from vgpu_scheduler.kernels.quotas import (
     keep_within_quota,
@@ -81,7 +81,7 @@ _DENIED = int(CardReason.CardDeniedByPolicy)
 _WHOLE = 100
 
 
-@njit(cache=True)
+@kernel
 def fit_claim(
     columns: DeviceColumns,
     request: Request,
@@ -251,7 +251,7 @@ def fit_claim(
     return True
 
 
-@njit(cache=True)
+@kernel
 def _suffices(
     columns: DeviceColumns,
     request: Request,
@@ -273,7 +273,7 @@ def _suffices(
     return kept >= wanted  # type: ignore[no-any-return]
 
 
-@njit(cache=True)
+@kernel
 def _arrange(
     columns: DeviceColumns,
     request: Request,
@@ -293,7 +293,7 @@ def _arrange(
         choose_linked(columns, row, picks, picked, request.wanted[claim], scratch.links)
 
 
-@njit(cache=True)
+@kernel
 def _choose_within_quota(
     columns: DeviceColumns,
     request: Request,
@@ -323,7 +323,7 @@ def _choose_within_quota(
     return kept
 
 
-@njit(cache=True)
+@kernel
 def _pick_pieces(
     columns: DeviceColumns,
     request: Request,
@@ -356,7 +356,7 @@ def _pick_pieces(
     return picked, _PIECE
 
 
-@njit(cache=True)
+@kernel
 def _book(
     columns: DeviceColumns,
     request: Request,

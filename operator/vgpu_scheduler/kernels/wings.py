@@ -6,9 +6,9 @@ The tables are HAMi's. Cards are taken of the wing that has fewest to spare, so 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from vgpu_scheduler.kernels.cache import kernel
 from vgpu_scheduler.kernels.tables import BARRED_BY_UUID, CHECK_IDLE, SLOTS, DeviceColumns, Request, Scratch
 from vgpu_scheduler.model import CardReason
 
@@ -33,7 +33,7 @@ _UNSAID = (
 _IN_USE = int(CardReason.ExclusiveDeviceAllocateConflict)
 
 
-@njit(cache=True)
+@kernel
 def keep_wings(
     columns: DeviceColumns, picks: NDArray[np.int64], picked: int, wanted: int, spare: NDArray[np.int64]
 ) -> int:
@@ -67,7 +67,7 @@ def keep_wings(
     return _take_linked(columns, picks, wanted, spare[:picked])
 
 
-@njit(cache=True)
+@kernel
 def _best_wing(left: int, right: int, wanted: int) -> int:
     """Return the wing whose free cards suit best, of equals the left one; neither where both have too few."""
     if left < wanted and right < wanted:
@@ -79,14 +79,14 @@ def _best_wing(left: int, right: int, wanted: int) -> int:
     return _RIGHT if _rank(right, wanted) < _rank(left, wanted) else _LEFT
 
 
-@njit(cache=True)
+@kernel
 def _rank(free: int, wanted: int) -> int:
     """Return how well so many free cards suit: the fewer the better, but an odd number for one card."""
     suited = min(free, WING)
     return _RANK_FOR_ONE[suited] if wanted == 1 else suited
 
 
-@njit(cache=True)
+@kernel
 def _take_wing(
     columns: DeviceColumns, picks: NDArray[np.int64], start: int, number: int, free: NDArray[np.int64], wing: int
 ) -> None:
@@ -98,7 +98,7 @@ def _take_wing(
             taken += 1
 
 
-@njit(cache=True)
+@kernel
 def _take_linked(columns: DeviceColumns, picks: NDArray[np.int64], wanted: int, free: NDArray[np.int64]) -> int:
     """Take cards that are linked across: a pair as the cards come, or the best two; return how many, 0 for none."""
     at = np.full(2 * WING, -1, dtype=np.int64)
@@ -120,7 +120,7 @@ def _take_linked(columns: DeviceColumns, picks: NDArray[np.int64], wanted: int, 
     return 0
 
 
-@njit(cache=True)
+@kernel
 def word_wings(columns: DeviceColumns, request: Request, claim: int, row: int, counts: NDArray[np.int16]) -> None:
     """Leave of the reasons those that HAMi gives for these cards; that none of the wings fits, where there are none.
 
@@ -139,7 +139,7 @@ def word_wings(columns: DeviceColumns, request: Request, claim: int, row: int, c
         counts[_NUMA] = 1
 
 
-@njit(cache=True)
+@kernel
 def gain_of_wings(
     columns: DeviceColumns, request: Request, scratch: Scratch, claim: int, base: int, cards: int
 ) -> np.float32:
@@ -158,13 +158,13 @@ def gain_of_wings(
     return np.float32(_GAIN[more + 1]) if -1 <= more <= 2 else np.float32(_ELSE)
 
 
-@njit(cache=True)
+@kernel
 def _scattered(used: NDArray[np.int64]) -> int:
     empty = 1 if used[_LEFT] == 0 and used[_RIGHT] == 0 else 0
     return _SCATTERED[min(used[_LEFT], WING)] + _SCATTERED[min(used[_RIGHT], WING)] - empty
 
 
-@njit(cache=True)
+@kernel
 def _is_taken(request: Request, scratch: Scratch, claim: int, device: int) -> bool:
     """Tell whether any container of the pod, up to this claim, got a card."""
     for other in range(claim + 1):
