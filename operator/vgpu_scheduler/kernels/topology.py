@@ -12,8 +12,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from vgpu_scheduler.kernels.arrays import copy
 from vgpu_scheduler.kernels.cache import kernel
-from vgpu_scheduler.kernels.tables import DeviceColumns, LinkScratch
+from vgpu_scheduler.kernels.columns import DeviceColumns
+from vgpu_scheduler.kernels.request import LinkScratch
 
 STEPS = 3_000_000
 """The most partial subsets that are looked at for one claim on one node; after that the best one found so far holds.
@@ -26,7 +28,7 @@ _MANY = 1e18
 
 
 @kernel
-def choose_linked(
+def best_linked(
     columns: DeviceColumns, row: int, picks: NDArray[np.int64], found: int, wanted: int, work: LinkScratch
 ) -> bool:
     """Choose the best-linked of the candidates.
@@ -116,7 +118,7 @@ def _sort_groups(groups: int, work: LinkScratch) -> None:
         for b in range(a):
             work.pair[a, b] = work.pair[b, a]
         work.trial[a], work.left[a] = work.device[a], work.copies[a]
-        work.near[a, :groups] = work.pair[a, :groups]
+        copy(work.pair[a, :groups], work.near[a])
     for a in range(groups):
         work.weight[a] = 0
         for b in range(groups):
@@ -180,7 +182,7 @@ def _greedy(groups: int, wanted: int, work: LinkScratch) -> int:
         total += _exchange(groups, work)
         if not any_yet or total > highest:
             highest, any_yet = total, True
-            work.best[:groups] = work.trial[:groups]
+            copy(work.trial[:groups], work.best)
     return int(highest)
 
 
@@ -302,7 +304,7 @@ def _search(groups: int, wanted: int, best: int, work: LinkScratch) -> bool:
             if value > best or (value == best and _may_come_first(groups, depth, 0, work)):
                 best = value
                 work.best[:groups] = 0
-                work.best[: depth + 1] = work.trial[: depth + 1]
+                copy(work.trial[: depth + 1], work.best)
             continue
         for b in range(depth + 1, groups):
             work.gain[depth + 1, b] = work.gain[depth, b] + taken * work.pair[depth, b]

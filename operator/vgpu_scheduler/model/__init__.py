@@ -3,6 +3,7 @@
 from vgpu_scheduler.model.decision import Decision, NearMiss, NodeVerdict, Outcome, ScorePart
 from vgpu_scheduler.model.devices import (
     NO_TERMS,
+    PLAIN_SCHEMA,
     Amounts,
     Claim,
     ClaimTerms,
@@ -15,6 +16,7 @@ from vgpu_scheduler.model.devices import (
     Piece,
     PodClaims,
     QuotaResource,
+    Schema,
     claims_devices,
 )
 from vgpu_scheduler.model.placement import (
@@ -35,6 +37,7 @@ from vgpu_scheduler.model.reasons import CardReason, Hint
 __all__ = [
     "NO_TERMS",
     "NO_USAGE",
+    "PLAIN_SCHEMA",
     "Amounts",
     "Assignment",
     "CardReason",
@@ -57,6 +60,7 @@ __all__ = [
     "Placement",
     "PodClaims",
     "QuotaResource",
+    "Schema",
     "ScorePart",
     "Usage",
     "add",
