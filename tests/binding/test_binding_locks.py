@@ -15,6 +15,8 @@ from vgpu_scheduler.devcluster import Fault
 from vgpu_scheduler.dialects import NodeLock
 from vgpu_scheduler.dialects.hami import format_lock, format_time, hami_dialect, parse_lock
 from vgpu_scheduler.engine import Cause, Closure
+from vgpu_scheduler.intake import NODES, list_all
+from vgpu_scheduler.intake import PODS as POD_KIND
 from vgpu_scheduler.kube import Pod
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
@@ -170,7 +172,8 @@ async def test_a_lock_of_another_schedulers_pod_closes_the_node_until_that_pod_i
 
 
 def _held(value: str) -> str:
-    return f"annotation {LOCK} is held: {value}; no pod that needs it is placed there until it is released"
+    owner = parse_lock(value).owner
+    return f"annotation {LOCK} is held by pod {owner}; no pod that needs it is placed there until that ends"
 
 
 async def test_without_the_lease_no_closed_node_is_looked_at(tmp_path: Path) -> None:
@@ -314,3 +317,45 @@ async def test_a_maker_has_a_lock_of_its_own(tmp_path: Path) -> None:
         assert await b.binder.locker.try_take(locked, other) == ("", True)
         await b.binder.locker.release("node-a", value)
         assert MLU_LOCK not in await b.node("node-a")
+
+
+async def test_a_lock_that_names_no_possible_pod_is_malformed_and_told(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        await b.learn()
+        b.watch()
+        await b.annotate_node("node-a", {LOCK: "2026-01-01T00:00:00Z,default,."})
+        await b.annotate_node("node-b", {LOCK: "2026-01-01T00:00:00Z,,p"})
+        causes = [Cause.LOCK_MALFORMED] * 2
+        await b.until(
+            lambda: [c.cause for n in b.engine.closed_nodes for c in b.engine.closed_nodes.closures(n)] == causes
+        )
+        await b.until(lambda: _told(b, "DeviceLockMalformed", 2))
+        assert (await b.node("node-b"))[LOCK] == "2026-01-01T00:00:00Z,,p"
+
+
+async def _told(b: Bench, reason: str, number: int) -> bool:
+    return [found for found, _ in await b.events()].count(reason) == number
+
+
+async def test_a_lock_of_another_scheduler_is_told_only_where_it_stands_for_long(tmp_path: Path) -> None:
+    async with bench(tmp_path, patience=5.0) as b:
+        await b.learn()
+        b.watch()
+        await b.occupy("node-a", "another")
+        await b.until(lambda: b.engine.closed_nodes.closures("node-a"))
+        for number in range(3):
+            await b.annotate_node("node-a", {"heartbeat": str(number)})
+        await b.annotate_node("node-a", {LOCK: None})
+        await b.until(lambda: not b.engine.closed_nodes.closures("node-a"))
+        assert await _told(b, "DeviceLockHeld", 0)
+
+
+async def test_a_nameless_lock_of_ours_that_was_seen_before_its_pod_opens_again(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        mlu = {"limits": {"cambricon.com/vmlu": "1", "cambricon.com/mlu.smlu.vmemory": "4"}}
+        made = await b.create("p", containers=[{"name": "main", "resources": mlu}])
+        await b.annotate_node("node-a", {MLU_LOCK: format_time(datetime.now(UTC)), TOKEN: made.uid})
+        await b.observer.sweep(NODES, await list_all(b.api, NODES))
+        assert b.engine.closed_nodes.closures("node-a")
+        await b.observer.sweep(POD_KIND, await list_all(b.api, POD_KIND))
+        await b.until(lambda: not b.engine.closed_nodes.closures("node-a"))

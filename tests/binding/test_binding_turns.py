@@ -9,6 +9,7 @@ from tests.binding.bench import Bench, bench
 
 from vgpu_scheduler.binding import Step
 from vgpu_scheduler.devcluster import BEHAVIOUR, MTHREADS, NVIDIA, Maker, equip, made_cards
+from vgpu_scheduler.engine import Cause
 
 GPU = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "1000"}
 MTT = {"mthreads.com/vgpu": "1", "mthreads.com/sgpu-memory": "16", "mthreads.com/sgpu-core": "4"}
@@ -54,4 +55,32 @@ async def test_a_pod_waits_until_the_one_before_has_started(
             path = "/api/v1/namespaces/default/pods/before/status"
             answer = await b.call("PATCH", path, {"status": status}, content_type="application/merge-patch+json")
             assert answer.ok, answer.message
+        await b.until(lambda: (Step.BOUND, "after") in b.steps)
+
+
+async def test_a_pod_that_has_its_devices_and_starts_slowly_closes_its_node_until_it_has(tmp_path: Path) -> None:
+    """Its plugin is not silent, and the node must not draw pods again and again meanwhile."""
+    async with bench(tmp_path, longest_wait=30.0) as b:
+        cards = {MTHREADS: lambda node: made_cards(node, MTHREADS, 1, 49152)}
+        await b.nodes.register(["node-m"], cards)
+        await bound_by_a_process_before(b, MTT, MTHREADS)
+        path = "/api/v1/namespaces/default/pods/before"
+        answered = {"metadata": {"annotations": {"hami.io/bind-phase": "success"}}}
+        assert (await b.call("PATCH", path, answered, content_type="application/merge-patch+json")).ok
+        await b.create("after", {"limits": MTT}, nodeSelector=ON_M)
+        await b.learn()
+        b.watch()
+        assert b.submit() == 1
+        await b.until(lambda: b.binder.depth == 0)
+        b.clock.ahead += 31.0
+        await b.until(lambda: b.engine.closed_nodes.closures("node-m"))
+        b.clock.ahead += 31.0
+        assert b.submit() == 0
+        assert [closure.cause for closure in b.engine.closed_nodes.closures("node-m")] == [Cause.POD_STARTING]
+        assert not [note for _, note in await b.events() if "has not answered" in note]
+        status = {"phase": "Running", "containerStatuses": [{"name": "main", "state": {"running": {}}}]}
+        await b.call("PATCH", f"{path}/status", {"status": status}, content_type="application/merge-patch+json")
+        await b.until(lambda: not b.engine.closed_nodes.closures("node-m"))
+        b.clock.ahead += 31.0
+        await b.until(lambda: b.submit() == 1)
         await b.until(lambda: (Step.BOUND, "after") in b.steps)

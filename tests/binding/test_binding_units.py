@@ -11,7 +11,7 @@ from tests.engine.builders import UNIT, asks
 
 from vgpu_scheduler.binding import Step
 from vgpu_scheduler.devcluster import BEHAVIOUR, Fault
-from vgpu_scheduler.engine import Place
+from vgpu_scheduler.engine import Cause, Closure, Place
 from vgpu_scheduler.kube import Pod
 
 ON_A = {"kubernetes.io/hostname": "node-a"}
@@ -266,3 +266,62 @@ async def test_a_unit_whose_node_closes_goes_elsewhere_at_once(tmp_path: Path) -
         await b.until(lambda: all(b.engine.state.reservation(made.uid) is None for made in unit))
         assert all(b.engine.queue.place(made.uid) is Place.ACTIVE for made in unit)
         assert b.binder.stats.expired == 0
+
+
+async def test_a_lock_that_comes_after_its_unit_was_given_back_is_released_where_it_was_taken(tmp_path: Path) -> None:
+    """Meanwhile the pod may hold the lock of another node, of the same second and so of the same value."""
+    async with bench(tmp_path) as b:
+        for pool in "ab":
+            await b.nodes.register([f"{pool}1", f"{pool}2"], ("T4",), labels={"pool": pool})
+        await member(b, "p0", "team/2", {"pool": "a"})
+        await member(b, "p1", "team/2", {"pool": "b"})
+        await b.learn()
+        b.cluster.inject(Fault(verb="patch", resource="nodes", delay=0.4, times=1))
+
+        def close(step: Step, pod: Pod) -> None:
+            if step is Step.CHECKED and pod.name == "p1":
+                b.on_step = lambda *_: None
+                for name in ("a1", "b1"):
+                    b.engine.closed_nodes.close(name, Closure(Cause.PLUGIN_SILENT, LOCK, "held"))
+
+        b.on_step = close
+        assert b.submit() == 2
+        await b.until(lambda: b.submit() == 2)  # decided anew, on the other nodes
+        await b.until(lambda: set(bound(b)) == {"p0", "p1"})
+        await b.until(lambda: _is_free(b, "a1"))
+        assert (await b.node("a2"))[LOCK].endswith(",default,p0")
+        assert (await b.node("b2"))[LOCK].endswith(",default,p1")
+
+
+@pytest.mark.parametrize("fate", ["refused", "deleted", "without the lease"])
+async def test_a_unit_whose_first_binding_does_nothing_binds_none(tmp_path: Path, fate: str) -> None:
+    async with bench(tmp_path) as b:
+        unit = [await member(b, f"p{number}", "team/3", ON_A) for number in range(3)]
+        await b.learn()
+        if fate == "refused":
+            b.cluster.inject(Fault(verb="create", resource="pods/binding", status=422, times=1))
+        elif fate == "deleted":
+            await b.call("DELETE", "/api/v1/namespaces/default/pods/p0", {"gracePeriodSeconds": 0})
+
+        def lose(step: Step, _: Pod) -> None:
+            b.leads = step is not Step.LOCKED
+
+        if fate == "without the lease":
+            b.on_step = lose
+        assert b.submit() == 3
+        await b.until(lambda: all(b.engine.state.reservation(made.uid) is None for made in unit))
+        await b.until(lambda: _is_free(b, "node-a"))
+        assert bound(b) == []
+
+
+async def test_a_lock_that_cannot_be_taken_keeps_nobody_for_good(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        pods = [await b.create(f"p{number}", nodeSelector=ON_A) for number in range(3)]
+        await b.learn()
+        b.watch()
+        b.cluster.inject(Fault(verb="patch", resource="nodes", status=403))
+        assert b.submit() == 3
+        await b.until(lambda: b.binder.locker.stats.refused >= 1)
+        b.clock.ahead += 30.0
+        await b.until(lambda: all(b.engine.state.reservation(made.uid) is None for made in pods))
+        assert b.binder.depth == 0

@@ -6,6 +6,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from tests.engine.builders import UNIT, asks, card, cards, engine_with, node, pod
 from tests.simulation.invariants import resources
@@ -145,6 +146,29 @@ def more_of(size: int, port: int) -> dict[str, Any]:
 sizes = st.lists(
     st.tuples(st.sampled_from([500, 1500, 2500, 4000]), st.sampled_from([0, 0, 1, 2])), min_size=1, max_size=12
 )
+
+
+@pytest.mark.parametrize("ends", ["is deleted", "succeeds"])
+def test_what_is_left_of_a_started_unit_is_decided_whatever_became_of_the_others(ends: str) -> None:
+    engine = engine_with([node("a", cards("a", 2))])
+    for number in range(3):
+        engine.observe_pod(member(f"p{number}", "team/3"), 0.0)
+    engine.attempt_unit(0.0)
+    engine.confirmed("uid-p0")
+    for number in (1, 2):
+        engine.give_back(f"uid-p{number}", 1.0, None)
+    if ends == "is deleted":
+        engine.remove_pod("uid-p0", 1.0)
+    else:
+        engine.observe_pod(member("p0", "team/3", nodeName="a", phase="Succeeded", version=2), 1.0)
+    assert attempt(engine, 1.0) == [("p1", Outcome.PLACED), ("p2", Outcome.PLACED)]
+
+
+def test_a_new_process_learns_from_the_pods_that_a_unit_has_started() -> None:
+    engine = engine_with([node("a", cards("a", 2))])
+    engine.observe_pod(member("p0", "team/3", nodeName="a", phase="Succeeded"), 0.0)
+    engine.observe_pod(member("p1", "team/3"), 0.0)
+    assert attempt(engine) == [("p1", Outcome.PLACED)]
 
 
 @settings(max_examples=200, deadline=None)

@@ -208,3 +208,9 @@ async def test_a_sweep_removes_what_vanished_and_nothing_newer_or_of_another_kin
     assert known(watcher) == {"b", "newer"}
     await sweep(CLUSTER_POLICIES, Listing())  # the definition is gone, and all of its kind with it
     assert known(watcher) == {"b"}
+    for definition in crds():
+        await watcher.write("DELETE", f"{DEFINITIONS}/{definition['metadata']['name']}")
+    await define(watcher)
+    await put(watcher, CLUSTER, "newer", SPREAD)  # defined and made anew under the same name
+    await sweep(CLUSTER_POLICIES, await list_all(watcher.api, CLUSTER_POLICIES))
+    assert known(watcher) == {"b", "newer"}

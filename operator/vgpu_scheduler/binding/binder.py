@@ -96,7 +96,7 @@ class Binder:
         for number, decision in enumerate(decisions):
             assert decision.placement is not None
             queue = self._engine.queue
-            in_turn = self._engine.dialect.node_side.in_turn(decision.claims)
+            in_turn = self._engine.dialects.node_side.in_turn(decision.claims)
             item = Item(
                 (urgency, now, self._serial, number),
                 decision.uid,
@@ -217,7 +217,8 @@ class Binder:
         if not lock:
             return
         await self._hooks.on_step(Step.LOCKED, pod)
-        still = self._engine.recheck(item.uid)  # others may have come while the lock was waited for
+        # Others may have come while the lock was waited for; a pod that was given back meanwhile may be elsewhere now.
+        still = None if item.unit.given_back else self._engine.recheck(item.uid)
         if still is None:
             await self.locker.release(item.node, lock)
             self._turns.give_back(item)
@@ -226,7 +227,7 @@ class Binder:
 
     async def _check(self, item: Item) -> tuple[Pod, Placement] | None:
         """Check the placement at the head of its lane; a pod that must not be bound is given back."""
-        placement = self._engine.recheck(item.uid)
+        placement = None if item.unit.given_back else self._engine.recheck(item.uid)
         pod = self._engine.state.pod(item.uid)
         if placement is None or pod is None or self._stopping:
             self._turns.give_back(item)
@@ -238,12 +239,12 @@ class Binder:
 
     async def _send(self, item: Item, pod: Pod, placement: Placement, lock: str) -> bool:
         """Send the Binding and follow its answer to the end; True if the pod is bound as decided."""
+        if item.unit.given_back:
+            if lock:
+                await self.locker.release(item.node, lock)
+            return False
+        item.unit.bindings += 1
         while True:
-            if item.unit.given_back:
-                if lock:
-                    await self.locker.release(placement.node, lock)
-                return False
-            item.unit.started = True
             item.sent = (pod, placement, lock)
             result = await self._sender.send(pod, placement, self._engine.restate(item.decision, placement))
             if result.answer is not Answer.THROTTLED or lock:
@@ -265,6 +266,7 @@ class Binder:
             await self._hooks.on_step(Step.REPORTED, pod)
             return True
         self.stats.failed += 1
+        item.unit.bindings -= 1
         log.info("pod %s was not bound: %s", pod.key, result.message)
         if lock:
             await self.locker.release(placement.node, lock)

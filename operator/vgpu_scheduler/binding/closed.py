@@ -16,10 +16,14 @@ from vgpu_scheduler.engine import Cause, Closure, Engine, Problem
 
 log = logging.getLogger(__name__)
 
+_PACE = 0.1
+"""Of the patience, between an event and the look that it causes."""
+
 _REASONS = {
     Cause.LOCK_HELD: "DeviceLockHeld",
     Cause.LOCK_MALFORMED: "DeviceLockMalformed",
     Cause.PLUGIN_SILENT: "DevicePluginSilent",
+    Cause.POD_STARTING: "PodStarting",
 }
 
 
@@ -83,19 +87,23 @@ class ClosedNodeWatch:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _watch(self, node: str) -> None:
-        seen: frozenset[Closure] = frozenset()
+        since: dict[Closure, float] = {}
         patience = self._patience
         try:
             while closures := self._engine.closed_nodes.closures(node):
                 self._moved[node].clear()
+                now = self._clock.monotonic()
+                since = {closure: since.get(closure, now) for closure in closures}
                 for closure in closures:
-                    await self._look(node, closure, again=closure in seen)
-                seen = frozenset(closures)
+                    await self._look(node, closure, stood=now - since[closure])
                 self._was_looked_at(node)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(patience):
                         await self._moved[node].wait()
-                patience = self._patience if self._moved[node].is_set() else min(2 * patience, 12 * self._patience)
+                moved = self._moved[node].is_set()
+                patience = self._patience if moved else min(2 * patience, 12 * self._patience)
+                if moved:
+                    await asyncio.sleep(_PACE * self._patience)  # several events make one look
         except Exception:
             log.exception("closed node %s cannot be watched", node)  # the next observation begins anew
         finally:
@@ -107,32 +115,32 @@ class ClosedNodeWatch:
         if not self._not_looked_at:
             self._looked.set()
 
-    async def _look(self, node: str, closure: Closure, *, again: bool) -> None:
-        """Open a node if what closes it is over; else say who closes it, once a lock has stood for two looks."""
+    async def _look(self, node: str, closure: Closure, *, stood: float) -> None:
+        """Open a node if what closes it is over; else say who closes it, once a lock has stood for some seconds."""
         with suppress(ApiUnreachableError):
             if await self._is_over(node, closure):
                 self._engine.open_node(node, closure, self._clock.monotonic())
                 self._opened()
-            elif again or closure.cause is not Cause.LOCK_HELD:
+            elif closure.cause is not Cause.LOCK_HELD or stood >= self._patience:
                 self._report(node, closure)
 
     async def _is_over(self, node: str, closure: Closure) -> bool:
         if not closure.lock:
             pod = self._engine.state.pod(closure.value)
-            return pod is None or pod.terminal or self._locker.is_served(pod)
+            return pod is None or pod.terminal or pod.started
         found = self._locker.find(node, closure.lock)
         status = await self._locker.status(found)
         if status is LockStatus.HELD and closure.cause is Cause.LOCK_HELD and found and found.parsed:
             # A pod of ours that was not known when the lock was seen: it is waited for in the node's lane.
-            owner = self._engine.state.find(found.parsed.namespace, found.parsed.name)
-            return owner is not None and owner.scheduler_name in self._engine.scheduler_names
+            known = self._engine.state.node(node)
+            return known is not None and self._engine.closed_nodes.is_ours(known, found.parsed)
         return status in {LockStatus.FREE, LockStatus.ORPHANED}
 
     def _silence(self, closure: Closure) -> str:
         pod = self._engine.state.pod(closure.value)
-        lock = f" (annotation {closure.lock}: {closure.value})" if closure.lock else ""
+        lock = f" (annotation {closure.lock})" if closure.lock else ""
         if pod is None and closure.lock:
-            parsed = self._engine.dialect.node_side.parse_lock(closure.value)
+            parsed = self._engine.dialects.node_side.parse_lock(closure.value)
             pod = self._engine.state.find(parsed.namespace, parsed.name)
         if pod is None:
             return f"a device plugin does not answer{lock}"
@@ -146,8 +154,13 @@ class ClosedNodeWatch:
         if closure.cause is Cause.LOCK_MALFORMED:
             text = f"annotation {closure.lock} is malformed: {closure.value!r}"
         elif closure.cause is Cause.LOCK_HELD:
-            text = f"annotation {closure.lock} is held: {closure.value}"
+            owner = self._engine.dialects.node_side.parse_lock(closure.value).owner
+            holder = f"pod {owner}" if owner else "somebody whom it does not name"
+            text = f"annotation {closure.lock} is held by {holder}"
+        elif closure.cause is Cause.POD_STARTING:
+            starting = self._engine.state.pod(closure.value)
+            text = f"pod {starting.key if starting else closure.value} has its devices and has not started"
         else:
             text = self._silence(closure)
-        text += "; no pod that needs it is placed there until it is released"
+        text += "; no pod that needs it is placed there until that ends"
         self._reporter.problem(Problem("Node", "", name, node.uid, _REASONS[closure.cause], text))

@@ -22,7 +22,7 @@ Rank = tuple[int, float, int, int]
 
 @dataclass(eq=False, slots=True)
 class BindUnit:
-    """Decided pods that are bound together: all of them, or none as long as no Binding was sent.
+    """Decided pods that are bound together: all of them, or none as long as no Binding is under way or was carried out.
 
     Attributes
     ----------
@@ -30,15 +30,16 @@ class BindUnit:
         The pods.
     committed
         Its turn has come: nothing goes between its pods any more.
-    started
-        A Binding of one of its pods was sent: from now on each of them is followed up by itself, and none is undone.
+    bindings
+        How many Bindings of its pods are under way or were carried out. As long as there are any, each pod is followed
+        up by itself, and none is undone.
     given_back
-        It was given back before that: whoever works on one of its pods stops.
+        It was given back while there were none: whoever works on one of its pods stops.
     """
 
     items: list[Item] = field(default_factory=list)
     committed: bool = False
-    started: bool = False
+    bindings: int = 0
     given_back: bool = False
 
 

@@ -16,7 +16,7 @@ from vgpu_scheduler.binding.reporter import Reporter
 from vgpu_scheduler.binding.writes import LockPatch, release_operations
 from vgpu_scheduler.dialects import NodeLock, NodeSide
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.kube import Node, Pod, decode_list, decode_node, decode_pod
+from vgpu_scheduler.kube import DecodeError, Node, Pod, decode_list, decode_node, decode_pod
 from vgpu_scheduler.model import LAST_ALLOCATED
 from vgpu_scheduler.state import Phase
 
@@ -154,7 +154,7 @@ class NodeLocker:
 
     @property
     def _node_side(self) -> NodeSide:
-        return self.engine.dialect.node_side
+        return self.engine.dialects.node_side
 
     async def refresh(self, node: str) -> None:
         """Read a node, so that its lock is known as it is now."""
@@ -207,7 +207,12 @@ class NodeLocker:
         path = f"/api/v1/nodes/{node.name}"
         try:
             response = await self.api.request(
-                "PATCH", path, patch.operations(), content_type=JSON_PATCH, timeout=self.timeout
+                "PATCH",
+                path,
+                patch.operations(),
+                content_type=JSON_PATCH,
+                params={"timeout": f"{self.timeout:g}s"},
+                timeout=self.timeout + 1,
             )
             if response.ok:
                 self.stats.taken += 1
@@ -253,7 +258,10 @@ class NodeLocker:
         path = f"/api/v1/namespaces/{namespace}/pods/{name}"
         response = await self.api.request("GET", path, timeout=self.timeout)
         if response.ok:
-            return decode_pod(response.body)
+            try:
+                return decode_pod(response.body)
+            except DecodeError as error:
+                raise ApiUnreachableError(str(error)) from error
         if response.status == _NOT_FOUND:
             return None
         raise ApiUnreachableError(f"pod {namespace}/{name}: {response.message}")

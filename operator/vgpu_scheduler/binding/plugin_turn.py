@@ -76,7 +76,7 @@ class PluginTurn:
         Those that this process has bound have been waited for; there may be others, of a process before it. Returns
         whether it is the pod's turn; if that takes longer than others would wait, the node is closed.
         """
-        deadline = item.joined + self._options.longest_wait
+        deadline = self._clock.monotonic() + self._options.longest_wait
         while not self.stopping:
             pod = self._engine.state.pod(item.uid)
             if pod is None:
@@ -87,8 +87,11 @@ class PluginTurn:
             if other is None:
                 return True
             if self._clock.monotonic() >= deadline:
-                self._report_silence(other.uid, item.node)
-                self._close(item.node, Closure(Cause.PLUGIN_SILENT, "", other.uid))
+                served = self._locker.has_answered(other)
+                if not served:
+                    self._report_silence(other.uid, item.node)
+                cause = Cause.POD_STARTING if served else Cause.PLUGIN_SILENT
+                self._close(item.node, Closure(cause, "", other.uid))
                 return False
             self._turns.expire(item.node)
             await self._turns.wait(item.node)
@@ -96,23 +99,26 @@ class PluginTurn:
 
     async def lock(self, item: Item, pod: Pod) -> str:
         """Take the node lock; return its value, or an empty text if the pod has been given back."""
-        deadline = item.joined + self._options.longest_wait
+        deadline = self._clock.monotonic() + self._options.longest_wait
         while not self.stopping and not item.unit.given_back:
             node = self._engine.state.node(item.node)
             kind = self._locker.kind(pod)
             if node is None or kind is None or not self._locker.may_write(self._options.timeout):
                 break  # the node is gone, the pod has changed, or the lease may be lost
-            if self._clock.monotonic() >= deadline:
+            late = self._clock.monotonic() >= deadline
+            if late:
                 self._close_lock(item.node, kind)
             if self._engine.closed_nodes.is_closed(item.node, kind):
                 self._turns.give_back(item, None)
                 return ""
+            if late:
+                break  # nobody holds the lock, and it cannot be taken
             lock, held = await self._locker.try_take(node, pod)
             if lock:
                 return lock
+            self._turns.expire(item.node)
             # What was decided on may have moved while the holder was read.
             if held and self._engine.state.node(item.node) is node:
-                self._turns.expire(item.node)
                 await self._turns.wait(item.node)
         self._turns.give_back(item)
         return ""

@@ -127,18 +127,19 @@ class Turns:
         unit = item.unit
         if unit.given_back:
             return
-        unit.given_back = not unit.started
-        for member in [item] if unit.started else unit.items:
+        unit.given_back = not unit.bindings
+        for member in unit.items if unit.given_back else [item]:
             if member.node in self._lanes:
                 self._lanes[member.node].remove([member])
                 self.moved(member.node)
             self._waiting.give_back(member, delay)
 
     def give_all_back(self) -> None:
-        """Give back all pods whose turn has not come."""
-        for lane in self._lanes.values():
+        """Give back all pods whose turn has not come, and have those look again whose turn it is."""
+        for node, lane in self._lanes.items():
             for item in lane.all():
                 self.give_back(item)
+            self.moved(node)
 
     def close(self, node: str) -> None:
         """Close the lane of a node; whatever broke it off, who waited in it is not left behind."""

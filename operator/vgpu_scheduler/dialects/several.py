@@ -10,7 +10,7 @@ from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.inventory import BesideKind
 from vgpu_scheduler.dialects.node_side import LockValue, NodeLock, NodeSide
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Placement, PodClaims, Uses, dialect_of
+from vgpu_scheduler.model import Placement, PodClaims, Usage, Uses, dialect_of
 
 _NOTHING: Uses = {}
 
@@ -112,7 +112,7 @@ class Dialects:
         """Return what a pod uses on the node that it is bound to, by dialect (design section 4, "who counts")."""
         if not pod.node_name or pod.terminal:
             return _NOTHING
-        found = ((dialect.name, dialect.allocation.usage(pod)) for dialect in self._readers(pod))
+        found = ((dialect.name, _usage(dialect, pod)) for dialect in self._readers(pod))
         return {name: usage for name, usage in found if usage.charges or usage.unreadable or usage.problem}
 
     def announced_node(self, pod: Pod) -> str:
@@ -196,3 +196,15 @@ def _names(pod: Pod) -> list[str]:
     return [
         name for container in pod.spec.containers for given in (container.limits, container.requests) for name in given
     ]
+
+
+def _usage(dialect: Dialect, pod: Pod) -> Usage:
+    """Return what a pod holds; where that cannot be found out, its claims on any card: they are not free."""
+    try:
+        return dialect.allocation.usage(pod)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it must not give the pod's cards away
+        problem = f"internal error: {error!r}"
+        try:
+            return Usage({}, dialect.claims.read(pod), problem)
+        except ClaimError:
+            return Usage({}, (), problem)

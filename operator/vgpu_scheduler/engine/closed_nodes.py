@@ -23,6 +23,7 @@ class Cause(Enum):
     LOCK_HELD = "lock_held"
     LOCK_MALFORMED = "lock_malformed"
     PLUGIN_SILENT = "plugin_silent"
+    POD_STARTING = "pod_starting"
 
     @property
     def text(self) -> str:
@@ -34,6 +35,7 @@ _TEXTS = {
     Cause.LOCK_HELD: "node(s) had their device lock held by another pod",
     Cause.LOCK_MALFORMED: "node(s) had a malformed device lock",
     Cause.PLUGIN_SILENT: "node(s) had a device plugin that does not answer",
+    Cause.POD_STARTING: "node(s) had a pod with devices that has not started",
 }
 
 
@@ -171,9 +173,10 @@ class ClosedNodes:
             parsed = self._node_side.parse_lock(value)
         except ValueError:
             return Cause.LOCK_MALFORMED
-        return None if self._is_ours(node, parsed) else Cause.LOCK_HELD
+        return None if self.is_ours(node, parsed) else Cause.LOCK_HELD
 
-    def _is_ours(self, node: Node, value: LockValue) -> bool:
+    def is_ours(self, node: Node, value: LockValue) -> bool:
+        """Tell whether a lock of a node is that of a pod of ours which is known."""
         if value.owner:
             owner = self._state.find(value.namespace, value.name)
         else:

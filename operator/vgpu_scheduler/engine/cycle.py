@@ -281,7 +281,8 @@ class Cycle:
             reasons=counts,
             verdicts=self._verdicts(found) if explain else {},
             near_miss=self._nearest(shape, rows) if explain else None,
-            over_quota=CardReason.ResourceQuotaNotFit.text in counts and self._fits_without_quotas(pod, found),
+            another_node_helps=CardReason.ResourceQuotaNotFit.text not in counts
+            or not self._fits_without_quotas(pod, found),
             helped_by=hints | Hint.POD,
             sources=shape.claimed.policy.source_of,
             warnings=shape.claimed.warnings,

@@ -81,11 +81,6 @@ class Engine:
         self.kinds = observed_kinds(self)
         """The kinds of objects that are taken in, by name."""
 
-    @property
-    def dialect(self) -> Dialects:
-        """The dialects, for those who look at them as at one."""
-        return self.dialects
-
     # Observations ----------------------------------------------------------------------------------------------------
 
     def observe_pod(self, pod: Pod, now: float) -> tuple[Problem, ...]:
@@ -163,7 +158,8 @@ class Engine:
     def remove_node(self, name: str, version: int | None = None) -> None:
         """Take in that a node is gone, as of a resource version; its own unless one is given."""
         self._released |= self.state.remove_node(name, version)
-        self.closed_nodes.forget(name)
+        if self.state.node(name) is None:
+            self.closed_nodes.forget(name)
 
     def sweep(self, kind: str, version: int | None) -> Sweep[Any]:
         """Begin to take in a consistent list of a kind.
@@ -279,7 +275,7 @@ class Engine:
         pod, held = self.state.pod(uid), self.state.reservation(uid)
         if pod is None or held is None or held.phase is not Phase.ASSUMED or held.placement is None:
             return None
-        if pod.deleting or pod.terminal or pod.node_name or gated(pod):
+        if not self._waits(pod):
             return None
         unchanged = self.in_force.as_decided(pod) and self.state.unchanged_since_assumed(uid, pod)
         if unchanged and not self.quotas.exceeded(pod.namespace, self.state) and self.cycle.may_stay(pod, held.node):
@@ -307,6 +303,7 @@ class Engine:
 
     def confirmed(self, uid: str) -> None:
         """Take in the API's answer that a pod is bound."""
+        self.units.bound(uid)
         self.state.confirm(uid)
         self.state.settled(uid)
         self.queue.remove(uid)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from vgpu_scheduler.engine.problems import Problem
+from vgpu_scheduler.kube import Versioned
 
-_Value = TypeVar("_Value")
+_Value = TypeVar("_Value", bound=Versioned)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +78,10 @@ class Sweep(Generic[_Value]):
         gone = self._kind.missing(self._listed, newest)
         return [found for found in gone if self._kind.title(found) not in unreadable]
 
-    def remove(self, found: _Value, now: float) -> None:
-        """Take in that an object is gone that the list does not show."""
-        self._kind.remove(found, _ANY if self._restored else self._version, now)
+    def remove(self, found: _Value, now: float) -> tuple[Problem, ...]:
+        """Take in that an object is gone that the list does not show; there is nothing to understand."""
+        self._kind.remove(found, found.resource_version if self._restored else self._version, now)
+        return ()
 
 
 _ANY = 2**62

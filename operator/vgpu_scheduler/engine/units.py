@@ -52,17 +52,26 @@ class Units:
         self._grouping = grouping
         self._state = state
         self._members: dict[str, dict[str, None]] = {}
+        self._started: set[str] = set()
+        """Units of which a pod was bound: those that are left are decided however few they are."""
         self._unit_of: dict[str, UnitKey] = {}
 
     def observe(self, pod: Pod) -> None:
         """Take in a pod of ours."""
         key = self._grouping(pod)
-        if key == self._unit_of.get(pod.uid):
-            return
-        self.forget(pod.uid)
+        if key != self._unit_of.get(pod.uid):
+            self.forget(pod.uid)
         if key is not None:
             self._unit_of[pod.uid] = key
             self._members.setdefault(key.name, {})[pod.uid] = None
+        if pod.node_name:
+            self.bound(pod.uid)
+
+    def bound(self, uid: str) -> None:
+        """Take in that a pod is bound."""
+        key = self._unit_of.get(uid)
+        if key is not None:
+            self._started.add(key.name)
 
     def forget(self, uid: str) -> None:
         """Take in that a pod is gone."""
@@ -72,6 +81,7 @@ class Units:
             del members[uid]
             if not members:
                 del self._members[key.name]
+                self._started.discard(key.name)
 
     def name(self, uid: str) -> str:
         """Return the unit of a pod; empty if it is decided by itself."""
@@ -94,7 +104,8 @@ class Units:
             elif member is not None and waits(member):
                 waiting.append(member)
         waiting.sort(key=lambda member: (member.namespace, member.name, member.uid))
-        return tuple(waiting), max(key.size - placed - len(waiting), 0)
+        missing = 0 if key.name in self._started else max(key.size - placed - len(waiting), 0)
+        return tuple(waiting), missing
 
 
 class UnitCycle:
@@ -147,7 +158,7 @@ class UnitCycle:
 def missing_members(pod: Pod, name: str, missing: int) -> Decision:
     """Return the decision about a pod of which others of its unit have not come yet; each that comes is a new try."""
     message = f"{missing} more pods of unit {name} have to come before any of them is placed"
-    return Decision(pod.uid, pod.key, Outcome.UNSCHEDULABLE, message=message)
+    return Decision(pod.uid, pod.key, Outcome.UNSCHEDULABLE, message=message, another_node_helps=False)
 
 
 def _failed(pods: Sequence[Pod], decision: Decision) -> tuple[Decision, ...]:

@@ -55,6 +55,8 @@ class KopfSource(SupervisedKopf):
         self._nodes = EventHandler(NODES, observer, lost_track) if nodes else None
 
     def _register(self, registry: kopf.OperatorRegistry) -> None:
+        self._pods.begin()
+
         @kopf.on.event("pods", registry=registry)
         async def pod_event(event: Any, **_: Any) -> None:
             self._pods(event)
@@ -62,6 +64,7 @@ class KopfSource(SupervisedKopf):
         if self._nodes is None:
             return
         take_node = self._nodes
+        take_node.begin()
 
         @kopf.on.event("nodes", registry=registry)
         async def node_event(event: Any, **_: Any) -> None:

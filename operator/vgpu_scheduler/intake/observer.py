@@ -98,8 +98,7 @@ class Observer:
             if number % _SLICE == 0:
                 await asyncio.sleep(0)
         for found in sweep.missing(listing.unreadable):
-            sweep.remove(found, self.monotonic())
-            self._tell(found)
+            self._take(kind, found, sweep.remove)
             self.stats.swept += 1
         self.stats.undecodable += len(listing.unreadable)
         self.changed()

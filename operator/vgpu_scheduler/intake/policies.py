@@ -51,6 +51,10 @@ class PolicySource(SupervisedKopf):
         self._quotas = EventHandler(QUOTAS, observer, lost_track)
 
     def _register(self, registry: kopf.OperatorRegistry) -> None:
+        for handler in self._policies:
+            handler.begin()
+        self._namespaces.begin()
+        self._quotas.begin()
         cluster_policies, policies = self._policies
 
         @kopf.on.event(GROUP, VERSION, PLURALS[CLUSTER_POLICIES.name], registry=registry)

@@ -22,9 +22,11 @@ log = logging.getLogger(__name__)
 _Value = TypeVar("_Value", bound=Versioned)
 
 _NOT_FOUND, _GONE = 404, 410
+_DELETED = b'{"type":"DELETED"'
 _WATCH_SECONDS = 290
 _IDLE_TIMEOUT = 120.0
 """Seconds without a byte, bookmarks included, after which the connection counts as dead."""
+_SHORTEST_DELAY = 0.2
 _LONGEST_DELAY = 10.0
 _LOOK_AGAIN = 10.0
 """Seconds between two looks whether somebody has defined a kind."""
@@ -51,11 +53,12 @@ class ObjectStream(Generic[_Value]):
         self._observer = observer
         self._lost_track = lost_track
         self._listed_before = False
+        self._events = 0
 
     async def run(self) -> None:
         """List and watch until cancelled."""
         version = ""
-        delay = 0.2
+        delay = _SHORTEST_DELAY
         while True:
             try:
                 if not version:
@@ -63,9 +66,12 @@ class ObjectStream(Generic[_Value]):
                 if not version and self._kind.defined:
                     await asyncio.sleep(_LOOK_AGAIN)  # nobody has defined the kind: there is nothing to watch yet
                     continue
+                seen = self._events
                 version = await self._watch(version)
-                delay = 0.2
-                continue
+                if self._events != seen:
+                    delay = _SHORTEST_DELAY
+                    continue
+                await asyncio.sleep(delay)  # a server that ends each watch at once must not be asked all the time
             except ApiError as error:
                 if error.response.status == _GONE or (error.response.status == _NOT_FOUND and self._kind.defined):
                     version = ""
@@ -109,6 +115,8 @@ class ObjectStream(Generic[_Value]):
                     except DecodeError as error:
                         self._observer.stats.undecodable += 1
                         log.warning("%s", error)
+                        if line.startswith(_DELETED):
+                            self._lost_track()
                         continue
                     if event.status is not None:
                         if event.status.code == _GONE:
@@ -116,6 +124,7 @@ class ObjectStream(Generic[_Value]):
                         log.warning("stream of %s: %s", self._kind.path, event.status.message)
                         break
                     version = event.resource_version or version
+                    self._events += 1
                     if event.object is None:
                         continue
                     if event.type == "DELETED":

@@ -44,6 +44,10 @@ class EventHandler(Generic[_Value]):
         self._gone = gone
         self._known: set[str] = set()
 
+    def begin(self) -> None:
+        """Note that kopf starts anew, with an initial listing."""
+        self._known.clear()
+
     def __call__(self, event: Any) -> None:
         """Take in one event as kopf hands it out."""
         how = event["type"]
@@ -52,6 +56,8 @@ class EventHandler(Generic[_Value]):
         except DecodeError as error:
             self._observer.stats.undecodable += 1
             log.warning("%s", error)
+            if how == "DELETED":
+                self._lost_track()
             return
         if how == "DELETED":
             self._known.discard(found.uid)

@@ -109,8 +109,9 @@ class Decision:
         How many nodes gave each reason.
     verdicts
         Per node, only when the caller asked for an explanation.
-    over_quota
-        Some node would fit, and what the namespace may hold keeps the pod from all of those.
+    another_node_helps
+        Whether one more node could change an ``UNSCHEDULABLE`` outcome: not where a quota keeps the pod from all nodes
+        that would fit, nor where other pods have to come first.
     helped_by
         What could change an ``UNSCHEDULABLE`` outcome.
     sources
@@ -137,10 +138,10 @@ class Decision:
     sources: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     error: Exception | None = None
-    over_quota: bool = False
+    another_node_helps: bool = True
 
     @property
     def condition_reason(self) -> ConditionReason:
         """The reason of the pod's condition where it was not placed."""
-        waits_for_a_node = self.outcome is Outcome.UNSCHEDULABLE and not self.over_quota
+        waits_for_a_node = self.outcome is Outcome.UNSCHEDULABLE and self.another_node_helps
         return ConditionReason.UNSCHEDULABLE if waits_for_a_node else ConditionReason.SCHEDULER_ERROR

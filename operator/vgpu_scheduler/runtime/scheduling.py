@@ -63,11 +63,14 @@ class SchedulingLoop:
             if not decisions:
                 return False
             seconds = (self._clock.monotonic() - began) / len(decisions)
-            for decision in decisions:
-                self._attempts.attempted(_RESULTS[decision.outcome], seconds)
-                self._tell(decision)
             if decisions[0].outcome is Outcome.PLACED:  # all of a unit are, or none
                 self._binder.submit(*decisions)
+            for decision in decisions:
+                self._attempts.attempted(_RESULTS[decision.outcome], seconds)
+                try:
+                    self._tell(decision)
+                except Exception:  # what is said about one pod must not end the loop
+                    log.exception("the decision about pod %s could not be told", decision.pod)
         return True
 
     def _tell(self, decision: Decision) -> None:

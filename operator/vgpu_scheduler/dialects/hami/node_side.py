@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
@@ -16,6 +17,8 @@ PHASE_ALLOCATING = "allocating"
 PHASE_SUCCESS = "success"
 PHASE_FAILED = "failed"
 
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+_LONGEST_NAME = 253
 _ANSWERS = frozenset({PHASE_SUCCESS, PHASE_FAILED})
 
 
@@ -46,8 +49,12 @@ class HamiNodeSide:
         return max(locks, key=lambda lock: lock.names_owner, default=None)
 
     def parse_lock(self, value: str) -> LockValue:
-        """Decode the value of a lock; see :func:`parse_lock`."""
-        return parse_lock(value)
+        """Decode the value of a lock; see :func:`parse_lock`. One that names no possible pod is malformed, too."""
+        found = parse_lock(value)
+        names = (found.namespace, found.name)
+        if any(names) and not all(_NAME.fullmatch(name) and len(name) <= _LONGEST_NAME for name in names):
+            raise ValueError(f"lock value {value!r} names no pod")
+        return found
 
     def format_lock(self, lock: NodeLock, now: datetime, pod: Pod) -> str:
         """Encode the value of a lock for a pod; ``now`` must know its time zone."""
