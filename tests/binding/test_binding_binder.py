@@ -13,7 +13,7 @@ from tests.policy.resources import policy
 
 from vgpu_scheduler.binding import Step
 from vgpu_scheduler.devcluster import BEHAVIOUR, WRITES, Fault
-from vgpu_scheduler.engine import Cause, Closure, Place
+from vgpu_scheduler.engine import Cause, NodeClosure, Place
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import DECISION
 
@@ -108,7 +108,7 @@ async def test_the_head_of_a_lane_waits_no_longer_than_the_others(tmp_path: Path
         b.clock.ahead += 31.0
         await b.until(lambda: b.engine.queue.place(made.uid) is Place.ACTIVE)
         assert b.sent("patch", "nodes") == 0
-        assert b.engine.closed_nodes.closures("node-a") == (Closure(Cause.PLUGIN_SILENT, LOCK, value),)
+        assert b.engine.closed_nodes.closures("node-a") == (NodeClosure(Cause.PLUGIN_SILENT, LOCK, value),)
 
 
 async def test_who_waits_at_a_node_whose_lock_a_stranger_takes_goes_elsewhere_at_once(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ async def test_a_policy_that_comes_under_the_lock_is_followed_and_named(tmp_path
 
         def come(step: Step, _: Pod) -> None:
             if step is Step.LOCKED:
-                b.engine.in_force.observe(policy("late", {"devices": {"exclusive": True}}))
+                b.engine.effective_policies.observe(policy("late", {"devices": {"exclusive": True}}))
 
         b.on_step = come
         assert b.submit() == 1

@@ -14,7 +14,7 @@ from vgpu_scheduler.binding.locks import LockJudge, LockStatus, find_lock
 from vgpu_scheduler.devcluster import Fault
 from vgpu_scheduler.dialects import NodeLock
 from vgpu_scheduler.dialects.hami import format_lock, format_time, hami_dialect, parse_lock
-from vgpu_scheduler.engine import Cause, Closure
+from vgpu_scheduler.engine import Cause, NodeClosure
 from vgpu_scheduler.intake import NODES, list_all
 from vgpu_scheduler.intake import PODS as POD_KIND
 from vgpu_scheduler.kube import Pod
@@ -161,7 +161,7 @@ async def test_a_lock_of_another_schedulers_pod_closes_the_node_until_that_pod_i
         value = await wants_the_node_of_an_allocating_pod(b, "another")
         assert b.submit() == 0
         await b.until(lambda: b.sent("get", "pods") >= 2)
-        assert b.engine.closed_nodes.closures("node-a") == (Closure(Cause.LOCK_HELD, LOCK, value),)
+        assert b.engine.closed_nodes.closures("node-a") == (NodeClosure(Cause.LOCK_HELD, LOCK, value),)
         assert ("DeviceLockHeld", _held(value)) in await b.events()
         await b.call("DELETE", f"{PODS}/occupant", {"gracePeriodSeconds": 0})
         await b.until(lambda: not b.engine.closed_nodes.closures("node-a"))

@@ -11,7 +11,7 @@ from tests.engine.builders import UNIT, asks
 
 from vgpu_scheduler.binding import Step
 from vgpu_scheduler.devcluster import BEHAVIOUR, Fault
-from vgpu_scheduler.engine import Cause, Closure, Place
+from vgpu_scheduler.engine import Cause, NodeClosure, Place
 from vgpu_scheduler.kube import Pod
 
 ON_A = {"kubernetes.io/hostname": "node-a"}
@@ -282,7 +282,7 @@ async def test_a_lock_that_comes_after_its_unit_was_given_back_is_released_where
             if step is Step.CHECKED and pod.name == "p1":
                 b.on_step = lambda *_: None
                 for name in ("a1", "b1"):
-                    b.engine.closed_nodes.close(name, Closure(Cause.PLUGIN_SILENT, LOCK, "held"))
+                    b.engine.closed_nodes.close(name, NodeClosure(Cause.PLUGIN_SILENT, LOCK, "held"))
 
         b.on_step = close
         assert b.submit() == 2

@@ -107,5 +107,5 @@ ASKS = {
 
 def under(spec: Obj) -> Engine:
     engine = engine_on(ALL_MAKERS, AMOUNTS)
-    engine.in_force.observe(policy("p", spec))
+    engine.effective_policies.observe(policy("p", spec))
     return engine

@@ -204,7 +204,7 @@ def test_a_card_is_the_same_hardware_in_koordinators_books() -> None:
 def under(spec: Obj) -> Engine:
     engine = mixed()
     metadata = {"name": "policy", "uid": "u", "generation": 1, "resourceVersion": "1"}
-    engine.in_force.observe(decode_policy({"kind": CLUSTER_KIND, "metadata": metadata, "spec": spec}))
+    engine.effective_policies.observe(decode_policy({"kind": CLUSTER_KIND, "metadata": metadata, "spec": spec}))
     return engine
 
 

@@ -27,14 +27,14 @@ def decide(engine: Engine, now: float = 1.0) -> Decision:
 
 def with_policies(engine: Engine, *specs: dict[str, Any], namespace: str = "") -> Engine:
     for number, spec in enumerate(specs):
-        engine.in_force.observe(policy(f"p{number}", spec, namespace))
+        engine.effective_policies.observe(policy(f"p{number}", spec, namespace))
     return engine
 
 
 def remove(engine: Engine, name: str) -> None:
     known = engine.policies.catalogue.get(("ClusterVGPUPolicy", "", name))
     assert known is not None
-    engine.in_force.remove(known)
+    engine.effective_policies.remove(known)
 
 
 def uneven() -> list[Any]:
@@ -52,11 +52,11 @@ def test_a_policy_changes_the_next_decision_and_its_end_the_one_after() -> None:
     nodes = []
     for number, change in enumerate(("none", "put", "change", "remove")):
         if change == "put":
-            engine.in_force.observe(policy("p", SPREAD))
+            engine.effective_policies.observe(policy("p", SPREAD))
         elif change == "change":
-            engine.in_force.observe(policy("p", {"nodes": {"policy": "binpack"}}))
+            engine.effective_policies.observe(policy("p", {"nodes": {"policy": "binpack"}}))
         elif change == "remove":
-            engine.in_force.observe(policy("p", SPREAD))
+            engine.effective_policies.observe(policy("p", SPREAD))
             remove(engine, "p")
         engine.observe_pod(pod(f"x{number}"), 4.0)
         decision = decide(engine, 5.0)
@@ -124,9 +124,9 @@ def test_a_change_that_does_not_concern_a_pod_does_not_wake_it() -> None:
     engine = with_policies(engine_with([node("a", cards("a", 1))]), {"limits": {"devicesPerPod": 1}})
     engine.observe_pod(pod("x", asks(2)), 0.0)
     decide(engine)
-    engine.in_force.observe(policy("elsewhere", SPREAD, "other"))
+    engine.effective_policies.observe(policy("elsewhere", SPREAD, "other"))
     assert engine.attempt(21.0) is None
-    engine.in_force.observe(policy("here", SPREAD, "default"))
+    engine.effective_policies.observe(policy("here", SPREAD, "default"))
     refused = decide(engine, 23.0)  # the limit still holds
     assert (refused.sources["nodes"], refused.sources["limits"]) == ("VGPUPolicy default/here", "ClusterVGPUPolicy p0")
 
@@ -231,14 +231,14 @@ def test_overrides_that_are_not_allowed_are_not_followed_and_said() -> None:
 
 def test_a_policy_that_is_not_understood_makes_its_pods_wait_and_no_others() -> None:
     engine = engine_with([node("a", cards("a", 2))])
-    engine.in_force.observe(policy("bad", {"nodes": {"policy": "sideways"}}, "default"))
+    engine.effective_policies.observe(policy("bad", {"nodes": {"policy": "sideways"}}, "default"))
     engine.observe_pod(pod("x"), 0.0)
     waiting = decide(engine)
     assert (waiting.outcome, waiting.placement) == (Outcome.REFUSED, None)
     assert "PolicyNotReady: VGPUPolicy default/bad: spec.nodes.policy" in waiting.message
     engine.observe_pod(pod("y", namespace="other"), 1.0)
     assert decide(engine).outcome is Outcome.PLACED
-    engine.in_force.observe(policy("bad", SPREAD, "default"))
+    engine.effective_policies.observe(policy("bad", SPREAD, "default"))
     assert decide(engine, 21.0).outcome is Outcome.PLACED
 
 
@@ -247,7 +247,7 @@ def test_an_assumed_placement_is_checked_again_under_a_new_policy() -> None:
     engine.observe_pod(pod("x"), 0.0)
     first = decide(engine).placement
     assert engine.recheck("uid-x") == first
-    engine.in_force.observe(policy("p", {"devices": {"types": {"deny": ["T4"]}}}))
+    engine.effective_policies.observe(policy("p", {"devices": {"types": {"deny": ["T4"]}}}))
     assert engine.recheck("uid-x") is None
     engine.give_back("uid-x", 3.0)
     assert "CardDeniedByPolicy" in decide(engine, 30.0).message
@@ -257,10 +257,10 @@ def test_namespaces_count_by_their_labels() -> None:
     engine = engine_with([node("a", cards("a", 2))])
     spec = {"namespaceSelector": {"matchLabels": {"tier": "shared"}}, "limits": {"devicesPerPod": 1}}
     with_policies(engine, spec)
-    engine.in_force.observe_namespace(Namespace("default", {"tier": "shared"}, 1))
+    engine.effective_policies.observe_namespace(Namespace("default", {"tier": "shared"}, 1))
     engine.observe_pod(pod("x", asks(2)), 0.0)
     assert decide(engine).outcome is Outcome.REFUSED
-    engine.in_force.observe_namespace(Namespace("default", {"tier": "own"}, 2))
+    engine.effective_policies.observe_namespace(Namespace("default", {"tier": "own"}, 2))
     assert decide(engine, 21.0).outcome is Outcome.PLACED
 
 
@@ -300,16 +300,16 @@ def test_plain_pods_follow_scorers_that_know_them_and_their_own_order_otherwise(
 
 def test_reports_say_what_became_of_each_policy() -> None:
     engine = engine_with([node("a", cards("a", 1))])
-    engine.in_force.observe(policy("bad", {"nodes": {"policy": "sideways"}}, "default"))
+    engine.effective_policies.observe(policy("bad", {"nodes": {"policy": "sideways"}}, "default"))
     unknown = {"priority": 1, "devices": {"types": {"allow": ["t4"], "deny": ["H900"]}}, "nodes": {
         "scorers": [{"name": "binpack", "resources": {"example.com/x": 2}, "weight": 0}]}}  # fmt: skip
-    engine.in_force.observe(policy("odd", unknown))
-    engine.in_force.observe(policy("one", SPREAD))
-    engine.in_force.observe(policy("two", SPREAD))
+    engine.effective_policies.observe(policy("odd", unknown))
+    engine.effective_policies.observe(policy("one", SPREAD))
+    engine.effective_policies.observe(policy("two", SPREAD))
     engine.observe_pod(pod("x", namespace="other"), 0.0)
     engine.observe_pod(pod("done", namespace="other", phase="Succeeded"), 0.0)
     engine.observe_pod(pod("theirs", namespace="other", scheduler="another"), 0.0)
-    reports = {report.policy.name: report for report in engine.in_force.report(engine.scheduler_names)}
+    reports = {report.policy.name: report for report in engine.effective_policies.report(engine.scheduler_names)}
     conditions = {
         name: {condition.type: (condition.status, condition.reason) for condition in report.conditions}
         for name, report in reports.items()
@@ -334,7 +334,7 @@ def test_pods_that_come_before_their_namespace_wait_for_its_labels() -> None:
     with_policies(engine, spec)
     engine.observe_pod(pod("x", asks(2)), 0.0)
     assert "the labels of the namespace" in decide(engine).message
-    engine.in_force.observe_namespace(Namespace("default", {"tier": "shared"}, 1))
+    engine.effective_policies.observe_namespace(Namespace("default", {"tier": "shared"}, 1))
     assert "limits.devicesPerPod" in decide(engine, 20.0).message
 
 
@@ -363,7 +363,7 @@ def test_a_decision_is_restated_under_what_is_in_force_now() -> None:
     engine = engine_with([node("a", cards("a", 2))])
     engine.observe_pod(pod("x"), 0.0)
     decision = decide(engine)
-    engine.in_force.observe(policy("p", {"devices": {"exclusive": True}}))
+    engine.effective_policies.observe(policy("p", {"devices": {"exclusive": True}}))
     placement = engine.recheck("uid-x")
     assert placement is not None
     assert placement.containers[0][0].amounts == (1, 1000, 100)
@@ -379,7 +379,7 @@ def test_many_changes_are_one_look_at_those_who_wait(monkeypatch: pytest.MonkeyP
     looks = []
     monkeypatch.setattr(engine.queue, "parked", lambda: looks.append(1) or iter(()))
     for number in range(5):
-        engine.in_force.observe(policy(f"p{number}", SPREAD))
+        engine.effective_policies.observe(policy(f"p{number}", SPREAD))
     assert engine.attempt(20.0) is None
     assert engine.attempt(21.0) is None
     assert len(looks) == 1
@@ -389,10 +389,10 @@ def test_what_no_node_has_any_more_is_not_known_any_more() -> None:
     engine = engine_with([node("a", cards("a", 1), allocatable={"example.com/x": "1"}), node("b")])
     spec = {"nodes": {"scorers": [{"name": "binpack", "resources": {"example.com/x": 2}}]},
             "devices": {"types": {"allow": ["T4"]}}}  # fmt: skip
-    engine.in_force.observe(policy("p", spec))
+    engine.effective_policies.observe(policy("p", spec))
 
     def warned() -> bool:
-        (report,) = engine.in_force.report(engine.scheduler_names)
+        (report,) = engine.effective_policies.report(engine.scheduler_names)
         return next(c.status for c in report.conditions if c.type == "Warnings")
 
     assert not warned()
@@ -417,7 +417,7 @@ def test_a_bound_pod_does_not_narrow_the_choice_of_those_that_ask_the_same() -> 
     engine = engine_with(uneven(), [])
     engine.observe_pod(pod("first"), 1.0)
     assert decide(engine).placement is not None
-    engine.in_force.observe(policy("p", SPREAD))
+    engine.effective_policies.observe(policy("p", SPREAD))
     bound = pod("first", annotations=allocation("a", ("a-gpu-0", 4000, 10)), started=True, nodeName="a")
     engine.observe_pod(bound, 2.0)
     engine.cycle.claims(bound)  # as whoever waits for its plugin asks

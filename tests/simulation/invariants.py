@@ -71,7 +71,7 @@ def check_engine(engine: Engine, in_flight: Mapping[str, Placement], bound: Abst
         held_now = state.reservation(pod.uid)
         if waits(pod):
             confirmed = held_now is not None and held_now.phase is not Phase.ASSUMED
-            gone = engine.has_left(pod.uid)
+            gone = engine.has_departed(pod.uid)
             assert place or pod.uid in in_flight or confirmed or gone, f"{pod.key} is stranded"
         if place is Place.TRYING:
             assert pod.uid in in_flight, f"{pod.key} is being tried by nobody"

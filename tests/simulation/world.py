@@ -94,7 +94,7 @@ class World(RuleBasedStateMachine):
             (self.observer.gone if event.gone else self.observer.observe)(NODES, known.shown())
         elif event.waiting and event.gone:
             self.observer.no_longer_waits(known.shown())
-            REACHED["no longer waits"] += self.engine.has_left(known.uid)
+            REACHED["no longer waits"] += self.engine.has_departed(known.uid)
         else:
             (self.observer.gone if event.gone else self.observer.observe)(PODS, known.shown())
         after = self.engine.state.pod(known.uid)

@@ -12,7 +12,7 @@ from vgpu_scheduler.binding.clock import Clock
 from vgpu_scheduler.binding.locker import NodeLocker
 from vgpu_scheduler.binding.locks import LockStatus
 from vgpu_scheduler.binding.reporter import Reporter
-from vgpu_scheduler.engine import Cause, Closure, Engine, Problem
+from vgpu_scheduler.engine import Cause, Engine, NodeClosure, Problem
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +87,7 @@ class ClosedNodeWatch:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _watch(self, node: str) -> None:
-        since: dict[Closure, float] = {}
+        since: dict[NodeClosure, float] = {}
         patience = self._patience
         try:
             while closures := self._engine.closed_nodes.closures(node):
@@ -115,7 +115,7 @@ class ClosedNodeWatch:
         if not self._not_looked_at:
             self._looked.set()
 
-    async def _look(self, node: str, closure: Closure, *, stood: float) -> None:
+    async def _look(self, node: str, closure: NodeClosure, *, stood: float) -> None:
         """Open a node if what closes it is over; else say who closes it, once a lock has stood for some seconds."""
         with suppress(ApiUnreachableError):
             if await self._is_over(node, closure):
@@ -124,7 +124,7 @@ class ClosedNodeWatch:
             elif closure.cause is not Cause.LOCK_HELD or stood >= self._patience:
                 self._report(node, closure)
 
-    async def _is_over(self, node: str, closure: Closure) -> bool:
+    async def _is_over(self, node: str, closure: NodeClosure) -> bool:
         if not closure.lock:
             pod = self._engine.state.pod(closure.value)
             return pod is None or pod.terminal or pod.started
@@ -136,7 +136,7 @@ class ClosedNodeWatch:
             return known is not None and self._engine.closed_nodes.is_ours(known, found.parsed)
         return status in {LockStatus.FREE, LockStatus.ORPHANED}
 
-    def _silence(self, closure: Closure) -> str:
+    def _silence(self, closure: NodeClosure) -> str:
         pod = self._engine.state.pod(closure.value)
         lock = f" (annotation {closure.lock})" if closure.lock else ""
         if pod is None and closure.lock:
@@ -147,7 +147,7 @@ class ClosedNodeWatch:
         vendors = {claim.vendor for container in self._engine.cycle.claims(pod) for claim in container.claims}
         return f"the device plugin of {', '.join(sorted(vendors))} does not answer pod {pod.key}{lock}"
 
-    def _report(self, name: str, closure: Closure) -> None:
+    def _report(self, name: str, closure: NodeClosure) -> None:
         node = self._engine.state.node(name)
         if node is None:
             return

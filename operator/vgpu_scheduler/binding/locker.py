@@ -63,22 +63,22 @@ class NodeLocker:
         """Return the lock through which the node side will look for a pod."""
         return self._node_side.lock(self.engine.cycle.claims(pod))
 
-    def in_the_way(self, node: str, pod: Pod) -> Pod | None:
+    def pod_awaiting_plugin(self, node: str, pod: Pod) -> Pod | None:
         """Return a pod of a node that a plugin may take for this one, or this one for it; None if there is none.
 
         Where there is no lock, or where of several makers' plugins the first one to answer ends it, a plugin looks for
         any pod of its node that has not started. So such a pod has the node to itself until then.
         """
-        guessing = self._is_guessed(pod)
+        guessing = self._needs_no_lock(pod)
         for held in self.engine.state.reservations(node):
             other = self.engine.state.pod(held.uid)
             if other is None or other.uid == pod.uid or held.phase is Phase.ASSUMED or other.started or other.terminal:
                 continue
-            if (guessing and self._node_side.in_turn(self.engine.cycle.claims(other))) or self._is_guessed(other):
+            if (guessing and self._node_side.in_turn(self.engine.cycle.claims(other))) or self._needs_no_lock(other):
                 return other
         return None
 
-    def _is_guessed(self, pod: Pod) -> bool:
+    def _needs_no_lock(self, pod: Pod) -> bool:
         claims = self.engine.cycle.claims(pod)
         makers = {claim.vendor for container in claims for claim in container.claims}
         return len(makers) > 1 or (self._node_side.in_turn(claims) and self._node_side.lock(claims) is None)

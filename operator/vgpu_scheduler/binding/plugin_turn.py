@@ -10,7 +10,7 @@ from vgpu_scheduler.binding.options import BinderOptions
 from vgpu_scheduler.binding.reporter import Reporter
 from vgpu_scheduler.binding.turns import Turns
 from vgpu_scheduler.dialects import NodeLock
-from vgpu_scheduler.engine import Cause, Closure, Engine
+from vgpu_scheduler.engine import Cause, Engine, NodeClosure
 from vgpu_scheduler.kube import Pod
 
 
@@ -58,7 +58,7 @@ class PluginTurn:
             return True  # it does not hold any more
         kind = self._locker.kind(pod)
         held = kind is not None and self._locker.find(item.node, kind.annotation) is not None
-        return not held and self._locker.in_the_way(item.node, pod) is None
+        return not held and self._locker.pod_awaiting_plugin(item.node, pod) is None
 
     async def clear(self, item: Item) -> bool:
         """Take away a lock that nobody uses, for a unit that would wait for it; False if its node is closed."""
@@ -83,7 +83,7 @@ class PluginTurn:
                 return True
             if self._engine.closed_nodes.is_closed(item.node, self._locker.kind(pod)):
                 return False
-            other = self._locker.in_the_way(item.node, pod)
+            other = self._locker.pod_awaiting_plugin(item.node, pod)
             if other is None:
                 return True
             if self._clock.monotonic() >= deadline:
@@ -91,7 +91,7 @@ class PluginTurn:
                 if not served:
                     self._report_silence(other.uid, item.node)
                 cause = Cause.POD_STARTING if served else Cause.PLUGIN_SILENT
-                self._close(item.node, Closure(cause, "", other.uid))
+                self._close(item.node, NodeClosure(cause, "", other.uid))
                 return False
             self._turns.expire(item.node)
             await self._turns.wait(item.node)
@@ -143,7 +143,7 @@ class PluginTurn:
                 self._report_silence(item.uid, node)
                 annotation = self._locker.holding(node, lock) if lock else ""
                 if annotation is not None:
-                    self._close(node, Closure(Cause.PLUGIN_SILENT, annotation, lock or item.uid))
+                    self._close(node, NodeClosure(Cause.PLUGIN_SILENT, annotation, lock or item.uid))
                 return
 
     def _has_answered(self, uid: str, node: str, lock: str) -> bool:
@@ -156,9 +156,9 @@ class PluginTurn:
         """Close a node whose lock somebody has held for as long as anybody waits."""
         found = self._locker.find(node, kind.annotation)
         if found is not None:
-            self._close(node, Closure(Cause.PLUGIN_SILENT, found.kind.annotation, found.value))
+            self._close(node, NodeClosure(Cause.PLUGIN_SILENT, found.kind.annotation, found.value))
 
-    def _close(self, node: str, closure: Closure) -> None:
+    def _close(self, node: str, closure: NodeClosure) -> None:
         self._engine.closed_nodes.close(node, closure)
         self._closed.notice(node)
 

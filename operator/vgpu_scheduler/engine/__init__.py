@@ -1,6 +1,6 @@
 """State in, decisions out: the queue, the cycle and what ties them together."""
 
-from vgpu_scheduler.engine.closed_nodes import Cause, ClosedNodes, Closure
+from vgpu_scheduler.engine.closed_nodes import Cause, ClosedNodes, NodeClosure
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.engine import Engine
 from vgpu_scheduler.engine.observing import ObservedKind, Sweep
@@ -13,11 +13,11 @@ from vgpu_scheduler.engine.units import Grouping, UnitKey
 __all__ = [
     "Cause",
     "ClosedNodes",
-    "Closure",
     "ConditionReport",
     "Cycle",
     "Engine",
     "Grouping",
+    "NodeClosure",
     "ObservedKind",
     "Place",
     "PolicyReport",

@@ -40,7 +40,7 @@ _TEXTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Closure:
+class NodeClosure:
     """Why a node is closed, and to whom.
 
     Attributes
@@ -73,8 +73,8 @@ class ClosedNodes:
         self._node_side = node_side
         self._state = state
         self._ours = scheduler_names
-        self._closures: dict[str, dict[str, Closure]] = {}
-        self._in_use_by_nobody: dict[str, dict[str, str]] = {}
+        self._closures: dict[str, dict[str, NodeClosure]] = {}
+        self._judged_harmless: dict[str, dict[str, str]] = {}
         self.generation = 0
         """Changes whenever a node is closed or opened."""
 
@@ -89,19 +89,19 @@ class ClosedNodes:
                 continue
             cause = None if value is None else self._cause(node, lock, value)
             if cause is not None and value is not None:
-                self.close(node.name, Closure(cause, lock.annotation, value))
+                self.close(node.name, NodeClosure(cause, lock.annotation, value))
             elif before is not None:
                 self._open(node.name, before)
                 opened = True
         return opened
 
-    def close(self, node: str, closure: Closure) -> None:
+    def close(self, node: str, closure: NodeClosure) -> None:
         """Keep pods away from a node until the lock changes, or until it is opened."""
         self._closures.setdefault(node, {})[closure.lock] = closure
-        self._in_use_by_nobody.get(node, {}).pop(closure.lock, None)
+        self._judged_harmless.get(node, {}).pop(closure.lock, None)
         self.generation += 1
 
-    def open(self, node: str, closure: Closure) -> bool:
+    def open(self, node: str, closure: NodeClosure) -> bool:
         """Let pods go to a node again although the lock is still there: nobody uses it any more, or a pod of ours does.
 
         Returns
@@ -113,16 +113,16 @@ class ClosedNodes:
             return False
         self._open(node, closure)
         if closure.lock:
-            self._in_use_by_nobody.setdefault(node, {})[closure.lock] = closure.value
+            self._judged_harmless.setdefault(node, {})[closure.lock] = closure.value
         return True
 
     def forget(self, node: str) -> None:
         """Forget a node that is gone."""
-        self._in_use_by_nobody.pop(node, None)
+        self._judged_harmless.pop(node, None)
         if self._closures.pop(node, None):
             self.generation += 1
 
-    def closures(self, node: str) -> tuple[Closure, ...]:
+    def closures(self, node: str) -> tuple[NodeClosure, ...]:
         """Return why a node is closed; empty if it is not."""
         return tuple(self._closures.get(node, _NONE).values())
 
@@ -155,7 +155,7 @@ class ClosedNodes:
             found.update({closure.cause for closure in closures.values()})
         return found
 
-    def _open(self, node: str, closure: Closure) -> None:
+    def _open(self, node: str, closure: NodeClosure) -> None:
         closures = self._closures[node]
         del closures[closure.lock]
         if not closures:
@@ -164,7 +164,7 @@ class ClosedNodes:
 
     def _cause(self, node: Node, lock: NodeLock, value: str) -> Cause | None:
         """Return why the value of a lock closes a node, as far as what is known tells; None if it does not."""
-        known = self._in_use_by_nobody.get(node.name)
+        known = self._judged_harmless.get(node.name)
         if known is not None and known.get(lock.annotation) is not None:
             if known[lock.annotation] == value:
                 return None
@@ -184,4 +184,4 @@ class ClosedNodes:
         return owner is not None and owner.scheduler_name in self._ours
 
 
-_NONE: Mapping[str, Closure] = {}
+_NONE: Mapping[str, NodeClosure] = {}

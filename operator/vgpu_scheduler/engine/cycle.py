@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators import Budgets, count_reasons, verdict
 from vgpu_scheduler.dialects import Dialects
+from vgpu_scheduler.engine.annotation_limits import metadata_problem
 from vgpu_scheduler.engine.closed_nodes import Cause, ClosedNodes
-from vgpu_scheduler.engine.limits import metadata_problem
-from vgpu_scheduler.engine.making import make_node_part, read_claims
 from vgpu_scheduler.engine.nearest import nearest_miss
 from vgpu_scheduler.engine.quotas import Quotas
 from vgpu_scheduler.engine.shape import Claimed, ClusterPart, Evaluated, Fitted, NodePart, Recent, Refused, Shape
+from vgpu_scheduler.engine.shape_builder import make_node_part, read_claims
 from vgpu_scheduler.kernels import select_best
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import (

@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 from vgpu_scheduler.dialects import Dialect, Dialects, InventoryObject, placement_usage
-from vgpu_scheduler.engine.closed_nodes import ClosedNodes, Closure
+from vgpu_scheduler.engine.closed_nodes import ClosedNodes, NodeClosure
 from vgpu_scheduler.engine.cycle import Cycle
-from vgpu_scheduler.engine.in_force import InForce
+from vgpu_scheduler.engine.effective_policies import EffectivePolicies
 from vgpu_scheduler.engine.kinds import observed_kinds
 from vgpu_scheduler.engine.observing import Sweep
 from vgpu_scheduler.engine.problems import Problem
@@ -64,7 +64,7 @@ class Engine:
         self.quotas = Quotas(self.dialects)
         self.closed_nodes = ClosedNodes(self.dialects.node_side, self.state, frozenset(scheduler_names))
         self.cycle = Cycle(self.state, self.dialects, policies, self.quotas, self.closed_nodes)
-        self.in_force = InForce(policies, self.state, self.queue, self.dialects)
+        self.effective_policies = EffectivePolicies(policies, self.state, self.queue, self.dialects)
         self.scheduler_names = frozenset(scheduler_names)
         self.coexist_with = frozenset(coexist_with)
         self.units = Units(grouping, self.state)
@@ -72,7 +72,7 @@ class Engine:
         self._gated: set[str] = set()
         self._released = Hint.NONE
         """What was given back between two attempts."""
-        self._left: dict[str, int] = {}
+        self._departed: dict[str, int] = {}
         """Pods that are known to wait no longer, and since which version, of which nothing newer was seen yet."""
         self._listed: dict[str, int] = {}
         self._registrations = Registrations(self.dialects, self.state)
@@ -85,9 +85,9 @@ class Engine:
 
     def observe_pod(self, pod: Pod, now: float) -> tuple[Problem, ...]:
         """Take in a pod as some stream or answer showed it; older versions are ignored."""
-        if pod.resource_version < self._left.get(pod.uid, 0):
+        if pod.resource_version < self._departed.get(pod.uid, 0):
             return ()  # from before it left the selection of those that wait
-        self._left.pop(pod.uid, None)
+        self._departed.pop(pod.uid, None)
         before = self.state.pod(pod.uid)
         if before is None and not self._counts(pod):
             return ()
@@ -120,21 +120,21 @@ class Engine:
         pod = self.state.pod(uid)
         if pod is None or self.state.pod_version(uid) >= version:
             return
-        self._left[uid] = version
+        self._departed[uid] = version
         if self.state.reservation(uid) is None:
             self.queue.remove(uid)
 
-    def has_left(self, uid: str) -> bool:
+    def has_departed(self, uid: str) -> bool:
         """Tell whether a pod is known to wait no longer, and nothing is known yet of what became of it."""
-        return uid in self._left
+        return uid in self._departed
 
     def remove_pod(self, uid: str, now: float) -> None:
         """Take in that a pod is gone."""
-        self._left.pop(uid, None)
+        self._departed.pop(uid, None)
         self.units.forget(uid)
         self.queue.remove(uid)
         self._gated.discard(uid)
-        self.in_force.forget(uid)
+        self.effective_policies.forget(uid)
         self.queue.hint(self.state.remove_pod(uid), now)
 
     def observe_node(self, node: Node, now: float) -> tuple[Problem, ...]:
@@ -178,7 +178,7 @@ class Engine:
         self._listed[kind] = version
         if restored:
             self.epoch += 1
-            self._left.clear()
+            self._departed.clear()
             self.kinds[kind].forget_versions()
         return Sweep(self.kinds[kind], version, restored=restored)
 
@@ -199,7 +199,7 @@ class Engine:
             sweep.remove(found, now)
         return len(gone)
 
-    def open_node(self, name: str, closure: Closure, now: float) -> None:
+    def open_node(self, name: str, closure: NodeClosure, now: float) -> None:
         """Let pods go to a closed node again, and wake those that wait for that."""
         if self.closed_nodes.open(name, closure):
             self.queue.hint(Hint.NODE, now)
@@ -224,7 +224,7 @@ class Engine:
         tuple of Decision
             One for each pod of the unit; empty when no pod is active.
         """
-        self.in_force.wake(now)
+        self.effective_policies.wake(now)
         self.quotas.wake(self.state, self.queue, now)
         self.queue.hint(self._released, now)
         self._released = Hint.NONE
@@ -255,7 +255,7 @@ class Engine:
         """Decide pods and assume their placements; one bad unit must not stop all others."""
         try:
             for pod in pods:
-                self.in_force.decided(pod)
+                self.effective_policies.decided(pod)
             decisions, hints = self._unit_cycle.decide(pods, explain=explain)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this unit's
             text = f"internal error: {error!r}"
@@ -277,10 +277,10 @@ class Engine:
             return None
         if not self._waits(pod):
             return None
-        unchanged = self.in_force.as_decided(pod) and self.state.unchanged_since_assumed(uid, pod)
+        unchanged = self.effective_policies.as_decided(pod) and self.state.unchanged_since_assumed(uid, pod)
         if unchanged and not self.quotas.exceeded(pod.namespace, self.state) and self.cycle.may_stay(pod, held.node):
             return held.placement
-        self.in_force.decided(pod)
+        self.effective_policies.decided(pod)
         self.state.suspend(uid)
         try:
             fits = self.cycle.refit(pod, held.node)
@@ -307,7 +307,7 @@ class Engine:
         self.state.confirm(uid)
         self.state.settled(uid)
         self.queue.remove(uid)
-        self.in_force.forget(uid)
+        self.effective_policies.forget(uid)
 
     def give_back(self, uid: str, now: float, delay: float | None = 0.0) -> None:
         """Take back an assumed placement that will not be bound, and try the pod again.
@@ -336,7 +336,7 @@ class Engine:
     # Inside ----------------------------------------------------------------------------------------------------------
 
     def _waits(self, pod: Pod) -> bool:
-        if pod.uid in self._left:
+        if pod.uid in self._departed:
             return False
         return not (pod.node_name or pod.terminal or pod.deleting or gated(pod))
 

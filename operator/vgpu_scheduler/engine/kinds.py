@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Protocol
 
 from vgpu_scheduler.dialects import Dialects, InventoryObject
-from vgpu_scheduler.engine.in_force import InForce
+from vgpu_scheduler.engine.effective_policies import EffectivePolicies
 from vgpu_scheduler.engine.observing import ObservedKind
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.quotas import Quotas, quota_key
@@ -15,14 +15,14 @@ from vgpu_scheduler.policy import PLURALS, Policies, PolicyKey, PolicyResource, 
 from vgpu_scheduler.state import State
 
 
-class Keeper(Protocol):
+class Observing(Protocol):
     """Who keeps what is observed: an engine."""
 
     dialects: Dialects
     state: State
     quotas: Quotas
     policies: Policies
-    in_force: InForce
+    effective_policies: EffectivePolicies
 
     def observe_pod(self, pod: Pod, now: float) -> tuple[Problem, ...]:
         """Take in a pod."""
@@ -40,7 +40,7 @@ class Keeper(Protocol):
         """Take in the object beside a node that lists its devices, or that there is none any more."""
 
 
-def observed_kinds(engine: Keeper) -> Mapping[str, ObservedKind[Any]]:
+def observed_kinds(engine: Observing) -> Mapping[str, ObservedKind[Any]]:
     """Return how an engine takes in each kind, by the name of the kind."""
     return {
         "Pod": _pods(engine),
@@ -52,7 +52,7 @@ def observed_kinds(engine: Keeper) -> Mapping[str, ObservedKind[Any]]:
     }
 
 
-def _pods(engine: Keeper) -> ObservedKind[Pod]:
+def _pods(engine: Observing) -> ObservedKind[Pod]:
     state = engine.state
 
     return ObservedKind(
@@ -65,7 +65,7 @@ def _pods(engine: Keeper) -> ObservedKind[Pod]:
     )
 
 
-def _nodes(engine: Keeper) -> ObservedKind[Node]:
+def _nodes(engine: Observing) -> ObservedKind[Node]:
     state = engine.state
 
     def remove(node: Node, version: int, now: float) -> None:
@@ -85,7 +85,7 @@ def _nodes(engine: Keeper) -> ObservedKind[Node]:
     )
 
 
-def _beside(engine: Keeper) -> ObservedKind[NodeInventory]:
+def _beside(engine: Observing) -> ObservedKind[NodeInventory]:
     store: VersionedStore[str, NodeInventory] = VersionedStore()
 
     def observe(found: NodeInventory, now: float) -> tuple[Problem, ...]:
@@ -108,30 +108,30 @@ def _beside(engine: Keeper) -> ObservedKind[NodeInventory]:
     )
 
 
-def _namespaces(engine: Keeper) -> ObservedKind[Namespace]:
+def _namespaces(engine: Observing) -> ObservedKind[Namespace]:
     catalogue = engine.policies.catalogue
 
     def observe(namespace: Namespace, now: float) -> tuple[Problem, ...]:
         del now
-        engine.in_force.observe_namespace(namespace)
+        engine.effective_policies.observe_namespace(namespace)
         return ()
 
     return ObservedKind(
         key=lambda namespace: namespace.name,
         title=lambda namespace: namespace.name,
         observe=observe,
-        remove=lambda namespace, version, _: engine.in_force.remove_namespace(namespace, version),
+        remove=lambda namespace, version, _: engine.effective_policies.remove_namespace(namespace, version),
         missing=catalogue.missing_namespaces,
         forget_versions=catalogue.forget_versions,
     )
 
 
-def _policies(engine: Keeper, kind: str) -> ObservedKind[PolicyResource]:
+def _policies(engine: Observing, kind: str) -> ObservedKind[PolicyResource]:
     catalogue = engine.policies.catalogue
 
     def observe(policy: PolicyResource, now: float) -> tuple[Problem, ...]:
         del now
-        engine.in_force.observe(policy)
+        engine.effective_policies.observe(policy)
         return ()
 
     def missing(listed: Collection[PolicyKey], version: int) -> Iterable[PolicyResource]:
@@ -141,7 +141,7 @@ def _policies(engine: Keeper, kind: str) -> ObservedKind[PolicyResource]:
         key=key_of,
         title=lambda policy: f"{policy.namespace}/{policy.name}" if policy.namespace else policy.name,
         observe=observe,
-        remove=lambda policy, version, _: engine.in_force.remove(policy, version),
+        remove=lambda policy, version, _: engine.effective_policies.remove(policy, version),
         missing=missing,
         forget_versions=catalogue.forget_versions,
     )

@@ -151,12 +151,12 @@ class Replica:
         )
 
     def _policy_status(self) -> PolicyStatusWriter:
-        in_force = self._engine.in_force
+        effective_policies = self._engine.effective_policies
         return PolicyStatusWriter(
             self._api,
             self._clock,
-            lambda: in_force.report(self._engine.scheduler_names),
-            lambda: in_force.generation,
+            lambda: effective_policies.report(self._engine.scheduler_names),
+            lambda: effective_policies.generation,
             self._settings.policy_status_interval,
         )
 

@@ -37,7 +37,7 @@ def warm_up() -> None:
     rules = {"nvidia.com/nouse-gpuuuid": "GPU-1", "nvidia.com/vgpu-mode": "mig"}
     for number, spec in enumerate(_POLICIES):
         metadata = {"name": "warm-up", "uid": "w", "generation": number, "resourceVersion": str(number)}
-        engine.in_force.observe(decode_policy({"kind": CLUSTER_KIND, "metadata": metadata, "spec": spec}))
+        engine.effective_policies.observe(decode_policy({"kind": CLUSTER_KIND, "metadata": metadata, "spec": spec}))
         pod = {
             "metadata": {"name": "p", "namespace": "n", "uid": str(number), "annotations": rules if number else {}},
             "spec": {

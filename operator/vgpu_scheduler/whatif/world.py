@@ -106,7 +106,7 @@ class World:
             policy = replace(decode_policy(obj), resource_version=0)  # so that one of a later file replaces it
             if policy.error:
                 self._problem(f"{title(policy)}: {policy.error}")
-            self.engine.in_force.observe(policy)
+            self.engine.effective_policies.observe(policy)
             self._namespaces_matter |= policy.namespace_selector is not None
         elif kind == "Namespace":
             self._add_namespace(name, metadata.get("labels") or {})
@@ -125,7 +125,7 @@ class World:
     def _add_namespace(self, name: str, labels: object) -> None:
         if not isinstance(labels, Mapping) or not all(isinstance(value, str) for value in labels.values()):
             raise WorldError(f"Namespace {name}: metadata.labels is no mapping of texts")
-        self.engine.in_force.observe_namespace(Namespace(name, dict(labels)))
+        self.engine.effective_policies.observe_namespace(Namespace(name, dict(labels)))
         self._namespaces.add(name)
 
     def _add_quota(self, quota: ResourceQuota) -> None:

@@ -14,7 +14,7 @@ Terms = tuple[int | str | None, ...]
 """What a decision rests on beside the pod's spec and annotations: its policy, and the labels that its claims ask."""
 
 
-class InForce:
+class EffectivePolicies:
     """Keeps policies and namespaces, and wakes the waiting pods for which something else is in force now.
 
     Changes are collected and acted upon once per attempt: many of them together cost one look at the waiting pods.

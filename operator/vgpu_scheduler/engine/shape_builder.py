@@ -9,7 +9,7 @@ import msgspec
 
 from vgpu_scheduler.allocators import Budgets
 from vgpu_scheduler.dialects import ClaimError, Dialect, Dialects, Scorers
-from vgpu_scheduler.engine.bounds import LimitError, most_memory
+from vgpu_scheduler.engine.policy_limits import LimitError, most_memory
 from vgpu_scheduler.engine.shape import Claimed, NodePart, Refused
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import PodClaims, claims_devices
@@ -25,7 +25,7 @@ def read_claims(pod: Pod, policy: ResolvedPolicy, dialects: Dialects) -> Claimed
     """Return what a pod asks of devices, or why that cannot be understood."""
     try:
         dialect = dialects.of_waiting(pod)
-        annotations, warnings = _in_force(pod, policy, dialect)
+        annotations, warnings = _followed_annotations(pod, policy, dialect)
         claims = dialect.claims.read(msgspec.structs.replace(pod, annotations=annotations), policy.terms)
     except ClaimError as error:
         return Refused(policy, str(error))
@@ -78,7 +78,7 @@ def make_node_part(
     )
 
 
-def _in_force(pod: Pod, policy: ResolvedPolicy, dialect: Dialect) -> tuple[dict[str, str], list[str]]:
+def _followed_annotations(pod: Pod, policy: ResolvedPolicy, dialect: Dialect) -> tuple[dict[str, str], list[str]]:
     """Return the pod's annotations that may be followed, and warnings about the others."""
     given = {name: pod.annotations[name] for name in dialect.claims.pod_annotations if name in pod.annotations}
     if policy.overrides is None:
