@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 from tests.engine.builders import OURS, allocation, asks, card, cards, node_object, pod_object
 
+from vgpu_scheduler.admission import AdmissionRules, review
 from vgpu_scheduler.dialects import ClaimError, Dialect, Dialects
 from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.dialects.koordinator import koordinator_dialect
 from vgpu_scheduler.dialects.volcano import parse_binpack_arguments, volcano_dialect
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.kube import Pod, decode_node, decode_pod
+from vgpu_scheduler.intake import beside_kind
+from vgpu_scheduler.kube import DecodeError, NodeInventory, Pod, decode_node, decode_pod
 from vgpu_scheduler.model import Decision, Outcome
 from vgpu_scheduler.policy import CLUSTER_KIND, Policies, PolicyDefaults, decode_policy
 
@@ -196,6 +198,74 @@ def test_a_card_is_the_same_hardware_in_koordinators_books() -> None:
     (problem,) = engine.observe_inventory("n", beside("GPU-0"), 0.0)
     assert "device GPU-0 is registered by hami and by koordinator" in problem.message
     assert all(device.cordoned for name in ("hami", "koordinator") for device in engine.state.matrix(name).devices(0))
+
+
+# Objects beside nodes ------------------------------------------------------------------------------------------------
+
+
+def listing(version: int, *ids: str, uid: str = "uid-k") -> NodeInventory:
+    return NodeInventory("k", beside(*ids), uid, version)
+
+
+def test_objects_beside_nodes_are_taken_in_by_version_and_by_lists() -> None:
+    engine = engine_of()
+    kind = engine.kinds["Device"]
+    assert kind.observe(listing(5, "GPU-0"), 0.0) == (), "it may come before its node"
+    engine.observe_node(decode_node(koordinator_node("k")), 0.0)
+    listed = engine.state.matrix("koordinator")
+
+    def known() -> list[str]:
+        return [device.uuid for device in listed.devices(0)]
+
+    assert known() == ["gpu/0/GPU-0"]
+    kind.observe(listing(4), 1.0)
+    assert known() == ["gpu/0/GPU-0"], "an older version changes nothing"
+    sweep = engine.sweep("Device", 9)
+    sweep.take(listing(8, "GPU-0", "GPU-1"), 2.0)
+    assert sweep.missing() == []
+    assert known() == ["gpu/0/GPU-0", "gpu/1/GPU-1"]
+    undefined = engine.sweep("Device", None)
+    (gone,) = undefined.missing()
+    undefined.remove(gone, 3.0)
+    assert known() == []
+
+
+def test_without_koordinator_no_object_beside_nodes_is_looked_at() -> None:
+    assert "Device" not in engine_of(HAMI, VOLCANO).kinds
+    assert not Dialects([HAMI, VOLCANO]).beside
+
+
+def test_an_object_that_cannot_be_read_names_itself() -> None:
+    kind = beside_kind("Device", "/devices")
+    found = kind.decode({"metadata": {"name": "k", "uid": "u", "resourceVersion": "7"}, "spec": {}})
+    assert (found.name, found.uid, found.resource_version, found.content["spec"]) == ("k", "u", 7, {})
+    for broken in ({}, {"metadata": {"name": ""}}, {"metadata": {"name": "k", "resourceVersion": "x"}}, [], b"{"):
+        with pytest.raises(DecodeError, match="Device"):
+            kind.decode(broken)
+
+
+# At admission --------------------------------------------------------------------------------------------------------
+
+
+def test_a_pod_is_completed_at_admission_by_its_dialect() -> None:
+    rules = AdmissionRules(Dialects([KOORDINATOR, VOLCANO, HAMI]), (OURS,))
+
+    def reviewed(**amounts: str) -> Obj:
+        container = {"name": "c", "resources": {"limits": amounts, "requests": amounts}}
+        verdict = review({"metadata": {"name": "p"}, "spec": {"containers": [container]}}, "default", rules)
+        assert verdict.pod is not None
+        return dict(verdict.pod["spec"])
+
+    for amounts in ({CORE: "50", RATIO: "50"}, {NUMBER: "1"}, {GPU: "1"}, {GPU: "1", "nvidia.com/gpumem": "1"}):
+        spec = reviewed(**amounts)
+        assert spec["schedulerName"] == OURS
+        assert spec["containers"][0]["resources"]["limits"] == amounts, "nothing is added that another would own"
+    assert "schedulerName" not in reviewed(cpu="1")
+    hamis = AdmissionRules(Dialects([HAMI, KOORDINATOR]), (OURS,))
+    container = {"name": "c", "resources": {"limits": {"nvidia.com/gpumem": "100"}}}
+    completed = review({"metadata": {"name": "p"}, "spec": {"containers": [container]}}, "default", hamis).pod
+    assert completed is not None
+    assert completed["spec"]["containers"][0]["resources"]["limits"][GPU] == "1", "HAMi completes its own"
 
 
 # Policies ------------------------------------------------------------------------------------------------------------
