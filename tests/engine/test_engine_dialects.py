@@ -10,7 +10,7 @@ from tests.engine.builders import OURS, allocation, asks, card, cards, node_obje
 
 from vgpu_scheduler.admission import AdmissionRules, review
 from vgpu_scheduler.dialects import ClaimError, Dialect, Dialects
-from vgpu_scheduler.dialects.hami import hami_dialect
+from vgpu_scheduler.dialects.hami import Section, configured, hami_dialect
 from vgpu_scheduler.dialects.koordinator import koordinator_dialect
 from vgpu_scheduler.dialects.volcano import parse_binpack_arguments, volcano_dialect
 from vgpu_scheduler.engine import Engine
@@ -169,6 +169,11 @@ def test_a_bound_pod_whose_names_belong_to_two_is_charged_in_both() -> None:
     assert engine.state.ledger() == {"k": {"gpu/0/GPU-k0": (0, 8 * GIB, 50, 50)}}
     assert engine.state.quotas.as_values()["default"].keys() == {("hami", "NVIDIA"), ("koordinator", "gpu")}
     assert not engine.state.drift()
+    halves = asking("q", {GPU: 1, CORE: 50, RATIO: 50}, nodeName="k", annotations=koordinator_note("GPU-k1", 50))
+    assert set(engine.dialects.uses(halves)) == {"koordinator"}, "it has not started: it holds nothing of HAMi's yet"
+    started = asking("q", {GPU: 1, CORE: 50, RATIO: 50}, nodeName="k", annotations=halves.annotations, started=True)
+    assert set(engine.dialects.uses(started)) == {"hami", "koordinator"}
+    assert "hami.io/vgpu-devices-allocated is missing" in engine.dialects.uses(started)["hami"].problem
 
 
 # One card in two dialects --------------------------------------------------------------------------------------------
@@ -248,7 +253,8 @@ def test_an_object_that_cannot_be_read_names_itself() -> None:
 
 
 def test_a_pod_is_completed_at_admission_by_its_dialect() -> None:
-    rules = AdmissionRules(Dialects([KOORDINATOR, VOLCANO, HAMI]), (OURS,))
+    generous = hami_dialect(configured(Section({"nvidia": {"wholeIsExclusive": True}})))
+    rules = AdmissionRules(Dialects([KOORDINATOR, VOLCANO, generous]), (OURS,))
 
     def reviewed(**amounts: str) -> Obj:
         container = {"name": "c", "resources": {"limits": amounts, "requests": amounts}}
@@ -261,7 +267,7 @@ def test_a_pod_is_completed_at_admission_by_its_dialect() -> None:
         assert spec["schedulerName"] == OURS
         assert spec["containers"][0]["resources"]["limits"] == amounts, "nothing is added that another would own"
     assert "schedulerName" not in reviewed(cpu="1")
-    hamis = AdmissionRules(Dialects([HAMI, KOORDINATOR]), (OURS,))
+    hamis = AdmissionRules(Dialects([generous, KOORDINATOR]), (OURS,))
     container = {"name": "c", "resources": {"limits": {"nvidia.com/gpumem": "100"}}}
     completed = review({"metadata": {"name": "p"}, "spec": {"containers": [container]}}, "default", hamis).pod
     assert completed is not None
