@@ -277,8 +277,8 @@ def test_a_pod_is_completed_at_admission_by_its_dialect() -> None:
 # Policies ------------------------------------------------------------------------------------------------------------
 
 
-def under(spec: Obj) -> Engine:
-    engine = mixed()
+def under(spec: Obj, engine: Engine | None = None) -> Engine:
+    engine = engine or mixed()
     metadata = {"name": "policy", "uid": "u", "generation": 1, "resourceVersion": "1"}
     engine.in_force.observe(decode_policy({"kind": CLUSTER_KIND, "metadata": metadata, "spec": spec}))
     return engine
@@ -388,3 +388,24 @@ def test_the_claims_of_one_dialect_are_not_read_by_another() -> None:
 def test_asks_are_read_as_by_hami_alone() -> None:
     wire = decode_pod(pod_object("p", asks(2, 3000, 20)))
     assert Dialects([HAMI, KOORDINATOR]).of_waiting(wire).claims.read(wire) == HAMI.claims.read(wire)
+
+
+def test_plain_pods_are_scored_by_the_devices_that_a_node_has_the_lowest_score_of_several() -> None:
+    scorers = {"nodes": {"scorers": [{"name": "fragmentation"}]}}
+
+    def scored(*dialects: Dialect) -> dict[str, float]:
+        engine = under(scorers, engine_of(*dialects))
+        both = volcano_node("both", "GPU-b0")
+        both["metadata"]["annotations"] |= node_object("both", cards("both", 4))["metadata"]["annotations"]
+        for wire in (node_object("h", cards("h", 4)), volcano_node("v", "GPU-v0", "GPU-v1"), both, node_object("bare")):
+            engine.observe_node(decode_node(wire), 0.0)
+        engine.observe_pod(decode_pod(pod_object("p", {"requests": {"cpu": "8"}})), 0.0)
+        decision = engine.attempt(0.0, explain=True)
+        assert decision is not None
+        return {node: parts[0].raw for node, parts in decision.scores.items()}
+
+    together, hamis, volcanos = scored(HAMI, VOLCANO), scored(HAMI), scored(VOLCANO)
+    assert together["h"] == hamis["h"] < hamis["bare"]
+    assert together["v"] == volcanos["v"] < volcanos["bare"]
+    assert together["both"] == min(hamis["both"], volcanos["both"]) < max(hamis["both"], volcanos["both"])
+    assert together["bare"] == hamis["bare"]
