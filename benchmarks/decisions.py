@@ -40,9 +40,11 @@ class Kind:
     apart: bool = False
 
 
+REPEATED = "repeated shape"
+WITH_TERMS = "repeated shape with inter-pod terms"
 KINDS = (
-    Kind("repeated shape", 2000, distinct=False),
-    Kind("repeated shape with inter-pod terms", 300, distinct=False, apart=True),
+    Kind(REPEATED, 2000, distinct=False),
+    Kind(WITH_TERMS, 300, distinct=False, apart=True),
     Kind("new shape", 200, distinct=True),
     Kind("new shape by links", 200, distinct=True, linked=True),
 )

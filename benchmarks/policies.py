@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from vgpu_scheduler.kube import Pod, decode_pod
-from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND, Namespace, Policies, PolicyDefaults, decode_policy
+from vgpu_scheduler.kube import Namespace, Pod, decode_pod
+from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND, Policies, PolicyDefaults, decode_policy
 
 POLICIES = 100
 PODS = 10_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import resource
 import tempfile
 import time
 from collections.abc import Sequence
@@ -24,6 +23,9 @@ CONCURRENT = 32
 ROUND = 1000
 """Pods of one measurement."""
 WITHIN = 180.0
+PLAIN = "plain pods, no node lock"
+SLICES = "slices, node side that releases the lock"
+SLICES_WITH_ALL_WRITES = "slices, node side with all its writes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,15 @@ class Throughput:
     what: str
     pods: int
     seconds: float
+    cpu: float = 0.0
+    """Seconds of the operator's CPU for all of these pods."""
+    whose: str = ""
+    """Another checkout whose operator was measured; empty for this one."""
+
+    @property
+    def cpu_per_pod(self) -> float:
+        """Milliseconds of the operator's CPU per pod."""
+        return 1000.0 * self.cpu / self.pods
 
     @property
     def rate(self) -> float:
@@ -79,33 +90,81 @@ async def _bare_bindings(http: aiohttp.ClientSession) -> Throughput:
     return Throughput("bare Binding calls", ROUND, time.perf_counter() - began)
 
 
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An operator to be measured.
+
+    Attributes
+    ----------
+    name
+        What the table calls it; empty for this checkout.
+    process
+        How it is run.
+    """
+
+    name: str
+    process: OperatorProcess
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What an operator says of itself."""
+
+    at: float
+    bound: float
+    cpu: float
+
+
+async def _look(operator: OperatorProcess) -> _Look:
+    at = time.perf_counter()
+    bound = await operator.metric("vgpu_scheduler_binds_total", result="bound")
+    return _Look(at, bound, await operator.metric("process_cpu_seconds_total"))
+
+
 async def _through_operator(
-    http: aiohttp.ClientSession, operator: OperatorProcess, what: str, limits: dict[str, str]
+    http: aiohttp.ClientSession, candidate: Candidate, what: str, limits: dict[str, str]
 ) -> Throughput:
     """Have pods that wait already bound by an operator that starts: the creation of pods takes nothing from it."""
+    operator = candidate.process
     path = "/api/v1/namespaces/default/pods"
-    prefix = "-".join(what.replace(",", "").split())
+    prefix = "-".join([*what.replace(",", "").split(), *candidate.name.lower().split()])
     await _each(http, [(path, _pod(f"{prefix}-{n}", "vgpu-scheduler", limits)) for n in range(ROUND)])
     operator.start()
     try:
         await operator.until_leading()
         deadline = time.perf_counter() + WITHIN
-        counts: list[tuple[float, float]] = []
-        while not counts or counts[-1][1] < ROUND:
+        looks: list[_Look] = []
+        while not looks or looks[-1].bound < ROUND:
             if time.perf_counter() > deadline:
                 raise TimeoutError(f"{what}: not bound after {WITHIN:.0f} s\n{operator.log[-2000:]}")
-            bound = await operator.metric("vgpu_scheduler_binds_total", result="bound")
-            counts.append((time.perf_counter(), bound))
+            looks.append(await _look(operator))
             await asyncio.sleep(0.05)  # asking costs the operator time, too
     finally:
         operator.stop()
     # From the first look that found any bound, so that the start of the process does not count.
-    first, last = next(found for found in counts if found[1] > 0), counts[-1]
-    return Throughput(what, int(last[1] - first[1]), last[0] - first[0])
+    first, last = next(found for found in looks if found.bound > 0), looks[-1]
+    pods = int(last.bound - first.bound)
+    return Throughput(what, pods, last.at - first.at, last.cpu - first.cpu, candidate.name)
 
 
-async def measure() -> tuple[list[Throughput], float]:
-    """Measure everything in one run; return it with the operator's peak memory in MiB."""
+def _candidates(kubeconfig: Path, folder: Path, against: Path | None) -> list[Candidate]:
+    """Return the operators to be measured, another checkout's first."""
+    found = [Candidate("", OperatorProcess(kubeconfig, folder / "operator.log"))]
+    if against is not None:
+        environment = {"PYTHONPATH": str(against / "operator")}
+        other = OperatorProcess(kubeconfig, folder / "other.log", environment)
+        found.insert(0, Candidate("before", other))
+    return found
+
+
+async def measure(against: Path | None = None) -> list[Throughput]:
+    """Measure everything in one run.
+
+    Parameters
+    ----------
+    against
+        Another checkout, whose operator is measured right before this one's, each time.
+    """
     names = [f"node-{n:03d}" for n in range(NODES)]
     with tempfile.TemporaryDirectory() as folder, ControlPlane() as plane:
         tls = plane.ssl_context()
@@ -122,16 +181,16 @@ async def measure() -> tuple[list[Throughput], float]:
         async with aiohttp.ClientSession(plane.url, headers=headers, connector=connector) as http, nodes:
             plane.create_namespace("vgpu-system", exist_ok=True)
             await nodes.register(names, CARDS)
-            operator = OperatorProcess(plane.kubeconfig(), Path(folder) / "operator.log")
+            candidates = _candidates(plane.kubeconfig(), Path(folder), against)
             results = [await _bare_bindings(http)]
-            results.append(await _through_operator(http, operator, "plain pods, no node lock", {}))
+            results += [await _through_operator(http, each, PLAIN, {}) for each in candidates]
             await nodes.start()
-            await nodes.until(lambda: nodes.counts["running"] >= 2 * ROUND, within=WITHIN)
+            waiting = ROUND * (1 + len(candidates))
+            await nodes.until(lambda: nodes.counts["running"] >= waiting, within=WITHIN)
             limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4096", "nvidia.com/gpucores": "10"}
-            results.append(await _through_operator(http, operator, "slices, node side that releases the lock", limits))
+            results += [await _through_operator(http, each, SLICES, limits) for each in candidates]
             quiet = False
-            results.append(await _through_operator(http, operator, "slices, node side with all its writes", limits))
+            results += [await _through_operator(http, each, SLICES_WITH_ALL_WRITES, limits) for each in candidates]
             if nodes.violations:
                 raise RuntimeError(f"the node side objects: {nodes.violations[:3]}")
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    return results, peak
+    return results

@@ -8,11 +8,11 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from textwrap import fill
 
-from vgpu_scheduler.allocators import FitRules, Selection
+from vgpu_scheduler.allocators import Check, Selection
 from vgpu_scheduler.dialects.hami import Section, Vendor
 from vgpu_scheduler.dialects.hami.vendors import MAKERS
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
@@ -41,27 +41,28 @@ Names of resources are those of HAMi's chart; its `device-config.yaml` may chang
 """
 
 _AMOUNTS = ("how many cards", "memory of each", "compute of each")
-_CHECKS: tuple[tuple[Callable[[FitRules], bool], str], ...] = (
-    (lambda fit: bool(fit.mode), "the node is in the mode that the pod asks for (`ModeNotFit`)"),
-    (lambda fit: fit.classes, "no tenant of another application class (`CardAppClassMismatch`)"),
-    (lambda fit: fit.quality is not None, "a card in use has the pod's quality of service (`CardQosPolicyMismatch`)"),
-    (lambda fit: fit.numa, "one NUMA node for all cards of a container, where the pod asks for it (`NumaNotFit`)"),
-    (lambda fit: fit.slots, "a share is left (`CardTimeSlicingExhausted`)"),
-    (lambda fit: fit.idle, "nobody uses it (`ExclusiveDeviceAllocateConflict`)"),
-    (lambda fit: fit.group, "under `mutex`, nobody uses another part of the same card"),
-    (lambda fit: fit.memory, "the memory is left (`CardInsufficientMemory`)"),
-    (lambda fit: fit.cores, "the compute is left (`CardInsufficientCore`)"),
-    (lambda fit: fit.exclusive, "for all of the compute, nobody uses it (`ExclusiveDeviceAllocateConflict`)"),
-    (lambda fit: fit.compute, "for no compute in particular, some is left (`CardComputeUnitsExhausted`)"),
-)
+_CHECKS = {
+    Check.MODE: "the node is in the mode that the pod asks for (`ModeNotFit`)",
+    Check.CLASSES: "no tenant of another application class (`CardAppClassMismatch`)",
+    Check.QUALITY: "a card in use has the pod's quality of service (`CardQosPolicyMismatch`)",
+    Check.NUMA: "one NUMA node for all cards of a container, where the pod asks for it (`NumaNotFit`)",
+    Check.SLOTS: "a share is left (`CardTimeSlicingExhausted`)",
+    Check.IDLE: "nobody uses it (`ExclusiveDeviceAllocateConflict`)",
+    Check.IDLE_GROUP: "under `mutex`, nobody uses another part of the same card",
+    Check.MEMORY: "the memory is left (`CardInsufficientMemory`)",
+    Check.CORES: "the compute is left (`CardInsufficientCore`)",
+    Check.EXCLUSIVE: "for all of the compute, nobody uses it (`ExclusiveDeviceAllocateConflict`)",
+    Check.COMPUTE: "for no compute in particular, some is left (`CardComputeUnitsExhausted`)",
+    Check.EQUAL_SHARES: "its tenants have as much memory as the pod asks for, each",
+    Check.SAME_CARDS: "the other containers of the pod get the same card (`CardNotFoundCustomFilterRule`)",
+}
 _SELECTIONS = {
     Selection.FIRST: "Of several that fit, a container gets the first ones in the order of the device policy.",
     Selection.GROUPED: "A container gets cards of the group (network, card) of which most fit, then of the next.",
     Selection.PAIRS: "A container gets whole modules of two.",
-    Selection.SAME: "All containers of a pod get the same cards, the first ones in the order of the device policy.",
     Selection.RUN: "A container gets neighbours: a row of devices, or 4, 8 or 16 in their place.",
-    Selection.WINGS: "A container gets 1, 2, 4 or 8 cards, if possible of one wing of the server.",
-    Selection.WELCOME: "A container gets the cards on which the fewest tenants would suffer.",
+    Selection.HALVES: "A container gets 1, 2, 4 or 8 cards, if possible of one half of the server.",
+    Selection.CONTENTION: "A container gets the cards whose tenants leave it most.",
     Selection.ZONE: "Of several that fit, a container gets the first ones; for whole cards, those of the smallest link "
     "zone that has enough.",
 }
@@ -119,7 +120,7 @@ def _page(section: str, vendors: tuple[Vendor, ...], told: str) -> Iterator[str]
         )
         + "\n"
     )
-    yield from (f"* {text}" for holds, text in _CHECKS if holds(vendor.fit))
+    yield from (f"* {text}" for check, text in _CHECKS.items() if check in vendor.fit.all_checks)
     yield "\n" + _prose(_SELECTIONS[vendor.fit.selection]) + "\n"
     yield _prose(_liveness(vendor)) + "\n"
     yield "## What is written\n"

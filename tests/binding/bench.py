@@ -12,7 +12,7 @@ from typing import Any
 from tests.engine.builders import OURS, allocation, make_engine, pod_object
 
 from vgpu_scheduler.apiclient import ApiClient, ApiResponse, connect
-from vgpu_scheduler.binding import Binder, BinderOptions, EventSource, Reporter, Step
+from vgpu_scheduler.binding import Binder, BinderHooks, BinderOptions, EventSource, Reporter, Step
 from vgpu_scheduler.devcluster import BEHAVIOUR, DevCluster, NodeSide
 from vgpu_scheduler.dialects.hami import format_lock
 from vgpu_scheduler.engine import Engine
@@ -67,7 +67,8 @@ class Bench:
         self.steps: list[tuple[Step, str]] = []
         self.on_step: Callable[[Step, Pod], None] = lambda *_: None
         chosen = BinderOptions(**{"timeout": 0.4, "longest_wait": 20.0, "patience": 0.1, **options})
-        self.binder = Binder(api, self.engine, self.reporter, self.clock, lambda _: self.leads, chosen, self._step)
+        hooks = BinderHooks(on_step=self._step)
+        self.binder = Binder(api, self.engine, self.reporter, self.clock, lambda _: self.leads, chosen, hooks)
         self.observer = Observer(
             self.engine, self.clock.monotonic, self.binder.node_moved, self.binder.wake.set, self.reporter.problem
         )
@@ -158,10 +159,10 @@ class Bench:
     def submit(self) -> int:
         """Have everything that is active decided and bound; return how many were placed."""
         placed = 0
-        while (decision := self.engine.attempt(self.clock.monotonic())) is not None:
-            if decision.placement is not None:
-                self.binder.submit(decision)
-                placed += 1
+        while decisions := self.engine.attempt_unit(self.clock.monotonic()):
+            if decisions[0].placement is not None:
+                self.binder.submit(*decisions)
+                placed += len(decisions)
         return placed
 
     async def until(self, condition: Callable[[], object | Awaitable[object]], within: float = 10.0) -> None:

@@ -10,7 +10,7 @@ from tests.binding.bench import AGENT, LOCK, PODS, Bench, bench
 from tests.engine.builders import asks, pod_object
 
 from vgpu_scheduler.apiclient import ApiResponse
-from vgpu_scheduler.binding import Answer, Step, judge
+from vgpu_scheduler.binding import Answer, Step, classify
 from vgpu_scheduler.devcluster import Fault
 from vgpu_scheduler.engine import Place
 from vgpu_scheduler.kube import decode_pod
@@ -34,17 +34,17 @@ from vgpu_scheduler.state import Phase
     ],
 )
 def test_the_table(status: int, answer: Answer, retry_after: float) -> None:
-    verdict = judge(ApiResponse(status, json.dumps({"message": "why"}).encode()))
-    assert (verdict.answer, verdict.retry_after) == (answer, retry_after)
-    assert verdict.message == ("" if status == 201 else f"{status}: why")
+    result = classify(ApiResponse(status, json.dumps({"message": "why"}).encode()))
+    assert (result.answer, result.retry_after) == (answer, retry_after)
+    assert result.message == ("" if status == 201 else f"{status}: why")
 
 
 def test_the_server_says_when_to_come_again() -> None:
-    assert judge(ApiResponse(429, b"busy", retry_after=7.0)).retry_after == 7.0
+    assert classify(ApiResponse(429, b"busy", retry_after=7.0)).retry_after == 7.0
 
 
 def test_no_answer_at_all() -> None:
-    assert judge(None).answer is Answer.UNKNOWN
+    assert classify(None).answer is Answer.UNKNOWN
 
 
 # On a server ---------------------------------------------------------------------------------------------------------

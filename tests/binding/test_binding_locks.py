@@ -14,7 +14,7 @@ from vgpu_scheduler.binding.locks import LockJudge, LockStatus, find_lock
 from vgpu_scheduler.devcluster import Fault
 from vgpu_scheduler.dialects import NodeLock
 from vgpu_scheduler.dialects.hami import format_lock, format_time, hami_dialect, parse_lock
-from vgpu_scheduler.engine import Cause, Closure, Unit
+from vgpu_scheduler.engine import Cause, Closure
 from vgpu_scheduler.kube import Pod
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
@@ -211,7 +211,7 @@ async def test_an_allocation_that_nobody_told_us_of_is_read_before_anything_is_b
     async with bench(tmp_path) as b:
         made = await b.create("p")
         await b.learn()
-        chosen = b.engine.cycle.decide(Unit((made,))).placement
+        chosen = b.engine.cycle.decide(made).placement
         assert chosen is not None
         card = chosen.containers[0][0].uuid
         theirs = await b.create("theirs")

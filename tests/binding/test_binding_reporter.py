@@ -11,6 +11,9 @@ from vgpu_scheduler.binding import EventSource, Reporter
 from vgpu_scheduler.devcluster import Fault
 from vgpu_scheduler.engine import Problem
 from vgpu_scheduler.kube import Pod, decode_pod
+from vgpu_scheduler.model import ConditionReason
+
+FULL = ConditionReason.UNSCHEDULABLE
 
 
 async def condition(b: Bench, name: str = "p") -> tuple[str, str, str]:
@@ -21,9 +24,9 @@ async def condition(b: Bench, name: str = "p") -> tuple[str, str, str]:
 
 def say(b: Bench, pod: Pod, message: str, note: str = "") -> bool:
     """Say it as the scheduling loop does: if it is news."""
-    news = b.reporter.is_news(pod, message)
+    news = b.reporter.is_news(pod, FULL, message)
     if news:
-        b.reporter.unschedulable(pod, message, note)
+        b.reporter.not_scheduled(pod, FULL, message, note)
     return news
 
 
@@ -45,16 +48,18 @@ async def test_what_the_pod_says_already_is_not_said_again_after_a_restart(tmp_p
         await condition(b)
         pod = decode_pod((await b.call("GET", f"{PODS}/p")).body)
         restarted = Reporter(b.api, EventSource("vgpu-scheduler", "second"), b.clock)
-        assert not restarted.is_news(pod, "full")
-        assert restarted.is_news(pod, "fuller")
+        assert not restarted.is_news(pod, FULL, "full")
+        assert restarted.is_news(pod, FULL, "fuller")
 
 
 async def test_an_error_of_ours_is_no_reason_to_add_nodes(tmp_path: Path) -> None:
     async with bench(tmp_path) as b:
         pod = await b.create("p")
-        b.reporter.failed(pod, "internal error")
+        error = ConditionReason.SCHEDULER_ERROR
+        b.reporter.not_scheduled(pod, error, "internal error")
         assert await condition(b) == ("False", "SchedulerError", "internal error")
-        assert not b.reporter.is_news(pod, "internal error")
+        assert not b.reporter.is_news(pod, error, "internal error")
+        assert b.reporter.is_news(pod, FULL, "internal error")  # the same words, another reason
         assert say(b, pod, "full")
         assert await condition(b) == ("False", "Unschedulable", "full")
 
@@ -108,9 +113,9 @@ async def test_reports_that_find_no_room_are_counted_and_are_news_again(tmp_path
         idle = Reporter(b.api, EventSource("vgpu-scheduler", "idle"), b.clock)  # nobody writes what it queues
         for number in range(10_000):
             idle.warning(pod, f"warning {number}")
-        idle.unschedulable(pod, "full")
+        idle.not_scheduled(pod, FULL, "full")
         assert idle.dropped == 2
-        assert idle.is_news(pod, "full")
+        assert idle.is_news(pod, FULL, "full")
 
 
 async def test_a_report_that_breaks_off_does_not_end_the_others(tmp_path: Path) -> None:

@@ -99,10 +99,10 @@ def test_an_online_pod_takes_no_cores_and_looks_at_none() -> None:
     assert node.try_(asking(SHARE, {CLASS: "offline"})) == "1/1 CardInsufficientCore"
     written = node.take(asking(SHARE, {CLASS: "online"}))
     assert written[ALLOCATED] == "M0,Metax-SGPU,8192,0:;"
-    assert node.used() == {"M0": (2, 16384, 100, 0, 0, 1, 1, 0, 0, 0)}
+    assert node.used() == {"M0": (2, 16384, 100, 0, 1, 1, 0, 0, 0)}
 
 
-def test_an_online_pod_goes_where_it_is_most_welcome() -> None:
+def test_an_online_pod_goes_where_there_is_least_contention() -> None:
     node = bench({}, {}, {})
     for taken, app_class in (("M0", "offline"), ("M1", "online")):
         wire = asking(SHARE, {CLASS: app_class, "metax-tech.com/use-gpuuuid": taken})

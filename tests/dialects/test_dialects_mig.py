@@ -16,6 +16,7 @@ from vgpu_scheduler.dialects import CodecError
 from vgpu_scheduler.dialects.hami import NvidiaNames, RegisteredDevice, encode_register_json, hami_dialect, vendors
 from vgpu_scheduler.dialects.hami.links import decode_pair_scores
 from vgpu_scheduler.dialects.hami.mig import (
+    SCHEMA,
     SLICES,
     MigAllocation,
     MigProfile,
@@ -25,10 +26,11 @@ from vgpu_scheduler.dialects.hami.mig import (
     pieces_of,
 )
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import MIG_ANNOTATION, MigAllowance, MigGeometry, Template
-from vgpu_scheduler.kernels import FIRST_SLICE
 from vgpu_scheduler.kube import Node, decode_node, decode_pod
 from vgpu_scheduler.model import Assignment, Device, Placement
 from vgpu_scheduler.state import State
+
+_SLICES = slice(SCHEMA.slices.start, SCHEMA.slices.stop)
 
 A30 = (
     MigProfile("1g.6gb", 5952, 25, 1, tuple(Span(start, 1) for start in range(4))),
@@ -177,7 +179,7 @@ def states(allocated: str, *placements: dict[str, Any], text: str | None = None,
     return {
         device.uuid: "out" if device.uuid in broken else
         "".join(str(number) for number, (has, taken) in
-                enumerate(zip(device.total[FIRST_SLICE:], used[device.uuid][FIRST_SLICE:], strict=True)) if has > taken)
+                enumerate(zip(device.total[_SLICES], used[device.uuid][_SLICES], strict=True)) if has > taken)
         for device in state.devices.devices(row)
     }  # fmt: skip
 

@@ -69,6 +69,14 @@ async def decided(
         assert answer.status == 201, await answer.text()
 
 
+async def withdraw(cluster: Cluster, name: str, maker: Maker = NVIDIA) -> None:
+    """Take back what was decided on a pod that is not bound, as HAMi does when it gives up."""
+    headers = {**_headers(cluster), "Content-Type": "application/merge-patch+json"}
+    body = {"metadata": {"annotations": dict.fromkeys((NODE, maker.allocated, maker.to_allocate))}}
+    async with cluster.http.patch(f"/api/v1/namespaces/default/pods/{name}", json=body, headers=headers) as answer:
+        assert answer.status == 200, await answer.text()
+
+
 async def bound(cluster: Cluster, name: str, node: str, phase: str = "") -> None:
     """Bind a pod as HAMi does, and let it run where a phase is given; one that is pending runs its init containers."""
     path = f"/api/v1/namespaces/default/pods/{name}"

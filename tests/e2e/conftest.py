@@ -53,12 +53,11 @@ class Cluster:
         self.http = http
         self._folder = folder
 
-    def operator(self, *command: str, **environment: str) -> OperatorProcess:
+    def operator(self, *command: str, log: str = "operator.log", **environment: str) -> OperatorProcess:
         """Return an operator that runs as its service account; not started yet."""
         kubeconfig = self._folder / "kubeconfig"  # the name of the user has colons, which separate kubeconfig files
         shutil.copy(self.plane.kubeconfig(OPERATOR, "vgpu-system"), kubeconfig)
-        log = self._folder / "operator.log"
-        return OperatorProcess(kubeconfig, log, environment, *([command] if command else []))
+        return OperatorProcess(kubeconfig, self._folder / log, environment, *([command] if command else []))
 
     async def create(self, *pods: dict[str, Any]) -> None:
         """Create pods, a few at a time."""

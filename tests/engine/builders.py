@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from vgpu_scheduler.dialects.hami import RegisteredDevice, encode_register_json, hami_dialect
-from vgpu_scheduler.engine import Cycle, Engine
+from vgpu_scheduler.engine import Cycle, Engine, UnitKey
 from vgpu_scheduler.engine.shape import Fitted, NodePart
 from vgpu_scheduler.kube import Node, Pod, decode_node, decode_pod
 from vgpu_scheduler.policy import Policies, PolicyDefaults
@@ -120,9 +120,18 @@ def allocation(node_name: str, *slices: tuple[str, int, int]) -> dict[str, str]:
     return {ALLOCATED: f"{value};", ALLOCATED_NODE: node_name}
 
 
+UNIT = "example.com/unit"
+
+
+def by_annotation(asked: Pod) -> UnitKey | None:
+    """Have pods decided together by their annotation ``example.com/unit: <name>/<size>``."""
+    name, _, size = asked.annotations.get(UNIT, "").partition("/")
+    return UnitKey(name, int(size)) if name else None
+
+
 def make_engine(defaults: PolicyDefaults | None = None) -> Engine:
-    """Return an engine that knows nothing."""
-    return Engine([hami_dialect()], Policies(defaults or PolicyDefaults()), [OURS])
+    """Return an engine that knows nothing, and decides pods together that are annotated so."""
+    return Engine([hami_dialect()], Policies(defaults or PolicyDefaults()), [OURS], grouping=by_annotation)
 
 
 def engine_with(nodes: Iterable[Node] = (), pods: Iterable[Pod] = (), defaults: PolicyDefaults | None = None) -> Engine:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.engine.builders import asks, cards, engine_with, make_engine, node, node_part, pod
 
-from vgpu_scheduler.engine import Engine, Unit
+from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.engine.limits import ANNOTATIONS_LIMIT, DECISION_ROOM
 from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import Decision, Outcome
@@ -103,7 +103,7 @@ def test_a_node_counts_once_under_each_reason() -> None:
     engine.observe_pod(pod("p", asks(2, 9000)), 0.0)
     known = engine.state.pod("uid-p")
     assert known is not None
-    decision = engine.cycle.decide(Unit((known,)), explain=True)
+    decision = engine.cycle.decide(known, explain=True)
     assert decision.verdicts["a"].reasons[0] == "CardNotHealth"
     assert "2/3 CardInsufficientMemory" in decision.verdicts["a"].detail
     assert decision.verdicts["b"].reasons == ("node unregistered",)
@@ -174,8 +174,8 @@ def test_the_same_state_and_pod_give_the_same_decision() -> None:
     attempt(engine)
     asking = pod("p", asks(2, 3000, 40))
     engine.observe_pod(asking, 0.0)
-    decisions = [engine.cycle.decide(Unit((asking,))) for _ in range(3)]
-    decisions.append(engine.cycle.on(engine.state.overlay()).decide(Unit((asking,))))
+    decisions = [engine.cycle.decide(asking) for _ in range(3)]
+    decisions.append(engine.cycle.on(engine.state.overlay()).decide(asking))
     assert all(decision == decisions[0] for decision in decisions)
 
 
@@ -235,4 +235,4 @@ def agree(engine: Engine) -> None:
             feasible = rows[cached.feasible[rows]]
             np.testing.assert_array_equal(cached.fit.score[feasible], anew.fit.score[feasible])
             np.testing.assert_array_equal(cached.fit.counts[rows], anew.fit.counts[rows])
-            assert engine.cycle.decide(Unit((asking,))) == fresh.decide(Unit((asking,)))
+            assert engine.cycle.decide(asking) == fresh.decide(asking)

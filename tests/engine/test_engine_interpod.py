@@ -9,7 +9,7 @@ import pytest
 from tests.engine.builders import asks, cards, engine_with, node, pod
 from tests.naive.predicates import REQUIRED
 
-from vgpu_scheduler.engine import Engine, Unit
+from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.engine import cycle as cycles
 from vgpu_scheduler.engine.shape import Fitted
 from vgpu_scheduler.kube import Namespace
@@ -258,8 +258,8 @@ def test_namespaces_are_known_from_sweeps_too() -> None:
     engine.observe_pod(foreign("guard", "b1", **away(term("web", namespaceSelector=selector))), 0.0)
     engine.sweep("Namespace", 5).take(Namespace("default", {"team": "x"}, 1), 0.0)
     asking = pod("web", labels={"app": "web"}, nodeSelector={"zone": "b"})
-    assert engine.cycle.decide(Unit((asking,))).placement is None
+    assert engine.cycle.decide(asking).placement is None
     sweep = engine.sweep("Namespace", 6)
     for gone in sweep.missing():
         sweep.remove(gone, 0.0)
-    assert engine.cycle.decide(Unit((asking,))).placement is not None
+    assert engine.cycle.decide(asking).placement is not None

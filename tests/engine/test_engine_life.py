@@ -154,10 +154,10 @@ def test_a_pod_whose_decision_raises_does_not_stop_the_others(monkeypatch: pytes
     engine = engine_with([node("a", cards("a", 1))], [pod("bad", priority=9), pod("good")])
     decide = Cycle.decide
 
-    def fails(self: Cycle, unit: Any, **more: Any) -> Decision:
-        if unit.pods[0].name == "bad":
+    def fails(self: Cycle, asked: Pod, **more: Any) -> Decision:
+        if asked.name == "bad":
             raise ZeroDivisionError("odd")
-        return decide(self, unit, **more)
+        return decide(self, asked, **more)
 
     monkeypatch.setattr(Cycle, "decide", fails)
     bad, good = attempt(engine), attempt(engine)

@@ -26,7 +26,7 @@ from vgpu_scheduler.dialects.hami import CodecError, NvidiaNames, decode_assignm
 from vgpu_scheduler.dialects.hami.allocation import NODE_ANNOTATION, TIME_ANNOTATION
 from vgpu_scheduler.dialects.hami.rules import parse_rules
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import ALLOCATED_ANNOTATION
-from vgpu_scheduler.kernels import DeviceColumns, Request, score_cards, select_best
+from vgpu_scheduler.kernels import ClaimOnNode, DeviceColumns, Request, score_cards, select_best
 from vgpu_scheduler.kube import decode_node, decode_pod
 from vgpu_scheduler.model import Claim, ContainerClaims, ContainerKind, Device
 from vgpu_scheduler.policy import Policies, PolicyDefaults
@@ -145,6 +145,7 @@ def _score(columns: DeviceColumns, claims: Sequence[Claim], weights: tuple[int, 
         checks=np.zeros(len(claims), dtype=np.int64),
         selection=np.zeros(len(claims), dtype=np.int64),
         affinity=np.zeros(len(claims), dtype=np.float32),
+        link_score=np.zeros(len(claims), dtype=np.bool_),
         model_allowed=nothing,
         device_barred=np.zeros(0, dtype=np.int8),
         order=np.zeros(0, dtype=np.int64),
@@ -153,7 +154,10 @@ def _score(columns: DeviceColumns, claims: Sequence[Claim], weights: tuple[int, 
         mutex=False,
     )
     score = np.zeros(1, dtype=np.float32)
-    score_cards(columns, request, 0, 0, columns.used[:1], score)
+    here = ClaimOnNode(
+        0, 0, 0, np.zeros(1, dtype=np.int64), columns.used[:1], np.zeros(0, dtype=np.int16), np.zeros(1, dtype=np.int16)
+    )
+    score_cards(columns, request, here, score)
     return float(score[0])
 
 

@@ -12,7 +12,7 @@ from tests.naive import deviceshare, koordinator
 from vgpu_scheduler.allocators import FitColumns, ShareOrder, Strategy, share_terms
 from vgpu_scheduler.dialects.koordinator import deviceshare_arguments, koordinator_dialect
 from vgpu_scheduler.dialects.koordinator.claims import normalise
-from vgpu_scheduler.kernels import share_score
+from vgpu_scheduler.kernels import ShareAsk, share_score
 from vgpu_scheduler.kube import decode_node
 from vgpu_scheduler.model import Claim, ContainerClaims, ContainerKind, Device
 from vgpu_scheduler.scorers import DeviceShareScorer, Workload
@@ -65,9 +65,8 @@ def product_score(inputs: Obj) -> Obj:
         else:
             terms = share_terms(ShareOrder(strategy, weights), DIALECT.inventory.device_resources, state.devices)
             demand, columns = share_demand(claims, state.devices), state.devices.columns
-            score = share_score(
-                columns, columns.used, 0, 0, 1, demand.vendor[0], terms, demand.amounts[0], demand.percent[0]
-            )
+            asked = ShareAsk(demand.vendor[0], demand.amounts[0], demand.percent[0])
+            score = share_score(columns, 0, columns.used[:1], terms, asked)
         found[strategy.value] = int(score)
     return found
 

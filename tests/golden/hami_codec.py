@@ -33,9 +33,8 @@ from vgpu_scheduler.dialects.hami import (
 )
 from vgpu_scheduler.dialects.hami.codec import decode_register, decode_register_colon, decode_register_json
 from vgpu_scheduler.dialects.hami.links import decode_pair_scores
-from vgpu_scheduler.dialects.hami.mig import decode_allocations, encode_allocations, encode_profile
+from vgpu_scheduler.dialects.hami.mig import SCHEMA, decode_allocations, encode_allocations, encode_profile
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import REGISTER_ANNOTATION
-from vgpu_scheduler.kernels import FIRST_SLICE
 from vgpu_scheduler.kube import decode_node, decode_pod
 from vgpu_scheduler.model import CardReason
 from vgpu_scheduler.policy import parse_weights
@@ -373,7 +372,7 @@ def _product_usage(case: Case) -> Json:
         for device in state.devices.devices(row):
             healthy = device.healthy and device.uuid not in state.devices.unexplained(row)
             slices = _slices(
-                healthy, ((number, int(n > 0)) for number, n in enumerate(used[device.uuid][FIRST_SLICE:]))
+                healthy, ((number, int(n > 0)) for number, n in enumerate(used[device.uuid][SCHEMA.slices.start :]))
             )
             card = _card(device.uuid, device.total[:3], used[device.uuid][:3], healthy, slices)
             result["usage"].setdefault(node.name, {})[device.uuid] = card

@@ -33,7 +33,7 @@ from vgpu_scheduler.dialects.koordinator import (
     koordinator_dialect,
 )
 from vgpu_scheduler.dialects.koordinator.claims import device_requests, normalise
-from vgpu_scheduler.kernels import share_score
+from vgpu_scheduler.kernels import ShareAsk, share_score
 from vgpu_scheduler.kube import decode_node, decode_pod, to_int
 from vgpu_scheduler.model import Claim, Placement, PodClaims, claims_devices
 from vgpu_scheduler.scorers import DeviceShareScorer, NodeRanking, WeightedScorer, Workload
@@ -233,10 +233,9 @@ def _types(state: State, row: int, claims: PodClaims, order: ShareOrder) -> Obj:
             position = matrix.position(row, device.uuid)
             if device.vendor != claim.vendor or position is None:
                 continue
-            score = share_score(
-                matrix.columns, matrix.columns.used, 0, position, position + 1, demand.vendor[number], terms,
-                demand.amounts[number], demand.percent[number],
-            )  # fmt: skip
+            asked = ShareAsk(demand.vendor[number], demand.amounts[number], demand.percent[number])
+            used = matrix.columns.used[position : position + 1]
+            score = share_score(matrix.columns, position, used, terms, asked)
             devices.append({"minor": device.index, "score": int(score), "free": _free(state, position, claim.vendor)})
         if not devices:
             continue

@@ -11,31 +11,44 @@ from dataclasses import replace
 
 import numpy as np
 from tests.kernels.worlds import number, some
-from tests.naive.choices import CHOICES, CLASSES, QUALITIES, Card, Want, burden, choose, same
+from tests.naive.choices import CHOICES, CLASSES, QUALITIES, Card, Want, choose, contention, same
 
-from vgpu_scheduler.allocators import CardChoice, FitColumns, FitRules, HamiAllocator, OrderKind, Selection, card_order
+from vgpu_scheduler.allocators import (
+    CardChoice,
+    Check,
+    FitColumns,
+    FitRules,
+    HamiAllocator,
+    OrderKind,
+    Selection,
+    card_order,
+)
 from vgpu_scheduler.dialects.hami.rules import DeviceRules
 from vgpu_scheduler.kernels import fit_nodes
-from vgpu_scheduler.model import Claim, ContainerClaims, ContainerKind, Device, Piece
+from vgpu_scheduler.model import Claim, ContainerClaims, ContainerKind, Device, Piece, Schema
 from vgpu_scheduler.state import DeviceMatrix
 
 VENDOR = "V"
 MEMORY = 4000
 AFFINITY = 1000.0
 _MANY = 1000
-PLAIN = FitRules(exclusive=False, compute=False)
+PLAIN = FitRules(Check.SLOTS | Check.MEMORY | Check.CORES)
+TENANTS = Schema(classes=range(3, 6), qualities=range(6, 9))
+PIECES = Schema(placements=3)
 RULES = {
     "first": PLAIN,
     "grouped": replace(PLAIN, selection=Selection.GROUPED, affinity=AFFINITY),
     "pairs": replace(PLAIN, selection=Selection.PAIRS),
-    "same": replace(PLAIN, selection=Selection.SAME),
+    "same": FitRules(PLAIN.checks | Check.SAME_CARDS),
     "run": replace(PLAIN, selection=Selection.RUN),
-    "wings": replace(PLAIN, selection=Selection.WINGS),
-    "welcome": replace(PLAIN, classes=True, modes=False, selection=Selection.WELCOME, affinity=AFFINITY),
-    "zone": replace(PLAIN, classes=True, modes=False, selection=Selection.ZONE),
-    "pieces": replace(PLAIN, pieces=True),
+    "halves": FitRules(PLAIN.checks | Check.EQUAL_SHARES, selection=Selection.HALVES),
+    "contention": FitRules(
+        PLAIN.checks | Check.CLASSES, modes=False, selection=Selection.CONTENTION, affinity=AFFINITY
+    ),
+    "zone": FitRules(PLAIN.checks | Check.CLASSES, modes=False, selection=Selection.ZONE),
+    "pieces": FitRules(PLAIN.checks | Check.ONE_PIECE),
 }
-WITH_TENANTS = ("welcome", "zone")
+WITH_TENANTS = ("contention", "zone")
 
 Node = Sequence[Card]
 
@@ -46,7 +59,7 @@ def check(way: str, nodes: Sequence[Node], wants: Sequence[Want]) -> int:
     claims = tuple(ContainerClaims(f"c{i}", ContainerKind.APP, (_claim(way, want),)) for i, want in enumerate(wants))
     order = card_order("numa", OrderKind.SCORE_FIRST, numa_bind=False)
     allocator = HamiAllocator(claims, DeviceRules({}), order, CardChoice(), checks={VENDOR: rules})
-    matrix, columns = DeviceMatrix(10), FitColumns.empty(len(nodes))
+    matrix, columns = DeviceMatrix(9), FitColumns.empty(len(nodes))
     for row, cards in enumerate(nodes):
         matrix.replace(row, [_device(way, card) for card in cards])
         for card in cards:
@@ -73,8 +86,8 @@ def check(way: str, nodes: Sequence[Node], wants: Sequence[Want]) -> int:
 
 
 def _affinity(way: str, chosen: Sequence[Card]) -> float:
-    if way == "welcome":
-        return -AFFINITY * sum(burden(card) for card in chosen)
+    if way == "contention":
+        return -AFFINITY * sum(contention(card) for card in chosen)
     if way == "grouped" and all(card.group >= 0 for card in chosen):
         sizes = [sum(other.group == card.group for other in chosen) for card in chosen]
         return AFFINITY * float(np.float32(max(sizes)) / np.float32(len(chosen)))
@@ -84,7 +97,7 @@ def _affinity(way: str, chosen: Sequence[Card]) -> float:
 def _claim(way: str, want: Want) -> Claim:
     amounts: tuple[int, ...] = (want.slots if way == "pieces" else 1, want.memory, want.cores)
     if way in WITH_TENANTS:
-        amounts = (*amounts, 0, *_counted(want.tenant, want.quality, want.cores))
+        amounts = (*amounts, *_counted(want.tenant, want.quality, want.cores))
     return Claim(VENDOR, want.nums, amounts, tuple(0 for _ in amounts))
 
 
@@ -95,21 +108,31 @@ def _counted(tenant: str, quality: str, cores: int) -> tuple[int, ...]:
 def _device(way: str, card: Card) -> Device:
     total: tuple[int, ...] = card.room
     if way in WITH_TENANTS:
-        total = (*total, 0, *(_MANY for _ in (*CLASSES, *QUALITIES)))
+        total = (*total, *(_MANY for _ in (*CLASSES, *QUALITIES)))
     cut = tuple(
         Piece(f"{i}", 0, slots, (slots, memory, cores, slots)) for i, (slots, memory, cores) in enumerate(card.pieces)
     )
     if cut:
         total = (*total, card.room[0])
     return Device(
-        card.uuid, VENDOR, VENDOR, total, card.index, card.numa, card.mode, card.healthy, group=card.group, pieces=cut
+        card.uuid,
+        VENDOR,
+        VENDOR,
+        total,
+        card.index,
+        card.numa,
+        card.mode,
+        card.healthy,
+        group=card.group,
+        pieces=cut,
+        schema=TENANTS if way in WITH_TENANTS else PIECES,
     )
 
 
 def _used(way: str, card: Card) -> tuple[int, ...]:
     if way in WITH_TENANTS:
         classes = (card.tenants.count(name) for name in CLASSES)
-        return (*card.used, 0, *classes, *(card.asked.count(name) for name in QUALITIES))
+        return (*card.used, *classes, *(card.asked.count(name) for name in QUALITIES))
     return (*card.used, card.used[0]) if card.pieces else card.used
 
 
@@ -118,17 +141,17 @@ def _used(way: str, card: Card) -> tuple[int, ...]:
 
 def random_world(way: str, rng: np.random.Generator) -> tuple[list[Node], list[Want]]:
     nodes = [_cards(way, node, rng) for node in range(number(rng, 1, 5))]
-    tenant = "online" if way == "welcome" else some(rng, "", "", "offline") if way == "zone" else ""
+    tenant = "online" if way == "contention" else some(rng, "", "", "offline") if way == "zone" else ""
     quality = some(rng, *QUALITIES) if way == "zone" else ""
     cores = (
         0
-        if way in ("welcome", "wings")
+        if way in ("contention", "halves")
         else some(rng, 0, 10, 50, 100)
         if way != "zone"
         else some(rng, 10, 50, 100, 100)
     )
     nums = (
-        1 if way == "pieces" else some(rng, 1, 2, 4, 4, 8, 3) if way in ("wings", "run") else some(rng, 1, 2, 2, 3, 4)
+        1 if way == "pieces" else some(rng, 1, 2, 4, 4, 8, 3) if way in ("halves", "run") else some(rng, 1, 2, 2, 3, 4)
     )
     want = Want(
         nums,
@@ -138,7 +161,7 @@ def random_world(way: str, rng: np.random.Generator) -> tuple[list[Node], list[W
         tenant,
         quality,
     )
-    if way == "wings":
+    if way == "halves":
         want = replace(want, memory=some(rng, 1000, 2000, MEMORY))
     if way == "pieces" and want.slots:
         want = replace(want, memory=0, cores=0)
@@ -147,7 +170,7 @@ def random_world(way: str, rng: np.random.Generator) -> tuple[list[Node], list[W
 
 def _cards(way: str, node: int, rng: np.random.Generator) -> list[Card]:
     busy, groups = rng.random() * 0.7, number(rng, -1, 3)
-    many = 8 if way == "wings" or rng.random() < 0.5 else number(rng, 1, 12)
+    many = 8 if way == "halves" or rng.random() < 0.5 else number(rng, 1, 12)
     kinds = ((1, 1000, 17), (2, 2000, 34), (3, 3000, 50), (6, MEMORY, 100)) if way == "pieces" else ()
     cards = []
     for index in range(many):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from vgpu_scheduler.kernels import DeviceColumns, choose_linked, link_scratch
+from vgpu_scheduler.kernels import DeviceColumns, best_linked, link_scratch
 from vgpu_scheduler.model import Device
 from vgpu_scheduler.state import DeviceMatrix
 
@@ -29,7 +29,7 @@ def chosen(table: Table, walk: Sequence[int], wanted: int) -> tuple[list[int], b
     """Positions in the walk of the cards that the kernel takes (copies from the first on), and whether it is sure."""
     columns = columns_of(table)
     picks = np.array([*walk, -7], dtype=np.int64) + columns.first[1]
-    exact = choose_linked(columns, 1, picks, len(walk), wanted, link_scratch(len(walk), wanted))
+    exact = best_linked(columns, 1, picks, len(walk), wanted, link_scratch(len(walk), wanted))
     found: list[int] = []
     for card in picks[:wanted] - columns.first[1]:
         found.append(next(i for i, other in enumerate(walk) if other == card and i not in found))

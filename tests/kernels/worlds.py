@@ -31,7 +31,7 @@ from tests.naive.hami_quirks import Switches
 from tests.naive.hami_quota import Quota, total
 
 from vgpu_scheduler.allocators import Budget, CardChoice, CardLimits, FitColumns, HamiAllocator, OrderKind, card_order
-from vgpu_scheduler.dialects.hami.mig import MigProfile, Span, pieces_of, slices_of
+from vgpu_scheduler.dialects.hami.mig import SCHEMA, MigProfile, Span, pieces_of, slices_of
 from vgpu_scheduler.dialects.hami.rules import CardRules, DeviceRules
 from vgpu_scheduler.dialects.hami.templates import placed, recorded, template_pieces
 from vgpu_scheduler.kernels import fit_nodes
@@ -122,6 +122,7 @@ def device(card: Card) -> Device:
         card.cordoned,
         tuple(sorted(card.links.items())),
         pieces,
+        schema=SCHEMA,
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 CLASSES = ("", "online", "offline")
 QUALITIES = ("best-effort", "fixed-share", "burst-share")
-BURDEN = {"online": 20, "offline": 2, "": 100}
+CONTENTION = {"online": 20, "offline": 2, "": 100}
 
 
 @dataclass
@@ -96,8 +96,8 @@ def run(tried: Sequence[Card], want: Want) -> list[Card]:
     return []
 
 
-def wings(tried: Sequence[Card], want: Want) -> list[Card]:
-    """Of the wing that suits best, or linked across; a card in use takes what its tenants have on average."""
+def halves(tried: Sequence[Card], want: Want) -> list[Card]:
+    """Of the half that suits best, or linked across; a card in use takes what its tenants have on average."""
     free = [
         c for c in reversed(tried) if has_room(c, want) and (not c.used[0] or c.used[1] // c.used[0] == want.memory)
     ]
@@ -126,14 +126,14 @@ def agrees(card: Card, want: Want) -> bool:
     return set(card.asked) == {want.quality} if card.asked else card.mode in ("", want.quality)
 
 
-def welcome(tried: Sequence[Card], want: Want) -> list[Card]:
-    """Where an online pod is least unwelcome."""
+def least_contended(tried: Sequence[Card], want: Want) -> list[Card]:
+    """Where its tenants take least from an online pod."""
     passed = [card for card in tried if agrees(card, want) and has_room(card, want)]
-    return sorted(passed, key=burden)[: want.nums] if len(passed) >= want.nums else []
+    return sorted(passed, key=contention)[: want.nums] if len(passed) >= want.nums else []
 
 
-def burden(card: Card) -> int:
-    return sum(BURDEN[tenant] for tenant in card.tenants)
+def contention(card: Card) -> int:
+    return sum(CONTENTION[tenant] for tenant in card.tenants)
 
 
 def zone(tried: Sequence[Card], want: Want) -> list[Card]:
@@ -163,8 +163,8 @@ CHOICES: dict[str, Callable[[Sequence[Card], Want], list[Card]]] = {
     "grouped": grouped,
     "pairs": pairs,
     "run": run,
-    "wings": wings,
-    "welcome": welcome,
+    "halves": halves,
+    "contention": least_contended,
     "zone": zone,
     "pieces": pieces,
 }

@@ -11,7 +11,7 @@ from tests.engine.builders import asks, cards, engine_with, node, pod
 
 from vgpu_scheduler.engine import Cycle, Engine
 from vgpu_scheduler.kube import Pod, ResourceQuota
-from vgpu_scheduler.model import Decision
+from vgpu_scheduler.model import ConditionReason, Decision
 from vgpu_scheduler.runtime.scheduling import SchedulingLoop
 from vgpu_scheduler.telemetry import Metrics
 
@@ -31,20 +31,17 @@ class Heard:
     def now(self) -> datetime:
         return datetime(2026, 1, 1, tzinfo=UTC)
 
-    def submit(self, decision: Decision) -> None:
-        self.submitted.append(decision)
+    def submit(self, *decisions: Decision) -> None:
+        self.submitted += decisions
 
-    def is_news(self, pod: Pod, message: str) -> bool:
+    def is_news(self, pod: Pod, reason: ConditionReason, message: str) -> bool:
         return all(message not in text for _, text in self.said)
 
     def warning(self, pod: Pod, message: str) -> None:
         self.said.append(("warning", message))
 
-    def failed(self, pod: Pod, message: str) -> None:
-        self.said.append(("failed", message))
-
-    def unschedulable(self, pod: Pod, message: str, note: str = "") -> None:
-        self.said.append(("unschedulable", f"{message} {note}".rstrip()))
+    def not_scheduled(self, pod: Pod, reason: ConditionReason, message: str, note: str = "") -> None:
+        self.said.append((reason, f"{message} {note}".rstrip()))
 
 
 def loop_over(engine: Engine, heard: Heard) -> SchedulingLoop:
@@ -68,7 +65,7 @@ async def test_placements_are_handed_over_and_refusals_are_reported_once() -> No
     assert [decision.pod for decision in heard.submitted] == ["default/fits"]
     text = "0/1 nodes are available: 1 CardInsufficientMemory."
     [(kind, said)] = heard.said
-    assert (kind, said) == ("unschedulable", f"{text} (nearest: 7000 of 9000 MiB memory free on a/a-gpu-0)")
+    assert (kind, said) == ("Unschedulable", f"{text} (nearest: 7000 of 9000 MiB memory free on a/a-gpu-0)")
     heard.time += 301.0  # it is tried again, with the same outcome
     await turns(loop)
     assert engine.queue.attempts("uid-large") == 2
@@ -82,7 +79,7 @@ async def test_who_waits_for_a_quota_is_told_how_it_stands() -> None:
     await turns(loop_over(engine, heard))
     text = "0/1 nodes are available: 1 ResourceQuotaNotFit."
     assert heard.said == [
-        ("unschedulable", f"{text} (namespace default uses 1000 of 2500 MiB of limits.nvidia.com/gpumem)")
+        ("SchedulerError", f"{text} (namespace default uses 1000 of 2500 MiB of limits.nvidia.com/gpumem)")
     ]
 
 
@@ -91,7 +88,7 @@ async def test_errors_of_ours_are_reported_as_such(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(Cycle, "decide", lambda *_, **__: 1 / 0)
     heard = Heard()
     await turns(loop_over(engine, heard))
-    assert [kind for kind, _ in heard.said] == ["failed"]
+    assert [kind for kind, _ in heard.said] == ["SchedulerError"]
 
 
 async def test_it_wakes_when_something_changed() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vgpu_scheduler.model import Device, Piece
+from vgpu_scheduler.model import Device, Piece, Schema
 from vgpu_scheduler.state import DeviceMatrix, canonical, distinct
 
 if TYPE_CHECKING:
@@ -139,11 +139,28 @@ def test_canonical_order_and_duplicates() -> None:
     assert not distinct([*listed, listed[0]])
 
 
+def test_a_dimension_means_what_the_schema_of_its_device_says() -> None:
+    cut, shared = Schema(placements=3, slices=range(4, 6)), Schema(classes=range(3, 6))
+    matrix = DeviceMatrix(6)
+    matrix.replace(0, [
+        Device("mig", "V", "T", (2, 100, 100, 2, 1, 1), schema=cut),
+        Device("classes", "W", "T", (2, 100, 100, 9, 9, 9), schema=shared),
+        Device("plain", "X", "T", (2, 100, 100, 2, 1, 1)),
+    ])  # fmt: skip
+    assert matrix.columns.partitioned[:3].tolist() == [True, False, False]
+    for number in range(3):
+        matrix.charge(number, (1, 10, 10, 1, 2, 0), 1)
+    assert matrix.unexplained(0) == ["mig"], "only there it is a slice that is used twice"
+    roles = matrix.copy().columns.roles[matrix.columns.schema[:3]].tolist()
+    assert roles == [[3, 4, 6, -1, -1, -1, 0, 0], [-1, 0, 0, 3, 4, 5, 0, 0], [-1, 0, 0, -1, -1, -1, 0, 0]]
+
+
 def test_what_is_not_explained_is_noted_with_every_change() -> None:
     piece = Piece("1g", 0, 1, (1, 10, 10, 1, 1, 0))
-    card = Device("mig", "V", "T", (2, 100, 100, 2, 1, 1), pieces=(piece,))
+    schema = Schema(placements=3, slices=range(4, 6))
+    card = Device("mig", "V", "T", (2, 100, 100, 2, 1, 1), pieces=(piece,), schema=schema)
     matrix = DeviceMatrix(6)
-    matrix.replace(1, [card, Device("core", "V", "T", (2, 100, 100))])
+    matrix.replace(1, [card, Device("core", "V", "T", (2, 100, 100), schema=schema)])
     mig, core = matrix.position(1, "mig"), matrix.position(1, "core")
     assert mig is not None
     assert core is not None

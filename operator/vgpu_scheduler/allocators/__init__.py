@@ -2,7 +2,7 @@
 
 from vgpu_scheduler.allocators.base import Allocator, FitColumns
 from vgpu_scheduler.allocators.choice import Budget, Budgets, CardChoice, CardLimits, ShareOrder, Strategy, Weights
-from vgpu_scheduler.allocators.fit_rules import ALL_CHECKS, PLAIN_CHECKS, FitRules, Selection, Whole
+from vgpu_scheduler.allocators.fit_rules import NVIDIA_RULES, PLAIN_CHECKS, PLAIN_RULES, FitRules, Whole
 from vgpu_scheduler.allocators.hami import CardRules, HamiAllocator, count_reasons, verdict
 from vgpu_scheduler.allocators.order import (
     BEST_FIT,
@@ -18,14 +18,16 @@ from vgpu_scheduler.allocators.order import (
 )
 from vgpu_scheduler.allocators.share_order import share_terms
 from vgpu_scheduler.allocators.shares import ShareAllocator, ShareDimensions
+from vgpu_scheduler.kernels import Check, Selection
 
 __all__ = [
-    "ALL_CHECKS",
     "BEST_FIT",
     "BINPACK",
     "DEVICE_POLICIES",
     "MUTEX",
+    "NVIDIA_RULES",
     "PLAIN_CHECKS",
+    "PLAIN_RULES",
     "SPREAD",
     "TOPOLOGY",
     "Allocator",
@@ -35,6 +37,7 @@ __all__ = [
     "CardLimits",
     "CardOrder",
     "CardRules",
+    "Check",
     "FitColumns",
     "FitRules",
     "HamiAllocator",

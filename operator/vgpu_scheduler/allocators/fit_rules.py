@@ -2,58 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
-from vgpu_scheduler.kernels import (
-    CHECK_CLASS,
-    CHECK_COMPUTE,
-    CHECK_CORES,
-    CHECK_EXCLUSIVE,
-    CHECK_GROUP,
-    CHECK_IDLE,
-    CHECK_MEMORY,
-    CHECK_MODE,
-    CHECK_NUMA,
-    CHECK_PERCENT,
-    CHECK_PIECE,
-    CHECK_QUALITY,
-    CHECK_SLOTS,
-    CHECK_UNITS,
-    CHECK_WORTH,
-    CORES,
-    MEMORY,
-    SELECT_FIRST,
-    SELECT_GROUPED,
-    SELECT_PAIRS,
-    SELECT_RUN,
-    SELECT_SAME,
-    SELECT_WELCOME,
-    SELECT_WINGS,
-    SELECT_ZONE,
-    SLOTS,
-)
+from vgpu_scheduler.kernels import CORES, MEMORY, SLOTS, Check, Selection
+from vgpu_scheduler.model import Claim
 
-
-class Selection(IntEnum):
-    """How the cards of a claim are chosen among those that pass."""
-
-    FIRST = SELECT_FIRST
-    """The first ones."""
-    GROUPED = SELECT_GROUPED
-    """From the group with the most that pass, then from the next."""
-    PAIRS = SELECT_PAIRS
-    """Whole pairs only, the two cards of a module, for claims of more than one."""
-    SAME = SELECT_SAME
-    """All containers of a pod on the same card."""
-    RUN = SELECT_RUN
-    """Neighbours, for claims of more than one: anywhere in a group, or 4, 8 or 16 ungrouped cards in their place."""
-    WINGS = SELECT_WINGS
-    """By the two wings of a server, for 1, 2, 4 or 8 cards; cards in use have shares of one size only."""
-    WELCOME = SELECT_WELCOME
-    """Where the fewest tenants would suffer from one that must answer at once."""
-    ZONE = SELECT_ZONE
-    """For claims of whole cards, those of the smallest group that has enough; else the first ones."""
+PLAIN_CHECKS = Check.SLOTS | Check.MEMORY | Check.CORES | Check.EXCLUSIVE | Check.COMPUTE
+"""What most makers' cards are held against."""
+_WHOLE = 100
+_FOR_SEVERAL = (Selection.GROUPED, Selection.PAIRS, Selection.RUN)
+"""Ways of choosing that say nothing of a single card."""
 
 
 class Whole(IntEnum):
@@ -69,100 +28,72 @@ class Whole(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class FitRules:
-    """The checks of a maker's cards, beside health, model and UUID, which all have.
+    """What a maker's cards are held against, and how they are chosen.
 
     Attributes
     ----------
-    numa
-        The pod's wish for one NUMA node holds.
-    slots
-        No more tenants than the card takes.
-    idle
-        Only cards that nobody uses.
-    memory, cores
-        What is left must suffice.
-    exclusive
-        A claim of all the compute takes a card that nobody uses.
-    compute
-        A claim of no compute takes a card that has some left.
+    checks
+        Beside health, model, UUID and policy, which all cards have. ``mode`` and ``quality`` are checks of their own.
     mode
         The mode that the maker's cards of a node must be in; empty for any.
     quality
         The mode in which cards must be that others use, unless they are in none; None for any.
-    classes
-        Tenants with an application class and tenants without share no card; what is used of each dimension after the
-        placements tells how many of each there are.
-    percent
-        Compute is asked for in percent of a card, whatever the cards count theirs in.
-    units
-        The cards count compute in units of their own, of which claims and quotas name a percentage.
-    worth
-        The node's cards say how good it is to take as many of them.
-    pieces
-        A card gives out one piece per claim, which has the compute and exactly the shares that are asked for.
-    group
-        Where only idle cards are wanted, the other cards of their group must be idle, too.
     whole
         Which cards one tenant can have to itself.
     modes
         The mode of a card is a mode of sharing, which policies may ask for.
     selection
-        How several cards are chosen.
+        How the cards of a claim are chosen among those that pass.
     affinity
-        What cards that are all of one group add to the score of the node, on HAMi's scale; with wings, what it is
-        worth that the free cards are less scattered by one; with welcome or zones, what a tenant counts, or a link.
+        What the score of a choice, as its way of choosing has it, counts in the score of the node on HAMi's scale: that
+        all cards are of one group; with halves, each fragment of free cards; with contention, a tenant's; in a zone, a
+        link's.
+    link_score
+        The score of the node counts what its cards say of taking as many of them.
     """
 
-    numa: bool = False
-    slots: bool = True
-    idle: bool = False
-    memory: bool = True
-    cores: bool = True
-    exclusive: bool = True
-    compute: bool = True
+    checks: Check = PLAIN_CHECKS
     mode: str = ""
     quality: str | None = None
-    classes: bool = False
-    percent: bool = False
-    units: bool = False
-    worth: bool = False
-    pieces: bool = False
-    group: bool = False
     whole: Whole = Whole.COMPUTE
     modes: bool = True
     selection: Selection = Selection.FIRST
     affinity: float = 0.0
+    link_score: bool = False
+
+    @property
+    def all_checks(self) -> Check:
+        """The checks, those of mode and quality included."""
+        mode = Check.MODE if self.mode else Check(0)
+        return self.checks | mode | (Check(0) if self.quality is None else Check.QUALITY)
 
     @property
     def counted(self) -> tuple[int, ...]:
         """The dimensions of which a card must have enough left."""
-        flags = ((self.slots, SLOTS), (self.memory, MEMORY), (self.cores, CORES))
-        return tuple(dimension for on, dimension in flags if on)
+        flags = ((Check.SLOTS, SLOTS), (Check.MEMORY, MEMORY), (Check.CORES, CORES))
+        return tuple(dimension for flag, dimension in flags if flag in self.checks)
 
-    @property
-    def checks(self) -> int:
-        """The checks as the kernel takes them."""
-        flags = (
-            (self.numa, CHECK_NUMA),
-            (self.slots, CHECK_SLOTS),
-            (self.idle, CHECK_IDLE),
-            (self.memory, CHECK_MEMORY),
-            (self.cores, CHECK_CORES),
-            (self.exclusive, CHECK_EXCLUSIVE),
-            (self.compute, CHECK_COMPUTE),
-            (self.group, CHECK_GROUP),
-            (self.worth, CHECK_WORTH),
-            (bool(self.mode), CHECK_MODE),
-            (self.quality is not None, CHECK_QUALITY),
-            (self.classes, CHECK_CLASS),
-            (self.pieces, CHECK_PIECE),
-            (self.percent, CHECK_PERCENT),
-            (self.units, CHECK_UNITS),
-        )
-        return sum(flag for on, flag in flags if on)
+    def for_claim(self, claim: Claim, *, topology: bool) -> FitRules:
+        """Return the rules as they hold for one claim.
+
+        Parameters
+        ----------
+        claim
+            Zones are about whole cards, and groups, pairs and rows about several.
+        topology
+            Cards that the maker would give out as they come are chosen by their links.
+        """
+        if self.selection is Selection.ZONE:
+            whole = claim.amounts[CORES] >= _WHOLE
+            return self if whole else replace(self, selection=Selection.FIRST, affinity=0.0)
+        single = claim.count == 1 and self.selection in _FOR_SEVERAL
+        selection = Selection.FIRST if single else self.selection
+        if topology and selection is Selection.FIRST:
+            selection = Selection.LINKED
+        return self if selection is self.selection else replace(self, selection=selection)
 
 
-ALL_CHECKS = FitRules(numa=True)
-"""NVIDIA's, and of cards about which nothing else is said."""
-PLAIN_CHECKS = FitRules()
-"""What most makers' cards are held against."""
+NVIDIA_RULES = FitRules(PLAIN_CHECKS | Check.NUMA)
+"""Of NVIDIA's cards, and of those about which nothing else is said."""
+PLAIN_RULES = FitRules()
+"""Most makers'."""

@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators.base import FitColumns, Lacking, Shortfall
 from vgpu_scheduler.allocators.choice import CardChoice
-from vgpu_scheduler.allocators.fit_rules import ALL_CHECKS, FitRules, Whole
+from vgpu_scheduler.allocators.fit_rules import NVIDIA_RULES, FitRules, Whole
 from vgpu_scheduler.allocators.order import CardOrder, share_card_order
 from vgpu_scheduler.allocators.share_order import share_terms
 from vgpu_scheduler.kernels import (
     BARRED_BY_POLICY,
     BARRED_BY_UUID,
-    CHECK_NUMA,
     CORES,
     MEMORY,
     NO_PIECE,
@@ -24,11 +23,13 @@ from vgpu_scheduler.kernels import (
     NO_SHARE,
     OTHER_MODE,
     PEAK,
-    PLACED,
     QUOTA_CORES,
     QUOTA_MEMORY,
+    REASONS,
     SLOTS,
     UNLIMITED,
+    Candidates,
+    Check,
     DeviceColumns,
     Request,
     Scratch,
@@ -150,7 +151,7 @@ class HamiAllocator:
         vendor, total, used = columns.vendor[devices], columns.total[devices], columns.used[devices]
         numbered = list(zip(self._request.vendor.tolist(), (claim for _, _, claim in self._flat), strict=True))
         for number, claim in numbered:
-            if self._rules_of(claim.vendor).percent:
+            if Check.PERCENT in self._rules_of(claim.vendor).checks:
                 total[vendor == number, CORES] = _WHOLE
         shortfall = Shortfall(np.clip(total - used, 0, None))
         for number, claim in numbered:
@@ -180,8 +181,9 @@ class HamiAllocator:
             percent[number, : len(claim.percent)] = claim.percent
         vendors = np.array([devices.vendor_number(claim.vendor) for claim in claims], dtype=np.int32)
         allowed = [self._allows(vendor, model, mode) for vendor, model, mode in devices.models]
-        fit = [self._rules_of(claim.vendor) for claim in claims]
-        bound = CHECK_NUMA if self._choice.numa_bind else 0  # a policy means all makers, a pod's annotation NVIDIA
+        fit = [self._rules_of(claim.vendor).for_claim(claim, topology=self._topology) for claim in claims]
+        # A policy means the cards of all makers, the annotation of a pod NVIDIA's.
+        bound = Check.NUMA if self._choice.numa_bind else Check(0)
         share = self._choice.share
         return Request(
             container=np.array([number for number, _, _ in self._flat], dtype=np.int64),
@@ -190,9 +192,10 @@ class HamiAllocator:
             wanted=np.array([claim.count for claim in claims], dtype=np.int64),
             amounts=amounts,
             percent=percent,
-            checks=np.array([rules.checks | bound for rules in fit], dtype=np.int64),
+            checks=np.array([int(rules.all_checks | bound) for rules in fit], dtype=np.int64),
             selection=np.array([int(rules.selection) for rules in fit], dtype=np.int64),
             affinity=np.array([rules.affinity for rules in fit], dtype=np.float32),
+            link_score=np.array([rules.link_score for rules in fit], dtype=np.bool_),
             model_allowed=np.array(allowed, dtype=np.int8),
             device_barred=self._barred(devices),
             order=np.array(self._order.keys, dtype=np.int64),
@@ -248,7 +251,7 @@ class HamiAllocator:
         return barred
 
     def _rules_of(self, vendor: str) -> FitRules:
-        return self._checks.get(vendor, ALL_CHECKS)
+        return self._checks.get(vendor, NVIDIA_RULES)
 
     def _is_allowed(self, vendor: str, model: str, mode: str) -> bool:
         """Tell whether policies allow cards of a model and mode."""
@@ -272,10 +275,13 @@ class HamiAllocator:
             used=np.zeros((2, most, devices.dimensions), dtype=np.int64),
             score=np.zeros(most, dtype=np.float32),
             keys=np.zeros((most, len(self._order.keys)), dtype=np.float64),
+            candidates=Candidates(*np.zeros((len(Candidates._fields), candidates), dtype=np.int64)),
+            chosen=np.zeros(candidates, dtype=np.int64),
             picks=np.full((len(self._flat), candidates), -1, dtype=np.int64),
             pieces=np.full((len(self._flat), candidates), NO_PIECE, dtype=np.int64),
             taken=np.zeros(devices.dimensions, dtype=np.int64),
             spare=np.zeros(candidates, dtype=np.int64),
+            counts=np.zeros(REASONS, dtype=np.int16),
             links=link_scratch(most, candidates) if self._topology else _NO_LINKS,
             quota=np.zeros((PEAK + most, 2), dtype=np.int64) if self._choice.budgets else NO_QUOTA,
         )
@@ -287,7 +293,7 @@ def _assignment(devices: DeviceMatrix, row: int, claim: Claim, device: int, numb
     if number != NO_PIECE:
         piece = devices.piece(number)
         amounts = list(piece.amounts)
-        if amounts[PLACED] > amounts[SLOTS]:  # templates say nothing of cores
+        if piece.template is not None:  # templates say nothing of cores
             amounts[CORES] = min(claim.amounts[CORES], _WHOLE)
         return Assignment(claim.vendor, listed.uuid, tuple(amounts), piece, listed.tag)
     amounts = list(claim.on(listed.total))

@@ -1,8 +1,9 @@
 """Everything that is written: node locks, Bindings, conditions and events."""
 
-from vgpu_scheduler.binding.answers import Answer, Verdict, judge
-from vgpu_scheduler.binding.binder import Binder, BinderOptions
+from vgpu_scheduler.binding.answers import Answer, BindResult, classify
+from vgpu_scheduler.binding.binder import Binder
 from vgpu_scheduler.binding.clock import Clock, SystemClock
+from vgpu_scheduler.binding.options import BinderHooks, BinderOptions
 from vgpu_scheduler.binding.policy_status import PolicyStatusWriter
 from vgpu_scheduler.binding.reporter import Reporter
 from vgpu_scheduler.binding.sender import Sender, Step
@@ -15,7 +16,9 @@ from vgpu_scheduler.binding.writes import (
 
 __all__ = [
     "Answer",
+    "BindResult",
     "Binder",
+    "BinderHooks",
     "BinderOptions",
     "Clock",
     "EventSource",
@@ -25,8 +28,7 @@ __all__ = [
     "Sender",
     "Step",
     "SystemClock",
-    "Verdict",
     "binding_body",
+    "classify",
     "decision_record",
-    "judge",
 ]

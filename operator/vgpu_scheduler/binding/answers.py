@@ -25,7 +25,7 @@ class Answer(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class BindResult:
     """An answer with what the server said."""
 
     answer: Answer
@@ -39,15 +39,15 @@ _SERVER_ERROR = 500
 _REFUSALS = {404: Answer.GONE, 409: Answer.CONFLICT}
 
 
-def judge(response: ApiResponse | None) -> Verdict:
+def classify(response: ApiResponse | None) -> BindResult:
     """Classify the answer to a Binding; None stands for no answer."""
     if response is None:
-        return Verdict(Answer.UNKNOWN, "no answer")
+        return BindResult(Answer.UNKNOWN, "no answer")
     if response.ok:
-        return Verdict(Answer.BOUND)
+        return BindResult(Answer.BOUND)
     message = f"{response.status}: {response.message}"
     if response.status == _THROTTLED:
-        return Verdict(Answer.THROTTLED, message, response.retry_after or _DEFAULT_RETRY)
+        return BindResult(Answer.THROTTLED, message, response.retry_after or _DEFAULT_RETRY)
     if response.status >= _SERVER_ERROR:
-        return Verdict(Answer.UNKNOWN, message)
-    return Verdict(_REFUSALS.get(response.status, Answer.REFUSED), message)
+        return BindResult(Answer.UNKNOWN, message)
+    return BindResult(_REFUSALS.get(response.status, Answer.REFUSED), message)

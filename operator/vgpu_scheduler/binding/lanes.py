@@ -1,55 +1,121 @@
-"""Queues at the nodes: binds that share a node's lock go one after the other.
+"""Queues at the nodes: binds that share a node's turns go one after the other.
 
-The device plugin finds "its" pod through the node lock, so a node allocates to one pod at a time. A bind waits in the
-lane of its node, ordered by priority and then age, and holds the lane until the node side has answered.
+The device plugin finds "its" pod through the node lock, or takes the oldest, so a node allocates to one pod at a time.
+A bind waits in the lane of its node, ordered by priority and then age, and holds the lane until the node side has
+answered. Pods that were decided together (a unit) are bound together: until a unit is first in all its lanes it keeps
+its place in each of them and takes nothing; then it commits, and its pods on one node follow each other.
 """
 
 from __future__ import annotations
 
 import heapq
+from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Placement
 
+Rank = tuple[int, float, int, int]
+"""Negative priority, time of joining, serial number, place in the unit: the smallest goes first, in every lane."""
 
-@dataclass(order=True, slots=True)
+
+@dataclass(eq=False, slots=True)
+class BindUnit:
+    """Decided pods that are bound together: all of them, or none as long as no Binding was sent.
+
+    Attributes
+    ----------
+    items
+        The pods.
+    committed
+        Its turn has come: nothing goes between its pods any more.
+    started
+        A Binding of one of its pods was sent: from now on each of them is followed up by itself, and none is undone.
+    given_back
+        It was given back before that: whoever works on one of its pods stops.
+    """
+
+    items: list[Item] = field(default_factory=list)
+    committed: bool = False
+    started: bool = False
+    given_back: bool = False
+
+
+@dataclass(eq=False, slots=True)
 class Item:
-    """A decided pod that waits to be bound."""
+    """A decided pod that waits to be bound.
 
-    rank: tuple[int, float, int]
-    """Negative priority, the time it joined, a serial number."""
-    uid: str = field(compare=False)
-    decision: Decision = field(compare=False)
-    joined: float = field(compare=False)
-    came: float = field(compare=False, default=0.0)
-    """When the pod was first seen waiting."""
-    attempts: int = field(compare=False, default=0)
-    sent: tuple[Pod, Placement, str] | None = field(compare=False, default=None)
-    """Pod, placement and lock of a Binding on its way; what became of it must be found out."""
+    Attributes
+    ----------
+    node
+        The node whose lane it waits in; empty if the node side serves it at any time.
+    joined
+        When it was decided.
+    came
+        When the pod was first seen waiting.
+    sent
+        Pod, placement and lock of a Binding on its way; what became of it must be found out.
+    """
+
+    rank: Rank
+    uid: str
+    decision: Decision
+    unit: BindUnit
+    node: str
+    joined: float
+    came: float = 0.0
+    attempts: int = 0
+    sent: tuple[Pod, Placement, str] | None = None
 
 
 class Lane:
-    """The pods that wait at one node."""
+    """The pods that wait at one node.
+
+    Attributes
+    ----------
+    idle
+        Whether nobody is being bound there.
+    """
 
     def __init__(self) -> None:
-        self._heap: list[Item] = []
+        self._heap: list[tuple[Rank, Item]] = []
+        self._committed: deque[Item] = deque()
+        self.idle = True
 
     def __len__(self) -> int:
-        return len(self._heap)
+        return len(self._heap) + len(self._committed)
 
     def push(self, item: Item) -> None:
         """Add a pod."""
-        heapq.heappush(self._heap, item)
+        heapq.heappush(self._heap, (item.rank, item))
+
+    @property
+    def head(self) -> Item:
+        """The pod whose turn is next."""
+        return self._committed[0] if self._committed else self._heap[0][1]
 
     def pop(self) -> Item:
         """Take the next pod."""
-        return heapq.heappop(self._heap)
+        return self._committed.popleft() if self._committed else heapq.heappop(self._heap)[1]
+
+    def commit(self, unit: BindUnit) -> None:
+        """Let the pods of a unit go before all others, one right after the other."""
+        mine = sorted((item for _, item in self._heap if item.unit is unit), key=lambda item: item.rank)
+        self.remove(mine)
+        self._committed.extend(mine)
+
+    def remove(self, items: Iterable[Item]) -> None:
+        """Take pods out, wherever they wait."""
+        gone = set(map(id, items))
+        self._heap = [entry for entry in self._heap if id(entry[1]) not in gone]
+        heapq.heapify(self._heap)
+        self._committed = deque(item for item in self._committed if id(item) not in gone)
 
     def expired(self, before: float) -> list[Item]:
-        """Take out the pods that joined before a time."""
-        old = [item for item in self._heap if item.joined < before]
-        if old:
-            self._heap = [item for item in self._heap if item.joined >= before]
-            heapq.heapify(self._heap)
-        return old
+        """Return the pods that joined before a time and whose turn has not come."""
+        return [item for _, item in self._heap if item.joined < before]
+
+    def all(self) -> list[Item]:
+        """Return all pods that wait."""
+        return [*self._committed, *(item for _, item in self._heap)]

@@ -112,6 +112,16 @@ class NodeLocker:
             return "", False
         return await self._patch(node, pod, kind, found.value if found else None), False
 
+    async def clear(self, node: str, kind: NodeLock, pod: Pod) -> None:
+        """Release a lock of a node that nobody uses any more."""
+        found = self.find(node, kind.annotation)
+        if found is None or not self.may_write(self.timeout):
+            return
+        with suppress(ApiUnreachableError):
+            if await self.status(found, pod) in {LockStatus.ORPHANED, LockStatus.OWN}:
+                self.stats.orphans += 1
+                await self.release(node, found.value)
+
     async def status(self, lock: FoundLock | None, pod: Pod | None = None) -> LockStatus:
         """Return what a lock is to a pod; its owner is read.
 
@@ -128,9 +138,13 @@ class NodeLocker:
         judge = LockJudge(self._node_side, self.engine.scheduler_names, timedelta(seconds=2 * self.timeout))
         return judge.status(lock, owner, self.clock.now(), pod)
 
+    def has_answered(self, pod: Pod) -> bool:
+        """Tell whether the node side has said on a pod that it allocated, or that it failed."""
+        return self._node_side.has_answered(pod.annotations)
+
     def is_served(self, pod: Pod) -> bool:
         """Tell whether the node side has done with a pod what it does at its start."""
-        return pod.started or self._node_side.has_answered(pod.annotations)
+        return pod.started or self.has_answered(pod)
 
     def find(self, node: str, annotation: str) -> FoundLock | None:
         """Return a lock of a node as it is known, or None if it is free or the node is gone."""

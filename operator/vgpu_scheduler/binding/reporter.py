@@ -17,14 +17,13 @@ from vgpu_scheduler.binding.clock import Clock
 from vgpu_scheduler.binding.writes import EventSource, Regarding, condition_body, event_body
 from vgpu_scheduler.engine import Problem
 from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import ConditionReason
 
 log = logging.getLogger(__name__)
 
 _WORKERS = 8
 _QUEUED = 10_000
 _REMEMBERED = 20_000
-UNSCHEDULABLE = "Unschedulable"
-SCHEDULER_ERROR = "SchedulerError"
 
 
 class Reporter:
@@ -66,31 +65,28 @@ class Reporter:
         """Say that a pod was bound."""
         self._event(_about(pod), "Normal", "Scheduled", "Binding", f"Successfully assigned {pod.key} to {node}")
 
-    def is_news(self, pod: Pod, message: str) -> bool:
+    def is_news(self, pod: Pod, reason: ConditionReason, message: str) -> bool:
         """Tell whether a pod does not say yet why it was not placed; if it does, that is remembered."""
         known = pod.scheduled_condition
-        if known and (known.status, known.reason, known.message) == ("False", UNSCHEDULABLE, message):
-            self._remember((pod.uid, "condition"), message)
-        return self._said.get((pod.uid, "condition")) != message
+        if known and (known.status, known.reason, known.message) == ("False", reason, message):
+            self._remember((pod.uid, "condition"), _condition(reason, message))
+        return self._said.get((pod.uid, "condition")) != _condition(reason, message)
 
-    def unschedulable(self, pod: Pod, message: str, note: str = "") -> None:
+    def not_scheduled(self, pod: Pod, reason: ConditionReason, message: str, note: str = "") -> None:
         """Say why a pod was not placed: the condition, and an event with it.
 
         Parameters
         ----------
+        reason
+            The condition's reason: autoscalers act on ``Unschedulable`` only.
         message
             The condition's text; news, or this is a repetition.
         note
             What the event adds to it.
         """
-        self._write_condition(pod, UNSCHEDULABLE, message)
+        self._write_condition(pod, reason, message)
         text = f"{message} {note}" if note else message
         self._event(_about(pod), "Warning", "FailedScheduling", "Scheduling", text)
-
-    def failed(self, pod: Pod, message: str) -> None:
-        """Say that a pod could not be decided for a reason of our own; autoscalers must not act on that."""
-        self._write_condition(pod, SCHEDULER_ERROR, message)
-        self._event(_about(pod), "Warning", "FailedScheduling", "Scheduling", message)
 
     def binding_failed(self, pod: Pod, message: str) -> None:
         """Say that a decided pod could not be bound; autoscalers must not act on that."""
@@ -109,8 +105,8 @@ class Reporter:
         """Forget what was said about an object that is gone or bound."""
         self._said.pop((uid, "condition"), None)
 
-    def _write_condition(self, pod: Pod, reason: str, message: str) -> None:
-        self._remember((pod.uid, "condition"), message)
+    def _write_condition(self, pod: Pod, reason: ConditionReason, message: str) -> None:
+        self._remember((pod.uid, "condition"), _condition(reason, message))
         if not self._put(lambda: self._condition(pod, reason, message)):
             self.forget(pod.uid)  # what was never written must be said again
 
@@ -140,8 +136,8 @@ class Reporter:
             return False
         return True
 
-    async def _condition(self, pod: Pod, reason: str, message: str) -> None:
-        if self._said.get((pod.uid, "condition")) != message:
+    async def _condition(self, pod: Pod, reason: ConditionReason, message: str) -> None:
+        if self._said.get((pod.uid, "condition")) != _condition(reason, message):
             return  # said anew since, or the pod is on its way to a node: a late condition must not contradict that
         try:
             response = await self._api.request(
@@ -174,6 +170,11 @@ class Reporter:
                 log.exception("report lost")  # one bad report must not end the worker
             finally:
                 self._queue.task_done()
+
+
+def _condition(reason: ConditionReason, message: str) -> str:
+    """Return what is remembered of a condition."""
+    return f"{reason}: {message}"
 
 
 def _about(pod: Pod) -> Regarding:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from vgpu_scheduler.apiclient import MERGE_PATCH, ApiClient, ApiResponse, ApiUnreachableError
-from vgpu_scheduler.binding.answers import Answer, Verdict, judge
+from vgpu_scheduler.binding.answers import Answer, BindResult, classify
 from vgpu_scheduler.binding.clock import Clock
 from vgpu_scheduler.binding.writes import binding_body, decision_record
 from vgpu_scheduler.engine import Engine
@@ -58,7 +58,7 @@ class Sender:
     label_first: bool
     on_step: Callable[[Step, Pod], Awaitable[None]]
 
-    async def send(self, pod: Pod, placement: Placement, decision: Decision) -> Verdict:
+    async def send(self, pod: Pod, placement: Placement, decision: Decision) -> BindResult:
         """Bind a pod and return what is known for certain: an unknown outcome is followed up until it is."""
         dialects = self.engine.dialects
         annotations = {
@@ -71,21 +71,21 @@ class Sender:
             if self.label_first and labels:
                 patch = {"metadata": {"uid": pod.uid, "labels": labels}}
                 # Through the status subresource, which changes labels, too, and needs no right to patch pods.
-                verdict = await self._write("PATCH", f"{_path(pod)}/status", patch, MERGE_PATCH)
-                if verdict.answer is not Answer.BOUND:
-                    return verdict
-            verdict = await self._write("POST", f"{_path(pod)}/binding", body)
+                result = await self._write("PATCH", f"{_path(pod)}/status", patch, MERGE_PATCH)
+                if result.answer is not Answer.BOUND:
+                    return result
+            result = await self._write("POST", f"{_path(pod)}/binding", body)
         except ApiUnreachableError as error:
-            verdict = Verdict(Answer.UNKNOWN, str(error))
+            result = BindResult(Answer.UNKNOWN, str(error))
         await self.on_step(Step.SENT, pod)
-        if verdict.answer is Answer.UNKNOWN:
-            return await self.find_out(pod, placement, verdict.message)
-        return verdict
+        if result.answer is Answer.UNKNOWN:
+            return await self.find_out(pod, placement, result.message)
+        return result
 
-    async def _write(self, method: str, path: str, body: object, content_type: str = "application/json") -> Verdict:
+    async def _write(self, method: str, path: str, body: object, content_type: str = "application/json") -> BindResult:
         """Send a write that cannot happen later than the lease is held; judge its answer as that of a Binding."""
         if not self.may_write(self.timeout):
-            return Verdict(Answer.REFUSED, "the lease is about to be lost")
+            return BindResult(Answer.REFUSED, "the lease is about to be lost")
         response = await self.api.request(
             method,
             path,
@@ -94,9 +94,9 @@ class Sender:
             params={"timeout": f"{self.timeout:g}s"},
             timeout=self.timeout + 1,
         )
-        return judge(response)
+        return classify(response)
 
-    async def find_out(self, pod: Pod, placement: Placement, message: str) -> Verdict:
+    async def find_out(self, pod: Pod, placement: Placement, message: str) -> BindResult:
         """Read a pod until it tells what became of a Binding without an answer."""
         log.warning("binding of pod %s has no clear answer, reading the pod: %s", pod.key, message)
         await asyncio.sleep(self.timeout)  # the write may still come until the server's own time is up
@@ -104,7 +104,7 @@ class Sender:
             with suppress(ApiUnreachableError, DecodeError):
                 response = await self._read(pod)
                 if response.status == _NOT_FOUND:
-                    return Verdict(Answer.GONE, message)
+                    return BindResult(Answer.GONE, message)
                 if response.ok:
                     return self._compare(pod, placement, decode_pod(response.body), message)
             await asyncio.sleep(_RETRY)
@@ -116,13 +116,13 @@ class Sender:
             if response.ok:
                 self.engine.observe_pod(decode_pod(response.body), self.clock.monotonic())
 
-    def _compare(self, pod: Pod, placement: Placement, current: Pod, message: str) -> Verdict:
+    def _compare(self, pod: Pod, placement: Placement, current: Pod, message: str) -> BindResult:
         self.engine.observe_pod(current, self.clock.monotonic())
         if current.uid != pod.uid:
-            return Verdict(Answer.GONE, message)
+            return BindResult(Answer.GONE, message)
         if not current.node_name:
-            return Verdict(Answer.THROTTLED, message, _RETRY)  # not carried out: try again
-        return Verdict(Answer.BOUND if current.node_name == placement.node else Answer.CONFLICT, message)
+            return BindResult(Answer.THROTTLED, message, _RETRY)  # not carried out: try again
+        return BindResult(Answer.BOUND if current.node_name == placement.node else Answer.CONFLICT, message)
 
     async def _read(self, pod: Pod) -> ApiResponse:
         return await self.api.request("GET", _path(pod), timeout=self.timeout)

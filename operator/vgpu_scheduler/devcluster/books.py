@@ -31,12 +31,12 @@ class Rack:
     served: set[str] = field(default_factory=set)
 
 
-def racks_of(node: str, cards: Fitting, maker: Maker, *, count: int, numa_domains: int) -> list[Rack]:
+def racks_of(node: str, cards: Fitting, maker: Maker, *, count: int) -> list[Rack]:
     """Return what a node is fitted with; see :meth:`NodeSide.register`."""
     if isinstance(cards, Mapping):
         listed = {whose: fitted(node) for whose, fitted in cards.items()}
     else:
-        made = cards(node) if callable(cards) else equip(node, cards, count=count, numa_domains=numa_domains)
+        made = cards(node) if callable(cards) else equip(node, cards, count=count)
         listed = {maker: made}
     return [Rack(whose, {card.uuid: card for card in found}) for whose, found in listed.items()]
 

@@ -96,7 +96,6 @@ class NodeSide:
         cards: Fitting = ("A100-80G",) * 8,
         *,
         count: int = 10,
-        numa_domains: int = 2,
         labels: Mapping[str, str] | None = None,
         taints: Sequence[Mapping[str, str]] = (),
         capacity: Mapping[str, str] | None = None,
@@ -120,7 +119,7 @@ class NodeSide:
 
         async def one(name: str) -> None:
             async with gate:
-                racks = racks_of(name, cards, maker, count=count, numa_domains=numa_domains)
+                racks = racks_of(name, cards, maker, count=count)
                 await self._create(name, racks, labels or {}, taints, capacity or CAPACITY)
 
         await asyncio.gather(*(one(name) for name in names))

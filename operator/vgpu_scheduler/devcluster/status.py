@@ -5,16 +5,32 @@ The texts were read off a real API server; clients tell the five 409s of a Bindi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from .resources import Resource
+from typing import Any, Protocol
 
 MODIFIED_MESSAGE = "the object has been modified; please apply your changes to the latest version and try again"
 REJECTED_MESSAGE = "the server rejected our request due to an error in our request"
+
+
+class Named(Protocol):
+    """What a refusal says of a resource."""
+
+    @property
+    def group(self) -> str:
+        """Its API group; empty for the core group."""
+
+    @property
+    def kind(self) -> str:
+        """The kind of its objects."""
+
+    @property
+    def plural(self) -> str:
+        """Its name in paths."""
+
+    @property
+    def qualified(self) -> str:
+        """Its plural with the group behind it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +94,7 @@ def success(code: int, details: dict[str, Any] | None = None) -> dict[str, Any]:
     return {**body, "code": code}
 
 
-def details(resource: Resource, name: str, **more: object) -> dict[str, Any]:
+def details(resource: Named, name: str, **more: object) -> dict[str, Any]:
     """Return the details that name an object by its resource."""
     named: dict[str, Any] = {"name": name}
     if resource.group:
@@ -86,7 +102,7 @@ def details(resource: Resource, name: str, **more: object) -> dict[str, Any]:
     return {**named, "kind": resource.plural, **more}
 
 
-def not_found(resource: Resource, name: str) -> ApiError:
+def not_found(resource: Named, name: str) -> ApiError:
     """404 for an object."""
     return ApiError(404, "NotFound", f'{resource.qualified} "{name}" not found', details(resource, name))
 
@@ -96,12 +112,12 @@ def unknown_path() -> ApiError:
     return ApiError(404, "NotFound", "the server could not find the requested resource", {})
 
 
-def already_exists(resource: Resource, name: str) -> ApiError:
+def already_exists(resource: Named, name: str) -> ApiError:
     """409 for a name that is taken."""
     return ApiError(409, "AlreadyExists", f'{resource.qualified} "{name}" already exists', details(resource, name))
 
 
-def conflict(resource: Resource, name: str, message: str = MODIFIED_MESSAGE, *, subresource: str = "") -> ApiError:
+def conflict(resource: Named, name: str, message: str = MODIFIED_MESSAGE, *, subresource: str = "") -> ApiError:
     """409 for a write that lost a race or misses its precondition."""
     kind = f"{resource.plural}/{subresource}" if subresource else resource.plural
     qualified = kind if subresource else resource.qualified
@@ -109,14 +125,14 @@ def conflict(resource: Resource, name: str, message: str = MODIFIED_MESSAGE, *, 
     return ApiError(409, "Conflict", text, {**details(resource, name), "kind": kind})
 
 
-def forbidden(resource: Resource, name: str, message: str, causes: Sequence[Cause] = ()) -> ApiError:
+def forbidden(resource: Named, name: str, message: str, causes: Sequence[Cause] = ()) -> ApiError:
     """403 from an admission plugin."""
     more = {"causes": _causes(causes)} if causes else {}
     text = f'{resource.qualified} "{name}" is forbidden: {message}'
     return ApiError(403, "Forbidden", text, details(resource, name, **more))
 
 
-def invalid(resource: Resource, name: str, causes: Sequence[Cause]) -> ApiError:
+def invalid(resource: Named, name: str, causes: Sequence[Cause]) -> ApiError:
     """422 for an object that breaks the rules of its kind."""
     texts = [f"{cause.field}: {cause.message}" for cause in causes]
     joined = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"

@@ -1,13 +1,14 @@
 """State in, decisions out: the queue, the cycle and what ties them together."""
 
 from vgpu_scheduler.engine.closed_nodes import Cause, ClosedNodes, Closure
-from vgpu_scheduler.engine.cycle import Cycle, Unit
+from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.engine import Engine
 from vgpu_scheduler.engine.observing import ObservedKind, Sweep
 from vgpu_scheduler.engine.policy_report import ConditionReport, PolicyReport
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import Place, SchedulingQueue
 from vgpu_scheduler.engine.quotas import QuotaReport, Quotas
+from vgpu_scheduler.engine.units import Grouping, UnitKey
 
 __all__ = [
     "Cause",
@@ -16,6 +17,7 @@ __all__ = [
     "ConditionReport",
     "Cycle",
     "Engine",
+    "Grouping",
     "ObservedKind",
     "Place",
     "PolicyReport",
@@ -24,5 +26,5 @@ __all__ = [
     "Quotas",
     "SchedulingQueue",
     "Sweep",
-    "Unit",
+    "UnitKey",
 ]

@@ -1,15 +1,15 @@
-"""One attempt: a unit of pods against a state gives a decision. No I/O, no waiting, no clock."""
+"""One attempt: a pod against a state gives a decision. No I/O, no waiting, no clock."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.allocators import count_reasons, verdict
+from vgpu_scheduler.allocators import Budgets, count_reasons, verdict
 from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.engine.closed_nodes import Cause, ClosedNodes
 from vgpu_scheduler.engine.limits import metadata_problem
@@ -19,7 +19,17 @@ from vgpu_scheduler.engine.quotas import Quotas
 from vgpu_scheduler.engine.shape import Claimed, ClusterPart, Evaluated, Fitted, NodePart, Recent, Refused, Shape
 from vgpu_scheduler.kernels import select_best
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Decision, Hint, NearMiss, NodeVerdict, Outcome, Placement, PodClaims, ScorePart
+from vgpu_scheduler.model import (
+    CardReason,
+    Decision,
+    Hint,
+    NearMiss,
+    NodeVerdict,
+    Outcome,
+    Placement,
+    PodClaims,
+    ScorePart,
+)
 from vgpu_scheduler.policy import Policies, ResolvedPolicy
 from vgpu_scheduler.predicates import needs_inter_pod, refusals, unschedulable_message
 from vgpu_scheduler.state import State
@@ -32,15 +42,8 @@ _CLAIMS = 4096
 """How many distinct claims are remembered."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """Pods that are decided together."""
-
-    pods: tuple[Pod, ...]
-
-
 class Cycle:
-    """Decides units against one state.
+    """Decides pods against one state.
 
     Parameters
     ----------
@@ -77,17 +80,14 @@ class Cycle:
         """Return the same engine on another state."""
         return Cycle(state, self._dialects, self._policies, self._quotas)
 
-    def decide(self, unit: Unit, *, explain: bool = False) -> Decision:
-        """Decide where a unit goes.
+    def decide(self, pod: Pod, *, explain: bool = False) -> Decision:
+        """Decide where a pod goes; nothing is assumed.
 
         Parameters
         ----------
-        unit
-            The pods; one at present.
         explain
             Give the verdict of every node that does not fit.
         """
-        (pod,) = unit.pods
         shape = self.shape(pod)
         if isinstance(shape, Refused):
             return self._refused(pod, shape.policy, shape.reason)
@@ -112,6 +112,25 @@ class Cycle:
             return None
         placement = self._placement(shape, row)
         return None if metadata_problem(pod, self._dialects.annotations(placement, 0, pod)) else placement
+
+    def fits_without(self, pod: Pod, node: str, tenants: Iterable[str]) -> Placement | None:
+        """Return a placement of a pod on a node if some of the pods there were gone, or None if it would not fit.
+
+        Nothing is copied: what the tenants hold is taken off the books for the time of the question.
+
+        Parameters
+        ----------
+        tenants
+            UIDs of pods; those that hold nothing make no difference.
+        """
+        suspended = [held for uid in tenants if (held := self.state.reservation(uid)) is not None]
+        for held in suspended:
+            self.state.suspend(held.uid)
+        try:
+            return self.refit(pod, node)
+        finally:
+            for held in reversed(suspended):
+                self.state.resume(held)
 
     def may_stay(self, pod: Pod, node: str) -> bool:
         """Tell whether what depends on more than one node still lets an assumed pod be on its own."""
@@ -153,14 +172,16 @@ class Cycle:
             return Refused(policy, ", ".join(unsupported) or policy.refusal)
         if isinstance(claimed, Refused):
             return claimed
-        if pod.node_name:
-            pod = msgspec.structs.replace(pod, node_name="")
         budgets = self._quotas.budgets(pod.namespace, claimed.claims, self.state)
-        nodes = self.state.nodes
-        node = self._node_parts.get(
-            (claimed, budgets), lambda: make_node_part(pod, claimed, self._dialects, nodes, budgets)
-        )
+        node = self._node_part(pod, claimed, budgets)
         return node if isinstance(node, Refused) else Fitted(claimed, node, self._cluster(pod))
+
+    def _node_part(self, pod: Pod, claimed: Claimed, budgets: Budgets) -> NodePart | Refused:
+        unbound = msgspec.structs.replace(pod, node_name="") if pod.node_name else pod
+        nodes = self.state.nodes
+        return self._node_parts.get(
+            (claimed, budgets), lambda: make_node_part(unbound, claimed, self._dialects, nodes, budgets)
+        )
 
     def _read(self, pod: Pod) -> Claimed | Refused:
         """Return what a pod asks of devices: one object for all pods that ask the same of a node."""
@@ -260,10 +281,20 @@ class Cycle:
             reasons=counts,
             verdicts=self._verdicts(found) if explain else {},
             near_miss=self._nearest(shape, rows) if explain else None,
+            over_quota=CardReason.ResourceQuotaNotFit.text in counts and self._fits_without_quotas(pod, found),
             helped_by=hints | Hint.POD,
             sources=shape.claimed.policy.source_of,
             warnings=shape.claimed.warnings,
         )
+
+    def _fits_without_quotas(self, pod: Pod, found: Evaluated) -> bool:
+        """Tell whether any of the nodes that pass the filters would fit if the namespace might hold more."""
+        claimed = found.shape.claimed
+        part = self._node_part(pod, claimed, ())
+        if isinstance(part, Refused):
+            return False
+        part.refresh(self.state, found.passing)
+        return bool(part.feasible[found.passing].any())
 
     def _count(self, found: Evaluated) -> tuple[Mapping[str, int], Hint]:
         """Count the nodes under each distinct reason, and collect what could help."""

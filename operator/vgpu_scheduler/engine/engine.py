@@ -6,14 +6,14 @@ that it could help. Nothing here waits or looks at a clock; the caller supplies 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 
 from vgpu_scheduler.dialects import Dialect, Dialects, InventoryObject, placement_usage
 from vgpu_scheduler.engine.closed_nodes import ClosedNodes, Closure
-from vgpu_scheduler.engine.cycle import Cycle, Unit
+from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.in_force import InForce
 from vgpu_scheduler.engine.kinds import observed_kinds
 from vgpu_scheduler.engine.observing import Sweep
@@ -21,8 +21,9 @@ from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.quotas import Quotas, counted_by_card
 from vgpu_scheduler.engine.registrations import Registrations
+from vgpu_scheduler.engine.units import Grouping, UnitCycle, Units, each_alone, missing_members
 from vgpu_scheduler.kube import Node, Pod
-from vgpu_scheduler.model import Decision, Hint, Outcome, Placement, PodClaims
+from vgpu_scheduler.model import Decision, Hint, Outcome, Placement
 from vgpu_scheduler.policy import Policies
 from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.state import Phase, State
@@ -39,6 +40,8 @@ class Engine:
         What is in force for a pod.
     scheduler_names
         Pods that name one of these in ``spec.schedulerName`` are placed here; all others only count.
+    grouping
+        Says which pods are decided together: all of them are placed, or none.
     coexist_with
         Schedulers of the same ecosystem that place pods, too: what they announce counts before they have bound it.
     """
@@ -49,6 +52,7 @@ class Engine:
         policies: Policies,
         scheduler_names: Iterable[str],
         coexist_with: Iterable[str] = (),
+        grouping: Grouping = each_alone,
     ) -> None:
         self.dialects = Dialects(dialects)
         self.policies = policies
@@ -63,6 +67,8 @@ class Engine:
         self.in_force = InForce(policies, self.state, self.queue, self.dialects)
         self.scheduler_names = frozenset(scheduler_names)
         self.coexist_with = frozenset(coexist_with)
+        self.units = Units(grouping, self.state)
+        self._unit_cycle = UnitCycle(self.state, self.cycle, self._assume)
         self._gated: set[str] = set()
         self._released = Hint.NONE
         """What was given back between two attempts."""
@@ -102,6 +108,7 @@ class Engine:
         hint = self.state.observe_pod(pod, uses)
         accepted = self.state.pod(pod.uid)
         if accepted is pod and pod.scheduler_name in self.scheduler_names:
+            self.units.observe(pod)
             self._enqueue(pod, before, now)
         self.queue.hint(hint, now)
         problem = "; ".join(usage.problem for usage in uses.values() if usage.problem)
@@ -129,6 +136,7 @@ class Engine:
     def remove_pod(self, uid: str, now: float) -> None:
         """Take in that a pod is gone."""
         self._left.pop(uid, None)
+        self.units.forget(uid)
         self.queue.remove(uid)
         self._gated.discard(uid)
         self.in_force.forget(uid)
@@ -203,9 +211,22 @@ class Engine:
     # Attempts --------------------------------------------------------------------------------------------------------
 
     def attempt(self, now: float, *, explain: bool = False) -> Decision | None:
-        """Decide the next pod of the queue; a placement is assumed at once. None when no pod is active.
+        """Decide the next pod of the queue, where each is decided by itself; see :meth:`attempt_unit`."""
+        decisions = self.attempt_unit(now, explain=explain)
+        return decisions[0] if decisions else None
 
-        ``explain`` asks for the scores and verdicts of all nodes.
+    def attempt_unit(self, now: float, *, explain: bool = False) -> tuple[Decision, ...]:
+        """Decide the next pod of the queue with all pods of its unit; placements are assumed at once.
+
+        Parameters
+        ----------
+        explain
+            Ask for the scores and verdicts of all nodes.
+
+        Returns
+        -------
+        tuple of Decision
+            One for each pod of the unit; empty when no pod is active.
         """
         self.in_force.wake(now)
         self.quotas.wake(self.state, self.queue, now)
@@ -216,26 +237,35 @@ class Engine:
             if pod is None or self.state.reservation(uid) is not None:
                 self.queue.remove(uid)
                 continue
-            decision = self._decide(pod, explain=explain)
-            if decision.outcome is Outcome.ERROR:
-                self.queue.back_off(uid, now)
-            elif decision.outcome is not Outcome.PLACED:
-                self.queue.park(uid, decision.helped_by, now)
-            return decision
-        return None
+            return self._attempt(pod, now, explain=explain)
+        return ()
 
-    def _decide(self, pod: Pod, *, explain: bool) -> Decision:
-        """Decide a pod and assume its placement; one bad pod must not stop all others."""
+    def _attempt(self, pod: Pod, now: float, *, explain: bool) -> tuple[Decision, ...]:
+        pods, missing = self.units.gather(pod, self._waits)
+        if missing:
+            self.queue.park(pod.uid, Hint.NONE, now)
+            return (missing_members(pod, self.units.name(pod.uid), missing),)
+        for member in pods:
+            self.queue.take(member.uid, now)
+        decisions = self._decide(pods, explain=explain)
+        for decision in decisions:
+            if decision.outcome is Outcome.ERROR:
+                self.queue.back_off(decision.uid, now)
+            elif decision.outcome is not Outcome.PLACED:
+                self.queue.park(decision.uid, decision.helped_by, now)
+        return decisions
+
+    def _decide(self, pods: Sequence[Pod], *, explain: bool) -> tuple[Decision, ...]:
+        """Decide pods and assume their placements; one bad unit must not stop all others."""
         try:
-            self.in_force.decided(pod)
-            decision = self.cycle.decide(Unit((pod,)), explain=explain)
-            if decision.placement is not None:
-                self._assume(pod, decision.placement, decision.claims)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is this pod's
-            self.state.forget(pod.uid)
-            self.state.settled(pod.uid)
-            return Decision(pod.uid, pod.key, Outcome.ERROR, message=f"internal error: {error!r}", error=error)
-        return decision
+            for pod in pods:
+                self.in_force.decided(pod)
+            decisions, hints = self._unit_cycle.decide(pods, explain=explain)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is this unit's
+            text = f"internal error: {error!r}"
+            return tuple(Decision(pod.uid, pod.key, Outcome.ERROR, message=text, error=error) for pod in pods)
+        self._released |= hints
+        return decisions
 
     def recheck(self, uid: str) -> Placement | None:
         """Check an assumed placement against what is known now, just before it is bound.
@@ -266,7 +296,8 @@ class Engine:
             self.state.reassure(uid)
             return fits
         self._released |= self.state.forget(uid)
-        self._assume(pod, fits, self.cycle.claims(pod))
+        moved = Decision(uid, pod.key, Outcome.PLACED, placement=fits, claims=self.cycle.claims(pod))
+        self._released |= self._assume(pod, moved)
         return fits
 
     def restate(self, decision: Decision, placement: Placement) -> Decision:
@@ -326,9 +357,10 @@ class Engine:
         if pod.uid not in self.queue or before is None or _asks_differently(before, pod):
             self.queue.add(pod.uid, pod.priority, now)
 
-    def _assume(self, pod: Pod, placement: Placement, claims: PodClaims) -> None:
-        usage = placement_usage(placement, claims)
-        self._released |= self.state.assume(pod.uid, placement, usage, pod.spec.requests)
+    def _assume(self, pod: Pod, decision: Decision) -> Hint:
+        assert decision.placement is not None
+        usage = placement_usage(decision.placement, decision.claims)
+        return self.state.assume(pod.uid, decision.placement, usage, pod.spec.requests, self.units.name(pod.uid))
 
 
 def _asks_differently(before: Pod, after: Pod) -> bool:

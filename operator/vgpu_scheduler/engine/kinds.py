@@ -3,19 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from vgpu_scheduler.dialects import Dialects, InventoryObject
+from vgpu_scheduler.engine.in_force import InForce
 from vgpu_scheduler.engine.observing import ObservedKind
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.quotas import Quotas, quota_key
 from vgpu_scheduler.kube import Namespace, Node, NodeInventory, Pod, ResourceQuota, VersionedStore
-from vgpu_scheduler.policy import PLURALS, PolicyKey, PolicyResource, key_of
-
-if TYPE_CHECKING:
-    from vgpu_scheduler.engine.engine import Engine
+from vgpu_scheduler.policy import PLURALS, Policies, PolicyKey, PolicyResource, key_of
+from vgpu_scheduler.state import State
 
 
-def observed_kinds(engine: Engine) -> Mapping[str, ObservedKind[Any]]:
+class Keeper(Protocol):
+    """Who keeps what is observed: an engine."""
+
+    dialects: Dialects
+    state: State
+    quotas: Quotas
+    policies: Policies
+    in_force: InForce
+
+    def observe_pod(self, pod: Pod, now: float) -> tuple[Problem, ...]:
+        """Take in a pod."""
+
+    def remove_pod(self, uid: str, now: float) -> None:
+        """Take in that a pod is gone."""
+
+    def observe_node(self, node: Node, now: float) -> tuple[Problem, ...]:
+        """Take in a node."""
+
+    def remove_node(self, name: str, version: int | None = None) -> None:
+        """Take in that a node is gone."""
+
+    def observe_inventory(self, node: str, inventory: InventoryObject | None, now: float) -> tuple[Problem, ...]:
+        """Take in the object beside a node that lists its devices, or that there is none any more."""
+
+
+def observed_kinds(engine: Keeper) -> Mapping[str, ObservedKind[Any]]:
     """Return how an engine takes in each kind, by the name of the kind."""
     return {
         "Pod": _pods(engine),
@@ -27,7 +52,7 @@ def observed_kinds(engine: Engine) -> Mapping[str, ObservedKind[Any]]:
     }
 
 
-def _pods(engine: Engine) -> ObservedKind[Pod]:
+def _pods(engine: Keeper) -> ObservedKind[Pod]:
     state = engine.state
 
     return ObservedKind(
@@ -40,7 +65,7 @@ def _pods(engine: Engine) -> ObservedKind[Pod]:
     )
 
 
-def _nodes(engine: Engine) -> ObservedKind[Node]:
+def _nodes(engine: Keeper) -> ObservedKind[Node]:
     state = engine.state
 
     def remove(node: Node, version: int, now: float) -> None:
@@ -60,7 +85,7 @@ def _nodes(engine: Engine) -> ObservedKind[Node]:
     )
 
 
-def _beside(engine: Engine) -> ObservedKind[NodeInventory]:
+def _beside(engine: Keeper) -> ObservedKind[NodeInventory]:
     store: VersionedStore[str, NodeInventory] = VersionedStore()
 
     def observe(found: NodeInventory, now: float) -> tuple[Problem, ...]:
@@ -83,7 +108,7 @@ def _beside(engine: Engine) -> ObservedKind[NodeInventory]:
     )
 
 
-def _namespaces(engine: Engine) -> ObservedKind[Namespace]:
+def _namespaces(engine: Keeper) -> ObservedKind[Namespace]:
     catalogue = engine.policies.catalogue
 
     def observe(namespace: Namespace, now: float) -> tuple[Problem, ...]:
@@ -101,7 +126,7 @@ def _namespaces(engine: Engine) -> ObservedKind[Namespace]:
     )
 
 
-def _policies(engine: Engine, kind: str) -> ObservedKind[PolicyResource]:
+def _policies(engine: Keeper, kind: str) -> ObservedKind[PolicyResource]:
     catalogue = engine.policies.catalogue
 
     def observe(policy: PolicyResource, now: float) -> tuple[Problem, ...]:

@@ -124,6 +124,16 @@ class SchedulingQueue:
                 return uid
         return None
 
+    def take(self, uid: str, now: float) -> None:
+        """Take a pod out of its place, wherever it waits, to be decided together with one that was popped."""
+        entry = self._entries.get(uid)
+        if entry is None or entry.place is Place.TRYING:
+            return
+        self._leave(uid, entry)
+        entry.attempts += 1
+        entry.attempted_at = now
+        entry.place, entry.ticket = Place.TRYING, self._next_ticket()
+
     def park(self, uid: str, waits_for: Hint, now: float) -> None:
         """Put a pod among the unschedulable ones, until one of the hints is given."""
         entry = self._entries.get(uid)

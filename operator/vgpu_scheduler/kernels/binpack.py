@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from vgpu_scheduler.kernels.cache import kernel
+from vgpu_scheduler.kernels.columns import DeviceColumns
 from vgpu_scheduler.kernels.demand import PodDemand
-from vgpu_scheduler.kernels.tables import DeviceColumns
 from vgpu_scheduler.model import ContainerKind
 
 _INIT = int(ContainerKind.INIT)
@@ -30,15 +30,26 @@ class WeighedResources(NamedTuple):
     percent: NDArray[np.bool_]  # (R,) counted in percent of each device instead of in the unit of the dimension
 
 
-@njit(cache=True)
-def _per_device(demand: PodDemand, claim: int, dimension: int, total: int, cards: int, in_percent: bool) -> int:
-    """Return what one device of a claim takes, on a node whose ``cards`` have ``total`` together.
+class _OnDevices(NamedTuple):
+    """One resource as the devices of a node have it."""
+
+    vendor: int  # whose devices
+    dimension: int  # which amount of them
+    percent: bool  # counted in percent of each device instead of in the unit of the dimension
+    total: int  # over all of them
+    cards: int  # how many there are
+
+
+@kernel
+def _per_device(demand: PodDemand, claim: int, resource: _OnDevices) -> int:
+    """Return what one device of a claim takes.
 
     Amounts become percent, and percent amounts, by the average card: which one it will be is not known yet.
     """
-    amount: int = demand.amounts[claim, dimension]
-    percent: int = demand.percent[claim, dimension]
-    if in_percent:
+    total, cards = resource.total, resource.cards
+    amount: int = demand.amounts[claim, resource.dimension]
+    percent: int = demand.percent[claim, resource.dimension]
+    if resource.percent:
         if amount > 0:
             return amount * 100 * cards // total if total > 0 else amount
         return percent
@@ -47,8 +58,8 @@ def _per_device(demand: PodDemand, claim: int, dimension: int, total: int, cards
     return total * percent // (100 * cards) if cards > 0 else percent
 
 
-@njit(cache=True)
-def _peak(demand: PodDemand, vendor: int, dimension: int, total: int, cards: int, in_percent: bool) -> int:
+@kernel
+def _peak(demand: PodDemand, resource: _OnDevices) -> int:
     """Return the most that the pod takes at any time: the init containers one by one, or all others together."""
     most = 0
     running = 0
@@ -56,9 +67,9 @@ def _peak(demand: PodDemand, vendor: int, dimension: int, total: int, cards: int
     for claim in range(demand.container.shape[0]):
         if claim == 0 or demand.container[claim] != demand.container[claim - 1]:
             own = 0
-        if demand.vendor[claim] != vendor:
+        if demand.vendor[claim] != resource.vendor:
             continue
-        amount = demand.wanted[claim] * _per_device(demand, claim, dimension, total, cards, in_percent)
+        amount = demand.wanted[claim] * _per_device(demand, claim, resource)
         own += amount
         if demand.kind[claim] == _INIT:
             most = max(most, running + own)
@@ -68,11 +79,12 @@ def _peak(demand: PodDemand, vendor: int, dimension: int, total: int, cards: int
     return most
 
 
-@njit(cache=True)
+@kernel
 def _on_devices(
-    columns: DeviceColumns, demand: PodDemand, row: int, vendor: int, dimension: int, in_percent: bool
+    columns: DeviceColumns, demand: PodDemand, row: int, resources: WeighedResources, r: int
 ) -> tuple[int, int, int]:
-    """Return capacity, usage and the pod's request of one dimension over the node's devices of one vendor."""
+    """Return capacity, usage and the pod's request of resource ``r`` over the devices of a node that stand for it."""
+    vendor, dimension = resources.vendor[r], resources.dimension[r]
     total = 0
     used = 0
     share = 0
@@ -85,13 +97,13 @@ def _on_devices(
         used += columns.used[device, dimension]
         if columns.total[device, dimension] > 0:
             share += columns.used[device, dimension] * 100 // columns.total[device, dimension]
-    asked = _peak(demand, vendor, dimension, total, cards, in_percent)
-    if in_percent:
+    asked = _peak(demand, _OnDevices(vendor, dimension, resources.percent[r], total, cards))
+    if resources.percent[r]:
         return (100 * cards if total > 0 else 0), share, asked
     return total, used, asked
 
 
-@njit(cache=True)
+@kernel
 def binpack_nodes(
     allocatable: NDArray[np.int64],
     used: NDArray[np.int64],
@@ -129,9 +141,7 @@ def binpack_nodes(
             asked = resources.asked[r]
             taken = used[column, row] if column >= 0 else 0
             if capacity == 0 and resources.vendor[r] >= 0:
-                capacity, taken, asked = _on_devices(
-                    columns, demand, row, resources.vendor[r], resources.dimension[r], resources.percent[r]
-                )
+                capacity, taken, asked = _on_devices(columns, demand, row, resources, r)
             if asked == 0:
                 continue
             weight = resources.weight[r]

@@ -6,14 +6,13 @@ every division truncates.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:  # the card order of another kernel is made with this formula, so that one imports this module
-    from vgpu_scheduler.kernels.tables import DeviceColumns, Request
+from vgpu_scheduler.kernels.cache import kernel
+from vgpu_scheduler.kernels.columns import DeviceColumns
 
 
 class ShareTerms(NamedTuple):
@@ -34,60 +33,57 @@ class ShareDemand(NamedTuple):
     percent: NDArray[np.int64]  # (V, K)
 
 
+class ShareAsk(NamedTuple):
+    """What one instance of a pod asks of a device of one vendor: ``K`` dimensions."""
+
+    vendor: int
+    amounts: NDArray[np.int64]  # (K,); 0 where percent may say it
+    percent: NDArray[np.int64]  # (K,)
+
+
 NO_SHARE = ShareTerms(
-    False,
-    np.zeros(0, dtype=np.int64),
-    np.zeros(0, dtype=np.int32),
-    np.zeros(0, dtype=np.int64),
-    np.zeros(0, dtype=np.bool_),
+    most=False,
+    weight=np.zeros(0, dtype=np.int64),
+    vendor=np.zeros(0, dtype=np.int32),
+    dimension=np.zeros(0, dtype=np.int64),
+    percent=np.zeros(0, dtype=np.bool_),
 )
 """Terms that weigh nothing: every score is 0 (D4-18)."""
 
 _MOST_AMOUNT = 1 << 44  # a claim beyond this fits nowhere; held below it, no product leaves int64
 
 
-@njit(cache=True)
-def _asked(amount: int, percent: int, in_percent: bool, whole: int, cards: int) -> int:
-    """Return what one instance asks of a resource.
+@kernel
+def _asked_percent(asked: ShareAsk, dimension: int, whole: int, cards: int) -> int:
+    """Return what one instance asks of a resource that is counted in percent.
 
-    A percentage is asked of resources that are counted in percent only, as with Koordinator, where a request in one
-    unit is not seen in the other. An amount is brought to percent of the average card, of one card when there is one.
+    An amount is brought to percent of the average card, of one card when there is one. Of a resource that is counted
+    otherwise no percentage is asked, as with Koordinator, where a request in one unit is not seen in the other.
     """
-    amount = min(amount, _MOST_AMOUNT)
-    if not in_percent:
-        return amount
+    amount = min(asked.amounts[dimension], _MOST_AMOUNT)
     if amount > 0:
-        return amount * 100 * cards // whole
-    return percent
+        return amount * 100 * cards // whole  # type: ignore[no-any-return]
+    return asked.percent[dimension]  # type: ignore[no-any-return]
 
 
-@njit(cache=True)
-def share_score(
-    columns: DeviceColumns,
-    used: NDArray[np.int64],
-    base: int,
-    first: int,
-    last: int,
-    vendor: int,
-    terms: ShareTerms,
-    amounts: NDArray[np.int64],
-    percent: NDArray[np.int64],
-) -> int:
+@kernel
+def share_score(columns: DeviceColumns, first: int, used: NDArray[np.int64], terms: ShareTerms, asked: ShareAsk) -> int:
     """Score some neighbouring devices of one vendor as if they were one, 0 to 100.
 
     Parameters
     ----------
     columns
         The device matrix.
-    used, base
-        What is used, shape (n, K), and the device number of its first row.
-    first, last
-        The devices: ``first`` to ``last - 1``; unhealthy ones, and those of other vendors, have nothing.
-    vendor, terms
-        Whose devices; strategy and weights.
-    amounts, percent
-        What one instance asks of a device, shape (K,).
+    first
+        The number of the first device; unhealthy ones, and those of other vendors, have nothing.
+    used
+        What is used of each, shape (devices, K).
+    terms
+        Strategy and weights.
+    asked
+        What one instance asks, and of which vendor.
     """
+    vendor = asked.vendor
     score = 0
     weights = 0
     for r in range(terms.weight.shape[0]):
@@ -98,11 +94,12 @@ def share_score(
         free = 0
         whole = 0
         cards = 0
-        for device in range(first, last):
+        for position in range(used.shape[0]):
+            device = first + position
             has = columns.total[device, dimension]
             if has <= 0 or columns.vendor[device] != vendor or not columns.healthy[device]:
                 continue
-            left = max(has - used[device - base, dimension], 0)
+            left = max(has - used[position, dimension], 0)
             cards += 1
             whole += has
             if terms.percent[r]:
@@ -115,7 +112,11 @@ def share_score(
             continue
         allocated = total  # more is free than there is: it counts as full, without the request (D4-21)
         if free <= total:
-            allocated = total - free + _asked(amounts[dimension], percent[dimension], terms.percent[r], whole, cards)
+            allocated = total - free
+            if terms.percent[r]:
+                allocated += _asked_percent(asked, dimension, whole, cards)
+            else:
+                allocated += min(asked.amounts[dimension], _MOST_AMOUNT)
         part = 0
         if terms.most:
             part = min(allocated, total) * 100 // total
@@ -126,42 +127,7 @@ def share_score(
     return score // weights if weights > 0 else 0
 
 
-@njit(cache=True)
-def score_shares(
-    columns: DeviceColumns, request: Request, claim: int, base: int, used: NDArray[np.int64], score: NDArray[np.float32]
-) -> None:
-    """Score every card of a node for one instance of what a container claims of the card's vendor.
-
-    Parameters
-    ----------
-    columns, request
-        The device matrix; the pod's claims, strategy and weights.
-    claim
-        Number of the container's first claim.
-    base
-        Device number of the node's first card.
-    used
-        What is used of the node's cards, shape (cards, K).
-    score
-        Receives the scores, shape (>= cards,); 0 for a card that the container has no claim on.
-    """
-    claims = request.container.shape[0]
-    container = request.container[claim]
-    for position in range(used.shape[0]):
-        device = base + position
-        vendor = columns.vendor[device]
-        own = claim
-        while own < claims and request.container[own] == container and request.vendor[own] != vendor:
-            own += 1
-        score[position] = 0.0
-        if own < claims and request.container[own] == container:
-            amounts, percent = request.amounts[own], request.percent[own]
-            score[position] = share_score(
-                columns, used, base, device, device + 1, vendor, request.share, amounts, percent
-            )
-
-
-@njit(cache=True)
+@kernel
 def _anything_free(columns: DeviceColumns, first: int, last: int, vendor: int) -> bool:
     for device in range(first, last):
         if columns.vendor[device] == vendor and columns.healthy[device]:
@@ -171,7 +137,7 @@ def _anything_free(columns: DeviceColumns, first: int, last: int, vendor: int) -
     return False
 
 
-@njit(cache=True)
+@kernel
 def deviceshare_nodes(
     columns: DeviceColumns,
     terms: ShareTerms,
@@ -201,7 +167,6 @@ def deviceshare_nodes(
         for v in range(demand.vendor.shape[0]):
             vendor = demand.vendor[v]
             if _anything_free(columns, first, last, vendor):
-                total += share_score(
-                    columns, columns.used, 0, first, last, vendor, terms, demand.amounts[v], demand.percent[v]
-                )
+                asked = ShareAsk(vendor, demand.amounts[v], demand.percent[v])
+                total += share_score(columns, first, columns.used[first:last], terms, asked)
         score[i] = total

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from vgpu_scheduler.kernels.arrays import copy_rows
+from vgpu_scheduler.kernels.cache import kernel
+from vgpu_scheduler.kernels.columns import CORES, MEMORY, SLOTS, DeviceColumns
 from vgpu_scheduler.kernels.demand import PodDemand
-from vgpu_scheduler.kernels.tables import CORES, MEMORY, SLOTS, DeviceColumns
 from vgpu_scheduler.model import ContainerKind
 
 _INIT = int(ContainerKind.INIT)
@@ -27,13 +28,21 @@ class CardScratch(NamedTuple):
     passed: NDArray[np.bool_]  # (M,) not for the claim at hand
 
 
+class NodeCpu(NamedTuple):
+    """What the pod requests of cpu, and what the node rows offer and have given out, milli."""
+
+    asked: int
+    offered: NDArray[np.int64]  # (N,)
+    used: NDArray[np.int64]  # (N,)
+
+
 # These two take numbers, not columns: to pass an array costs more than to compute with it.
 
 
-@njit(cache=True)
-def _left(usable: bool, slots: int, memory: int, most_memory: int, cores: int, most_cores: int) -> float:
-    """Return what is left of a card, 0 to 1: the least of its free shares; 0 for one that nobody may be given."""
-    if not usable or slots <= 0:
+@kernel
+def _left(slots: int, memory: int, most_memory: int, cores: int, most_cores: int) -> float:
+    """Return what is left of a card, 0 to 1: the least of its free shares."""
+    if slots <= 0:
         return 0.0
     left = 1.0
     if most_memory > 0:
@@ -43,32 +52,33 @@ def _left(usable: bool, slots: int, memory: int, most_memory: int, cores: int, m
     return max(left, 0.0)
 
 
-@njit(cache=True)
+@kernel
 def _amount(amount: int, percent: int, total: int) -> int:
     return amount if amount > 0 else total * percent // 100
 
 
-@njit(cache=True)
+@kernel
 def _write_left(columns: DeviceColumns, base: int, scratch: CardScratch) -> float:
     """Write what is left of each card of a node, and return the sum."""
     total, used = columns.total, scratch.used
     together = 0.0
     for position in range(used.shape[0]):
         device = base + position
-        left = _left(
-            columns.healthy[device] and not columns.cordoned[device],
-            total[device, SLOTS] - used[position, SLOTS],
-            total[device, MEMORY] - used[position, MEMORY],
-            total[device, MEMORY],
-            total[device, CORES] - used[position, CORES],
-            total[device, CORES],
-        )
+        left = 0.0  # of a card that nobody may be given
+        if columns.healthy[device] and not columns.cordoned[device]:
+            left = _left(
+                total[device, SLOTS] - used[position, SLOTS],
+                total[device, MEMORY] - used[position, MEMORY],
+                total[device, MEMORY],
+                total[device, CORES] - used[position, CORES],
+                total[device, CORES],
+            )
         scratch.left[position] = left
         together += left
     return together
 
 
-@njit(cache=True)
+@kernel
 def _take_best(columns: DeviceColumns, demand: PodDemand, claim: int, base: int, scratch: CardScratch) -> int:
     """Book the card of which the claim would leave least, the last of equals; return its position, or -1."""
     total, used = columns.total, scratch.used
@@ -97,11 +107,11 @@ def _take_best(columns: DeviceColumns, demand: PodDemand, claim: int, base: int,
         used[best, MEMORY] = total[card, MEMORY] - least_memory
         used[best, CORES] = total[card, CORES] - least_cores
         slots = total[card, SLOTS] - used[best, SLOTS]
-        scratch.left[best] = _left(True, slots, least_memory, total[card, MEMORY], least_cores, total[card, CORES])
+        scratch.left[best] = _left(slots, least_memory, total[card, MEMORY], least_cores, total[card, CORES])
     return best
 
 
-@njit(cache=True)
+@kernel
 def _take(columns: DeviceColumns, demand: PodDemand, base: int, scratch: CardScratch) -> None:
     """Book the pod's claims, each on the cards that it fits best; those of init containers are given back."""
     scratch.taken[:] = False
@@ -114,18 +124,16 @@ def _take(columns: DeviceColumns, demand: PodDemand, base: int, scratch: CardScr
                 break
 
 
-@njit(cache=True)
+@kernel
 def _stranded(cards_left: float, cpu_left: float, per_card: float) -> float:
     """Return how many cards are left beyond those that the cpu is left for."""
     served = max(cpu_left, 0.0) / per_card if per_card > 0.0 else 0.0
     return max(cards_left - served, 0.0)
 
 
-@njit(cache=True)
+@kernel
 def fragmentation_nodes(
-    cpu: NDArray[np.int64],
-    cpu_used: NDArray[np.int64],
-    cpu_asked: int,
+    cpu: NodeCpu,
     columns: DeviceColumns,
     demand: PodDemand,
     rows: NDArray[np.int64],
@@ -136,10 +144,8 @@ def fragmentation_nodes(
 
     Parameters
     ----------
-    cpu, cpu_used
-        What the node rows offer and have given out, milli, shape (N,).
-    cpu_asked
-        What the pod requests, milli.
+    cpu
+        What the pod requests, and what nodes have.
     columns
         The device matrix.
     demand
@@ -159,9 +165,9 @@ def fragmentation_nodes(
             score[i] = _MOST
             continue
         own = CardScratch(scratch.used[:cards], scratch.left[:cards], scratch.taken[:cards], scratch.passed[:cards])
-        own.used[:] = columns.used[base : base + cards]
-        free = np.float64(cpu[row]) - np.float64(cpu_used[row])
-        per_card = cpu[row] / cards
+        copy_rows(columns.used[base : base + cards], own.used)
+        free = np.float64(cpu.offered[row]) - np.float64(cpu.used[row])
+        per_card = cpu.offered[row] / cards
         before = _write_left(columns, base, own)
         _take(columns, demand, base, own)
         after = 0.0
@@ -170,5 +176,5 @@ def fragmentation_nodes(
             after += own.left[position]
             if own.taken[position]:
                 beside += own.left[position]
-        growth = _stranded(after, free - cpu_asked, per_card) - _stranded(before, free, per_card)
+        growth = _stranded(after, free - cpu.asked, per_card) - _stranded(before, free, per_card)
         score[i] = min(max(np.floor(_MIDDLE - _POINTS * (growth + beside) + 0.5 + _NUDGE), 0.0), _MOST)

@@ -1,6 +1,6 @@
 """HAMi's two-level scoring and Fit, for many nodes in one call.
 
-Rules and their source: the checks and the reason counters are HAMi 2.10's (:mod:`vgpu_scheduler.kernels.walk`); the
+Rules and their source: the checks and the reason counters are HAMi 2.10's (:mod:`vgpu_scheduler.kernels.collect`); the
 card score counts the claim itself on every card of the vendor (C-24); the node score is the load before the pod (C-02).
 Scores are 32-bit floats, computed in HAMi's order of operations, so that ties fall where HAMi's fall.
 """
@@ -8,144 +8,135 @@ Scores are 32-bit floats, computed in HAMi's order of operations, so that ties f
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from vgpu_scheduler.kernels.affinity import add_affinity
-from vgpu_scheduler.kernels.deviceshare import score_shares
-from vgpu_scheduler.kernels.order import score_cards, sort_cards, write_keys
-from vgpu_scheduler.kernels.partitions import offers_piece
-from vgpu_scheduler.kernels.tables import (
-    CHECK_MODE,
-    CHECK_PIECE,
-    CHECK_WORTH,
-    CORES,
-    MEMORY,
+from vgpu_scheduler.kernels.arrays import copy_rows
+from vgpu_scheduler.kernels.cache import kernel
+from vgpu_scheduler.kernels.claim import fit_claim
+from vgpu_scheduler.kernels.columns import CORES, MEMORY, SLOTS, DeviceColumns
+from vgpu_scheduler.kernels.order import score_cards, score_shares, sort_cards, write_keys
+from vgpu_scheduler.kernels.pieces import offers_piece
+from vgpu_scheduler.kernels.request import (
+    NO_REASON,
     OTHER_MODE,
     PEAK,
-    SELECT_PAIRS,
-    SLOTS,
     WEIGHT,
-    DeviceColumns,
+    ClaimOnNode,
     FitResult,
     Request,
     Scratch,
-    claimed_cores,
-    resolve,
 )
-from vgpu_scheduler.kernels.walk import fit_claim
+from vgpu_scheduler.kernels.rules import Check
 from vgpu_scheduler.model import CardReason, ContainerKind
 
 _INIT = int(ContainerKind.INIT)
-_MODE = int(CardReason.ModeNotFit)
+_MODE, _ONE_PIECE = int(Check.MODE), int(Check.ONE_PIECE)
+_OTHER_MODE = int(CardReason.ModeNotFit)
 _TOO_FEW_CARDS = int(CardReason.NodeInsufficientDevice)
 _UNREGISTERED = int(CardReason.NodeUnregistered)
+_RUNNING, _OWN = 0, 1
+"""The rows of the work space: of what runs, and of an init container beside it."""
 
 
-@njit(cache=True)
-def _node_score(columns: DeviceColumns, first: int, last: int) -> np.float32:
+@kernel
+def _node_score(columns: DeviceColumns, row: int) -> np.float32:
     """Score the node by its load before the pod, over all its cards (D0-25 to D0-28)."""
-    used = np.zeros(3, dtype=np.int64)
-    total = np.zeros(3, dtype=np.int64)
-    for device in range(first, last):
-        for dimension in range(3):
-            used[dimension] += columns.used[device, dimension]
-            total[dimension] += columns.total[device, dimension]
-    if total[SLOTS] == 0 or total[MEMORY] == 0 or total[CORES] == 0:
+    slots, cores, memory = _load(columns, row, SLOTS), _load(columns, row, CORES), _load(columns, row, MEMORY)
+    if min(slots, cores, memory) < 0:
         return np.float32(0.0)
-    return WEIGHT * (
-        np.float32(used[SLOTS]) / np.float32(total[SLOTS])
-        + np.float32(used[CORES]) / np.float32(total[CORES])
-        + np.float32(used[MEMORY]) / np.float32(total[MEMORY])
-    )
+    return WEIGHT * (slots + cores + memory)
 
 
-@njit(cache=True)
-def _in_other_mode(columns: DeviceColumns, request: Request, claim: int, base: int, cards: int) -> bool:
-    """Tell whether the maker's cards of a node are in another mode than the claim needs."""
-    for device in range(base, base + cards):
-        if columns.vendor[device] == request.vendor[claim]:
-            return request.model_allowed[columns.model[device]] == OTHER_MODE  # type: ignore[no-any-return]
-    return False
+@kernel
+def _load(columns: DeviceColumns, row: int, dimension: int) -> np.float32:
+    """Return which part of a dimension is used, over all cards of a node; -1 where they have nothing of it."""
+    used, total = 0, 0
+    for device in range(columns.first[row], columns.last[row]):
+        used += columns.used[device, dimension]
+        total += columns.total[device, dimension]
+    return np.float32(used) / np.float32(total) if total != 0 else np.float32(-1.0)
 
 
-@njit(cache=True)
-def _offers_piece(columns: DeviceColumns, request: Request, claim: int, base: int, cards: int) -> bool:
-    """Tell whether any card of the maker can be cut into a piece for the claim."""
-    for device in range(base, base + cards):
-        if columns.vendor[device] != request.vendor[claim]:
-            continue
-        memory = resolve(request, claim, columns.total, device, MEMORY)
-        cores = claimed_cores(request, claim, columns.total, device)
-        if offers_piece(columns, device, request.amounts[claim, SLOTS], memory, cores):
-            return True
-    return False
-
-
-@njit(cache=True)
-def _fit_node(
-    columns: DeviceColumns, request: Request, scratch: Scratch, row: int, counts: NDArray[np.int16], result: FitResult
-) -> bool:
-    base = columns.first[row]
-    cards = columns.last[row] - base
-    if cards == 0:
-        counts[_UNREGISTERED] = 1
-        return False
-    running = scratch.used[0, :cards]
-    own = scratch.used[1, :cards]
+@kernel
+def _open_node(columns: DeviceColumns, request: Request, scratch: Scratch, base: int, cards: int) -> None:
+    """Begin with the cards of a node as they are."""
+    running = scratch.used[_RUNNING]
     for position in range(cards):
-        scratch.order[0, position] = position
-        # What comes after the cores is of partitioned cards only, and read of them only.
+        scratch.order[_RUNNING, position] = position
+        # What comes after the cores is read of partitioned cards only.
         dimensions = running.shape[1] if columns.partitioned[base + position] else CORES + 1
         for dimension in range(dimensions):
             running[position, dimension] = columns.used[base + position, dimension]
     if request.left.shape[0] > 0:
         scratch.quota[PEAK:] = 0
+
+
+@kernel
+def _open_container(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode) -> None:
+    """Score the cards for a container; init containers run one after the other, each beside what runs only."""
+    if request.kind[here.claim] == _INIT:
+        cards = here.used.shape[0]
+        copy_rows(scratch.used[_RUNNING, :cards], here.used)
+        for position in range(cards):
+            here.order[position] = position
+    if request.by_share:
+        score_shares(columns, request, here, scratch.score)
+    else:
+        score_cards(columns, request, here, scratch.score)
+
+
+@kernel
+def _why_not_on_node(columns: DeviceColumns, request: Request, here: ClaimOnNode) -> int:
+    """Return why no cards of a node are looked at one by one; write how many of the maker there are."""
+    claim, one_piece = here.claim, request.checks[here.claim] & _ONE_PIECE != 0
+    theirs, first, divided, offered = 0, -1, False, False
+    for device in range(here.base, here.base + here.used.shape[0]):
+        if columns.vendor[device] == request.vendor[claim]:
+            theirs += 1
+            first = device if first < 0 else first
+            divided = divided or columns.partitioned[device]
+            offered = offered or (one_piece and offers_piece(columns, request, claim, device))
+    here.cards[0] = theirs
+    if theirs < request.wanted[claim] and not (request.pieces and divided and not one_piece):
+        return _TOO_FEW_CARDS
+    if request.checks[claim] & _MODE and first >= 0 and request.model_allowed[columns.model[first]] == OTHER_MODE:
+        return _OTHER_MODE
+    return _OTHER_MODE if one_piece and not offered else NO_REASON
+
+
+@kernel
+def _fit_node(columns: DeviceColumns, request: Request, scratch: Scratch, row: int, result: FitResult) -> bool:
+    base, counts = columns.first[row], result.counts[row]
+    cards = columns.last[row] - base
+    if cards == 0:
+        counts[_UNREGISTERED] = 1
+        return False
+    _open_node(columns, request, scratch, base, cards)
     container = np.int64(-1)
     for claim in range(request.container.shape[0]):
         counts[:] = 0  # a reason belongs to the claim that did not fit, not to those before it
-        init = request.kind[claim] == _INIT
-        order = scratch.order[1, :cards] if init else scratch.order[0, :cards]
-        used = own if init else running
+        space = _OWN if request.kind[claim] == _INIT else _RUNNING
+        order, used = scratch.order[space, :cards], scratch.used[space, :cards]
+        here = ClaimOnNode(claim, row, base, order, used, counts, result.cards[row : row + 1])
         if request.container[claim] != container:
             container = request.container[claim]
-            if init:  # init containers run one after the other: each finds only what runs beside it
-                used[:] = running
-                for position in range(cards):
-                    order[position] = position
-            if request.by_share:
-                score_shares(columns, request, claim, base, used, scratch.score)
-            else:
-                score_cards(columns, request, claim, base, used, scratch.score)
-        write_keys(columns, request, claim, base, used, scratch.score, scratch.keys)
+            _open_container(columns, request, scratch, here)
+        reason = _why_not_on_node(columns, request, here)
+        if reason != NO_REASON:
+            counts[reason] = 1
+            return False
+        write_keys(columns, request, scratch, here)
         sort_cards(scratch.keys, order)
-        choice = 0
-        divided = False
-        for position in range(cards):
-            if columns.vendor[base + position] == request.vendor[claim]:
-                choice += 1
-                divided = divided or (columns.partitioned[base + position] and not request.checks[claim] & CHECK_PIECE)
-        result.cards[row] = choice
-        if choice < request.wanted[claim] and not (request.pieces and divided):
-            counts[_TOO_FEW_CARDS] = 1
+        if not fit_claim(columns, request, scratch, here):
             return False
-        if request.checks[claim] & CHECK_MODE and _in_other_mode(columns, request, claim, base, cards):
-            counts[_MODE] = 1
-            return False
-        if request.checks[claim] & CHECK_PIECE and not _offers_piece(columns, request, claim, base, cards):
-            counts[_MODE] = 1
-            return False
-        if not fit_claim(columns, request, claim, row, order, used, scratch, counts):
-            if request.selection[claim] == SELECT_PAIRS and request.wanted[claim] > 1:
-                result.cards[row] = request.wanted[claim]
-            return False
-        if request.affinity[claim] > 0 or request.checks[claim] & CHECK_WORTH:
-            add_affinity(columns, request, scratch, claim, base, cards, result.affinity[row])
+        if request.affinity[claim] > 0 or request.link_score[claim]:
+            add_affinity(columns, request, scratch, here, result.affinity[row])
     counts[:] = 0
     return True
 
 
-@njit(cache=True)
+@kernel
 def fit_nodes(
     columns: DeviceColumns, request: Request, scratch: Scratch, rows: NDArray[np.int64], result: FitResult
 ) -> None:
@@ -167,9 +158,8 @@ def fit_nodes(
     """
     for i in range(rows.shape[0]):
         row = rows[i]
-        counts = result.counts[row]
-        counts[:] = 0
+        result.counts[row] = 0
         result.cards[row] = 0
         result.affinity[row] = np.float32(0.0)
-        result.fits[row] = _fit_node(columns, request, scratch, row, counts, result)
-        result.score[row] = _node_score(columns, columns.first[row], columns.last[row])
+        result.fits[row] = _fit_node(columns, request, scratch, row, result)
+        result.score[row] = _node_score(columns, row)

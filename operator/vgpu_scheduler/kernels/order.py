@@ -3,48 +3,43 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from vgpu_scheduler.kernels.tables import (
-    CORES,
+from vgpu_scheduler.kernels.cache import kernel
+from vgpu_scheduler.kernels.columns import CORES, MEMORY, SLOTS, DeviceColumns
+from vgpu_scheduler.kernels.deviceshare import ShareAsk, share_score
+from vgpu_scheduler.kernels.request import (
     KEY_INDEX,
     KEY_MEMORY_LEFT,
     KEY_NUMA,
     KEY_SCORE,
     KEY_USED,
     KEY_USED_MEMORY,
-    MEMORY,
-    SLOTS,
     WEIGHT,
-    DeviceColumns,
+    ClaimOnNode,
     Request,
+    Scratch,
     resolve,
 )
 
 
-@njit(cache=True)
-def score_cards(
-    columns: DeviceColumns, request: Request, claim: int, base: int, used: NDArray[np.int64], score: NDArray[np.float32]
-) -> None:
+@kernel
+def score_cards(columns: DeviceColumns, request: Request, here: ClaimOnNode, score: NDArray[np.float32]) -> None:
     """Score every card of the node as if the whole container were placed on it (D0-06 to D0-13, C-24).
 
     Parameters
     ----------
     columns, request
         The device matrix; the pod's claims and weights.
-    claim
-        Number of the container's first claim.
-    base
-        Device number of the node's first card.
-    used
-        What is used of the node's cards, shape (cards, K).
+    here
+        The container's first claim on the node.
     score
         Receives the scores, shape (>= cards,); 0 for a card without slots, memory or cores.
     """
+    claim, used = here.claim, here.used
     container = request.container[claim]
     for position in range(used.shape[0]):
-        device = base + position
+        device = here.base + position
         slots = used[position, SLOTS]
         memory = used[position, MEMORY]
         cores = used[position, CORES]
@@ -68,23 +63,43 @@ def score_cards(
         )
 
 
-@njit(cache=True)
-def write_keys(
-    columns: DeviceColumns,
-    request: Request,
-    claim: int,
-    base: int,
-    used: NDArray[np.int64],
-    score: NDArray[np.float32],
-    keys: NDArray[np.float64],
-) -> None:
+@kernel
+def score_shares(columns: DeviceColumns, request: Request, here: ClaimOnNode, score: NDArray[np.float32]) -> None:
+    """Score every card of the node for one instance of what a container claims of the card's vendor, by DeviceShare.
+
+    Parameters
+    ----------
+    columns, request
+        The device matrix; the pod's claims, strategy and weights.
+    here
+        The container's first claim on the node.
+    score
+        Receives the scores, shape (>= cards,); 0 for a card that the container has no claim on.
+    """
+    claims, container = request.container.shape[0], request.container[here.claim]
+    for position in range(here.used.shape[0]):
+        device = here.base + position
+        vendor = columns.vendor[device]
+        own = here.claim
+        while own < claims and request.container[own] == container and request.vendor[own] != vendor:
+            own += 1
+        score[position] = 0.0
+        if own < claims and request.container[own] == container:
+            asked = ShareAsk(vendor, request.amounts[own], request.percent[own])
+            used = here.used[position : position + 1]
+            score[position] = share_score(columns, device, used, request.share, asked)
+
+
+@kernel
+def write_keys(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode) -> None:
     """Write what the cards are sorted by, so that the smallest comes first for every key."""
+    used, score, keys = here.used, scratch.score, scratch.keys
     for k in range(request.order.shape[0]):
         key = request.order[k]
         kind = abs(key)
         sign = 1.0 if key > 0 else -1.0
         for position in range(used.shape[0]):
-            device = base + position
+            device = here.base + position
             if kind == KEY_SCORE:
                 value = np.float64(score[position])
             elif kind == KEY_NUMA:
@@ -97,12 +112,12 @@ def write_keys(
                 value = np.float64(used[position, MEMORY])
             else:
                 dimension = MEMORY if kind == KEY_MEMORY_LEFT else CORES
-                taken = resolve(request, claim, columns.total, device, dimension)
+                taken = resolve(request, here.claim, columns.total, device, dimension)
                 value = np.float64(columns.total[device, dimension] - used[position, dimension]) - np.float64(taken)
             keys[position, k] = sign * value
 
 
-@njit(cache=True)
+@kernel
 def sort_cards(keys: NDArray[np.float64], order: NDArray[np.int64]) -> None:
     """Sort the cards in place, stably: what an earlier container left decides between equal cards (C-18)."""
     for i in range(1, order.shape[0]):

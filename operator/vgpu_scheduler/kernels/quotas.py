@@ -11,167 +11,122 @@ given up for the first ones of the walk that are not: links are a preference.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
-from numpy.typing import NDArray
 
-from vgpu_scheduler.kernels.partitions import NO_PIECE, is_of_template, piece_for
-from vgpu_scheduler.kernels.tables import (
-    CHECK_UNITS,
-    CORES,
+from vgpu_scheduler.kernels.cache import kernel
+from vgpu_scheduler.kernels.columns import CORES, MEMORY, DeviceColumns
+from vgpu_scheduler.kernels.request import (
     GROWTH,
     HELD,
-    MEMORY,
     MORE,
     PEAK,
     QUOTA_CORES,
     QUOTA_MEMORY,
     SPENT,
-    DeviceColumns,
+    WHOLE,
+    ClaimOnNode,
+    Offer,
     Request,
     Scratch,
-    claimed_cores,
-    resolve,
 )
+from vgpu_scheduler.kernels.rules import Check
 
-_WHOLE = 100
+_UNITS = int(Check.UNITS)
 
 
-@njit(cache=True)
+@kernel
 def _counted(columns: DeviceColumns, request: Request, claim: int, device: int, amount: int, held: int) -> int:
     """Return what quotas count of an amount that the pod holds of a card."""
     total = columns.total[device, CORES]
-    if amount == QUOTA_CORES and request.checks[claim] & CHECK_UNITS and total > 0:
-        return -(-held * _WHOLE // total)  # type: ignore[no-any-return]
+    if amount == QUOTA_CORES and request.checks[claim] & _UNITS and total > 0:
+        return -(-held * WHOLE // total)  # type: ignore[no-any-return]
     return held
 
 
-@njit(cache=True)
-def open_claim(columns: DeviceColumns, request: Request, claim: int, row: int, scratch: Scratch) -> None:
+@kernel
+def open_claim(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode) -> None:
     """Begin with nothing picked: what the pod holds of the claim's vendor from its claims before this one."""
-    base = columns.first[row]
     quota = scratch.quota
     quota[SPENT] = 0
-    for position in range(columns.last[row] - base):
-        if columns.vendor[base + position] == request.vendor[claim]:
+    for position in range(here.used.shape[0]):
+        device = here.base + position
+        if columns.vendor[device] == request.vendor[here.claim]:
             for amount in range(2):
                 peak = quota[PEAK + position, amount]
-                quota[SPENT, amount] += _counted(columns, request, claim, base + position, amount, peak)
+                quota[SPENT, amount] += _counted(columns, request, here.claim, device, amount, peak)
 
 
-@njit(cache=True)
-def open_card(columns: DeviceColumns, device: int, used: NDArray[np.int64], scratch: Scratch) -> None:
-    """Begin with what the pod holds of a card already; ``used`` is what is used of it with the pod, shape (K,)."""
+@kernel
+def open_card(columns: DeviceColumns, scratch: Scratch, here: ClaimOnNode, device: int) -> None:
+    """Begin with what the pod holds of a card already."""
+    used = here.used[device - here.base]
     scratch.quota[HELD, QUOTA_MEMORY] = used[MEMORY] - columns.used[device, MEMORY]
     scratch.quota[HELD, QUOTA_CORES] = used[CORES] - columns.used[device, CORES]
 
 
-@njit(cache=True)
-def within_quota(
-    columns: DeviceColumns,
-    request: Request,
-    claim: int,
-    row: int,
-    position: int,
-    memory: int,
-    cores: int,
-    picks: bool,
-    scratch: Scratch,
+@kernel
+def is_within_quota(
+    columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode, offer: Offer
 ) -> bool:
-    """Tell whether a pick of the open card leaves the pod within its quotas; ``picks`` also counts it as picked."""
-    quota, device = scratch.quota, columns.first[row] + position
-    quota[MORE, QUOTA_MEMORY], quota[MORE, QUOTA_CORES] = memory, cores
+    """Tell whether the pod stays within its quotas if it takes what the open card would give."""
+    quota, claim, device = scratch.quota, here.claim, offer.device
+    quota[MORE, QUOTA_MEMORY], quota[MORE, QUOTA_CORES] = offer.memory, offer.cores
     for amount in range(2):
-        peak, held = quota[PEAK + position, amount], quota[HELD, amount]
+        peak, held = quota[PEAK + device - here.base, amount], quota[HELD, amount]
         before = _counted(columns, request, claim, device, amount, max(peak, held))
         after = _counted(columns, request, claim, device, amount, max(peak, held + quota[MORE, amount]))
         if quota[SPENT, amount] + after - before > request.left[claim, amount]:
             return False
         quota[GROWTH, amount] = after - before
-    if picks:
-        for amount in range(2):
-            quota[HELD, amount] += quota[MORE, amount]
-            quota[SPENT, amount] += quota[GROWTH, amount]
     return True
 
 
-@njit(cache=True)
-def piece_within_quota(
-    columns: DeviceColumns,
-    request: Request,
-    claim: int,
-    row: int,
-    position: int,
-    piece: int,
-    picks: bool,
-    scratch: Scratch,
-) -> bool:
-    """Tell the same of a piece of the open card: it is booked with its own amounts, not with those asked for."""
-    cores = columns.pieces[piece, CORES]
-    if is_of_template(columns, piece):  # templates say nothing of cores
-        cores += min(request.amounts[claim, CORES], _WHOLE)
-    return within_quota(columns, request, claim, row, position, columns.pieces[piece, MEMORY], cores, picks, scratch)
+@kernel
+def count_pick(scratch: Scratch) -> None:
+    """Count as picked what was just found to be within the quotas."""
+    for amount in range(2):
+        scratch.quota[HELD, amount] += scratch.quota[MORE, amount]
+        scratch.quota[SPENT, amount] += scratch.quota[GROWTH, amount]
 
 
-@njit(cache=True)
+@kernel
 def keep_within_quota(
-    columns: DeviceColumns,
-    request: Request,
-    claim: int,
-    row: int,
-    picks: NDArray[np.int64],
-    picked: int,
-    used: NDArray[np.int64],
-    scratch: Scratch,
+    columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode, number: int
 ) -> int:
-    """Keep those picks, from the first on, that are within the quotas together, as many as are wanted.
+    """Keep those of the first ``number`` chosen ones that are within the quotas together, as many as are wanted.
 
-    Parameters
-    ----------
-    picks
-        Device numbers, copies of a device beside each other; the ones to keep are moved to the front.
-    picked
-        How many there are.
-    used
-        What is used of the cards of the node row, shape (cards, K).
+    They are moved to the front of ``scratch.chosen``. Pieces of one card are beside each other there; none is kept
+    after one that is not.
 
     Returns
     -------
     int
         How many are kept.
     """
-    taken = scratch.taken
-    base, kept, last = columns.first[row], 0, np.int64(-1)
-    open_claim(columns, request, claim, row, scratch)
-    for i in range(picked):
-        device = picks[i]
-        position = device - base
+    chosen, candidates = scratch.chosen, scratch.candidates
+    kept, last, exhausted = 0, np.int64(-1), np.int64(-1)
+    open_claim(columns, request, scratch, here)
+    for i in range(number):
+        candidate = chosen[i]
+        device = candidates.device[candidate]
         if device != last:
             last = device
-            open_card(columns, device, used[position], scratch)
-            taken[:] = 0
-        memory = resolve(request, claim, columns.total, device, MEMORY)
-        cores = claimed_cores(request, claim, columns.total, device)
-        if columns.partitioned[device]:
-            piece = piece_for(columns, request, claim, device, used[position], taken)
-            if piece == NO_PIECE:
-                continue
-            if not piece_within_quota(columns, request, claim, row, position, piece, True, scratch):
-                continue
-            taken += columns.pieces[piece]
-        elif not within_quota(columns, request, claim, row, position, memory, cores, True, scratch):
+            open_card(columns, scratch, here, device)
+        offer = Offer(device, candidates.piece[candidate], candidates.memory[candidate], candidates.cores[candidate])
+        if device == exhausted or not is_within_quota(columns, request, scratch, here, offer):
+            exhausted = device
             continue
-        picks[kept] = device
+        count_pick(scratch)
+        chosen[kept] = candidate
         kept += 1
-        if kept == request.wanted[claim]:
+        if kept == request.wanted[here.claim]:
             break
     return kept
 
 
-@njit(cache=True)
-def raise_peak(columns: DeviceColumns, device: int, position: int, used: NDArray[np.int64], scratch: Scratch) -> None:
+@kernel
+def raise_peak(columns: DeviceColumns, scratch: Scratch, here: ClaimOnNode, device: int) -> None:
     """Note what the pod holds of a card after a pick was booked."""
-    open_card(columns, device, used, scratch)
+    open_card(columns, scratch, here, device)
+    peak = scratch.quota[PEAK + device - here.base]
     for amount in range(2):
-        scratch.quota[PEAK + position, amount] = max(
-            scratch.quota[PEAK + position, amount], scratch.quota[HELD, amount]
-        )
+        peak[amount] = max(peak[amount], scratch.quota[HELD, amount])

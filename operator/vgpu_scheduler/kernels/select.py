@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from vgpu_scheduler.kernels.cache import kernel
 
-@njit(cache=True)
+
+@kernel
 def select_best(
     rows: NDArray[np.int64],
     feasible: NDArray[np.bool_],
@@ -41,7 +42,7 @@ def select_best(
     return best
 
 
-@njit(cache=True)
+@kernel
 def stale_rows(
     rows: NDArray[np.int64], version: NDArray[np.int64], seen: NDArray[np.int64], out: NDArray[np.int64]
 ) -> int:

@@ -10,11 +10,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from vgpu_scheduler.kernels.deviceshare import ShareTerms, share_score
-from vgpu_scheduler.kernels.tables import BARRED_BY_POLICY, DeviceColumns, FitResult
+from vgpu_scheduler.kernels.arrays import copy_rows
+from vgpu_scheduler.kernels.cache import kernel
+from vgpu_scheduler.kernels.columns import DeviceColumns
+from vgpu_scheduler.kernels.deviceshare import ShareAsk, ShareTerms, share_score
+from vgpu_scheduler.kernels.request import BARRED_BY_POLICY, NO_REASON, FitResult
 from vgpu_scheduler.model import CardReason, ContainerKind
 
 _INIT = int(ContainerKind.INIT)
@@ -52,34 +54,37 @@ class ShareScratch(NamedTuple):
     picks: NDArray[np.int64]  # (C, M) device numbers; -1 where unused
 
 
-@njit(cache=True)
-def _check(columns: DeviceColumns, request: ShareRequest, claim: int, device: int, used: NDArray[np.int64]) -> int:
-    """Return the reason why a device does not fit, or -1; ``used`` is what is used of it, shape (K,)."""
+@kernel
+def _why_not(columns: DeviceColumns, request: ShareRequest, claim: int, device: int, used: NDArray[np.int64]) -> int:
+    """Return the reason why a device does not fit, or ``NO_REASON``; ``used`` is what is used of it, shape (K,)."""
     if not columns.healthy[device]:
         return _NOT_HEALTHY
     if columns.cordoned[device]:
         return _CORDONED
     if request.device_barred.shape[0] > 0 and request.device_barred[device] == BARRED_BY_POLICY:
         return _DENIED
+    return _why_no_room(request, claim, columns.total[device], used)
+
+
+@kernel
+def _why_no_room(request: ShareRequest, claim: int, total: NDArray[np.int64], used: NDArray[np.int64]) -> int:
+    """Return what a device has too little of; ``total`` is what it has, shape (K,)."""
     anything_left = False
     anything_used = False
     for dimension in range(used.shape[0]):
-        total = columns.total[device, dimension]
-        free = max(total - used[dimension], 0)
+        free = max(total[dimension] - used[dimension], 0)
         # A thing that the device has not, and of which nobody uses anything, is not compared.
-        has = total > 0 or used[dimension] > 0
+        has = total[dimension] > 0 or used[dimension] > 0
         if has and request.amounts[claim, dimension] > free:
             return request.reason[dimension]  # type: ignore[no-any-return]
         anything_left = anything_left or free > 0
         anything_used = anything_used or used[dimension] > 0
     if not anything_left:
         return _EXHAUSTED
-    if request.idle and anything_used:
-        return _EXCLUSIVE
-    return -1
+    return _EXCLUSIVE if request.idle and anything_used else NO_REASON
 
 
-@njit(cache=True)
+@kernel
 def score_devices(
     columns: DeviceColumns,
     request: ShareRequest,
@@ -104,20 +109,11 @@ def score_devices(
     for position in range(used.shape[0]):
         device = base + position
         if columns.vendor[device] == request.vendor[claim]:
-            score[position] = share_score(
-                columns,
-                used,
-                base,
-                device,
-                device + 1,
-                request.vendor[claim],
-                request.terms,
-                request.amounts[claim],
-                request.percent[claim],
-            )
+            asked = ShareAsk(columns.vendor[device], request.amounts[claim], request.percent[claim])
+            score[position] = share_score(columns, device, used[position : position + 1], request.terms, asked)
 
 
-@njit(cache=True)
+@kernel
 def _next(columns: DeviceColumns, vendor: int, base: int, score: NDArray[np.int64], tried: NDArray[np.bool_]) -> int:
     """Return the position of the best device that was not tried yet, or -1."""
     best = -1
@@ -132,7 +128,7 @@ def _next(columns: DeviceColumns, vendor: int, base: int, score: NDArray[np.int6
     return best
 
 
-@njit(cache=True)
+@kernel
 def _fit_claim(
     columns: DeviceColumns,
     request: ShareRequest,
@@ -150,8 +146,8 @@ def _fit_claim(
     position = _next(columns, request.vendor[claim], base, scratch.score, tried)
     while position >= 0 and picked < request.wanted[claim]:
         tried[position] = True
-        reason = _check(columns, request, claim, base + position, used[position])
-        if reason < 0:
+        reason = _why_not(columns, request, claim, base + position, used[position])
+        if reason == NO_REASON:
             picks[picked] = base + position
             picked += 1
         else:
@@ -162,11 +158,12 @@ def _fit_claim(
             counts[_TOO_FEW] = picked
         return False
     for i in range(picked):
-        used[picks[i] - base] += request.amounts[claim]
+        for dimension in range(used.shape[1]):
+            used[picks[i] - base, dimension] += request.amounts[claim, dimension]
     return True
 
 
-@njit(cache=True)
+@kernel
 def _fit_node(
     columns: DeviceColumns,
     request: ShareRequest,
@@ -182,7 +179,7 @@ def _fit_node(
         return False
     running = scratch.used[0, :devices]
     own = scratch.used[1, :devices]
-    running[:] = columns.used[base : base + devices]
+    copy_rows(columns.used[base : base + devices], running)
     container = np.int64(-1)
     for claim in range(request.container.shape[0]):
         counts[:] = 0  # a reason belongs to the claim that did not fit, not to those before it
@@ -191,7 +188,7 @@ def _fit_node(
         if request.container[claim] != container:
             container = request.container[claim]
             if init:  # init containers run one after the other: each finds only what runs beside it
-                own[:] = running
+                copy_rows(running, own)
         # A container claims devices of a vendor once, so that no claim of its own can have changed this score.
         score_devices(columns, request, claim, base, used, scratch.score)
         choice = 0
@@ -208,7 +205,7 @@ def _fit_node(
     return True
 
 
-@njit(cache=True)
+@kernel
 def fit_shares(
     columns: DeviceColumns, request: ShareRequest, scratch: ShareScratch, rows: NDArray[np.int64], result: FitResult
 ) -> None:

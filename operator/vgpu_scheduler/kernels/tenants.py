@@ -1,4 +1,4 @@
-"""Cards whose tenants have application classes and a quality of service, and zones of linked cards: MetaX's shares.
+"""Cards whose tenants have application classes and qualities of service: MetaX's shares (sGPU).
 
 Online tenants answer at once, offline ones work in the background, and both may share a card; tenants without a class
 keep to themselves. What is used of some dimensions of a card tells how many tenants of each class it has, and how many
@@ -7,61 +7,49 @@ ask for each quality. Only other pods count, as the ledger has them: a pod is of
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
-from numpy.typing import NDArray
-
-from vgpu_scheduler.kernels.tables import (
-    CHECK_QUALITY,
-    FIRST_QUALITY,
-    OFFLINE,
-    ONLINE,
-    OTHER_MODE,
-    QUALITIES,
-    SLOTS,
-    WITHOUT_CLASS,
-    DeviceColumns,
-    Request,
-    Scratch,
-    claimed_cores,
-)
+from vgpu_scheduler.kernels.cache import kernel
+from vgpu_scheduler.kernels.columns import SLOTS, DeviceColumns, Role
+from vgpu_scheduler.kernels.request import NO_REASON, OTHER_MODE, WHOLE, Request, claimed_cores
+from vgpu_scheduler.kernels.rules import Check
 from vgpu_scheduler.model import CardReason
 
-NO_REASON = -1
+_CHECK_QUALITY = int(Check.QUALITY)
 _APP_CLASS = int(CardReason.CardAppClassMismatch)
 _QUALITY = int(CardReason.CardQosPolicyMismatch)
-_WHOLE = 100
-_ONLINE_TENANT, _OFFLINE_TENANT, _OTHER_TENANT = 20, 2, 100
-"""How unwelcome each tenant of a card makes an online pod, on HAMi's scale."""
-_LINK, _TORN = 100, 10
-"""What a link between cards of a zone is worth that are taken together, and costs where one of them is left."""
+_WITHOUT_CLASS, _ONLINE, _OFFLINE = int(Role.WITHOUT_CLASS), int(Role.ONLINE), int(Role.OFFLINE)
+_FIRST_QUALITY, _END_QUALITY = int(Role.FIRST_QUALITY), int(Role.END_QUALITY)
+_PER_ONLINE, _PER_OFFLINE, _PER_OTHER = 20, 2, 100
+"""How much each tenant of a card takes from an online pod, on HAMi's scale."""
 
 
-@njit(cache=True)
+@kernel
 def refuses_tenant(columns: DeviceColumns, request: Request, claim: int, device: int) -> int:
     """Return why the other tenants of a card do not go together with a claim, ``NO_REASON`` if they do."""
-    used = columns.used[device]
-    without = request.amounts[claim, WITHOUT_CLASS] > 0
-    if (used[ONLINE] + used[OFFLINE] if without else used[WITHOUT_CLASS]) > 0:
+    used, role = columns.used[device], columns.roles[columns.schema[device]]
+    if role[_WITHOUT_CLASS] < 0:
+        return NO_REASON
+    without = request.amounts[claim, role[_WITHOUT_CLASS]] > 0
+    if (used[role[_ONLINE]] + used[role[_OFFLINE]] if without else used[role[_WITHOUT_CLASS]]) > 0:
         return _APP_CLASS
     if (
-        request.checks[claim] & CHECK_QUALITY
+        request.checks[claim] & _CHECK_QUALITY
         and used[SLOTS] > 0
-        and claimed_cores(request, claim, columns.total, device) != _WHOLE
+        and claimed_cores(request, claim, columns.total, device) != WHOLE
         and _is_of_another_quality(columns, request, claim, device)
     ):
         return _QUALITY
     return NO_REASON
 
 
-@njit(cache=True)
+@kernel
 def _is_of_another_quality(columns: DeviceColumns, request: Request, claim: int, device: int) -> bool:
     """Tell whether a card in use gives another quality of service than the claim asks for.
 
     It gives what those tenants ask for that do not run yet; else what the plugin says, which learns of them as they do.
     """
+    role = columns.roles[columns.schema[device]]
     asked, another = 0, 0
-    for quality in range(FIRST_QUALITY, FIRST_QUALITY + QUALITIES):
+    for quality in range(role[_FIRST_QUALITY], role[_END_QUALITY]):
         asked += columns.used[device, quality]
         another += columns.used[device, quality] if request.amounts[claim, quality] == 0 else 0
     if asked > 0:
@@ -69,101 +57,14 @@ def _is_of_another_quality(columns: DeviceColumns, request: Request, claim: int,
     return request.model_allowed[columns.model[device]] == OTHER_MODE  # type: ignore[no-any-return]
 
 
-@njit(cache=True)
-def _burden(columns: DeviceColumns, device: int) -> int:
-    """Return how unwelcome an online pod is on a card."""
-    used = columns.used[device]
+@kernel
+def contention(columns: DeviceColumns, device: int) -> int:
+    """Return how much the tenants of a card take from an online pod."""
+    used, role = columns.used[device], columns.roles[columns.schema[device]]
+    if role[_WITHOUT_CLASS] < 0:
+        return 0
     return (  # type: ignore[no-any-return]
-        _ONLINE_TENANT * used[ONLINE] + _OFFLINE_TENANT * used[OFFLINE] + _OTHER_TENANT * used[WITHOUT_CLASS]
+        _PER_ONLINE * used[role[_ONLINE]]
+        + _PER_OFFLINE * used[role[_OFFLINE]]
+        + _PER_OTHER * used[role[_WITHOUT_CLASS]]
     )
-
-
-@njit(cache=True)
-def welcome_first(columns: DeviceColumns, picks: NDArray[np.int64], picked: int) -> None:
-    """Sort candidates, stably, by how welcome an online pod is on them."""
-    for i in range(1, picked):
-        moving = picks[i]
-        j = i - 1
-        while j >= 0 and _burden(columns, picks[j]) > _burden(columns, moving):
-            picks[j + 1] = picks[j]
-            j -= 1
-        picks[j + 1] = moving
-
-
-@njit(cache=True)
-def zone_first(
-    columns: DeviceColumns, picks: NDArray[np.int64], picked: int, wanted: int, spare: NDArray[np.int64]
-) -> None:
-    """Put the candidates of the smallest zone first that has enough of them; of equals the one that is tried first.
-
-    Where none has enough they stay as they are.
-    """
-    zone, smallest = np.int64(-1), picked + 1
-    for i in range(picked):
-        members = 0
-        for j in range(picked):
-            members += int(columns.group[picks[j]] == columns.group[picks[i]])
-        if wanted <= members < smallest:
-            zone, smallest = columns.group[picks[i]], members
-    if smallest > picked:
-        return
-    spare[:picked] = picks[:picked]
-    taken = 0
-    for i in range(picked):
-        if columns.group[spare[i]] == zone:
-            picks[taken] = spare[i]
-            taken += 1
-
-
-@njit(cache=True)
-def welcome_of(columns: DeviceColumns, picks: NDArray[np.int64]) -> np.float32:
-    """Return how welcome an online pod is on the cards that it gets; 0 at best."""
-    burden = 0
-    for device in picks:
-        burden += _burden(columns, device)
-    return np.float32(-burden)
-
-
-@njit(cache=True)
-def worth_of_links(
-    columns: DeviceColumns, request: Request, scratch: Scratch, claim: int, base: int, cards: int
-) -> np.float32:
-    """Return what the links among the cards of a claim are worth, less those torn to cards that stay idle.
-
-    Cards of one zone are linked, but for zone 0, which is no zone. Claims of less than whole cards count nothing.
-    """
-    if claimed_cores(request, claim, columns.total, base) != _WHOLE:
-        return np.float32(0.0)
-    worth = 0
-    for device in range(base, base + cards):
-        for other in range(base, device):
-            if not _are_linked(columns, request, claim, device, other):
-                continue
-            taken = int(_is_pick(request, scratch, claim, device)) + int(_is_pick(request, scratch, claim, other))
-            if taken == 2:
-                worth += _LINK
-            elif taken == 1:
-                worth -= _TORN
-    return np.float32(worth)
-
-
-@njit(cache=True)
-def _are_linked(columns: DeviceColumns, request: Request, claim: int, device: int, other: int) -> bool:
-    """Tell whether two idle cards of the maker are in one zone."""
-    vendor = request.vendor[claim]
-    return (  # type: ignore[no-any-return]
-        columns.group[device] > 0
-        and columns.group[device] == columns.group[other]
-        and columns.vendor[device] == vendor
-        and columns.vendor[other] == vendor
-        and columns.used[device, SLOTS] == 0
-        and columns.used[other, SLOTS] == 0
-    )
-
-
-@njit(cache=True)
-def _is_pick(request: Request, scratch: Scratch, claim: int, device: int) -> bool:
-    found = False
-    for i in range(request.wanted[claim]):
-        found = found or scratch.picks[claim, i] == device
-    return found

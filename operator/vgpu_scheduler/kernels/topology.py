@@ -10,10 +10,12 @@ that cannot beat the best one known are left out.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from vgpu_scheduler.kernels.tables import DeviceColumns, LinkScratch
+from vgpu_scheduler.kernels.arrays import copy
+from vgpu_scheduler.kernels.cache import kernel
+from vgpu_scheduler.kernels.columns import DeviceColumns
+from vgpu_scheduler.kernels.request import LinkScratch
 
 STEPS = 3_000_000
 """The most partial subsets that are looked at for one claim on one node; after that the best one found so far holds.
@@ -25,8 +27,8 @@ _FEW = 12.0  # for fewer subsets than that a bound is not worth its price
 _MANY = 1e18
 
 
-@njit(cache=True)
-def choose_linked(
+@kernel
+def best_linked(
     columns: DeviceColumns, row: int, picks: NDArray[np.int64], found: int, wanted: int, work: LinkScratch
 ) -> bool:
     """Choose the best-linked of the candidates.
@@ -70,7 +72,7 @@ def choose_linked(
     return exact
 
 
-@njit(cache=True)
+@kernel
 def _group(picks: NDArray[np.int64], found: int, work: LinkScratch) -> int:
     """Put copies together; return the number of groups."""
     groups = 0
@@ -84,7 +86,7 @@ def _group(picks: NDArray[np.int64], found: int, work: LinkScratch) -> int:
     return groups
 
 
-@njit(cache=True)
+@kernel
 def _look_up(columns: DeviceColumns, row: int, groups: int, work: LinkScratch) -> None:
     """Look up the pair scores of the groups."""
     block, base = columns.pair_first[row], columns.first[row]
@@ -97,7 +99,7 @@ def _look_up(columns: DeviceColumns, row: int, groups: int, work: LinkScratch) -
             work.pair[b, a] = columns.pairs[block + (work.device[b] - base) * cards + work.device[a] - base]
 
 
-@njit(cache=True)
+@kernel
 def _least_linked(groups: int, work: LinkScratch) -> int:
     best, lowest = 0, np.int64(0)
     for a in range(groups):
@@ -109,14 +111,14 @@ def _least_linked(groups: int, work: LinkScratch) -> int:
     return best
 
 
-@njit(cache=True)
+@kernel
 def _sort_groups(groups: int, work: LinkScratch) -> None:
     """Put the groups first that are linked best, on which most depends; ``at_place`` tells them in walk order."""
     for a in range(groups):
         for b in range(a):
             work.pair[a, b] = work.pair[b, a]
         work.trial[a], work.left[a] = work.device[a], work.copies[a]
-        work.near[a, :groups] = work.pair[a, :groups]
+        copy(work.pair[a, :groups], work.near[a])
     for a in range(groups):
         work.weight[a] = 0
         for b in range(groups):
@@ -134,7 +136,7 @@ def _sort_groups(groups: int, work: LinkScratch) -> None:
             work.pair[a, b] = work.near[place, work.order[b]]
 
 
-@njit(cache=True)
+@kernel
 def _prepare(groups: int, wanted: int, work: LinkScratch) -> None:
     """Sort each group's neighbours, and count the subsets."""
     for a in range(groups):
@@ -158,7 +160,7 @@ def _prepare(groups: int, wanted: int, work: LinkScratch) -> None:
             work.ways[a, cards] = min(total, _MANY)
 
 
-@njit(cache=True)
+@kernel
 def _greedy(groups: int, wanted: int, work: LinkScratch) -> int:
     """Build a good subset from each group in turn, always adding what helps most; return the best one's sum."""
     highest, any_yet = np.int64(0), False
@@ -180,11 +182,11 @@ def _greedy(groups: int, wanted: int, work: LinkScratch) -> int:
         total += _exchange(groups, work)
         if not any_yet or total > highest:
             highest, any_yet = total, True
-            work.best[:groups] = work.trial[:groups]
+            copy(work.trial[:groups], work.best)
     return int(highest)
 
 
-@njit(cache=True)
+@kernel
 def _exchange(groups: int, work: LinkScratch) -> int:
     """Exchange single cards of a subset as long as that helps; return what it gains."""
     gained = np.int64(0)
@@ -206,7 +208,7 @@ def _exchange(groups: int, work: LinkScratch) -> int:
             work.weight[b] += work.pair[come, b] - work.pair[out, b]
 
 
-@njit(cache=True)
+@kernel
 def _bound(groups: int, depth: int, left: int, least: int, work: LinkScratch) -> int:
     """Return no less than what ``left`` cards of the groups from ``depth`` on can add; any such number below ``least``.
 
@@ -247,7 +249,7 @@ def _bound(groups: int, depth: int, left: int, least: int, work: LinkScratch) ->
     return int(twice) // 2
 
 
-@njit(cache=True)
+@kernel
 def _take_away(groups: int, depth: int, group: int, work: LinkScratch) -> None:
     """Leave out the worst of the cards beside those of a group."""
     at = work.last[group]
@@ -262,7 +264,7 @@ def _take_away(groups: int, depth: int, group: int, work: LinkScratch) -> None:
         work.used[group] = work.copies[work.near[group, at]] if at >= 0 else 0
 
 
-@njit(cache=True)
+@kernel
 def _may_come_first(groups: int, depth: int, left: int, work: LinkScratch) -> bool:
     """Tell whether, with ``left`` cards of the groups after ``depth``, a subset may come before the best one known."""
     for place in range(groups):
@@ -275,7 +277,7 @@ def _may_come_first(groups: int, depth: int, left: int, work: LinkScratch) -> bo
     return False
 
 
-@njit(cache=True)
+@kernel
 def _search(groups: int, wanted: int, best: int, work: LinkScratch) -> bool:
     """Look for the first subset of the highest sum; ``best`` is the sum of that in ``work.best``, which it replaces.
 
@@ -302,7 +304,7 @@ def _search(groups: int, wanted: int, best: int, work: LinkScratch) -> bool:
             if value > best or (value == best and _may_come_first(groups, depth, 0, work)):
                 best = value
                 work.best[:groups] = 0
-                work.best[: depth + 1] = work.trial[: depth + 1]
+                copy(work.trial[: depth + 1], work.best)
             continue
         for b in range(depth + 1, groups):
             work.gain[depth + 1, b] = work.gain[depth, b] + taken * work.pair[depth, b]

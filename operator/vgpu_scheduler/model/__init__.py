@@ -1,9 +1,10 @@
 """Plain values that every room shares: devices, claims, placements, reasons, decisions."""
 
 from vgpu_scheduler.model.annotations import DECISION, LAST_ALLOCATED
-from vgpu_scheduler.model.decision import Decision, NearMiss, NodeVerdict, Outcome, ScorePart
+from vgpu_scheduler.model.decision import ConditionReason, Decision, NearMiss, NodeVerdict, Outcome, ScorePart
 from vgpu_scheduler.model.devices import (
     NO_TERMS,
+    PLAIN_SCHEMA,
     Amounts,
     Claim,
     ClaimTerms,
@@ -16,6 +17,7 @@ from vgpu_scheduler.model.devices import (
     Piece,
     PodClaims,
     QuotaResource,
+    Schema,
     VendorKey,
     claims_devices,
     dialect_of,
@@ -41,6 +43,7 @@ __all__ = [
     "LAST_ALLOCATED",
     "NO_TERMS",
     "NO_USAGE",
+    "PLAIN_SCHEMA",
     "Amounts",
     "Assignment",
     "CardReason",
@@ -48,6 +51,7 @@ __all__ = [
     "Claim",
     "ClaimTerms",
     "Compute",
+    "ConditionReason",
     "ContainerAssignments",
     "ContainerClaims",
     "ContainerKind",
@@ -63,6 +67,7 @@ __all__ = [
     "Placement",
     "PodClaims",
     "QuotaResource",
+    "Schema",
     "ScorePart",
     "Usage",
     "Uses",

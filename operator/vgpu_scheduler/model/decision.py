@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, StrEnum
 
 from vgpu_scheduler.model.devices import PodClaims
 from vgpu_scheduler.model.placement import Placement
@@ -21,6 +21,15 @@ class Outcome(Enum):
     """The pod asks for what cannot be understood or is not supported; only the pod itself can change that."""
     ERROR = "error"
     """The attempt failed for a reason of our own; it is tried again."""
+
+
+class ConditionReason(StrEnum):
+    """Why a pod's ``PodScheduled`` condition is false, in Kubernetes' words."""
+
+    UNSCHEDULABLE = "Unschedulable"
+    """No node fits now. Autoscalers add nodes for such pods."""
+    SCHEDULER_ERROR = "SchedulerError"
+    """Another node would not help: the pod is refused, a quota is used up, or the attempt failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +109,8 @@ class Decision:
         How many nodes gave each reason.
     verdicts
         Per node, only when the caller asked for an explanation.
+    over_quota
+        Some node would fit, and what the namespace may hold keeps the pod from all of those.
     helped_by
         What could change an ``UNSCHEDULABLE`` outcome.
     sources
@@ -126,3 +137,10 @@ class Decision:
     sources: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     error: Exception | None = None
+    over_quota: bool = False
+
+    @property
+    def condition_reason(self) -> ConditionReason:
+        """The reason of the pod's condition where it was not placed."""
+        waits_for_a_node = self.outcome is Outcome.UNSCHEDULABLE and not self.over_quota
+        return ConditionReason.UNSCHEDULABLE if waits_for_a_node else ConditionReason.SCHEDULER_ERROR

@@ -43,6 +43,32 @@ class Piece:
     template: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """Which dimensions the devices of a vendor have after slots, memory and cores; others may use them otherwise.
+
+    Attributes
+    ----------
+    placements
+        Counts the shares that have a place on the device; only devices that are given out in pieces have it.
+    slices
+        One for each slice that pieces cover: a device has 1 of those that it has.
+    classes
+        Count tenants: those without an application class, online ones, offline ones; none, or these three.
+    qualities
+        Count the tenants that ask for each quality of service.
+    """
+
+    placements: int | None = None
+    slices: range = range(0)
+    classes: range = range(0)
+    qualities: range = range(0)
+
+
+PLAIN_SCHEMA = Schema()
+"""Of devices that have nothing else."""
+
+
 class Compute(Enum):
     """What a device counts its compute in."""
 
@@ -83,10 +109,12 @@ class Device:
         Devices with the same number are closest to each other, -1 is in no group.
     tag
         What the node side calls it beside its UUID, where it does.
-    worth
-        How good it is that as many devices of the node are taken as its index says, and one: for a policy that packs
-        and for one that spreads; more is better.
-    worth_beyond
+    schema
+        What the dimensions after slots, memory and cores are.
+    link_score
+        How good it is for the links of the node that as many of its devices are taken as its index says, and one: for a
+        policy that packs and for one that spreads; more is better.
+    link_score_beyond
         The same of more devices than the node has: containers that run one after the other may take the same ones.
     in_percent
         Tenants get compute in percent of the card, whatever ``total`` counts it in.
@@ -107,8 +135,9 @@ class Device:
     pieces: tuple[Piece, ...] = ()
     group: int = -1
     tag: str = ""
-    worth: tuple[float, float] = (0.0, 0.0)
-    worth_beyond: tuple[float, float] = (0.0, 0.0)
+    schema: Schema = PLAIN_SCHEMA
+    link_score: tuple[float, float] = (0.0, 0.0)
+    link_score_beyond: tuple[float, float] = (0.0, 0.0)
     in_percent: bool = False
     compute: Compute = Compute.PERCENT
 

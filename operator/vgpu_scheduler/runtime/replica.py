@@ -11,7 +11,16 @@ import gc
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from vgpu_scheduler.binding import Binder, BinderOptions, Clock, EventSource, PolicyStatusWriter, Reporter, Step
+from vgpu_scheduler.binding import (
+    Binder,
+    BinderHooks,
+    BinderOptions,
+    Clock,
+    EventSource,
+    PolicyStatusWriter,
+    Reporter,
+    Step,
+)
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.intake import PODS, SWEPT, Kind, KopfSource, ObjectStream, Observer, PolicySource, beside_kind
 from vgpu_scheduler.kube import Pod
@@ -85,8 +94,7 @@ class Replica:
                 unlocked=bind.unlocked,
                 label_first=connection.label_first,
             ),
-            on_step,
-            metrics.attempts.scheduled,
+            BinderHooks(on_bound=metrics.attempts.scheduled, **({"on_step": on_step} if on_step else {})),
         )
         self._observer = Observer(
             engine, clock.monotonic, self._binder.node_moved, self._binder.wake.set, self._reporter.problem

@@ -59,30 +59,36 @@ class SchedulingLoop:
     def _turn(self) -> bool:
         for _ in range(_TURN):
             began = self._clock.monotonic()
-            decision = self._engine.attempt(began)
-            if decision is None:
+            decisions = self._engine.attempt_unit(began)
+            if not decisions:
                 return False
-            self._attempts.attempted(_RESULTS[decision.outcome], self._clock.monotonic() - began)
-            self._act(decision)
+            seconds = (self._clock.monotonic() - began) / len(decisions)
+            for decision in decisions:
+                self._attempts.attempted(_RESULTS[decision.outcome], seconds)
+                self._tell(decision)
+            if decisions[0].outcome is Outcome.PLACED:  # all of a unit are, or none
+                self._binder.submit(*decisions)
         return True
 
-    def _act(self, decision: Decision) -> None:
+    def _tell(self, decision: Decision) -> None:
+        """Say on the pod what its decision is worth saying."""
         pod = self._engine.state.pod(decision.uid)
         if pod is None:
             return
         for warning in decision.warnings:
             self._reporter.warning(pod, warning)
         if decision.outcome is Outcome.PLACED:
-            self._binder.submit(decision)
-        elif decision.outcome is Outcome.ERROR:
+            return
+        if decision.outcome is Outcome.ERROR:
             log.error("pod %s: %s", decision.pod, decision.message, exc_info=decision.error)
-            if self._reporter.is_news(pod, decision.message):
-                self._reporter.failed(pod, decision.message)
-        elif self._reporter.is_news(pod, decision.message):
-            self._reporter.unschedulable(pod, decision.message, self._note(pod, decision))
+        reason = decision.condition_reason
+        if self._reporter.is_news(pod, reason, decision.message):
+            self._reporter.not_scheduled(pod, reason, decision.message, self._note(pod, decision))
 
     def _note(self, pod: Pod, decision: Decision) -> str:
         """Return what the event says besides: numbers that the condition would change with all the time."""
+        if decision.outcome is Outcome.ERROR:
+            return ""
         near_miss = self._engine.cycle.nearest(pod)
         parts = [str(near_miss)] if near_miss else []
         if CardReason.ResourceQuotaNotFit.text in decision.reasons:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators import FitColumns
-from vgpu_scheduler.kernels import CardScratch, fragmentation_nodes
+from vgpu_scheduler.kernels import CardScratch, NodeCpu, fragmentation_nodes
 from vgpu_scheduler.kube import CPU
 from vgpu_scheduler.scorers.base import CompiledScorer, Workload
 from vgpu_scheduler.scorers.demand import pod_demand
@@ -78,9 +78,7 @@ class CompiledFragmentation(CompiledScorer):
         )
         scores = np.zeros(rows.shape[0], dtype=np.float64)
         fragmentation_nodes(
-            nodes.allocatable.T[cpu],
-            nodes.used.T[cpu],
-            self._cpu,
+            NodeCpu(self._cpu, nodes.allocatable.T[cpu], nodes.used.T[cpu]),
             devices.columns,
             pod_demand(self._claims, devices),
             rows,

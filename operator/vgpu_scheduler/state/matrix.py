@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.kernels import CORES, FIRST_SLICE, PLACED, DeviceColumns, is_explained
-from vgpu_scheduler.model import Amounts, Device, Piece
+from vgpu_scheduler.kernels import CORES, DeviceColumns, Role, is_explained, role_row
+from vgpu_scheduler.model import PLAIN_SCHEMA, Amounts, Device, Piece, Schema
 from vgpu_scheduler.state.links import LinkBlocks
 from vgpu_scheduler.state.pieces import PieceTable
 
 _GROWTH = 2
 _MIN_ROWS = 16
 _PER_DEVICE = (
-    "_total", "_used", "_vendor", "_model", "_numa", "_index", "_healthy", "_cordoned", "_partitioned", "_explained",
-    "_piece_first", "_piece_last", "_group", "_worth",
+    "_total", "_used", "_vendor", "_model", "_schema", "_numa", "_index", "_healthy", "_cordoned", "_partitioned",
+    "_explained", "_piece_first", "_piece_last", "_group", "_link_score",
 )  # fmt: skip
 """The columns with a row per device that kernels read, in the order of :class:`DeviceColumns`."""
-_COLUMNS = (*_PER_DEVICE, "_in_percent")
+_COLUMNS = (*_PER_DEVICE, "_in_percent", "_has_slices")
 _PERCENT = 100
 
 
@@ -38,7 +38,6 @@ class DeviceMatrix:
 
     def __init__(self, dimensions: int) -> None:
         self.dimensions = dimensions
-        self._has_slices = dimensions > FIRST_SLICE
         self.layout = 0
         self._end = 0
         self._live = 0
@@ -53,6 +52,9 @@ class DeviceMatrix:
         self._devices: dict[int, tuple[Device, ...]] = {}
         self._vendors: dict[str, int] = {}
         self._models: dict[tuple[str, str, str], int] = {}
+        self._schemas: dict[Schema, int] = {}
+        self._roles: NDArray[np.int64] = np.zeros((0, len(Role)), dtype=np.int64)
+        self._schema_number(PLAIN_SCHEMA)
         self._largest: dict[tuple[str, int], tuple[int, int]] = {}
         self._largest_of = -1
 
@@ -61,6 +63,7 @@ class DeviceMatrix:
         self._used = np.zeros((rows, self.dimensions), dtype=np.int64)
         self._vendor = np.zeros(rows, dtype=np.int32)
         self._model = np.zeros(rows, dtype=np.int32)
+        self._schema = np.zeros(rows, dtype=np.int32)
         self._numa = np.zeros(rows, dtype=np.int64)
         self._index = np.zeros(rows, dtype=np.int64)
         self._healthy = np.zeros(rows, dtype=np.bool_)
@@ -70,13 +73,14 @@ class DeviceMatrix:
         self._piece_first = np.zeros(rows, dtype=np.int64)
         self._piece_last = np.zeros(rows, dtype=np.int64)
         self._group = np.full(rows, -1, dtype=np.int64)
-        self._worth = np.zeros((rows, 4), dtype=np.float32)
+        self._link_score = np.zeros((rows, 4), dtype=np.float32)
         self._in_percent = np.zeros(rows, dtype=np.bool_)
+        self._has_slices = np.zeros(rows, dtype=np.bool_)
 
     @property
     def columns(self) -> DeviceColumns:
         """The columns as the kernels take them; valid until the next change."""
-        tables = (self._links.first, self._links.scores, self._pieces.amounts)
+        tables = (self._links.first, self._links.scores, self._pieces.amounts, self._roles)
         return DeviceColumns(*(self._first, self._last, *self._per_device(_PER_DEVICE), *tables))
 
     @property
@@ -106,6 +110,13 @@ class DeviceMatrix:
     def vendor_number(self, vendor: str) -> int:
         """Return the number that the vendor has in the ``vendor`` column, giving it one if need be."""
         return self._vendors.setdefault(vendor, len(self._vendors))
+
+    def _schema_number(self, schema: Schema) -> int:
+        """Return the number that a schema has in the ``schema`` column, giving it one if need be."""
+        if schema not in self._schemas:
+            self._schemas[schema] = len(self._schemas)
+            self._roles = np.array([role_row(known) for known in self._schemas], dtype=np.int64)
+        return self._schemas[schema]
 
     def largest(self, vendor: str, dimension: int) -> tuple[int, int]:
         """Return no less than the most that a device of a vendor has of a dimension, and the most of any of its pieces.
@@ -190,9 +201,7 @@ class DeviceMatrix:
         """
         over: NDArray[np.bool_] = np.greater(self._used[first:last], self._total[first:last])
         over[:, CORES] &= ~self._in_percent[first:last] | (self._used[first:last, CORES] > _PERCENT)
-        in_slices = self._piece_last[first:last] > self._piece_first[first:last]
-        in_slices &= self._total[first:last, FIRST_SLICE:].any(axis=1)
-        over[:, : CORES + 1] &= ~in_slices[:, np.newaxis]
+        over[:, : CORES + 1] &= ~self._has_slices[first:last, np.newaxis]
         beyond: NDArray[np.bool_] = np.asarray(over.any(axis=1))
         return beyond
 
@@ -222,11 +231,13 @@ class DeviceMatrix:
         self._total[new], self._used[new] = totals, 0
         self._numa[new], self._index[new], self._group[new] = places.T
         self._piece_first[new], self._piece_last[new] = spans.T
-        self._worth[new] = [device.worth + device.worth_beyond for device in devices]
+        self._link_score[new] = [device.link_score + device.link_score_beyond for device in devices]
         self._healthy[new] = [device.healthy for device in devices]
         self._cordoned[new] = [device.cordoned for device in devices]
         self._in_percent[new] = [device.in_percent for device in devices]
-        self._partitioned[new] = self._has_slices and totals[:, PLACED : PLACED + 1].any(axis=1)
+        self._schema[new] = [self._schema_number(device.schema) for device in devices]
+        self._partitioned[new] = [_is_partitioned(device) for device in devices]
+        self._has_slices[new] = [_has_slices(device) for device in devices]
         self._explained[new] = True
         for number, device in enumerate(devices, start=first):
             self._vendor[number] = self.vendor_number(device.vendor)
@@ -257,7 +268,8 @@ class DeviceMatrix:
         used = self._used[device]
         for dimension, amount in enumerate(amounts):
             used[dimension] += sign * amount
-        if self._has_slices and (self._partitioned[device] or len(amounts) > PLACED):
+        in_places = self._roles[self._schema[device], Role.PLACEMENTS] >= 0
+        if in_places and (self._partitioned[device] or len(amounts) > CORES + 1):
             self._explained[device] = is_explained(self.columns, device)
 
     def reset_usage(self, row: int) -> None:
@@ -278,6 +290,7 @@ class DeviceMatrix:
         twin._devices = dict(self._devices)
         twin._vendors = dict(self._vendors)
         twin._models = dict(self._models)
+        twin._schemas, twin._roles = dict(self._schemas), self._roles
         return twin
 
     def _per_device(self, names: Sequence[str]) -> tuple[NDArray[Any], ...]:
@@ -308,6 +321,18 @@ class DeviceMatrix:
             end += count
         self._end = end
         self.layout += 1
+
+
+def _is_partitioned(device: Device) -> bool:
+    """Tell whether a device is given out in pieces only."""
+    placements = device.schema.placements
+    return placements is not None and any(device.total[placements : placements + 1])
+
+
+def _has_slices(device: Device) -> bool:
+    """Tell whether pieces have a place on a device."""
+    slices = device.schema.slices
+    return bool(device.pieces) and any(device.total[slices.start : slices.stop])
 
 
 def canonical(devices: Sequence[Device]) -> tuple[Device, ...]:

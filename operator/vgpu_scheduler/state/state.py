@@ -290,8 +290,13 @@ class State:
         self._pods.remove_forever(uid)
         return hint
 
-    def assume(self, uid: str, placement: Placement, usage: Usage, requests: Mapping[str, int]) -> Hint:
+    def assume(self, uid: str, placement: Placement, usage: Usage, requests: Mapping[str, int], unit: str = "") -> Hint:
         """Reserve a placement that was just decided; ``settled`` must follow once its writes are over.
+
+        Parameters
+        ----------
+        unit
+            What it was decided together with.
 
         Returns
         -------
@@ -311,7 +316,7 @@ class State:
         ports = known.pod.spec.host_ports
         uses = {placement.dialect: usage} if usage.charges else {}
         reservation = Reservation(
-            uid, known.pod.key, placement.node, Phase.ASSUMED, uses, requests, placement, ports=ports
+            uid, known.pod.key, placement.node, Phase.ASSUMED, uses, requests, placement, ports=ports, unit=unit
         )
         self._hold(reservation)
         return Hint.AFFINITY
@@ -328,6 +333,14 @@ class State:
         if held is None or held.phase is not Phase.ASSUMED:
             return Hint.NONE
         return self._release(uid)
+
+    def undo(self, uid: str) -> None:
+        """Take an assumption back within the decision that made it: versions rise, and nobody is to be woken by it."""
+        held = self._reservations.pop(uid)
+        assert held.phase is Phase.ASSUMED, f"pod {held.pod} is bound"
+        self._assumptions.drop(uid)
+        self._unbook(held)
+        self._in_flight.discard(uid)
 
     def suspend(self, uid: str) -> None:
         """Take a reservation off the books for the time of a question; ``resume`` must follow without a pause."""

@@ -37,7 +37,7 @@ def held(vendor: str, pod: Pod, aligned: Sequence[Sequence[AssignedDevice]]) -> 
 
     Placements belong to cards, not to entries: older writers shift the numbers of containers. Nothing that they leave
     open is taken for free. An entry on a MIG card needs a placement, and a placement a MIG card; what has none puts
-    the card out of service (:mod:`vgpu_scheduler.kernels.partitions`). A placement on a card that the node does not
+    the card out of service (:mod:`vgpu_scheduler.kernels.pieces`). A placement on a card that the node does not
     list may be on any MIG card of the node, so it puts all of them out of service.
 
     Parameters

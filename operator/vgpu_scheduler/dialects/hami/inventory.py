@@ -33,8 +33,7 @@ class HamiInventory:
         Dimension("slots", "shares"),
         Dimension("memory", "MiB"),
         Dimension("cores", "percent"),
-        Dimension("placements", "shares"),  # this and the others are of cards that are given out in pieces
-        *(Dimension(f"slice {number}", "slices") for number in range(SLICES)),
+        *(Dimension(f"{number} of its schema", "shares") for number in range(1 + SLICES)),  # as much as MIG cards have
     )
     memory, cores = 1, 2
     memory_unit = 2**20

@@ -10,10 +10,13 @@ from typing import Any
 from vgpu_scheduler.dialects.amounts import INT32
 from vgpu_scheduler.dialects.errors import CodecError
 from vgpu_scheduler.dialects.hami.fields import INT64, Fields, decode_list
-from vgpu_scheduler.model import Amounts, Assignment, ContainerAssignments, Piece
+from vgpu_scheduler.model import Amounts, Assignment, ContainerAssignments, Piece, Schema
 
 SLICES = 8
 """The most memory slices that a card of any known model has."""
+PLACEMENTS = 3
+SCHEMA = Schema(placements=PLACEMENTS, slices=range(PLACEMENTS + 1, PLACEMENTS + 1 + SLICES))
+"""Of cards that may be cut, whether they are or not: what has a place on a card must not be on another."""
 _UINT32 = 2**32 - 1
 _FROM_THE_END = ("1g.", "3g.")
 """Profiles that are placed at the highest free start, so that the others find room at the lowest."""

@@ -1,7 +1,7 @@
 """MIG cards as HAMi 2.5 to 2.9 has them: cut by one template at a time, instances named ``UUID[template-instance]``.
 
 The first allocation on a card chooses the template, later ones find an instance of it that is free (D2-51 to D2-54). So
-a template is a weight of placements (:mod:`vgpu_scheduler.kernels.partitions`), and an instance is one slice.
+a template is a weight of placements (:mod:`vgpu_scheduler.kernels.pieces`), and an instance is one slice.
 """
 
 from __future__ import annotations

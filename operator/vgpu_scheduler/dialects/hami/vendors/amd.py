@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from vgpu_scheduler.allocators import FitRules, Whole
+from vgpu_scheduler.allocators import Check, FitRules, Whole
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice
 from vgpu_scheduler.dialects.hami.vendors.admitting.amd import amd_rule
 from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor, plain_entry
@@ -44,7 +44,7 @@ def amd(section: Section) -> tuple[Vendor, ...]:
             rules=RuleKeys(
                 "amd.com/use-gputype", "amd.com/nouse-gputype", (("amd.com/use-gpu-uuid", "amd.com/nouse-gpu-uuid"),)
             ),
-            fit=FitRules(exclusive=False, compute=False, units=True, whole=Whole.ALWAYS),
+            fit=FitRules(Check.SLOTS | Check.MEMORY | Check.CORES | Check.UNITS, whole=Whole.ALWAYS),
             record=Record("hami.io/amd-devices-allocated", "hami.io/amd-devices-to-allocate", _entry),
             admit=amd_rule(names.count, names.memory, names.cores),
         ),

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 
-from vgpu_scheduler.allocators import FitRules, Selection, Whole
+from vgpu_scheduler.allocators import Check, FitRules, Selection, Whole
 from vgpu_scheduler.dialects.amounts import INT32
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice
 from vgpu_scheduler.dialects.hami.vendors.admitting.ascend import npu_rule
@@ -136,7 +136,7 @@ def _chip(section: Section) -> Chip:
 def _vendor(chip: Chip, soft: bool) -> Vendor:
     selection = Selection.PAIRS if chip.modules else Selection.GROUPED
     fit = FitRules(whole=Whole.ALWAYS, selection=selection, affinity=_AFFINITY if chip.networks else 0.0)
-    softly = replace(fit, mode=SOFT, percent=True)
+    softly = replace(fit, checks=fit.checks | Check.PERCENT, mode=SOFT)
     return Vendor(
         key=chip.key,
         title=f"Huawei {chip.key}",

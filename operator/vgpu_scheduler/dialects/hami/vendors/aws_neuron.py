@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from vgpu_scheduler.allocators import FitRules, Selection, Whole
+from vgpu_scheduler.allocators import Check, FitRules, Selection, Whole
 from vgpu_scheduler.dialects.amounts import amount_text, bounded_amount, is_asked
 from vgpu_scheduler.dialects.errors import ClaimError, CodecError
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice
-from vgpu_scheduler.dialects.hami.mig import SLICES, Span, slices_of
+from vgpu_scheduler.dialects.hami.mig import SCHEMA, SLICES, Span, slices_of
 from vgpu_scheduler.dialects.hami.vendors.admitting.aws import PER_DEVICE, neuron_rule
 from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor, VendorPlacement
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
@@ -95,6 +95,7 @@ def _in_pieces(device: Device) -> Device:
         device,
         total=(*device.total, cores, *slices_of([Span(0, cores)] if cores else ())),
         pieces=tuple(Piece("", span.start, span.size, _amounts(_mask(span))) for span in spans),
+        schema=SCHEMA,
         tag=f"{device.index} {cores}",
         compute=Compute.MASK,
     )
@@ -212,15 +213,7 @@ def aws_neuron(section: Section) -> tuple[Vendor, ...]:
             cards=NeuronCards(Counted((names.devices, names.cores), _kind, "AWSNeuron")),
             claims=names,
             rules=RuleKeys(uuids=(("aws.amazon.com/use-neuron-uuid", "aws.amazon.com/nouse-neuron-uuid"),)),
-            fit=FitRules(
-                memory=False,
-                cores=False,
-                exclusive=False,
-                compute=False,
-                pieces=True,
-                whole=Whole.ALWAYS,
-                selection=Selection.RUN,
-            ),
+            fit=FitRules(Check.SLOTS | Check.ONE_PIECE, whole=Whole.ALWAYS, selection=Selection.RUN),
             record=Record("hami.io/aws-neuron-devices-allocated", extras=_Extras(names), keys=_KEYS),
             admit=neuron_rule(names.devices, names.cores),
             means={names.devices: "how many devices", names.cores: "how many cores, of one device or the next"},

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from vgpu_scheduler.allocators import PLAIN_CHECKS, FitRules
+from vgpu_scheduler.allocators import PLAIN_RULES, FitRules
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice
 from vgpu_scheduler.dialects.hami.lock import LOCK_ANNOTATION
 from vgpu_scheduler.dialects.hami.vendors.admitting.draft import Admit, Draft
@@ -280,7 +280,7 @@ class Vendor:
     claims: Claims
     record: Record
     rules: RuleKeys = RuleKeys()
-    fit: FitRules = PLAIN_CHECKS
+    fit: FitRules = PLAIN_RULES
     held: Held = plain_held
     options: PodOptions | None = None
     lock: NodeLock | None = HAMI_LOCK

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from vgpu_scheduler.allocators import FitRules, Whole
+from vgpu_scheduler.allocators import Check, FitRules, Whole
 from vgpu_scheduler.dialects.hami.vendors.base import Record, Vendor
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
 from vgpu_scheduler.dialects.hami.vendors.section import Section
@@ -27,9 +27,7 @@ def gcu(section: Section) -> tuple[Vendor, ...]:
             title="Enflame GCU",
             cards=Counted((names.count,), _kind, "GCU"),
             claims=names,
-            fit=FitRules(
-                slots=False, idle=True, memory=False, cores=False, exclusive=False, compute=False, whole=Whole.ALWAYS
-            ),
+            fit=FitRules(Check.IDLE, whole=Whole.ALWAYS),
             record=Record("hami.io/enflame-gcu-devices-allocated", "hami.io/enflame-gcu-devices-to-allocate"),
             lock=None,
         ),

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from vgpu_scheduler.allocators import FitRules, Whole
+from vgpu_scheduler.allocators import Check, FitRules, Whole
 from vgpu_scheduler.dialects.amounts import INT32, amount_text, bounded_amount, is_asked
 from vgpu_scheduler.dialects.errors import ClaimError, CodecError
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice
@@ -27,6 +27,7 @@ from vgpu_scheduler.model import (
     Device,
     Piece,
     QuotaResource,
+    Schema,
     Usage,
     charges,
     makers,
@@ -41,6 +42,7 @@ _MINOR = "enflame.com/gcu-assigned-minor"
 _SIZE = "enflame.com/gcu-request-size"
 CONTAINERS = "assigned-containers"
 _KEYS = (_ASSIGNED, _TIME, _ID, _INDEX, _MINOR, _SIZE, CONTAINERS)
+_SCHEMA = Schema(placements=3)
 _PROFILE = re.compile(r"(?P<slices>[1-9][0-9]{0,3})g\.(?P<gigabytes>[1-9][0-9]{0,5})gb", re.ASCII)
 _WHOLE = 100
 _GIB = 1024
@@ -111,6 +113,7 @@ class DrsCards:
                 vendor=vendor,
                 type=vendor,
                 total=(slots, memory, _WHOLE, slots),
+                schema=_SCHEMA,
                 index=int(index),
                 healthy=alive,
                 pieces=pieces,
@@ -137,7 +140,7 @@ def _piece(profile: DrsProfile, largest: int) -> Piece:
 
 
 def _amounts(slices: int, memory: int, cores: int) -> Amounts:
-    """Return what slices of a card are: as many shares, each with a placement."""
+    """Return what slices of a card are: as many shares, each with a placement, as the schema has it."""
     return (slices, memory, cores, slices)
 
 
@@ -291,7 +294,7 @@ def drs(section: Section) -> tuple[Vendor, ...]:
             cards=DrsCards(names.slices),
             claims=names,
             rules=RuleKeys(uuids=(("enflame.com/use-gpuuuid", "enflame.com/nouse-gpuuuid"),)),
-            fit=FitRules(exclusive=False, compute=False, pieces=True, whole=Whole.ALWAYS),
+            fit=FitRules(Check.SLOTS | Check.MEMORY | Check.CORES | Check.ONE_PIECE, whole=Whole.ALWAYS),
             record=Record("hami.io/enflame-vgpu-devices-allocated", extras=_plugin_annotations, keys=_KEYS),
             admit=slices_rule(names.slices, names.memory, names.cores),
             means={

@@ -1,6 +1,6 @@
 """Kunlunxin XPUs under HAMi: whole cards, counted by the node's capacity, and slices of registered cards (vXPU).
 
-A server has two wings of four cards, and cards with the same place in both are linked. Both kinds are chosen by that.
+A server has two halves of four cards, and cards with the same place in both are linked. Both kinds are chosen by that.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from vgpu_scheduler.allocators import FitRules, Selection, Whole
+from vgpu_scheduler.allocators import Check, FitRules, Selection, Whole
 from vgpu_scheduler.dialects.amounts import whole_amount
 from vgpu_scheduler.dialects.hami.vendors.admitting.kunlun import SIZES, vxpu_rule
 from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor, VendorPlacement
@@ -24,7 +24,8 @@ MEMORY = SIZES[-1]
 _WHOLE = 100
 _INDEX = "BAIDU_COM_DEVICE_IDX"
 _SHARES = 100
-_LESS_SCATTERED = 1000.0
+_PER_FRAGMENT = 1000.0
+"""What each fragment of free cards counts in the node's score."""
 _RULES = RuleKeys(
     uuids=(
         ("baidu.com/use-gpuuuid", "baidu.com/nouse-gpuuuid"),
@@ -59,7 +60,7 @@ def _kind(cards: int) -> CardKind:
     return CardKind(cards, _SHARES, MEMORY, _WHOLE)
 
 
-def _wing(number: int, cards: int) -> int:
+def _half(number: int, cards: int) -> int:
     """Return the NUMA node of a card: each has one half of them."""
     return int(number >= cards // 2)
 
@@ -76,18 +77,14 @@ def xpu(section: Section) -> tuple[Vendor, ...]:
         Vendor(
             key="kunlun",
             title="Kunlunxin XPU",
-            cards=Counted((names.count,), _kind, "kunlun", _wing),
+            cards=Counted((names.count,), _kind, "kunlun", _half),
             claims=names,
             rules=_RULES,
             fit=FitRules(
-                idle=True,
-                memory=False,
-                cores=False,
-                exclusive=False,
-                compute=False,
+                Check.SLOTS | Check.IDLE,
                 whole=Whole.ALWAYS,
-                selection=Selection.WINGS,
-                affinity=_LESS_SCATTERED,
+                selection=Selection.HALVES,
+                affinity=_PER_FRAGMENT,
             ),
             record=Record("hami.io/kunlun-allocated", extras=_index, keys=(_INDEX,)),
             lock=None,
@@ -109,7 +106,9 @@ def vxpu(section: Section) -> tuple[Vendor, ...]:
             cards=Registered("hami.io/node-register-xpu"),
             claims=names,
             rules=_RULES,
-            fit=FitRules(cores=False, exclusive=False, compute=False, whole=Whole.ALWAYS, selection=Selection.WINGS),
+            fit=FitRules(
+                Check.SLOTS | Check.MEMORY | Check.EQUAL_SHARES, whole=Whole.ALWAYS, selection=Selection.HALVES
+            ),
             record=Record("hami.io/xpu-devices-allocated", "hami.io/xpu-devices-to-allocate"),
             admit=vxpu_rule(names.count, names.memory),
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 
-from vgpu_scheduler.allocators import FitRules, Selection, Whole
+from vgpu_scheduler.allocators import PLAIN_CHECKS, Check, FitRules, Whole
 from vgpu_scheduler.dialects.errors import CodecError
 from vgpu_scheduler.dialects.hami.fields import decode_integers
 from vgpu_scheduler.dialects.hami.vendors.base import Record, Vendor
@@ -22,7 +22,7 @@ NAMES = ShareNames("metax-tech.com/gpu", default_cores=_WHOLE)
 LOSSES = "metax-tech.com/gpu.topology.losses"
 SCORES = "metax-tech.com/gpu.topology.scores"
 _BEST = 2000
-"""What taking cards is worth where nothing is lost by it."""
+"""The score of taking cards where nothing is lost by it."""
 
 
 def _kind(cards: int) -> CardKind:
@@ -50,14 +50,14 @@ class MetaxCards:
         assert isinstance(facts, tuple)
         counted, losses, scores = facts
         lost, won = _table(losses), _table(scores)
-        beyond = _worth(None if lost is None else {}, None if won is None else {}, 0)
+        beyond = _link_score(None if lost is None else {}, None if won is None else {}, 0)
         return tuple(
-            replace(device, worth=_worth(lost, won, device.index + 1), worth_beyond=beyond)
+            replace(device, link_score=_link_score(lost, won, device.index + 1), link_score_beyond=beyond)
             for device in self.counted.decode(vendor, counted)
         )
 
 
-def _worth(lost: Mapping[str, int] | None, won: Mapping[str, int] | None, cards: int) -> tuple[float, float]:
+def _link_score(lost: Mapping[str, int] | None, won: Mapping[str, int] | None, cards: int) -> tuple[float, float]:
     """Return how good it is to take so many cards; of a number that is not told nothing is lost or won."""
     return (
         0.0 if lost is None else float(_BEST - lost.get(str(cards), 0)),
@@ -84,7 +84,7 @@ def metax_gpu(section: Section) -> tuple[Vendor, ...]:
             title="MetaX GPU",
             cards=MetaxCards(Counted((names.count,), _kind, "metax")),
             claims=names,
-            fit=FitRules(selection=Selection.SAME, worth=True, whole=Whole.ALWAYS),
+            fit=FitRules(PLAIN_CHECKS | Check.SAME_CARDS, link_score=True, whole=Whole.ALWAYS),
             record=Record("hami.io/metax-gpu-devices-allocated", "hami.io/metax-gpu-devices-to-allocate"),
             lock=None,
         ),

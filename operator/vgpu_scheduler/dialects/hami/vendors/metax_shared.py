@@ -6,7 +6,7 @@ import json
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from vgpu_scheduler.allocators import FitRules, Selection
+from vgpu_scheduler.allocators import PLAIN_CHECKS, Check, FitRules, Selection
 from vgpu_scheduler.dialects.amounts import INT32, amount_text, whole_amount
 from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice, go_bool
@@ -32,7 +32,18 @@ from vgpu_scheduler.dialects.hami.vendors.registered import as_written, checked
 from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.kube import Container, Node, Pod, has_unit
-from vgpu_scheduler.model import NO_TERMS, Amounts, Assignment, Claim, ClaimTerms, Device, Usage, charges, makers
+from vgpu_scheduler.model import (
+    NO_TERMS,
+    Amounts,
+    Assignment,
+    Claim,
+    ClaimTerms,
+    Device,
+    Schema,
+    Usage,
+    charges,
+    makers,
+)
 
 REGISTER = "metax-tech.com/node-gpu-devices"
 TOPOLOGY = "metax-tech.com/sgpu-topology-aware"
@@ -40,7 +51,8 @@ TOPOLOGY = "metax-tech.com/sgpu-topology-aware"
 _DEVICES, _TIME = "metax-tech.com/gpu-devices-allocated", "metax-tech.com/predicate-time"
 
 _CLASSES = ("", ONLINE, OFFLINE)
-"""The classes, in the order of the dimensions that count their tenants."""
+_SCHEMA = Schema(classes=range(3, 6), qualities=range(6, 9))
+"""Tenants by class and by quality, in the order of ``_CLASSES`` and ``QUALITIES``."""
 _ANY_NUMBER = INT32 + 1
 """Tenants of a class or quality that a card may have: its slots are what bounds them."""
 _WHOLE = 100
@@ -63,13 +75,13 @@ def _mode(annotations: Mapping[str, str]) -> str:
 
 
 def _counted(mode: str, cores: int) -> Amounts:
-    """Return what a tenant is in the dimensions after shares, memory and cores: no placement, one of its class.
+    """Return what a tenant is in the dimensions after shares, memory and cores: one of its class and quality.
 
     One that has all the compute shares it with nobody, so its quality is nobody's concern.
     """
     app_class, _, quality = mode.partition("/")
     shared = cores != _WHOLE
-    return (0, *(int(name == app_class) for name in _CLASSES), *(int(shared and q == quality) for q in QUALITIES))
+    return (*(int(name == app_class) for name in _CLASSES), *(int(shared and q == quality) for q in QUALITIES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +120,8 @@ def _device(card: RegisteredDevice, fields: Fields, vendor: str) -> Device:
     device = as_written(card, vendor)
     return replace(
         device,
-        total=(*device.total, 0, *(_ANY_NUMBER for _ in (*_CLASSES, *QUALITIES))),
+        total=(*device.total, *(_ANY_NUMBER for _ in (*_CLASSES, *QUALITIES))),
+        schema=_SCHEMA,
         group=max(fields.integer("linkzone", -INT32 - 1, INT32), -1),
     )
 
@@ -173,18 +186,15 @@ class _Fit:
     def __call__(self, annotations: Mapping[str, str]) -> FitRules:
         if _app_class(annotations) == ONLINE:
             return FitRules(
-                classes=True,
-                cores=False,
-                exclusive=False,
-                compute=False,
+                Check.SLOTS | Check.MEMORY | Check.CLASSES,
                 modes=False,
-                selection=Selection.WELCOME,
+                selection=Selection.CONTENTION,
                 affinity=_AFFINITY,
             )
         given = annotations.get(TOPOLOGY)
         aware = self.topology_aware if given is None else bool(go_bool(given))
         return FitRules(
-            classes=True,
+            PLAIN_CHECKS | Check.CLASSES,
             quality=annotations.get(QUALITY, ""),
             modes=False,
             selection=Selection.ZONE,

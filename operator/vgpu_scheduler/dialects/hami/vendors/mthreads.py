@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vgpu_scheduler.allocators import FitRules, Selection, Whole
+from vgpu_scheduler.allocators import PLAIN_CHECKS, Check, FitRules, Whole
 from vgpu_scheduler.dialects.hami.vendors.admitting.mthreads import CORES, mthreads_rule
 from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor, VendorPlacement
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
@@ -51,7 +51,7 @@ def mthreads(section: Section) -> tuple[Vendor, ...]:
             cards=Counted((names.cores, names.memory), _kind, "mthreads", compute=Compute.UNITS),
             claims=names,
             rules=RuleKeys(uuids=(("mthreads.ai/use-gpuuuid", "mthreads.ai/nouse-gpuuuid"),)),
-            fit=FitRules(whole=Whole.ALWAYS, selection=Selection.SAME),
+            fit=FitRules(PLAIN_CHECKS | Check.SAME_CARDS, whole=Whole.ALWAYS),
             record=Record("hami.io/mthreads-vgpu-devices-allocated", extras=_index, keys=(_INDEX, _NODE, _TIME)),
             lock=None,
             admit=mthreads_rule(names.count, names.memory, names.cores),

@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 
-from vgpu_scheduler.allocators import ALL_CHECKS
+from vgpu_scheduler.allocators import NVIDIA_RULES
 from vgpu_scheduler.dialects.errors import CodecError
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice
 from vgpu_scheduler.dialects.hami.holdings import held
 from vgpu_scheduler.dialects.hami.links import decode_pair_scores
-from vgpu_scheduler.dialects.hami.mig import Span, allocations_of, encode_allocations, pieces_of, slices_of
+from vgpu_scheduler.dialects.hami.mig import (
+    PLACEMENTS,
+    SCHEMA,
+    Span,
+    allocations_of,
+    encode_allocations,
+    pieces_of,
+    slices_of,
+)
 from vgpu_scheduler.dialects.hami.templates import recorded, template_pieces
 from vgpu_scheduler.dialects.hami.vendors.admitting.nvidia import NvidiaAdmission, nvidia_rule
 from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor, VendorPlacement
@@ -38,7 +46,6 @@ from vgpu_scheduler.dialects.hami.vendors.section import ConfigError, Section
 from vgpu_scheduler.kube import Node
 from vgpu_scheduler.model import Amounts, Assignment, Device, Piece
 
-_PLACED = 3
 _MOST_SHARES = 1024
 """Shares of a card that its templates are counted for: weights of placements must stay far below int64's bounds."""
 
@@ -76,6 +83,7 @@ class NvidiaCards:
             replace(
                 self._device(card, vendor),
                 cordoned=card.id in cordoned,
+                schema=SCHEMA,
                 links=tuple(sorted(links.get(card.id, {}).items())),
             )
             for card in decode_cards(value)
@@ -89,7 +97,7 @@ class NvidiaCards:
         templates = () if card.mig_profiles else self.names.mig_templates(card.type)  # C-15: each by its registration
         possible = tuple(dict.fromkeys(pieces_of(card.mig_profiles) or template_pieces(templates)))
         pieces: tuple[Piece, ...] = tuple(piece for piece in possible if allowed is None or piece.profile in allowed)
-        weight = max((piece.amounts[_PLACED] for piece in possible), default=1)
+        weight = max((piece.amounts[PLACEMENTS] for piece in possible), default=1)
         slices = slices_of(Span(piece.start, piece.size) for piece in possible)
         total: Amounts = (*whole.total, weight * min(max(card.count, 1), _MOST_SHARES), *slices)
         return replace(whole, total=total, pieces=pieces)
@@ -172,7 +180,7 @@ def nvidia_cards(names: NvidiaNames, admission: NvidiaAdmission = NvidiaAdmissio
         cards=NvidiaCards(names),
         claims=names,
         rules=RuleKeys(USE_TYPE, NO_USE_TYPE, ((USE_UUID, NO_USE_UUID),), MODE),
-        fit=ALL_CHECKS,
+        fit=NVIDIA_RULES,
         record=Record(ALLOCATED_ANNOTATION, TO_ALLOCATE_ANNOTATION, _entry, _placements, (MIG_ANNOTATION,)),
         held=held,
         admit=nvidia_rule(names, admission),

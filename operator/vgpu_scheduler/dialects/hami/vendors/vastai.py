@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from vgpu_scheduler.allocators import FitRules, Selection, Whole
+from vgpu_scheduler.allocators import Check, FitRules, Selection, Whole
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice
 from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor
 from vgpu_scheduler.dialects.hami.vendors.registered import Registered, as_written
@@ -37,12 +37,8 @@ def vastai(section: Section) -> tuple[Vendor, ...]:
             claims=names,
             rules=RuleKeys(uuids=(("vastaitech.com/use-gpuuuid", "vastaitech.com/nouse-gpuuuid"),)),
             fit=FitRules(
-                memory=False,
-                cores=False,
-                exclusive=False,
-                compute=False,
+                Check.SLOTS | Check.IDLE_GROUP,
                 whole=Whole.SINGLE,
-                group=True,
                 selection=Selection.GROUPED,
                 affinity=1.0,
             ),

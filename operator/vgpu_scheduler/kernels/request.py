@@ -1,28 +1,16 @@
-"""What the kernels of HAMi's Fit read and write: columns of devices, a pod's request, work space and result."""
+"""What the kernels of HAMi's Fit read and write beside the device matrix: a pod's request, work space and result."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from vgpu_scheduler.kernels.cache import kernel
+from vgpu_scheduler.kernels.columns import CORES
 from vgpu_scheduler.kernels.deviceshare import NO_SHARE, ShareTerms
 from vgpu_scheduler.model import CardReason
-
-SLOTS = 0
-MEMORY = 1
-CORES = 2
-# Of devices that are given out in pieces; matrices without them have fewer dimensions.
-PLACED = 3  # shares that have a placement
-FIRST_SLICE = 4  # the first of the slices that placements cover, one dimension each
-# Of devices whose tenants have application classes: the same dimensions count them.
-WITHOUT_CLASS = FIRST_SLICE
-ONLINE = FIRST_SLICE + 1
-OFFLINE = FIRST_SLICE + 2
-FIRST_QUALITY = FIRST_SLICE + 3  # the first of the qualities of service that they ask for
-QUALITIES = 3
 
 REASONS = len(CardReason)
 
@@ -36,34 +24,8 @@ KEY_MEMORY_LEFT = 6  # what the claim would leave of the card
 KEY_CORES_LEFT = 7
 
 WEIGHT = np.float32(10.0)
-_WHOLE = 100
-
-# What the cards of a claim are held against, beside health, model and UUID.
-CHECK_NUMA = 1
-CHECK_SLOTS = 2
-CHECK_IDLE = 4
-CHECK_MEMORY = 8
-CHECK_CORES = 16
-CHECK_EXCLUSIVE = 32
-CHECK_COMPUTE = 64
-CHECK_GROUP = 128  # where a card must be idle, so must its group
-CHECK_MODE = 256  # the cards of the node must be in the claim's mode
-CHECK_WORTH = 1024  # the node is worth what its cards say of the number of cards that a pod takes
-CHECK_PERCENT = 512  # compute is in percent of a card, whatever the card counts it in
-CHECK_CLASS = 4096  # tenants with an application class and tenants without share no card
-CHECK_QUALITY = 8192  # cards that others use must be in the claim's mode, or in none
-CHECK_UNITS = 16384  # quotas count compute in percent of a card, which counts it in units of its own
-CHECK_PIECE = 2048  # a card gives out one piece per claim, which has the compute and the shares that are asked for
-
-# How the cards of a claim are chosen among those that pass.
-SELECT_FIRST = 0
-SELECT_GROUPED = 1
-SELECT_PAIRS = 2
-SELECT_SAME = 3
-SELECT_RUN = 4
-SELECT_WINGS = 5
-SELECT_WELCOME = 6
-SELECT_ZONE = 7
+WHOLE = 100
+"""Percent of the compute of a card."""
 
 UNLIMITED = 2**62
 """What is left of a quota where there is none."""
@@ -75,38 +37,13 @@ pod holds of the card being looked at, what a pick would add, and what quotas co
 the most that it ever holds."""
 NO_QUOTA: NDArray[np.int64] = np.zeros((0, 2), dtype=np.int64)
 
-# Why single cards are left out.
 OTHER_MODE = 2
+"""The model is allowed, but its mode, or its quality of service, is not the pod's."""
 BARRED_BY_UUID = 1
 BARRED_BY_POLICY = 2
-
-
-class DeviceColumns(NamedTuple):
-    """The device matrix: ``D`` devices, ``N`` node rows, ``K`` dimensions.
-
-    The devices of node row ``r`` are ``first[r] : last[r]``, in canonical order (index, then UUID).
-    """
-
-    first: NDArray[np.int64]  # (N,)
-    last: NDArray[np.int64]  # (N,)
-    total: NDArray[np.int64]  # (D, K)
-    used: NDArray[np.int64]  # (D, K)
-    vendor: NDArray[np.int32]  # (D,) interned vendor
-    model: NDArray[np.int32]  # (D,) interned (vendor, type, mode)
-    numa: NDArray[np.int64]  # (D,)
-    ordinal: NDArray[np.int64]  # (D,) position on the node, as registered
-    healthy: NDArray[np.bool_]  # (D,)
-    cordoned: NDArray[np.bool_]  # (D,)
-    partitioned: NDArray[np.bool_]  # (D,) given out in pieces only
-    explained: NDArray[np.bool_]  # (D,) all that is in use has a place: see kernels.partitions
-    piece_first: NDArray[np.int64]  # (D,) the pieces that a card can be cut into are
-    piece_last: NDArray[np.int64]  # (D,) pieces[first:last], in order of preference
-    group: NDArray[np.int64]  # (D,) cards with the same number are closest to each other, -1 is in no group
-    worth: NDArray[np.float32]  # (D, 4) of taking as many cards as the card's index says, and one: packing, spreading;
-    # the same of more cards than there are
-    pair_first: NDArray[np.int64]  # (N,) where the pair scores of the node row begin, -1 where there are none
-    pairs: NDArray[np.int64]  # (P,) per node its cards x its cards, row by row; HAMi's scores: links, higher is closer
-    pieces: NDArray[np.int64]  # (S, K) what is booked for a piece
+"""Why single cards are left out."""
+NO_PIECE = -1
+NO_REASON = -1
 
 
 class Request(NamedTuple):
@@ -118,9 +55,10 @@ class Request(NamedTuple):
     wanted: NDArray[np.int64]  # (C,) number of cards
     amounts: NDArray[np.int64]  # (C, K)
     percent: NDArray[np.int64]  # (C, K)
-    checks: NDArray[np.int64]  # (C,) CHECK_ flags
-    selection: NDArray[np.int64]  # (C,) SELECT_ number
-    affinity: NDArray[np.float32]  # (C,) what cards that are all of one group add to the node's score
+    checks: NDArray[np.int64]  # (C,) see rules.Check
+    selection: NDArray[np.int64]  # (C,) see rules.Selection
+    affinity: NDArray[np.float32]  # (C,) how much the choice of cards counts in the node's score
+    link_score: NDArray[np.bool_]  # (C,) the node's score counts what cards say of taking so many of them
     model_allowed: NDArray[np.int8]  # (models,) by interned model: 0, 1, or OTHER_MODE
     device_barred: NDArray[np.int8]  # (D,) 0, BARRED_BY_UUID or BARRED_BY_POLICY; (0,) when none is
     order: NDArray[np.int64]  # sort keys, most significant first
@@ -128,7 +66,7 @@ class Request(NamedTuple):
     numa_bind: bool
     mutex: bool
     pieces: bool = True  # cards that are given out in pieces may be used
-    topology: bool = False  # the candidates are chosen by their links
+    topology: bool = False  # every card is looked at, as HAMi's topology-aware choice does
     first_node: bool = False  # with it and numa_bind: the first NUMA node with enough of them, not the last one
     by_share: bool = False  # the card score is Koordinator's, with these terms
     share: ShareTerms = NO_SHARE
@@ -182,19 +120,52 @@ def link_scratch(groups: int, cards: int) -> LinkScratch:
     )
 
 
+class Candidates(NamedTuple):
+    """What each of ``P`` candidates would give to the claim at hand; a card is one per piece that it could give."""
+
+    device: NDArray[np.int64]  # (P,) in the order in which the cards are tried
+    piece: NDArray[np.int64]  # (P,) NO_PIECE for a share
+    memory: NDArray[np.int64]  # (P,)
+    cores: NDArray[np.int64]  # (P,)
+
+
 class Scratch(NamedTuple):
-    """Work space for the node with the most cards (``M``)."""
+    """Work space for the node with the most cards (``M``) and the most candidates (``P``)."""
 
     order: NDArray[np.int64]  # (2, M): [0] as the running containers left it, [1] an init container's own
     used: NDArray[np.int64]  # (2, M, K)
     score: NDArray[np.float32]  # (M,)
     keys: NDArray[np.float64]  # (M, number of sort keys) by position
-    picks: NDArray[np.int64]  # (C, most candidates of a claim) device numbers
-    pieces: NDArray[np.int64]  # (C, most candidates of a claim) the piece of each pick, NO_PIECE for a share
+    candidates: Candidates  # of the claim at hand
+    chosen: NDArray[np.int64]  # (P,) numbers of candidates, the chosen ones first
+    picks: NDArray[np.int64]  # (C, P) the devices that each claim gets
+    pieces: NDArray[np.int64]  # (C, P) the piece of each pick, NO_PIECE for a share
     taken: NDArray[np.int64]  # (K,) of the device being looked at
-    spare: NDArray[np.int64]  # (most candidates of a claim,)
+    spare: NDArray[np.int64]  # (P,)
+    counts: NDArray[np.int16]  # (REASONS,)
     links: LinkScratch
     quota: NDArray[np.int64]  # (PEAK + M, 2), memory and cores: see the row numbers; (0, 2) where no quota limits
+
+
+class ClaimOnNode(NamedTuple):
+    """One claim that is fitted on one node of ``n`` cards."""
+
+    claim: int
+    row: int
+    base: int  # number of the node's first card
+    order: NDArray[np.int64]  # (n,) positions of the cards; the last is tried first
+    used: NDArray[np.int64]  # (n, K) what is used of the cards, with what the pod got already
+    counts: NDArray[np.int16]  # (REASONS,) cards passed over
+    cards: NDArray[np.int16]  # (1,) how many there were to choose from
+
+
+class Offer(NamedTuple):
+    """What a claim would get of one card."""
+
+    device: int
+    piece: int
+    memory: int
+    cores: int
 
 
 class FitResult(NamedTuple):
@@ -207,7 +178,7 @@ class FitResult(NamedTuple):
     cards: NDArray[np.int16]  # (N,) cards that this claim could choose from
 
 
-@njit(cache=True)
+@kernel
 def resolve(request: Request, claim: int, total: NDArray[np.int64], device: int, dimension: int) -> int:
     """Return what a claim takes of a dimension of a device; percent is multiplied before it is divided (C-10)."""
     amount = request.amounts[claim, dimension]
@@ -216,9 +187,27 @@ def resolve(request: Request, claim: int, total: NDArray[np.int64], device: int,
     return total[device, dimension] * request.percent[claim, dimension] // 100  # type: ignore[no-any-return]
 
 
-@njit(cache=True)
+@kernel
 def claimed_cores(request: Request, claim: int, total: NDArray[np.int64], device: int) -> int:
     """Return the compute that a claim takes of a device: at most a whole one, at least one unit of a part."""
     if request.percent[claim, CORES] > 0:
         return max(resolve(request, claim, total, device, CORES), 1)
-    return min(request.amounts[claim, CORES], _WHOLE)  # type: ignore[no-any-return]
+    return min(request.amounts[claim, CORES], WHOLE)  # type: ignore[no-any-return]
+
+
+@kernel
+def is_last_of_vendor(request: Request, claim: int) -> bool:
+    """Tell whether no claim after this one is on the same vendor."""
+    last = claim
+    for other in range(claim + 1, request.vendor.shape[0]):
+        last = other if request.vendor[other] == request.vendor[claim] else last
+    return last == claim
+
+
+@kernel
+def is_pick(request: Request, scratch: Scratch, claim: int, device: int) -> bool:
+    """Tell whether a claim that was fitted gets a device."""
+    found = False
+    for i in range(request.wanted[claim]):
+        found = found or scratch.picks[claim, i] == device
+    return found

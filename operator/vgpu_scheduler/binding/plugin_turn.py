@@ -1,0 +1,163 @@
+"""A pod's turn with the device plugins of its node: until they can serve it, its lock, and until they have answered."""
+
+from __future__ import annotations
+
+from vgpu_scheduler.binding.clock import Clock
+from vgpu_scheduler.binding.closed import ClosedNodeWatch
+from vgpu_scheduler.binding.lanes import Item
+from vgpu_scheduler.binding.locker import NodeLocker
+from vgpu_scheduler.binding.options import BinderOptions
+from vgpu_scheduler.binding.reporter import Reporter
+from vgpu_scheduler.binding.turns import Turns
+from vgpu_scheduler.dialects import NodeLock
+from vgpu_scheduler.engine import Cause, Closure, Engine
+from vgpu_scheduler.kube import Pod
+
+
+class PluginTurn:
+    """What binds wait for on their nodes; a node whose plugins keep them waiting too long is closed.
+
+    Parameters
+    ----------
+    engine, locker, reporter, clock, turns
+        What it works with.
+    closed
+        Looks after the nodes that are closed.
+    options
+        Times and limits.
+
+    Attributes
+    ----------
+    stopping
+        Nobody waits any more.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        locker: NodeLocker,
+        reporter: Reporter,
+        clock: Clock,
+        turns: Turns,
+        closed: ClosedNodeWatch,
+        options: BinderOptions,
+    ) -> None:
+        self._engine = engine
+        self._locker = locker
+        self._reporter = reporter
+        self._clock = clock
+        self._turns = turns
+        self._closed = closed
+        self._options = options
+        self.stopping = False
+
+    def could_serve(self, item: Item) -> bool:
+        """Tell whether the plugins would serve a pod at once."""
+        pod = self._engine.state.pod(item.uid)
+        if pod is None:
+            return True  # it does not hold any more
+        kind = self._locker.kind(pod)
+        held = kind is not None and self._locker.find(item.node, kind.annotation) is not None
+        return not held and self._locker.in_the_way(item.node, pod) is None
+
+    async def clear(self, item: Item) -> bool:
+        """Take away a lock that nobody uses, for a unit that would wait for it; False if its node is closed."""
+        pod = self._engine.state.pod(item.uid)
+        kind = self._locker.kind(pod) if pod else None
+        if self._engine.closed_nodes.is_closed(item.node, kind):
+            return False
+        if pod and kind:
+            await self._locker.clear(item.node, kind, pod)
+        return True
+
+    async def begin(self, item: Item) -> bool:
+        """Wait until no plugin of the node can take this pod for one that is there already.
+
+        Those that this process has bound have been waited for; there may be others, of a process before it. Returns
+        whether it is the pod's turn; if that takes longer than others would wait, the node is closed.
+        """
+        deadline = item.joined + self._options.longest_wait
+        while not self.stopping:
+            pod = self._engine.state.pod(item.uid)
+            if pod is None:
+                return True
+            if self._engine.closed_nodes.is_closed(item.node, self._locker.kind(pod)):
+                return False
+            other = self._locker.in_the_way(item.node, pod)
+            if other is None:
+                return True
+            if self._clock.monotonic() >= deadline:
+                self._report_silence(other.uid, item.node)
+                self._close(item.node, Closure(Cause.PLUGIN_SILENT, "", other.uid))
+                return False
+            self._turns.expire(item.node)
+            await self._turns.wait(item.node)
+        return False
+
+    async def lock(self, item: Item, pod: Pod) -> str:
+        """Take the node lock; return its value, or an empty text if the pod has been given back."""
+        deadline = item.joined + self._options.longest_wait
+        while not self.stopping and not item.unit.given_back:
+            node = self._engine.state.node(item.node)
+            kind = self._locker.kind(pod)
+            if node is None or kind is None or not self._locker.may_write(self._options.timeout):
+                break  # the node is gone, the pod has changed, or the lease may be lost
+            if self._clock.monotonic() >= deadline:
+                self._close_lock(item.node, kind)
+            if self._engine.closed_nodes.is_closed(item.node, kind):
+                self._turns.give_back(item, None)
+                return ""
+            lock, held = await self._locker.try_take(node, pod)
+            if lock:
+                return lock
+            # What was decided on may have moved while the holder was read.
+            if held and self._engine.state.node(item.node) is node:
+                self._turns.expire(item.node)
+                await self._turns.wait(item.node)
+        self._turns.give_back(item)
+        return ""
+
+    async def finish(self, item: Item, lock: str) -> None:
+        """Wait until the plugins have answered, so that the next pod does not take the lock from under this one.
+
+        A node whose plugin does not answer is closed: who waits there is decided anew.
+        """
+        node = item.node
+        began = looked = self._clock.monotonic()
+        while not self.stopping and not self._has_answered(item.uid, node, lock):
+            await self._turns.wait(node)
+            if self._clock.monotonic() - looked >= self._options.patience:
+                looked = self._clock.monotonic()
+                await self._locker.refresh(node)  # a watch that lags must not hold the lane up
+                pod = self._engine.state.pod(item.uid)
+                if pod is None or self._locker.has_answered(pod):
+                    return  # the lock is left over; whoever wants it next finds that out
+            self._turns.expire(node)
+            if self._clock.monotonic() - began > self._options.longest_wait:
+                self._report_silence(item.uid, node)
+                annotation = self._locker.holding(node, lock) if lock else ""
+                if annotation is not None:
+                    self._close(node, Closure(Cause.PLUGIN_SILENT, annotation, lock or item.uid))
+                return
+
+    def _has_answered(self, uid: str, node: str, lock: str) -> bool:
+        pod = self._engine.state.pod(uid)
+        if self._engine.state.node(node) is None or pod is None or pod.terminal:
+            return True
+        return self._locker.holding(node, lock) is None if lock else self._locker.is_served(pod)
+
+    def _close_lock(self, node: str, kind: NodeLock) -> None:
+        """Close a node whose lock somebody has held for as long as anybody waits."""
+        found = self._locker.find(node, kind.annotation)
+        if found is not None:
+            self._close(node, Closure(Cause.PLUGIN_SILENT, found.kind.annotation, found.value))
+
+    def _close(self, node: str, closure: Closure) -> None:
+        self._engine.closed_nodes.close(node, closure)
+        self._closed.notice(node)
+
+    def _report_silence(self, uid: str, node: str) -> None:
+        pod = self._engine.state.pod(uid)
+        if pod:
+            waited = f"{self._options.longest_wait:.0f} s"
+            self._reporter.binding_failed(pod, f"the device plugin of node {node} has not answered for {waited}")

@@ -1,0 +1,169 @@
+"""Whose turn it is at each node: lanes, and units that wait to be first in all of theirs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Protocol
+
+from vgpu_scheduler.binding.clock import Clock
+from vgpu_scheduler.binding.lanes import BindUnit, Item, Lane
+
+
+class Waiting(Protocol):
+    """What becomes of pods that wait."""
+
+    async def clear(self, item: Item) -> bool:
+        """Take away a lock that nobody uses, for a unit that would wait for it; False if its node is closed."""
+
+    def is_served(self, item: Item) -> bool:
+        """Tell whether the node side would serve a pod at once; a unit commits when all of its pods would be."""
+
+    def holds(self, item: Item) -> bool:
+        """Tell whether a placement holds now; asked of all pods of a unit right before it commits."""
+
+    def give_back(self, item: Item, delay: float | None) -> None:
+        """Have a pod decided anew, after so many seconds at least; None means at once."""
+
+    def bind_at_once(self, item: Item) -> None:
+        """Bind a pod that waits in no lane; its unit has committed."""
+
+
+class Turns:
+    """The lanes of all nodes.
+
+    Parameters
+    ----------
+    waiting
+        What becomes of pods that wait.
+    clock
+        The time.
+    longest_wait
+        Seconds that a pod waits for its turn before it is decided anew.
+    patience
+        Seconds between looks at a node that does not move.
+    expired
+        Called when a pod has waited too long.
+    """
+
+    def __init__(
+        self, waiting: Waiting, clock: Clock, longest_wait: float, patience: float, expired: Callable[[], None]
+    ) -> None:
+        self._waiting = waiting
+        self._clock = clock
+        self._longest_wait = longest_wait
+        self._patience = patience
+        self._expired = expired
+        self._lanes: dict[str, Lane] = {}
+        self._moved: dict[str, asyncio.Event] = {}
+
+    @property
+    def depths(self) -> list[int]:
+        """How many pods wait at each node."""
+        return [len(lane) for lane in self._lanes.values()]
+
+    def join(self, unit: BindUnit) -> list[str]:
+        """Have the pods of a unit wait in the lanes of their nodes; return the nodes whose lanes are new."""
+        opened = []
+        for item in unit.items:
+            if not item.node:
+                continue
+            if item.node not in self._lanes:
+                self._lanes[item.node] = Lane()
+                self._moved[item.node] = asyncio.Event()
+                opened.append(item.node)
+            self._lanes[item.node].push(item)
+            self.moved(item.node)
+        if not any(item.node for item in unit.items):
+            self._commit(unit)
+        return opened
+
+    def moved(self, node: str) -> None:
+        """Note that a node, a pod on it or its lane is not what it was: whoever waits there looks again."""
+        event = self._moved.get(node)
+        if event is not None:
+            event.set()
+
+    async def next(self, node: str) -> Item | None:
+        """Wait for the next turn at a node; None when nobody waits there any more."""
+        lane = self._lanes[node]
+        lane.idle = True
+        while len(lane):
+            unit = lane.head.unit
+            if len(unit.items) > 1 and not unit.committed:
+                item = lane.head
+                if not await self._waiting.clear(item):
+                    self.give_back(item, None)
+                if not len(lane) or lane.head is not item:
+                    continue  # others came or went meanwhile
+            if unit.committed or self._commit(unit):
+                lane.idle = False
+                return lane.pop()
+            if unit.given_back:
+                continue
+            self.expire(node)
+            if len(lane) and lane.head.unit is unit:
+                await self.wait(node)
+        return None
+
+    async def wait(self, node: str) -> None:
+        """Wait until a node, a pod on it or its lane is not what it was, or until the patience is over."""
+        event = self._moved[node]
+        event.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._patience):  # wait_for loses cancellations before Python 3.12
+                await event.wait()
+
+    def expire(self, node: str) -> None:
+        """Give back the pods of a lane that have waited too long."""
+        for item in self._lanes[node].expired(self._clock.monotonic() - self._longest_wait):
+            if not item.unit.given_back:
+                self._expired()
+                self.give_back(item)
+
+    def give_back(self, item: Item, delay: float | None = 0.0) -> None:
+        """Give back a pod that is not bound: with all of its unit, unless a Binding of that was sent."""
+        unit = item.unit
+        if unit.given_back:
+            return
+        unit.given_back = not unit.started
+        for member in [item] if unit.started else unit.items:
+            if member.node in self._lanes:
+                self._lanes[member.node].remove([member])
+                self.moved(member.node)
+            self._waiting.give_back(member, delay)
+
+    def give_all_back(self) -> None:
+        """Give back all pods whose turn has not come."""
+        for lane in self._lanes.values():
+            for item in lane.all():
+                self.give_back(item)
+
+    def close(self, node: str) -> None:
+        """Close the lane of a node; whatever broke it off, who waited in it is not left behind."""
+        for item in self._lanes[node].all():
+            self.give_back(item)
+        del self._lanes[node], self._moved[node]
+
+    def _commit(self, unit: BindUnit) -> bool:
+        """Let a unit go that is first in every lane that it uses; one that does not hold any more is given back."""
+        nodes = {item.node for item in unit.items if item.node}
+        for node in nodes:
+            lane = self._lanes[node]
+            if not lane.idle or lane.head.unit is not unit:
+                return False
+        if len(unit.items) > 1:
+            if not all(self._waiting.is_served(item) for item in unit.items if item.node):
+                return False
+            if not all(self._waiting.holds(item) for item in unit.items):
+                self.give_back(unit.items[0])
+                return False
+        unit.committed = True
+        for node in nodes:
+            self._lanes[node].commit(unit)
+            self.moved(node)
+        for item in unit.items:
+            if not item.node:
+                self._waiting.bind_at_once(item)
+        return True

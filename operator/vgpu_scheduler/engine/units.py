@@ -1,0 +1,158 @@
+"""Units: the pods that are decided together, all of them or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from vgpu_scheduler.engine.cycle import Cycle
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import Decision, Hint, Outcome
+from vgpu_scheduler.state import State
+
+
+@dataclass(frozen=True, slots=True)
+class UnitKey:
+    """What a pod says of the unit that it belongs to.
+
+    Attributes
+    ----------
+    name
+        The unit; the same for all its pods.
+    size
+        How many pods it needs: fewer are not decided.
+    """
+
+    name: str
+    size: int
+
+
+Grouping = Callable[[Pod], UnitKey | None]
+"""Says which unit a pod belongs to; None where it is decided by itself."""
+
+
+def each_alone(pod: Pod) -> UnitKey | None:
+    """Have each pod decided by itself."""
+    del pod
+    return None
+
+
+class Units:
+    """Keeps which waiting pods belong together.
+
+    Parameters
+    ----------
+    grouping
+        Says which unit a pod belongs to.
+    state
+        Knows the pods.
+    """
+
+    def __init__(self, grouping: Grouping, state: State) -> None:
+        self._grouping = grouping
+        self._state = state
+        self._members: dict[str, dict[str, None]] = {}
+        self._unit_of: dict[str, UnitKey] = {}
+
+    def observe(self, pod: Pod) -> None:
+        """Take in a pod of ours."""
+        key = self._grouping(pod)
+        if key == self._unit_of.get(pod.uid):
+            return
+        self.forget(pod.uid)
+        if key is not None:
+            self._unit_of[pod.uid] = key
+            self._members.setdefault(key.name, {})[pod.uid] = None
+
+    def forget(self, uid: str) -> None:
+        """Take in that a pod is gone."""
+        key = self._unit_of.pop(uid, None)
+        if key is not None:
+            members = self._members[key.name]
+            del members[uid]
+            if not members:
+                del self._members[key.name]
+
+    def name(self, uid: str) -> str:
+        """Return the unit of a pod; empty if it is decided by itself."""
+        key = self._unit_of.get(uid)
+        return key.name if key else ""
+
+    def gather(self, pod: Pod, waits: Callable[[Pod], bool]) -> tuple[tuple[Pod, ...], int]:
+        """Return the pods that are decided together with one, itself among them, and how many are missing.
+
+        Members that hold a placement already are not decided again. The order is that of their names.
+        """
+        key = self._unit_of.get(pod.uid)
+        if key is None:
+            return (pod,), 0
+        placed, waiting = 0, []
+        for uid in self._members[key.name]:
+            member = self._state.pod(uid)
+            if self._state.reservation(uid) is not None:
+                placed += 1
+            elif member is not None and waits(member):
+                waiting.append(member)
+        waiting.sort(key=lambda member: (member.namespace, member.name, member.uid))
+        return tuple(waiting), max(key.size - placed - len(waiting), 0)
+
+
+class UnitCycle:
+    """Decides units against one state: their pods one after the other, each placement assumed, with an undo.
+
+    Parameters
+    ----------
+    state, cycle
+        What it works with.
+    assume
+        Assumes a placement that was decided; returns what that may help.
+    """
+
+    def __init__(self, state: State, cycle: Cycle, assume: Callable[[Pod, Decision], Hint]) -> None:
+        self._state = state
+        self._cycle = cycle
+        self._assume = assume
+
+    def decide(self, pods: Sequence[Pod], *, explain: bool = False) -> tuple[tuple[Decision, ...], Hint]:
+        """Decide where pods go: all of them are placed and assumed, or none.
+
+        Returns
+        -------
+        decisions
+            One for each pod. If one of several does not fit, all have its outcome, and say which it was.
+        hint
+            What the placements may help.
+        """
+        placed: list[Decision] = []
+        hints = Hint.NONE
+        try:
+            for pod in pods:
+                decision = self._cycle.decide(pod, explain=explain)
+                if decision.placement is None:
+                    self._undo(placed)
+                    return _failed(pods, decision), Hint.NONE
+                hints |= self._assume(pod, decision)
+                placed.append(decision)
+        except BaseException:
+            self._undo(placed)
+            raise
+        return tuple(placed), hints
+
+    def _undo(self, placed: Sequence[Decision]) -> None:
+        """Take placements back that were assumed within this decision; nobody is woken by it."""
+        for decision in reversed(placed):
+            self._state.undo(decision.uid)
+
+
+def missing_members(pod: Pod, name: str, missing: int) -> Decision:
+    """Return the decision about a pod of which others of its unit have not come yet; each that comes is a new try."""
+    message = f"{missing} more pods of unit {name} have to come before any of them is placed"
+    return Decision(pod.uid, pod.key, Outcome.UNSCHEDULABLE, message=message)
+
+
+def _failed(pods: Sequence[Pod], decision: Decision) -> tuple[Decision, ...]:
+    if len(pods) == 1:
+        return (decision,)
+    message = f"pod {decision.pod}, which is placed together with this one: {decision.message}"
+    others = replace(decision, verdicts={}, near_miss=None, warnings=(), message=message)
+    return tuple(decision if pod.uid == decision.uid else replace(others, uid=pod.uid, pod=pod.key) for pod in pods)

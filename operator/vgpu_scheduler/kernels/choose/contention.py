@@ -1,0 +1,34 @@
+"""Cards on which an online pod finds least contention: MetaX's shares with an application class."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vgpu_scheduler.kernels.cache import kernel
+from vgpu_scheduler.kernels.columns import DeviceColumns
+from vgpu_scheduler.kernels.request import ClaimOnNode, Request, Scratch
+from vgpu_scheduler.kernels.tenants import contention
+
+
+@kernel
+def choose_least_contended(
+    columns: DeviceColumns, _request: Request, scratch: Scratch, _here: ClaimOnNode, found: int
+) -> int:
+    """Sort the candidates, stably, by what their tenants take from an online pod; see :mod:`kernels.choose`."""
+    device, chosen = scratch.candidates.device, scratch.chosen
+    for number in range(found):
+        place = number
+        while place > 0 and contention(columns, device[chosen[place - 1]]) > contention(columns, device[number]):
+            chosen[place] = chosen[place - 1]
+            place -= 1
+        chosen[place] = number
+    return found
+
+
+@kernel
+def score_contention(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode) -> np.float32:
+    """Return how little contention there is on the cards of a claim; 0 at best."""
+    total = 0
+    for i in range(request.wanted[here.claim]):
+        total += contention(columns, scratch.picks[here.claim, i])
+    return np.float32(-total)

@@ -1,0 +1,66 @@
+"""Cards of one group, as far as possible: of one network (Ascend), or parts of one card (Vastai)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vgpu_scheduler.kernels.cache import kernel
+from vgpu_scheduler.kernels.choose.first import choose_first
+from vgpu_scheduler.kernels.columns import DeviceColumns
+from vgpu_scheduler.kernels.request import ClaimOnNode, Request, Scratch
+
+_TAKEN, _LEFT = 1, 0
+
+
+@kernel
+def choose_grouped(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode, found: int) -> int:
+    """Take the candidates of the largest group first, then those of the next; see :mod:`kernels.choose`.
+
+    Of groups with equally many candidates the one comes first whose first candidate does.
+    """
+    if found <= request.wanted[here.claim]:
+        return choose_first(columns, request, scratch, here, found)
+    device, state = scratch.candidates.device, scratch.spare
+    state[:found] = _LEFT
+    written = 0
+    while written < found:
+        group = _largest_group(columns, scratch, found)
+        for number in range(found):
+            if state[number] == _LEFT and columns.group[device[number]] == group:
+                state[number] = _TAKEN
+                scratch.chosen[written] = number
+                written += 1
+    return found
+
+
+@kernel
+def _largest_group(columns: DeviceColumns, scratch: Scratch, found: int) -> int:
+    """Return the group that most of the candidates are of which are left."""
+    device, state = scratch.candidates.device, scratch.spare
+    largest, most = -1, 0
+    for number in range(found):
+        if state[number] != _LEFT:
+            continue
+        members = 0
+        for other in range(found):
+            if state[other] == _LEFT and columns.group[device[other]] == columns.group[device[number]]:
+                members += 1
+        if members > most:
+            largest, most = columns.group[device[number]], members
+    return largest
+
+
+@kernel
+def score_group(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode) -> np.float32:
+    """Return the part of a claim's cards that is of one group, the largest such part; 0 if any is in no group."""
+    wanted, picks = request.wanted[here.claim], scratch.picks[here.claim]
+    most = 0
+    for i in range(wanted):
+        if columns.group[picks[i]] < 0:
+            return np.float32(0.0)
+        members = 0
+        for j in range(wanted):
+            if columns.group[picks[j]] == columns.group[picks[i]]:
+                members += 1
+        most = max(most, members)
+    return np.float32(most) / np.float32(wanted)

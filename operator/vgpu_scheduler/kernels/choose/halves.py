@@ -1,0 +1,182 @@
+"""Kunlunxin's servers: two halves of four cards, of which those with the same place are linked across.
+
+The tables are HAMi's. Cards are taken of the half that has fewest to spare, so that whole halves stay free.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vgpu_scheduler.kernels.arrays import count_of
+from vgpu_scheduler.kernels.cache import kernel
+from vgpu_scheduler.kernels.columns import SLOTS, DeviceColumns
+from vgpu_scheduler.kernels.request import BARRED_BY_UUID, ClaimOnNode, Request, Scratch, is_last_of_vendor, is_pick
+from vgpu_scheduler.kernels.rules import Check
+from vgpu_scheduler.model import CardReason
+
+_HALF = 4
+_SERVER = 2 * _HALF
+_LEFT, _RIGHT, _NEITHER = 0, 1, -1
+_NOBODY = -1
+_IDLE = int(Check.IDLE)
+_RANK_FOR_ONE = (4, 0, 2, 1, 3)
+"""How well a half suits where one card is asked for, by its number of free cards: 1, 3, 2, 4."""
+_PAIRS = ((0, 1), (2, 3), (0, 2), (1, 3), (0, 3), (1, 2))
+"""Places in a half of two cards that are taken with those across from them, the best first."""
+_FRAGMENTS = (1, 2, 1, 1, 0)
+"""Into how many fragments the free cards of a half fall, by how many cards are in use."""
+_SCORES = (3.0, 2.0, 1.0, 0.0)
+"""The score of a choice that leaves one fragment less, as many, one more, two more."""
+_OTHER_SCORE = 1.0
+_UUID = int(CardReason.CardUuidMismatch)
+_NUMA = int(CardReason.NumaNotFit)
+_NOT_TOLD = (
+    int(CardReason.CardNotHealth),
+    int(CardReason.CardTimeSlicingExhausted),
+    int(CardReason.CardInsufficientMemory),
+)
+_IN_USE = int(CardReason.ExclusiveDeviceAllocateConflict)
+
+
+@kernel
+def choose_halves(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode, found: int) -> int:
+    """Take 1, 2, 4 or 8 cards: of one half, else linked across, or all there are; see :mod:`kernels.choose`.
+
+    The candidates are taken from the last one on: HAMi's Fit for these cards walks the sorted list the other way round.
+    """
+    wanted, free = request.wanted[here.claim], scratch.spare[:found]
+    on_left = 0
+    for i in range(found):
+        free[i] = found - 1 - i
+        on_left += int(columns.ordinal[scratch.candidates.device[i]] < _HALF)
+    kept = 0
+    if wanted == _SERVER and on_left == _HALF and found == _SERVER:
+        _take_half(columns, scratch, _LEFT, scratch.chosen[:_HALF], free)
+        _take_half(columns, scratch, _RIGHT, scratch.chosen[_HALF:_SERVER], free)
+        kept = wanted
+    elif wanted in (1, 2, _HALF):
+        half = _best_half(on_left, found - on_left, wanted)
+        if half != _NEITHER:
+            _take_half(columns, scratch, half, scratch.chosen[:wanted], free)
+            kept = wanted
+        else:
+            kept = _take_across(columns, scratch, wanted, free)
+    if kept == 0:
+        _tell_why(columns, request, here)
+    return kept
+
+
+@kernel
+def _best_half(left: int, right: int, wanted: int) -> int:
+    """Return the half whose free cards suit best, of equals the left one; neither where both have too few."""
+    if left < wanted and right < wanted:
+        return _NEITHER
+    if left < wanted:
+        return _RIGHT
+    if right < wanted:
+        return _LEFT
+    return _RIGHT if _rank(right, wanted) < _rank(left, wanted) else _LEFT
+
+
+@kernel
+def _rank(free: int, wanted: int) -> int:
+    """Return how well so many free cards suit: the fewer the better, but an odd number for one card."""
+    suited = min(free, _HALF)
+    return _RANK_FOR_ONE[suited] if wanted == 1 else suited
+
+
+@kernel
+def _take_half(
+    columns: DeviceColumns, scratch: Scratch, half: int, chosen: NDArray[np.int64], free: NDArray[np.int64]
+) -> None:
+    """Write the first free cards of a half."""
+    taken = 0
+    for number in free:
+        ordinal = columns.ordinal[scratch.candidates.device[number]]
+        if taken < chosen.shape[0] and (ordinal < _HALF) == (half == _LEFT):
+            chosen[taken] = number
+            taken += 1
+
+
+@kernel
+def _take_across(columns: DeviceColumns, scratch: Scratch, wanted: int, free: NDArray[np.int64]) -> int:
+    """Take cards that are linked across: a pair as the cards come, or the best two; return how many, 0 for none."""
+    chosen = scratch.chosen
+    if wanted == 2:
+        for number in free:
+            place = columns.ordinal[scratch.candidates.device[number]]
+            across = _number_at(columns, scratch, (place + _HALF) % _SERVER, free)
+            if place < _SERVER and across != _NOBODY:
+                chosen[0], chosen[1] = number, across
+                return wanted
+    elif wanted == _HALF:
+        for one, other in _PAIRS:
+            for i, place in enumerate((one, other, one + _HALF, other + _HALF)):
+                chosen[i] = _number_at(columns, scratch, place, free)
+            if count_of(chosen[:_HALF], _NOBODY) == 0:
+                return wanted
+    return 0
+
+
+@kernel
+def _number_at(columns: DeviceColumns, scratch: Scratch, place: int, free: NDArray[np.int64]) -> int:
+    """Return the free card with a place in the server, if there is one."""
+    found = _NOBODY
+    for number in free:
+        found = number if columns.ordinal[scratch.candidates.device[number]] == place else found
+    return found
+
+
+@kernel
+def _tell_why(columns: DeviceColumns, request: Request, here: ClaimOnNode) -> None:
+    """Leave of the reasons those that HAMi gives for these cards; that no half fits, where there are none.
+
+    It looks at UUIDs before anything else.
+    """
+    counts = here.counts
+    for reason in _NOT_TOLD:
+        counts[reason] = 0
+    counts[_UUID] = 0
+    if request.device_barred.shape[0] > 0:
+        for device in range(here.base, here.base + here.used.shape[0]):
+            if columns.vendor[device] == request.vendor[here.claim]:
+                counts[_UUID] += int(request.device_barred[device] == BARRED_BY_UUID)
+    if request.checks[here.claim] & _IDLE:
+        counts[_IN_USE] = 0
+    if count_of(counts, 0) == counts.shape[0]:
+        counts[_NUMA] = 1
+
+
+@kernel
+def score_halves(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode) -> np.float32:
+    """Return how good it is what the pod leaves free of a maker's cards, with the last of its claims on them."""
+    if not is_last_of_vendor(request, here.claim):
+        return np.float32(0.0)
+    left_before = right_before = left_after = right_after = 0
+    for device in range(here.base, here.base + here.used.shape[0]):
+        if columns.vendor[device] == request.vendor[here.claim]:
+            before = int(columns.used[device, SLOTS] > 0)
+            after = int(before > 0 or _is_taken(request, scratch, here.claim, device))
+            if columns.ordinal[device] < _HALF:
+                left_before, left_after = left_before + before, left_after + after
+            else:
+                right_before, right_after = right_before + before, right_after + after
+    more = _fragments(left_after, right_after) - _fragments(left_before, right_before)
+    return np.float32(_SCORES[more + 1]) if -1 <= more <= 2 else np.float32(_OTHER_SCORE)
+
+
+@kernel
+def _fragments(left: int, right: int) -> int:
+    """Return into how many fragments the free cards fall where so many of each half are in use."""
+    empty = 1 if left == 0 and right == 0 else 0
+    return _FRAGMENTS[min(left, _HALF)] + _FRAGMENTS[min(right, _HALF)] - empty
+
+
+@kernel
+def _is_taken(request: Request, scratch: Scratch, claim: int, device: int) -> bool:
+    """Tell whether any container of the pod, up to this claim, got a card."""
+    for other in range(claim + 1):
+        if request.vendor[other] == request.vendor[claim] and is_pick(request, scratch, other, device):
+            return True
+    return False

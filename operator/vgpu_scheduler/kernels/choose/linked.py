@@ -1,0 +1,28 @@
+"""Cards by the sum of their pair scores: HAMi's ``topology-aware``; the search is in :mod:`kernels.topology`."""
+
+from __future__ import annotations
+
+from vgpu_scheduler.kernels.arrays import copy
+from vgpu_scheduler.kernels.cache import kernel
+from vgpu_scheduler.kernels.choose.first import choose_first
+from vgpu_scheduler.kernels.columns import DeviceColumns
+from vgpu_scheduler.kernels.request import ClaimOnNode, Request, Scratch
+from vgpu_scheduler.kernels.topology import best_linked
+
+
+@kernel
+def choose_linked(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode, found: int) -> int:
+    """Take the best-linked cards, or the single one that is linked least; see :mod:`kernels.choose`."""
+    wanted = request.wanted[here.claim]
+    if found <= wanted:
+        return choose_first(columns, request, scratch, here, found)
+    device, picks = scratch.candidates.device, scratch.spare
+    copy(device[:found], picks)
+    best_linked(columns, here.row, picks, found, wanted, scratch.links)
+    number = 0
+    for i in range(wanted):  # they are in the order of the walk; of several pieces of a card the first ones are taken
+        while device[number] != picks[i]:
+            number += 1
+        scratch.chosen[i] = number
+        number += 1
+    return wanted  # type: ignore[no-any-return]

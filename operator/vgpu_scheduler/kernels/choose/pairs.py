@@ -1,0 +1,37 @@
+"""Whole modules of two cards: Ascend's super pods. Cards 0 and 1 of a node are a module, 2 and 3 the next."""
+
+from __future__ import annotations
+
+from vgpu_scheduler.kernels.cache import kernel
+from vgpu_scheduler.kernels.columns import DeviceColumns
+from vgpu_scheduler.kernels.request import ClaimOnNode, Request, Scratch
+from vgpu_scheduler.model import CardReason
+
+_TOO_FEW = int(CardReason.AllocatedCardsInsufficientRequest)
+_COUNTED_AS_NONE = -1
+_NOBODY = -1
+
+
+@kernel
+def choose_pairs(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode, found: int) -> int:
+    """Take candidates whose module is complete, the modules in the order of their first cards.
+
+    HAMi counts of as many cards as are wanted, and says so where there are 0, too. See :mod:`kernels.choose`.
+    """
+    device, left = scratch.candidates.device, scratch.spare
+    for number in range(found):
+        left[number] = device[number]
+    kept = 0
+    for one in range(found):
+        if left[one] == _NOBODY:
+            continue
+        for other in range(one + 1, found):
+            if left[other] != _NOBODY and columns.ordinal[left[other]] // 2 == columns.ordinal[left[one]] // 2:
+                left[other] = _NOBODY
+                scratch.chosen[kept], scratch.chosen[kept + 1] = one, other
+                kept += 2
+                break
+    here.cards[0] = request.wanted[here.claim]
+    if kept == 0:
+        here.counts[_TOO_FEW] = _COUNTED_AS_NONE
+    return kept

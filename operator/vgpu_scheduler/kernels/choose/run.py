@@ -1,0 +1,37 @@
+"""Neighbours: AWS Neuron devices that are linked in a row, or in fours, eights and sixteens."""
+
+from __future__ import annotations
+
+from vgpu_scheduler.kernels.arrays import copy, count_of
+from vgpu_scheduler.kernels.cache import kernel
+from vgpu_scheduler.kernels.columns import DeviceColumns
+from vgpu_scheduler.kernels.request import ClaimOnNode, Request, Scratch
+from vgpu_scheduler.model import CardReason
+
+_NUMA = int(CardReason.NumaNotFit)
+_LINKED = (4, 8, 16)
+_NOBODY = -1
+
+
+@kernel
+def choose_run(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode, found: int) -> int:
+    """Take the first candidates whose numbers on the node follow each other; see :mod:`kernels.choose`.
+
+    Where the cards are a group, all of them are in one row and a run may begin anywhere. Others are linked in fours,
+    eights and sixteens: a run is one of these.
+    """
+    wanted, number_at = request.wanted[here.claim], scratch.spare
+    anywhere = found > 0 and columns.group[scratch.candidates.device[0]] >= 0
+    if found >= wanted and (anywhere or wanted in _LINKED):
+        number_at[:] = _NOBODY
+        for number in range(found):
+            ordinal = columns.ordinal[scratch.candidates.device[number]]
+            if 0 <= ordinal < number_at.shape[0]:
+                number_at[ordinal] = number
+        for start in range(0, number_at.shape[0] - wanted + 1, 1 if anywhere else wanted):
+            if count_of(number_at[start : start + wanted], _NOBODY) == 0:
+                copy(number_at[start : start + wanted], scratch.chosen)
+                return wanted  # type: ignore[no-any-return]
+    here.counts[:] = 0
+    here.counts[_NUMA] = 1
+    return 0

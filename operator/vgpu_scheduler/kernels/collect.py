@@ -1,0 +1,317 @@
+"""The first step of a fit: which cards of a node a claim could have, and what it would get of each.
+
+The order of the checks and the reason counters are HAMi 2.10's (decisions C-12 and C-13).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vgpu_scheduler.kernels.arrays import copy
+from vgpu_scheduler.kernels.cache import kernel
+from vgpu_scheduler.kernels.choose.dispatch import choose, is_strict
+from vgpu_scheduler.kernels.columns import CORES, MEMORY, SLOTS, DeviceColumns
+from vgpu_scheduler.kernels.pieces import cores_of_piece, piece_for
+from vgpu_scheduler.kernels.quotas import count_pick, is_within_quota, open_card, open_claim
+from vgpu_scheduler.kernels.request import (
+    BARRED_BY_POLICY,
+    BARRED_BY_UUID,
+    NO_PIECE,
+    NO_REASON,
+    WHOLE,
+    ClaimOnNode,
+    Offer,
+    Request,
+    Scratch,
+    claimed_cores,
+    resolve,
+)
+from vgpu_scheduler.kernels.rules import Check, Selection
+from vgpu_scheduler.kernels.tenants import refuses_tenant
+from vgpu_scheduler.model import CardReason, ContainerKind
+
+_NUMA = int(Check.NUMA)
+_SLOTS = int(Check.SLOTS)
+_IDLE = int(Check.IDLE)
+_MEMORY = int(Check.MEMORY)
+_CORES = int(Check.CORES)
+_EXCLUSIVE = int(Check.EXCLUSIVE)
+_COMPUTE = int(Check.COMPUTE)
+_IDLE_GROUP = int(Check.IDLE_GROUP)
+_CLASSES = int(Check.CLASSES)
+_SAME_CARDS = int(Check.SAME_CARDS)
+_EQUAL_SHARES = int(Check.EQUAL_SHARES)
+_ONE_PIECE = int(Check.ONE_PIECE)
+_PERCENT = int(Check.PERCENT)
+_FIRST, _LINKED = int(Selection.FIRST), int(Selection.LINKED)
+_INIT = int(ContainerKind.INIT)
+
+_NOT_HEALTHY = int(CardReason.CardNotHealth)
+_UNHEALTHY = int(CardReason.CardUnhealthy)
+_CORDONED = int(CardReason.CardCordoned)
+_OTHER_TYPE = int(CardReason.CardTypeMismatch)
+_OTHER_NUMA = int(CardReason.NumaNotFit)
+_OTHER_UUID = int(CardReason.CardUuidMismatch)
+_DENIED = int(CardReason.CardDeniedByPolicy)
+_EXHAUSTED = int(CardReason.CardTimeSlicingExhausted)
+_IN_USE = int(CardReason.ExclusiveDeviceAllocateConflict)
+_QUOTA = int(CardReason.ResourceQuotaNotFit)
+_TOO_LITTLE_MEMORY = int(CardReason.CardInsufficientMemory)
+_TOO_FEW_CORES = int(CardReason.CardInsufficientCore)
+_NO_COMPUTE = int(CardReason.CardComputeUnitsExhausted)
+_NO_PLACE = int(CardReason.CardMigTopologyInfeasible)
+_OTHER_CARD = int(CardReason.CardNotFoundCustomFilterRule)
+_NOT_COUNTED = -2
+"""The reason of a card that is passed over and appears in no message."""
+
+
+@kernel
+def collect(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode) -> int:
+    """Try the cards of a node, the last of the order first, and write down what each that passes would give.
+
+    The walk ends when the claim has enough, unless the cards are chosen from all that pass. Where the cards of a claim
+    must be on one NUMA node, only those of one are candidates at the end.
+
+    Returns
+    -------
+    int
+        How many entries of ``scratch.candidates`` were written; ``here.counts`` says why the other cards fell out.
+    """
+    claim = here.claim
+    every = needs_every_card(request, claim)
+    bound = request.numa_bind and request.checks[claim] & _NUMA != 0
+    limited = request.left.shape[0] > 0
+    none, numa = int(np.int64(0)), np.int64(-1)  # numba would compile what takes a plain 0 for that number alone, too
+    found = none
+    if limited:
+        open_claim(columns, request, scratch, here)
+    for i in range(here.order.shape[0] - 1, -1, -1):
+        device = here.base + here.order[i]
+        if columns.vendor[device] != request.vendor[claim]:
+            continue
+        reason = _why_out_of_service(columns, request, claim, device)
+        if reason == NO_REASON and bound and columns.numa[device] != numa:
+            if _is_numa_node_enough(columns, request, scratch, here, found):
+                break
+            if not request.topology:  # as documented: candidates of other nodes are no picks (D2-39)
+                here.counts[_OTHER_NUMA] += found
+            if limited:
+                open_claim(columns, request, scratch, here)
+            found = none
+            numa = columns.numa[device]
+        if reason == NO_REASON:
+            found, reason = _offer_card(columns, request, scratch, here, device, found)
+        if reason >= 0:
+            here.counts[reason] += 1
+        if found >= request.wanted[claim] and not every:
+            break
+    return found
+
+
+@kernel
+def needs_every_card(request: Request, claim: int) -> bool:
+    """Tell whether the cards of a claim are chosen from all that pass, not from the first ones."""
+    return request.topology or request.selection[claim] != _FIRST
+
+
+@kernel
+def _why_out_of_service(columns: DeviceColumns, request: Request, claim: int, device: int) -> int:
+    """Return why a card is out of the question, whatever is left of it."""
+    classes = request.checks[claim] & _CLASSES != 0
+    if not (columns.healthy[device] and columns.explained[device]):
+        return _UNHEALTHY if classes else _NOT_HEALTHY
+    if columns.cordoned[device]:
+        return _CORDONED
+    if request.model_allowed[columns.model[device]] == 0:
+        return _OTHER_TYPE
+    if request.device_barred.shape[0] > 0 and request.device_barred[device] == BARRED_BY_POLICY:
+        return _DENIED
+    return refuses_tenant(columns, request, claim, device) if classes else NO_REASON
+
+
+@kernel
+def _is_numa_node_enough(
+    columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode, found: int
+) -> bool:
+    """Tell whether the candidates of one NUMA node are enough, and go together where they must."""
+    if found < request.wanted[here.claim]:
+        return False
+    selection = request.selection[here.claim]
+    if not request.first_node and selection in (_FIRST, _LINKED):  # HAMi's takes the last one that has enough
+        return False
+    if not is_strict(selection):
+        return True
+    copy(here.counts, scratch.counts)
+    kept = choose(columns, request, scratch, here, found)
+    copy(scratch.counts, here.counts)
+    return kept >= request.wanted[here.claim]  # type: ignore[no-any-return]
+
+
+@kernel
+def _offer_card(
+    columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode, device: int, found: int
+) -> tuple[int, int]:
+    """Check what is left of a card, and write down what it would give.
+
+    Returns how many candidates there are then, and why there are no more of it.
+    """
+    claim, partitioned = here.claim, columns.partitioned[device]
+    limited, one_piece = request.left.shape[0] > 0, request.checks[claim] & _ONE_PIECE != 0
+    reason = _why_not_shared(columns, request, here, device)
+    if reason != NO_REASON:
+        return found, reason
+    offer = _share_of(columns, request, claim, device)
+    if one_piece:
+        scratch.taken[:] = 0
+        offer = _piece_of(columns, request, scratch, here, device)
+    if limited:
+        open_card(columns, scratch, here, device)
+    # Of cards that are given out in pieces each piece is held against the quotas, below.
+    if limited and not partitioned and not is_within_quota(columns, request, scratch, here, offer):
+        reason = _QUOTA
+    elif one_piece and offer.piece == NO_PIECE:
+        reason = _TOO_FEW_CORES
+    else:
+        reason = _why_no_room(columns, request, scratch, here, offer)
+    if reason == NO_REASON and partitioned and not one_piece:
+        return _offer_pieces(columns, request, scratch, here, device, found)
+    if reason == NO_REASON and limited and not needs_every_card(request, claim):
+        reason = _count_within_quota(columns, request, scratch, here, offer)
+    if reason == NO_REASON:
+        _write_candidate(scratch, found, offer)
+        found += 1
+    return found, reason
+
+
+@kernel
+def _count_within_quota(
+    columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode, offer: Offer
+) -> int:
+    """Count what a card would give as picked, if quotas allow it beside the picks before; else return the reason."""
+    if not is_within_quota(columns, request, scratch, here, offer):
+        return _QUOTA
+    count_pick(scratch)
+    return NO_REASON
+
+
+@kernel
+def _share_of(columns: DeviceColumns, request: Request, claim: int, device: int) -> Offer:
+    memory = resolve(request, claim, columns.total, device, MEMORY)
+    return Offer(device, NO_PIECE, memory, claimed_cores(request, claim, columns.total, device))
+
+
+@kernel
+def _piece_of(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode, device: int) -> Offer:
+    """Return the piece of a card that a claim would get beside what is ``taken`` of it, if any is free."""
+    piece = piece_for(columns, request, here, device, scratch.taken)
+    if piece == NO_PIECE:
+        return Offer(device, NO_PIECE, 0, 0)
+    cores = cores_of_piece(columns, request, here.claim, device, piece)
+    return Offer(device, piece, columns.pieces[piece, MEMORY], cores)
+
+
+@kernel
+def _why_not_shared(columns: DeviceColumns, request: Request, here: ClaimOnNode, device: int) -> int:
+    """Return why a card takes no other tenant, or not this one."""
+    position, checks = device - here.base, request.checks[here.claim]
+    if request.device_barred.shape[0] > 0 and request.device_barred[device] == BARRED_BY_UUID:
+        return _OTHER_UUID
+    tenants = here.used[position, SLOTS]
+    if checks & _SLOTS and columns.total[device, SLOTS] <= tenants:
+        return _EXHAUSTED
+    idle = checks & _IDLE or (request.mutex and not checks & _EQUAL_SHARES)
+    if idle and (tenants > 0 or (checks & _IDLE_GROUP and _is_group_used(columns, here, device))):
+        return _IN_USE
+    return NO_REASON
+
+
+@kernel
+def _is_group_used(columns: DeviceColumns, here: ClaimOnNode, device: int) -> bool:
+    """Tell whether anybody uses a card of the same group of a node."""
+    group, vendor = columns.group[device], columns.vendor[device]
+    if group < 0:
+        return False
+    for position in range(here.used.shape[0]):
+        other = here.base + position
+        if columns.group[other] == group and columns.vendor[other] == vendor and here.used[position, SLOTS] > 0:
+            return True
+    return False
+
+
+@kernel
+def _why_no_room(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode, offer: Offer) -> int:
+    """Return what a card has too little of, or why it does not go with its tenants or the pod's other cards."""
+    checks, total, used = request.checks[here.claim], columns.total[offer.device], here.used[offer.device - here.base]
+    cores = WHOLE if checks & _PERCENT else total[CORES]
+    if checks & _MEMORY and total[MEMORY] - used[MEMORY] < offer.memory:
+        return _TOO_LITTLE_MEMORY
+    if checks & _CORES and cores - used[CORES] < offer.cores:
+        return _TOO_FEW_CORES
+    if checks & _EXCLUSIVE and cores == WHOLE and offer.cores == WHOLE and used[SLOTS] > 0:
+        return _IN_USE
+    if checks & _COMPUTE and cores != 0 and used[CORES] == cores and offer.cores == 0:
+        return _NO_COMPUTE
+    if offer.piece != NO_PIECE and total[SLOTS] - used[SLOTS] < columns.pieces[offer.piece, SLOTS]:
+        return _EXHAUSTED
+    return _why_not_beside(request, scratch, here, offer)
+
+
+@kernel
+def _why_not_beside(request: Request, scratch: Scratch, here: ClaimOnNode, offer: Offer) -> int:
+    """Return why a card does not go together with its tenants, or with what the pod's other containers get."""
+    checks, used = request.checks[here.claim], here.used[offer.device - here.base]
+    if checks & _EQUAL_SHARES and used[SLOTS] > 0:
+        if used[MEMORY] // used[SLOTS] != offer.memory:
+            return _NOT_COUNTED
+        if request.mutex:
+            return _IN_USE
+    if checks & _SAME_CARDS and _is_elsewhere(request, scratch, here.claim, offer.device):
+        return _OTHER_CARD
+    return NO_REASON
+
+
+@kernel
+def _is_elsewhere(request: Request, scratch: Scratch, claim: int, device: int) -> bool:
+    """Tell whether a container that runs beside this one got another card of the maker."""
+    for other in range(claim):
+        if request.vendor[other] != request.vendor[claim] or request.kind[other] == _INIT:
+            continue
+        for i in range(request.wanted[other]):
+            if scratch.picks[other, i] != device:
+                return True
+    return False
+
+
+@kernel
+def _offer_pieces(
+    columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode, device: int, found: int
+) -> tuple[int, int]:
+    """Write a card down once for each piece that it could give, as long as there is use for them.
+
+    Returns how many candidates there are then, and why there are no more of it.
+    """
+    every = needs_every_card(request, here.claim)
+    most = scratch.chosen.shape[0] if every else request.wanted[here.claim]
+    taken = scratch.taken
+    taken[:] = 0
+    while found < most:
+        offer = _piece_of(columns, request, scratch, here, device)
+        if offer.piece == NO_PIECE:
+            return found, _NO_PLACE
+        if request.left.shape[0] > 0:
+            if not is_within_quota(columns, request, scratch, here, offer):
+                return found, _QUOTA
+            if not every:
+                count_pick(scratch)
+        taken += columns.pieces[offer.piece]
+        _write_candidate(scratch, found, offer)
+        found += 1
+    return found, NO_REASON
+
+
+@kernel
+def _write_candidate(scratch: Scratch, number: int, offer: Offer) -> None:
+    scratch.candidates.device[number] = offer.device
+    scratch.candidates.piece[number] = offer.piece
+    scratch.candidates.memory[number] = offer.memory
+    scratch.candidates.cores[number] = offer.cores

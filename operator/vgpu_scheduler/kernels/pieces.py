@@ -1,0 +1,150 @@
+"""Cards that are given out in pieces: which piece a claim gets, and whether all that is in use of a card is explained.
+
+A piece of a card is a row of amounts like any other: shares, memory, cores, a placement per share, and 1 of each
+*slice* that it covers, if cards of its kind have any. A partitioned card has 1 of each of its slices, so two pieces fit
+beside each other if no slice is used twice, and nothing here is special to one vendor's numbering. Two rules follow
+from the amounts alone:
+
+* every share that is in use of a partitioned card must have a placement, all of one *weight*, and
+* no slice may be used beyond what the card has: not twice, and not at all on a card that is not partitioned.
+
+A card on which either does not hold is in a state that nobody can explain, and is given to nobody. The weight is what a
+piece books of the placements for each share: 1 where pieces may stand beside each other as they like; where they are
+parts of templates, of which a card follows one at a time, each template has its own.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vgpu_scheduler.kernels.cache import kernel
+from vgpu_scheduler.kernels.columns import CORES, MEMORY, SLOTS, DeviceColumns, Role
+from vgpu_scheduler.kernels.request import NO_PIECE, ClaimOnNode, Request, claimed_cores, resolve
+from vgpu_scheduler.kernels.rules import Check
+
+_ONE_PIECE = int(Check.ONE_PIECE)
+_PLACEMENTS, _FIRST_SLICE, _END_SLICE = int(Role.PLACEMENTS), int(Role.FIRST_SLICE), int(Role.END_SLICE)
+
+
+class Wanted(NamedTuple):
+    """What a piece must have: this memory and compute, and exactly these shares unless they are 0."""
+
+    slots: int
+    memory: int
+    cores: int
+
+
+@kernel
+def is_explained(columns: DeviceColumns, device: int) -> bool:
+    """Tell whether all that is in use of a device has a place on it; the matrix asks whenever that changes."""
+    role = columns.roles[columns.schema[device]]
+    explained = not columns.partitioned[device] or _has_one_weight(columns, device)
+    for slice_ in range(role[_FIRST_SLICE], role[_END_SLICE]):
+        explained = explained and columns.used[device, slice_] <= columns.total[device, slice_]
+    return explained
+
+
+@kernel
+def _has_one_weight(columns: DeviceColumns, device: int) -> bool:
+    """Tell whether all shares in use of a partitioned device have placements of one weight."""
+    placements = columns.roles[columns.schema[device], _PLACEMENTS]
+    shares, placed = columns.used[device, SLOTS], columns.used[device, placements]
+    first, last = columns.piece_first[device], columns.piece_last[device]
+    if placed == shares:  # nothing in use, or placements of weight 1
+        return shares == 0 or first == last or not is_of_template(columns, device, first)
+    for piece in range(first, last):
+        if placed * columns.pieces[piece, SLOTS] == shares * columns.pieces[piece, placements]:
+            return True
+    return False
+
+
+@kernel
+def is_of_template(columns: DeviceColumns, device: int, piece: int) -> bool:
+    """Tell whether a piece of a device is a part of a template: its placements weigh more than its shares."""
+    placements = columns.roles[columns.schema[device], _PLACEMENTS]
+    return columns.pieces[piece, placements] > columns.pieces[piece, SLOTS]  # type: ignore[no-any-return]
+
+
+@kernel
+def cores_of_piece(columns: DeviceColumns, request: Request, claim: int, device: int, piece: int) -> int:
+    """Return the compute that is booked for a piece: its own, or what is asked for, of which templates say nothing."""
+    cores = columns.pieces[piece, CORES]
+    if is_of_template(columns, device, piece):
+        cores += claimed_cores(request, claim, columns.total, device)
+    return cores  # type: ignore[no-any-return]
+
+
+@kernel
+def _suits(columns: DeviceColumns, piece: int, wanted: Wanted) -> bool:
+    return (
+        columns.pieces[piece, MEMORY] >= wanted.memory
+        and columns.pieces[piece, CORES] >= wanted.cores
+        and (wanted.slots == 0 or columns.pieces[piece, SLOTS] == wanted.slots)
+    )
+
+
+@kernel
+def _wanted(columns: DeviceColumns, request: Request, claim: int, device: int) -> Wanted:
+    """Return what a piece of a device must have: memory, and compute and shares where its maker says so."""
+    memory = resolve(request, claim, columns.total, device, MEMORY)
+    if not request.checks[claim] & _ONE_PIECE:
+        return Wanted(0, memory, 0)
+    slots: int = request.amounts[claim, SLOTS]
+    return Wanted(slots, memory, claimed_cores(request, claim, columns.total, device))
+
+
+@kernel
+def offers_piece(columns: DeviceColumns, request: Request, claim: int, device: int) -> bool:
+    """Tell whether a device can be cut into a piece that suits a claim, free or not."""
+    wanted = _wanted(columns, request, claim, device)
+    for piece in range(columns.piece_first[device], columns.piece_last[device]):
+        if _suits(columns, piece, wanted):
+            return True
+    return False
+
+
+@kernel
+def piece_for(
+    columns: DeviceColumns, request: Request, here: ClaimOnNode, device: int, taken: NDArray[np.int64]
+) -> int:
+    """Find the first piece of a device that suits a claim and is free.
+
+    Parameters
+    ----------
+    columns, request, here
+        The device matrix, the pod, and the claim on its node.
+    device
+        A device number.
+    taken
+        What is taken of the device besides what is used, shape (K,); shares, placements and slices are looked at.
+
+    Returns
+    -------
+    int
+        The number of the piece, or ``NO_PIECE``.
+    """
+    wanted, used = _wanted(columns, request, here.claim, device), here.used[device - here.base]
+    for piece in range(columns.piece_first[device], columns.piece_last[device]):
+        if _suits(columns, piece, wanted) and _is_free(columns, device, piece, used, taken):
+            return piece
+    return NO_PIECE
+
+
+@kernel
+def _is_free(
+    columns: DeviceColumns, device: int, piece: int, used: NDArray[np.int64], taken: NDArray[np.int64]
+) -> bool:
+    """Tell whether a piece goes together with what is used and taken of its device: same weight, other slices."""
+    role = columns.roles[columns.schema[device]]
+    placements = role[_PLACEMENTS]
+    placed, shares = used[placements] + taken[placements], used[SLOTS] + taken[SLOTS]
+    if placed * columns.pieces[piece, SLOTS] != shares * columns.pieces[piece, placements]:
+        return False
+    for slice_ in range(role[_FIRST_SLICE], role[_END_SLICE]):
+        needed = columns.pieces[piece, slice_]
+        if needed > 0 and used[slice_] + taken[slice_] + needed > columns.total[device, slice_]:
+            return False
+    return True

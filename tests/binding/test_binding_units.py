@@ -1,0 +1,268 @@
+"""Units of several pods at their nodes: nothing is taken before their turn, nothing goes between them, none is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.binding.bench import LOCK, Bench, bench
+from tests.engine.builders import UNIT, asks
+
+from vgpu_scheduler.binding import Step
+from vgpu_scheduler.devcluster import BEHAVIOUR, Fault
+from vgpu_scheduler.engine import Place
+from vgpu_scheduler.kube import Pod
+
+ON_A = {"kubernetes.io/hostname": "node-a"}
+ON_B = {"kubernetes.io/hostname": "node-b"}
+CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+
+
+def bound(b: Bench) -> list[str]:
+    return [name for step, name in b.steps if step is Step.BOUND]
+
+
+async def member(b: Bench, name: str, unit: str, on: dict[str, str], memory: int = 1000, **more: Any) -> Pod:
+    notes = {UNIT: unit, **more.pop("annotations", {})}
+    return await b.create(name, asks(1, memory), annotations=notes, nodeSelector=on, **more)
+
+
+async def test_eight_members_on_one_node_follow_each_other(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        await b.nodes.start()
+        await b.occupy("node-a")
+        await b.call("POST", CLASSES, {"metadata": {"name": "urgent"}, "value": 9})
+        for number in range(8):
+            await member(b, f"p{number}", "team/8", ON_A)
+        await b.learn()
+        b.watch()
+        assert b.submit() == 8
+        await b.until(lambda: b.binder.depth >= 7)
+
+        def urgent_comes(step: Step, pod: Pod) -> None:
+            if step is Step.LOCKED and pod.name == "p0":
+                b.on_step = lambda *_: None
+                asked = asks(1, 1000)
+                b.late = b.create("late", asked, nodeSelector=ON_A, priorityClassName="urgent")  # type: ignore[attr-defined]
+
+        b.on_step = urgent_comes
+        await b.annotate_node("node-a", {LOCK: None})
+        await b.until(lambda: "p0" in bound(b))
+        late = await b.late  # type: ignore[attr-defined]
+        await b.until(lambda: b.engine.state.pod(late.uid))
+        await b.until(lambda: b.submit() == 1)
+        await b.until(lambda: len(bound(b)) == 9)
+        assert bound(b) == [*(f"p{number}" for number in range(8)), "late"]  # nothing goes between
+        await b.nodes.until(lambda: b.nodes.counts["running"] == 9)
+        assert not [v for v in b.nodes.violations if "occupant" not in v]
+
+
+async def test_two_units_that_cross_on_their_nodes(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        await b.nodes.start()
+        for unit, places in (("one", (ON_A, ON_B)), ("two", (ON_B, ON_A))):
+            for number, on in enumerate(places):
+                await member(b, f"{unit}-{number}", f"{unit}/2", on, annotations={BEHAVIOUR: "slow=0.2"})
+        await b.learn()
+        b.watch()
+        assert b.submit() == 4
+        await b.until(lambda: len(bound(b)) == 4)
+        assert {name.partition("-")[0] for name in bound(b)[:2]} == {"one"}
+        await b.nodes.until(lambda: b.nodes.counts["running"] == 4)
+        assert not b.nodes.violations
+
+
+async def test_an_uncommitted_unit_takes_nothing_and_lets_higher_ones_pass(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        await b.occupy("node-a")
+        await b.call("POST", CLASSES, {"metadata": {"name": "urgent"}, "value": 9})
+        unit = [await member(b, "u0", "team/2", ON_A), await member(b, "u1", "team/2", ON_B)]
+        await b.learn()
+        b.watch()
+        # The head of node-a waits for its occupant, so the unit cannot commit.
+        await b.create("head", asks(1, 1000), nodeSelector=ON_A, priorityClassName="urgent")
+        await b.until(lambda: b.engine.queue.counts()[Place.ACTIVE] == 3)
+        assert b.submit() == 3
+        await b.until(lambda: (Step.CHECKED, "head") in b.steps)
+        low = await b.create("low", asks(1, 1000), nodeSelector=ON_B)
+        await b.until(lambda: b.engine.state.pod(low.uid))
+        assert b.submit() == 1
+        high = await b.create("high", asks(1, 1000), nodeSelector=ON_B, priorityClassName="urgent")
+        await b.until(lambda: b.engine.state.pod(high.uid))
+        assert b.submit() == 1
+        await b.until(lambda: bound(b) == ["high"])  # it passes the unit, which has no lock of node-b
+        assert LOCK in await b.node("node-b")
+        await b.annotate_node("node-b", {LOCK: None})
+        status = {"phase": "Running", "containerStatuses": [{"name": "main", "state": {"running": {}}}]}
+        path = "/api/v1/namespaces/default/pods/high/status"
+        await b.call("PATCH", path, {"status": status}, content_type="application/merge-patch+json")
+        await b.until(lambda: b.binder.depth == 3)  # both of the unit, and the lower one behind it
+        assert bound(b) == ["high"]
+        assert LOCK not in await b.node("node-b")
+        assert all(b.engine.queue.place(made.uid) is Place.TRYING for made in [*unit, low])
+        await b.nodes.start()
+        await b.annotate_node("node-a", {LOCK: None})
+        await b.until(lambda: len(bound(b)) == 5)
+        assert bound(b)[1] == "head"
+        assert bound(b).index("low") > bound(b).index("u1")
+
+
+async def test_a_unit_of_which_one_does_not_hold_any_more_is_given_back_as_a_whole(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        await b.occupy("node-a")
+        unit = [await member(b, "u0", "team/2", ON_A), await member(b, "u1", "team/2", ON_B)]
+        await b.create("head", asks(1, 1000), nodeSelector=ON_A)
+        await b.learn()
+        head = next(pod for pod in b.engine.state.pods() if pod.name == "head")
+        b.engine.queue.remove(head.uid)  # decided first, so that the unit has to wait behind it
+        b.engine.queue.add(head.uid, 5, b.clock.monotonic())
+        b.watch()
+        assert b.submit() == 3
+        await b.until(lambda: b.binder.depth == 2)
+        for card in b.nodes.cards("node-b"):
+            await b.nodes.set_health("node-b", card.uuid, healthy=False)
+        await b.until(
+            lambda: not any(d.healthy for d in b.engine.state.devices.devices(b.engine.state.nodes.row("node-b")))
+        )  # type: ignore[arg-type]
+        await b.nodes.start()
+        await b.annotate_node("node-a", {LOCK: None})
+        await b.until(lambda: all(b.engine.state.reservation(made.uid) is None for made in unit))
+        await b.until(lambda: bound(b) == ["head"])
+        assert b.sent("create", "pods/binding") == 1
+
+
+async def test_a_unit_whose_lock_cannot_be_taken_binds_none(tmp_path: Path) -> None:
+    """Before the first Binding is sent everything can be undone: locks of others of the unit are released."""
+    async with bench(tmp_path) as b:
+        unit = [await member(b, "u0", "team/2", ON_A), await member(b, "u1", "team/2", ON_B)]
+        await b.learn()
+        b.watch()
+
+        def lose(step: Step, pod: Pod) -> None:
+            if step is Step.CHECKED and pod.name == "u1":
+                known = b.engine.state.node("node-b")
+                assert known is not None
+                b.engine.remove_node("node-b", known.resource_version)
+
+        b.on_step = lose
+        b.cluster.inject(Fault(verb="patch", resource="nodes", delay=0.1))
+        assert b.submit() == 2
+        await b.until(lambda: all(b.engine.state.reservation(made.uid) is None for made in unit))
+        await b.until(lambda: _is_free(b, "node-a"))
+        assert b.sent("create", "pods/binding") == 0
+        assert bound(b) == []
+
+
+async def _is_free(b: Bench, node: str) -> bool:
+    return LOCK not in await b.node(node)
+
+
+@pytest.mark.parametrize("status", [422, 500, 409])
+async def test_a_member_that_fails_after_the_first_write_is_tried_until_it_is_bound(
+    tmp_path: Path, status: int
+) -> None:
+    async with bench(tmp_path) as b:
+        await b.nodes.start()
+        names = [f"p{number}" for number in range(4)]
+        for name in names:
+            await member(b, name, "team/4", ON_A)
+        await b.learn()
+        b.watch()
+
+        def break_it(step: Step, pod: Pod) -> None:
+            if step is Step.BOUND and pod.name == "p1":
+                b.cluster.inject(Fault(verb="create", resource="pods/binding", status=status, times=2))
+
+        b.on_step = break_it
+        assert b.submit() == 4
+
+        def again() -> bool:
+            b.clock.ahead += 0.5
+            b.submit()
+            return set(bound(b)) == set(names)
+
+        await b.until(again, within=20.0)
+        assert len(bound(b)) == 4  # each once: nothing that is bound is undone
+        await b.nodes.until(lambda: b.nodes.counts["running"] == 4)
+        assert not b.nodes.violations
+        assert not b.engine.state.drift()
+
+
+async def test_a_member_that_is_deleted_after_the_first_write_is_let_go(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        await b.nodes.start()
+        for number in range(3):
+            await member(b, f"p{number}", "team/3", ON_A, annotations={BEHAVIOUR: "slow=0.2"})
+        await b.learn()
+        b.watch()
+        assert b.submit() == 3
+        await b.until(lambda: bound(b) == ["p0"])
+        await b.call("DELETE", "/api/v1/namespaces/default/pods/p2", {"gracePeriodSeconds": 0})
+        await b.until(lambda: bound(b) == ["p0", "p1"])
+        await b.until(lambda: not b.binder.depth)
+        assert len(list(b.engine.state.reservations())) == 2
+
+
+async def test_members_that_need_no_turn_wait_for_those_that_do(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        await b.occupy("node-a")
+        await member(b, "u0", "team/2", ON_A)
+        await b.create("u1", asks(0, cpu="1"), annotations={UNIT: "team/2"})
+        await b.create("head", asks(1, 1000), nodeSelector=ON_A)
+        await b.learn()
+        head = next(pod for pod in b.engine.state.pods() if pod.name == "head")
+        b.engine.queue.remove(head.uid)
+        b.engine.queue.add(head.uid, 5, b.clock.monotonic())
+        b.watch()
+        assert b.submit() == 3
+        await b.until(lambda: b.binder.depth == 1)
+        assert bound(b) == []
+        await b.nodes.start()
+        await b.annotate_node("node-a", {LOCK: None})
+        await b.until(lambda: len(bound(b)) == 3)
+        assert bound(b)[0] == "head"
+
+
+async def test_a_unit_that_waits_too_long_is_decided_anew_as_a_whole(tmp_path: Path) -> None:
+    async with bench(tmp_path, longest_wait=30.0) as b:
+        await b.occupy("node-a")
+        unit = [await member(b, "u0", "team/2", ON_A), await member(b, "u1", "team/2", ON_B)]
+        await b.learn()
+        b.watch()
+        assert b.submit() == 2
+        await b.until(lambda: b.sent("get", "pods") >= 2)  # whoever holds the lock is looked at again and again
+        assert b.binder.depth == 2
+        b.clock.ahead += 31.0
+        await b.until(lambda: all(b.engine.state.reservation(made.uid) is None for made in unit))
+        assert b.sent("create", "pods/binding") == 0
+        assert LOCK not in await b.node("node-b")
+
+
+async def test_a_lock_that_nobody_uses_keeps_no_unit_waiting(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        await b.nodes.start()
+        await b.occupy("node-a")
+        await member(b, "u0", "team/2", ON_A)
+        await member(b, "u1", "team/2", ON_B)
+        await b.learn()
+        b.watch()
+        assert b.submit() == 2
+        await b.until(lambda: b.binder.depth == 2)
+        await b.call("DELETE", "/api/v1/namespaces/default/pods/occupant", {"gracePeriodSeconds": 0})
+        await b.until(lambda: len(bound(b)) == 2)
+        assert b.binder.locker.stats.orphans == 1
+
+
+async def test_a_unit_whose_node_closes_goes_elsewhere_at_once(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        await b.occupy("node-a")
+        unit = [await member(b, "u0", "team/2", ON_A), await member(b, "u1", "team/2", ON_B)]
+        await b.learn()
+        b.watch()
+        assert b.submit() == 2
+        await b.until(lambda: b.binder.depth == 2)
+        await b.annotate_node("node-a", {LOCK: "garbage"})
+        await b.until(lambda: all(b.engine.state.reservation(made.uid) is None for made in unit))
+        assert all(b.engine.queue.place(made.uid) is Place.ACTIVE for made in unit)
+        assert b.binder.stats.expired == 0

@@ -1,0 +1,205 @@
+"""Units of several pods: all of them are placed, or none; and what none leaves behind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+from hypothesis import given, settings
+from tests.engine.builders import UNIT, asks, card, cards, engine_with, node, pod
+from tests.simulation.invariants import resources
+
+from vgpu_scheduler.engine import Engine, Place
+from vgpu_scheduler.kube import Pod, ResourceQuota
+from vgpu_scheduler.model import Decision, Outcome
+
+
+def member(name: str, unit: str, memory: int = 1000, **more: Any) -> Pod:
+    return pod(name, asks(1, memory), annotations={UNIT: unit}, **more)
+
+
+def attempt(engine: Engine, now: float = 0.0) -> list[tuple[str, Outcome]]:
+    return [(decision.pod.partition("/")[2], decision.outcome) for decision in engine.attempt_unit(now)]
+
+
+def snapshot(engine: Engine) -> Any:
+    """Everything that a decision may leave behind, but versions, which only rise."""
+    state = engine.state
+    return (
+        state.ledger(),
+        resources(state),
+        state.quotas.as_values(),
+        {held.uid: held for held in state.reservations()},
+        state.devices.columns.used.copy().tolist(),
+        state.quotas.take_released(),
+    )
+
+
+def test_members_are_decided_together_when_all_have_come() -> None:
+    engine = engine_with([node("a", cards("a", 2))])
+    engine.observe_pod(member("p0", "team/3"), 0.0)
+    engine.observe_pod(member("p1", "team/3"), 0.0)
+    [decision] = engine.attempt_unit(0.0)
+    assert decision.message == "1 more pods of unit team have to come before any of them is placed"
+    [decision] = engine.attempt_unit(0.0)
+    assert engine.attempt_unit(0.0) == ()
+    engine.observe_pod(member("p2", "team/3"), 1.0)
+    placed = engine.attempt_unit(1.0)
+    assert [(d.pod, d.outcome) for d in placed] == [(f"default/p{n}", Outcome.PLACED) for n in range(3)]
+    assert {held.unit for held in engine.state.reservations()} == {"team"}
+    assert engine.attempt_unit(1.0) == ()
+
+
+def test_if_one_does_not_fit_none_is_placed_and_all_say_why() -> None:
+    engine = engine_with([node("a", cards("a", 1))])
+    engine.observe_pod(pod("tenant", asks(1, 3000)), 0.0)
+    assert engine.attempt(0.0) is not None
+    before, versions = snapshot(engine), engine.state.nodes.version.copy()
+    for number in range(3):
+        engine.observe_pod(member(f"p{number}", "team/3", 2000), 0.0)
+    decisions = engine.attempt_unit(0.0)
+    own = "0/1 nodes are available: 1 CardInsufficientMemory."
+    together = f"pod default/p2, which is placed together with this one: {own}"
+    assert [d.message for d in decisions] == [together, together, own]
+    assert all(d.placement is None for d in decisions)
+    assert snapshot(engine) == before
+    assert (engine.state.nodes.version >= versions).all()
+    assert (engine.state.nodes.version > versions).any()
+    assert not engine.state.drift()
+    assert engine.attempt_unit(5.0) == ()  # the undo wakes nobody, themselves included
+    engine.remove_pod("uid-tenant", 6.0)
+    assert attempt(engine, 20.0) == [(f"p{number}", Outcome.PLACED) for number in range(3)]
+
+
+def test_an_undo_wakes_nobody_who_waits_for_a_quota() -> None:
+    engine = engine_with([node("a", cards("a", 1))])
+    engine.quotas.observe(ResourceQuota("default", "q", {"limits.nvidia.com/gpumem": "2500"}))
+    engine.observe_pod(pod("waits", asks(1, 3000)), 0.0)
+    assert attempt(engine) == [("waits", Outcome.UNSCHEDULABLE)]
+    for number in range(2):
+        engine.observe_pod(member(f"p{number}", "team/2", 2000), 1.0)
+    assert {outcome for _, outcome in attempt(engine, 1.0)} == {Outcome.UNSCHEDULABLE}
+    assert attempt(engine, 30.0) == []
+    assert engine.queue.place("uid-waits") is Place.UNSCHEDULABLE
+
+
+def test_an_error_in_one_leaves_nothing_of_the_others(monkeypatch: Any) -> None:
+    engine = engine_with([node("a", cards("a", 2))])
+    before, decide = snapshot(engine), engine.cycle.decide
+
+    def fails(asked: Pod, **more: Any) -> Decision:
+        if asked.name == "p1":
+            raise ZeroDivisionError
+        return decide(asked, **more)
+
+    for number in range(2):
+        engine.observe_pod(member(f"p{number}", "team/2"), 0.0)
+    monkeypatch.setattr(engine.cycle, "decide", fails)
+    assert attempt(engine) == [("p0", Outcome.ERROR), ("p1", Outcome.ERROR)]
+    assert snapshot(engine) == before
+    monkeypatch.undo()
+    assert attempt(engine, 5.0) == [("p0", Outcome.PLACED), ("p1", Outcome.PLACED)]
+
+
+def test_the_highest_of_a_unit_brings_the_others_with_it() -> None:
+    engine = engine_with([node("a", cards("a", 2))])
+    engine.observe_pod(member("p0", "team/2"), 0.0)
+    engine.observe_pod(pod("alone", priority=5), 0.0)
+    engine.observe_pod(member("p1", "team/2", priority=9), 0.0)
+    assert [name for name, _ in attempt(engine)] == ["p0", "p1"]
+    assert [name for name, _ in attempt(engine)] == ["alone"]
+
+
+def test_a_member_that_is_given_back_is_decided_again_beside_those_that_are_bound() -> None:
+    engine = engine_with([node("a", cards("a", 2)), node("b", cards("b", 2))])
+    for number in range(3):
+        engine.observe_pod(member(f"p{number}", "team/3"), 0.0)
+    engine.attempt_unit(0.0)
+    for number in range(2):
+        engine.confirmed(f"uid-p{number}")
+    engine.give_back("uid-p2", 1.0, None)
+    assert attempt(engine, 1.0) == [("p2", Outcome.PLACED)]
+
+
+def test_a_member_that_goes_leaves_the_others_waiting_for_another() -> None:
+    engine = engine_with([node("a", cards("a", 1, memory=1500))])
+    for number in range(2):
+        engine.observe_pod(member(f"p{number}", "team/2"), 0.0)
+    assert {outcome for _, outcome in attempt(engine)} == {Outcome.UNSCHEDULABLE}
+    engine.remove_pod("uid-p1", 1.0)
+    engine.observe_node(node("a", cards("a", 2), version=2), 2.0)
+    [(name, outcome)] = attempt(engine, 20.0)
+    assert (name, outcome) == ("p0", Outcome.UNSCHEDULABLE)
+    engine.observe_pod(member("p2", "team/2"), 21.0)
+    assert attempt(engine, 21.0) == [("p0", Outcome.PLACED), ("p2", Outcome.PLACED)]
+
+
+def more_of(size: int, port: int) -> dict[str, Any]:
+    """Return the containers of a pod that takes a port of its node, or nothing."""
+    if port != 1:
+        return {}
+    return {"containers": [{"name": "main", "ports": [{"hostPort": 80}], "resources": asks(1, size)}]}
+
+
+sizes = st.lists(
+    st.tuples(st.sampled_from([500, 1500, 2500, 4000]), st.sampled_from([0, 0, 1, 2])), min_size=1, max_size=12
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=3), sizes, st.sampled_from([None, 3000, 9000]))
+def test_all_or_nothing(nodes: list[int], asked: list[tuple[int, int]], quota: int | None) -> None:
+    """A unit is placed exactly when its pods would be, one after the other; else it leaves nothing behind."""
+    listed = [
+        node(f"n{n}", [card(f"n{n}-{i}", memory=4000, count=3) for i in range(count)]) for n, count in enumerate(nodes)
+    ]
+    together, alone = engine_with(listed), engine_with(listed)
+    for engine in (together, alone):
+        if quota:
+            engine.quotas.observe(ResourceQuota("default", "q", {"limits.nvidia.com/gpumem": str(quota)}))
+    ports = [more_of(size, port) for size, port in asked]
+    names = [f"p{number:02}" for number in range(len(asked))]
+    key = f"team/{len(asked)}"
+    before = snapshot(together)
+    for name, (size, _), more in zip(names, asked, ports, strict=True):
+        together.observe_pod(member(name, key, size, **more), 0.0)
+        alone.observe_pod(pod(name, asks(1, size), **more), 0.0)
+    decisions = []
+    while not decisions or decisions[-1].message.startswith("more", 2):
+        decisions = list(together.attempt_unit(0.0))
+    one_by_one = {d.pod: d for _ in names if (d := alone.attempt(0.0)) is not None}
+    fits = all(decision.placement for decision in one_by_one.values())
+    assert {d.pod for d in decisions} == {f"default/{name}" for name in names}
+    assert all((d.placement is not None) is fits for d in decisions)
+    if fits:
+        assert {d.pod: d.placement for d in decisions} == {key: d.placement for key, d in one_by_one.items()}
+        assert together.state.ledger() == alone.state.ledger()
+    else:
+        assert snapshot(together) == before
+    assert not together.state.drift()
+    assert not together.state.over_capacity()
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.sampled_from([500, 1500, 2500, 4000]), min_size=1, max_size=8),
+    st.sampled_from([500, 3000, 4000]),
+    st.data(),
+)
+def test_what_would_fit_without_tenants_is_what_a_copy_says(tenants: list[int], size: int, data: st.DataObject) -> None:
+    engine = engine_with([node("a", [card(f"a-{i}", memory=4000, count=3) for i in range(2)])])
+    placed = []
+    for number, memory in enumerate(tenants):
+        engine.observe_pod(pod(f"t{number}", asks(1, memory)), 0.0)
+        decision = engine.attempt(0.0)
+        assert decision is not None
+        if decision.placement:
+            placed.append(decision.uid)
+    gone = data.draw(st.lists(st.sampled_from(placed), unique=True)) if placed else []
+    asked = pod("asks", asks(1, size))
+    before, used = snapshot(engine), engine.state.devices.columns.used.copy()
+    found = engine.cycle.fits_without(asked, "a", gone)
+    assert found == engine.cycle.on(engine.state.overlay(gone)).refit(asked, "a")
+    assert snapshot(engine) == before
+    assert np.array_equal(engine.state.devices.columns.used, used)
