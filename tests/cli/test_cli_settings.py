@@ -252,3 +252,12 @@ def test_node_selectors_that_make_no_sense_are_refused(tmp_path: Path, text: str
 def test_nobody_coexists_with_itself(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="both one of scheduler_names and of coexist_with"):
         load(written(tmp_path, "coexist_with: [vgpu-scheduler]\n"), {})
+
+
+def test_dialects_are_an_ordered_list(tmp_path: Path) -> None:
+    assert load(None, {}).dialects == ("hami",)
+    assert load(written(tmp_path, "dialects: [koordinator, hami]\n"), {}).dialects == ("koordinator", "hami")
+    assert load(None, {"dialects": "hami,volcano"}).dialects == ("hami", "volcano")
+    for wrong, said in (("[hami, hami]", "listed twice"), ("[]", "at least 1 item"), ("[slurm]", "koordinator")):
+        with pytest.raises(SettingsError, match=said):
+            load(written(tmp_path, f"dialects: {wrong}\n"), {})

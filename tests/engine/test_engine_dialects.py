@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 from tests.engine.builders import OURS, allocation, asks, card, cards, node_object, pod_object
 
+from vgpu_scheduler.admission import AdmissionRules, review
 from vgpu_scheduler.dialects import ClaimError, Dialect, Dialects
-from vgpu_scheduler.dialects.hami import hami_dialect
+from vgpu_scheduler.dialects.hami import Section, configured, hami_dialect
 from vgpu_scheduler.dialects.koordinator import koordinator_dialect
 from vgpu_scheduler.dialects.volcano import parse_binpack_arguments, volcano_dialect
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.kube import Pod, decode_node, decode_pod
+from vgpu_scheduler.intake import beside_kind
+from vgpu_scheduler.kube import DecodeError, NodeInventory, Pod, decode_node, decode_pod
 from vgpu_scheduler.model import Decision, Outcome
 from vgpu_scheduler.policy import CLUSTER_KIND, Policies, PolicyDefaults, decode_policy
 
@@ -167,6 +169,11 @@ def test_a_bound_pod_whose_names_belong_to_two_is_charged_in_both() -> None:
     assert engine.state.ledger() == {"k": {"gpu/0/GPU-k0": (0, 8 * GIB, 50, 50)}}
     assert engine.state.quotas.as_values()["default"].keys() == {("hami", "NVIDIA"), ("koordinator", "gpu")}
     assert not engine.state.drift()
+    halves = asking("q", {GPU: 1, CORE: 50, RATIO: 50}, nodeName="k", annotations=koordinator_note("GPU-k1", 50))
+    assert set(engine.dialects.uses(halves)) == {"koordinator"}, "it has not started: it holds nothing of HAMi's yet"
+    started = asking("q", {GPU: 1, CORE: 50, RATIO: 50}, nodeName="k", annotations=halves.annotations, started=True)
+    assert set(engine.dialects.uses(started)) == {"hami", "koordinator"}
+    assert "hami.io/vgpu-devices-allocated is missing" in engine.dialects.uses(started)["hami"].problem
 
 
 # One card in two dialects --------------------------------------------------------------------------------------------
@@ -198,11 +205,80 @@ def test_a_card_is_the_same_hardware_in_koordinators_books() -> None:
     assert all(device.cordoned for name in ("hami", "koordinator") for device in engine.state.matrix(name).devices(0))
 
 
+# Objects beside nodes ------------------------------------------------------------------------------------------------
+
+
+def listing(version: int, *ids: str, uid: str = "uid-k") -> NodeInventory:
+    return NodeInventory("k", beside(*ids), uid, version)
+
+
+def test_objects_beside_nodes_are_taken_in_by_version_and_by_lists() -> None:
+    engine = engine_of()
+    kind = engine.kinds["Device"]
+    assert kind.observe(listing(5, "GPU-0"), 0.0) == (), "it may come before its node"
+    engine.observe_node(decode_node(koordinator_node("k")), 0.0)
+    listed = engine.state.matrix("koordinator")
+
+    def known() -> list[str]:
+        return [device.uuid for device in listed.devices(0)]
+
+    assert known() == ["gpu/0/GPU-0"]
+    kind.observe(listing(4), 1.0)
+    assert known() == ["gpu/0/GPU-0"], "an older version changes nothing"
+    sweep = engine.sweep("Device", 9)
+    sweep.take(listing(8, "GPU-0", "GPU-1"), 2.0)
+    assert sweep.missing() == []
+    assert known() == ["gpu/0/GPU-0", "gpu/1/GPU-1"]
+    undefined = engine.sweep("Device", None)
+    (gone,) = undefined.missing()
+    undefined.remove(gone, 3.0)
+    assert known() == []
+
+
+def test_without_koordinator_no_object_beside_nodes_is_looked_at() -> None:
+    assert "Device" not in engine_of(HAMI, VOLCANO).kinds
+    assert not Dialects([HAMI, VOLCANO]).beside
+
+
+def test_an_object_that_cannot_be_read_names_itself() -> None:
+    kind = beside_kind("Device", "/devices")
+    found = kind.decode({"metadata": {"name": "k", "uid": "u", "resourceVersion": "7"}, "spec": {}})
+    assert (found.name, found.uid, found.resource_version, found.content["spec"]) == ("k", "u", 7, {})
+    for broken in ({}, {"metadata": {"name": ""}}, {"metadata": {"name": "k", "resourceVersion": "x"}}, [], b"{"):
+        with pytest.raises(DecodeError, match="Device"):
+            kind.decode(broken)
+
+
+# At admission --------------------------------------------------------------------------------------------------------
+
+
+def test_a_pod_is_completed_at_admission_by_its_dialect() -> None:
+    generous = hami_dialect(configured(Section({"nvidia": {"wholeIsExclusive": True}})))
+    rules = AdmissionRules(Dialects([KOORDINATOR, VOLCANO, generous]), (OURS,))
+
+    def reviewed(**amounts: str) -> Obj:
+        container = {"name": "c", "resources": {"limits": amounts, "requests": amounts}}
+        verdict = review({"metadata": {"name": "p"}, "spec": {"containers": [container]}}, "default", rules)
+        assert verdict.pod is not None
+        return dict(verdict.pod["spec"])
+
+    for amounts in ({CORE: "50", RATIO: "50"}, {NUMBER: "1"}, {GPU: "1"}, {GPU: "1", "nvidia.com/gpumem": "1"}):
+        spec = reviewed(**amounts)
+        assert spec["schedulerName"] == OURS
+        assert spec["containers"][0]["resources"]["limits"] == amounts, "nothing is added that another would own"
+    assert "schedulerName" not in reviewed(cpu="1")
+    hamis = AdmissionRules(Dialects([generous, KOORDINATOR]), (OURS,))
+    container = {"name": "c", "resources": {"limits": {"nvidia.com/gpumem": "100"}}}
+    completed = review({"metadata": {"name": "p"}, "spec": {"containers": [container]}}, "default", hamis).pod
+    assert completed is not None
+    assert completed["spec"]["containers"][0]["resources"]["limits"][GPU] == "1", "HAMi completes its own"
+
+
 # Policies ------------------------------------------------------------------------------------------------------------
 
 
-def under(spec: Obj) -> Engine:
-    engine = mixed()
+def under(spec: Obj, engine: Engine | None = None) -> Engine:
+    engine = engine or mixed()
     metadata = {"name": "policy", "uid": "u", "generation": 1, "resourceVersion": "1"}
     engine.effective_policies.observe(decode_policy({"kind": CLUSTER_KIND, "metadata": metadata, "spec": spec}))
     return engine
@@ -312,3 +388,24 @@ def test_the_claims_of_one_dialect_are_not_read_by_another() -> None:
 def test_asks_are_read_as_by_hami_alone() -> None:
     wire = decode_pod(pod_object("p", asks(2, 3000, 20)))
     assert Dialects([HAMI, KOORDINATOR]).of_waiting(wire).claims.read(wire) == HAMI.claims.read(wire)
+
+
+def test_plain_pods_are_scored_by_the_devices_that_a_node_has_the_lowest_score_of_several() -> None:
+    scorers = {"nodes": {"scorers": [{"name": "fragmentation"}]}}
+
+    def scored(*dialects: Dialect) -> dict[str, float]:
+        engine = under(scorers, engine_of(*dialects))
+        both = volcano_node("both", "GPU-b0")
+        both["metadata"]["annotations"] |= node_object("both", cards("both", 4))["metadata"]["annotations"]
+        for wire in (node_object("h", cards("h", 4)), volcano_node("v", "GPU-v0", "GPU-v1"), both, node_object("bare")):
+            engine.observe_node(decode_node(wire), 0.0)
+        engine.observe_pod(decode_pod(pod_object("p", {"requests": {"cpu": "8"}})), 0.0)
+        decision = engine.attempt(0.0, explain=True)
+        assert decision is not None
+        return {node: parts[0].raw for node, parts in decision.scores.items()}
+
+    together, hamis, volcanos = scored(HAMI, VOLCANO), scored(HAMI), scored(VOLCANO)
+    assert together["h"] == hamis["h"] < hamis["bare"]
+    assert together["v"] == volcanos["v"] < volcanos["bare"]
+    assert together["both"] == min(hamis["both"], volcanos["both"]) < max(hamis["both"], volcanos["both"])
+    assert together["bare"] == hamis["bare"]

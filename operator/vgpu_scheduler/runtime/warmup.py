@@ -9,6 +9,7 @@ from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice, encode_register_json
 from vgpu_scheduler.dialects.hami.mig import MigProfile, Span
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import REGISTER_ANNOTATION
+from vgpu_scheduler.dialects.koordinator import koordinator_dialect
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import decode_node, decode_pod
 from vgpu_scheduler.policy import CLUSTER_KIND, Policies, PolicyDefaults, decode_policy
@@ -48,3 +49,18 @@ def warm_up() -> None:
         }
         engine.observe_pod(decode_pod(pod), 0.0)
         engine.attempt(0.0)
+    _warm_up_shares()
+
+
+def _warm_up_shares() -> None:
+    """Place a pod by amounts alone, as Koordinator's devices are."""
+    amounts = {"koordinator.sh/gpu-core": "100", "koordinator.sh/gpu-memory-ratio": "100"}
+    card = {"type": "gpu", "minor": 0, "id": "GPU-0", "health": True, "resources": amounts}
+    engine = Engine([koordinator_dialect()], Policies(PolicyDefaults()), ["warm-up"])
+    node = {"metadata": {"name": "n", "uid": "n"}, "status": {"allocatable": {"pods": "10", **amounts}}}
+    engine.observe_node(decode_node(node), 0.0)
+    engine.observe_inventory("n", {"spec": {"devices": [card]}}, 0.0)
+    containers = [{"name": "c", "resources": {"limits": amounts, "requests": amounts}}]
+    spec = {"schedulerName": "warm-up", "containers": containers}
+    engine.observe_pod(decode_pod({"metadata": {"name": "p", "namespace": "n", "uid": "p"}, "spec": spec}), 0.0)
+    engine.attempt(0.0)

@@ -27,6 +27,9 @@ class QuotaUsage:
     def __init__(self, by_card: Iterable[tuple[VendorKey, int]] = ()) -> None:
         self._used: dict[str, dict[VendorKey, list[int]]] = {}
         self._by_card: dict[tuple[VendorKey, int], dict[str, dict[tuple[str, str], int]]] = {of: {} for of in by_card}
+        self._dimensions: dict[VendorKey, list[int]] = {}
+        for vendor, dimension in sorted(self._by_card):
+            self._dimensions.setdefault(vendor, []).append(dimension)
         self._released: set[str] = set()
 
     @property
@@ -57,9 +60,11 @@ class QuotaUsage:
 
     def _charge_cards(self, namespace: str, dialect: str, usage: Usage, sign: int, node: str) -> None:
         for uuid, amounts in usage.charges.items():
-            for (vendor, dimension), namespaces in self._by_card.items():
-                if (dialect, usage.vendors.get(uuid)) != vendor or not any(amounts[dimension : dimension + 1]):
+            vendor = (dialect, usage.vendors.get(uuid, ""))
+            for dimension in self._dimensions.get(vendor, ()):
+                if not any(amounts[dimension : dimension + 1]):
                     continue
+                namespaces = self._by_card[vendor, dimension]
                 cards = namespaces.setdefault(namespace, {})
                 cards[node, uuid] = cards.get((node, uuid), 0) + sign * amounts[dimension]
                 if not cards[node, uuid]:
@@ -98,7 +103,7 @@ class QuotaUsage:
 
     def copy(self) -> QuotaUsage:
         """Return an independent copy, for what-if questions."""
-        twin = QuotaUsage()
+        twin = QuotaUsage(self._by_card)
         twin._used = {
             namespace: {vendor: list(used) for vendor, used in vendors.items()}
             for namespace, vendors in self._used.items()
