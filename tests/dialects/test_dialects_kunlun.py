@@ -1,4 +1,4 @@
-"""Kunlunxin: which cards of two wings, and slices of one size."""
+"""Kunlunxin: which cards of two halves, and slices of one size."""
 
 import pytest
 from tests.dialects.makers import Bench, Obj, asking
@@ -49,12 +49,12 @@ def sliced(unhealthy: tuple[int, ...] = ()) -> Bench:
         ((0, 1, 2, 3, 4, 5, 6, 7), 1, "1/8 NumaNotFit"),
     ],
 )
-def test_whole_cards_by_wings(used: tuple[int, ...], wanted: int, found: str) -> None:
+def test_whole_cards_by_halves(used: tuple[int, ...], wanted: int, found: str) -> None:
     written = whole(used=used).try_(asking({CARDS: str(wanted)}), "spread" if not used else "binpack")
     assert (written["BAIDU_COM_DEVICE_IDX"] if isinstance(written, dict) else written) == found
 
 
-def test_a_node_with_fewer_cards_has_one_wing() -> None:
+def test_a_node_with_fewer_cards_has_one_half() -> None:
     written = whole(2).try_(asking({CARDS: "2"}), "spread")
     assert isinstance(written, dict)
     assert written["BAIDU_COM_DEVICE_IDX"] == "0,1"

@@ -32,8 +32,8 @@ _PRIVATE: list[TemporaryDirectory[str]] = []
 def kernel(function: Function) -> Function:
     """Have numba compile a function when it is first called with such arguments, and keep the result.
 
-    Kernels allocate nothing, so they need no count of references to arrays either. Without it they are three times as
-    fast and compile in half the time, and one that does allocate does not compile.
+    Kernels allocate nothing, so they need no count of references to arrays either. Without it they are several times as
+    fast and compile in two thirds of the time, and one that does allocate does not compile.
     """
     return cast("Function", njit(**_OPTIONS)(function))
 

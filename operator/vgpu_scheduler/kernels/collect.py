@@ -137,7 +137,7 @@ def _is_numa_node_enough(
     if found < request.wanted[here.claim]:
         return False
     selection = request.selection[here.claim]
-    if not request.first_node and selection in (_FIRST, _LINKED):  # HAMi's takes the last one that has enough
+    if not request.first_node and selection in (_FIRST, _LINKED):  # HAMi's topology-aware takes the last one
         return False
     if not is_strict(selection):
         return True
