@@ -123,11 +123,12 @@ async def test_nothing_is_lost_while_the_server_is_away(running: Watcher) -> Non
 async def test_it_lists_again_when_its_version_is_too_old(running: Watcher, way: str) -> None:
     if way == "as a status":
         running.cluster.inject(Fault(verb="watch", user_agent="intake", status=410, times=1))
-    if way == "at once":
-        running.cluster.compact()
+    away = running.cluster.inject(Fault(verb="watch", user_agent="intake", drop=True)) if way == "at once" else None
     running.cluster.end_watches(expired=way == "in the stream")
     await running.create("p1", scheduler=THEIRS, node="n0")
-    running.cluster.end_watches(expired=way == "at once")
+    if away is not None:
+        running.cluster.compact()
+        running.cluster.heal(away)
     await until(lambda: running.lost_track >= 1 and "p1" in running.pods)
     assert running.observer.stats.relists >= 1
     await running.create("p2", scheduler=THEIRS, node="n0")

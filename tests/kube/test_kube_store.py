@@ -93,6 +93,17 @@ def test_a_copy_goes_its_own_way() -> None:
     assert "a" not in twin
 
 
+def test_a_namesake_does_not_come_back_when_its_end_comes_before_that_of_the_first() -> None:
+    things: VersionedStore[str, Thing] = VersionedStore()
+    things.put("a", Thing("1", 5))
+    assert not things.remove("a", "2", 8)
+    assert "a" in things
+    assert things.remove("a", "1", 6)
+    assert not things.put("a", Thing("2", 7))
+    assert not things.put("a", Thing("1", 6))
+    assert things.put("a", Thing("3", 9))
+
+
 events = st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 3), st.booleans()), max_size=8)
 
 

@@ -152,7 +152,7 @@ OTHER_CARDS = {
         shares("metax-tech.com/sgpu", "metax-tech.com/vmemory", "metax-tech.com/vcore"),
         "hami.io/metax-sgpu-devices-allocated",
         "Metax-SGPU,8192,20",
-        (16, 65536, 100, 0, *(16 for _ in range(6))),
+        (16, 65536, 100, *(16 for _ in range(6))),
         {"metax-tech.com/node-gpu-devices": json.dumps([SGPU])},
     ),
     "GCU": OtherCard(

@@ -43,9 +43,11 @@ class EventHandler(Generic[_Value]):
         self._lost_track = lost_track
         self._gone = gone
         self._known: set[str] = set()
+        self._was_away = False
 
     def begin(self) -> None:
-        """Note that kopf starts anew, with an initial listing."""
+        """Note that kopf starts, with an initial listing that says nothing of what vanished before it."""
+        self._was_away = bool(self._known)
         self._known.clear()
 
     def __call__(self, event: Any) -> None:
@@ -66,7 +68,8 @@ class EventHandler(Generic[_Value]):
             else:
                 self._observer.gone(self._kind, found)
             return
-        if how is None and found.uid in self._known:
+        if how is None and (self._was_away or found.uid in self._known):
+            self._was_away = False
             self._lost_track()  # a second initial listing: whatever vanished before it was never reported
         self._known.add(found.uid)
         self._observer.observe(self._kind, found)

@@ -85,13 +85,16 @@ class VersionedStore(Generic[_Key, _Value]):
         return True
 
     def remove(self, key: _Key, uid: str, version: int) -> bool:
-        """Take in that an object is gone, as of a version; False if another one stands in its place, or none."""
+        """Take in that an object is gone, as of a version; False if another one stands in its place, or none.
+
+        The end of a later namesake is remembered all the same, so that a late observation does not raise the namesake.
+        """
         known = self._values.get(key)
-        if known is not None and (known.uid != uid or self._versions[key] > version):
+        if known is not None and self._versions[key] > version:
             return False
         if uid or version:
             self._bury(key, _End(uid or None, version))
-        return self._drop(key)
+        return (known is None or known.uid == uid) and self._drop(key)
 
     def remove_forever(self, key: _Key) -> bool:
         """Take in that an object is gone whose key never comes back, as that of a UID; False if it was not there."""
