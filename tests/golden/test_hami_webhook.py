@@ -20,17 +20,7 @@ UNSEEN = {
 }
 """What no recorded case shows, and the tests here do."""
 
-NVIDIA = {
-    "resourceCountName": "nvidia.com/gpu",
-    "resourceMemoryName": "nvidia.com/gpumem",
-    "resourceMemoryPercentageName": "nvidia.com/gpumem-percentage",
-    "resourceCoreName": "nvidia.com/gpucores",
-    "resourcePriorityName": "nvidia.com/priority",
-    "memoryFactor": 1,
-    "defaultMemory": 0,
-    "defaultCores": 0,
-    "defaultGPUNum": 1,
-}
+NVIDIA = hami_claims.CONFIG["nvidia"]
 ILUVATAR = {
     "commonWord": "BI-V150",
     "resourceCountName": "iluvatar.ai/BI-V150-vgpu",

@@ -1,20 +1,16 @@
 """Every way of choosing several cards against its twin, in many random worlds."""
 
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.kernels.choice_worlds import RULES, check, random_world
+from tests.kernels.interpreted import run_interpreted
 from tests.naive.choices import CHOICES
 
 from vgpu_scheduler.allocators import Selection
 
 WORLDS = 600
-ROOT = Path(__file__).parents[2]
 
 
 def test_there_is_a_world_for_every_way() -> None:
@@ -37,14 +33,5 @@ def test_cards_are_chosen_as_the_twin_chooses(way: str) -> None:
 
 def test_the_same_without_the_compiler() -> None:
     """What the interpreter makes of the kernels, with overflow and division as errors."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "tests.kernels.choice_worlds", "30"],
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert re.fullmatch(r"30 worlds of each, \d\d+ of all fit, interpreted\n", done.stdout), done.stdout
+    printed = run_interpreted("choice_worlds", 30)
+    assert re.fullmatch(r"30 worlds of each, \d\d+ of all fit, interpreted\n", printed), printed

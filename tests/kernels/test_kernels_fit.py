@@ -1,16 +1,13 @@
 """The fit kernel against its twin: many random worlds, and a few hundred that shrink."""
 
-import os
 import re
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.kernels.interpreted import run_interpreted
 from tests.kernels.worlds import MODES, POLICIES, TYPES, VENDORS, check, random_world
 from tests.naive.hami_cards import UNSET, Ask, Card, Container, Rules, Wish
 from tests.naive.hami_quota import Quota
@@ -26,7 +23,6 @@ OF_SINGLE_MAKERS = {
     CardReason.CardQosPolicyMismatch,
 }
 NOT_YET = {CardReason.NodeUnregistered} | OF_SINGLE_MAKERS
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -107,14 +103,5 @@ def test_small_worlds(world: list[list[Card]], wish: Wish) -> None:
 
 def test_the_same_without_the_compiler() -> None:
     """What the interpreter makes of the kernel, with overflow and division as errors."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "tests.kernels.worlds", "60"],
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert re.fullmatch(r"60 worlds, \d\d+ nodes fit, interpreted\n", done.stdout), done.stdout
+    printed = run_interpreted("worlds", 60)
+    assert re.fullmatch(r"60 worlds, \d\d+ nodes fit, interpreted\n", printed), printed

@@ -1,19 +1,15 @@
 """The kernels of DeviceShare, scores and fit, against their twins in many random worlds."""
 
-import os
 import re
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.kernels.interpreted import run_interpreted
 from tests.kernels.share_worlds import check, check_cards, random_card_world, random_share_world
 from tests.naive import shares
 
 WORLDS = 1500
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -37,14 +33,5 @@ def test_hami_cards_in_the_order_of_the_device_score(seed: int) -> None:
 
 def test_the_same_without_the_compiler() -> None:
     """What the interpreter makes of the kernels, with overflow and division as errors."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "tests.kernels.share_worlds", "60"],
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert re.fullmatch(r"60 worlds, \d+ and \d+ nodes fit, interpreted\n", done.stdout), done.stdout
+    printed = run_interpreted("share_worlds", 60)
+    assert re.fullmatch(r"60 worlds, \d+ and \d+ nodes fit, interpreted\n", printed), printed
