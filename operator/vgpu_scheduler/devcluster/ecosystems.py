@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from abc import ABC, abstractmethod
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Self
 
@@ -26,7 +27,7 @@ _WHOLE = 100
 _TERMINAL = ("Succeeded", "Failed")
 
 
-class Ecosystem:
+class Ecosystem(ABC):
     """The nodes of one ecosystem; use it as an async context manager.
 
     Parameters
@@ -110,9 +111,9 @@ class Ecosystem:
             if error.code != 404:  # it was deleted meanwhile
                 self.violations.append(f"{key}: {error}")
 
+    @abstractmethod
     async def _allocate(self, pod: Object) -> str:
         """Hand out the devices of a pod; return what is wrong, if anything."""
-        raise NotImplementedError
 
     def _book(self, pod: Object, devices: Mapping[str, _Amounts]) -> str:
         """Book devices for a pod; return what is wrong with them."""
