@@ -7,13 +7,14 @@ one that :meth:`State.rebuild` makes from the objects alone.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from vgpu_scheduler.kube import Node, Pod, VersionedStore
 from vgpu_scheduler.model import Amounts, Device, Hint, Placement, Usage, Uses, VendorKey
 from vgpu_scheduler.state.assumptions import Assumptions
+from vgpu_scheduler.state.books import Books, Indexes
 from vgpu_scheduler.state.interpod import InterPodCounts
 from vgpu_scheduler.state.matrix import DeviceMatrix, canonical, distinct
 from vgpu_scheduler.state.nodes import NodeTable
@@ -75,18 +76,25 @@ class State:
     """
 
     def __init__(self, dimensions: Mapping[str, int], by_card: Iterable[tuple[VendorKey, int]] = ()) -> None:
-        self.nodes = NodeTable()
-        self.matrices: Mapping[str, DeviceMatrix] = {name: DeviceMatrix(size) for name, size in dimensions.items()}
-        """The devices of each dialect over the same node rows, so that a column means one thing."""
-        self.quotas = QuotaUsage(by_card)
-        self.interpod = InterPodCounts()
+        matrices = {name: DeviceMatrix(size) for name, size in dimensions.items()}
+        self._adopt(Indexes(NodeTable(), matrices, QuotaUsage(by_card), InterPodCounts()))
         self._in_flight: set[str] = set()
         self._pods: VersionedStore[str, KnownPod] = VersionedStore(self._in_flight.__contains__)
         self._uids: dict[str, str] = {}
         self._node_objects: VersionedStore[str, Node] = VersionedStore()
-        self._reservations: dict[str, Reservation] = {}
-        self._on_node: dict[str, dict[str, None]] = {}
+        self._books = Books(self._indexes, self._known_pod)
         self._assumptions = Assumptions(self.nodes, self.matrices)
+
+    def _adopt(self, indexes: Indexes) -> None:
+        self._indexes = indexes
+        self.nodes = indexes.nodes
+        self.matrices = indexes.matrices
+        """The devices of each dialect over the same node rows, so that a column means one thing."""
+        self.quotas = indexes.quotas
+        self.interpod = indexes.interpod
+
+    def _known_pod(self, uid: str) -> Pod:
+        return self._pods[uid].pod
 
     # Reading ---------------------------------------------------------------------------------------------------------
 
@@ -131,13 +139,11 @@ class State:
 
     def reservation(self, uid: str) -> Reservation | None:
         """Return what a pod holds, or None."""
-        return self._reservations.get(uid)
+        return self._books.get(uid)
 
     def reservations(self, node: str | None = None) -> Iterable[Reservation]:
         """Return all reservations, or those on one node, oldest first."""
-        if node is None:
-            return self._reservations.values()
-        return (self._reservations[uid] for uid in self._on_node.get(node, ()))
+        return iter(self._books) if node is None else self._books.on(node)
 
     def ledger(self, names: Iterable[str] | None = None) -> Ledger:
         """Return the used amounts of every device in use, of all nodes or of some."""
@@ -182,9 +188,7 @@ class State:
         hint = Hint.NODE if changed else Hint.NONE
         fresh = known is None
         if fresh:
-            for reservation in self.reservations(node.name):
-                self.nodes.charge(row, reservation.requests, ports=reservation.ports)
-            self.interpod.node_came(row, ((held.namespace, held.uid) for held in self.reservations(node.name)))
+            self._books.node_came(node.name, row)
         for dialect, listed in devices.items():
             if self._list_devices(row, node.name, dialect, listed):
                 hint |= Hint.DEVICES
@@ -220,7 +224,7 @@ class State:
             matrix.clear(row)
         self.interpod.node_went(row)
         self.nodes.remove(name)
-        return Hint.AFFINITY if name in self._on_node else Hint.NONE
+        return Hint.AFFINITY if any(self._books.on(name)) else Hint.NONE
 
     def _list_devices(self, row: int, node: str, dialect: str, devices: Sequence[Device]) -> bool:
         ordered, matrix = tuple(devices), self.matrices[dialect]
@@ -228,8 +232,7 @@ class State:
             return False
         assert distinct(ordered), f"node {node} lists a device twice"
         matrix.replace(row, ordered)
-        for reservation in self.reservations(node):
-            _charge(matrix, dialect, row, reservation, 1)
+        self._books.devices_replaced(dialect, node, row)
         self._assumptions.devices_listed(node)
         self.nodes.touch(row)
         return True
@@ -256,8 +259,8 @@ class State:
             return Hint.NONE
         if known is None:
             self._uids[pod.key] = pod.uid
-        held = self._reservations.get(pod.uid)
-        hint = self._recount(held) if held and known and _counts_otherwise(known.pod, pod) else Hint.NONE
+        held = self._books.get(pod.uid)
+        hint = self._books.recount(held) if held and known and _counts_otherwise(known.pod, pod) else Hint.NONE
         if pod.terminal:
             return self._release(pod.uid)
         if not pod.node_name:
@@ -275,10 +278,10 @@ class State:
             pod.uid, pod.key, pod.node_name, Phase.BOUND, uses, pod.used_requests, None, widened, pod.spec.host_ports
         )
         if held and _charges_the_same(held, fresh):
-            self._reservations[pod.uid] = fresh  # nothing to charge anew, so no version moves
+            self._books.restate(fresh)
             return Hint.NONE
         hint = self._release(pod.uid)
-        self._hold(fresh)
+        self._books.hold(fresh)
         return hint | Hint.AFFINITY
 
     def remove_pod(self, uid: str) -> Hint:
@@ -309,7 +312,7 @@ class State:
             If the pod is not known or holds something already.
         """
         known = self._pods.get(uid)
-        if known is None or uid in self._reservations:
+        if known is None or uid in self._books:
             raise ValueError(f"pod {uid} cannot be assumed: it is unknown or holds a reservation")
         self._in_flight.add(uid)
         self._assumptions.note(known.pod, placement.node)
@@ -318,41 +321,40 @@ class State:
         reservation = Reservation(
             uid, known.pod.key, placement.node, Phase.ASSUMED, uses, requests, placement, ports=ports, unit=unit
         )
-        self._hold(reservation)
+        self._books.hold(reservation)
         return Hint.AFFINITY
 
     def confirm(self, uid: str) -> None:
         """Note that the API answered that an assumed pod is bound; from then on only an observation can release it."""
-        held = self._reservations.get(uid)
+        held = self._books.get(uid)
         if held and held.phase is Phase.ASSUMED:
-            self._reservations[uid] = replace(held, phase=Phase.CONFIRMED)
+            self._books.restate(replace(held, phase=Phase.CONFIRMED))
 
     def forget(self, uid: str) -> Hint:
         """Give back an assumed reservation; a bound one is not touched."""
-        held = self._reservations.get(uid)
+        held = self._books.get(uid)
         if held is None or held.phase is not Phase.ASSUMED:
             return Hint.NONE
         return self._release(uid)
 
     def undo(self, uid: str) -> None:
         """Take an assumption back within the decision that made it: versions rise, and nobody is to be woken by it."""
-        held = self._reservations.pop(uid)
-        assert held.phase is Phase.ASSUMED, f"pod {held.pod} is bound"
+        assert self._books[uid].phase is Phase.ASSUMED, f"pod {self._books[uid].pod} is bound"
         self._assumptions.drop(uid)
-        self._unbook(held)
+        self._books.take_off(uid)
         self._in_flight.discard(uid)
 
     def suspend(self, uid: str) -> None:
         """Take a reservation off the books for the time of a question; ``resume`` must follow without a pause."""
-        self._unbook(self._reservations.pop(uid))
+        self._books.take_off(uid)
 
     def resume(self, reservation: Reservation) -> None:
         """Put a suspended reservation back."""
-        self._hold(reservation)
+        self._books.hold(reservation)
 
     def reassure(self, uid: str) -> None:
         """Note that an assumed placement was checked and holds for the pod and the node as they are now."""
-        self._assumptions.note(self._pods[uid].pod, self._reservations[uid].node)
+        self._assumptions.note(self._pods[uid].pod, self._books[uid].node)
 
     def settled(self, uid: str) -> None:
         """Say that no write for this pod is in flight any more."""
@@ -373,7 +375,7 @@ class State:
         their health), and nothing on the node is used beyond what it has, its ports included: other pods assumed since
         then were decided with this one in sight.
         """
-        return self._assumptions.holds(self._reservations[uid], pod)
+        return self._assumptions.holds(self._books[uid], pod)
 
     # Namespaces ------------------------------------------------------------------------------------------------------
 
@@ -388,10 +390,15 @@ class State:
         """
         self._pods.forget_versions()
         self._node_objects.forget_versions()
-        self._reservations = {
-            uid: replace(held, phase=Phase.BOUND) if held.phase is Phase.CONFIRMED else held
-            for uid, held in self._reservations.items()
-        }
+        self._books.doubt_confirmations()
+
+    def uncounted(self, uid: str) -> AbstractContextManager[None]:
+        """Leave a pod that holds something out of what inter-pod terms count, for the time of a question."""
+        return self._books.uncounted(uid)
+
+    def _release(self, uid: str) -> Hint:
+        self._assumptions.drop(uid)
+        return self._books.release(uid)
 
     # The whole -------------------------------------------------------------------------------------------------------
 
@@ -408,10 +415,10 @@ class State:
         for known in self._pods:
             if names is None or known.pod.node_name in names:
                 twin.observe_pod(known.pod, known.uses)
-        for reservation in self._reservations.values():
-            unseen = reservation.phase is not Phase.BOUND and reservation.uid not in twin._reservations
+        for reservation in self._books:
+            unseen = reservation.phase is not Phase.BOUND and reservation.uid not in twin._books
             if unseen and (names is None or reservation.node in names):
-                twin._hold(reservation)
+                twin._books.hold(reservation)
         return twin
 
     def drift(self, names: Collection[str] | None = None) -> dict[str, tuple[Ledger, Ledger]]:
@@ -441,15 +448,11 @@ class State:
         about one reservation is cheaper asked between :meth:`suspend` and :meth:`resume`.
         """
         view = State.__new__(State)
-        view.nodes = self.nodes.copy()
-        view.matrices = {dialect: matrix.copy() for dialect, matrix in self.matrices.items()}
-        view.quotas = self.quotas.copy()
-        view.interpod = self.interpod.copy()
+        view._adopt(self._indexes.copy())
         view._pods = self._pods.copy()
         view._uids = dict(self._uids)
         view._node_objects = self._node_objects.copy()
-        view._reservations = dict(self._reservations)
-        view._on_node = {name: dict(uids) for name, uids in self._on_node.items()}
+        view._books = self._books.copy(view._indexes, view._known_pod)
         view._assumptions = self._assumptions.copy(view.nodes, view.matrices)
         view._in_flight = set(self._in_flight)
         for uid in without:
@@ -468,72 +471,6 @@ class State:
             if over:
                 result[name] = over
         return result
-
-    # Booking ---------------------------------------------------------------------------------------------------------
-
-    def _hold(self, reservation: Reservation) -> None:
-        self._reservations[reservation.uid] = reservation
-        self._on_node.setdefault(reservation.node, {})[reservation.uid] = None
-        self.quotas.charge(reservation.namespace, reservation.uses, 1, reservation.node)
-        row = self.nodes.row(reservation.node)
-        self.interpod.add(self._pods[reservation.uid].pod, reservation.node, row)
-        if row is not None:
-            self.nodes.charge(row, reservation.requests, ports=reservation.ports)
-            self._charge_devices(row, reservation, 1)
-
-    def _release(self, uid: str) -> Hint:
-        reservation = self._reservations.pop(uid, None)
-        self._assumptions.drop(uid)
-        if reservation is None:
-            return Hint.NONE
-        self._unbook(reservation)
-        uses_devices = reservation.uses_devices
-        if uses_devices:
-            self.quotas.released(reservation.namespace)
-        if self.nodes.row(reservation.node) is None:
-            return Hint.NONE
-        return Hint.AFFINITY | Hint.RESOURCES | (Hint.DEVICE_FREED if uses_devices else Hint.NONE)
-
-    def _recount(self, held: Reservation) -> Hint:
-        """Have a pod counted anew of which labels or terms changed."""
-        row = self.nodes.row(held.node)
-        self.interpod.remove(held.namespace, held.uid, row)
-        self.interpod.add(self._pods[held.uid].pod, held.node, row)
-        return Hint.AFFINITY
-
-    @contextmanager
-    def uncounted(self, uid: str) -> Iterator[None]:
-        """Leave a pod that holds something out of what inter-pod terms count, for the time of a question."""
-        held = self._reservations[uid]
-        self.interpod.remove(held.namespace, uid, self.nodes.row(held.node))
-        try:
-            yield
-        finally:
-            self.interpod.add(self._pods[uid].pod, held.node, self.nodes.row(held.node))
-
-    def _unbook(self, reservation: Reservation) -> None:
-        self.quotas.charge(reservation.namespace, reservation.uses, -1, reservation.node)
-        held = self._on_node[reservation.node]
-        del held[reservation.uid]
-        if not held:
-            del self._on_node[reservation.node]
-        row = self.nodes.row(reservation.node)
-        self.interpod.remove(reservation.namespace, reservation.uid, row)
-        if row is not None:
-            self.nodes.discharge(row, reservation.requests, ports=reservation.ports)
-            self._charge_devices(row, reservation, -1)
-
-    def _charge_devices(self, row: int, reservation: Reservation, sign: int) -> None:
-        for dialect in reservation.uses:
-            _charge(self.matrices[dialect], dialect, row, reservation, sign)
-
-
-def _charge(matrix: DeviceMatrix, dialect: str, row: int, reservation: Reservation, sign: int) -> None:
-    """Add (``sign`` = 1) or give back (-1) what a reservation holds of the devices of one dialect."""
-    for uuid, amounts in reservation.device_charges(dialect, matrix.devices(row)).items():
-        device = matrix.position(row, uuid)
-        assert device is not None
-        matrix.charge(device, amounts, sign)
 
 
 __all__ = ["KnownPod", "Ledger", "State", "canonical"]
