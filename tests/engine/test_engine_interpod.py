@@ -9,8 +9,7 @@ import pytest
 from tests.engine.builders import asks, cards, engine_with, node, pod
 from tests.naive.predicates import REQUIRED
 
-from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.engine import cycle as cycles
+from vgpu_scheduler.engine import Engine, cluster_part
 from vgpu_scheduler.engine.shape import Fitted
 from vgpu_scheduler.kube import Namespace
 from vgpu_scheduler.model import Decision, Hint, Outcome
@@ -133,18 +132,18 @@ def test_without_terms_there_is_no_cluster_part_and_with_them_the_node_part_is_s
     plain = parts(engine)
     assert plain.cluster is None
     assert parts(engine, **away(term("web"))).node is plain.node
-    assert parts(engine, **away(term("web"))).cluster is parts(engine, labels={"app": "x"}, **away(term("web"))).cluster
+    assert parts(engine, **away(term("web"))).cluster == parts(engine, labels={"app": "x"}, **away(term("web"))).cluster
     own = parts(engine, namespace="another", **away(term("web")))
-    assert own.cluster is not parts(engine, **away(term("web"))).cluster
+    assert own.cluster != parts(engine, **away(term("web"))).cluster
     engine.observe_pod(foreign("guard", "a1", **away(term("web"))), 0.0)
     assert parts(engine).cluster is not None
-    assert parts(engine).cluster is parts(engine, namespace="another", labels={"app": "web"}).cluster
+    assert parts(engine).cluster == parts(engine, namespace="another", labels={"app": "web"}).cluster
     engine.remove_pod("uid-guard", 0.0)
     assert parts(engine).cluster is None
 
 
 def test_terms_that_are_needed_no_more_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cycles, "_CLUSTER_PARTS", 3)
+    monkeypatch.setattr(cluster_part, "_FILTERS", 3)
     engine = zones()
     for number in range(10):
         placed(engine, f"p{number}", **away(term(f"job-{number}")), labels={"app": f"job-{number}"})

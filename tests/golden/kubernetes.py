@@ -15,15 +15,17 @@ from typing import Any, NamedTuple
 
 from tests.golden.outcome import Outcome
 
+from vgpu_scheduler.engine.cluster_part import ClusterParts
+from vgpu_scheduler.engine.filtered import Filtered
+from vgpu_scheduler.engine.shape import NodePart
 from vgpu_scheduler.kube import Pod, decode_node, decode_pod
 from vgpu_scheduler.predicates import (
-    INTER_POD_REJECTIONS,
-    InterPodTerms,
     compile_predicates,
     gated,
     refusals,
     unschedulable_message,
 )
+from vgpu_scheduler.scorers import NodeRanking
 from vgpu_scheduler.state import State
 
 FAMILIES = ("resources", "nodeaffinity", "taints", "ports", "interpod", "gates", "mixed")
@@ -68,15 +70,11 @@ def decide(case: dict[str, Any]) -> Answer:
     nodes = state.nodes
     if reasons := refusals(pod):
         return Answer([], {}, unschedulable_message(len(nodes), {}, rejection=reasons[0]), None)
-    predicates, terms = compile_predicates(pod, nodes, frozenset()), InterPodTerms(pod, state)
+    node = NodePart(compile_predicates(pod, nodes, frozenset()), None, NodeRanking(()))
     rows = nodes.rows()
-    found = predicates.evaluate(rows)
-    near = terms.evaluate(pod, rows)
-    rejections = {
-        nodes.name(row): predicates.rejections[code] if code else INTER_POD_REJECTIONS[other]
-        for row, code, other in zip(rows.tolist(), found.tolist(), (found * 0 if near is None else near), strict=True)
-        if code or other
-    }
+    node.refresh(state, rows)
+    found = Filtered(node, ClusterParts(state).of(pod), pod, rows)
+    rejections = {nodes.name(row): rejection for row, rejection in found.rejections().items()}
     rejected = {}
     for name, rejection in rejections.items():
         status = "Unschedulable" if rejection.resolvable else "UnschedulableAndUnresolvable"
@@ -85,7 +83,7 @@ def decide(case: dict[str, Any]) -> Answer:
     message = ""
     if len(rejected) == len(nodes):
         counts = Counter(text for rejection in rejections.values() for text in rejection.texts)
-        rejection = predicates.rejection.text if predicates.rejection else ""
+        rejection = found.turned_away.text if found.turned_away else ""
         message = unschedulable_message(len(nodes), counts, rejection=rejection)
     return Answer(sorted(nodes.name(row) for row in rows if nodes.name(row) not in rejected), rejected, message, None)
 

@@ -9,7 +9,7 @@ from tests.naive import predicates as naive
 from tests.state.interpod_world import APPS, MOVES, NAMESPACES, TERMS, Move, World, asking
 
 from vgpu_scheduler.kube import decode_pod
-from vgpu_scheduler.predicates import INTER_POD_REJECTIONS, InterPodTerms, needs_inter_pod
+from vgpu_scheduler.predicates.interpod import INTER_POD_AFFINITY_PLUGIN, InterPodTerms
 
 Question = tuple[int, int, int]
 """Labels, terms and namespace of a pod."""
@@ -45,12 +45,12 @@ class Terms:
         }
         found: dict[str, naive.Verdict | None] = dict.fromkeys(expected)
         for row, code in zip(rows.tolist(), [] if codes is None else codes.tolist(), strict=codes is not None):
-            rejection = INTER_POD_REJECTIONS[code]
+            rejection = InterPodTerms.rejections[code]
             if code:
                 status = naive.U if rejection.resolvable else naive.UU
                 found[state.nodes.name(row)] = (rejection.plugin, status, frozenset(rejection.texts))
         assert found == expected
-        assert needs_inter_pod(incoming, state) or not any(expected.values())
+        assert INTER_POD_AFFINITY_PLUGIN.key(incoming, state) is not None or not any(expected.values())
         if len(self.kept) > self.size:
             self.kept.pop(next(iter(self.kept))).close()
         return sum(verdict is None for verdict in expected.values())

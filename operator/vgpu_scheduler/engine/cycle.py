@@ -13,9 +13,12 @@ from vgpu_scheduler.allocators import Budgets, count_reasons, verdict
 from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.engine.annotation_limits import metadata_problem
 from vgpu_scheduler.engine.closed_nodes import Cause, ClosedNodes
+from vgpu_scheduler.engine.cluster_part import ClusterParts
+from vgpu_scheduler.engine.filtered import Filtered
 from vgpu_scheduler.engine.nearest import nearest_miss
 from vgpu_scheduler.engine.quotas import Quotas
-from vgpu_scheduler.engine.shape import Claimed, ClusterPart, Evaluated, Fitted, NodePart, Recent, Refused, Shape
+from vgpu_scheduler.engine.recent import Recent
+from vgpu_scheduler.engine.shape import Claimed, Fitted, NodePart, Refused, Shape
 from vgpu_scheduler.engine.shape_builder import make_node_part, read_claims
 from vgpu_scheduler.kernels import select_best
 from vgpu_scheduler.kube import Pod
@@ -31,13 +34,11 @@ from vgpu_scheduler.model import (
     ScorePart,
 )
 from vgpu_scheduler.policy import Policies, ResolvedPolicy
-from vgpu_scheduler.predicates import needs_inter_pod, refusals, unschedulable_message
+from vgpu_scheduler.predicates import refusals, unschedulable_message
 from vgpu_scheduler.state import State
 
 _NODE_PARTS = 128
 """How many are remembered; one costs about 90 bytes per node."""
-_CLUSTER_PARTS = 512
-"""How many are remembered; one costs about a byte per node and term."""
 _CLAIMS = 4096
 """How many distinct claims are remembered."""
 
@@ -74,7 +75,7 @@ class Cycle:
         self._closed_nodes = closed_nodes
         self._claimed: Recent[Claimed | Refused] = Recent(_CLAIMS)
         self._node_parts: Recent[NodePart | Refused] = Recent(_NODE_PARTS)
-        self._cluster_parts: Recent[ClusterPart] = Recent(_CLUSTER_PARTS, ClusterPart.close)
+        self._cluster_parts = ClusterParts(state)
 
     def on(self, state: State) -> Cycle:
         """Return the same engine on another state."""
@@ -93,13 +94,13 @@ class Cycle:
             return self._refused(pod, shape.policy, shape.reason)
         rows = self.state.nodes.rows()
         shape.node.refresh(self.state, rows)
-        found = Evaluated(shape, rows, None if shape.cluster is None else shape.cluster.evaluate(pod, rows))
+        found = Filtered(shape.node, shape.cluster, pod, rows)
         best = select_best(
             self._open(shape, found.passing), shape.node.feasible, shape.node.score, self.state.nodes.rank
         )
         if best < 0:
-            return self._unschedulable(pod, found, explain)
-        return self._placed(pod, found, int(best), explain)
+            return self._unschedulable(pod, shape, found, explain)
+        return self._placed(pod, shape, found, int(best), explain)
 
     def refit(self, pod: Pod, node: str) -> Placement | None:
         """Return a placement of the pod on one node, or None if it does not fit there now."""
@@ -108,7 +109,7 @@ class Cycle:
         if row is None or isinstance(shape, Refused):
             return None
         shape.node.refresh(self.state, np.array([row], dtype=np.int64))
-        if not shape.node.feasible[row] or not _lets(shape.cluster, pod, row):
+        if not shape.node.feasible[row] or not (shape.cluster is None or shape.cluster.lets(pod, row)):
             return None
         placement = self._placement(shape, row)
         return None if metadata_problem(pod, self._dialects.annotations(placement, 0, pod)) else placement
@@ -134,11 +135,11 @@ class Cycle:
 
     def may_stay(self, pod: Pod, node: str) -> bool:
         """Tell whether what depends on more than one node still lets an assumed pod be on its own."""
-        row, cluster = self.state.nodes.row(node), self._cluster(pod)
+        row, cluster = self.state.nodes.row(node), self._cluster_parts.of(pod)
         if row is None or cluster is None:
             return row is not None
         with self.state.uncounted(pod.uid):
-            return _lets(cluster, pod, row)
+            return cluster.lets(pod, row)
 
     def restate(self, pod: Pod, decision: Decision, placement: Placement) -> Decision:
         """Return a decision with another placement on its node and what is in force for the pod now.
@@ -174,7 +175,7 @@ class Cycle:
             return claimed
         budgets = self._quotas.budgets(pod.namespace, claimed.claims, self.state)
         node = self._node_part(pod, claimed, budgets)
-        return node if isinstance(node, Refused) else Fitted(claimed, node, self._cluster(pod))
+        return node if isinstance(node, Refused) else Fitted(claimed, node, self._cluster_parts.of(pod))
 
     def _node_part(self, pod: Pod, claimed: Claimed, budgets: Budgets) -> NodePart | Refused:
         unbound = msgspec.structs.replace(pod, node_name="") if pod.node_name else pod
@@ -193,14 +194,6 @@ class Cycle:
             *map(pod.labels.get, self._dialects.pod_labels),
         )
         return self._claimed.get(key, lambda: read_claims(pod, policy, self._dialects))
-
-    def _cluster(self, pod: Pod) -> ClusterPart | None:
-        if not needs_inter_pod(pod, self.state):
-            return None
-        terms = (*pod.spec.required_pod_affinity, *pod.spec.required_pod_anti_affinity)
-        labels = (pod.labels.get(name) for term in terms for name in term.label_keys)
-        key = (pod.namespace, pod.spec.fingerprint, *labels) if terms else ()
-        return self._cluster_parts.get(key, lambda: ClusterPart(pod, self.state))
 
     def _nearest(self, shape: Fitted, rows: NDArray[np.int64]) -> NearMiss | None:
         return nearest_miss(self.state, self._dialects[shape.node.dialect], shape.node, rows)
@@ -225,8 +218,8 @@ class Cycle:
         assert containers is not None, f"the cards of node {name} changed within a decision"
         return Placement(name, containers, shape.node.dialect)
 
-    def _placed(self, pod: Pod, found: Evaluated, row: int, explain: bool) -> Decision:
-        shape, rows = found.shape, found.rows
+    def _placed(self, pod: Pod, shape: Fitted, found: Filtered, row: int, explain: bool) -> Decision:
+        rows = found.rows
         policy = shape.claimed.policy
         placement = self._placement(shape, row)
         problem = metadata_problem(pod, self._dialects.annotations(placement, 0, pod))
@@ -242,7 +235,7 @@ class Cycle:
             score=sum(part.value for part in scores[placement.node]),
             scores=scores,
             nodes=int(rows.shape[0]),
-            verdicts=self._verdicts(found) if explain else {},
+            verdicts=self._verdicts(shape, found) if explain else {},
             sources=policy.source_of,
             warnings=shape.claimed.warnings,
         )
@@ -268,38 +261,38 @@ class Cycle:
             sources=policy.source_of,
         )
 
-    def _unschedulable(self, pod: Pod, found: Evaluated, explain: bool) -> Decision:
-        shape, rows = found.shape, found.rows
-        counts, hints = self._count(found)
-        rejection = shape.node.predicates.rejection
+    def _unschedulable(self, pod: Pod, shape: Fitted, found: Filtered, explain: bool) -> Decision:
+        rows = found.rows
+        counts, hints = self._count(shape, found)
+        turned_away = found.turned_away
         return Decision(
             uid=pod.uid,
             pod=pod.key,
             outcome=Outcome.UNSCHEDULABLE,
-            message=unschedulable_message(int(rows.shape[0]), counts, rejection.text if rejection else ""),
+            message=unschedulable_message(int(rows.shape[0]), counts, turned_away.text if turned_away else ""),
             nodes=int(rows.shape[0]),
             reasons=counts,
-            verdicts=self._verdicts(found) if explain else {},
+            verdicts=self._verdicts(shape, found) if explain else {},
             near_miss=self._nearest(shape, rows) if explain else None,
             another_node_helps=CardReason.ResourceQuotaNotFit.text not in counts
-            or not self._fits_without_quotas(pod, found),
+            or not self._fits_without_quotas(pod, shape, found),
             helped_by=hints | Hint.POD,
             sources=shape.claimed.policy.source_of,
             warnings=shape.claimed.warnings,
         )
 
-    def _fits_without_quotas(self, pod: Pod, found: Evaluated) -> bool:
+    def _fits_without_quotas(self, pod: Pod, shape: Fitted, found: Filtered) -> bool:
         """Tell whether any of the nodes that pass the filters would fit if the namespace might hold more."""
-        claimed = found.shape.claimed
+        claimed = shape.claimed
         part = self._node_part(pod, claimed, ())
         if isinstance(part, Refused):
             return False
         part.refresh(self.state, found.passing)
         return bool(part.feasible[found.passing].any())
 
-    def _count(self, found: Evaluated) -> tuple[Mapping[str, int], Hint]:
+    def _count(self, shape: Fitted, found: Filtered) -> tuple[Mapping[str, int], Hint]:
         """Count the nodes under each distinct reason, and collect what could help."""
-        part = found.shape.node
+        part = shape.node
         counts: dict[str, int] = {}
         hints = Hint.NODE
         for reason, count in found.count().items():
@@ -310,18 +303,19 @@ class Cycle:
                 counts[card_reason.text] = count
                 hints |= card_reason.hint
         passing = set(found.passing.tolist())
-        for name, cause in self._closed(found.shape).items():
+        for name, cause in self._closed(shape).items():
             row = self.state.nodes.row(name)
             if row in passing and part.feasible[row]:
                 counts[cause.text] = counts.get(cause.text, 0) + 1
         return counts, hints
 
-    def _verdicts(self, found: Evaluated) -> dict[str, NodeVerdict]:
-        part = found.shape.node
+    def _verdicts(self, shape: Fitted, found: Filtered) -> dict[str, NodeVerdict]:
+        part = shape.node
         verdicts = {}
-        closed = self._closed(found.shape)
-        for index, row in enumerate(found.rows.tolist()):
-            name, rejection = self.state.nodes.name(row), found.rejection(index)
+        closed = self._closed(shape)
+        rejections = found.rejections()
+        for row in found.rows.tolist():
+            name, rejection = self.state.nodes.name(row), rejections.get(row)
             if rejection is not None:
                 verdicts[name] = NodeVerdict(rejection.texts, ", ".join(rejection.texts))
             elif not part.feasible[row]:
@@ -329,9 +323,3 @@ class Cycle:
             elif name in closed:
                 verdicts[name] = NodeVerdict((closed[name].text,), closed[name].text)
         return verdicts
-
-
-def _lets(cluster: ClusterPart | None, pod: Pod, row: int) -> bool:
-    """Tell whether the cluster part lets a pod go to a node."""
-    codes = None if cluster is None else cluster.evaluate(pod, np.array([row], dtype=np.int64))
-    return codes is None or not codes[0]

@@ -6,31 +6,19 @@ computed anew only where it may have changed, so that a decision costs what chan
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators import Allocator, CardChoice, FitColumns
+from vgpu_scheduler.engine.cluster_part import ClusterPart
 from vgpu_scheduler.kernels import stale_rows
-from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import PodClaims, dialect_of
 from vgpu_scheduler.policy import ResolvedPolicy
-from vgpu_scheduler.predicates import (
-    INTER_POD_REJECTIONS,
-    CompiledPredicates,
-    InterPodTerms,
-    Reason,
-    Rejection,
-    Rejections,
-)
+from vgpu_scheduler.predicates import CompiledPredicates
 from vgpu_scheduler.scorers import NodeRanking, WeightedScorer
 from vgpu_scheduler.state import State
-
-_Value = TypeVar("_Value")
 
 _NEVER = -1
 
@@ -173,33 +161,6 @@ class NodePart:
         self.score[rows] = self.ranking.score(state, rows, self.fit)
 
 
-class ClusterPart:
-    """What depends on more than one node: small values, evaluated per decision from counters that events keep.
-
-    Parameters
-    ----------
-    pod
-        One of the pods that share it: pods without inter-pod terms, or pods of one namespace with the same terms. Their
-        labels may differ.
-    state
-        What is known; ``close`` must follow when the part is no longer needed.
-    """
-
-    rejections: Final = INTER_POD_REJECTIONS
-    """What the codes of :meth:`evaluate` stand for."""
-
-    def __init__(self, pod: Pod, state: State) -> None:
-        self._terms = InterPodTerms(pod, state)
-
-    def evaluate(self, pod: Pod, rows: NDArray[np.int64]) -> NDArray[np.int32] | None:
-        """Return a code for each of the rows, 0 where the pod can go; None if it can go everywhere."""
-        return self._terms.evaluate(pod, rows)
-
-    def close(self) -> None:
-        """Give back what is counted for this part alone."""
-        self._terms.close()
-
-
 @dataclass(frozen=True, slots=True)
 class Fitted:
     """A shape whose pods can be placed where there is room for them.
@@ -220,75 +181,3 @@ class Fitted:
 
 
 Shape = Refused | Fitted
-
-
-class Evaluated:
-    """A fitted shape as it stands for one pod now; its node part is up to date.
-
-    Parameters
-    ----------
-    rows
-        The live rows, shape (n,).
-    codes
-        What the cluster part says of each, shape (n,); None if it lets the pod go everywhere.
-
-    Attributes
-    ----------
-    passing
-        The rows that the cluster part does not reject.
-    """
-
-    def __init__(self, shape: Fitted, rows: NDArray[np.int64], codes: NDArray[np.int32] | None) -> None:
-        self.shape = shape
-        self.rows = rows
-        self._codes = codes
-        self.passing = rows if codes is None else rows[codes == Rejections.PASSES]
-
-    def rejection(self, index: int) -> Rejection | None:
-        """Return what the first filter that rejects the row at a position says; None if all pass."""
-        node, cluster = self.shape.node, self.shape.cluster
-        code = int(node.rejected[self.rows[index]])
-        if code:
-            return node.predicates.rejections[code]
-        if self._codes is None or cluster is None or not self._codes[index]:
-            return None
-        return cluster.rejections[int(self._codes[index])]
-
-    def count(self) -> dict[Reason, int]:
-        """Count the rows under each reason of the first filter that rejects them."""
-        node, cluster = self.shape.node, self.shape.cluster
-        rejected = node.rejected[self.rows]
-        counts = node.predicates.rejections.count(rejected)
-        if self._codes is not None and cluster is not None:
-            counts |= cluster.rejections.count(self._codes[rejected == Rejections.PASSES])
-        return counts
-
-
-class Recent(Generic[_Value]):
-    """Remembers the most recently used values.
-
-    Parameters
-    ----------
-    size
-        How many.
-    forgotten
-        Told of each value that is remembered no more.
-    """
-
-    def __init__(self, size: int, forgotten: Callable[[_Value], None] | None = None) -> None:
-        self._size = size
-        self._forgotten = forgotten
-        self._values: OrderedDict[Hashable, _Value] = OrderedDict()
-
-    def get(self, key: Hashable, make: Callable[[], _Value]) -> _Value:
-        """Return the value of this key, made now if it is not remembered."""
-        value = self._values.get(key)
-        if value is None:
-            value = self._values[key] = make()
-            if len(self._values) > self._size:
-                _, oldest = self._values.popitem(last=False)
-                if self._forgotten is not None:
-                    self._forgotten(oldest)
-        else:
-            self._values.move_to_end(key)
-        return value

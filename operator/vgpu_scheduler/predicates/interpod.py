@@ -1,32 +1,35 @@
 """Required inter-pod affinity and anti-affinity: kube-scheduler's InterPodAffinity for many nodes at once."""
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.predicates.filters import ClusterPlugin
 from vgpu_scheduler.predicates.reasons import (
     INTER_POD_AFFINITY,
     INTER_POD_ANTI_AFFINITY,
     INTER_POD_EXISTING,
+    Reason,
     Rejections,
 )
 from vgpu_scheduler.state import NodeCounts, State
 
-__all__ = ["INTER_POD_REJECTIONS", "InterPodTerms", "needs_inter_pod"]
+__all__ = ["INTER_POD_AFFINITY_PLUGIN", "InterPodTerms"]
 
-INTER_POD_REJECTIONS: Final = Rejections((INTER_POD_AFFINITY, INTER_POD_ANTI_AFFINITY, INTER_POD_EXISTING))
-"""What the codes of :meth:`InterPodTerms.evaluate` stand for."""
-
+_REJECTIONS: Final = Rejections((INTER_POD_AFFINITY, INTER_POD_ANTI_AFFINITY, INTER_POD_EXISTING))
 _AFFINITY, _ANTI_AFFINITY, _EXISTING = 1, 2, 3
 
 
-def needs_inter_pod(pod: Pod, state: State) -> bool:
-    """Tell whether inter-pod terms may bear on a pod: its own, or those of pods that are there."""
+def _key(pod: Pod, state: State) -> Hashable | None:
+    """Return the pod's namespace and terms, and the labels that these depend on."""
     spec = pod.spec
-    return bool(spec.required_pod_affinity or spec.required_pod_anti_affinity or state.interpod.any_anti_affinity)
+    terms = (*spec.required_pod_affinity, *spec.required_pod_anti_affinity)
+    if not terms:
+        return () if state.interpod.any_anti_affinity else None  # those of pods that are there may bear on it
+    return (pod.namespace, spec.fingerprint, *(pod.labels.get(name) for term in terms for name in term.label_keys))
 
 
 class InterPodTerms:
@@ -39,6 +42,8 @@ class InterPodTerms:
     state
         What is known; ``close`` must follow when the terms are no longer needed.
     """
+
+    rejections: Final = _REJECTIONS
 
     def __init__(self, pod: Pod, state: State) -> None:
         self._state = state
@@ -57,6 +62,11 @@ class InterPodTerms:
             if counter is not None:
                 self._state.interpod.release(counter)
 
+    def turned_away(self, pod: Pod) -> Reason | None:
+        """Return None: nodes are always to be tried."""
+        del pod
+        return None
+
     def evaluate(self, pod: Pod, rows: NDArray[np.int64]) -> NDArray[np.int32] | None:
         """Filter nodes.
 
@@ -70,7 +80,7 @@ class InterPodTerms:
         Returns
         -------
         NDArray[int32], shape (n,), or None
-            0 where the pod can go; else a code of ``INTER_POD_REJECTIONS``. None if it can go everywhere.
+            0 where the pod can go; else a code of ``rejections``. None if it can go everywhere.
         """
         existing = self._state.interpod.keeping_away(pod.namespace, pod.labels)
         if self._affinity is None and not self._anti_affinity and not existing:
@@ -116,3 +126,6 @@ class InterPodTerms:
         for ids, topologies in found:
             satisfied &= ids >= 0 if is_first else topologies.take(ids)
         return satisfied
+
+
+INTER_POD_AFFINITY_PLUGIN: Final = ClusterPlugin("InterPodAffinity", _key, InterPodTerms)

@@ -1,0 +1,97 @@
+"""What a shape asks of more than one node: kube-scheduler's cluster-wide filters for one pod."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vgpu_scheduler.engine.recent import Recent
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.predicates import CLUSTER_PLUGINS, ClusterFilter, Reason, Rejections
+from vgpu_scheduler.state import State
+
+_FILTERS = 512
+"""How many of each plugin are remembered; one costs about a byte per node and term."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPart:
+    """The filters of a pod that look beyond a single node.
+
+    They hold small values, and are evaluated per decision from what events keep.
+
+    Attributes
+    ----------
+    filters
+        At least one, in kube-scheduler's order; pods that ask the same share them.
+    """
+
+    filters: tuple[ClusterFilter, ...]
+
+    def turned_away(self, pod: Pod) -> Reason | None:
+        """Return why no node need be tried for the pod now; None if they are to be tried."""
+        return next((reason for each in self.filters if (reason := each.turned_away(pod)) is not None), None)
+
+    def lets(self, pod: Pod, row: int) -> bool:
+        """Tell whether the pod may go to a node, as far as these filters know."""
+        rows = np.array([row], dtype=np.int64)
+        if self.turned_away(pod) is not None:
+            return False
+        answers = (each.evaluate(pod, rows) for each in self.filters)
+        return all(codes is None or codes[0] == Rejections.PASSES for codes in answers)
+
+    def evaluate(
+        self, pod: Pod, rows: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], list[tuple[Rejections, NDArray[np.int64], NDArray[np.int32]]]]:
+        """Filter nodes.
+
+        Parameters
+        ----------
+        rows
+            Rows that pass the filters of single nodes, shape (n,).
+
+        Returns
+        -------
+        passing : NDArray[int64], shape (m,)
+            The rows where the pod can go.
+        rejected : list
+            For each filter that rejects: what its codes stand for, the rows that it rejects, and their codes.
+        """
+        rejected = []
+        for each in self.filters:
+            codes = each.evaluate(pod, rows)
+            if codes is not None and codes.any():
+                passes = codes == Rejections.PASSES
+                rejected.append((each.rejections, rows[~passes], codes[~passes]))
+                rows = rows[passes]
+        return rows, rejected
+
+
+class ClusterParts:
+    """Makes the cluster parts of pods; pods that ask the same share filters.
+
+    Parameters
+    ----------
+    state
+        What is known.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._plugins = [(plugin, Recent[ClusterFilter](_FILTERS, _close)) for plugin in CLUSTER_PLUGINS]
+
+    def of(self, pod: Pod) -> ClusterPart | None:
+        """Return what a pod asks of more than one node; None if that is nothing."""
+        filters = []
+        for plugin, recent in self._plugins:
+            key = plugin.key(pod, self._state)
+            if key is not None:
+                filters.append(recent.get(key, partial(plugin.make, pod, self._state)))
+        return ClusterPart(tuple(filters)) if filters else None
+
+
+def _close(unused: ClusterFilter) -> None:
+    unused.close()

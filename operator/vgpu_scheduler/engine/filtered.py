@@ -1,0 +1,75 @@
+"""Kubernetes' filters for one pod now: which nodes pass, and what rejects the others."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vgpu_scheduler.engine.cluster_part import ClusterPart
+from vgpu_scheduler.engine.shape import NodePart
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.predicates import Reason, Rejection, Rejections
+
+
+class Filtered:
+    """What the filters say of all nodes for one pod now.
+
+    Parameters
+    ----------
+    node
+        The filters of single nodes; up to date.
+    cluster
+        The filters that look beyond; None if there are none.
+    pod
+        The pod.
+    rows
+        The live rows, shape (n,).
+
+    Attributes
+    ----------
+    turned_away
+        Why no node is tried; None if they are.
+    passing
+        The rows that no filter rejects, cards aside, where there is a cluster part; else all rows.
+    """
+
+    def __init__(self, node: NodePart, cluster: ClusterPart | None, pod: Pod, rows: NDArray[np.int64]) -> None:
+        self._node = node
+        self.rows = rows
+        self.passing = rows
+        self._rejected: list[tuple[Rejections, NDArray[np.int64], NDArray[np.int32]]] = []
+        self.turned_away: Reason | None = node.predicates.rejection
+        if cluster is None:
+            return
+        self.turned_away = self.turned_away or cluster.turned_away(pod)
+        if self.turned_away is None:
+            passing = rows[node.rejected[rows] == Rejections.PASSES]
+            self.passing, self._rejected = cluster.evaluate(pod, passing)
+        else:
+            self.passing = rows[:0]
+
+    def rejections(self) -> dict[int, Rejection]:
+        """Return what the first filter that rejects a row says, by row; rows that pass all are left out."""
+        part = self._node
+        if self.turned_away is not None:
+            return dict.fromkeys(self.rows.tolist(), Rejection((self.turned_away,), resolvable=False))
+        codes = part.rejected[self.rows]
+        found = {
+            row: part.predicates.rejections[code]
+            for row, code in zip(self.rows.tolist(), codes.tolist(), strict=True)
+            if code
+        }
+        for rejections, rows, others in self._rejected:
+            found.update((row, rejections[code]) for row, code in zip(rows.tolist(), others.tolist(), strict=True))
+        return found
+
+    def count(self) -> dict[Reason, int]:
+        """Count the rows under each reason of the first filter that rejects them."""
+        if self.turned_away is not None:
+            return {self.turned_away: int(self.rows.shape[0])}
+        part = self._node
+        counts = part.predicates.rejections.count(part.rejected[self.rows])
+        for rejections, _, codes in self._rejected:
+            for reason, count in rejections.count(codes).items():
+                counts[reason] = counts.get(reason, 0) + count
+        return counts

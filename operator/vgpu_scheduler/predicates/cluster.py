@@ -1,0 +1,11 @@
+"""kube-scheduler's plugins that filter by more than a single node, in its order."""
+
+from typing import Final
+
+from vgpu_scheduler.predicates.filters import ClusterPlugin
+from vgpu_scheduler.predicates.interpod import INTER_POD_AFFINITY_PLUGIN
+
+__all__ = ["CLUSTER_PLUGINS"]
+
+CLUSTER_PLUGINS: Final[tuple[ClusterPlugin, ...]] = (INTER_POD_AFFINITY_PLUGIN,)
+"""They come after the filters of single nodes; of a node only the first that rejects it is reported."""
