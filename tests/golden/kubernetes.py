@@ -28,7 +28,7 @@ from vgpu_scheduler.predicates import (
 from vgpu_scheduler.scorers import NodeRanking
 from vgpu_scheduler.state import State
 
-FAMILIES = ("resources", "nodeaffinity", "taints", "ports", "interpod", "gates", "mixed")
+FAMILIES = ("resources", "nodeaffinity", "taints", "ports", "interpod", "spread", "gates", "mixed")
 VECTORS = Path(__file__).parent.parent / "vectors" / "kubernetes"
 
 

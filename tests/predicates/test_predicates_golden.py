@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 from tests.golden import kubernetes as golden
 from tests.naive import predicates as naive
+from tests.naive.spread import spread
 
 from vgpu_scheduler.kube import decode_pod
 
@@ -26,8 +27,9 @@ def test_family(family: str) -> None:
         "taints": 250,
         "ports": 200,
         "interpod": 300,
-        "gates": 89,
-        "mixed": 167,
+        "spread": 300,
+        "gates": 98,
+        "mixed": 227,
     }
     assert outcomes["passed"] >= least[family]
 
@@ -57,6 +59,18 @@ def test_the_naive_twin_of_inter_pod_terms_too() -> None:
             if expected and expected["plugin"] != "InterPodAffinity":
                 continue
             found = naive.inter_pod(case["pod"], node, case["nodes"], case["pods"], namespaces)
+            assert found == (expected and (expected["plugin"], expected["code"], frozenset(expected["reasons"]))), (
+                f"{case['id']} {node['metadata']['name']}"
+            )
+
+
+def test_the_naive_twin_of_spread_constraints_too() -> None:
+    for case in golden.cases("spread"):
+        for node in case["nodes"]:
+            expected = case["expect"]["rejected"].get(node["metadata"]["name"])
+            if expected and expected["plugin"] != "PodTopologySpread":
+                continue
+            found = spread(case["pod"], node, case["nodes"], case["pods"])
             assert found == (expected and (expected["plugin"], expected["code"], frozenset(expected["reasons"]))), (
                 f"{case['id']} {node['metadata']['name']}"
             )

@@ -15,10 +15,6 @@ from vgpu_scheduler.predicates import gated, refusals, unschedulable_message
             {"affinity": {"podAntiAffinity": {REQUIRED: [{}, {"labelSelector": {"matchLabels": {"-": "x"}}}]}}},
             f"spec.affinity.podAntiAffinity.{REQUIRED}[1]:",
         ),
-        (
-            {"topologySpreadConstraints": [{"whenUnsatisfiable": w} for w in ("ScheduleAnyway", "DoNotSchedule")]},
-            "spec.topologySpreadConstraints[1].whenUnsatisfiable",
-        ),
         ({"volumes": [{"name": "a", "emptyDir": {}}, {"name": "b", "persistentVolumeClaim": {"claimName": "c"}}]},
          "spec.volumes[1].persistentVolumeClaim"),
         ({"volumes": [{"name": "a", "ephemeral": {}}]}, "spec.volumes[0].ephemeral"),

@@ -14,7 +14,7 @@ from vgpu_scheduler.state import State
 Move = tuple[int, int, int, int]
 """What happens, and three numbers that choose how."""
 
-MOVES = 12
+MOVES = 13
 
 APPS: list[dict[str, str]] = [
     {"app": "web"},
@@ -104,6 +104,8 @@ class World:
         labels = {"host": name, "zone": ZONES[zone % 4], "rack": f"r{rack}" if rack % 3 else None}
         obj = node(name, labels={key: value for key, value in labels.items() if value is not None})
         obj["metadata"] |= {"uid": f"{name}-{self._version}", "resourceVersion": str(self._version)}
+        if rack % 4 == 0:
+            obj["spec"]["taints"] = [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}]
         self.nodes[name] = obj
         self.state.observe_node(decode_node(obj), {})
 
@@ -129,7 +131,7 @@ class World:
         self.pods[waiting.uid] = {**obj, "spec": {**obj["spec"], "nodeName": name}}
 
     def _change(self, what: int, which: int, labels: int) -> None:
-        """Change one of the pods: its labels, its phase, or whether it is there."""
+        """Change one of the pods: its labels, its phase, whether it is being deleted, or whether it is there."""
         if not self.pods:
             return
         uid = sorted(self.pods)[which % len(self.pods)]
@@ -144,6 +146,9 @@ class World:
             phase = ["Succeeded", "Failed", "Running"][labels % 3]
             obj["status"] = {"phase": phase}
             obj["metadata"] = {**obj["metadata"], "resourceVersion": str(self._version)}
+            self._observe(obj)
+        elif what == 12:
+            obj["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "resourceVersion": str(self._version)}
             self._observe(obj)
         elif what == 10 and held is not None and held.placement is not None:
             del self.pods[uid]

@@ -36,6 +36,7 @@ from vgpu_scheduler.kube.selectors import (
     compile_label_selector,
     parse_label_selector,
 )
+from vgpu_scheduler.kube.spread import SpreadConstraint
 from vgpu_scheduler.kube.store import Versioned, VersionedStore
 from vgpu_scheduler.kube.taints import NO_EXECUTE, NO_SCHEDULE, UNSCHEDULABLE_TAINT, Taint, Toleration, taint
 
@@ -70,6 +71,7 @@ __all__ = [
     "Requirement",
     "ResourceQuota",
     "SelectorError",
+    "SpreadConstraint",
     "Taint",
     "Toleration",
     "TopologyTerm",

@@ -9,6 +9,7 @@ import msgspec
 from vgpu_scheduler.kube.podterms import PodTerm
 from vgpu_scheduler.kube.resources import ContainerKind
 from vgpu_scheduler.kube.selectors import NodeSelector
+from vgpu_scheduler.kube.spread import SpreadConstraint
 from vgpu_scheduler.kube.taints import Taint, Toleration
 
 __all__ = ["ANY_ADDRESS", "Condition", "Container", "HostPort", "Node", "Pod", "PodSpec"]
@@ -75,10 +76,10 @@ class PodSpec(msgspec.Struct, frozen=True, eq=False, weakref=True, kw_only=True)
         Index and source of each volume that may restrict the choice of a node.
     required_pod_affinity, required_pod_anti_affinity
         The required inter-pod terms.
-    pod_terms_problem
-        Why a required inter-pod term cannot be understood; empty if all can.
-    hard_spread
-        Indexes of the topology spread constraints that forbid nodes.
+    terms_problem
+        Why a required inter-pod term or a spread constraint cannot be understood; empty if all can.
+    hard_spread, soft_spread
+        The topology spread constraints that forbid nodes, and those that only rank them.
     resource_claims
         Number of dynamic resource claims.
     pod_group_field
@@ -99,8 +100,9 @@ class PodSpec(msgspec.Struct, frozen=True, eq=False, weakref=True, kw_only=True)
     constrained_volumes: tuple[tuple[int, str], ...] = ()
     required_pod_affinity: tuple[PodTerm, ...] = ()
     required_pod_anti_affinity: tuple[PodTerm, ...] = ()
-    pod_terms_problem: str = ""
-    hard_spread: tuple[int, ...] = ()
+    terms_problem: str = ""
+    hard_spread: tuple[SpreadConstraint, ...] = ()
+    soft_spread: tuple[SpreadConstraint, ...] = ()
     resource_claims: int = 0
     pod_group_field: str = ""
     required_features: tuple[tuple[str, str], ...] = ()

@@ -13,6 +13,7 @@ from vgpu_scheduler.kube.podterms import PodTerm, compile_pod_terms
 from vgpu_scheduler.kube.quantities import QuantityError, to_nano
 from vgpu_scheduler.kube.resources import ContainerKind, pod_requests
 from vgpu_scheduler.kube.selectors import NodeSelector, compile_node_selector
+from vgpu_scheduler.kube.spread import compile_spread
 from vgpu_scheduler.kube.wire import REQUIRED, FieldError, Quantities, WireContainer, WirePodSpec, WirePodStatus
 
 __all__ = ["intern_pod_spec", "resized_requests"]
@@ -125,6 +126,7 @@ def _build(wire: WirePodSpec, fingerprint: bytes, volumes: tuple[tuple[int, str]
         containers.append(Container(container.name, kind, _texts(limits), _texts(requests)))
     affinity, affinity_problem = _pod_terms(wire, "podAffinity")
     anti_affinity, anti_affinity_problem = _pod_terms(wire, "podAntiAffinity")
+    spread, spread_problem = compile_spread(wire.topology_spread_constraints or ())
     return PodSpec(
         fingerprint=fingerprint,
         node_fingerprint=_node_fingerprint(wire),
@@ -138,12 +140,9 @@ def _build(wire: WirePodSpec, fingerprint: bytes, volumes: tuple[tuple[int, str]
         constrained_volumes=volumes,
         required_pod_affinity=affinity,
         required_pod_anti_affinity=anti_affinity,
-        pod_terms_problem=affinity_problem or anti_affinity_problem,
-        hard_spread=tuple(
-            index
-            for index, constraint in enumerate(wire.topology_spread_constraints or ())
-            if constraint.when_unsatisfiable == "DoNotSchedule"
-        ),
+        terms_problem=affinity_problem or anti_affinity_problem or spread_problem,
+        hard_spread=tuple(constraint for constraint in spread if constraint.hard),
+        soft_spread=tuple(constraint for constraint in spread if not constraint.hard),
         resource_claims=len(wire.resource_claims or ()),
         pod_group_field=_pod_group_field(wire),
         required_features=tuple(_required_features(wire)),

@@ -145,9 +145,16 @@ class WireAffinity(Wire):
 
 
 class WireSpread(Wire):
-    """A topology spread constraint, as far as it can forbid nodes."""
+    """A topology spread constraint."""
 
+    topology_key: str = ""
+    max_skew: int = 1
     when_unsatisfiable: str = "DoNotSchedule"
+    label_selector: WireLabelSelector | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+    match_label_keys: list[str] | None = None
 
 
 class WireTerm(Wire):

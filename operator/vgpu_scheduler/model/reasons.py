@@ -29,8 +29,8 @@ class Hint(IntFlag):
     """A quota of the pod's namespace changed, or something that counts in it was given back. Nobody gives this hint,
     because it is about one namespace: pods are woken by name."""
     AFFINITY = 128
-    """What inter-pod terms count changed: a pod came to a node, went or changed its labels, or a namespace changed its
-    labels."""
+    """What inter-pod terms and spread constraints count changed: a pod came to a node, went or changed its labels, or a
+    namespace changed its labels."""
 
 
 class CardReason(IntEnum):

@@ -4,8 +4,9 @@ from typing import Final
 
 from vgpu_scheduler.predicates.filters import ClusterPlugin
 from vgpu_scheduler.predicates.interpod import INTER_POD_AFFINITY_PLUGIN
+from vgpu_scheduler.predicates.spread import POD_TOPOLOGY_SPREAD_PLUGIN
 
 __all__ = ["CLUSTER_PLUGINS"]
 
-CLUSTER_PLUGINS: Final[tuple[ClusterPlugin, ...]] = (INTER_POD_AFFINITY_PLUGIN,)
+CLUSTER_PLUGINS: Final[tuple[ClusterPlugin, ...]] = (POD_TOPOLOGY_SPREAD_PLUGIN, INTER_POD_AFFINITY_PLUGIN)
 """They come after the filters of single nodes; of a node only the first that rejects it is reported."""

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.kube import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, UNSCHEDULABLE_TAINT, LabelSelector, Pod, Taint
-from vgpu_scheduler.kube.selectors import label_equals
-from vgpu_scheduler.predicates.lookups import LabelLookup, TermLookup, ValueLookup, tolerates
+from vgpu_scheduler.predicates.lookups import LabelLookup, NodeAffinityLookup, ValueLookup, tolerates
 from vgpu_scheduler.predicates.reasons import (
     AFFINITY,
     AFFINITY_CONFLICT,
@@ -73,8 +72,8 @@ class CompiledPredicates:
     """
 
     __slots__ = (
-        "_managed", "_names", "_needs", "_node_name", "_nodes", "_planned", "_policy", "_ports", "_positions",
-        "_requests", "_selector", "_taints", "_terms", "_tolerates_cordon", "_unoffered", "rejection", "rejections",
+        "_affinity", "_managed", "_names", "_needs", "_node_name", "_nodes", "_planned", "_policy", "_ports",
+        "_positions", "_requests", "_taints", "_tolerates_cordon", "_unoffered", "rejection", "rejections",
     )  # fmt: skip
 
     def __init__(
@@ -92,12 +91,11 @@ class CompiledPredicates:
         self._taints: ValueLookup[tuple[Taint, ...]] = ValueLookup(
             absent=True, accepts=lambda taints: tolerates(spec.tolerations, taints)
         )
-        self._selector = [LabelLookup(requirement) for requirement in label_equals(spec.node_selector)]
+        self._affinity = NodeAffinityLookup(spec)
         self._policy = [
             LabelLookup(requirement) for selector in policy_selectors for requirement in selector.requirements
         ]
         self._managed = [] if managed is None else [LabelLookup(requirement) for requirement in managed.requirements]
-        self._terms = None if affinity is None else [TermLookup(term) for term in affinity.terms]
         self._names = None if affinity is None else affinity.names
         self.rejection: Reason | None = AFFINITY_CONFLICT if self._names is not None and not self._names else None
         self._ports = spec.host_ports
@@ -134,8 +132,8 @@ class CompiledPredicates:
                 np.copyto(codes, _CODES[reason], where=~allowed & (codes == 0))
         if self._ports:
             np.copyto(codes, _CODES[PORTS], where=self._nodes.ports.conflicts(rows, self._ports))
-        if self._selector or self._terms is not None:
-            np.copyto(codes, _CODES[AFFINITY], where=~self._matches(rows))
+        if self._affinity:
+            np.copyto(codes, _CODES[AFFINITY], where=~self._affinity(self._nodes, rows))
         np.copyto(codes, _CODES[TAINT], where=~self._taints(self._nodes.taints, rows))
         if self._node_name:
             row = self._nodes.row(self._node_name)
@@ -201,18 +199,6 @@ class CompiledPredicates:
         more = {need.reason for position, need in enumerate(needs) if short >> position & 1}
         reasons = sorted({*known.reasons, *more}, key=self._positions.__getitem__)
         return self.rejections.code(Rejection(tuple(reasons), known.resolvable and not short & _UNRESOLVABLE))
-
-    def _matches(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """NodeAffinity: the node selector and one of the terms."""
-        matches = np.ones(rows.shape[0], dtype=np.bool_)
-        for label in self._selector:
-            matches &= label(self._nodes, rows)
-        if self._terms is not None:
-            chosen = np.zeros(rows.shape[0], dtype=np.bool_)
-            for term in self._terms:
-                chosen |= term(self._nodes, rows)
-            matches &= chosen
-        return matches
 
     def _named(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which rows the affinity's ``metadata.name`` terms leave to be tried at all."""

@@ -6,13 +6,13 @@ from typing import Final, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.kube import NodeSelectorTerm, Operator, Requirement, Taint, Toleration
-from vgpu_scheduler.kube.selectors import FieldRequirement
+from vgpu_scheduler.kube import NodeSelectorTerm, Operator, PodSpec, Requirement, Taint, Toleration
+from vgpu_scheduler.kube.selectors import FieldRequirement, label_equals
 from vgpu_scheduler.kube.taints import NO_EXECUTE, NO_SCHEDULE
 from vgpu_scheduler.state import NodeTable
 from vgpu_scheduler.state.columns import InternedColumn
 
-__all__ = ["LabelLookup", "TermLookup", "ValueLookup", "tolerates"]
+__all__ = ["LabelLookup", "NodeAffinityLookup", "TermLookup", "ValueLookup", "tolerates"]
 
 _Value = TypeVar("_Value", bound=Hashable)
 
@@ -117,6 +117,31 @@ class TermLookup:
         for label in self._labels:
             answers &= label(nodes, rows)
         return answers
+
+
+class NodeAffinityLookup:
+    """Which rows a pod's node selector and required node affinity select; false if it has neither."""
+
+    __slots__ = ("_selector", "_terms")
+
+    def __init__(self, spec: PodSpec) -> None:
+        self._selector = [LabelLookup(requirement) for requirement in label_equals(spec.node_selector)]
+        self._terms = None if spec.node_affinity is None else [TermLookup(term) for term in spec.node_affinity.terms]
+
+    def __bool__(self) -> bool:
+        return bool(self._selector) or self._terms is not None
+
+    def __call__(self, nodes: NodeTable, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Answer for each of the rows; shape as ``rows``."""
+        matches = np.ones(rows.shape[0], dtype=np.bool_)
+        for label in self._selector:
+            matches &= label(nodes, rows)
+        if self._terms is not None:
+            chosen = np.zeros(rows.shape[0], dtype=np.bool_)
+            for term in self._terms:
+                chosen |= term(nodes, rows)
+            matches &= chosen
+        return matches
 
 
 def _field(field: FieldRequirement, nodes: NodeTable, rows: NDArray[np.int64]) -> NDArray[np.bool_] | bool:

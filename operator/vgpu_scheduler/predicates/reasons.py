@@ -20,6 +20,8 @@ __all__ = [
     "NOT_NAMED",
     "POLICY_SELECTOR",
     "PORTS",
+    "SPREAD",
+    "SPREAD_LABEL",
     "TAINT",
     "TOO_MANY_PODS",
     "UNSCHEDULABLE",
@@ -77,6 +79,15 @@ INTER_POD_ANTI_AFFINITY: Final = Reason(
 )
 INTER_POD_EXISTING: Final = Reason(
     "InterPodAffinity", "node(s) didn't satisfy existing pods anti-affinity rules", True, Hint.NODE | Hint.AFFINITY
+)
+SPREAD: Final = Reason(
+    "PodTopologySpread", "node(s) didn't match pod topology spread constraints", True, Hint.NODE | Hint.AFFINITY
+)
+SPREAD_LABEL: Final = Reason(
+    "PodTopologySpread",
+    "node(s) didn't match pod topology spread constraints (missing required label)",
+    False,
+    Hint.NODE,
 )
 
 

@@ -35,13 +35,11 @@ def _refusals(spec: PodSpec) -> tuple[str, ...]:
         f"{field} is not supported: this scheduler does not check {what}, so it will not place the pod"
         for field, what in _unchecked(spec)
     )
-    return (spec.pod_terms_problem, *unsupported) if spec.pod_terms_problem else unsupported
+    return (spec.terms_problem, *unsupported) if spec.terms_problem else unsupported
 
 
 def _unchecked(spec: PodSpec) -> Iterator[tuple[str, str]]:
     """Field, and what it asks for, of everything that is not checked."""
-    for index in spec.hard_spread:
-        yield f"spec.topologySpreadConstraints[{index}].whenUnsatisfiable", "DoNotSchedule constraints"
     for index, source in spec.constrained_volumes:
         yield f"spec.volumes[{index}].{source}", "where such a volume can be mounted"
     if spec.resource_claims:

@@ -1,6 +1,6 @@
 """The one owner of what is known: nodes, devices, pods, and who uses what."""
 
-from vgpu_scheduler.state.interpod import InterPodCounts, NodeCounts
+from vgpu_scheduler.state.interpod import InterPodCounts, NodeCounts, PodCounter
 from vgpu_scheduler.state.matrix import DeviceMatrix, canonical, distinct
 from vgpu_scheduler.state.nodes import NodeTable
 from vgpu_scheduler.state.quotas import QuotaUsage
@@ -14,6 +14,7 @@ __all__ = [
     "NodeCounts",
     "NodeTable",
     "Phase",
+    "PodCounter",
     "QuotaUsage",
     "Reservation",
     "State",

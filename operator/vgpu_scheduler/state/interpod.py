@@ -1,4 +1,4 @@
-"""What required inter-pod terms count: incremental counters that events keep.
+"""What inter-pod terms and spread constraints count: incremental counters that events keep.
 
 A term counts pods by topology, the value of a node label. Counted here is per node, because a topology is made of
 nodes: which topologies have a pod follows from that and the label column in one pass over the nodes, and a node that
@@ -28,11 +28,11 @@ _NO_LABELS: Mapping[str, str] = {}
 class NodeCounts:
     """How many pods of some kind are on each node, by node row."""
 
-    __slots__ = ("_counts", "_occupied")
+    __slots__ = ("_column", "_counts")
 
     def __init__(self) -> None:
         self._counts: dict[int, int] = {}
-        self._occupied: NDArray[np.bool_] | None = None
+        self._column: NDArray[np.int64] | None = None
 
     def add(self, row: int, change: int) -> None:
         """Count one pod more (1) or less (-1) on a node."""
@@ -41,20 +41,24 @@ class NodeCounts:
             self._counts[row] = count
         else:
             del self._counts[row]
-        if self._occupied is not None and row < self._occupied.shape[0]:
-            self._occupied[row] = count > 0
+        if self._column is not None and row < self._column.shape[0]:
+            self._column[row] = count
 
     def clear(self, row: int) -> None:
         """Forget the pods of a node."""
-        if self._counts.pop(row, None) and self._occupied is not None and row < self._occupied.shape[0]:
-            self._occupied[row] = False
+        if self._counts.pop(row, None) and self._column is not None and row < self._column.shape[0]:
+            self._column[row] = 0
+
+    def column(self, capacity: int) -> NDArray[np.int64]:
+        """Return how many such pods each node has, shape (capacity,); shared: do not write to it."""
+        if self._column is None or self._column.shape[0] != capacity:
+            self._column = np.zeros(capacity, dtype=np.int64)
+            self._column[list(self._counts)] = list(self._counts.values())
+        return self._column
 
     def occupied(self, capacity: int) -> NDArray[np.bool_]:
-        """Return which nodes have such a pod, shape (capacity,); shared: do not write to it."""
-        if self._occupied is None or self._occupied.shape[0] != capacity:
-            self._occupied = np.zeros(capacity, dtype=np.bool_)
-            self._occupied[list(self._counts)] = True
-        return self._occupied
+        """Return which nodes have such a pod, shape (capacity,)."""
+        return self.column(capacity) > 0
 
     def as_values(self) -> Mapping[int, int]:
         """Return the counts that are not 0, to be compared."""
@@ -113,9 +117,18 @@ def _wanted(selector: LabelSelector) -> list[tuple[str, str]]:
 
 @dataclass(slots=True, eq=False)
 class PodCounter:
-    """Counts the pods that all of some selectors select."""
+    """Counts the pods that all of some selectors select.
+
+    Attributes
+    ----------
+    selectors
+        At least one.
+    lasting
+        Count only pods that are not being deleted.
+    """
 
     selectors: tuple[PodSelector, ...]
+    lasting: bool = False
     nodes: NodeCounts = field(default_factory=NodeCounts)
     users: int = 0
 
@@ -143,6 +156,7 @@ class _Resident(NamedTuple):
 
     node: str
     labels: Mapping[str, str]
+    deleting: bool
     anti_affinity: tuple[TopologyTerm, ...]
 
 
@@ -155,14 +169,14 @@ class InterPodCounts:
     Notes
     -----
     The counts are a pure function of the bound or assumed, non-terminal pods, the nodes that are there, and the labels
-    of namespaces. As in kube-scheduler, pods that terminate count until they are gone; those on nodes that are not
-    there do not count.
+    of namespaces. As in kube-scheduler, pods that are being deleted count for inter-pod terms until they are gone, and
+    not for spread constraints; those on nodes that are not there do not count.
     """
 
     def __init__(self) -> None:
         self._residents: dict[str, dict[str, _Resident]] = {}  # by namespace and UID
         self._namespaces: dict[str, Mapping[str, str]] = {}
-        self._counters: dict[tuple[PodSelector, ...], PodCounter] = {}
+        self._counters: dict[tuple[tuple[PodSelector, ...], bool], PodCounter] = {}
         self._counters_by_label: LabelIndex[PodCounter] = LabelIndex()
         self._anti_affinity: dict[TopologyTerm, _AntiAffinity] = {}
         self._anti_affinity_by_label: LabelIndex[_AntiAffinity] = LabelIndex()
@@ -190,15 +204,15 @@ class InterPodCounts:
     def as_values(self) -> Mapping[object, Mapping[int, int]]:
         """Return all counts, to be compared."""
         values: dict[object, Mapping[int, int]] = {}
-        for selectors, counter in self._counters.items():
-            values[selectors] = counter.nodes.as_values()
+        for key, counter in self._counters.items():
+            values[key] = counter.nodes.as_values()
         for term, found in self._anti_affinity.items():
             values[term] = found.nodes.as_values()
         return values
 
     # Counters --------------------------------------------------------------------------------------------------------
 
-    def acquire(self, selectors: tuple[PodSelector, ...], row_of: RowOf) -> PodCounter:
+    def acquire(self, selectors: tuple[PodSelector, ...], row_of: RowOf, *, lasting: bool = False) -> PodCounter:
         """Return the counter of the pods that all the selectors select; ``release`` must follow.
 
         Parameters
@@ -207,10 +221,12 @@ class InterPodCounts:
             At least one.
         row_of
             Returns the row of a node, None if it is not there.
+        lasting
+            Count only pods that are not being deleted.
         """
-        counter = self._counters.get(selectors)
+        counter = self._counters.get((selectors, lasting))
         if counter is None:
-            counter = self._counters[selectors] = PodCounter(selectors)
+            counter = self._counters[selectors, lasting] = PodCounter(selectors, lasting)
             self._counters_by_label.add(counter, counter.index_selector)
             for namespace in self._residents:
                 self._count_namespace(counter, namespace, self._namespaces.get(namespace), row_of, 1)
@@ -221,7 +237,7 @@ class InterPodCounts:
         """Give a counter back; it is dropped when nobody uses it."""
         counter.users -= 1
         if not counter.users:
-            del self._counters[counter.selectors]
+            del self._counters[counter.selectors, counter.lasting]
             self._counters_by_label.discard(counter, counter.index_selector)
 
     def _count_namespace(
@@ -236,7 +252,8 @@ class InterPodCounts:
             return
         for resident in self._residents.get(namespace, {}).values():
             row = row_of(resident.node)
-            if row is not None and counter.selects(namespace, labels, resident.labels):
+            counts = not (counter.lasting and resident.deleting)
+            if counts and row is not None and counter.selects(namespace, labels, resident.labels):
                 counter.nodes.add(row, change)
 
     # Events ----------------------------------------------------------------------------------------------------------
@@ -245,7 +262,7 @@ class InterPodCounts:
         """Take in that a pod is on a node, whose row is None if it is not there."""
         terms = pod.spec.required_pod_anti_affinity
         anti_affinity = tuple(term.of(pod.namespace, pod.labels) for term in terms) if terms else ()
-        resident = _Resident(node, pod.labels, anti_affinity)
+        resident = _Resident(node, pod.labels, pod.deleting, anti_affinity)
         self._residents.setdefault(pod.namespace, {})[pod.uid] = resident
         for term in anti_affinity:
             found = self._anti_affinity.get(term)
@@ -303,7 +320,8 @@ class InterPodCounts:
             return
         known = self._namespaces.get(namespace)
         for counter in self._counters_by_label.candidates(resident.labels):
-            if counter.selects(namespace, known, resident.labels):
+            counts = not (counter.lasting and resident.deleting)
+            if counts and counter.selects(namespace, known, resident.labels):
                 counter.nodes.add(row, change)
         for term in resident.anti_affinity:
             self._anti_affinity[term].nodes.add(row, change)

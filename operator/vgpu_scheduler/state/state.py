@@ -60,8 +60,8 @@ def _charges_the_same(one: Reservation, other: Reservation) -> bool:
 
 
 def _counts_otherwise(one: Pod, other: Pod) -> bool:
-    """Tell whether inter-pod terms see a difference."""
-    return one.labels != other.labels or one.spec is not other.spec
+    """Tell whether inter-pod terms or spread constraints see a difference."""
+    return one.labels != other.labels or one.spec is not other.spec or one.deleting is not other.deleting
 
 
 class State:

@@ -1,0 +1,172 @@
+"""Hard topology spread constraints: kube-scheduler's PodTopologySpread filter for many nodes at once."""
+
+from collections.abc import Hashable
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vgpu_scheduler.kube import LabelSelector, Pod, PodSelector, PodSpec, SpreadConstraint, Taint
+from vgpu_scheduler.predicates.filters import ClusterPlugin
+from vgpu_scheduler.predicates.lookups import NodeAffinityLookup, ValueLookup, tolerates
+from vgpu_scheduler.predicates.reasons import SPREAD, SPREAD_LABEL, Reason, Rejections
+from vgpu_scheduler.state import NodeTable, PodCounter, State
+
+__all__ = ["POD_TOPOLOGY_SPREAD_PLUGIN", "CountedConstraint", "EligibleNodes", "SpreadFilter", "label_values"]
+
+_REJECTIONS: Final = Rejections((SPREAD, SPREAD_LABEL))
+_SKEWED, _UNLABELLED = 1, 2
+
+
+def label_values(pod: Pod, constraints: tuple[SpreadConstraint, ...]) -> tuple[str | None, ...]:
+    """Return the values of the pod's labels that say which pods are counted for it."""
+    return tuple(pod.labels.get(key) for constraint in constraints for key in constraint.match_label_keys)
+
+
+def _key(pod: Pod, state: State) -> Hashable | None:
+    del state
+    constraints = pod.spec.hard_spread
+    return (pod.namespace, pod.spec.fingerprint, *label_values(pod, constraints)) if constraints else None
+
+
+class EligibleNodes:
+    """Which nodes a pod's constraints count: those that the pod selects, and whose taints it tolerates, if asked for.
+
+    Parameters
+    ----------
+    spec
+        What the pod asks for.
+    """
+
+    def __init__(self, spec: PodSpec) -> None:
+        self._affinity = NodeAffinityLookup(spec)
+        self._taints: ValueLookup[tuple[Taint, ...]] = ValueLookup(
+            absent=True, accepts=lambda taints: tolerates(spec.tolerations, taints)
+        )
+
+    def __call__(self, constraint: SpreadConstraint, nodes: NodeTable, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Answer for each of the rows; shape as ``rows``."""
+        eligible = np.ones(rows.shape[0], dtype=np.bool_)
+        if constraint.honors_affinity and self._affinity:
+            eligible &= self._affinity(nodes, rows)
+        if constraint.honors_taints:
+            eligible &= self._taints(nodes.taints, rows)
+        return eligible
+
+
+class CountedConstraint:
+    """A constraint of a pod, with the counter of the pods that it is about.
+
+    Parameters
+    ----------
+    constraint
+        The constraint.
+    selector
+        Which pods it is about; None for none.
+    namespace
+        Where they are.
+    state
+        What is known; ``close`` must follow when the constraint is no longer needed.
+    """
+
+    def __init__(
+        self, constraint: SpreadConstraint, selector: LabelSelector | None, namespace: str, state: State
+    ) -> None:
+        self.rule = constraint
+        self.selector = selector
+        self._state = state
+        # A selector without requirements selects the pod itself and yet counts nobody: so kube-scheduler has it.
+        counted = selector if selector is not None and selector.requirements else None
+        pods = PodSelector(counted, frozenset((namespace,)))
+        self._counter: PodCounter | None = (
+            None if counted is None else state.interpod.acquire((pods,), state.nodes.row, lasting=True)
+        )
+
+    def by_domain(self, nodes: NodeTable, counted: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
+        """Count the pods of each domain.
+
+        Parameters
+        ----------
+        counted
+            Rows of the nodes that count, shape (n,); all of them have the label.
+
+        Returns
+        -------
+        counts : NDArray[int64], shape (values + 1,)
+            By the id of the label's value; 0 where no node counts. The last entry, for nodes without it, is 0.
+        fewest : int
+            The fewest pods of a domain where a node counts; 0 with fewer of these than there must be.
+        """
+        column = nodes.label(self.rule.topology_key)
+        ids, size = column.ids.take(counted), len(column.values) + 1
+        counts = np.bincount(ids, weights=self.by_node().take(counted), minlength=size).astype(np.int64)
+        domains = np.bincount(ids, minlength=size) > 0
+        enough = int(domains.sum()) >= max(self.rule.min_domains, 1)
+        return counts, int(counts[domains].min()) if enough else 0
+
+    def by_node(self) -> NDArray[np.int64]:
+        """Return how many of the pods each node has, by node row."""
+        capacity = self._state.nodes.capacity
+        return np.zeros(capacity, dtype=np.int64) if self._counter is None else self._counter.nodes.column(capacity)
+
+    def selects(self, pod: Pod) -> bool:
+        """Tell whether a pod is one of those that are to lie evenly."""
+        return self.selector is not None and self.selector.matches(pod.labels)
+
+    def close(self) -> None:
+        """Let the pods be counted no more, unless others need it."""
+        if self._counter is not None:
+            self._state.interpod.release(self._counter)
+
+
+class SpreadFilter:
+    """The hard constraints of pods that have the same; the pods that they are about are counted from now on.
+
+    Parameters
+    ----------
+    pod
+        One of the pods: its namespace, its spec, and the labels that its constraints depend on matter.
+    state
+        What is known; ``close`` must follow when the filter is no longer needed.
+    """
+
+    rejections: Final = _REJECTIONS
+
+    def __init__(self, pod: Pod, state: State) -> None:
+        self._state = state
+        self._eligible = EligibleNodes(pod.spec)
+        self._constraints = [
+            CountedConstraint(constraint, constraint.selector(pod.labels), pod.namespace, state)
+            for constraint in pod.spec.hard_spread
+        ]
+
+    def turned_away(self, pod: Pod) -> Reason | None:
+        """Return None: nodes are always to be tried."""
+        del pod
+        return None
+
+    def close(self) -> None:
+        """Let the pods be counted no more, unless others need it."""
+        for constraint in self._constraints:
+            constraint.close()
+
+    def evaluate(self, pod: Pod, rows: NDArray[np.int64]) -> NDArray[np.int32] | None:
+        """Filter nodes; see :class:`ClusterFilter`."""
+        nodes = self._state.nodes
+        everywhere = nodes.rows()
+        labelled = np.ones(everywhere.shape[0], dtype=np.bool_)
+        for constraint in self._constraints:
+            labelled &= nodes.label(constraint.rule.topology_key).ids.take(everywhere) >= 0
+        codes = np.zeros(rows.shape[0], dtype=np.int32)
+        # From the last constraint to the first, each overwriting what comes after it.
+        for constraint in reversed(self._constraints):
+            domains = nodes.label(constraint.rule.topology_key).ids.take(rows)
+            counted = everywhere[labelled & self._eligible(constraint.rule, nodes, everywhere)]
+            counts, fewest = constraint.by_domain(nodes, counted)
+            most = constraint.rule.max_skew + fewest - constraint.selects(pod)
+            codes[counts.take(domains) > most] = _SKEWED
+            codes[domains < 0] = _UNLABELLED
+        return codes
+
+
+POD_TOPOLOGY_SPREAD_PLUGIN: Final = ClusterPlugin("PodTopologySpread", _key, SpreadFilter)
