@@ -175,7 +175,7 @@ class Cycle:
             return claimed
         budgets = self._quotas.budgets(pod.namespace, claimed.claims, self.state)
         node = self._node_part(pod, claimed, budgets)
-        return node if isinstance(node, Refused) else Fitted(claimed, node, self._cluster_parts.of(pod))
+        return node if isinstance(node, Refused) else Fitted(claimed, node, self._cluster_parts.of(pod), bool(budgets))
 
     def _node_part(self, pod: Pod, claimed: Claimed, budgets: Budgets) -> NodePart | Refused:
         unbound = msgspec.structs.replace(pod, node_name="") if pod.node_name else pod
@@ -277,6 +277,7 @@ class Cycle:
             another_node_helps=CardReason.ResourceQuotaNotFit.text not in counts
             or not self._fits_without_quotas(pod, shape, found),
             helped_by=hints | Hint.POD,
+            alike=shape.alike(pod),
             sources=shape.claimed.policy.source_of,
             warnings=shape.claimed.warnings,
         )

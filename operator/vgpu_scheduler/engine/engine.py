@@ -247,8 +247,10 @@ class Engine:
         for decision in decisions:
             if decision.outcome is Outcome.ERROR:
                 self.queue.back_off(decision.uid, now)
-            elif decision.outcome is not Outcome.PLACED:
-                self.queue.park(decision.uid, decision.helped_by, now)
+            elif decision.outcome is Outcome.PLACED:
+                self.queue.placed(decision.uid, now)
+            else:
+                self.queue.park(decision.uid, decision.helped_by, now, decision.alike if len(decisions) == 1 else None)
         return decisions
 
     def _decide(self, pods: Sequence[Pod], *, explain: bool) -> tuple[Decision, ...]:

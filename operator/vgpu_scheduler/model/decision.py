@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 
@@ -114,6 +114,9 @@ class Decision:
         that would fit, nor where other pods have to come first.
     helped_by
         What could change an ``UNSCHEDULABLE`` outcome.
+    alike
+        Pods whose ``UNSCHEDULABLE`` decisions have an equal value get the same answer from the same state; None for a
+        pod that stands for itself.
     sources
         Where each section of the policy in force came from.
     warnings
@@ -135,6 +138,7 @@ class Decision:
     verdicts: Mapping[str, NodeVerdict] = field(default_factory=dict)
     near_miss: NearMiss | None = None
     helped_by: Hint = Hint.NONE
+    alike: Hashable = None
     sources: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     error: Exception | None = None
