@@ -10,6 +10,7 @@ import pytest
 from tests.binding.bench import LOCK, PENDING, PODS, Bench, bench
 from tests.engine.builders import OURS, allocation, node, pod
 
+from vgpu_scheduler.binding import Step
 from vgpu_scheduler.binding.locks import LockJudge, LockStatus, find_lock
 from vgpu_scheduler.devcluster import Fault
 from vgpu_scheduler.dialects import NodeLock
@@ -241,6 +242,23 @@ async def test_a_token_of_a_pod_that_is_known_needs_no_reading(tmp_path: Path) -
         assert b.submit() == 1
         await b.until(lambda: b.binder.stats.bound)
         assert b.sent("list", "pods") == before
+
+
+async def test_a_node_that_is_made_anew_with_its_token_is_read_again(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        for name in ("first", "next"):
+            await b.annotate_node("node-a", {TOKEN: "uid-of-nobody"})
+            await b.create(name, nodeSelector={"kubernetes.io/hostname": "node-a"})
+            await b.learn()
+            before = b.sent("list", "pods")
+            assert b.submit() == 1
+            await b.until(lambda name=name: (Step.BOUND, name) in b.steps)
+            assert b.sent("list", "pods") == before + 1
+            assert set(b.binder.locker._verified) == {"node-a"}
+            await b.call("DELETE", "/api/v1/nodes/node-a")
+            await b.learn()
+            assert not b.binder.locker._verified
+            await b.nodes.register(["node-a"], ("T4", "T4"))
 
 
 async def test_a_malformed_lock_is_reported_and_left(tmp_path: Path) -> None:

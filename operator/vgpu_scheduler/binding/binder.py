@@ -117,7 +117,9 @@ class Binder:
         return pod.priority if pod else 0
 
     def node_moved(self, name: str) -> None:
-        """Note that a node, or a pod on it, was observed anew: whoever waits at it looks again."""
+        """Note that a node, or a pod on it, was observed anew, or is gone: whoever waits at it looks again."""
+        if self._engine.state.node(name) is None:
+            self.locker.forget(name)
         self._turns.moved(name)
         if self._may_write(0.0):
             self._closed.notice(name)

@@ -58,6 +58,7 @@ class NodeLocker:
     timeout: float
     stats: LockStats = field(default_factory=LockStats)
     _verified: dict[str, str] = field(default_factory=dict)
+    """The tokens of nodes whose pods were read since; a node that is gone has none."""
 
     def kind(self, pod: Pod) -> NodeLock | None:
         """Return the lock through which the node side will look for a pod."""
@@ -163,6 +164,10 @@ class NodeLocker:
             if response.ok:
                 self._observe(decode_node(response.body))
 
+    def forget(self, node: str) -> None:
+        """Forget a node that is gone."""
+        self._verified.pop(node, None)
+
     def holding(self, node: str, lock: str) -> str | None:
         """Return the annotation of a node that has a lock's value, or None if none has.
 
@@ -251,7 +256,8 @@ class NodeLocker:
             return False
         for pod in decode_list(response.body, decode_pod)[0]:
             self.engine.observe_pod(pod, self.clock.monotonic())
-        self._verified[node.name] = token
+        if state.node(node.name) is not None:  # it may have gone meanwhile
+            self._verified[node.name] = token
         return True
 
     async def _read_pod(self, namespace: str, name: str) -> Pod | None:

@@ -219,6 +219,7 @@ class State:
         for matrix in self.matrices.values():
             matrix.clear(row)
         self.interpod.node_went(row)
+        self._assumptions.node_went(name)
         self.nodes.remove(name)
         return Hint.AFFINITY if name in self._on_node else Hint.NONE
 
