@@ -9,22 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from vgpu_scheduler.apiclient import ApiClient
 from vgpu_scheduler.binding.answers import Answer, BindResult
-from vgpu_scheduler.binding.clock import Clock
 from vgpu_scheduler.binding.closed import ClosedNodeWatch
+from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.binding.lanes import BindUnit, Item
 from vgpu_scheduler.binding.locker import NodeLocker
 from vgpu_scheduler.binding.options import NO_HOOKS, BinderHooks, BinderOptions
 from vgpu_scheduler.binding.plugin_turn import PluginTurn
-from vgpu_scheduler.binding.reporter import Reporter
 from vgpu_scheduler.binding.sender import Sender, Step
 from vgpu_scheduler.binding.turns import Turns
-from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Placement
 
@@ -46,34 +43,23 @@ class Binder:
 
     Parameters
     ----------
-    api, engine, reporter, clock
+    context
         What it works with.
-    may_write
-        Tells whether the lease will still be held in so many seconds; asked right before every write.
     options
         Times and limits.
     hooks
         Who else is told.
     """
 
-    def __init__(
-        self,
-        api: ApiClient,
-        engine: Engine,
-        reporter: Reporter,
-        clock: Clock,
-        may_write: Callable[[float], bool],
-        options: BinderOptions,
-        hooks: BinderHooks = NO_HOOKS,
-    ) -> None:
-        self._engine = engine
-        self._reporter = reporter
-        self._clock = clock
-        self._may_write = may_write
+    def __init__(self, context: BindContext, options: BinderOptions, hooks: BinderHooks = NO_HOOKS) -> None:
+        self._engine = context.engine
+        self._reporter = context.reporter
+        self._clock = context.clock
+        self._may_write = context.may_write
         self._options = options
         self._hooks = hooks
-        self.locker = NodeLocker(api, engine, reporter, clock, may_write, options.timeout)
-        self._sender = Sender(api, engine, clock, may_write, options.timeout, options.label_first, hooks.on_step)
+        self.locker = NodeLocker(context, options.timeout)
+        self._sender = Sender(context, options.timeout, options.label_first, hooks.on_step)
         self._tasks: set[asyncio.Task[None]] = set()
         self._unlocked = asyncio.Semaphore(options.unlocked)
         self._serial = 0
@@ -81,9 +67,9 @@ class Binder:
         self.wake = asyncio.Event()
         """Set when a pod went back to the queue."""
         self.stats = BindStats()
-        self._turns = Turns(self, clock, options.longest_wait, options.patience, self._count_expired)
-        self._closed = ClosedNodeWatch(engine, self.locker, reporter, clock, options.patience, self.wake.set)
-        self._plugins = PluginTurn(engine, self.locker, reporter, clock, self._turns, self._closed, options)
+        self._turns = Turns(self, context.clock, options.longest_wait, options.patience, self._count_expired)
+        self._closed = ClosedNodeWatch(context, self.locker, options.patience, self.wake.set)
+        self._plugins = PluginTurn(context, self.locker, self._turns, self._closed, options)
 
     # Coming in -------------------------------------------------------------------------------------------------------
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from vgpu_scheduler.binding.clock import Clock
 from vgpu_scheduler.binding.closed import ClosedNodeWatch
+from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.binding.lanes import Item
 from vgpu_scheduler.binding.locker import NodeLocker
 from vgpu_scheduler.binding.options import BinderOptions
-from vgpu_scheduler.binding.reporter import Reporter
 from vgpu_scheduler.binding.turns import Turns
 from vgpu_scheduler.dialects import NodeLock
-from vgpu_scheduler.engine import Cause, Engine, NodeClosure
+from vgpu_scheduler.engine import Cause, NodeClosure
 from vgpu_scheduler.kube import Pod
 
 
@@ -19,7 +18,7 @@ class PluginTurn:
 
     Parameters
     ----------
-    engine, locker, reporter, clock, turns
+    context, locker, turns
         What it works with.
     closed
         Looks after the nodes that are closed.
@@ -34,18 +33,17 @@ class PluginTurn:
 
     def __init__(
         self,
-        engine: Engine,
+        context: BindContext,
         locker: NodeLocker,
-        reporter: Reporter,
-        clock: Clock,
         turns: Turns,
         closed: ClosedNodeWatch,
         options: BinderOptions,
     ) -> None:
-        self._engine = engine
+        self._engine = context.engine
+        self._reporter = context.reporter
+        self._clock = context.clock
+        self._may_write = context.may_write
         self._locker = locker
-        self._reporter = reporter
-        self._clock = clock
         self._turns = turns
         self._closed = closed
         self._options = options
@@ -103,7 +101,7 @@ class PluginTurn:
         while not self.stopping and not item.unit.given_back:
             node = self._engine.state.node(item.node)
             kind = self._locker.kind(pod)
-            if node is None or kind is None or not self._locker.may_write(self._options.timeout):
+            if node is None or kind is None or not self._may_write(self._options.timeout):
                 break  # the node is gone, the pod has changed, or the lease may be lost
             late = self._clock.monotonic() >= deadline
             if late:
