@@ -16,7 +16,7 @@ from typing import Any
 from vgpu_scheduler.binding.answers import Answer, BindResult
 from vgpu_scheduler.binding.closed import ClosedNodeWatch
 from vgpu_scheduler.binding.context import BindContext
-from vgpu_scheduler.binding.lanes import BindUnit, Item
+from vgpu_scheduler.binding.lanes import BindUnit, Item, Stage
 from vgpu_scheduler.binding.locker import NodeLocker
 from vgpu_scheduler.binding.options import NO_HOOKS, BinderHooks, BinderOptions
 from vgpu_scheduler.binding.plugin_turn import PluginTurn
@@ -206,7 +206,7 @@ class Binder:
             return
         await self._hooks.on_step(Step.LOCKED, pod)
         # Others may have come while the lock was waited for; a pod that was given back meanwhile may be elsewhere now.
-        still = None if item.unit.given_back else self._engine.recheck(item.uid)
+        still = None if item.unit.stage is Stage.GIVEN_BACK else self._engine.recheck(item.uid)
         if still is None:
             await self.locker.release(item.node, lock)
             self._turns.give_back(item)
@@ -215,7 +215,7 @@ class Binder:
 
     async def _check(self, item: Item) -> tuple[Pod, Placement] | None:
         """Check the placement at the head of its lane; a pod that must not be bound is given back."""
-        placement = None if item.unit.given_back else self._engine.recheck(item.uid)
+        placement = None if item.unit.stage is Stage.GIVEN_BACK else self._engine.recheck(item.uid)
         pod = self._engine.state.pod(item.uid)
         if placement is None or pod is None or self._stopping:
             self._turns.give_back(item)
@@ -227,7 +227,7 @@ class Binder:
 
     async def _send(self, item: Item, pod: Pod, placement: Placement, lock: str) -> bool:
         """Send the Binding and follow its answer to the end; True if the pod is bound as decided."""
-        if item.unit.given_back:
+        if item.unit.stage is Stage.GIVEN_BACK:
             if lock:
                 await self.locker.release(item.node, lock)
             return False

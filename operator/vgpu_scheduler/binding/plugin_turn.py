@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vgpu_scheduler.binding.closed import ClosedNodeWatch
 from vgpu_scheduler.binding.context import BindContext
-from vgpu_scheduler.binding.lanes import Item
+from vgpu_scheduler.binding.lanes import Item, Stage
 from vgpu_scheduler.binding.locker import NodeLocker
 from vgpu_scheduler.binding.options import BinderOptions
 from vgpu_scheduler.binding.turns import Turns
@@ -98,7 +98,7 @@ class PluginTurn:
     async def lock(self, item: Item, pod: Pod) -> str:
         """Take the node lock; return its value, or an empty text if the pod has been given back."""
         deadline = self._clock.monotonic() + self._options.longest_wait
-        while not self.stopping and not item.unit.given_back:
+        while not self.stopping and item.unit.stage is not Stage.GIVEN_BACK:
             node = self._engine.state.node(item.node)
             kind = self._locker.kind(pod)
             if node is None or kind is None or not self._may_write(self._options.timeout):
