@@ -12,7 +12,7 @@ from typing import Any
 from tests.engine.builders import OURS, allocation, make_engine, pod_object
 
 from vgpu_scheduler.apiclient import ApiClient, ApiResponse, connect
-from vgpu_scheduler.binding import Binder, BinderHooks, BinderOptions, EventSource, Reporter, Step
+from vgpu_scheduler.binding import BindContext, Binder, BinderHooks, BinderOptions, EventSource, Reporter, Step
 from vgpu_scheduler.devcluster import BEHAVIOUR, DevCluster, NodeSide
 from vgpu_scheduler.dialects.hami import format_lock
 from vgpu_scheduler.engine import Engine
@@ -68,7 +68,15 @@ class Bench:
         self.on_step: Callable[[Step, Pod], None] = lambda *_: None
         chosen = BinderOptions(**{"timeout": 0.4, "longest_wait": 20.0, "patience": 0.1, **options})
         hooks = BinderHooks(on_step=self._step)
-        self.binder = Binder(api, self.engine, self.reporter, self.clock, lambda _: self.leads, chosen, hooks)
+        context = BindContext(
+            api,
+            self.engine,
+            self.reporter,
+            self.clock,
+            lambda _: self.leads,
+            lambda answer: self.observer.observe_answer(NODES, answer),
+        )
+        self.binder = Binder(context, chosen, hooks)
         self.observer = Observer(
             self.engine, self.clock.monotonic, self.binder.node_moved, self.binder.wake.set, self.reporter.problem
         )

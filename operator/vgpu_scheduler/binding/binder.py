@@ -9,22 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from vgpu_scheduler.apiclient import ApiClient
 from vgpu_scheduler.binding.answers import Answer, BindResult
-from vgpu_scheduler.binding.clock import Clock
 from vgpu_scheduler.binding.closed import ClosedNodeWatch
-from vgpu_scheduler.binding.lanes import BindUnit, Item
+from vgpu_scheduler.binding.context import BindContext
+from vgpu_scheduler.binding.lanes import BindUnit, Item, Stage
 from vgpu_scheduler.binding.locker import NodeLocker
 from vgpu_scheduler.binding.options import NO_HOOKS, BinderHooks, BinderOptions
 from vgpu_scheduler.binding.plugin_turn import PluginTurn
-from vgpu_scheduler.binding.reporter import Reporter
 from vgpu_scheduler.binding.sender import Sender, Step
 from vgpu_scheduler.binding.turns import Turns
-from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Placement
 
@@ -46,34 +43,23 @@ class Binder:
 
     Parameters
     ----------
-    api, engine, reporter, clock
+    context
         What it works with.
-    may_write
-        Tells whether the lease will still be held in so many seconds; asked right before every write.
     options
         Times and limits.
     hooks
         Who else is told.
     """
 
-    def __init__(
-        self,
-        api: ApiClient,
-        engine: Engine,
-        reporter: Reporter,
-        clock: Clock,
-        may_write: Callable[[float], bool],
-        options: BinderOptions,
-        hooks: BinderHooks = NO_HOOKS,
-    ) -> None:
-        self._engine = engine
-        self._reporter = reporter
-        self._clock = clock
-        self._may_write = may_write
+    def __init__(self, context: BindContext, options: BinderOptions, hooks: BinderHooks = NO_HOOKS) -> None:
+        self._engine = context.engine
+        self._reporter = context.reporter
+        self._clock = context.clock
+        self._may_write = context.may_write
         self._options = options
         self._hooks = hooks
-        self.locker = NodeLocker(api, engine, reporter, clock, may_write, options.timeout)
-        self._sender = Sender(api, engine, clock, may_write, options.timeout, options.label_first, hooks.on_step)
+        self.locker = NodeLocker(context, options.timeout)
+        self._sender = Sender(context, options.timeout, options.label_first, hooks.on_step)
         self._tasks: set[asyncio.Task[None]] = set()
         self._unlocked = asyncio.Semaphore(options.unlocked)
         self._serial = 0
@@ -81,9 +67,9 @@ class Binder:
         self.wake = asyncio.Event()
         """Set when a pod went back to the queue."""
         self.stats = BindStats()
-        self._turns = Turns(self, clock, options.longest_wait, options.patience, self._count_expired)
-        self._closed = ClosedNodeWatch(engine, self.locker, reporter, clock, options.patience, self.wake.set)
-        self._plugins = PluginTurn(engine, self.locker, reporter, clock, self._turns, self._closed, options)
+        self._turns = Turns(self, context.clock, options.longest_wait, options.patience, self._count_expired)
+        self._closed = ClosedNodeWatch(context, self.locker, options.patience, self.wake.set)
+        self._plugins = PluginTurn(context, self.locker, self._turns, self._closed, options)
 
     # Coming in -------------------------------------------------------------------------------------------------------
 
@@ -117,7 +103,9 @@ class Binder:
         return pod.priority if pod else 0
 
     def node_moved(self, name: str) -> None:
-        """Note that a node, or a pod on it, was observed anew: whoever waits at it looks again."""
+        """Note that a node, or a pod on it, was observed anew, or is gone: whoever waits at it looks again."""
+        if self._engine.state.node(name) is None:
+            self.locker.forget(name)
         self._turns.moved(name)
         if self._may_write(0.0):
             self._closed.notice(name)
@@ -218,7 +206,7 @@ class Binder:
             return
         await self._hooks.on_step(Step.LOCKED, pod)
         # Others may have come while the lock was waited for; a pod that was given back meanwhile may be elsewhere now.
-        still = None if item.unit.given_back else self._engine.recheck(item.uid)
+        still = None if item.unit.stage is Stage.GIVEN_BACK else self._engine.recheck(item.uid)
         if still is None:
             await self.locker.release(item.node, lock)
             self._turns.give_back(item)
@@ -227,7 +215,7 @@ class Binder:
 
     async def _check(self, item: Item) -> tuple[Pod, Placement] | None:
         """Check the placement at the head of its lane; a pod that must not be bound is given back."""
-        placement = None if item.unit.given_back else self._engine.recheck(item.uid)
+        placement = None if item.unit.stage is Stage.GIVEN_BACK else self._engine.recheck(item.uid)
         pod = self._engine.state.pod(item.uid)
         if placement is None or pod is None or self._stopping:
             self._turns.give_back(item)
@@ -239,7 +227,7 @@ class Binder:
 
     async def _send(self, item: Item, pod: Pod, placement: Placement, lock: str) -> bool:
         """Send the Binding and follow its answer to the end; True if the pod is bound as decided."""
-        if item.unit.given_back:
+        if item.unit.stage is Stage.GIVEN_BACK:
             if lock:
                 await self.locker.release(item.node, lock)
             return False

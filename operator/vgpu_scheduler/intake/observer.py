@@ -11,8 +11,8 @@ from typing import TypeVar
 
 from vgpu_scheduler.engine import Engine, Problem, Sweep
 from vgpu_scheduler.intake.kinds import Kind
-from vgpu_scheduler.intake.lister import Listing
-from vgpu_scheduler.kube import Node, Pod, Versioned
+from vgpu_scheduler.intake.lister import Listing, read
+from vgpu_scheduler.kube import DecodeError, Node, Pod, Versioned
 
 log = logging.getLogger(__name__)
 
@@ -72,6 +72,16 @@ class Observer:
         """Take in an object."""
         self._take(kind, found, self.engine.kinds[kind.name].observe)
         self.changed()
+
+    def observe_answer(self, kind: Kind[_Value], answer: bytes) -> None:
+        """Take in an object that the answer to a request shows; one that cannot be read is left out."""
+        try:
+            found = read(kind, answer)
+        except DecodeError as error:
+            self.stats.undecodable += 1
+            log.warning("%s", error)
+            return
+        self.observe(kind, found)
 
     def gone(self, kind: Kind[_Value], found: _Value) -> None:
         """Take in that an object is deleted; ``found`` is its last state."""

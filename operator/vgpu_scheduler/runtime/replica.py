@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from vgpu_scheduler.binding import (
+    BindContext,
     Binder,
     BinderHooks,
     BinderOptions,
@@ -22,7 +23,17 @@ from vgpu_scheduler.binding import (
     Step,
 )
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.intake import PODS, SWEPT, Kind, KopfSource, ObjectStream, Observer, PolicySource, beside_kind
+from vgpu_scheduler.intake import (
+    NODES,
+    PODS,
+    SWEPT,
+    Kind,
+    KopfSource,
+    ObjectStream,
+    Observer,
+    PolicySource,
+    beside_kind,
+)
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.runtime.assembly import Connection, add_metrics, admission_server
 from vgpu_scheduler.runtime.elector import Elector, LeaseOptions
@@ -82,11 +93,7 @@ class Replica:
         )
         self._reporter = Reporter(api, EventSource(settings.scheduler_names[0], connection.identity), clock)
         self._binder = Binder(
-            api,
-            engine,
-            self._reporter,
-            clock,
-            self._elector.may_write,
+            BindContext(api, engine, self._reporter, clock, self._elector.may_write, self._observe_node),
             BinderOptions(
                 timeout=min(bind.timeout, lease.duration / 3),
                 longest_wait=bind.longest_wait,
@@ -123,6 +130,10 @@ class Replica:
             await self._reporter.stop(_GRACE)
             await self._elector.release()
             await end(watchers, patience=1.0)  # they have nothing to tidy up
+
+    def _observe_node(self, answer: bytes) -> None:
+        """Take in a node that was read or written while binding."""
+        self._observer.observe_answer(NODES, answer)
 
     def stalled_for(self) -> float:
         """Return for how many seconds the scheduling loop has not turned; 0 for a standby, which does not turn it."""

@@ -223,6 +223,7 @@ class State:
         for matrix in self.matrices.values():
             matrix.clear(row)
         self.interpod.node_went(row)
+        self._assumptions.node_went(name)
         self.nodes.remove(name)
         return Hint.AFFINITY if any(self._books.on(name)) else Hint.NONE
 
