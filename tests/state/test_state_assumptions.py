@@ -96,3 +96,10 @@ def test_a_pod_that_goes_leaves_nothing_behind(engine: Engine, steps: Sequence[C
     for step in steps:
         step(engine)
     assert not bases(engine)
+
+
+@pytest.mark.parametrize("step", [confirm, see_bound])
+def test_a_bound_pod_rests_on_nothing(engine: Engine, step: Callable[[Engine], None]) -> None:
+    step(engine)
+    assert not bases(engine)
+    assert engine.state.reservation("uid-p") is not None

@@ -359,7 +359,7 @@ class Engine:
     def _assume(self, pod: Pod, decision: Decision) -> Hint:
         assert decision.placement is not None
         usage = placement_usage(decision.placement, decision.claims)
-        return self.state.assume(pod.uid, decision.placement, usage, pod.spec.requests, self.units.name(pod.uid))
+        return self.state.assume(pod.uid, decision.placement, usage, pod.spec.requests)
 
 
 def _asks_differently(before: Pod, after: Pod) -> bool:

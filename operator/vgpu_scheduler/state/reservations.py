@@ -37,8 +37,6 @@ class Reservation:
         Kept while the reservation is assumed, for the re-check before binding.
     ports
         The host ports that the pod takes.
-    unit
-        What the pod was decided together with: all of it is bound, or none; empty for a pod by itself.
     """
 
     uid: str
@@ -50,7 +48,6 @@ class Reservation:
     placement: Placement | None = None
     widened: bool = False
     ports: tuple[HostPort, ...] = ()
-    unit: str = ""
 
     @property
     def namespace(self) -> str:

@@ -279,6 +279,7 @@ class State:
             pod.uid, pod.key, pod.node_name, Phase.BOUND, uses, pod.used_requests, None, widened, pod.spec.host_ports
         )
         if held and _charges_the_same(held, fresh):
+            self._assumptions.drop(pod.uid)
             self._books.restate(fresh)
             return Hint.NONE
         hint = self._release(pod.uid)
@@ -294,13 +295,8 @@ class State:
         self._pods.remove_forever(uid)
         return hint
 
-    def assume(self, uid: str, placement: Placement, usage: Usage, requests: Mapping[str, int], unit: str = "") -> Hint:
+    def assume(self, uid: str, placement: Placement, usage: Usage, requests: Mapping[str, int]) -> Hint:
         """Reserve a placement that was just decided; ``settled`` must follow once its writes are over.
-
-        Parameters
-        ----------
-        unit
-            What it was decided together with.
 
         Returns
         -------
@@ -320,7 +316,7 @@ class State:
         ports = known.pod.spec.host_ports
         uses = {placement.dialect: usage} if usage.charges else {}
         reservation = Reservation(
-            uid, known.pod.key, placement.node, Phase.ASSUMED, uses, requests, placement, ports=ports, unit=unit
+            uid, known.pod.key, placement.node, Phase.ASSUMED, uses, requests, placement, ports=ports
         )
         self._books.hold(reservation)
         return Hint.AFFINITY
@@ -329,6 +325,7 @@ class State:
         """Note that the API answered that an assumed pod is bound; from then on only an observation can release it."""
         held = self._books.get(uid)
         if held and held.phase is Phase.ASSUMED:
+            self._assumptions.drop(uid)
             self._books.restate(replace(held, phase=Phase.CONFIRMED))
 
     def forget(self, uid: str) -> Hint:
