@@ -24,14 +24,17 @@ from vgpu_scheduler.binding import (
 )
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.intake import (
+    CLAIMS,
     NODES,
     PODS,
     SWEPT,
+    VOLUMES,
     Kind,
     KopfSource,
     ObjectStream,
     Observer,
     PolicySource,
+    StorageStreams,
     beside_kind,
 )
 from vgpu_scheduler.kube import Pod
@@ -43,6 +46,8 @@ from vgpu_scheduler.runtime.tasks import Named, end, first_of, start
 from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.telemetry import Metrics
 
+_ANSWERED: dict[str, Kind[Any]] = {kind.name: kind for kind in (NODES, CLAIMS, VOLUMES)}
+"""The kinds that binding is answered with."""
 _GRACE = 5.0
 """Seconds for binds under way at the end."""
 
@@ -93,21 +98,29 @@ class Replica:
         )
         self._reporter = Reporter(api, EventSource(settings.scheduler_names[0], connection.identity), clock)
         self._binder = Binder(
-            BindContext(api, engine, self._reporter, clock, self._elector.may_write, self._observe_node),
+            BindContext(api, engine, self._reporter, clock, self._elector.may_write, self._observe),
             BinderOptions(
                 timeout=min(bind.timeout, lease.duration / 3),
                 longest_wait=bind.longest_wait,
                 patience=bind.patience,
+                volume_wait=bind.volume_wait,
                 unlocked=bind.unlocked,
                 label_first=connection.label_first,
             ),
             BinderHooks(on_bound=metrics.attempts.scheduled, **({"on_step": on_step} if on_step else {})),
         )
         self._observer = Observer(
-            engine, clock.monotonic, self._binder.node_moved, self._binder.wake.set, self._reporter.problem
+            engine,
+            clock.monotonic,
+            self._binder.node_moved,
+            self._binder.wake.set,
+            self._reporter.problem,
+            lambda: self._storage.look(),
+            self._binder.claim_moved,
         )
         self._beside: list[Kind[Any]] = [beside_kind(kind.name, kind.path) for kind in engine.dialects.beside]
-        self._sweeps = Sweeps(api, engine, self._observer, settings.sweep_interval, (*self._beside, *SWEPT))
+        self._sweeps = Sweeps(api, engine, self._observer, settings.sweep_interval, self._swept)
+        self._storage = StorageStreams(api, self._observer, self._sweeps.ask)
         self._loop = SchedulingLoop(engine, self._binder, self._reporter, clock, metrics.attempts)
         self._deciding = False
         self.missing = "starting"
@@ -131,9 +144,12 @@ class Replica:
             await self._elector.release()
             await end(watchers, patience=1.0)  # they have nothing to tidy up
 
-    def _observe_node(self, answer: bytes) -> None:
-        """Take in a node that was read or written while binding."""
-        self._observer.observe_answer(NODES, answer)
+    def _observe(self, kind: str, answer: bytes) -> None:
+        """Take in an object that an answer shows."""
+        self._observer.observe_answer(_ANSWERED[kind], answer)
+
+    def _swept(self) -> tuple[Kind[Any], ...]:
+        return (*self._beside, *self._storage.kinds, *SWEPT)
 
     def stalled_for(self) -> float:
         """Return for how many seconds the scheduling loop has not turned; 0 for a standby, which does not turn it."""
@@ -191,5 +207,6 @@ class Replica:
             found.append((f"kopf-{name}", source.run()))
         policies = PolicySource(credentials, observer, lost_track=lost_track, after_spawn=self._take_signals)
         found.append(("kopf-policies", policies.run()))
+        found.append(("storage", self._storage.run()))
         streamed = (PODS, *self._beside)
         return found + [(kind.name, ObjectStream(self._api, kind, observer, lost_track).run()) for kind in streamed]
