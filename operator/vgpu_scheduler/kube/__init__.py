@@ -55,6 +55,7 @@ from vgpu_scheduler.kube.storage import (
     CSINode,
     StorageCapacity,
     StorageClass,
+    StorageObject,
     Volume,
     VolumeAttachment,
 )
@@ -107,6 +108,7 @@ __all__ = [
     "SelectorError",
     "StorageCapacity",
     "StorageClass",
+    "StorageObject",
     "Taint",
     "Toleration",
     "TopologyTerm",
