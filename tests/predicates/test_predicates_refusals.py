@@ -19,10 +19,6 @@ from vgpu_scheduler.predicates import gated, refusals, unschedulable_message
             {"topologySpreadConstraints": [{"whenUnsatisfiable": w} for w in ("ScheduleAnyway", "DoNotSchedule")]},
             "spec.topologySpreadConstraints[1].whenUnsatisfiable",
         ),
-        ({"volumes": [{"name": "a", "emptyDir": {}}, {"name": "b", "persistentVolumeClaim": {"claimName": "c"}}]},
-         "spec.volumes"),
-        ({"volumes": [{"name": "a", "ephemeral": {}}]}, "spec.volumes"),
-        ({"volumes": [{"name": "a", "iscsi": {}}]}, "spec.volumes"),
         ({"volumes": [{"name": "a", "notInventedYet": {}}]}, "spec.volumes[0].notInventedYet"),
         ({"resourceClaims": [{"name": "c"}]}, "spec.resourceClaims"),
         ({"schedulingGroup": {"podGroupName": "g"}}, "spec.schedulingGroup"),
@@ -54,7 +50,13 @@ def test_not_refused() -> None:
     preferred = "preferredDuringSchedulingIgnoredDuringExecution"
     harmless = pod(
         {"name": "c", "ports": [{"containerPort": 80}, {"hostPort": 80}]},
-        volumes=[{"name": f"v{index}", source: {}} for index, source in enumerate(local)],
+        volumes=[
+            *({"name": f"v{index}", source: {}} for index, source in enumerate(local)),
+            {"name": "claimed", "persistentVolumeClaim": {"claimName": "c"}},
+            {"name": "made", "ephemeral": {}},
+            {"name": "disk", "gcePersistentDisk": {"pdName": "d"}},
+            {"name": "target", "iscsi": {"iqn": "t"}},
+        ],
         affinity={
             "podAffinity": {preferred: [{}], REQUIRED: [{"topologyKey": "zone"}]},
             "podAntiAffinity": {preferred: [{}], REQUIRED: [{"topologyKey": "zone"}]},

@@ -4,8 +4,20 @@ from typing import Final
 
 from vgpu_scheduler.predicates.filters import ClusterPlugin
 from vgpu_scheduler.predicates.interpod import INTER_POD_AFFINITY_PLUGIN
+from vgpu_scheduler.predicates.volumes import (
+    NODE_VOLUME_LIMITS_PLUGIN,
+    VOLUME_BINDING_PLUGIN,
+    VOLUME_RESTRICTIONS_PLUGIN,
+    VOLUME_ZONE_PLUGIN,
+)
 
 __all__ = ["CLUSTER_PLUGINS"]
 
-CLUSTER_PLUGINS: Final[tuple[ClusterPlugin, ...]] = (INTER_POD_AFFINITY_PLUGIN,)
+CLUSTER_PLUGINS: Final[tuple[ClusterPlugin, ...]] = (
+    VOLUME_RESTRICTIONS_PLUGIN,
+    NODE_VOLUME_LIMITS_PLUGIN,
+    VOLUME_BINDING_PLUGIN,
+    VOLUME_ZONE_PLUGIN,
+    INTER_POD_AFFINITY_PLUGIN,
+)
 """They come after the filters of single nodes; of a node only the first that rejects it is reported."""
