@@ -74,7 +74,7 @@ class Bench:
             self.reporter,
             self.clock,
             lambda _: self.leads,
-            lambda answer: self.observer.observe_answer(NODES, answer),
+            lambda _, answer: self.observer.observe_answer(NODES, answer),
         )
         self.binder = Binder(context, chosen, hooks)
         self.observer = Observer(

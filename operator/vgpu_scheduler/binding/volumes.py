@@ -185,7 +185,7 @@ class VolumeBinder:
 
     def _denied(self, resource: str, message: str) -> None:
         """Have pods that need a write which is denied wait, and ask now and then whether it is allowed."""
-        self._engine.deny_volume_writes(resource, message)
+        self._engine.storage.deny(resource, f"binding volumes: {message}")
         if resource not in self._asking:
             task = asyncio.create_task(self._ask(resource), name=f"right-{resource}")
             self._asking[resource] = task
@@ -204,7 +204,7 @@ class VolumeBinder:
                     "POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body
                 )
                 if response.ok and response.json().get("status", {}).get("allowed"):
-                    self._engine.allow_volume_writes(resource, self._context.clock.monotonic())
+                    self._engine.storage.allow(resource)
                     return
 
 

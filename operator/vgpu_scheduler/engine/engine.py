@@ -7,6 +7,7 @@ that it could help. Nothing here waits or looks at a clock; the caller supplies 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -21,6 +22,7 @@ from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.quotas import Quotas, counted_by_card
 from vgpu_scheduler.engine.registrations import Registrations
+from vgpu_scheduler.engine.storage import StorageAccess, needs_storage
 from vgpu_scheduler.engine.units import Grouping, UnitCycle, Units, each_alone, missing_members
 from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import Decision, Hint, Outcome, Placement
@@ -63,13 +65,16 @@ class Engine:
         self.queue = SchedulingQueue()
         self.quotas = Quotas(self.dialects)
         self.closed_nodes = ClosedNodes(self.dialects.node_side, self.state, frozenset(scheduler_names))
-        self.cycle = Cycle(self.state, self.dialects, policies, self.quotas, self.closed_nodes)
+        self.storage = StorageAccess()
+        self.cycle = Cycle(self.state, self.dialects, policies, self.quotas, self.closed_nodes, self.storage)
         self.effective_policies = EffectivePolicies(policies, self.state, self.queue, self.dialects)
         self.scheduler_names = frozenset(scheduler_names)
         self.coexist_with = frozenset(coexist_with)
         self.units = Units(grouping, self.state)
         self._unit_cycle = UnitCycle(self.state, self.cycle, self._assume)
         self._gated: set[str] = set()
+        self._need_storage: dict[str, None] = {}
+        """Pods that need storage objects; those that wait no more are left out when somebody asks."""
         self._released = Hint.NONE
         """What was given back between two attempts."""
         self._departed: dict[str, int] = {}
@@ -226,7 +231,7 @@ class Engine:
         """
         self.effective_policies.wake(now)
         self.quotas.wake(self.state, self.queue, now)
-        self.queue.hint(self._released, now)
+        self.queue.hint(self._released | self.storage.take_released(), now)
         self._released = Hint.NONE
         while (uid := self.queue.pop(now)) is not None:
             pod = self.state.pod(uid)
@@ -243,7 +248,10 @@ class Engine:
             return (missing_members(pod, self.units.name(pod.uid), missing),)
         for member in pods:
             self.queue.take(member.uid, now)
-        decisions = self._decide(pods, explain=explain)
+        if not self.storage.synced and any(needs_storage(member) for member in pods):
+            decisions = tuple(self.storage.decision(member) for member in pods)
+        else:
+            decisions = self._decide(pods, explain=explain)
         for decision in decisions:
             if decision.outcome is Outcome.ERROR:
                 self.queue.back_off(decision.uid, now)
@@ -272,7 +280,8 @@ class Engine:
         -------
         Placement or None
             The placement if it holds, another one on the same node if only its cards had to change, or None if the
-            pod does not fit there any more or must not be bound at all; then the caller gives it back.
+            pod does not fit there any more, its claims need something else, or it must not be bound at all; then the
+            caller gives it back.
         """
         pod, held = self.state.pod(uid), self.state.reservation(uid)
         if pod is None or held is None or held.phase is not Phase.ASSUMED or held.placement is None:
@@ -280,17 +289,19 @@ class Engine:
         if not self._waits(pod):
             return None
         unchanged = self.effective_policies.as_decided(pod) and self.state.unchanged_since_assumed(uid, pod)
-        if unchanged and not self.quotas.exceeded(pod.namespace, self.state) and self.cycle.may_stay(pod, held.node):
-            return held.placement
+        decided = held.placement
+        if unchanged and not self.quotas.exceeded(pod.namespace, self.state) and self.cycle.may_stay(pod, decided):
+            return decided
         self.effective_policies.decided(pod)
         self.state.suspend(uid)
         try:
             fits = self.cycle.refit(pod, held.node)
         finally:
             self.state.resume(held)
-        if fits is None:
+        if fits is None or not fits.volumes.is_part_of(decided.volumes):
             return None
-        if fits == held.placement:
+        fits = replace(fits, volumes=decided.volumes)
+        if fits == decided:
             self.state.reassure(uid)
             return fits
         self._released |= self.state.forget(uid)
@@ -335,6 +346,16 @@ class Engine:
         """How many of our pods wait behind scheduling gates."""
         return len(self._gated)
 
+    @property
+    def needs_storage(self) -> bool:
+        """Whether a pod of ours that is not bound yet names claims or in-tree disks."""
+        while self._need_storage:
+            uid = next(iter(self._need_storage))
+            if uid in self.queue:
+                return True
+            del self._need_storage[uid]
+        return False
+
     # Inside ----------------------------------------------------------------------------------------------------------
 
     def _waits(self, pod: Pod) -> bool:
@@ -353,6 +374,8 @@ class Engine:
             return
         if self.state.reservation(pod.uid) is not None:
             return
+        if needs_storage(pod):
+            self._need_storage[pod.uid] = None
         if pod.uid not in self.queue or before is None or _asks_differently(before, pod):
             self.queue.add(pod.uid, pod.priority, now)
 

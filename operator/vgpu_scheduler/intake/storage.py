@@ -68,7 +68,7 @@ class StorageStreams:
         self._open = True
         try:
             await self._listed(streams)
-            self._engine.storage_known(self._observer.monotonic())
+            self._engine.storage.known()
             self._observer.changed()
             last = self._observer.monotonic()
             while self._observer.monotonic() - last < self._linger:
@@ -81,7 +81,7 @@ class StorageStreams:
         finally:
             self._open = False
             self._needed.clear()
-            self._engine.storage_unknown("")
+            self._engine.storage.unknown()
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -94,5 +94,5 @@ class StorageStreams:
                     async with asyncio.timeout(_PATIENCE):
                         await stream.listed.wait()
                 if stream.refusal:
-                    self._engine.storage_unknown(f"{stream.kind.name} objects cannot be listed: {stream.refusal}")
+                    self._engine.storage.unknown(f"{stream.kind.name} objects cannot be listed: {stream.refusal}")
                     self._observer.changed()

@@ -56,6 +56,7 @@ from vgpu_scheduler.kube.storage import (
     CSINode,
     StorageCapacity,
     StorageClass,
+    StorageObject,
     Volume,
     VolumeAttachment,
 )
@@ -109,6 +110,7 @@ __all__ = [
     "SpreadConstraint",
     "StorageCapacity",
     "StorageClass",
+    "StorageObject",
     "Taint",
     "Toleration",
     "TopologyTerm",

@@ -5,6 +5,7 @@ from vgpu_scheduler.predicates.compiled import CompiledPredicates, compile_predi
 from vgpu_scheduler.predicates.filters import ClusterFilter, ClusterPlugin, FilterError
 from vgpu_scheduler.predicates.reasons import Reason, Rejection, Rejections, unschedulable_message
 from vgpu_scheduler.predicates.refusals import gated, refusals
+from vgpu_scheduler.predicates.volumes import volume_plan
 
 __all__ = [
     "CLUSTER_PLUGINS",
@@ -19,4 +20,5 @@ __all__ = [
     "gated",
     "refusals",
     "unschedulable_message",
+    "volume_plan",
 ]

@@ -115,11 +115,12 @@ class Replica:
             self._binder.node_moved,
             self._binder.wake.set,
             self._reporter.problem,
-            lambda: self._storage.look(),
+            self._look_for_storage,
             self._binder.claim_moved,
         )
         self._beside: list[Kind[Any]] = [beside_kind(kind.name, kind.path) for kind in engine.dialects.beside]
         self._sweeps = Sweeps(api, engine, self._observer, settings.sweep_interval, self._swept)
+        engine.storage.unknown()
         self._storage = StorageStreams(api, self._observer, self._sweeps.ask)
         self._loop = SchedulingLoop(engine, self._binder, self._reporter, clock, metrics.attempts)
         self._deciding = False
@@ -147,6 +148,9 @@ class Replica:
     def _observe(self, kind: str, answer: bytes) -> None:
         """Take in an object that an answer shows."""
         self._observer.observe_answer(_ANSWERED[kind], answer)
+
+    def _look_for_storage(self) -> None:
+        self._storage.look()
 
     def _swept(self) -> tuple[Kind[Any], ...]:
         return (*self._beside, *self._storage.kinds, *SWEPT)

@@ -1,13 +1,18 @@
 """The one owner of what is known: nodes, devices, pods, and who uses what."""
 
+from vgpu_scheduler.state.attached import UNLIMITED
 from vgpu_scheduler.state.interpod import InterPodCounts, NodeCounts, PodCounter
 from vgpu_scheduler.state.matrix import DeviceMatrix, canonical, distinct
 from vgpu_scheduler.state.nodes import NodeTable
 from vgpu_scheduler.state.quotas import QuotaUsage
 from vgpu_scheduler.state.reservations import Phase, Reservation
 from vgpu_scheduler.state.state import Ledger, State
+from vgpu_scheduler.state.storage import STORAGE_KINDS
+from vgpu_scheduler.state.volumes import Volumes, Wanted
 
 __all__ = [
+    "STORAGE_KINDS",
+    "UNLIMITED",
     "DeviceMatrix",
     "InterPodCounts",
     "Ledger",
@@ -18,6 +23,8 @@ __all__ = [
     "QuotaUsage",
     "Reservation",
     "State",
+    "Volumes",
+    "Wanted",
     "canonical",
     "distinct",
 ]

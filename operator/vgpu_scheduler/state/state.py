@@ -20,6 +20,7 @@ from vgpu_scheduler.state.matrix import DeviceMatrix, canonical, distinct
 from vgpu_scheduler.state.nodes import NodeTable
 from vgpu_scheduler.state.quotas import QuotaUsage
 from vgpu_scheduler.state.reservations import Phase, Reservation, widen
+from vgpu_scheduler.state.volumes import Volumes
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +57,12 @@ def _charges_the_same(one: Reservation, other: Reservation) -> bool:
         and one.uses == other.uses
         and one.requests == other.requests
         and one.ports == other.ports
+        and one.volumes == other.volumes
     )
 
 
 def _counts_otherwise(one: Pod, other: Pod) -> bool:
-    """Tell whether inter-pod terms or spread constraints see a difference."""
+    """Tell whether inter-pod terms, spread constraints or volumes see a difference."""
     return one.labels != other.labels or one.spec is not other.spec or one.deleting is not other.deleting
 
 
@@ -77,7 +79,7 @@ class State:
 
     def __init__(self, dimensions: Mapping[str, int], by_card: Iterable[tuple[VendorKey, int]] = ()) -> None:
         matrices = {name: DeviceMatrix(size) for name, size in dimensions.items()}
-        self._adopt(Indexes(NodeTable(), matrices, QuotaUsage(by_card), InterPodCounts()))
+        self._adopt(Indexes(NodeTable(), matrices, QuotaUsage(by_card), InterPodCounts(), Volumes()))
         self._in_flight: set[str] = set()
         self._pods: VersionedStore[str, KnownPod] = VersionedStore(self._in_flight.__contains__)
         self._uids: dict[str, str] = {}
@@ -92,6 +94,7 @@ class State:
         """The devices of each dialect over the same node rows, so that a column means one thing."""
         self.quotas = indexes.quotas
         self.interpod = indexes.interpod
+        self.volumes = indexes.volumes
 
     def _known_pod(self, uid: str) -> Pod:
         return self._pods[uid].pod
@@ -224,6 +227,7 @@ class State:
             matrix.clear(row)
         self.interpod.node_went(row)
         self._assumptions.node_went(name)
+        self.volumes.node_went(name)
         self.nodes.remove(name)
         return Hint.AFFINITY if any(self._books.on(name)) else Hint.NONE
 
@@ -391,7 +395,7 @@ class State:
         self._books.doubt_confirmations()
 
     def uncounted(self, uid: str) -> AbstractContextManager[None]:
-        """Leave a pod that holds something out of what inter-pod terms count, for the time of a question."""
+        """Leave a pod that holds something out of what depends on more than its node, for the time of a question."""
         return self._books.uncounted(uid)
 
     def _release(self, uid: str) -> Hint:
@@ -404,6 +408,9 @@ class State:
         """Return a state made from the observed objects and the open assumptions alone, of all nodes or of some."""
         dimensions = {dialect: matrix.dimensions for dialect, matrix in self.matrices.items()}
         twin = State(dimensions, self.quotas.by_card)
+        for store in self.volumes.objects.stores():
+            for obj in store:
+                twin.volumes.observe(obj)
         for name, labels in self.interpod.namespaces.items():
             twin.observe_namespace(name, labels)
         for node in self._node_objects:
