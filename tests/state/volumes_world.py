@@ -54,6 +54,7 @@ NODE_LABELS: list[dict[str, str]] = [
     {ZONE: "us-a-1", REGION: "us-a", EBS_ZONE: "us-a-1", GKE_ZONE: "us-a-1"},
     {ZONE: "us-a-2", EBS_ZONE: "us-a-1"},
     {BETA_ZONE: "us-a-1"},
+    {BETA_ZONE: "us-a-1", ZONE: "us-a-2"},
     {},
 ]
 
@@ -102,7 +103,11 @@ POD_VOLUMES: list[list[Obj]] = [
      {"name": "b", "persistentVolumeClaim": {"claimName": "c2"}},
      {"name": "c", "persistentVolumeClaim": {"claimName": "c3"}},
      {"name": "again", "persistentVolumeClaim": {"claimName": "c1"}}],
+    [{"name": "a", "persistentVolumeClaim": {"claimName": "c2"}},
+     {"name": "again", "persistentVolumeClaim": {"claimName": "c2"}}],
     [{"name": "own", "ephemeral": {}}],
+    [{"name": "a", "persistentVolumeClaim": {"claimName": "c3"}}, {"name": "own", "ephemeral": {}}],
+    [{"name": "a", "persistentVolumeClaim": {"claimName": "asks-own"}}],
     [{"name": "own", "ephemeral": {}}, {"name": "a", "persistentVolumeClaim": {"claimName": "c3"}}],
     [{"name": "d", "gcePersistentDisk": {"pdName": "pd"}}],
     [{"name": "d", "gcePersistentDisk": {"pdName": "pd", "readOnly": True}},
@@ -145,9 +150,8 @@ class World:
             case 0 | 1:
                 self._observe_node(f"n{one % NODES}", two)
             case 2:
-                if one % 3 == 0:
-                    self.nodes.pop(f"n{two % NODES}", None)
-                    self.state.remove_node(f"n{two % NODES}")
+                self.nodes.pop(f"n{two % NODES}", None)
+                self.state.remove_node(f"n{two % NODES}")
             case 3 | 4 | 5 | 6:
                 self._put("claims", self._claim(one, two, three), decode_claim)
             case 7 | 8 | 9 | 10:
@@ -196,6 +200,7 @@ class World:
     def _claim(self, one: int, two: int, three: int) -> Obj:
         name = [*(f"c{index}" for index in range(CLAIMS - 1)), "asks-own"][one % CLAIMS]
         more: Obj = {
+            0: {"accessModes": ["ReadWriteOncePod"]},
             1: {"accessModes": ["ReadWriteOncePod"]},
             2: {"selector": {"matchLabels": {"disk": "fast"}}},
             3: {"volumeMode": "Block"},
@@ -206,6 +211,7 @@ class World:
             2: {"annotations": {SELECTED_NODE: f"n{two % NODES}"}},
             3: {"annotations": {BETA_CLASS: "s1"}},
             5: {"deletionTimestamp": "2026"},
+            6: {"annotations": {SELECTED_NODE: ""}},
         }.get(two % 23, {})
         if name == "asks-own" and three % 4:
             meta = {**meta, "ownerReferences": [{"uid": "uid-asks", "controller": True}]}

@@ -22,7 +22,7 @@ from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.quotas import Quotas, counted_by_card
 from vgpu_scheduler.engine.registrations import Registrations
-from vgpu_scheduler.engine.storage import needs_storage, waiting_for_storage
+from vgpu_scheduler.engine.storage import StorageNeeds
 from vgpu_scheduler.engine.units import Grouping, UnitCycle, Units, each_alone, missing_members
 from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import Decision, Hint, Outcome, Placement
@@ -72,9 +72,7 @@ class Engine:
         self.units = Units(grouping, self.state)
         self._unit_cycle = UnitCycle(self.state, self.cycle, self._assume)
         self._gated: set[str] = set()
-        self._storage_synced = True
-        self._need_storage: dict[str, None] = {}
-        """Pods that need storage objects; those that wait no more are left out when somebody asks."""
+        self._storage = StorageNeeds(self.queue)
         self._released = Hint.NONE
         """What was given back between two attempts."""
         self._departed: dict[str, int] = {}
@@ -248,10 +246,7 @@ class Engine:
             return (missing_members(pod, self.units.name(pod.uid), missing),)
         for member in pods:
             self.queue.take(member.uid, now)
-        if not self._storage_synced and any(needs_storage(member) for member in pods):
-            decisions = tuple(waiting_for_storage(member) for member in pods)
-        else:
-            decisions = self._decide(pods, explain=explain)
+        decisions = self._storage.hold_back(pods) or self._decide(pods, explain=explain)
         for decision in decisions:
             if decision.outcome is Outcome.ERROR:
                 self.queue.back_off(decision.uid, now)
@@ -347,23 +342,18 @@ class Engine:
     @property
     def storage_synced(self) -> bool:
         """Whether all kinds of storage objects are known; until then pods that need them wait, and nothing is said."""
-        return self._storage_synced
+        return self._storage.synced
 
     @storage_synced.setter
     def storage_synced(self, synced: bool) -> None:
-        if synced and not self._storage_synced:
+        if synced and not self._storage.synced:
             self._released |= Hint.VOLUMES
-        self._storage_synced = synced
+        self._storage.synced = synced
 
     @property
     def needs_storage(self) -> bool:
         """Whether a pod of ours that is not bound yet names claims or in-tree disks."""
-        while self._need_storage:
-            uid = next(iter(self._need_storage))
-            if uid in self.queue:
-                return True
-            del self._need_storage[uid]
-        return False
+        return self._storage.any
 
     # Inside ----------------------------------------------------------------------------------------------------------
 
@@ -383,8 +373,7 @@ class Engine:
             return
         if self.state.reservation(pod.uid) is not None:
             return
-        if needs_storage(pod):
-            self._need_storage[pod.uid] = None
+        self._storage.note(pod)
         if pod.uid not in self.queue or before is None or _asks_differently(before, pod):
             self.queue.add(pod.uid, pod.priority, now)
 
