@@ -61,15 +61,15 @@ class ClusterPart:
         passing : NDArray[int64], shape (m,)
             The rows where the pod can go.
         rejected : list
-            For each filter that rejects: what its codes stand for, the rows that it rejects, and their codes.
+            For each filter that rejects some: what its codes stand for, the rows that it was asked about, and their
+            codes.
         """
         rejected = []
         for each in self.filters:
             codes = each.evaluate(pod, rows)
             if codes is not None and codes.any():
-                passes = codes == Rejections.PASSES
-                rejected.append((each.rejections, rows[~passes], codes[~passes]))
-                rows = rows[passes]
+                rejected.append((each.rejections, rows, codes))
+                rows = rows[codes == Rejections.PASSES]
         return rows, rejected
 
 

@@ -77,7 +77,7 @@ class Cycle:
         self._policies = policies
         self._quotas = quotas or Quotas(dialects)
         self._closed_nodes = closed_nodes
-        self._storage = storage or StorageAccess()
+        self._storage = storage
         self._claimed: Recent[Claimed | Refused] = Recent(_CLAIMS)
         self._node_parts: Recent[NodePart | Refused] = Recent(_NODE_PARTS)
         self._cluster_parts = ClusterParts(state)
@@ -234,7 +234,8 @@ class Cycle:
         policy = shape.claimed.policy
         placement = self._placement(pod, shape, row)
         problem = metadata_problem(pod, self._dialects.annotations(placement, 0, pod))
-        problem = problem or self._storage.denial(placement.volumes)
+        if not problem and self._storage is not None:
+            problem = self._storage.denial(placement.volumes)
         if problem:
             return self._refused(pod, policy, problem)
         scores = self._scores(shape.node, found.passing if explain else np.array([row], dtype=np.int64))

@@ -22,7 +22,7 @@ from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.quotas import Quotas, counted_by_card
 from vgpu_scheduler.engine.registrations import Registrations
-from vgpu_scheduler.engine.storage import StorageAccess, needs_storage
+from vgpu_scheduler.engine.storage import StorageAccess
 from vgpu_scheduler.engine.units import Grouping, UnitCycle, Units, each_alone, missing_members
 from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import Decision, Hint, Outcome, Placement
@@ -65,7 +65,7 @@ class Engine:
         self.queue = SchedulingQueue()
         self.quotas = Quotas(self.dialects)
         self.closed_nodes = ClosedNodes(self.dialects.node_side, self.state, frozenset(scheduler_names))
-        self.storage = StorageAccess()
+        self.storage = StorageAccess(self.queue)
         self.cycle = Cycle(self.state, self.dialects, policies, self.quotas, self.closed_nodes, self.storage)
         self.effective_policies = EffectivePolicies(policies, self.state, self.queue, self.dialects)
         self.scheduler_names = frozenset(scheduler_names)
@@ -73,8 +73,6 @@ class Engine:
         self.units = Units(grouping, self.state)
         self._unit_cycle = UnitCycle(self.state, self.cycle, self._assume)
         self._gated: set[str] = set()
-        self._need_storage: dict[str, None] = {}
-        """Pods that need storage objects; those that wait no more are left out when somebody asks."""
         self._released = Hint.NONE
         """What was given back between two attempts."""
         self._departed: dict[str, int] = {}
@@ -248,10 +246,7 @@ class Engine:
             return (missing_members(pod, self.units.name(pod.uid), missing),)
         for member in pods:
             self.queue.take(member.uid, now)
-        if not self.storage.synced and any(needs_storage(member) for member in pods):
-            decisions = tuple(self.storage.decision(member) for member in pods)
-        else:
-            decisions = self._decide(pods, explain=explain)
+        decisions = self.storage.hold_back(pods) or self._decide(pods, explain=explain)
         for decision in decisions:
             if decision.outcome is Outcome.ERROR:
                 self.queue.back_off(decision.uid, now)
@@ -346,16 +341,6 @@ class Engine:
         """How many of our pods wait behind scheduling gates."""
         return len(self._gated)
 
-    @property
-    def needs_storage(self) -> bool:
-        """Whether a pod of ours that is not bound yet names claims or in-tree disks."""
-        while self._need_storage:
-            uid = next(iter(self._need_storage))
-            if uid in self.queue:
-                return True
-            del self._need_storage[uid]
-        return False
-
     # Inside ----------------------------------------------------------------------------------------------------------
 
     def _waits(self, pod: Pod) -> bool:
@@ -374,8 +359,7 @@ class Engine:
             return
         if self.state.reservation(pod.uid) is not None:
             return
-        if needs_storage(pod):
-            self._need_storage[pod.uid] = None
+        self.storage.note(pod)
         if pod.uid not in self.queue or before is None or _asks_differently(before, pod):
             self.queue.add(pod.uid, pod.priority, now)
 

@@ -1,7 +1,10 @@
-"""Pods that depend on storage objects: what of these may be read and written, and what such pods say until then."""
+"""Pods that depend on storage objects: who they are, what of these is known and may be written, and what they say."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Hint, Outcome, VolumePlan
 
@@ -9,27 +12,66 @@ CLAIMS, VOLUMES = "persistentvolumeclaims", "persistentvolumes"
 """The resources that binding volumes writes to."""
 
 
-def needs_storage(pod: Pod) -> bool:
-    """Tell whether storage objects decide where a pod can go."""
-    return bool(pod.spec.claims) or any(disk.migrated for disk in pod.spec.disks)
-
-
 class StorageAccess:
-    """Whether storage objects are known, and which writes to them the API server denies.
+    """Who needs storage objects, whether those are known, and which writes to them the API server denies.
+
+    Parameters
+    ----------
+    queue
+        The pods that wait.
 
     Attributes
     ----------
     synced
-        Whether all kinds of storage objects are known; until then pods that need them wait, and nothing is said.
+        Whether all kinds are known; until then pods that need them wait, and nothing is said. A user who has all
+        objects at once need not say so.
     unreadable
         Why they cannot become known; pods that need them then say so. Empty if nothing stands in the way.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, queue: SchedulingQueue) -> None:
         self.synced = True
         self.unreadable = ""
+        self._queue = queue
+        self._pods: dict[str, None] = {}  # those that wait no more are left out when somebody asks
         self._denied: dict[str, str] = {}
         self._released = Hint.NONE
+
+    # Who needs them --------------------------------------------------------------------------------------------------
+
+    def note(self, pod: Pod) -> None:
+        """Take in a pod that waits."""
+        if _needs_storage(pod):
+            self._pods[pod.uid] = None
+
+    @property
+    def needed(self) -> bool:
+        """Whether a pod that is not bound yet names claims or in-tree disks."""
+        while self._pods:
+            uid = next(iter(self._pods))
+            if uid in self._queue:
+                return True
+            del self._pods[uid]
+        return False
+
+    def hold_back(self, pods: Sequence[Pod]) -> tuple[Decision, ...]:
+        """Return the decisions about pods that cannot be decided together yet; empty if they can."""
+        if self.synced or not any(_needs_storage(pod) for pod in pods):
+            return ()
+        outcome = Outcome.UNSCHEDULABLE if self.unreadable else Outcome.WAITING
+        return tuple(
+            Decision(
+                pod.uid,
+                pod.key,
+                outcome,
+                message=self.unreadable,
+                helped_by=Hint.VOLUMES,
+                another_node_helps=False,
+            )
+            for pod in pods
+        )
+
+    # What is known ---------------------------------------------------------------------------------------------------
 
     def known(self) -> None:
         """Take in that all kinds are known now."""
@@ -41,6 +83,8 @@ class StorageAccess:
         if problem and problem != self.unreadable:
             self._released = Hint.VOLUMES
         self.synced, self.unreadable = False, problem
+
+    # What may be written ---------------------------------------------------------------------------------------------
 
     def deny(self, resource: str, problem: str) -> None:
         """Take in that the API server denies writes to ``persistentvolumeclaims`` or ``persistentvolumes``."""
@@ -61,15 +105,6 @@ class StorageAccess:
         released, self._released = self._released, Hint.NONE
         return released
 
-    def decision(self, pod: Pod) -> Decision:
-        """Return the decision about a pod that needs storage objects while not all of them are known."""
-        if not self.unreadable:
-            return Decision(pod.uid, pod.key, Outcome.WAITING, helped_by=Hint.VOLUMES)
-        return Decision(
-            pod.uid,
-            pod.key,
-            Outcome.UNSCHEDULABLE,
-            message=self.unreadable,
-            helped_by=Hint.VOLUMES,
-            another_node_helps=False,
-        )
+
+def _needs_storage(pod: Pod) -> bool:
+    return bool(pod.spec.claims) or any(disk.migrated for disk in pod.spec.disks)

@@ -52,7 +52,7 @@ class StorageStreams:
 
     def look(self) -> None:
         """Note that a pod was observed that may need them."""
-        if self._engine.needs_storage:
+        if self._engine.storage.needed:
             self._needed.set()
 
     async def run(self) -> None:
@@ -76,7 +76,7 @@ class StorageStreams:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_PATIENCE):
                         await self._needed.wait()
-                if self._engine.needs_storage:
+                if self._engine.storage.needed:
                     last = self._observer.monotonic()
         finally:
             self._open = False

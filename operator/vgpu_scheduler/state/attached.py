@@ -24,26 +24,31 @@ class DriverColumns:
     ----------
     limit : NDArray[int64], shape (rows,)
         How many volumes it can attach; :data:`UNLIMITED` where it does not say.
-    used : NDArray[int64], shape (rows,)
-        How many are attached.
+    left : NDArray[int64], shape (rows,)
+        How many more; below 0 where more are attached than it can.
     """
 
-    __slots__ = ("limit", "used")
+    __slots__ = ("left", "limit")
 
     def __init__(self, rows: int) -> None:
         self.limit: NDArray[np.int64] = np.full(rows, UNLIMITED, dtype=np.int64)
-        self.used: NDArray[np.int64] = np.zeros(rows, dtype=np.int64)
+        self.left: NDArray[np.int64] = self.limit.copy()
+
+    def set_limit(self, row: int, limit: int) -> None:
+        """Take in what the driver can attach to a node."""
+        self.left[row] += limit - self.limit[row]
+        self.limit[row] = limit
 
     def grow(self, rows: int) -> None:
         """Make room for more rows."""
-        more = rows - self.used.shape[0]
+        more = rows - self.limit.shape[0]
         self.limit = np.pad(self.limit, (0, more), constant_values=UNLIMITED)
-        self.used = np.pad(self.used, (0, more))
+        self.left = np.pad(self.left, (0, more), constant_values=UNLIMITED)
 
     def copy(self) -> DriverColumns:
         """Return an independent copy."""
         twin = DriverColumns(0)
-        twin.limit, twin.used = self.limit.copy(), self.used.copy()
+        twin.limit, twin.left = self.limit.copy(), self.left.copy()
         return twin
 
 
@@ -86,16 +91,16 @@ class AttachedVolumes:
         """Return all that follows from the objects and the pods, to be compared."""
         columns = {
             name: {
-                node: (int(column.limit[row]), int(column.used[row]))
+                node: (int(column.limit[row]), int(column.left[row]))
                 for node, row in self._rows.items()
-                if row < column.used.shape[0] and (column.limit[row] != UNLIMITED or column.used[row])
+                if column.left[row] != UNLIMITED
             }
             for name, column in self._columns.items()
         }
         migrated = {
             node: self.migrated.values[self.migrated.ids[row]]
             for node, row in self._rows.items()
-            if row < self.migrated.ids.shape[0] and self.migrated.ids[row] >= 0
+            if self.migrated.ids[row] >= 0
         }
         nodes_of = {volume: set(nodes) for volume, nodes in self._nodes_of.items()}
         return self._by_pods, self._attachments, nodes_of, columns, migrated
@@ -133,7 +138,7 @@ class AttachedVolumes:
         if row is not None:
             self._write_limits(node, row)
             for driver in old.keys() - new.keys():
-                self._columns[driver].limit[row] = UNLIMITED
+                self._columns[driver].set_limit(row, UNLIMITED)
         for driver in old.keys() - new.keys():
             self._limited[driver] -= 1
             if not self._limited[driver]:
@@ -145,7 +150,7 @@ class AttachedVolumes:
         self._grow(row + 1)
         self._write_limits(node, row)
         for name, column in self._columns.items():
-            column.used[row] = self._used(node, name)
+            column.left[row] = column.limit[row] - self._used(node, name)
 
     def node_went(self, node: str) -> None:
         """Take in that a node is not there any more."""
@@ -154,7 +159,7 @@ class AttachedVolumes:
             return
         self.migrated.set(row, None)
         for column in self._columns.values():
-            column.limit[row], column.used[row] = UNLIMITED, 0
+            column.limit[row] = column.left[row] = UNLIMITED
 
     def copy(self) -> AttachedVolumes:
         """Return an independent copy."""
@@ -191,7 +196,7 @@ class AttachedVolumes:
             return False
         column, row = self._columns.get(volume[0]), self._rows.get(node)
         if column is not None and row is not None and volume not in others.get(node, {}):
-            column.used[row] += change
+            column.left[row] -= change
         return True
 
     def _limits_on(self, node: str) -> Mapping[str, int]:
@@ -206,12 +211,12 @@ class AttachedVolumes:
         said = self._csi_nodes.get(node)
         self.migrated.set(row, None if said is None else said.migrated_plugins)
         for driver, limit in self._limits_on(node).items():
-            self._columns[driver].limit[row] = limit
+            self._columns[driver].set_limit(row, limit)
 
     def _add_column(self, driver: str) -> None:
         column = self._columns[driver] = DriverColumns(self._capacity)
         for node, row in self._rows.items():
-            column.used[row] = self._used(node, driver)
+            column.left[row] -= self._used(node, driver)
 
     def _grow(self, capacity: int) -> None:
         if capacity <= self._capacity:

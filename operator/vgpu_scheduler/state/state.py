@@ -405,10 +405,13 @@ class State:
     # The whole -------------------------------------------------------------------------------------------------------
 
     def rebuild(self, names: Collection[str] | None = None) -> State:
-        """Return a state made from the observed objects and the open assumptions alone, of all nodes or of some."""
+        """Return a state made from the observed objects and the open assumptions alone, of all nodes or of some.
+
+        Storage objects are those of the whole cluster; without all nodes there are none.
+        """
         dimensions = {dialect: matrix.dimensions for dialect, matrix in self.matrices.items()}
         twin = State(dimensions, self.quotas.by_card)
-        for store in self.volumes.objects.stores():
+        for store in self.volumes.objects.stores() if names is None else ():
             for obj in store:
                 twin.volumes.observe(obj)
         for name, labels in self.interpod.namespaces.items():

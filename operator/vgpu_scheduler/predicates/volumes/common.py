@@ -24,7 +24,7 @@ _SELECTORS: Final = 1024
 
 
 class NamedClaim(NamedTuple):
-    """A claim that a pod names, once; None if there is none of that name."""
+    """A claim that a pod names; None if there is none of that name."""
 
     key: str
     ephemeral: bool
@@ -43,13 +43,10 @@ def has_claims(pod: Pod, state: State) -> Hashable | None:
 
 
 def claims_of(pod: Pod, state: State) -> Iterator[NamedClaim]:
-    """Yield the claims of a pod as they are now, each once, in the order of the pod."""
-    seen = set()
+    """Yield the claims of a pod as they are now, in the order of the pod, which may name one twice."""
     for volume in pod.spec.claims:
         key = f"{pod.namespace}/{volume.claim(pod.name)}"
-        if (key, volume.ephemeral) not in seen:
-            seen.add((key, volume.ephemeral))
-            yield NamedClaim(key, volume.ephemeral, state.volumes.objects.claims.get(key))
+        yield NamedClaim(key, volume.ephemeral, state.volumes.objects.claims.get(key))
 
 
 def existing_claims(pod: Pod, state: State) -> Iterator[Claim]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable
 from typing import Final
 
@@ -47,17 +48,24 @@ class _Limits(VolumeFilter):
         by_driver: dict[str, set[AttachedVolume]] = {}
         for volume in self._volumes(pod):
             by_driver.setdefault(volume[0], set()).add(volume)
-        exceeded = None
-        for driver, volumes in by_driver.items():
-            columns = attached.driver(driver, capacity)
-            if columns is None:
-                continue
-            more = np.full(columns.used.shape[0], len(volumes), dtype=np.int64)
-            for volume in volumes:
-                more[list(attached.used_on(volume))] -= 1
-            over = ((more > 0) & (columns.used + more > columns.limit)).take(rows)
-            exceeded = over if exceeded is None else exceeded | over
-        return None if exceeded is None else exceeded.astype(np.int32) * np.int32(_TOO_MANY)
+        exceeded = [over for volumes in by_driver.values() if (over := self._over(volumes)) is not None]
+        return np.logical_or.reduce(exceeded).take(rows) * np.int32(_TOO_MANY) if exceeded else None
+
+    def _over(self, volumes: set[AttachedVolume]) -> NDArray[np.bool_] | None:
+        """Return the nodes where a driver cannot attach some volumes of its, by row; None if there is none."""
+        attached = self._state.volumes.attached
+        driver, _ = next(iter(volumes))
+        columns = attached.driver(driver, self._state.nodes.capacity)
+        if columns is None:
+            return None
+        over: NDArray[np.bool_] = columns.left < len(volumes)
+        if not over.any():
+            return None
+        there = Counter(row for volume in volumes for row in attached.used_on(volume))
+        for row, known in there.items():  # these count already
+            more = len(volumes) - known
+            over[row] = more > 0 and columns.left[row] < more
+        return over
 
     def _volumes(self, pod: Pod) -> list[AttachedVolume]:
         objects = self._state.volumes.objects
