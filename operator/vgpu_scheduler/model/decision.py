@@ -140,7 +140,7 @@ class Decision:
     verdicts: Mapping[str, NodeVerdict] = field(default_factory=dict)
     near_miss: NearMiss | None = None
     helped_by: Hint = Hint.NONE
-    alike: Hashable = None
+    alike: Hashable = field(default=None, compare=False)
     sources: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     error: Exception | None = None
