@@ -77,6 +77,19 @@ def test_a_placement_holds_while_its_claims_need_nothing_else(happens: list[tupl
     assert engine.recheck("uid-one") == (held.placement if holds else None)
 
 
+def test_a_claim_whose_volume_is_taken_is_not_tacitly_made_another() -> None:
+    engine = cluster()
+    take(engine, CLAIM, claim("data", "default", storage_class="made"))
+    take(engine, VOLUME, volume("v", storage_class="made"))
+    assert placed(engine, "one", **using("data"))[1] == VolumePlan({"default/data": "v"})
+    take(engine, VOLUME, volume("v", storage_class="made", bound_to=other("c1")), version=6)
+    assert engine.recheck("uid-one") is None
+    engine.give_back("uid-one", 5.0, delay=None)
+    decision = decide(engine, 5.0)
+    assert decision.placement is not None
+    assert decision.placement.volumes == VolumePlan({}, ("default/data",))
+
+
 def test_a_volume_that_is_gone_is_not_bound() -> None:
     engine = assumed()
     gone(engine, VOLUME, local("v", "b"))
