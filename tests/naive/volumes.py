@@ -6,14 +6,28 @@ NodeVolumeLimits, VolumeBinding and VolumeZone. Nothing of the product is used.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 from tests.naive.predicates import UU, Obj, U, Verdict, compiles, selected, term_matches
+from tests.naive.storage import (
+    IN_TREE,
+    SELECTED_NODE,
+    Storage,
+    affinity,
+    claim_key,
+    class_name,
+    handle,
+    is_bound,
+    key_of,
+    labels_of,
+    notes,
+    owned,
+    requested,
+    size,
+    translated,
+    volumes_of,
+)
 
-BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
-SELECTED_NODE = "volume.kubernetes.io/selected-node"
-BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 MIGRATED = "storage.alpha.kubernetes.io/migrated-plugins"
 
 ZONE_LABELS = {
@@ -21,13 +35,6 @@ ZONE_LABELS = {
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
     "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region": "topology.kubernetes.io/region",
-}
-IN_TREE = {  # source: plugin, driver, topology key
-    "gcePersistentDisk": ("kubernetes.io/gce-pd", "pd.csi.storage.gke.io", "topology.gke.io/zone"),
-    "awsElasticBlockStore": ("kubernetes.io/aws-ebs", "ebs.csi.aws.com", "topology.ebs.csi.aws.com/zone"),
-    "cinder": ("kubernetes.io/cinder", "cinder.csi.openstack.org", "topology.cinder.csi.openstack.org/zone"),
-    "azureDisk": ("kubernetes.io/azure-disk", "disk.csi.azure.com", None),
-    "portworxVolume": ("kubernetes.io/portworx-volume", "pxd.portworx.com", None),
 }
 IN_USE = (
     "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
@@ -37,19 +44,6 @@ NOT_MIGRATED = {"kubernetes.io/azure-file", "kubernetes.io/vsphere-volume"}
 
 class AttemptError(Exception):
     """The attempt fails."""
-
-
-@dataclass
-class Storage:
-    """The objects of each kind by ``namespace/name`` or name."""
-
-    claims: dict[str, Obj] = field(default_factory=dict)
-    volumes: dict[str, Obj] = field(default_factory=dict)
-    classes: dict[str, Obj] = field(default_factory=dict)
-    csi_nodes: dict[str, Obj] = field(default_factory=dict)
-    csi_drivers: dict[str, Obj] = field(default_factory=dict)
-    capacities: dict[str, Obj] = field(default_factory=dict)
-    attachments: dict[str, Obj] = field(default_factory=dict)
 
 
 def verdicts(pod: Obj, nodes: list[Obj], pods: list[Obj], storage: Storage) -> dict[str, Verdict | None]:
@@ -75,59 +69,6 @@ def verdict(pod: Obj, node: Obj, pods: list[Obj], storage: Storage) -> Verdict |
     if not in_zone(pod, node, storage):
         return "VolumeZone", UU, frozenset({"node(s) had no available volume zone"})
     return None
-
-
-# Objects -------------------------------------------------------------------------------------------------------------
-
-
-def volumes_of(pod: Obj) -> list[Obj]:
-    return pod["spec"].get("volumes") or []
-
-
-def claim_key(pod: Obj, volume: Obj) -> str | None:
-    meta = pod["metadata"]
-    if "persistentVolumeClaim" in volume:
-        return f"{meta['namespace']}/{volume['persistentVolumeClaim']['claimName']}"
-    return f"{meta['namespace']}/{meta['name']}-{volume['name']}" if "ephemeral" in volume else None
-
-
-def key_of(obj: Obj) -> str:
-    return f"{obj['metadata']['namespace']}/{obj['metadata']['name']}"
-
-
-def notes(obj: Obj) -> dict[str, str]:
-    return obj["metadata"].get("annotations") or {}
-
-
-def labels_of(obj: Obj) -> dict[str, str]:
-    return obj["metadata"].get("labels") or {}
-
-
-def class_name(obj: Obj) -> str:
-    return notes(obj).get(BETA_CLASS, obj["spec"].get("storageClassName") or "")
-
-
-def size(text: str | None) -> int:
-    if text is None:
-        return 0
-    for suffix, unit in (("Gi", 1 << 30), ("Mi", 1 << 20)):
-        if text.endswith(suffix):
-            return int(text.removesuffix(suffix)) * unit
-    return int(text)
-
-
-def requested(claim: Obj) -> str | None:
-    found: str | None = ((claim["spec"].get("resources") or {}).get("requests") or {}).get("storage")
-    return found
-
-
-def is_bound(claim: Obj) -> bool:
-    return bool(claim["spec"].get("volumeName")) and BIND_COMPLETED in notes(claim)
-
-
-def owned(claim: Obj, pod: Obj) -> bool:
-    owners = [owner for owner in claim["metadata"].get("ownerReferences") or [] if owner.get("controller")]
-    return bool(owners) and owners[0]["uid"] == pod["metadata"]["uid"]
 
 
 # PreFilter -----------------------------------------------------------------------------------------------------------
@@ -270,28 +211,6 @@ def attached_as(claim: Obj, storage: Storage) -> tuple[str, str] | None:
     return drivers.get(found["provisioner"], found["provisioner"]), f"(to be made for {key_of(claim)})"
 
 
-def handle(source: str, disk: Obj, labels: dict[str, str]) -> tuple[str, str]:
-    """What the CSI driver calls an in-tree disk, and what is wrong with it."""
-    if source == "gcePersistentDisk":
-        text = labels.get("failure-domain.beta.kubernetes.io/zone") or labels.get("topology.kubernetes.io/zone") or ""
-        zones = text.split("__")
-        if len(zones) > 1:
-            if any(zone.count("-") != 2 for zone in zones) or len({zone.rsplit("-", 1)[0] for zone in zones}) > 1:
-                return "", "failed to get region from zones"
-            return f"projects/UNSPECIFIED/regions/{zones[0].rsplit('-', 1)[0]}/disks/{disk['pdName']}", ""
-        return f"projects/UNSPECIFIED/zones/{text or 'UNSPECIFIED'}/disks/{disk['pdName']}", ""
-    if source == "awsElasticBlockStore":
-        volume = disk["volumeID"]
-        if not volume.startswith("aws://"):
-            return volume, ""
-        last = volume.split("/")[-1]
-        return (last, "") if last.startswith("vol-") else ("", "failed to translate Kubernetes ID to EBS Volume ID")
-    if source == "azureDisk":
-        wrong = disk.get("kind", "Managed").lower() != "managed"
-        return (disk["diskURI"], "kind is not supported in csi migration" if wrong else "")
-    return disk["volumeID"], ""
-
-
 # VolumeBinding -------------------------------------------------------------------------------------------------------
 
 
@@ -320,45 +239,8 @@ def bound_claims(claims: list[Obj], node: Obj, storage: Storage) -> frozenset[st
     return frozenset()
 
 
-def affinity(volume: Obj) -> list[Obj] | None:
-    required = (volume["spec"].get("nodeAffinity") or {}).get("required")
-    return None if required is None else required.get("nodeSelectorTerms") or []
-
-
 def reaches(terms: list[Obj] | None, node: Obj) -> bool:
     return terms is None or any(term_matches(term, "", labels_of(node)) for term in terms)
-
-
-def translated(volume: Obj, terms: list[Obj] | None, topology: str | None) -> list[Obj] | None:
-    """The affinity where the zone is the CSI driver's topology."""
-    if topology is None:
-        return terms
-    asked = {e["key"] for term in terms or [] for e in term.get("matchExpressions") or []}
-    pairs = [("topology.kubernetes.io/zone", "topology.kubernetes.io/region"),
-             ("failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region")]  # fmt: skip
-    used = [pair for keys in (asked, labels_of(volume)) for pair in pairs if pair[0] in keys]
-    zone, region = [*used, pairs[0]][0]
-
-    def says(key: str) -> bool:
-        return any(
-            e["key"] == key and e.get("values") for term in terms or [] for e in term.get("matchExpressions") or []
-        )
-
-    renamed = {zone: topology} if says(zone) else {}
-    if region.startswith("failure") and says(region):
-        renamed[region] = "topology.kubernetes.io/region"
-    changed: list[Obj] | None = None if terms is None else [
-        {**term, "matchExpressions": [
-            {**e, "key": renamed.get(e["key"], e["key"])} for e in term.get("matchExpressions") or []
-        ]} for term in terms
-    ]  # fmt: skip
-    zones = [part.strip() for part in labels_of(volume).get(zone, "").split("__") if part.strip()]
-    if not says(zone) and zones:
-        inside = {"key": topology, "operator": "In", "values": zones}
-        changed = [
-            {**term, "matchExpressions": [*term.get("matchExpressions", []), inside]} for term in changed or [{}]
-        ]
-    return changed
 
 
 def unbound_claims(claims: list[Obj], node: Obj, storage: Storage) -> frozenset[str]:

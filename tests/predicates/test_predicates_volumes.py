@@ -109,7 +109,7 @@ def test_agrees_with_the_naive_twin_on_many_clusters() -> None:
     for _ in range(CLUSTERS):
         world = World()
         world.populate([(two, three) for two, three in rng.integers(0, 5000, (30, 2)).tolist()])
-        for number, move in enumerate(rng.integers(0, 5000, (12, 4)).tolist()):
+        for number, move in enumerate(rng.integers(0, 5000, (9, 4)).tolist()):
             world.move(tuple(move))
             if number % 3 == 2:
                 agree(world, move[1], told)

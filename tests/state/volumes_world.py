@@ -22,7 +22,7 @@ from tests.kube.storage_objects import (
     storage_class,
     volume,
 )
-from tests.naive.volumes import Storage
+from tests.naive.storage import Storage
 
 from vgpu_scheduler.kube import (
     Decode,
@@ -170,9 +170,9 @@ class World:
             case 18:
                 self._remove(one, two)
             case 19 | 20:
-                self._bind(asking(f"p{one % 4}-{self._version}", two, self._version), f"n{three % NODES}")
+                self._bind(self._next_pod(one, two), f"n{three % NODES}")
             case 21 | 22:
-                self._assume(asking(f"p{one % 4}-{self._version}", two, self._version), f"n{three % NODES}", one)
+                self._assume(self._next_pod(one, two), f"n{three % NODES}", one)
             case _:
                 self._change(one, two)
 
@@ -214,7 +214,8 @@ class World:
             6: {"annotations": {SELECTED_NODE: ""}},
         }.get(two % 23, {})
         if name == "asks-own" and three % 4:
-            meta = {**meta, "ownerReferences": [{"uid": "uid-asks", "controller": True}]}
+            owner = ["uid-asks", *sorted(self.pods)][0 if three % 2 else two % (len(self.pods) + 1)]
+            meta = {**meta, "ownerReferences": [{"uid": owner, "controller": True}]}
         bound = f"v{three % (VOLUMES + 2)}" if two % 3 == 1 else ""  # some name one that never comes
         if two % 13 == 12:
             more = {**more, "volumeName": "v0"}
@@ -263,6 +264,12 @@ class World:
             self.state.volumes.forget(store[key], self._version)
 
     # Pods ------------------------------------------------------------------------------------------------------------
+
+    def _next_pod(self, name: int, volumes: int) -> Obj:
+        """Return a pod that was not there; its name may be that of the pod that asks, its UID is not."""
+        obj = asking("asks" if name % 3 == 0 else f"p{self._version}", volumes, self._version)
+        obj["metadata"]["uid"] = f"uid-{self._version}"
+        return obj
 
     def _observe(self, obj: Obj) -> Pod:
         known = decode_pod(obj)

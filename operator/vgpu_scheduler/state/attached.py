@@ -157,7 +157,6 @@ class AttachedVolumes:
         row = self._rows.pop(node, None)
         if row is None:
             return
-        self.migrated.set(row, None)
         for column in self._columns.values():
             column.limit[row] = column.left[row] = UNLIMITED
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Final
 
@@ -145,7 +146,7 @@ class Places:
 
     def as_values(self) -> object:
         """Return what is where, to be compared."""
-        return self._everywhere, self._by_label, self._others
+        return deepcopy((self._everywhere, self._by_label, self._others))
 
     def _table(self, key: str, column: InternedColumn[str]) -> NDArray[np.int64]:
         table, size = self._tables.get(key), len(column.values) + 1

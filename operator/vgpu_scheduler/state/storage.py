@@ -41,6 +41,8 @@ _TO_BE_MADE: Final = "\0"
 """Begins the stand-in for a handle of a volume that is not there yet; no driver's handle does."""
 
 StorageStore = VersionedStore[str, StorageObject]
+_Names = dict[str, frozenset[str]]
+"""Names by key: few for each, and never changed in place, so that a copy shares them."""
 
 
 class StorageObjects:
@@ -60,9 +62,9 @@ class StorageObjects:
         self.csi_drivers: VersionedStore[str, CSIDriver] = VersionedStore()
         self.capacities: VersionedStore[str, StorageCapacity] = VersionedStore()
         self.attachments: VersionedStore[str, VolumeAttachment] = VersionedStore()
-        self._claims_of: dict[str, dict[str, None]] = {}
-        self._attachments_of: dict[str, dict[str, None]] = {}
-        self._kept_for: dict[str, dict[str, None]] = {}
+        self._claims_of: _Names = {}
+        self._attachments_of: _Names = {}
+        self._kept_for: _Names = {}
         self._capacities_of: dict[str, Places] = {}
 
     def store(self, kind: type[StorageObject]) -> StorageStore:
@@ -156,9 +158,8 @@ class StorageObjects:
         twin.claims, twin.volumes, twin.classes = self.claims.copy(), self.volumes.copy(), self.classes.copy()
         twin.csi_nodes, twin.csi_drivers = self.csi_nodes.copy(), self.csi_drivers.copy()
         twin.capacities, twin.attachments = self.capacities.copy(), self.attachments.copy()
-        twin._claims_of = {key: dict(names) for key, names in self._claims_of.items()}
-        twin._attachments_of = {key: dict(names) for key, names in self._attachments_of.items()}
-        twin._kept_for = {key: dict(names) for key, names in self._kept_for.items()}
+        twin._claims_of, twin._attachments_of = dict(self._claims_of), dict(self._attachments_of)
+        twin._kept_for = dict(self._kept_for)
         twin._capacities_of = {name: places.copy() for name, places in self._capacities_of.items()}
         return twin
 
@@ -191,12 +192,13 @@ def _node_selector(labels: LabelSelector) -> NodeSelector | None:
     return NodeSelector((NodeSelectorTerm(labels.requirements, ()),), None)
 
 
-def _link(index: dict[str, dict[str, None]], key: str, name: str) -> None:
-    index.setdefault(key, {})[name] = None
+def _link(index: _Names, key: str, name: str) -> None:
+    index[key] = index.get(key, frozenset()) | {name}
 
 
-def _unlink(index: dict[str, dict[str, None]], key: str, name: str) -> None:
-    names = index[key]
-    del names[name]
-    if not names:
+def _unlink(index: _Names, key: str, name: str) -> None:
+    names = index[key] - {name}
+    if names:
+        index[key] = names
+    else:
         del index[key]

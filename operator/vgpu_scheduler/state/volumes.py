@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from typing import Final, NamedTuple
 
 import msgspec
@@ -310,10 +311,10 @@ class Volumes:
 
     def as_values(self) -> object:
         """Return all that follows from objects, pods and nodes, to be compared."""
-        return (
+        return deepcopy((
             self.objects.as_values(), self.attached.as_values(), self._uses, self._users, self._counted,
             self._attached_by, self._disks, self._taken, self._taken_for, self._selected,
-        )  # fmt: skip
+        ))  # fmt: skip
 
     # Inside ----------------------------------------------------------------------------------------------------------
 
