@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 import numpy as np
@@ -17,13 +18,14 @@ from vgpu_scheduler.state import State
 
 PLUGINS = ("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone")
 ERROR = "error"
+NAMES = re.compile(r'"[cv][0-9]"')
 CLUSTERS = 10_000
 TEXTS = (
     "passes", ERROR, "already in-use by another pod", "had no available disk", "exceed max volume count",
     "didn't find available persistent volumes", "didn't match PersistentVolume's node affinity",
     "did not have enough free storage", "bound to non-existent pv(s)", "had no available volume zone",
-    "persistentvolumeclaim \"c0\" not found", "unbound immediate", "is being deleted", "waiting for ephemeral",
-    "pod is not owner", "bound to non-existent persistentvolume", "persistentvolume \"v",
+    'persistentvolumeclaim "…" not found', "unbound immediate", "is being deleted", "waiting for ephemeral",
+    "pod is not owner", "bound to non-existent persistentvolume", 'persistentvolume "…" not found',
 )  # fmt: skip
 
 numbers = st.integers(0, 60)
@@ -74,7 +76,7 @@ def agree(world: World, volumes: int, told: Counter[str]) -> None:
         told[ERROR] += 1
         return
     for name, verdict in expected.items():
-        told.update(verdict[2] if verdict else ["passes"])
+        told.update([NAMES.sub('"…"', text) for text in verdict[2]] if verdict else ["passes"])
         if verdict is None:
             plan_agrees(incoming, name, world)
 
@@ -109,10 +111,10 @@ def test_agrees_with_the_naive_twin_on_many_clusters() -> None:
     for _ in range(CLUSTERS):
         world = World()
         world.populate([(two, three) for two, three in rng.integers(0, 5000, (30, 2)).tolist()])
-        for number, move in enumerate(rng.integers(0, 5000, (9, 4)).tolist()):
+        for number, move in enumerate(rng.integers(0, 5000, (6, 4)).tolist()):
             world.move(tuple(move))
             if number % 3 == 2:
                 agree(world, move[1], told)
     # All answers are common enough to mean something.
     missing = {text for text in TEXTS if sum(count for said, count in told.items() if text in said) < CLUSTERS // 100}
-    assert not missing, told
+    assert not missing, dict(told)

@@ -167,10 +167,7 @@ class Places:
     def _changed(self, key: str, value: str) -> None:
         table = self._tables.get(key)
         if table is not None:
-            if table.epoch != table.column.epoch:
-                del self._tables[key]
-            else:
-                self._write(table, value, self._by_label[key].get(value, ()))
+            self._write(table, value, self._by_label[key].get(value, ()))
 
     def _write(self, table: _Table, value: str, items: Sequence[Item]) -> None:
         value_id = table.column.find(value)
