@@ -336,13 +336,16 @@ class ControlPlane:
             yield
 
     @contextlib.contextmanager
-    def scheduler(self) -> Iterator[None]:
-        """Run kube-scheduler, under its own name, for the time of the block."""
-        with self._running("kube-scheduler", "--leader-elect=false"):
-            yield
+    def scheduler(self) -> Iterator[str]:
+        """Run kube-scheduler, under its own name, for the time of the block; gives the address of its metrics.
+
+        It serves them to the administrator's token, with the certificate of nobody.
+        """
+        with self._running("kube-scheduler", "--leader-elect=false") as address:
+            yield address
 
     @contextlib.contextmanager
-    def _running(self, binary: str, *flags: str) -> Iterator[None]:
+    def _running(self, binary: str, *flags: str) -> Iterator[str]:
         """Run another process of the control plane as the administrator for the time of the block."""
         if not (self._binaries / binary).exists():
             raise AssetsUnavailableError(f"{binary} is not among the binaries in {self._binaries}")
@@ -355,7 +358,7 @@ class ControlPlane:
             command = [str(self._binaries / binary), config, *access, certificates, f"--secure-port={port}", *flags]
             process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self._root)
         try:
-            yield
+            yield f"https://127.0.0.1:{port}"
             if process.poll() is not None:
                 raise RuntimeError(f"{binary} ended with status {process.returncode}:\n{self._tail(binary)}")
         finally:

@@ -258,3 +258,17 @@ def test_a_question_on_an_overlay_changes_nothing() -> None:
     assert engine.cycle.fits_without(waiting, "b", ["uid-one"]) is not None
     assert engine.cycle.fits_without(waiting, "a", ["uid-one"]) is None
     assert engine.state.volumes.as_values() == before
+
+
+def test_a_claim_wakes_those_who_name_it_and_nobody_else() -> None:
+    engine = cluster(claims=0)
+    for name in ("one", "two", "three"):
+        engine.observe_pod(pod(name, asks(1), **using(f"c-{name}")), 0.0)
+        assert engine.attempt(0.0) is not None
+    assert engine.attempt(20.0) is None
+    take(engine, CLAIM, claim("c-two", "default", storage_class="none"), now=20.0)
+    assert decide(engine, 20.0).pod == "default/two"
+    assert engine.attempt(20.0) is None
+    for name in ("one", "two", "three"):
+        engine.remove_pod(f"uid-{name}", 30.0)
+    assert not engine.storage._by_claim

@@ -134,6 +134,9 @@ class Engine:
     def remove_pod(self, uid: str, now: float) -> None:
         """Take in that a pod is gone."""
         self._departed.pop(uid, None)
+        known = self.state.pod(uid)
+        if known is not None:
+            self.storage.forget(known)
         self.units.forget(uid)
         self.queue.remove(uid)
         self._gated.discard(uid)
@@ -354,6 +357,7 @@ class Engine:
         else:
             self._gated.discard(pod.uid)
         if not self._waits(pod):
+            self.storage.forget(pod)
             if self.state.reservation(pod.uid) is None or pod.node_name or pod.terminal:
                 self.queue.remove(pod.uid)
             return

@@ -11,7 +11,9 @@ from vgpu_scheduler.engine.observing import ObservedKind
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.quotas import Quotas, quota_key
-from vgpu_scheduler.kube import Namespace, Node, NodeInventory, Pod, ResourceQuota, StorageObject, VersionedStore
+from vgpu_scheduler.engine.storage import StorageAccess
+from vgpu_scheduler.kube import Claim, Namespace, Node, NodeInventory, Pod, ResourceQuota, StorageObject, VersionedStore
+from vgpu_scheduler.model import Hint
 from vgpu_scheduler.policy import PLURALS, Policies, PolicyKey, PolicyResource, key_of
 from vgpu_scheduler.state import STORAGE_KINDS, State
 
@@ -21,6 +23,7 @@ class Observing(Protocol):
 
     dialects: Dialects
     state: State
+    storage: StorageAccess
     quotas: Quotas
     policies: Policies
     effective_policies: EffectivePolicies
@@ -154,12 +157,18 @@ def _storage(engine: Observing, kind: type[StorageObject]) -> ObservedKind[Stora
     volumes = engine.state.volumes
     store = volumes.objects.store(kind)
 
+    def changed(found: StorageObject, hint: Hint, now: float) -> None:
+        if hint and isinstance(found, Claim):
+            engine.storage.claim_changed(found.key, now)
+        else:
+            engine.queue.hint(hint, now)
+
     def observe(found: StorageObject, now: float) -> tuple[Problem, ...]:
-        engine.queue.hint(volumes.observe(found), now)
+        changed(found, volumes.observe(found), now)
         return ()
 
     def remove(found: StorageObject, version: int, now: float) -> None:
-        engine.queue.hint(volumes.forget(found, version), now)
+        changed(found, volumes.forget(found, version), now)
 
     return ObservedKind(
         key=lambda found: found.key,

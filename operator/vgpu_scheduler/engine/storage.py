@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from vgpu_scheduler.engine.queue import SchedulingQueue
+from vgpu_scheduler.engine.queue import Place, SchedulingQueue
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Hint, Outcome, VolumePlan
 
@@ -34,6 +34,7 @@ class StorageAccess:
         self.unreadable = ""
         self._queue = queue
         self._pods: dict[str, None] = {}  # those that wait no more are left out when somebody asks
+        self._by_claim: dict[str, dict[str, None]] = {}
         self._denied: dict[str, str] = {}
         self._released = Hint.NONE
 
@@ -43,6 +44,21 @@ class StorageAccess:
         """Take in a pod that waits."""
         if _needs_storage(pod):
             self._pods[pod.uid] = None
+        for key in _claims(pod):
+            self._by_claim.setdefault(key, {})[pod.uid] = None
+
+    def forget(self, pod: Pod) -> None:
+        """Take in that a pod waits no more."""
+        for key in _claims(pod):
+            uids = self._by_claim.get(key, {})
+            uids.pop(pod.uid, None)
+            if not uids:
+                self._by_claim.pop(key, None)
+
+    def claim_changed(self, key: str, now: float) -> None:
+        """Wake the pods that wait for a claim, by its ``namespace/name``: it means nothing to all others."""
+        waiting = [uid for uid in self._by_claim.get(key, ()) if self._queue.place(uid) is Place.UNSCHEDULABLE]
+        self._queue.wake(waiting, now)
 
     @property
     def needed(self) -> bool:
@@ -104,6 +120,10 @@ class StorageAccess:
         """Return what changes since the last call may help."""
         released, self._released = self._released, Hint.NONE
         return released
+
+
+def _claims(pod: Pod) -> Iterator[str]:
+    return (f"{pod.namespace}/{claim.claim(pod.name)}" for claim in pod.spec.claims)
 
 
 def _needs_storage(pod: Pod) -> bool:
