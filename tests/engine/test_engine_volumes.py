@@ -164,7 +164,7 @@ def test_what_a_driver_can_attach() -> None:
 @pytest.mark.parametrize(
     ("kind", "obj", "wakes"),
     [
-        (CLAIM, claim("c9", "default"), True),
+        (CLAIM, claim("c9", "default"), False),  # it is nobody's who waits
         (VOLUME, local("v", "a"), True),
         (CLASS, storage_class("another"), True),
         ("CSINode", csi_node("a"), True),
