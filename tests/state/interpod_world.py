@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.kube.objects import Obj, node, pod
-from tests.naive.predicates import REQUIRED
+from tests.naive.predicates import PREFERRED, REQUIRED
 
 from vgpu_scheduler.kube import Pod, decode_node, decode_pod
 from vgpu_scheduler.model import Placement, Usage
@@ -54,18 +54,33 @@ TERMS: list[tuple[list[Obj], list[Obj]]] = [
 ]
 """Affinity and anti-affinity."""
 
+LIKED: list[tuple[list[Obj], list[Obj]]] = [
+    ([], []),
+    ([], []),
+    ([term(WEB)], []),
+    ([], [term(WEB)]),
+    ([term(DB, "rack"), term(DB, "rack")], [term(EITHER, "host")]),
+    ([term(EITHER, namespaceSelector={})], [term(EITHER, namespaceSelector={})]),
+    ([], [term(SOME_REV, namespaceSelector=TEAM), term(None)]),
+    ([term(WEB, matchLabelKeys=["rev"])], [term({}, "host", mismatchLabelKeys=["app"])]),
+    ([term(OLD, "none")], []),
+]
+"""Preferred affinity and anti-affinity."""
+
 NODES, ZONES, NAMESPACES = 20, ["a", "b", "c", None], ["n0", "n1", "n2"]
 NAMESPACE_LABELS: list[dict[str, str] | None] = [{}, {"team": "x"}, {"team": "y"}, None]
 
 
 def asking(name: str, labels: int, terms: int, namespace: int, version: int = 1) -> Obj:
     """Return a pod that is not bound."""
-    affinity, anti_affinity = TERMS[terms % len(TERMS)]
-    result = pod(
-        name=name,
-        namespace=NAMESPACES[namespace % len(NAMESPACES)],
-        affinity={"podAffinity": {REQUIRED: affinity}, "podAntiAffinity": {REQUIRED: anti_affinity}},
-    )
+    kinds = ("podAffinity", "podAntiAffinity")
+    liked = LIKED[(terms // len(TERMS) + labels) % len(LIKED)]
+    affinity = {
+        kind: {REQUIRED: required, PREFERRED: [
+            {"weight": 10 + 5 * number, "podAffinityTerm": preferred} for number, preferred in enumerate(some)]}
+        for kind, required, some in zip(kinds, TERMS[terms % len(TERMS)], liked, strict=True)
+    }  # fmt: skip
+    result = pod(name=name, namespace=NAMESPACES[namespace % len(NAMESPACES)], affinity=affinity)
     result["metadata"] |= {"labels": APPS[labels % len(APPS)], "resourceVersion": str(version)}
     return result
 

@@ -12,9 +12,11 @@ from vgpu_scheduler.kube.decoding import (
     decode_node,
     decode_pod,
 )
+from vgpu_scheduler.kube.images import Image
 from vgpu_scheduler.kube.namespaces import Namespace, decode_namespace
 from vgpu_scheduler.kube.objects import ANY_ADDRESS, Condition, Container, HostPort, Node, Pod, PodSpec
 from vgpu_scheduler.kube.podterms import PodSelector, PodTerm, TopologyTerm
+from vgpu_scheduler.kube.preferences import PreferredNodes, PreferredPods
 from vgpu_scheduler.kube.quantities import (
     QuantityError,
     has_unit,
@@ -38,7 +40,15 @@ from vgpu_scheduler.kube.selectors import (
 )
 from vgpu_scheduler.kube.spread import SpreadConstraint
 from vgpu_scheduler.kube.store import Versioned, VersionedStore
-from vgpu_scheduler.kube.taints import NO_EXECUTE, NO_SCHEDULE, UNSCHEDULABLE_TAINT, Taint, Toleration, taint
+from vgpu_scheduler.kube.taints import (
+    NO_EXECUTE,
+    NO_SCHEDULE,
+    PREFER_NO_SCHEDULE,
+    UNSCHEDULABLE_TAINT,
+    Taint,
+    Toleration,
+    taint,
+)
 
 __all__ = [
     "ANY_ADDRESS",
@@ -48,6 +58,7 @@ __all__ = [
     "NO_EXECUTE",
     "NO_SCHEDULE",
     "PODS",
+    "PREFER_NO_SCHEDULE",
     "UNSCHEDULABLE_TAINT",
     "Condition",
     "Container",
@@ -56,6 +67,7 @@ __all__ = [
     "DecodeError",
     "Encoded",
     "HostPort",
+    "Image",
     "LabelSelector",
     "Namespace",
     "Node",
@@ -67,6 +79,8 @@ __all__ = [
     "PodSelector",
     "PodSpec",
     "PodTerm",
+    "PreferredNodes",
+    "PreferredPods",
     "QuantityError",
     "Requirement",
     "ResourceQuota",

@@ -12,6 +12,7 @@ from vgpu_scheduler.model import Hint
 __all__ = [
     "AFFINITY",
     "AFFINITY_CONFLICT",
+    "FEATURES",
     "INTER_POD_AFFINITY",
     "INTER_POD_ANTI_AFFINITY",
     "INTER_POD_EXISTING",
@@ -89,6 +90,8 @@ SPREAD_LABEL: Final = Reason(
     False,
     Hint.NODE,
 )
+
+FEATURES: Final = Reason("NodeDeclaredFeatures", "node(s) didn't match Pod's required features", False, Hint.NODE)
 
 
 def insufficient(what: str) -> Reason:
