@@ -16,6 +16,7 @@ from vgpu_scheduler.engine.closed_nodes import Cause, ClosedNodes
 from vgpu_scheduler.engine.cluster_part import ClusterParts
 from vgpu_scheduler.engine.filtered import Filtered
 from vgpu_scheduler.engine.nearest import nearest_miss
+from vgpu_scheduler.engine.preferences import Preferences, Ranked
 from vgpu_scheduler.engine.quotas import Quotas
 from vgpu_scheduler.engine.recent import Recent
 from vgpu_scheduler.engine.shape import Claimed, Fitted, NodePart, Refused, Shape
@@ -76,6 +77,7 @@ class Cycle:
         self._claimed: Recent[Claimed | Refused] = Recent(_CLAIMS)
         self._node_parts: Recent[NodePart | Refused] = Recent(_NODE_PARTS)
         self._cluster_parts = ClusterParts(state)
+        self._preferences = Preferences(state)
 
     def on(self, state: State) -> Cycle:
         """Return the same engine on another state."""
@@ -95,12 +97,17 @@ class Cycle:
         rows = self.state.nodes.rows()
         shape.node.refresh(self.state, rows)
         found = Filtered(shape.node, shape.cluster, pod, rows)
-        best = select_best(
-            self._open(shape, found.passing), shape.node.feasible, shape.node.score, self.state.nodes.rank
-        )
+        rows, part, rank = self._open(shape, found.passing), shape.node, self.state.nodes.rank
+        ranked = self._preferences.rank(pod, part, rows, shape.claimed.policy.device_weight)
+        best = ranked.best(part, rank) if ranked else int(select_best(rows, part.feasible, part.score, rank))
         if best < 0:
             return self._unschedulable(pod, shape, found, explain)
-        return self._placed(pod, shape, found, int(best), explain)
+        problem = pod.spec.preferences_problem
+        if problem and np.count_nonzero(part.feasible[rows]) > 1:
+            return self._refused(pod, shape.claimed.policy, problem)  # nodes cannot be ranked for it
+        asked = found.passing if explain else np.array([best], dtype=np.int64)
+        decision = self._placed(pod, shape, found, best, self._scores(part, asked, ranked))
+        return replace(decision, verdicts=self._verdicts(shape, found)) if explain else decision
 
     def refit(self, pod: Pod, node: str) -> Placement | None:
         """Return a placement of the pod on one node, or None if it does not fit there now."""
@@ -218,35 +225,36 @@ class Cycle:
         assert containers is not None, f"the cards of node {name} changed within a decision"
         return Placement(name, containers, shape.node.dialect)
 
-    def _placed(self, pod: Pod, shape: Fitted, found: Filtered, row: int, explain: bool) -> Decision:
-        rows = found.rows
+    def _placed(
+        self, pod: Pod, shape: Fitted, found: Filtered, row: int, scores: Mapping[str, tuple[ScorePart, ...]]
+    ) -> Decision:
         policy = shape.claimed.policy
         placement = self._placement(shape, row)
         problem = metadata_problem(pod, self._dialects.annotations(placement, 0, pod))
         if problem:
             return self._refused(pod, policy, problem)
-        scores = self._scores(shape.node, found.passing if explain else np.array([row], dtype=np.int64))
         return Decision(
             uid=pod.uid,
             pod=pod.key,
             outcome=Outcome.PLACED,
             placement=placement,
             claims=shape.claimed.claims,
-            score=sum(part.value for part in scores[placement.node]),
+            score=sum(part.value for part in scores[placement.node] if not part.within),
             scores=scores,
-            nodes=int(rows.shape[0]),
-            verdicts=self._verdicts(shape, found) if explain else {},
+            nodes=int(found.rows.shape[0]),
             sources=policy.source_of,
             warnings=shape.claimed.warnings,
         )
 
-    def _scores(self, part: NodePart, rows: NDArray[np.int64]) -> dict[str, tuple[ScorePart, ...]]:
-        """Return what each scorer says about each of the rows that fit."""
-        return {
-            self.state.nodes.name(row): part.ranking.explain(self.state, row, part.fit)
-            for row in rows.tolist()
-            if part.feasible[row]
-        }
+    def _scores(
+        self, part: NodePart, rows: NDArray[np.int64], ranked: Ranked | None
+    ) -> dict[str, tuple[ScorePart, ...]]:
+        """Return what each scorer and plugin says about each of the rows that fit."""
+        scores = {}
+        for row in rows[part.feasible[rows]].tolist():
+            parts = part.ranking.explain(self.state, row, part.fit)
+            scores[self.state.nodes.name(row)] = ranked.explain(row, parts) if ranked else parts
+        return scores
 
     def _refused(self, pod: Pod, policy: ResolvedPolicy, reason: str) -> Decision:
         nodes = int(self.state.nodes.rows().shape[0])

@@ -135,7 +135,7 @@ def _build(wire: WirePodSpec, fingerprint: bytes, volumes: tuple[tuple[int, str]
     affinity, affinity_problem = _pod_terms(wire, "podAffinity")
     anti_affinity, anti_affinity_problem = _pod_terms(wire, "podAntiAffinity")
     preferred_pods, preferred_problem = compile_preferred_pods(wire.affinity)
-    preferred_nodes, preferences_problem = compile_preferred_nodes(wire.affinity and wire.affinity.node_affinity)
+    preferred_nodes, preferences_problem = compile_preferred_nodes(wire.affinity)
     spread, spread_problem = compile_spread(wire.topology_spread_constraints or ())
     requested = asked, _pod_level(wire), _nanos(wire.overhead, "spec.overhead")
     return PodSpec(

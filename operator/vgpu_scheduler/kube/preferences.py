@@ -4,7 +4,7 @@ import msgspec
 
 from vgpu_scheduler.kube.podterms import PodTerm, compile_pod_terms
 from vgpu_scheduler.kube.selectors import NodeSelectorTerm, SelectorError, compile_node_term
-from vgpu_scheduler.kube.wire import PREFERRED, WireAffinity, WireNodeAffinity, WirePodAffinity
+from vgpu_scheduler.kube.wire import PREFERRED, WireAffinity, WirePodAffinity
 
 __all__ = ["PreferredNodes", "PreferredPods", "compile_preferred_nodes", "compile_preferred_pods"]
 
@@ -23,8 +23,8 @@ class PreferredPods(msgspec.Struct, frozen=True):
     weight: int
 
 
-def compile_preferred_nodes(affinity: WireNodeAffinity | None) -> tuple[tuple[PreferredNodes, ...], str]:
-    """Compile the preferred terms of a node affinity.
+def compile_preferred_nodes(affinity: WireAffinity | None) -> tuple[tuple[PreferredNodes, ...], str]:
+    """Compile the preferred terms of a pod's node affinity.
 
     Returns
     -------
@@ -34,7 +34,8 @@ def compile_preferred_nodes(affinity: WireNodeAffinity | None) -> tuple[tuple[Pr
         What is wrong with the first that cannot be compiled, naming the field; empty if there is none.
     """
     compiled, problem = [], ""
-    for index, wire in enumerate((affinity and affinity.preferred) or ()):
+    nodes = affinity.node_affinity if affinity else None
+    for index, wire in enumerate((nodes.preferred if nodes else None) or ()):
         expressions, fields = wire.preference.match_expressions or (), wire.preference.match_fields or ()
         if not wire.weight or not (expressions or fields):
             continue
@@ -65,7 +66,7 @@ def compile_preferred_pods(affinity: WireAffinity | None) -> tuple[tuple[Preferr
 def _weighted(affinity: WirePodAffinity | None, kind: str, sign: int) -> tuple[tuple[PreferredPods, ...], str]:
     compiled: list[PreferredPods] = []
     problem = ""
-    for index, wire in enumerate((affinity and affinity.preferred) or ()):
+    for index, wire in enumerate((affinity.preferred if affinity else None) or ()):
         terms, found = compile_pod_terms((wire.pod_affinity_term,), f"spec.affinity.{kind}.{PREFERRED}")
         compiled += [PreferredPods(term, sign * wire.weight) for term in terms]
         problem = problem or found.replace(f"{PREFERRED}[0]", f"{PREFERRED}[{index}].podAffinityTerm", 1)

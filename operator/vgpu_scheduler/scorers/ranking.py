@@ -66,6 +66,20 @@ class NodeRanking:
             total += entry.weight * entry.scorer.normalise(compiled.score(state, rows, fit))
         return total
 
+    def points(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Bring what :meth:`score` returned to 0 to 100, where more is better; the order stays, or becomes equal."""
+        weights = [entry.weight for entry, _ in self._parts]
+        whole = sum(map(abs, weights))
+        if not whole:
+            return np.full(scores.shape[0], 100.0)
+        if len(weights) == 1:
+            scorer = self._parts[0][0].scorer
+            scores = weights[0] * scorer.normalise(scores / (scorer.direction * weights[0]))
+        # A weight below 0 turns its scorer around, so that its worst is worth all of its points.
+        turned = -100.0 * sum(weight for weight in weights if weight < 0)
+        points: NDArray[np.float64] = np.clip((scores + turned) / whole, 0.0, 100.0)
+        return points
+
     def explain(self, state: State, row: int, fit: FitColumns) -> tuple[ScorePart, ...]:
         """Return what each scorer says about one node."""
         rows = np.array([row], dtype=np.int64)

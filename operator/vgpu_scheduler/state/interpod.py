@@ -112,12 +112,11 @@ class InterPodCounts:
 
     def as_values(self) -> Mapping[object, Mapping[int, int]]:
         """Return all counts, to be compared."""
-        counters = {key: counter.nodes.as_values() for key, counter in self._counters.items()}
-        return {
-            **counters,
-            **{("anti-affinity", key): counts for key, counts in self._anti_affinity.as_values().items()},
-            **{("preferences", key): counts for key, counts in self._preferences.as_values().items()},
-        }
+        values: dict[object, Mapping[int, int]] = {}
+        values.update((key, counter.nodes.as_values()) for key, counter in self._counters.items())
+        values.update((("anti-affinity", key), counts) for key, counts in self._anti_affinity.as_values().items())
+        values.update((("preferences", key), counts) for key, counts in self._preferences.as_values().items())
+        return values
 
     # Counters --------------------------------------------------------------------------------------------------------
 
