@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.golden.kubernetes_scores import Points, differences, points
 from tests.golden.outcome import Outcome
 
 from vgpu_scheduler.engine.cluster_part import ClusterParts
@@ -28,7 +29,7 @@ from vgpu_scheduler.predicates import (
 from vgpu_scheduler.scorers import NodeRanking
 from vgpu_scheduler.state import State
 
-FAMILIES = ("resources", "nodeaffinity", "taints", "ports", "interpod", "spread", "gates", "mixed")
+FAMILIES = ("resources", "nodeaffinity", "taints", "ports", "interpod", "spread", "gates", "mixed", "images")
 VECTORS = Path(__file__).parent.parent / "vectors" / "kubernetes"
 
 
@@ -39,6 +40,8 @@ class Answer(NamedTuple):
     rejected: dict[str, tuple[str, str, frozenset[str]]]
     message: str
     held_back: str | None
+    scores: tuple[Points, dict[str, int]] | None = None
+    problem: str = ""
 
 
 def cases(family: str) -> Iterator[dict[str, Any]]:
@@ -56,8 +59,8 @@ def run_case(case: dict[str, Any]) -> Outcome:
         if refused and answer.feasible:
             return Outcome("failed", f"refused, and yet placed on {answer.feasible}: {missing}")
         return Outcome("not_implemented", missing)
-    differences = list(_differences(case["expect"], answer))
-    return Outcome("failed", "; ".join(differences)) if differences else Outcome("passed", "")
+    found = [*_differences(case["expect"], answer), *differences(case, answer.scores)]
+    return Outcome("failed", "; ".join(found)) if found else Outcome("passed", "")
 
 
 def decide(case: dict[str, Any]) -> Answer:
@@ -85,7 +88,12 @@ def decide(case: dict[str, Any]) -> Answer:
         counts = Counter(text for rejection in rejections.values() for text in rejection.texts)
         rejection = found.turned_away.text if found.turned_away else ""
         message = unschedulable_message(len(nodes), counts, rejection=rejection)
-    return Answer(sorted(nodes.name(row) for row in rows if nodes.name(row) not in rejected), rejected, message, None)
+    feasible = sorted(nodes.name(row) for row in rows if nodes.name(row) not in rejected)
+    if len(feasible) < 2:  # there is nothing to rank
+        return Answer(feasible, rejected, message, None)
+    if pod.spec.preferences_problem:
+        return Answer(feasible, rejected, message, None, problem=pod.spec.preferences_problem)
+    return Answer(feasible, rejected, message, None, points(case, state, feasible))
 
 
 def _cluster(case: dict[str, Any]) -> State:
@@ -116,6 +124,8 @@ def _differences(expect: dict[str, Any], answer: Answer) -> Iterator[str]:
     for node in sorted(rejected.keys() | answer.rejected.keys()):
         if rejected.get(node) != answer.rejected.get(node):
             yield f"{node}: {answer.rejected.get(node)}, not {rejected.get(node)}"
+    if bool(answer.problem) is not ("error" in expect):
+        yield f"error: {answer.problem!r}, not {expect.get('error')!r}"
     if answer.message != expect["message"]:
         yield f"message: {answer.message!r}, not {expect['message']!r}"
 

@@ -100,6 +100,19 @@ GOOD = {
             - {name: fragmentation, weight: 1000000}
         """
     ),
+    "the scorers of kube-scheduler": Case(
+        """
+        nodes:
+          scorers:
+            - {name: leastAllocated, weight: 10, resources: {cpu: 0, nvidia.com/gpu: 5}}
+            - {name: mostAllocated}
+            - name: requestedToCapacityRatio
+              resources: {example.com/foo: 3}
+              shape: [{utilization: 100, score: 10}, {utilization: 0, score: 0}, {utilization: 50, score: 7}]
+            - {name: balancedAllocation, weight: 0, resources: {}}
+            - {name: imageLocality}
+        """
+    ),
     "scorers by name only": Case("nodes: {scorers: [{name: hami}, {name: binpack}, {name: deviceshare}]}"),
     "no resource weights": Case(scorer("name: binpack, resources: {}")),
     "arguments of Volcano as pasted": Case(
@@ -232,6 +245,21 @@ MALFORMED = {
     ),
     "arguments with a huge weight": Case(
         scorer("name: binpack, arguments: {binpack.weight: -1000001}"), "spec.nodes.scorers[0].arguments"
+    ),
+    "resources of a scorer without": Case(
+        scorer("name: imageLocality, resources: {cpu: 1}"), "spec.nodes.scorers[0].resources"
+    ),
+    "shape of another scorer": Case(
+        scorer("name: mostAllocated, shape: [{utilization: 0, score: 1}]"), "spec.nodes.scorers[0].shape"
+    ),
+    "shape without points": Case(scorer("name: requestedToCapacityRatio, shape: []"), "spec.nodes.scorers[0].shape"),
+    "shape with a point twice": Case(
+        scorer("name: requestedToCapacityRatio, shape: [{utilization: 5, score: 1}, {utilization: 5, score: 2}]"),
+        "spec.nodes.scorers[0].shape",
+    ),
+    "shape beyond the scale": Case(
+        scorer("name: requestedToCapacityRatio, shape: [{utilization: 5, score: 11}]"),
+        "spec.nodes.scorers[0].shape[0].score",
     ),
     "strategy of another scorer": Case(
         scorer("name: fragmentation, scoringStrategy: {}"), "spec.nodes.scorers[0].scoringStrategy"
@@ -389,12 +417,17 @@ def _nodes(dice: random.Random) -> dict[str, object]:
 
 
 def _scorer(dice: random.Random) -> dict[str, object]:
-    name = dice.choice(("hami", "binpack", "binpack", "deviceshare", "fragmentation"))
+    name = dice.choice((
+        "hami", "binpack", "binpack", "deviceshare", "fragmentation", "requestedToCapacityRatio", "imageLocality",
+    ))  # fmt: skip
     entry: dict[str, object] = {"name": name, **_some(dice, weight=_one(dice, _INTEGERS))}
     own: dict[str, dict[str, object]] = {
         "hami": {"policy": _one(dice, ("binpack", "spread", "best"))},
         "binpack": {"resources": {str(_one(dice, _NAMES)): _one(dice, _INTEGERS)}, "arguments": _arguments(dice)},
         "deviceshare": {"scoringStrategy": _strategy(dice)},
+        "requestedToCapacityRatio": {
+            "shape": [{"utilization": _one(dice, (0, 50, 101)), "score": _one(dice, (0, 11))}]
+        },
     }
     entry |= _some(dice, **own.get(name, {}))
     if dice.random() < 0.1:

@@ -197,6 +197,7 @@ class Cycle:
         key = (
             policy.number,
             pod.spec.node_fingerprint,
+            pod.spec.images if policy.reads_images else (),
             *map(pod.annotations.get, self._dialects.pod_annotations),
             *map(pod.labels.get, self._dialects.pod_labels),
         )

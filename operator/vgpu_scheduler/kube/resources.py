@@ -69,11 +69,14 @@ def unrequested(
     """Return the cpu (milli) and memory (bytes) that kube-scheduler's scores add to what a pod requests.
 
     They take a container that names no cpu for one of 100m, and one that names no memory for one of 200Mi, so that
-    pods without requests do not all go to one node. Parameters are those of :func:`pod_requests`.
+    pods without requests do not all go to one node; of pods with requests of their own only where these and the
+    containers name none. Parameters are those of :func:`pod_requests`.
     """
     asked = list(containers)
-    taken = pod_requests([(kind, {**_LEAST, **requests}) for kind, requests in asked], pod_level, overhead)
     requested = pod_requests(asked, pod_level, overhead)
+    as_whole = any(map(_is_pod_level, pod_level))
+    least = {name: nanos for name, nanos in _LEAST.items() if not (as_whole and name in requested)}
+    taken = pod_requests([(kind, {**least, **requests}) for kind, requests in asked], pod_level, overhead)
     return taken.get(CPU, 0) - requested.get(CPU, 0), taken.get(MEMORY, 0) - requested.get(MEMORY, 0)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from vgpu_scheduler.allocators import CardChoice
 from vgpu_scheduler.kube import LabelSelector
 from vgpu_scheduler.model import NO_TERMS, ClaimTerms
-from vgpu_scheduler.scorers import WeightedScorer
+from vgpu_scheduler.scorers import ImageLocalityScorer, WeightedScorer
 
 SETTINGS = "settings"
 """The source of what no policy and no pod says."""
@@ -97,6 +97,11 @@ class ResolvedPolicy:
     policies: tuple[tuple[str, str, str], ...] = ()
     refusal: str = ""
     number: int = field(default=-1, compare=False)
+
+    @property
+    def reads_images(self) -> bool:
+        """Whether nodes are ranked by the images that they have."""
+        return any(isinstance(entry.scorer, ImageLocalityScorer) for entry in self.scorers)
 
     @property
     def source_of(self) -> Mapping[str, str]:

@@ -50,10 +50,9 @@ class NodeRanking:
         weighted.sort(key=lambda entry: entry.scorer.name)
         self._parts = [(entry, _compiled(entry.scorer, workloads)) for entry in weighted]
 
-    @property
-    def epoch(self) -> int:
-        """Raised when scores that were computed before hold no longer, whatever the nodes are."""
-        return sum(compiled.epoch for _, compiled in self._parts)
+    def epoch(self, state: State) -> int:
+        """Return a number that rises when scores hold no longer that were computed before, whatever the nodes are."""
+        return sum(compiled.epoch(state) for _, compiled in self._parts)
 
     def score(self, state: State, rows: NDArray[np.int64], fit: FitColumns) -> NDArray[np.float64]:
         """Return what ranks the nodes, highest first; shape (n,)."""
@@ -114,10 +113,9 @@ class _OfSeveralDialects(CompiledScorer):
     def __init__(self, compiled: Sequence[tuple[str, CompiledScorer]]) -> None:
         self._compiled = compiled
 
-    @property
-    def epoch(self) -> int:
-        """The sum of all."""
-        return sum(scorer.epoch for _, scorer in self._compiled)
+    def epoch(self, state: State) -> int:
+        """Return the sum of all."""
+        return sum(scorer.epoch(state) for _, scorer in self._compiled)
 
     def score(self, state: State, rows: NDArray[np.int64], fit: FitColumns) -> NDArray[np.float64]:
         """Return the lowest score of each node; shape (n,)."""

@@ -31,13 +31,14 @@ class NodeImages:
         is then worth something else.
     """
 
-    __slots__ = ("_images", "_rows", "_sizes", "epoch")
+    __slots__ = ("_forgotten", "_images", "_rows", "_sizes", "epoch")
 
     def __init__(self, rows: int) -> None:
         self.epoch = 0
         self._rows = rows
         self._images: dict[int, tuple[Image, ...]] = {}
         self._sizes: OrderedDict[str, NDArray[np.int64]] = OrderedDict()
+        self._forgotten = False  # whether somebody may know sizes that are no longer kept
 
     def sizes(self, name: str) -> NDArray[np.int64]:
         """Return the bytes that an image has on each node, 0 where it is not; shape (rows,); do not write to it."""
@@ -48,21 +49,26 @@ class NodeImages:
                 sizes[row] = _size(images, name)
             if len(self._sizes) > _COLUMNS:
                 self._sizes.popitem(last=False)
+                self._forgotten = True
         else:
             self._sizes.move_to_end(name)
         return sizes
 
     def set(self, row: int, images: tuple[Image, ...]) -> None:
         """Give a row the images of its node; none when the node is gone."""
+        if self._images.get(row, ()) == images:
+            return
         if images:
             self._images[row] = images
         else:
-            self._images.pop(row, None)
+            del self._images[row]
+        listed = {name: image.size for image in images for name in image.names}
+        changed = self._forgotten
         for name, sizes in self._sizes.items():
-            size = _size(images, name)
-            if size != sizes[row]:
-                sizes[row] = size
-                self.epoch += 1
+            size = listed.get(name, 0)
+            changed = changed or size != sizes[row]
+            sizes[row] = size
+        self.epoch += changed
 
     def counted_anew(self) -> None:
         """Note that a node came or went."""
@@ -78,6 +84,7 @@ class NodeImages:
         twin = NodeImages(self._rows)
         twin.epoch = self.epoch
         twin._images = dict(self._images)
+        twin._forgotten = True
         return twin
 
 

@@ -20,6 +20,7 @@ from vgpu_scheduler.state.matrix import DeviceMatrix, canonical, distinct
 from vgpu_scheduler.state.nodes import NodeTable
 from vgpu_scheduler.state.quotas import QuotaUsage
 from vgpu_scheduler.state.reservations import Phase, Reservation, widen
+from vgpu_scheduler.state.unrequested import Unrequested
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,8 @@ class State:
         self._uids: dict[str, str] = {}
         self._node_objects: VersionedStore[str, Node] = VersionedStore()
         self._books = Books(self._indexes, self._known_pod)
+        self.unrequested = Unrequested(self.nodes, self._books, self._known_pod)
+        """What the pods of nodes are taken to use beyond what they request."""
         self._assumptions = Assumptions(self.nodes, self.matrices)
 
     def _adopt(self, indexes: Indexes) -> None:
@@ -453,6 +456,7 @@ class State:
         view._uids = dict(self._uids)
         view._node_objects = self._node_objects.copy()
         view._books = self._books.copy(view._indexes, view._known_pod)
+        view.unrequested = Unrequested(view.nodes, view._books, view._known_pod)
         view._assumptions = self._assumptions.copy(view.nodes, view.matrices)
         view._in_flight = set(self._in_flight)
         for uid in without:
