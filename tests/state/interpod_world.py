@@ -86,10 +86,11 @@ def asking(name: str, labels: int, terms: int, namespace: int, version: int = 1)
 
 
 class World:
-    """The state, and what is in it."""
+    """The state, and what is in it; ``zone`` is the label that nodes have for their zone."""
 
-    def __init__(self) -> None:
+    def __init__(self, zone: str = "zone") -> None:
         self.state = State({"hami": 3})
+        self.zone = zone
         self.nodes: dict[str, Obj] = {}
         self.pods: dict[str, Obj] = {}
         self.namespaces: dict[str, Obj] = {}
@@ -116,11 +117,18 @@ class World:
                 self._change(what % MOVES, one, two)
 
     def _observe_node(self, name: str, zone: int, rack: int) -> None:
-        labels = {"host": name, "zone": ZONES[zone % 4], "rack": f"r{rack}" if rack % 3 else None}
+        labels = {
+            "host": name,
+            "kubernetes.io/hostname": name if rack % 7 else None,
+            self.zone: ZONES[zone % 4],
+            "rack": f"r{rack}" if rack % 3 else None,
+        }
         obj = node(name, labels={key: value for key, value in labels.items() if value is not None})
         obj["metadata"] |= {"uid": f"{name}-{self._version}", "resourceVersion": str(self._version)}
-        if rack % 4 == 0:
-            obj["spec"]["taints"] = [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}]
+        effects = [effect for effect, every in (("NoSchedule", 4), ("PreferNoSchedule", 5)) if rack % every == 0]
+        obj["spec"]["taints"] = [{"key": "dedicated", "value": "x", "effect": effect} for effect in effects]
+        if rack % 10 == 0:
+            obj["spec"]["taints"].append({"key": "old", "value": "", "effect": "PreferNoSchedule"})
         self.nodes[name] = obj
         self.state.observe_node(decode_node(obj), {})
 

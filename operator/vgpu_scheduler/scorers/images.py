@@ -62,7 +62,7 @@ class CompiledImageLocality(CompiledScorer):
         nodes, there = state.nodes, np.zeros(rows.shape[0], dtype=np.int64)
         for image in self._images:
             sizes = nodes.images.sizes(image)
-            spread = np.count_nonzero(sizes) / len(nodes)
+            spread = np.count_nonzero(sizes) / max(len(nodes), 1)
             there += (sizes.take(rows) * spread).astype(np.int64)
         points = 100 * (np.clip(there, _LEAST, self._most) - _LEAST) // (self._most - _LEAST)
         return points.astype(np.float64)
