@@ -18,6 +18,7 @@ from tests.golden.outcome import Outcome
 
 from vgpu_scheduler.engine.cluster_part import ClusterParts
 from vgpu_scheduler.engine.filtered import Filtered
+from vgpu_scheduler.engine.nominated import NominatedPods
 from vgpu_scheduler.engine.shape import NodePart
 from vgpu_scheduler.kube import Pod, decode_node, decode_pod
 from vgpu_scheduler.predicates import (
@@ -76,7 +77,9 @@ def decide(case: dict[str, Any]) -> Answer:
     node = NodePart(compile_predicates(pod, nodes, frozenset()), None, NodeRanking(()))
     rows = nodes.rows()
     node.refresh(state, rows)
-    found = Filtered(node, ClusterParts(state).of(pod), pod, rows)
+    cluster = ClusterParts(state).of(pod)
+    found = Filtered(node, cluster, pod, rows)
+    NominatedPods(state, lambda *_: (None, {})).reject(pod, node, cluster, found)
     rejections = {nodes.name(row): rejection for row, rejection in found.rejections().items()}
     rejected = {}
     for name, rejection in rejections.items():
@@ -137,9 +140,6 @@ def _not_implemented(case: dict[str, Any]) -> str:
         return ""
     if reasons := refusals(pod):
         return reasons[0]
-    alive = [other for other in _existing(case) if not other.terminal]
-    if any(o.nominated_node_name and not o.node_name and o.priority >= pod.priority for o in alive):
-        return "a pod of the same or higher priority is nominated to a node"
     extended = {name for name in pod.spec.requests if "/" in name}
     for device_class in case["objects"].get("deviceclasses", ()):
         if device_class.get("spec", {}).get("extendedResourceName") in extended:

@@ -67,7 +67,7 @@ LEAST = {
     "koordinator_request": 236,
     "koordinator_score": 520,
     "koordinator_score_seed": 232,
-    "kubernetes gates": 113,
+    "kubernetes gates": 186,
     "kubernetes images": 150,
     "kubernetes interpod": 300,
     "kubernetes mixed": 227,

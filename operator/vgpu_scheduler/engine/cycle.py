@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators import Budgets, count_reasons, verdict
-from vgpu_scheduler.dialects import Dialects
+from vgpu_scheduler.dialects import Dialects, placement_usage
 from vgpu_scheduler.engine.annotation_limits import metadata_problem
 from vgpu_scheduler.engine.closed_nodes import Cause, ClosedNodes
 from vgpu_scheduler.engine.cluster_part import ClusterParts
 from vgpu_scheduler.engine.filtered import Filtered
 from vgpu_scheduler.engine.nearest import nearest_miss
+from vgpu_scheduler.engine.nominated import NominatedPods
 from vgpu_scheduler.engine.preferences import Preferences, Ranked
 from vgpu_scheduler.engine.quotas import Quotas
 from vgpu_scheduler.engine.recent import Recent
@@ -33,6 +34,7 @@ from vgpu_scheduler.model import (
     Placement,
     PodClaims,
     ScorePart,
+    Uses,
 )
 from vgpu_scheduler.policy import Policies, ResolvedPolicy
 from vgpu_scheduler.predicates import refusals, unschedulable_message
@@ -78,6 +80,7 @@ class Cycle:
         self._node_parts: Recent[NodePart | Refused] = Recent(_NODE_PARTS)
         self._cluster_parts = ClusterParts(state)
         self._preferences = Preferences(state)
+        self._nominated = NominatedPods(state, self._held_by)
 
     def on(self, state: State) -> Cycle:
         """Return the same engine on another state."""
@@ -97,6 +100,8 @@ class Cycle:
         rows = self.state.nodes.rows()
         shape.node.refresh(self.state, rows)
         found = Filtered(shape.node, shape.cluster, pod, rows)
+        if self.state.nominations:
+            self._nominated.reject(pod, shape.node, shape.cluster, found)
         rows, part, rank = self._open(shape, found.passing), shape.node, self.state.nodes.rank
         ranked = self._preferences.rank(pod, part, rows, shape.claimed.policy.device_weight)
         best = ranked.best(part, rank) if ranked else int(select_best(rows, part.feasible, part.score, rank))
@@ -217,6 +222,13 @@ class Cycle:
         """Leave out the nodes that are closed to pods of this shape."""
         closed = [row for name in self._closed(shape) if (row := self.state.nodes.row(name)) is not None]
         return rows[~np.isin(rows, closed)] if closed else rows
+
+    def _held_by(self, pod: Pod, node: str) -> tuple[Placement | None, Uses]:
+        """Return what a pod would get of a node now, and what it would use of its devices."""
+        placement = self.refit(pod, node)
+        if placement is None or not placement.dialect:
+            return placement, {}
+        return placement, {placement.dialect: placement_usage(placement, self.claims(pod))}
 
     def _placement(self, shape: Fitted, row: int) -> Placement:
         name = self.state.nodes.name(row)
