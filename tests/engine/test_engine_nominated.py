@@ -85,6 +85,9 @@ def test_a_question_leaves_nothing_behind() -> None:
     assert engine.state.reservation("uid-first") is None
     assert not engine.state.in_flight("uid-first")
     assert engine.cycle.decide(asked, explain=True) == before
+    alone = one_card()
+    alone.observe_pod(asked, 0.0)
+    assert alone.cycle.decide(asked, explain=True) == before, "what may come is no load yet"
     assert engine.state.overlay().nominations
     assert not engine.state.over_capacity()
 
