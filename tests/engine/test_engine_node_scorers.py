@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.engine.builders import asks, cards, engine_with, node_object, pod, pod_object
+from tests.engine.builders import asks, cards, engine_with, node_object, node_part, pod, pod_object
 from tests.engine.test_engine_interpod import decide
 from tests.engine.test_engine_policies import with_policies
 
@@ -29,10 +29,13 @@ def running(name: str, image: str, resources: dict[str, Any] | None = None, **mo
 
 
 def scored(engine: Engine, asking: Any) -> dict[str, float]:
-    """Return what the one scorer says of each node."""
+    """Return what each node is ranked by; the explanation, which is made anew, must say the same."""
     engine.observe_pod(asking, 0.0)
-    decision = engine.cycle.decide(asking, explain=True)
-    return {name: parts[0].raw for name, parts in decision.scores.items()}
+    decision, nodes = engine.cycle.decide(asking, explain=True), engine.state.nodes
+    part = node_part(engine.cycle, asking)
+    found = {nodes.name(row): float(part.score[row]) for row in nodes.rows().tolist() if part.feasible[row]}
+    assert found == {name: parts[0].raw for name, parts in decision.scores.items()}
+    return found
 
 
 def by(*names: str, **more: Any) -> list[dict[str, Any]]:

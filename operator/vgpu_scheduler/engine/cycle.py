@@ -264,7 +264,9 @@ class Cycle:
     ) -> dict[str, tuple[ScorePart, ...]]:
         """Return what each scorer and plugin says about each of the rows that fit."""
         scores = {}
-        for row in rows[part.feasible[rows]].tolist():
+        for row in rows.tolist():
+            if not part.feasible[row]:
+                continue
             parts = part.ranking.explain(self.state, row, part.fit)
             scores[self.state.nodes.name(row)] = ranked.explain(row, parts) if ranked else parts
         return scores

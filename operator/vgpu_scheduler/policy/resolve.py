@@ -19,7 +19,7 @@ from vgpu_scheduler.policy.catalogue import Candidates, Catalogue, PolicyKey, ke
 from vgpu_scheduler.policy.models import PolicyResource
 from vgpu_scheduler.policy.resolved import DEVICE_WEIGHT, NO_POD_LIMITS, POD, SETTINGS, Bound, PodLimits, ResolvedPolicy
 from vgpu_scheduler.policy.translate import NodeRule, card_choice, node_rule, unread
-from vgpu_scheduler.scorers import HamiScorer, NodePolicy, ReadBinpackArguments, WeightedScorer
+from vgpu_scheduler.scorers import HamiScorer, ImageLocalityScorer, NodePolicy, ReadBinpackArguments, WeightedScorer
 
 _REMEMBERED = 20_000
 """Resolutions that are kept per namespace: one per combination of labels that matter and annotations."""
@@ -195,6 +195,7 @@ class Policies:
             limits=draft.limits,
             node_selectors=tuple(draft.node_selectors),
             managed=self._defaults.managed,
+            reads_images=any(isinstance(entry.scorer, ImageLocalityScorer) for entry in draft.nodes.scorers),
             device_weight=self._defaults.device_weight,
             overrides=draft.overrides,
             sources=tuple((section, _joined(sources)) for section, sources in sorted(draft.sources.items())),

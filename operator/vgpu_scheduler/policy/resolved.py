@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from vgpu_scheduler.allocators import CardChoice
 from vgpu_scheduler.kube import LabelSelector
 from vgpu_scheduler.model import NO_TERMS, ClaimTerms
-from vgpu_scheduler.scorers import ImageLocalityScorer, WeightedScorer
+from vgpu_scheduler.scorers import WeightedScorer
 
 SETTINGS = "settings"
 """The source of what no policy and no pod says."""
@@ -68,6 +68,8 @@ class ResolvedPolicy:
         Selectors over node labels; all must match.
     managed
         The nodes that this scheduler places pods on at all; None for all.
+    reads_images
+        Whether nodes are ranked by the images that they have.
     device_weight
         How much the scorers' points count beside those of what somebody would like of nodes.
     overrides
@@ -90,6 +92,7 @@ class ResolvedPolicy:
     limits: PodLimits = NO_POD_LIMITS
     node_selectors: tuple[LabelSelector, ...] = ()
     managed: LabelSelector | None = None
+    reads_images: bool = False
     device_weight: int = DEVICE_WEIGHT
     overrides: frozenset[str] | None = None
     sources: tuple[tuple[str, str], ...] = ()
@@ -97,11 +100,6 @@ class ResolvedPolicy:
     policies: tuple[tuple[str, str, str], ...] = ()
     refusal: str = ""
     number: int = field(default=-1, compare=False)
-
-    @property
-    def reads_images(self) -> bool:
-        """Whether nodes are ranked by the images that they have."""
-        return any(isinstance(entry.scorer, ImageLocalityScorer) for entry in self.scorers)
 
     @property
     def source_of(self) -> Mapping[str, str]:

@@ -168,8 +168,10 @@ class InterPodCounts:
 
     def add(self, pod: Pod, node: str, row: int | None) -> None:
         """Take in that a pod is on a node, whose row is None if it is not there."""
-        anti_affinity = self._anti_affinity.add(_anti_affinity(pod))
-        preferences = self._preferences.add(_preferences(pod))
+        spec = pod.spec
+        anti_affinity = self._anti_affinity.add(_anti_affinity(pod)) if spec.required_pod_anti_affinity else ()
+        prefers = spec.preferred_pods or spec.required_pod_affinity
+        preferences = self._preferences.add(_preferences(pod)) if prefers else ()
         resident = _Resident(node, pod.labels, pod.deleting, anti_affinity, preferences)
         self._residents.setdefault(pod.namespace, {})[pod.uid] = resident
         if row is not None:
@@ -214,8 +216,10 @@ class InterPodCounts:
         return True
 
     def _count(self, namespace: str, resident: _Resident, row: int, change: int) -> None:
-        self._anti_affinity.count(resident.anti_affinity, row, change)
-        self._preferences.count(resident.preferences, row, change)
+        if resident.anti_affinity:
+            self._anti_affinity.count(resident.anti_affinity, row, change)
+        if resident.preferences:
+            self._preferences.count(resident.preferences, row, change)
         if not self._counters:
             return
         known = self._namespaces.get(namespace)
