@@ -12,11 +12,11 @@ from typing import Any
 from tests.engine.builders import OURS, allocation, make_engine, pod_object
 
 from vgpu_scheduler.apiclient import ApiClient, ApiResponse, connect
-from vgpu_scheduler.binding import Binder, BinderHooks, BinderOptions, EventSource, Reporter, Step
+from vgpu_scheduler.binding import BindContext, Binder, BinderHooks, BinderOptions, EventSource, Reporter, Step
 from vgpu_scheduler.devcluster import BEHAVIOUR, DevCluster, NodeSide
 from vgpu_scheduler.dialects.hami import format_lock
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.intake import NODES, Kind, Observer, list_all
+from vgpu_scheduler.intake import NODES, STORAGE, Kind, Observer, list_all
 from vgpu_scheduler.intake import PODS as POD_KIND
 from vgpu_scheduler.kube import Pod, decode_event, decode_pod
 
@@ -24,6 +24,8 @@ AGENT = "vgpu-scheduler/test"
 LOCK = "hami.io/mutex.lock"
 PODS = "/api/v1/namespaces/default/pods"
 PENDING = {"hami.io/bind-phase": "allocating", "hami.io/vgpu-devices-to-allocate": "GPU-1,NVIDIA,1,0:;"}
+
+KINDS: dict[str, Kind[Any]] = {kind.name: kind for kind in (*STORAGE, POD_KIND, NODES)}
 
 Object = dict[str, Any]
 
@@ -68,9 +70,22 @@ class Bench:
         self.on_step: Callable[[Step, Pod], None] = lambda *_: None
         chosen = BinderOptions(**{"timeout": 0.4, "longest_wait": 20.0, "patience": 0.1, **options})
         hooks = BinderHooks(on_step=self._step)
-        self.binder = Binder(api, self.engine, self.reporter, self.clock, lambda _: self.leads, chosen, hooks)
+        context = BindContext(
+            api,
+            self.engine,
+            self.reporter,
+            self.clock,
+            lambda _: self.leads,
+            lambda kind, answer: self.observer.observe_answer(KINDS[kind], answer),
+        )
+        self.binder = Binder(context, chosen, hooks)
         self.observer = Observer(
-            self.engine, self.clock.monotonic, self.binder.node_moved, self.binder.wake.set, self.reporter.problem
+            self.engine,
+            self.clock.monotonic,
+            self.binder.node_moved,
+            self.binder.wake.set,
+            self.reporter.problem,
+            claim_moved=self.binder.claim_moved,
         )
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -82,12 +97,12 @@ class Bench:
 
     async def learn(self) -> None:
         """Bring the engine up to date once."""
-        for kind in (POD_KIND, NODES):
+        for kind in KINDS.values():
             await self.observer.sweep(kind, await list_all(self.api, kind))
 
     def watch(self) -> None:
         """Keep the engine up to date from now on."""
-        for kind in (POD_KIND, NODES):
+        for kind in KINDS.values():
             self._tasks.append(asyncio.create_task(self._follow(kind)))
 
     async def _follow(self, kind: Kind[Any]) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from tests.binding.bench import LOCK, PENDING, PODS, Bench, bench
 from tests.engine.builders import OURS, allocation, node, pod
 
+from vgpu_scheduler.binding import Step
 from vgpu_scheduler.binding.locks import LockJudge, LockStatus, find_lock
 from vgpu_scheduler.devcluster import Fault
 from vgpu_scheduler.dialects import NodeLock
@@ -17,7 +19,7 @@ from vgpu_scheduler.dialects.hami import format_lock, format_time, hami_dialect,
 from vgpu_scheduler.engine import Cause, NodeClosure
 from vgpu_scheduler.intake import NODES, list_all
 from vgpu_scheduler.intake import PODS as POD_KIND
-from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.kube import Node, Pod
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 TOKEN = "vgpu-scheduler.io/last-allocated"
@@ -241,6 +243,43 @@ async def test_a_token_of_a_pod_that_is_known_needs_no_reading(tmp_path: Path) -
         assert b.submit() == 1
         await b.until(lambda: b.binder.stats.bound)
         assert b.sent("list", "pods") == before
+
+
+async def test_a_node_that_is_made_anew_with_its_token_is_read_again(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        for name in ("first", "next"):
+            await b.annotate_node("node-a", {TOKEN: "uid-of-nobody"})
+            await b.create(name, nodeSelector={"kubernetes.io/hostname": "node-a"})
+            await b.learn()
+            before = b.sent("list", "pods")
+            assert b.submit() == 1
+            await b.until(lambda name=name: (Step.BOUND, name) in b.steps)
+            assert b.sent("list", "pods") == before + 1
+            assert set(b.binder.locker._verified) == {"node-a"}
+            await b.call("DELETE", "/api/v1/nodes/node-a")
+            await b.learn()
+            assert not b.binder.locker._verified
+            await b.nodes.register(["node-a"], ("T4", "T4"))
+
+
+async def test_a_node_that_cannot_be_taken_in_is_reported_and_its_lock_is_not_left_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with bench(tmp_path) as b:
+        await b.create("p", nodeSelector={"kubernetes.io/hostname": "node-a"})
+        await b.learn()
+
+        def fail(_: Node) -> NoReturn:
+            raise ZeroDivisionError
+
+        monkeypatch.setattr(b.engine._registrations, "read", fail)
+        before = b.observer.stats.observed["Node"]
+        assert b.submit() == 1
+        await b.until(lambda: b.binder.stats.bound)
+        assert b.binder.stats.failed == 0
+        assert b.observer.stats.observed["Node"] > before
+        assert b.observer.stats.problems
+        assert ("NotTakenIn", "internal error: ZeroDivisionError()") in await b.events()
 
 
 async def test_a_malformed_lock_is_reported_and_left(tmp_path: Path) -> None:

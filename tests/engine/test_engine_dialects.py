@@ -2,85 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
 import pytest
-from tests.engine.builders import OURS, allocation, asks, card, cards, node_object, pod_object
+from tests.engine.builders import OURS, allocation, card, node_object
+from tests.engine.dialect_worlds import (
+    CORE,
+    GIB,
+    GPU,
+    HAMI,
+    HAMI_KEY,
+    KOORDINATOR,
+    KOORDINATOR_KEY,
+    MEMORY,
+    NUMBER,
+    RATIO,
+    VOLCANO,
+    VOLCANO_KEY,
+    Obj,
+    asking,
+    beside,
+    decided,
+    engine_of,
+    koordinator_node,
+    mixed,
+    under,
+    volcano_node,
+)
 
 from vgpu_scheduler.admission import AdmissionRules, review
-from vgpu_scheduler.dialects import ClaimError, Dialect, Dialects
+from vgpu_scheduler.dialects import Dialect, Dialects
 from vgpu_scheduler.dialects.hami import Section, configured, hami_dialect
-from vgpu_scheduler.dialects.koordinator import koordinator_dialect
-from vgpu_scheduler.dialects.volcano import parse_binpack_arguments, volcano_dialect
-from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.intake import beside_kind
-from vgpu_scheduler.kube import DecodeError, NodeInventory, Pod, decode_node, decode_pod
-from vgpu_scheduler.model import Decision, Outcome
-from vgpu_scheduler.policy import CLUSTER_KIND, Policies, PolicyDefaults, decode_policy
-
-Obj = dict[str, Any]
-
-HAMI, VOLCANO, KOORDINATOR = hami_dialect(), volcano_dialect(), koordinator_dialect()
-GPU, CORE, RATIO = "nvidia.com/gpu", "koordinator.sh/gpu-core", "koordinator.sh/gpu-memory-ratio"
-NUMBER, MEMORY, PERCENT = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores"
-HAMI_KEY, VOLCANO_KEY = "hami.io/vgpu-devices-allocated", "volcano.sh/vgpu-ids-new"
-KOORDINATOR_KEY = "scheduling.koordinator.sh/device-allocated"
-GIB = 2**30
-
-
-def engine_of(*dialects: Dialect) -> Engine:
-    defaults = PolicyDefaults(read_arguments=parse_binpack_arguments)
-    return Engine(dialects or (HAMI, VOLCANO, KOORDINATOR), Policies(defaults), [OURS])
-
-
-def volcano_node(name: str, *ids: str, version: int = 1) -> Obj:
-    listed = "".join(f"{uuid},10,24576,NVIDIA-NVIDIA A10,true,hami-core:" for uuid in ids)
-    amounts = {NUMBER: "80", MEMORY: "196608", PERCENT: "800"}
-    notes = {"volcano.sh/node-vgpu-register": listed}
-    return node_object(name, annotations=notes, allocatable=amounts, version=version)
-
-
-def beside(*ids: str) -> Obj:
-    amounts = {CORE: "100", RATIO: "100", "koordinator.sh/gpu-memory": "16Gi"}
-    listed = [
-        {"type": "gpu", "minor": minor, "id": uuid, "health": True, "resources": amounts}
-        for minor, uuid in enumerate(ids)
-    ]
-    return {"spec": {"devices": listed}}
-
-
-def koordinator_node(name: str, cards: int = 2) -> Obj:
-    amounts = {CORE: f"{cards}00", RATIO: f"{cards}00", "koordinator.sh/gpu-memory": f"{cards * 16}Gi"}
-    return node_object(name, allocatable=amounts)
-
-
-def limits(**amounts: object) -> Obj:
-    return {"limits": {name: str(amount) for name, amount in amounts.items()}}
-
-
-def asking(name: str, amounts: dict[str, object], **more: Any) -> Pod:
-    given = {resource: str(amount) for resource, amount in amounts.items()}
-    return decode_pod(pod_object(name, {"limits": given, "requests": given}, **more))
-
-
-def decided(engine: Engine, waiting: Pod, now: float = 0.0) -> Decision:
-    engine.observe_pod(waiting, now)
-    decision = engine.attempt(now)
-    assert decision is not None
-    assert decision.uid == waiting.uid
-    return decision
-
-
-def mixed() -> Engine:
-    """One node of each dialect, each with two cards."""
-    engine = engine_of()
-    engine.observe_node(decode_node(node_object("h", cards("h", 2))), 0.0)
-    engine.observe_node(decode_node(volcano_node("v", "GPU-v0", "GPU-v1")), 0.0)
-    engine.observe_node(decode_node(koordinator_node("k")), 0.0)
-    engine.observe_inventory("k", beside("GPU-k0", "GPU-k1"), 0.0)
-    return engine
-
+from vgpu_scheduler.kube import DecodeError, NodeInventory, decode_node
+from vgpu_scheduler.model import Outcome
 
 # Who owns a name -----------------------------------------------------------------------------------------------------
 
@@ -277,13 +230,6 @@ def test_a_pod_is_completed_at_admission_by_its_dialect() -> None:
 # Policies ------------------------------------------------------------------------------------------------------------
 
 
-def under(spec: Obj, engine: Engine | None = None) -> Engine:
-    engine = engine or mixed()
-    metadata = {"name": "policy", "uid": "u", "generation": 1, "resourceVersion": "1"}
-    engine.effective_policies.observe(decode_policy({"kind": CLUSTER_KIND, "metadata": metadata, "spec": spec}))
-    return engine
-
-
 def test_scorers_and_card_orders_that_a_dialect_does_not_know_are_left_out_with_a_warning() -> None:
     engine = under({"nodes": {"scorers": [{"name": "fragmentation"}, {"name": "binpack"}]}})
     decision = decided(engine, asking("k", {CORE: 50, RATIO: 50}))
@@ -312,100 +258,3 @@ def test_plain_pods_see_the_devices_of_all_dialects() -> None:
     decision = decided(engine, asking("plain", {}))
     assert decision.placement is not None
     assert decision.placement.node == "z", "every other node has devices of some dialect"
-
-
-# Everything together -------------------------------------------------------------------------------------------------
-
-
-def hami_limits(rng: np.random.Generator) -> dict[str, object]:
-    return {
-        GPU: int(rng.integers(1, 3)),
-        "nvidia.com/gpumem": int(rng.integers(1, 9)) * 1000,
-        "nvidia.com/gpucores": int(rng.integers(0, 6)) * 10,
-    }
-
-
-def volcano_limits(rng: np.random.Generator) -> dict[str, object]:
-    return {NUMBER: int(rng.integers(1, 3)), MEMORY: int(rng.integers(1, 9)) * 2000, PERCENT: int(rng.integers(0, 60))}
-
-
-def koordinator_limits(rng: np.random.Generator) -> dict[str, object]:
-    percent = int(rng.choice([10, 25, 50, 100, 200]))
-    return {CORE: percent, RATIO: percent}
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_three_dialects_at_once_keep_their_books_and_hami_decides_as_alone(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    together, alone = engine_of(), engine_of(HAMI)
-    for number in range(3):
-        wire = decode_node(node_object(f"h{number}", cards(f"h{number}", 4)))
-        together.observe_node(wire, 0.0)
-        alone.observe_node(wire, 0.0)
-        together.observe_node(decode_node(volcano_node(f"v{number}", *(f"v{number}-{i}" for i in range(4)))), 0.0)
-        together.observe_node(decode_node(koordinator_node(f"k{number}", 4)), 0.0)
-        together.observe_inventory(f"k{number}", beside(*(f"k{number}-{i}" for i in range(4))), 0.0)
-    kinds = (hami_limits, volcano_limits, koordinator_limits)
-    placed, living = 0, []
-    for step in range(120):
-        asked = kinds[int(rng.integers(3))](rng)
-        name = f"p{step}"
-        waiting = asking(name, asked)
-        decision = decided(together, waiting, float(step))
-        if GPU in asked:
-            lonely = decided(alone, waiting, float(step))
-            assert lonely.placement == decision.placement
-            here = {reason: count for reason, count in decision.reasons.items() if reason != "node unregistered"}
-            assert here == lonely.reasons
-        if decision.placement is not None:
-            placed += 1
-            notes = together.dialects.annotations(decision.placement, step, waiting)
-            bound = asking(name, asked, nodeName=decision.placement.node, annotations=notes, version=2)
-            for engine in (together, alone) if GPU in asked else (together,):
-                engine.confirmed(waiting.uid)
-                engine.observe_pod(bound, float(step))
-            living.append((waiting.uid, GPU in asked))
-        else:
-            for engine in (together, alone) if GPU in asked else (together,):
-                engine.remove_pod(waiting.uid, float(step))
-        if living and rng.random() < 0.3:
-            uid, hamis = living.pop(int(rng.integers(len(living))))
-            for engine in (together, alone) if hamis else (together,):
-                engine.remove_pod(uid, float(step))
-        assert together.state.ledger() == together.state.rebuild().ledger()
-        assert not together.state.over_capacity()
-    assert placed > 40
-    ours = {node: used for node, used in together.state.ledger().items() if node.startswith("h")}
-    assert ours == alone.state.ledger()
-    assert together.state.quotas.as_values() == together.state.rebuild().quotas.as_values()
-
-
-def test_the_claims_of_one_dialect_are_not_read_by_another() -> None:
-    with pytest.raises(ClaimError, match=r"nvidia.com/gpu \(hami\) and koordinator.sh/gpu-core \(koordinator\)"):
-        Dialects([HAMI, KOORDINATOR]).of_waiting(asking("p", {GPU: 1, CORE: 1}))
-
-
-def test_asks_are_read_as_by_hami_alone() -> None:
-    wire = decode_pod(pod_object("p", asks(2, 3000, 20)))
-    assert Dialects([HAMI, KOORDINATOR]).of_waiting(wire).claims.read(wire) == HAMI.claims.read(wire)
-
-
-def test_plain_pods_are_scored_by_the_devices_that_a_node_has_the_lowest_score_of_several() -> None:
-    scorers = {"nodes": {"scorers": [{"name": "fragmentation"}]}}
-
-    def scored(*dialects: Dialect) -> dict[str, float]:
-        engine = under(scorers, engine_of(*dialects))
-        both = volcano_node("both", "GPU-b0")
-        both["metadata"]["annotations"] |= node_object("both", cards("both", 4))["metadata"]["annotations"]
-        for wire in (node_object("h", cards("h", 4)), volcano_node("v", "GPU-v0", "GPU-v1"), both, node_object("bare")):
-            engine.observe_node(decode_node(wire), 0.0)
-        engine.observe_pod(decode_pod(pod_object("p", {"requests": {"cpu": "8"}})), 0.0)
-        decision = engine.attempt(0.0, explain=True)
-        assert decision is not None
-        return {node: parts[0].raw for node, parts in decision.scores.items()}
-
-    together, hamis, volcanos = scored(HAMI, VOLCANO), scored(HAMI), scored(VOLCANO)
-    assert together["h"] == hamis["h"] < hamis["bare"]
-    assert together["v"] == volcanos["v"] < volcanos["bare"]
-    assert together["both"] == min(hamis["both"], volcanos["both"]) < max(hamis["both"], volcanos["both"])
-    assert together["bare"] == hamis["bare"]

@@ -108,3 +108,19 @@ def declaring(name: str, *features: str, version: int) -> Node:
     obj = node_object(name, (), labels={"zone": "a"}, version=version)
     obj["status"]["declaredFeatures"] = list(features)
     return decode_node(obj)
+
+
+def test_a_pod_is_not_kept_waiting_by_one_that_waits_for_what_is_kept_for_it() -> None:
+    """Those who wait alike are tried by the first of them; the pod that room was made for gets another answer."""
+    engine = one_card()
+    engine.observe_pod(decode_pod(pod_object("tenant", asks(0, cpu="8"), nodeName="a", started=True)), 0.0)
+    engine.observe_pod(decode_pod(pod_object("other", asks(0, cpu="12"), priority=10)), 0.0)
+    assert decide(engine).outcome is Outcome.UNSCHEDULABLE
+    engine.observe_pod(nominated("first", "a", asks(0, cpu="12"), scheduler=OURS), 1.0)
+    assert decide(engine, 1.0).outcome is Outcome.UNSCHEDULABLE
+    engine.remove_pod("uid-tenant", 2.0)
+    tried = [decide(engine, 20.0), decide(engine, 20.0)]
+    assert {decision.pod: decision.outcome for decision in tried} == {
+        "default/other": Outcome.UNSCHEDULABLE,
+        "default/first": Outcome.PLACED,
+    }

@@ -2,49 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
-from tests.engine.builders import allocation, asks, card, cards, engine_with, node, pod
+from tests.engine.builders import asks, card, cards, engine_with, node, pod
+from tests.engine.policy_worlds import PERCENT, SPREAD, decide, remove, tenant, uneven, with_policies
 from tests.policy.resources import policy
 
-from vgpu_scheduler.dialects.koordinator import koordinator_dialect
-from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.kube import Namespace, Node
-from vgpu_scheduler.model import Decision, Outcome
-from vgpu_scheduler.scorers import BinpackScorer, FragmentationScorer, HamiScorer, WeightedScorer
-
-SPREAD = {"nodes": {"policy": "spread"}}
-PERCENT = {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem-percentage": "50"}}
-
-
-def decide(engine: Engine, now: float = 1.0) -> Decision:
-    decision = engine.attempt(now)
-    assert decision is not None
-    return decision
-
-
-def with_policies(engine: Engine, *specs: dict[str, Any], namespace: str = "") -> Engine:
-    for number, spec in enumerate(specs):
-        engine.effective_policies.observe(policy(f"p{number}", spec, namespace))
-    return engine
-
-
-def remove(engine: Engine, name: str) -> None:
-    known = engine.policies.catalogue.get(("ClusterVGPUPolicy", "", name))
-    assert known is not None
-    engine.effective_policies.remove(known)
-
-
-def uneven() -> list[Any]:
-    """Node a is half full, b is empty."""
-    return [node("a", cards("a", 1)), node("b", cards("b", 1))]
-
-
-def tenant() -> Any:
-    notes = allocation("a", ("a-gpu-0", 4000, 10))
-    return pod("tenant", annotations=notes, started=True, nodeName="a")
+from vgpu_scheduler.kube import Namespace
+from vgpu_scheduler.model import Outcome
 
 
 def test_a_policy_changes_the_next_decision_and_its_end_the_one_after() -> None:
@@ -152,72 +118,6 @@ def test_defaults_hold_for_claims_that_do_not_say() -> None:
     assert amounts == [(1, 2048, 20), (1, 512, 5)]
 
 
-def test_exclusive_gives_a_card_to_one_pod_alone() -> None:
-    engine = with_policies(
-        engine_with([node("a", cards("a", 2))], [pod("t", annotations=allocation("a", ("a-gpu-1", 100, 0)),
-                                                     started=True, nodeName="a")]),
-        {"selector": {"matchLabels": {"team": "red"}}, "devices": {"exclusive": True}},
-    )  # fmt: skip
-    engine.observe_pod(pod("mine", asks(1, 1000), labels={"team": "red"}), 0.0)
-    placed = decide(engine).placement
-    assert placed is not None
-    assert [(a.uuid, a.amounts) for a in placed.containers[0]] == [("a-gpu-0", (1, 1000, 100))]
-    engine.observe_pod(pod("other", asks(1, 1000)), 1.0)
-    other = decide(engine).placement
-    assert other is not None
-    assert other.containers[0][0].uuid == "a-gpu-1"
-
-
-def linked_node() -> Node:
-    """Four cards: 1 and 2 are linked closest, 0 and 3 closer than all others."""
-    uuids = [f"a-gpu-{number}" for number in range(4)]
-    scores = {frozenset(("a-gpu-0", "a-gpu-3")): 200, frozenset(("a-gpu-1", "a-gpu-2")): 300}
-    listed = [
-        {"uuid": one, "score": {other: scores.get(frozenset((one, other)), 20) for other in uuids if other != one}}
-        for one in uuids
-    ]
-    return node("a", cards("a", 4), annotations={"hami.io/node-nvidia-score": json.dumps(listed)})
-
-
-@pytest.mark.parametrize(
-    ("spec", "annotations"),
-    [
-        ({}, {"hami.io/gpu-scheduler-policy": "topology-aware"}),
-        ({"policy": "topology-aware"}, {}),
-        ({"policy": "binpack", "topology": "Preferred"}, {}),
-        ({"policy": "LeastAllocated", "topology": "Preferred"}, {}),
-    ],
-)
-@pytest.mark.parametrize(("number", "expected"), [(1, ({0}, {3})), (2, ({1, 2},)), (3, ({0, 1, 2}, {1, 2, 3}))])
-def test_cards_are_chosen_by_their_links(
-    spec: dict[str, Any], annotations: dict[str, str], number: int, expected: tuple[set[int], ...]
-) -> None:
-    engine = with_policies(engine_with([linked_node()]), *([{"devices": spec}] if spec else []))
-    engine.observe_pod(pod("x", asks(number, 100), annotations=annotations), 0.0)
-    decision = decide(engine)
-    assert decision.placement is not None
-    assert decision.warnings == ()
-    found = {int(assignment.uuid[-1]) for assignment in decision.placement.containers[0]}
-    assert found in expected
-
-
-def test_linked_cards_are_chosen_anew_once_they_are_used_otherwise() -> None:
-    engine = engine_with([linked_node()])
-    topology = {"hami.io/gpu-scheduler-policy": "topology-aware"}
-    pairs = []
-    for name in ("x", "y"):
-        engine.observe_pod(pod(name, asks(2, 100, 100), annotations=topology), 0.0)
-        placement = decide(engine).placement
-        assert placement is not None
-        pairs.append({int(assignment.uuid[-1]) for assignment in placement.containers[0]})
-    assert pairs == [{1, 2}, {0, 3}]
-    engine.give_back("uid-y", 2.0, None)
-    engine.observe_node(node("a", cards("a", 4, healthy=False), version=2), 2.0)
-    decision = engine.attempt(200.0)
-    assert decision is not None
-    assert decision.placement is None
-
-
 def test_overrides_that_are_not_allowed_are_not_followed_and_said() -> None:
     engine = with_policies(engine_with([node("a", cards("a", 2))]), {"podOverrides": {"allow": ["devicePolicy"]}})
     engine.observe_pod(pod("x", annotations={"nvidia.com/use-gpuuuid": "nobody", "nvidia.com/vgpu-mode": "mig"}), 0.0)
@@ -262,40 +162,6 @@ def test_namespaces_count_by_their_labels() -> None:
     assert decide(engine).outcome is Outcome.REFUSED
     engine.effective_policies.observe_namespace(Namespace("default", {"tier": "own"}, 2))
     assert decide(engine, 21.0).outcome is Outcome.PLACED
-
-
-def test_scores_are_told_in_numbers() -> None:
-    engine = with_policies(
-        engine_with(uneven(), [tenant()]),
-        {"nodes": {"scorers": [{"name": "hami", "policy": "spread", "weight": 2}, {"name": "binpack", "weight": 3}]}},
-    )
-    engine.observe_pod(pod("x", asks(cpu="4")), 0.0)
-    decision = engine.attempt(1.0, explain=True)
-    assert decision is not None
-    assert decision.placement is not None
-    assert set(decision.scores) == {"a", "b"}
-    parts = {part.scorer: part for part in decision.scores[decision.placement.node]}
-    assert (parts["hami"].weight, parts["binpack"].weight) == (2, 3)
-    assert decision.score == pytest.approx(2 * parts["hami"].normalised + 3 * parts["binpack"].normalised)
-    assert parts["hami"].normalised == pytest.approx(100 - parts["hami"].raw * 10 / 3)
-
-
-def test_plain_pods_follow_scorers_that_know_them_and_their_own_order_otherwise() -> None:
-    engine = engine_with([node("a", cards("a", 1)), node("b"), node("c")], [pod("t", {}, nodeName="b", started=True)])
-    plain = {"requests": {"cpu": "1", "memory": "1Gi"}}
-    engine.observe_pod(pod("first", plain), 0.0)
-    first = decide(engine).placement
-    with_policies(engine, {"nodes": {"scorers": [{"name": "binpack"}]}})
-    engine.observe_pod(pod("second", plain), 0.0)
-    second = decide(engine).placement
-    assert first is not None
-    assert second is not None
-    assert (first.node, second.node) == ("b", "b")
-    with_policies(engine, SPREAD)
-    engine.observe_pod(pod("third", plain), 0.0)
-    third = decide(engine).placement
-    assert third is not None
-    assert third.node == "c"
 
 
 def test_reports_say_what_became_of_each_policy() -> None:
@@ -346,19 +212,6 @@ def test_asking_for_no_cores_is_no_way_around_a_limit_of_compute() -> None:
     assert "pod asks for 200 percent of compute" in decide(engine).message
 
 
-def test_a_scorer_of_weight_0_does_not_change_where_plain_pods_go() -> None:
-    plain = {"requests": {"cpu": "1", "memory": "1Gi"}}
-    placed = []
-    for scorers in ([{"name": "hami"}], [{"name": "hami"}, {"name": "binpack", "weight": 0}]):
-        engine = engine_with([node("a", cards("a", 1)), node("z")])
-        with_policies(engine, {"nodes": {"scorers": scorers}})
-        engine.observe_pod(pod("x", plain), 0.0)
-        placement = decide(engine).placement
-        assert placement is not None
-        placed.append(placement.node)
-    assert placed == ["z", "z"]
-
-
 def test_a_decision_is_restated_under_what_is_in_force_now() -> None:
     engine = engine_with([node("a", cards("a", 2))])
     engine.observe_pod(pod("x"), 0.0)
@@ -398,34 +251,3 @@ def test_what_no_node_has_any_more_is_not_known_any_more() -> None:
     assert not warned()
     engine.remove_node("a")
     assert warned()
-
-
-@pytest.mark.parametrize("name", ["hami", "fragmentation"])
-def test_scorers_that_do_not_know_a_dialects_devices_are_left_out(name: str) -> None:
-    dialect, scorers = koordinator_dialect(), (WeightedScorer(HamiScorer()), WeightedScorer(FragmentationScorer(), 0))
-    if name == "fragmentation":
-        scorers = (WeightedScorer(HamiScorer(), 0), WeightedScorer(FragmentationScorer()))
-    found, left_out = dialect.claims.scorers(scorers)
-    assert [entry.scorer.name for entry in found] == ["deviceshare"], "its own score where no other is left"
-    assert left_out == (name,)
-    known = (WeightedScorer(BinpackScorer()),)
-    assert dialect.claims.scorers(known) == (known, ())
-    assert dialect.claims.scorers((*known, *scorers)) == (known, (name,))
-
-
-def test_a_bound_pod_does_not_narrow_the_choice_of_those_that_ask_the_same() -> None:
-    engine = engine_with(uneven(), [])
-    engine.observe_pod(pod("first"), 1.0)
-    assert decide(engine).placement is not None
-    engine.effective_policies.observe(policy("p", SPREAD))
-    bound = pod("first", annotations=allocation("a", ("a-gpu-0", 4000, 10)), started=True, nodeName="a")
-    engine.observe_pod(bound, 2.0)
-    engine.cycle.claims(bound)  # as whoever waits for its plugin asks
-    engine.observe_pod(pod("second"), 3.0)
-    assert placed_on(engine, 3.0) == "b"
-
-
-def placed_on(engine: Engine, now: float) -> str:
-    placement = decide(engine, now).placement
-    assert placement is not None
-    return placement.node

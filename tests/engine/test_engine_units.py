@@ -48,7 +48,7 @@ def test_members_are_decided_together_when_all_have_come() -> None:
     engine.observe_pod(member("p2", "team/3"), 1.0)
     placed = engine.attempt_unit(1.0)
     assert [(d.pod, d.outcome) for d in placed] == [(f"default/p{n}", Outcome.PLACED) for n in range(3)]
-    assert {held.unit for held in engine.state.reservations()} == {"team"}
+    assert {held.uid for held in engine.state.reservations()} == {f"uid-p{n}" for n in range(3)}
     assert engine.attempt_unit(1.0) == ()
 
 

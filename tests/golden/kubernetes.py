@@ -9,7 +9,7 @@ filter here reads.
 import gzip
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +20,20 @@ from vgpu_scheduler.engine.cluster_part import ClusterParts
 from vgpu_scheduler.engine.filtered import Filtered
 from vgpu_scheduler.engine.nominated import NominatedPods
 from vgpu_scheduler.engine.shape import NodePart
-from vgpu_scheduler.kube import Pod, decode_node, decode_pod
+from vgpu_scheduler.kube import (
+    Decode,
+    Pod,
+    StorageObject,
+    decode_attachment,
+    decode_claim,
+    decode_csi_driver,
+    decode_csi_node,
+    decode_node,
+    decode_pod,
+    decode_storage_capacity,
+    decode_storage_class,
+    decode_volume,
+)
 from vgpu_scheduler.predicates import (
     compile_predicates,
     gated,
@@ -30,7 +43,18 @@ from vgpu_scheduler.predicates import (
 from vgpu_scheduler.scorers import NodeRanking
 from vgpu_scheduler.state import State
 
-FAMILIES = ("resources", "nodeaffinity", "taints", "ports", "interpod", "spread", "gates", "mixed", "images")
+FAMILIES = (
+    "resources", "nodeaffinity", "taints", "ports", "interpod", "spread", "volumes", "gates", "mixed", "images",
+)  # fmt: skip
+STORAGE: Mapping[str, Decode[StorageObject]] = {
+    "persistentvolumeclaims": decode_claim,
+    "persistentvolumes": decode_volume,
+    "storageclasses": decode_storage_class,
+    "csinodes": decode_csi_node,
+    "csidrivers": decode_csi_driver,
+    "csistoragecapacities": decode_storage_capacity,
+    "volumeattachments": decode_attachment,
+}
 VECTORS = Path(__file__).parent.parent / "vectors" / "kubernetes"
 
 
@@ -103,6 +127,9 @@ def _cluster(case: dict[str, Any]) -> State:
     state = State({"hami": 3})
     for namespace in case["objects"].get("namespaces", ()):
         state.observe_namespace(namespace["metadata"]["name"], namespace["metadata"]["labels"])
+    for plural, decode in STORAGE.items():
+        for found in case["objects"].get(plural, ()):
+            state.volumes.observe(decode(found))
     for node in case["nodes"]:
         state.observe_node(decode_node(node), {})
     for pod in _existing(case):

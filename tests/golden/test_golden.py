@@ -76,6 +76,7 @@ LEAST = {
     "kubernetes resources": 300,
     "kubernetes spread": 300,
     "kubernetes taints": 250,
+    "kubernetes volumes": 300,
     "volcano_binpack_args": 160,
     "volcano_binpack_score": 620,
     "volcano_vgpu": 521,

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.engine.builders import allocation, cards, node, pod
+from tests.engine.builders import allocation, cards, node, node_object, pod
 from tests.intake.watching import MERGE, PODS, Watcher, until
 
 from vgpu_scheduler.apiclient import ApiError, ApiResponse
@@ -230,6 +230,17 @@ async def test_problems_are_reported_and_counted(watcher: Watcher) -> None:
     watcher.observer.observe(POD_KIND, pod("p", nodeName="a", started=True))
     assert [problem.reason for problem in watcher.problems] == ["RegistrationUnreadable", "AllocationUnreadable"]
     assert watcher.observer.stats.problems == 2
+
+
+async def test_an_answer_that_cannot_be_read_changes_nothing(watcher: Watcher) -> None:
+    watcher.observer.observe(NODES, node("a", version=1))
+    for answer in (b'{"metadata": {"name": "a", "resourceVersion": "many"}}', b"nothing"):
+        watcher.observer.observe_answer(NODES, answer)
+    assert watcher.observer.stats.undecodable == 2
+    watcher.observer.observe_answer(NODES, json.dumps(node_object("a", version=2)).encode())
+    known = watcher.engine.state.node("a")
+    assert known is not None
+    assert known.resource_version == 2
 
 
 @pytest.mark.parametrize("way", ["observed", "gone", "swept"])

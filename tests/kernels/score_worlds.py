@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tests.kernels.worlds import KINDS, claim, device, number, random_cards, random_wish, some
 from tests.naive import binpack, fragmentation
-from tests.naive.hami_cards import UNSET, Card, Container
+from tests.naive.hami_values import UNSET, Card, Container
 
 from vgpu_scheduler.allocators import FitColumns
 from vgpu_scheduler.kernels import binpack_nodes

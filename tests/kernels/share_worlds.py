@@ -14,7 +14,7 @@ import numpy as np
 from tests.kernels.worlds import KINDS, claim, expected_picks, matrix_of, number, picks, random_world, some
 from tests.naive import deviceshare, shares
 from tests.naive.deviceshare import LEAST, MOST, Weighed
-from tests.naive.hami_cards import Card, Wish
+from tests.naive.hami_values import Card, Wish
 
 from vgpu_scheduler.allocators import (
     CardChoice,

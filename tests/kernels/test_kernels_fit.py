@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.kernels.interpreted import run_interpreted
 from tests.kernels.worlds import MODES, POLICIES, TYPES, VENDORS, check, random_world
-from tests.naive.hami_cards import UNSET, Ask, Card, Container, Rules, Wish
 from tests.naive.hami_quota import Quota
+from tests.naive.hami_values import UNSET, Ask, Card, Container, Rules, Wish
 
 from vgpu_scheduler.model import CardReason
 

@@ -12,23 +12,11 @@ from dataclasses import asdict
 from typing import TypeVar
 
 import numpy as np
-from tests.naive.hami_cards import (
-    UNSET,
-    Ask,
-    Card,
-    Container,
-    Limits,
-    NodeFit,
-    Rules,
-    Wish,
-    book,
-    node_score,
-    piece_of,
-    place,
-)
+from tests.naive.hami_cards import book, node_score, piece_of, place
 from tests.naive.hami_mig import Profile
 from tests.naive.hami_quirks import Switches
 from tests.naive.hami_quota import Quota, total
+from tests.naive.hami_values import UNSET, Ask, Card, Container, Limits, NodeFit, Rules, Wish
 
 from vgpu_scheduler.allocators import Budget, CardChoice, CardLimits, FitColumns, HamiAllocator, OrderKind, card_order
 from vgpu_scheduler.dialects.hami.mig import SCHEMA, MigProfile, Span, pieces_of, slices_of

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from copy import copy
 from fractions import Fraction
 
-from tests.naive.hami_cards import Ask, Card, Container
+from tests.naive.hami_values import Ask, Card, Container
 
 
 def points(cards: Sequence[Card], cpu: int, cpu_used: int, cpu_asked: int, containers: Sequence[Container]) -> int:

@@ -11,10 +11,11 @@ from datetime import datetime
 from enum import Enum
 
 from tests.naive import hami_mig
-from tests.naive.hami_cards import Ask, Card, Container, Pick, Rules, Wish, node_score, place
+from tests.naive.hami_cards import node_score, place
 from tests.naive.hami_mig import Profile
 from tests.naive.hami_quirks import NONE, Quirk, Switches
 from tests.naive.hami_quota import Quota, limits
+from tests.naive.hami_values import Ask, Card, Container, Pick, Rules, Wish
 from tests.naive.hami_wire import (
     Bad,
     Entry,

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from tests.naive.hami_cards import UNSET, Ask, Container
 from tests.naive.hami_quirks import Quirk, Switches
+from tests.naive.hami_values import UNSET, Ask, Container
 
 from vgpu_scheduler.kube import QuantityError, to_exact_int
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from tests.naive import deviceshare, hami_cards
 from tests.naive.deviceshare import Held, Weighed
-from tests.naive.hami_cards import Ask, Card, NodeFit, Pick, Wish
+from tests.naive.hami_values import UNSET, Ask, Card, NodeFit, Pick, Wish
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ def card_share(card: Card, asks: Sequence[Ask], order: Order) -> int:
     ask = next((ask for ask in asks if ask.vendor == card.vendor), None)
     if ask is None:
         return 0
-    percent = 0 if ask.percent == hami_cards.UNSET else ask.percent
+    percent = 0 if ask.percent == UNSET else ask.percent
     held = Held(
         card.vendor,
         card.healthy,

@@ -17,9 +17,9 @@ from tests.policy.policy_cases import (
     NAMESPACED,
     Case,
     policy,
-    random_spec,
     rule_messages,
 )
+from tests.policy.random_policies import random_spec
 
 from vgpu_scheduler.policy.models import Condition, PolicyStatus, decode_policy
 

@@ -28,6 +28,7 @@ def test_family(family: str) -> None:
         "ports": 200,
         "interpod": 300,
         "spread": 300,
+        "volumes": 300,
         "gates": 186,
         "images": 150,
         "mixed": 227,

@@ -15,13 +15,6 @@ from vgpu_scheduler.predicates import gated, refusals, unschedulable_message
             {"affinity": {"podAntiAffinity": {REQUIRED: [{}, {"labelSelector": {"matchLabels": {"-": "x"}}}]}}},
             f"spec.affinity.podAntiAffinity.{REQUIRED}[1]:",
         ),
-        ({"volumes": [{"name": "a", "emptyDir": {}}, {"name": "b", "persistentVolumeClaim": {"claimName": "c"}}]},
-         "spec.volumes[1].persistentVolumeClaim"),
-        ({"volumes": [{"name": "a", "ephemeral": {}}]}, "spec.volumes[0].ephemeral"),
-        ({"volumes": [{"name": "a", "awsElasticBlockStore": {}}]}, "spec.volumes[0].awsElasticBlockStore"),
-        ({"volumes": [{"name": "a", "gcePersistentDisk": {}}]}, "spec.volumes[0].gcePersistentDisk"),
-        ({"volumes": [{"name": "a", "rbd": {}}]}, "spec.volumes[0].rbd"),
-        ({"volumes": [{"name": "a", "iscsi": {}}]}, "spec.volumes[0].iscsi"),
         ({"volumes": [{"name": "a", "notInventedYet": {}}]}, "spec.volumes[0].notInventedYet"),
         ({"resourceClaims": [{"name": "c"}]}, "spec.resourceClaims"),
         ({"schedulingGroup": {"podGroupName": "g"}}, "spec.schedulingGroup"),
@@ -45,7 +38,13 @@ def test_not_refused() -> None:
     preferred = "preferredDuringSchedulingIgnoredDuringExecution"
     harmless = pod(
         {"name": "c", "ports": [{"containerPort": 80}, {"hostPort": 80}]},
-        volumes=[{"name": f"v{index}", source: {}} for index, source in enumerate(local)],
+        volumes=[
+            *({"name": f"v{index}", source: {}} for index, source in enumerate(local)),
+            {"name": "claimed", "persistentVolumeClaim": {"claimName": "c"}},
+            {"name": "made", "ephemeral": {}},
+            {"name": "disk", "gcePersistentDisk": {"pdName": "d"}},
+            {"name": "target", "iscsi": {"iqn": "t"}},
+        ],
         affinity={
             "podAffinity": {preferred: [{}], REQUIRED: [{"topologyKey": "zone"}]},
             "podAntiAffinity": {preferred: [{}], REQUIRED: [{"topologyKey": "zone"}]},

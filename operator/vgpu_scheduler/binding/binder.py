@@ -9,22 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from vgpu_scheduler.apiclient import ApiClient
 from vgpu_scheduler.binding.answers import Answer, BindResult
-from vgpu_scheduler.binding.clock import Clock
 from vgpu_scheduler.binding.closed import ClosedNodeWatch
-from vgpu_scheduler.binding.lanes import BindUnit, Item
+from vgpu_scheduler.binding.context import BindContext
+from vgpu_scheduler.binding.lanes import BindUnit, Item, Stage
 from vgpu_scheduler.binding.locker import NodeLocker
 from vgpu_scheduler.binding.options import NO_HOOKS, BinderHooks, BinderOptions
 from vgpu_scheduler.binding.plugin_turn import PluginTurn
-from vgpu_scheduler.binding.reporter import Reporter
 from vgpu_scheduler.binding.sender import Sender, Step
 from vgpu_scheduler.binding.turns import Turns
-from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.binding.volumes import VolumeBinder, VolumeError
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Placement
 
@@ -46,34 +44,23 @@ class Binder:
 
     Parameters
     ----------
-    api, engine, reporter, clock
+    context
         What it works with.
-    may_write
-        Tells whether the lease will still be held in so many seconds; asked right before every write.
     options
         Times and limits.
     hooks
         Who else is told.
     """
 
-    def __init__(
-        self,
-        api: ApiClient,
-        engine: Engine,
-        reporter: Reporter,
-        clock: Clock,
-        may_write: Callable[[float], bool],
-        options: BinderOptions,
-        hooks: BinderHooks = NO_HOOKS,
-    ) -> None:
-        self._engine = engine
-        self._reporter = reporter
-        self._clock = clock
-        self._may_write = may_write
+    def __init__(self, context: BindContext, options: BinderOptions, hooks: BinderHooks = NO_HOOKS) -> None:
+        self._engine = context.engine
+        self._reporter = context.reporter
+        self._clock = context.clock
+        self._may_write = context.may_write
         self._options = options
         self._hooks = hooks
-        self.locker = NodeLocker(api, engine, reporter, clock, may_write, options.timeout)
-        self._sender = Sender(api, engine, clock, may_write, options.timeout, options.label_first, hooks.on_step)
+        self.locker = NodeLocker(context, options.timeout)
+        self._sender = Sender(context, options.timeout, options.label_first, hooks.on_step)
         self._tasks: set[asyncio.Task[None]] = set()
         self._unlocked = asyncio.Semaphore(options.unlocked)
         self._serial = 0
@@ -81,9 +68,10 @@ class Binder:
         self.wake = asyncio.Event()
         """Set when a pod went back to the queue."""
         self.stats = BindStats()
-        self._turns = Turns(self, clock, options.longest_wait, options.patience, self._count_expired)
-        self._closed = ClosedNodeWatch(engine, self.locker, reporter, clock, options.patience, self.wake.set)
-        self._plugins = PluginTurn(engine, self.locker, reporter, clock, self._turns, self._closed, options)
+        self._turns = Turns(self, context.clock, options.longest_wait, options.patience, self._count_expired)
+        self._closed = ClosedNodeWatch(context, self.locker, options.patience, self.wake.set)
+        self._volumes = VolumeBinder(context, options.timeout, options.volume_wait, options.patience)
+        self._plugins = PluginTurn(context, self.locker, self._turns, self._closed, options)
 
     # Coming in -------------------------------------------------------------------------------------------------------
 
@@ -109,18 +97,64 @@ class Binder:
             )
             unit.items.append(item)
             self._reporter.forget(decision.uid)  # what was said about it before must not be written any more
+        if any(decision.placement and decision.placement.volumes for decision in decisions):
+            self._spawn(self._join_with_volumes(unit))
+        else:
+            self._join(unit)
+
+    def _join(self, unit: BindUnit) -> None:
         for node in self._turns.join(unit):
             self._spawn(self._run_lane(node))
+
+    async def _join_with_volumes(self, unit: BindUnit) -> None:
+        """Bind the volumes of all pods of a unit before it joins any lane; its cards are kept meanwhile."""
+        try:
+            async with asyncio.TaskGroup() as binds:
+                for item in unit.items:
+                    placement = item.decision.placement
+                    if placement is not None and placement.volumes:
+                        binds.create_task(self._volumes.bind(item.uid, placement))
+        except* VolumeError as problems:
+            self._volumes_failed(unit, str(problems.exceptions[0]))
+        except* Exception:  # one bad unit must not strand its pods
+            log.exception("binding the volumes of pod %s broke off", unit.items[0].decision.pod)
+            self.stats.failed += 1
+            self._turns.give_back(unit.items[0])
+        else:
+            self._volumes_bound(unit)
+
+    def _volumes_bound(self, unit: BindUnit) -> None:
+        if unit.stage is Stage.GIVEN_BACK:
+            return
+        for item in unit.items:
+            item.joined = self._clock.monotonic()
+        self._join(unit)
+
+    def _volumes_failed(self, unit: BindUnit, problem: str) -> None:
+        """Have a unit decided anew whose volumes cannot be bound as decided."""
+        log.info("volumes of pod %s were not bound: %s", unit.items[0].decision.pod, problem)
+        self.stats.failed += 1
+        for item in unit.items:
+            pod = self._engine.state.pod(item.uid)
+            if pod is not None and not self._stopping:
+                self._reporter.binding_failed(pod, f"binding volumes: {problem}")
+        self._turns.give_back(unit.items[0])
 
     def _priority(self, uid: str) -> int:
         pod = self._engine.state.pod(uid)
         return pod.priority if pod else 0
 
     def node_moved(self, name: str) -> None:
-        """Note that a node, or a pod on it, was observed anew: whoever waits at it looks again."""
+        """Note that a node, or a pod on it, was observed anew, or is gone: whoever waits at it looks again."""
+        if self._engine.state.node(name) is None:
+            self.locker.forget(name)
         self._turns.moved(name)
         if self._may_write(0.0):
             self._closed.notice(name)
+
+    def claim_moved(self, claim: str) -> None:
+        """Note that a claim, by its ``namespace/name``, was observed anew: who waits for its volume looks again."""
+        self._volumes.claim_moved(claim)
 
     async def look_at_closed_nodes(self) -> None:
         """Find out which locks nobody uses any more, before anything is decided; wait for that only so long."""
@@ -140,6 +174,7 @@ class Binder:
         """Let the binds under way finish for at most ``grace`` seconds; what waits is given back."""
         self._stopping = self._plugins.stopping = True
         await self._closed.stop()
+        await self._volumes.stop()
         self._turns.give_all_back()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=grace)
@@ -218,7 +253,7 @@ class Binder:
             return
         await self._hooks.on_step(Step.LOCKED, pod)
         # Others may have come while the lock was waited for; a pod that was given back meanwhile may be elsewhere now.
-        still = None if item.unit.given_back else self._engine.recheck(item.uid)
+        still = None if item.unit.stage is Stage.GIVEN_BACK else self._engine.recheck(item.uid)
         if still is None:
             await self.locker.release(item.node, lock)
             self._turns.give_back(item)
@@ -227,7 +262,7 @@ class Binder:
 
     async def _check(self, item: Item) -> tuple[Pod, Placement] | None:
         """Check the placement at the head of its lane; a pod that must not be bound is given back."""
-        placement = None if item.unit.given_back else self._engine.recheck(item.uid)
+        placement = None if item.unit.stage is Stage.GIVEN_BACK else self._engine.recheck(item.uid)
         pod = self._engine.state.pod(item.uid)
         if placement is None or pod is None or self._stopping:
             self._turns.give_back(item)
@@ -239,7 +274,7 @@ class Binder:
 
     async def _send(self, item: Item, pod: Pod, placement: Placement, lock: str) -> bool:
         """Send the Binding and follow its answer to the end; True if the pod is bound as decided."""
-        if item.unit.given_back:
+        if item.unit.stage is Stage.GIVEN_BACK:
             if lock:
                 await self.locker.release(item.node, lock)
             return False

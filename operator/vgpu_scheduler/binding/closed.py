@@ -8,11 +8,10 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from vgpu_scheduler.apiclient import ApiUnreachableError
-from vgpu_scheduler.binding.clock import Clock
+from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.binding.locker import NodeLocker
 from vgpu_scheduler.binding.locks import LockStatus
-from vgpu_scheduler.binding.reporter import Reporter
-from vgpu_scheduler.engine import Cause, Engine, NodeClosure, Problem
+from vgpu_scheduler.engine import Cause, NodeClosure, Problem
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +31,7 @@ class ClosedNodeWatch:
 
     Parameters
     ----------
-    engine, locker, reporter, clock
+    context, locker
         What it works with.
     patience
         Seconds between two looks at a node that nothing is heard of; they grow to twelve times as many.
@@ -40,19 +39,11 @@ class ClosedNodeWatch:
         Called when a node was opened.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        locker: NodeLocker,
-        reporter: Reporter,
-        clock: Clock,
-        patience: float,
-        opened: Callable[[], None],
-    ) -> None:
-        self._engine = engine
+    def __init__(self, context: BindContext, locker: NodeLocker, patience: float, opened: Callable[[], None]) -> None:
+        self._engine = context.engine
+        self._reporter = context.reporter
+        self._clock = context.clock
         self._locker = locker
-        self._reporter = reporter
-        self._clock = clock
         self._patience = patience
         self._opened = opened
         self._moved: dict[str, asyncio.Event] = {}

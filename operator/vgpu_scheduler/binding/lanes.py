@@ -12,12 +12,24 @@ import heapq
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from enum import Enum
 
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Placement
 
 Rank = tuple[int, float, int, int]
 """Negative priority, time of joining, serial number, place in the unit: the smallest goes first, in every lane."""
+
+
+class Stage(Enum):
+    """How far a unit has come."""
+
+    WAITING = "waiting"
+    """Its pods keep their places, and take nothing."""
+    COMMITTED = "committed"
+    """Its turn has come: nothing goes between its pods any more."""
+    GIVEN_BACK = "given back"
+    """It is decided anew: whoever works on one of its pods stops."""
 
 
 @dataclass(eq=False, slots=True)
@@ -28,19 +40,16 @@ class BindUnit:
     ----------
     items
         The pods.
-    committed
-        Its turn has come: nothing goes between its pods any more.
+    stage
+        How far it has come.
     bindings
         How many Bindings of its pods are under way or were carried out. As long as there are any, each pod is followed
-        up by itself, and none is undone.
-    given_back
-        It was given back while there were none: whoever works on one of its pods stops.
+        up by itself, and the unit is not given back.
     """
 
     items: list[Item] = field(default_factory=list)
-    committed: bool = False
+    stage: Stage = Stage.WAITING
     bindings: int = 0
-    given_back: bool = False
 
 
 @dataclass(eq=False, slots=True)

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from vgpu_scheduler.apiclient import JSON_PATCH, ApiClient, ApiUnreachableError
-from vgpu_scheduler.binding.clock import Clock
+from vgpu_scheduler.apiclient import JSON_PATCH, ApiUnreachableError
+from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.binding.locks import FoundLock, LockJudge, LockStatus, find_lock
-from vgpu_scheduler.binding.reporter import Reporter
 from vgpu_scheduler.binding.writes import LockPatch, release_operations
 from vgpu_scheduler.dialects import NodeLock, NodeSide
-from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.kube import DecodeError, Node, Pod, decode_list, decode_node, decode_pod
+from vgpu_scheduler.kube import DecodeError, Node, Pod, decode_list, decode_pod
 from vgpu_scheduler.model import LAST_ALLOCATED
 from vgpu_scheduler.state import Phase
 
@@ -44,24 +41,21 @@ class NodeLocker:
 
     Parameters
     ----------
-    may_write
-        Tells whether the lease will still be held in so many seconds; asked right before a lock is taken.
+    context
+        What it works with.
     timeout
         Seconds that a request may take.
     """
 
-    api: ApiClient
-    engine: Engine
-    reporter: Reporter
-    clock: Clock
-    may_write: Callable[[float], bool]
+    context: BindContext
     timeout: float
     stats: LockStats = field(default_factory=LockStats)
     _verified: dict[str, str] = field(default_factory=dict)
+    """The tokens of nodes whose pods were read since; a node that is gone has none."""
 
     def kind(self, pod: Pod) -> NodeLock | None:
         """Return the lock through which the node side will look for a pod."""
-        return self._node_side.lock(self.engine.cycle.claims(pod))
+        return self._node_side.lock(self.context.engine.cycle.claims(pod))
 
     def pod_awaiting_plugin(self, node: str, pod: Pod) -> Pod | None:
         """Return a pod of a node that a plugin may take for this one, or this one for it; None if there is none.
@@ -70,16 +64,18 @@ class NodeLocker:
         any pod of its node that has not started. So such a pod has the node to itself until then.
         """
         guessing = self._needs_no_lock(pod)
-        for held in self.engine.state.reservations(node):
-            other = self.engine.state.pod(held.uid)
+        for held in self.context.engine.state.reservations(node):
+            other = self.context.engine.state.pod(held.uid)
             if other is None or other.uid == pod.uid or held.phase is Phase.ASSUMED or other.started or other.terminal:
                 continue
-            if (guessing and self._node_side.in_turn(self.engine.cycle.claims(other))) or self._needs_no_lock(other):
+            if (guessing and self._node_side.in_turn(self.context.engine.cycle.claims(other))) or self._needs_no_lock(
+                other
+            ):
                 return other
         return None
 
     def _needs_no_lock(self, pod: Pod) -> bool:
-        claims = self.engine.cycle.claims(pod)
+        claims = self.context.engine.cycle.claims(pod)
         makers = {claim.vendor for container in claims for claim in container.claims}
         return len(makers) > 1 or (self._node_side.in_turn(claims) and self._node_side.lock(claims) is None)
 
@@ -115,7 +111,7 @@ class NodeLocker:
     async def clear(self, node: str, kind: NodeLock, pod: Pod) -> None:
         """Release a lock of a node that nobody uses any more."""
         found = self.find(node, kind.annotation)
-        if found is None or not self.may_write(self.timeout):
+        if found is None or not self.context.may_write(self.timeout):
             return
         with suppress(ApiUnreachableError):
             if await self.status(found, pod) in {LockStatus.ORPHANED, LockStatus.OWN}:
@@ -134,9 +130,9 @@ class NodeLocker:
         if lock and lock.parsed and lock.parsed.owner and (pod is None or lock.parsed.owner != pod.key):
             owner = await self._read_pod(lock.parsed.namespace, lock.parsed.name)
             if owner:
-                self.engine.observe_pod(owner, self.clock.monotonic())
-        judge = LockJudge(self._node_side, self.engine.scheduler_names, timedelta(seconds=2 * self.timeout))
-        return judge.status(lock, owner, self.clock.now(), pod)
+                self.context.engine.observe_pod(owner, self.context.clock.monotonic())
+        judge = LockJudge(self._node_side, self.context.engine.scheduler_names, timedelta(seconds=2 * self.timeout))
+        return judge.status(lock, owner, self.context.clock.now(), pod)
 
     def has_answered(self, pod: Pod) -> bool:
         """Tell whether the node side has said on a pod that it allocated, or that it failed."""
@@ -148,27 +144,31 @@ class NodeLocker:
 
     def find(self, node: str, annotation: str) -> FoundLock | None:
         """Return a lock of a node as it is known, or None if it is free or the node is gone."""
-        known = self.engine.state.node(node)
+        known = self.context.engine.state.node(node)
         kind = next((kind for kind in self._node_side.locks if kind.annotation == annotation), None)
         return None if known is None or kind is None else find_lock(known, kind, self._node_side)
 
     @property
     def _node_side(self) -> NodeSide:
-        return self.engine.dialects.node_side
+        return self.context.engine.dialects.node_side
 
     async def refresh(self, node: str) -> None:
         """Read a node, so that its lock is known as it is now."""
         with suppress(ApiUnreachableError):
-            response = await self.api.request("GET", f"/api/v1/nodes/{node}", timeout=self.timeout)
+            response = await self.context.api.request("GET", f"/api/v1/nodes/{node}", timeout=self.timeout)
             if response.ok:
-                self._observe(decode_node(response.body))
+                self.context.observe("Node", response.body)
+
+    def forget(self, node: str) -> None:
+        """Forget a node that is gone."""
+        self._verified.pop(node, None)
 
     def holding(self, node: str, lock: str) -> str | None:
         """Return the annotation of a node that has a lock's value, or None if none has.
 
         What it was taken as counts, whatever the pod would get now.
         """
-        known = self.engine.state.node(node)
+        known = self.context.engine.state.node(node)
         annotations = {} if known is None else known.annotations
         names = (kind.annotation for kind in self._node_side.locks)
         return next((name for name in names if annotations.get(name) == lock), None)
@@ -184,7 +184,7 @@ class NodeLocker:
         operations = release_operations(annotation, lock)
         for _ in range(_RELEASE_TRIES):
             with suppress(ApiUnreachableError):
-                response = await self.api.request(
+                response = await self.context.api.request(
                     "PATCH",
                     f"/api/v1/nodes/{node}",
                     operations,
@@ -192,21 +192,21 @@ class NodeLocker:
                     timeout=self.timeout,
                 )
                 if response.ok:
-                    self._observe(decode_node(response.body))
+                    self.context.observe("Node", response.body)
                 if response.ok or response.status in {_NOT_FOUND, _UNPROCESSABLE}:
                     return
             await asyncio.sleep(_RETRY)
         log.warning("node %s: lock %r could not be released", node, lock)
 
     async def _patch(self, node: Node, pod: Pod, kind: NodeLock, held: str | None) -> str:
-        if not self.may_write(self.timeout):
+        if not self.context.may_write(self.timeout):
             return ""
-        value = self._node_side.format_lock(kind, self.clock.now(), pod)
+        value = self._node_side.format_lock(kind, self.context.clock.now(), pod)
         token = node.annotations.get(LAST_ALLOCATED)
         patch = LockPatch(kind.annotation, value, held, token, pod.uid, has_annotations=bool(node.annotations))
         path = f"/api/v1/nodes/{node.name}"
         try:
-            response = await self.api.request(
+            response = await self.context.api.request(
                 "PATCH",
                 path,
                 patch.operations(),
@@ -216,7 +216,7 @@ class NodeLocker:
             )
             if response.ok:
                 self.stats.taken += 1
-                self._observe(decode_node(response.body))
+                self.context.observe("Node", response.body)
                 return value
             self.stats.refused += 1
             if response.status != _UNPROCESSABLE:
@@ -235,14 +235,14 @@ class NodeLocker:
         Its UID is the node's token. A pod that is known, or known to be gone, needs no reading.
         """
         token = node.annotations.get(LAST_ALLOCATED)
-        state = self.engine.state
+        state = self.context.engine.state
         if token is None or state.was_removed(token) or self._verified.get(node.name) == token:
             return True
         known = state.pod(token)
         if known and known.node_name:  # one that is known as unbound may have been bound by a leader before us
             return True
         try:
-            response = await self.api.request(
+            response = await self.context.api.request(
                 "GET", "/api/v1/pods", params={"fieldSelector": f"spec.nodeName={node.name}"}, timeout=self.timeout
             )
         except ApiUnreachableError:
@@ -250,13 +250,14 @@ class NodeLocker:
         if not response.ok:
             return False
         for pod in decode_list(response.body, decode_pod)[0]:
-            self.engine.observe_pod(pod, self.clock.monotonic())
-        self._verified[node.name] = token
+            self.context.engine.observe_pod(pod, self.context.clock.monotonic())
+        if state.node(node.name) is not None:  # it may have gone meanwhile
+            self._verified[node.name] = token
         return True
 
     async def _read_pod(self, namespace: str, name: str) -> Pod | None:
         path = f"/api/v1/namespaces/{namespace}/pods/{name}"
-        response = await self.api.request("GET", path, timeout=self.timeout)
+        response = await self.context.api.request("GET", path, timeout=self.timeout)
         if response.ok:
             try:
                 return decode_pod(response.body)
@@ -265,7 +266,3 @@ class NodeLocker:
         if response.status == _NOT_FOUND:
             return None
         raise ApiUnreachableError(f"pod {namespace}/{name}: {response.message}")
-
-    def _observe(self, node: Node) -> None:
-        for problem in self.engine.observe_node(node, self.clock.monotonic()):
-            self.reporter.problem(problem)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from vgpu_scheduler.binding.clock import Clock
 from vgpu_scheduler.binding.closed import ClosedNodeWatch
-from vgpu_scheduler.binding.lanes import Item
+from vgpu_scheduler.binding.context import BindContext
+from vgpu_scheduler.binding.lanes import Item, Stage
 from vgpu_scheduler.binding.locker import NodeLocker
 from vgpu_scheduler.binding.options import BinderOptions
-from vgpu_scheduler.binding.reporter import Reporter
 from vgpu_scheduler.binding.turns import Turns
 from vgpu_scheduler.dialects import NodeLock
-from vgpu_scheduler.engine import Cause, Engine, NodeClosure
+from vgpu_scheduler.engine import Cause, NodeClosure
 from vgpu_scheduler.kube import Pod
 
 
@@ -19,7 +18,7 @@ class PluginTurn:
 
     Parameters
     ----------
-    engine, locker, reporter, clock, turns
+    context, locker, turns
         What it works with.
     closed
         Looks after the nodes that are closed.
@@ -34,18 +33,17 @@ class PluginTurn:
 
     def __init__(
         self,
-        engine: Engine,
+        context: BindContext,
         locker: NodeLocker,
-        reporter: Reporter,
-        clock: Clock,
         turns: Turns,
         closed: ClosedNodeWatch,
         options: BinderOptions,
     ) -> None:
-        self._engine = engine
+        self._engine = context.engine
+        self._reporter = context.reporter
+        self._clock = context.clock
+        self._may_write = context.may_write
         self._locker = locker
-        self._reporter = reporter
-        self._clock = clock
         self._turns = turns
         self._closed = closed
         self._options = options
@@ -100,10 +98,10 @@ class PluginTurn:
     async def lock(self, item: Item, pod: Pod) -> str:
         """Take the node lock; return its value, or an empty text if the pod has been given back."""
         deadline = self._clock.monotonic() + self._options.longest_wait
-        while not self.stopping and not item.unit.given_back:
+        while not self.stopping and item.unit.stage is not Stage.GIVEN_BACK:
             node = self._engine.state.node(item.node)
             kind = self._locker.kind(pod)
-            if node is None or kind is None or not self._locker.may_write(self._options.timeout):
+            if node is None or kind is None or not self._may_write(self._options.timeout):
                 break  # the node is gone, the pod has changed, or the lease may be lost
             late = self._clock.monotonic() >= deadline
             if late:

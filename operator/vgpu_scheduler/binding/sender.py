@@ -9,11 +9,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 
-from vgpu_scheduler.apiclient import MERGE_PATCH, ApiClient, ApiResponse, ApiUnreachableError
+from vgpu_scheduler.apiclient import MERGE_PATCH, ApiResponse, ApiUnreachableError
 from vgpu_scheduler.binding.answers import Answer, BindResult, classify
-from vgpu_scheduler.binding.clock import Clock
+from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.binding.writes import binding_body, decision_record
-from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import DecodeError, Pod, decode_pod
 from vgpu_scheduler.model import DECISION, Decision, Placement
 
@@ -40,8 +39,8 @@ class Sender:
 
     Parameters
     ----------
-    may_write
-        Tells whether the lease will still be held in so many seconds; asked right before every write.
+    context
+        What it works with.
     timeout
         Seconds that the API server may take for a write; after that it can no longer happen.
     label_first
@@ -50,19 +49,16 @@ class Sender:
         Told when the Binding was sent.
     """
 
-    api: ApiClient
-    engine: Engine
-    clock: Clock
-    may_write: Callable[[float], bool]
+    context: BindContext
     timeout: float
     label_first: bool
     on_step: Callable[[Step, Pod], Awaitable[None]]
 
     async def send(self, pod: Pod, placement: Placement, decision: Decision) -> BindResult:
         """Bind a pod and return what is known for certain: an unknown outcome is followed up until it is."""
-        dialects = self.engine.dialects
+        dialects = self.context.engine.dialects
         annotations = {
-            **dialects.annotations(placement, self.clock.now().timestamp(), pod),
+            **dialects.annotations(placement, self.context.clock.now().timestamp(), pod),
             DECISION: decision_record(decision),
         }
         body = binding_body(pod, placement.node, annotations, dialects.labels(placement))
@@ -84,9 +80,9 @@ class Sender:
 
     async def _write(self, method: str, path: str, body: object, content_type: str = "application/json") -> BindResult:
         """Send a write that cannot happen later than the lease is held; judge its answer as that of a Binding."""
-        if not self.may_write(self.timeout):
+        if not self.context.may_write(self.timeout):
             return BindResult(Answer.REFUSED, "the lease is about to be lost")
-        response = await self.api.request(
+        response = await self.context.api.request(
             method,
             path,
             body,
@@ -114,10 +110,10 @@ class Sender:
         with suppress(ApiUnreachableError, DecodeError):
             response = await self._read(pod)
             if response.ok:
-                self.engine.observe_pod(decode_pod(response.body), self.clock.monotonic())
+                self.context.engine.observe_pod(decode_pod(response.body), self.context.clock.monotonic())
 
     def _compare(self, pod: Pod, placement: Placement, current: Pod, message: str) -> BindResult:
-        self.engine.observe_pod(current, self.clock.monotonic())
+        self.context.engine.observe_pod(current, self.context.clock.monotonic())
         if current.uid != pod.uid:
             return BindResult(Answer.GONE, message)
         if not current.node_name:
@@ -125,7 +121,7 @@ class Sender:
         return BindResult(Answer.BOUND if current.node_name == placement.node else Answer.CONFLICT, message)
 
     async def _read(self, pod: Pod) -> ApiResponse:
-        return await self.api.request("GET", _path(pod), timeout=self.timeout)
+        return await self.context.api.request("GET", _path(pod), timeout=self.timeout)
 
 
 def _path(pod: Pod) -> str:

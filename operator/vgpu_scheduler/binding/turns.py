@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from vgpu_scheduler.binding.clock import Clock
-from vgpu_scheduler.binding.lanes import BindUnit, Item, Lane
+from vgpu_scheduler.binding.lanes import BindUnit, Item, Lane, Stage
 
 
 class Waiting(Protocol):
@@ -91,16 +91,16 @@ class Turns:
         lane.idle = True
         while len(lane):
             unit = lane.head.unit
-            if len(unit.items) > 1 and not unit.committed:
+            if len(unit.items) > 1 and unit.stage is Stage.WAITING:
                 item = lane.head
                 if not await self._waiting.clear(item):
                     self.give_back(item, None)
                 if not len(lane) or lane.head is not item:
                     continue  # others came or went meanwhile
-            if unit.committed or self._commit(unit):
+            if unit.stage is Stage.COMMITTED or self._commit(unit):
                 lane.idle = False
                 return lane.pop()
-            if unit.given_back:
+            if unit.stage is Stage.GIVEN_BACK:
                 continue
             self.expire(node)
             if len(lane) and lane.head.unit is unit:
@@ -118,17 +118,18 @@ class Turns:
     def expire(self, node: str) -> None:
         """Give back the pods of a lane that have waited too long."""
         for item in self._lanes[node].expired(self._clock.monotonic() - self._longest_wait):
-            if not item.unit.given_back:
+            if item.unit.stage is not Stage.GIVEN_BACK:
                 self._expired()
                 self.give_back(item)
 
     def give_back(self, item: Item, delay: float | None = 0.0) -> None:
         """Give back a pod that is not bound: with all of its unit, unless a Binding of that was sent."""
         unit = item.unit
-        if unit.given_back:
+        if unit.stage is Stage.GIVEN_BACK:
             return
-        unit.given_back = not unit.bindings
-        for member in unit.items if unit.given_back else [item]:
+        if not unit.bindings:
+            unit.stage = Stage.GIVEN_BACK
+        for member in [item] if unit.bindings else unit.items:
             if member.node in self._lanes:
                 self._lanes[member.node].remove([member])
                 self.moved(member.node)
@@ -160,7 +161,7 @@ class Turns:
             if not all(self._waiting.holds(item) for item in unit.items):
                 self.give_back(unit.items[0])
                 return False
-        unit.committed = True
+        unit.stage = Stage.COMMITTED
         for node in nodes:
             self._lanes[node].commit(unit)
             self.moved(node)

@@ -22,6 +22,7 @@ from vgpu_scheduler.engine.quotas import Quotas
 from vgpu_scheduler.engine.recent import Recent
 from vgpu_scheduler.engine.shape import Claimed, Fitted, NodePart, Refused, Shape
 from vgpu_scheduler.engine.shape_builder import make_node_part, read_claims
+from vgpu_scheduler.engine.storage import StorageAccess
 from vgpu_scheduler.kernels import select_best
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import (
@@ -37,7 +38,7 @@ from vgpu_scheduler.model import (
     Uses,
 )
 from vgpu_scheduler.policy import Policies, ResolvedPolicy
-from vgpu_scheduler.predicates import refusals, unschedulable_message
+from vgpu_scheduler.predicates import FilterError, refusals, unschedulable_message, volume_plan
 from vgpu_scheduler.state import State
 
 _NODE_PARTS = 128
@@ -61,6 +62,8 @@ class Cycle:
         The limits of namespaces; none without it.
     closed_nodes
         The nodes whose device plugins serve nobody; none without it.
+    storage
+        Which writes to storage objects are denied; none without it.
     """
 
     def __init__(
@@ -70,12 +73,14 @@ class Cycle:
         policies: Policies,
         quotas: Quotas | None = None,
         closed_nodes: ClosedNodes | None = None,
+        storage: StorageAccess | None = None,
     ) -> None:
         self.state = state
         self._dialects = dialects
         self._policies = policies
         self._quotas = quotas or Quotas(dialects)
         self._closed_nodes = closed_nodes
+        self._storage = storage
         self._claimed: Recent[Claimed | Refused] = Recent(_CLAIMS)
         self._node_parts: Recent[NodePart | Refused] = Recent(_NODE_PARTS)
         self._cluster_parts = ClusterParts(state)
@@ -99,9 +104,12 @@ class Cycle:
             return self._refused(pod, shape.policy, shape.reason)
         rows = self.state.nodes.rows()
         shape.node.refresh(self.state, rows)
-        found = Filtered(shape.node, shape.cluster, pod, rows)
-        if self.state.nominations:
-            self._nominated.reject(pod, shape.node, shape.cluster, found)
+        try:
+            found = Filtered(shape.node, shape.cluster, pod, rows)
+            if self.state.nominations:
+                self._nominated.reject(pod, shape.node, shape.cluster, found)
+        except FilterError as error:
+            return Decision(pod.uid, pod.key, Outcome.ERROR, message=str(error), error=error)
         rows, part, rank = self._open(shape, found.passing), shape.node, self.state.nodes.rank
         ranked = self._preferences.rank(pod, part, rows, shape.claimed.policy.device_weight)
         best = ranked.best(part, rank) if ranked else int(select_best(rows, part.feasible, part.score, rank))
@@ -123,7 +131,7 @@ class Cycle:
         shape.node.refresh(self.state, np.array([row], dtype=np.int64))
         if not shape.node.feasible[row] or not (shape.cluster is None or shape.cluster.lets(pod, row)):
             return None
-        placement = self._placement(shape, row)
+        placement = self._placement(pod, shape, row)
         return None if metadata_problem(pod, self._dialects.annotations(placement, 0, pod)) else placement
 
     def fits_without(self, pod: Pod, node: str, tenants: Iterable[str]) -> Placement | None:
@@ -145,13 +153,16 @@ class Cycle:
             for held in reversed(suspended):
                 self.state.resume(held)
 
-    def may_stay(self, pod: Pod, node: str) -> bool:
-        """Tell whether what depends on more than one node still lets an assumed pod be on its own."""
-        row, cluster = self.state.nodes.row(node), self._cluster_parts.of(pod)
+    def may_stay(self, pod: Pod, placement: Placement) -> bool:
+        """Tell whether what depends on more than its node still lets an assumed pod be where it was placed.
+
+        Of what was to be done about its claims some may have been done since; something else must not be needed now.
+        """
+        row, cluster = self.state.nodes.row(placement.node), self._cluster_parts.of(pod)
         if row is None or cluster is None:
             return row is not None
         with self.state.uncounted(pod.uid):
-            return cluster.lets(pod, row)
+            return cluster.lets(pod, row) and volume_plan(pod, row, self.state).is_part_of(placement.volumes)
 
     def restate(self, pod: Pod, decision: Decision, placement: Placement) -> Decision:
         """Return a decision with another placement on its node and what is in force for the pod now.
@@ -187,7 +198,7 @@ class Cycle:
             return claimed
         budgets = self._quotas.budgets(pod.namespace, claimed.claims, self.state)
         node = self._node_part(pod, claimed, budgets)
-        return node if isinstance(node, Refused) else Fitted(claimed, node, self._cluster_parts.of(pod))
+        return node if isinstance(node, Refused) else Fitted(claimed, node, self._cluster_parts.of(pod), bool(budgets))
 
     def _node_part(self, pod: Pod, claimed: Claimed, budgets: Budgets) -> NodePart | Refused:
         unbound = msgspec.structs.replace(pod, node_name="") if pod.node_name else pod
@@ -230,20 +241,22 @@ class Cycle:
             return placement, {}
         return placement, {placement.dialect: placement_usage(placement, self.claims(pod))}
 
-    def _placement(self, shape: Fitted, row: int) -> Placement:
-        name = self.state.nodes.name(row)
+    def _placement(self, pod: Pod, shape: Fitted, row: int) -> Placement:
+        name, volumes = self.state.nodes.name(row), volume_plan(pod, row, self.state)
         if shape.node.allocator is None:
-            return Placement(name, ((),) * len(shape.claimed.claims))
+            return Placement(name, ((),) * len(shape.claimed.claims), volumes=volumes)
         containers = shape.node.allocator.place(self.state.matrix(shape.node.dialect), row)
         assert containers is not None, f"the cards of node {name} changed within a decision"
-        return Placement(name, containers, shape.node.dialect)
+        return Placement(name, containers, shape.node.dialect, volumes)
 
     def _placed(
         self, pod: Pod, shape: Fitted, found: Filtered, row: int, scores: Mapping[str, tuple[ScorePart, ...]]
     ) -> Decision:
         policy = shape.claimed.policy
-        placement = self._placement(shape, row)
+        placement = self._placement(pod, shape, row)
         problem = metadata_problem(pod, self._dialects.annotations(placement, 0, pod))
+        if not problem and self._storage is not None:
+            problem = self._storage.denial(placement.volumes)
         if problem:
             return self._refused(pod, policy, problem)
         return Decision(
@@ -280,7 +293,7 @@ class Cycle:
             message=f"0/{nodes} nodes are available: {reason}.",
             nodes=nodes,
             reasons={reason: nodes},
-            helped_by=Hint.POD | Hint.POLICY,
+            helped_by=Hint.POD | Hint.POLICY | Hint.VOLUMES,
             sources=policy.source_of,
         )
 
@@ -300,6 +313,8 @@ class Cycle:
             another_node_helps=CardReason.ResourceQuotaNotFit.text not in counts
             or not self._fits_without_quotas(pod, shape, found),
             helped_by=hints | Hint.POD,
+            # What is kept for a pod is in the way of all others only: it is tried by itself.
+            alike=None if pod.nominated_node_name else shape.alike(pod),
             sources=shape.claimed.policy.source_of,
             warnings=shape.claimed.warnings,
         )

@@ -7,6 +7,7 @@ that it could help. Nothing here waits or looks at a clock; the caller supplies 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -21,6 +22,7 @@ from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.quotas import Quotas, counted_by_card
 from vgpu_scheduler.engine.registrations import Registrations
+from vgpu_scheduler.engine.storage import StorageAccess
 from vgpu_scheduler.engine.units import Grouping, UnitCycle, Units, each_alone, missing_members
 from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import Decision, Hint, Outcome, Placement
@@ -63,7 +65,8 @@ class Engine:
         self.queue = SchedulingQueue()
         self.quotas = Quotas(self.dialects)
         self.closed_nodes = ClosedNodes(self.dialects.node_side, self.state, frozenset(scheduler_names))
-        self.cycle = Cycle(self.state, self.dialects, policies, self.quotas, self.closed_nodes)
+        self.storage = StorageAccess(self.queue)
+        self.cycle = Cycle(self.state, self.dialects, policies, self.quotas, self.closed_nodes, self.storage)
         self.effective_policies = EffectivePolicies(policies, self.state, self.queue, self.dialects)
         self.scheduler_names = frozenset(scheduler_names)
         self.coexist_with = frozenset(coexist_with)
@@ -227,7 +230,7 @@ class Engine:
         """
         self.effective_policies.wake(now)
         self.quotas.wake(self.state, self.queue, now)
-        self.queue.hint(self._released, now)
+        self.queue.hint(self._released | self.storage.take_released(), now)
         self._released = Hint.NONE
         while (uid := self.queue.pop(now)) is not None:
             pod = self.state.pod(uid)
@@ -244,12 +247,14 @@ class Engine:
             return (missing_members(pod, self.units.name(pod.uid), missing),)
         for member in pods:
             self.queue.take(member.uid, now)
-        decisions = self._decide(pods, explain=explain)
+        decisions = self.storage.hold_back(pods) or self._decide(pods, explain=explain)
         for decision in decisions:
             if decision.outcome is Outcome.ERROR:
                 self.queue.back_off(decision.uid, now)
-            elif decision.outcome is not Outcome.PLACED:
-                self.queue.park(decision.uid, decision.helped_by, now)
+            elif decision.outcome is Outcome.PLACED:
+                self.queue.placed(decision.uid, now)
+            else:
+                self.queue.park(decision.uid, decision.helped_by, now, decision.alike if len(decisions) == 1 else None)
         return decisions
 
     def _decide(self, pods: Sequence[Pod], *, explain: bool) -> tuple[Decision, ...]:
@@ -271,7 +276,8 @@ class Engine:
         -------
         Placement or None
             The placement if it holds, another one on the same node if only its cards had to change, or None if the
-            pod does not fit there any more or must not be bound at all; then the caller gives it back.
+            pod does not fit there any more, its claims need something else, or it must not be bound at all; then the
+            caller gives it back.
         """
         pod, held = self.state.pod(uid), self.state.reservation(uid)
         if pod is None or held is None or held.phase is not Phase.ASSUMED or held.placement is None:
@@ -279,17 +285,19 @@ class Engine:
         if not self._waits(pod):
             return None
         unchanged = self.effective_policies.as_decided(pod) and self.state.unchanged_since_assumed(uid, pod)
-        if unchanged and not self.quotas.exceeded(pod.namespace, self.state) and self.cycle.may_stay(pod, held.node):
-            return held.placement
+        decided = held.placement
+        if unchanged and not self.quotas.exceeded(pod.namespace, self.state) and self.cycle.may_stay(pod, decided):
+            return decided
         self.effective_policies.decided(pod)
         self.state.suspend(uid)
         try:
             fits = self.cycle.refit(pod, held.node)
         finally:
             self.state.resume(held)
-        if fits is None:
+        if fits is None or not fits.volumes.is_part_of(decided.volumes):
             return None
-        if fits == held.placement:
+        fits = replace(fits, volumes=decided.volumes)
+        if fits == decided:
             self.state.reassure(uid)
             return fits
         self._released |= self.state.forget(uid)
@@ -352,13 +360,14 @@ class Engine:
             return
         if self.state.reservation(pod.uid) is not None:
             return
+        self.storage.note(pod)
         if pod.uid not in self.queue or before is None or _asks_differently(before, pod):
             self.queue.add(pod.uid, pod.priority, now)
 
     def _assume(self, pod: Pod, decision: Decision) -> Hint:
         assert decision.placement is not None
         usage = placement_usage(decision.placement, decision.claims)
-        return self.state.assume(pod.uid, decision.placement, usage, pod.spec.requests, self.units.name(pod.uid))
+        return self.state.assume(pod.uid, decision.placement, usage, pod.spec.requests)
 
 
 def _asks_differently(before: Pod, after: Pod) -> bool:

@@ -68,7 +68,8 @@ class Filtered:
             if code
         }
         for rejections, rows, others in self._rejected:
-            found.update((row, rejections[code]) for row, code in zip(rows.tolist(), others.tolist(), strict=True))
+            answers = zip(rows.tolist(), others.tolist(), strict=True)
+            found.update((row, rejections[code]) for row, code in answers if code)
         return {**found, **self._beside_nominated}
 
     def count(self) -> dict[Reason, int]:

@@ -2,8 +2,9 @@
 
 A waiting pod is in one of three places. *Active* pods are tried by priority, then by the time they became active.
 Pods in *back-off* become active by themselves: 1 s after the first attempt, doubling to 10 s. *Unschedulable* pods
-wait for a change that could help the reasons they were rejected for, and are tried again after 5 minutes whatever
-happened (a missed hint must not strand a pod).
+wait for a change that could help the reasons they were rejected for. Of those that would get the same answer only the
+first is tried then; when it was placed, it is the next one's turn. Whatever happened, they are tried again after 5
+minutes: a missed hint must not strand a pod, and a counter tells when one was missed.
 
 Decisions are made synchronously between two calls of this class, so that no event can fall between an attempt and its
 outcome: upstream's list of events in flight has no counterpart here.
@@ -12,10 +13,11 @@ outcome: upstream's list of events in flight has no counterpart here.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from vgpu_scheduler.engine.parked import GroupKey, ParkedPods, Rank
 from vgpu_scheduler.model import Hint
 
 INITIAL_BACKOFF = 1.0
@@ -44,7 +46,12 @@ class _Entry:
     came: float
     attempts: int = 0
     attempted_at: float = 0.0
-    waits_for: Hint = Hint.NONE
+    group: GroupKey | None = None
+    """Where it is parked."""
+    tried_for: Hashable = None
+    """Those that would get the same answer, and wait for what becomes of this pod."""
+    flushed: bool = False
+    """Nothing but the time that passed has made it active."""
     ticket: int = 0
     """Heap items with another ticket are leftovers of an earlier place."""
 
@@ -56,8 +63,12 @@ class SchedulingQueue:
         self._entries: dict[str, _Entry] = {}
         self._active: list[tuple[int, float, int, str]] = []
         self._due: list[tuple[float, int, str]] = []
-        self._parked: dict[Hint, dict[str, None]] = {}
+        self._flushes: list[tuple[float, int, GroupKey]] = []
+        self._parked = ParkedPods()
+        self._tried_for: dict[Hashable, str] = {}
         self._ticket = 0
+        self.placed_after_flush = 0
+        """How many pods only the flush has placed: each stands for a change that was not noticed."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -99,14 +110,18 @@ class SchedulingQueue:
             entry = self._entries[uid] = _Entry(priority, Place.BACKOFF, now, now)
         elif entry.place is Place.ACTIVE and entry.priority == priority:
             return
-        entry.priority = priority
+        self._leave(uid, entry)  # by the rank that it had
+        entry.priority, entry.flushed = priority, False
         self._activate(uid, entry, now)
 
     def remove(self, uid: str) -> None:
         """Take a pod out, wherever it waits."""
-        entry = self._entries.pop(uid, None)
-        if entry and entry.place is Place.UNSCHEDULABLE:
-            self._unpark(uid, entry)
+        entry = self._entries.get(uid)
+        if entry is None:
+            return
+        self._leave(uid, entry)
+        del self._entries[uid]
+        self._pass_on(uid, entry, entry.attempted_at)
 
     def pop(self, now: float) -> str | None:
         """Take the next active pod out of its place and count an attempt; None when none is active.
@@ -134,16 +149,35 @@ class SchedulingQueue:
         entry.attempted_at = now
         entry.place, entry.ticket = Place.TRYING, self._next_ticket()
 
-    def park(self, uid: str, waits_for: Hint, now: float) -> None:
-        """Put a pod among the unschedulable ones, until one of the hints is given."""
+    def park(self, uid: str, waits_for: Hint, now: float, alike: Hashable = None) -> None:
+        """Put a pod among the unschedulable ones, until one of the hints is given.
+
+        Parameters
+        ----------
+        alike
+            Pods with an equal value get the same answer: one of them is tried for all. None for a pod that stands for
+            itself.
+        """
         entry = self._entries.get(uid)
         if entry is None:
             return
         self._leave(uid, entry)
-        entry.place, entry.since, entry.waits_for = Place.UNSCHEDULABLE, now, waits_for
+        key = GroupKey(uid if alike is None else alike, waits_for)
+        entry.place, entry.since, entry.group, entry.flushed = Place.UNSCHEDULABLE, now, key, False
         entry.ticket = self._next_ticket()
-        self._parked.setdefault(waits_for, {})[uid] = None
-        heapq.heappush(self._due, (now + FLUSH_AFTER, entry.ticket, uid))
+        if self._parked.add(key, _rank(uid, entry), entry.ticket):
+            heapq.heappush(self._flushes, (now + FLUSH_AFTER, entry.ticket, key))
+        if entry.tried_for == key.alike:
+            self._answered(uid, entry)  # the others would not fit either
+        self._pass_on(uid, entry, now)
+
+    def placed(self, uid: str, now: float) -> None:
+        """Note that a pod was placed: there may be room for the next one that asks the same."""
+        entry = self._entries.get(uid)
+        if entry is not None:
+            self.placed_after_flush += entry.flushed
+            self._pass_on(uid, entry, now)
+            entry.flushed = False
 
     def back_off(self, uid: str, now: float, at_least: float = 0.0) -> None:
         """Try a pod again after its back-off, or after ``at_least`` seconds if that is longer."""
@@ -154,41 +188,90 @@ class SchedulingQueue:
         self._delay(uid, entry, max(self._ready_at(entry), now + at_least))
 
     def hint(self, hints: Hint, now: float) -> int:
-        """Wake the unschedulable pods that one of the hints could help; return how many."""
+        """Wake the unschedulable pods that one of the hints could help, one for all that are alike; return how many."""
         if not hints:
             return 0
-        return self.wake([uid for waits_for, uids in self._parked.items() if waits_for & hints for uid in uids], now)
+        return sum(self._try_first(key, now) for key in self._parked.waiting_for(hints))
 
     def parked(self, waits_for: Hint | None = None) -> Iterator[str]:
         """Yield the unschedulable pods, or those that one of some hints could help."""
-        parked = self._parked.items()
-        return (uid for hints, uids in parked if waits_for is None or hints & waits_for for uid in uids)
+        return (uid for key in self._parked.waiting_for(waits_for) for uid in self._parked.uids(key))
 
-    def wake(self, woken: Sequence[str], now: float) -> int:
+    def wake(self, woken: Iterable[str], now: float) -> int:
         """Let unschedulable pods be tried again, each after its back-off; return how many."""
+        count = 0
         for uid in woken:
-            entry = self._entries[uid]
-            self._unpark(uid, entry)
-            ready_at = self._ready_at(entry)
-            if ready_at > now:
-                self._delay(uid, entry, ready_at)
-            else:
-                self._activate(uid, entry, now)
-        return len(woken)
+            self._wake(uid, self._entries[uid], now)
+            count += 1
+        return count
+
+    def wake_alike(self, woken: Iterable[str], now: float) -> int:
+        """Let unschedulable pods be tried again, one for all that are alike; return how many."""
+        keys = dict.fromkeys(key for uid in woken if (key := self._entries[uid].group) is not None)
+        return sum(self._try_first(key, now) for key in keys)
 
     def tick(self, now: float) -> float | None:
         """Activate the pods whose time has come; return when the next one's comes."""
+        self._flush(now)
         while self._due:
             due, ticket, uid = self._due[0]
             entry = self._entries.get(uid)
             stale = entry is None or entry.ticket != ticket
             if not stale and due > now:
-                return due
+                return min(due, self._flushes[0][0]) if self._flushes else due
             heapq.heappop(self._due)
             if entry and not stale:
                 self._leave(uid, entry)
                 self._activate(uid, entry, now)
-        return None
+        return self._flushes[0][0] if self._flushes else None
+
+    def _flush(self, now: float) -> None:
+        """Try the first of each group that has waited too long."""
+        while self._flushes:
+            due, ticket, key = self._flushes[0]
+            if not self._parked.has_ticket(key, ticket):
+                heapq.heappop(self._flushes)
+            elif due > now:
+                return
+            else:
+                heapq.heapreplace(self._flushes, (now + FLUSH_AFTER, ticket, key))
+                self._try_first(key, now, flushed=True)
+
+    def _try_first(self, key: GroupKey, now: float, *, flushed: bool = False) -> bool:
+        """Wake the first pod of a group, unless one that is alike is about to be tried; tell whether it was woken."""
+        ahead = self._entries.get(self._tried_for.get(key.alike, ""))
+        if ahead is not None and ahead.place is Place.ACTIVE:
+            return False
+        uid = self._parked.next(key, lambda uid: self._ready_at(self._entries[uid]), now)
+        entry = self._entries[uid]
+        if ahead is not None and self._ready_at(entry) > now:
+            return False
+        self._wake(uid, entry, now)
+        entry.tried_for, entry.flushed = key.alike, flushed
+        self._tried_for[key.alike] = uid
+        return True
+
+    def _wake(self, uid: str, entry: _Entry, now: float) -> None:
+        self._leave(uid, entry)
+        ready_at = self._ready_at(entry)
+        if ready_at > now:
+            self._delay(uid, entry, ready_at)
+        else:
+            self._activate(uid, entry, now)
+
+    def _pass_on(self, uid: str, entry: _Entry, now: float) -> None:
+        """Try the next of those for which a pod was tried, of which no answer came that holds for them."""
+        alike = entry.tried_for
+        if alike is None:
+            return
+        self._answered(uid, entry)
+        for key in self._parked.alike(alike):
+            self._try_first(key, now, flushed=entry.flushed)
+
+    def _answered(self, uid: str, entry: _Entry) -> None:
+        if self._tried_for.get(entry.tried_for) == uid:
+            del self._tried_for[entry.tried_for]
+        entry.tried_for = None
 
     def _activate(self, uid: str, entry: _Entry, now: float) -> None:
         self._leave(uid, entry)
@@ -202,14 +285,10 @@ class SchedulingQueue:
         heapq.heappush(self._due, (until, entry.ticket, uid))
 
     def _leave(self, uid: str, entry: _Entry) -> None:
-        if entry.place is Place.UNSCHEDULABLE:
-            self._unpark(uid, entry)
-
-    def _unpark(self, uid: str, entry: _Entry) -> None:
-        uids = self._parked.get(entry.waits_for, {})
-        uids.pop(uid, None)
-        if not uids:
-            self._parked.pop(entry.waits_for, None)
+        """Take a pod out of its group, if it is in one."""
+        if entry.group is not None:
+            self._parked.discard(entry.group, _rank(uid, entry))
+            entry.group = None
 
     def _ready_at(self, entry: _Entry) -> float:
         # Capped before the power: a pod that waits for months must not overflow a float.
@@ -219,3 +298,7 @@ class SchedulingQueue:
     def _next_ticket(self) -> int:
         self._ticket += 1
         return self._ticket
+
+
+def _rank(uid: str, entry: _Entry) -> Rank:
+    return Rank(-entry.priority, entry.came, uid)

@@ -249,7 +249,7 @@ class Quotas:
             return
         self._touched.clear()
         waiting = ((uid, state.pod(uid)) for uid in queue.parked(Hint.QUOTA))
-        queue.wake([uid for uid, pod in waiting if pod is not None and pod.namespace in touched], now)
+        queue.wake_alike([uid for uid, pod in waiting if pod is not None and pod.namespace in touched], now)
 
 
 _NO_LIMITS: Mapping[str, int] = {}

@@ -6,6 +6,7 @@ computed anew only where it may have changed, so that a decision costs what chan
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from vgpu_scheduler.allocators import Allocator, CardChoice, FitColumns
 from vgpu_scheduler.engine.cluster_part import ClusterPart
 from vgpu_scheduler.kernels import stale_rows
+from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import PodClaims, dialect_of
 from vgpu_scheduler.policy import ResolvedPolicy
 from vgpu_scheduler.predicates import CompiledPredicates
@@ -174,11 +176,21 @@ class Fitted:
         What depends on one node only.
     cluster
         What depends on more; None if there is nothing, so that nothing is paid for it.
+    limited
+        Whether quotas of its namespace may keep a pod of the shape from some card.
     """
 
     claimed: Claimed
     node: NodePart
     cluster: ClusterPart | None
+    limited: bool = False
+
+    def alike(self, pod: Pod) -> Hashable:
+        """Return what of a pod of the shape its decision depends on: equal for pods that get the same answer."""
+        asked = (self.claimed, pod.priority, pod.namespace if self.limited else "")
+        if self.cluster is None:
+            return asked
+        return (*asked, self.cluster, pod.namespace, frozenset(pod.labels.items()))
 
 
 Shape = Refused | Fitted

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import kopf
 
@@ -55,20 +54,9 @@ class KopfSource(SupervisedKopf):
         self._nodes = EventHandler(NODES, observer, lost_track) if nodes else None
 
     def _register(self, registry: kopf.OperatorRegistry) -> None:
-        self._pods.begin()
-
-        @kopf.on.event("pods", registry=registry)
-        async def pod_event(event: Any, **_: Any) -> None:
-            self._pods(event)
-
-        if self._nodes is None:
-            return
-        take_node = self._nodes
-        take_node.begin()
-
-        @kopf.on.event("nodes", registry=registry)
-        async def node_event(event: Any, **_: Any) -> None:
-            take_node(event)
+        self._watch(registry, self._pods, "pods")
+        if self._nodes is not None:
+            self._watch(registry, self._nodes, "nodes")
 
     def _configure(self, settings: kopf.OperatorSettings) -> None:
         settings.watching.field_selectors["v1", "pods"] = f"spec.schedulerName={self._name},spec.nodeName="

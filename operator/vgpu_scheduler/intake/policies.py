@@ -46,32 +46,16 @@ class PolicySource(SupervisedKopf):
         super().__init__(
             credentials, "policies", lost_track=lost_track, after_spawn=after_spawn, restarted=observer.stats.restarted
         )
-        self._policies = [EventHandler(kind, observer, lost_track) for kind in (CLUSTER_POLICIES, POLICIES)]
+        kinds = (CLUSTER_POLICIES, POLICIES)
+        self._policies = {kind.name: EventHandler(kind, observer, lost_track) for kind in kinds}
         self._namespaces = EventHandler(NAMESPACES, observer, lost_track)
         self._quotas = EventHandler(QUOTAS, observer, lost_track)
 
     def _register(self, registry: kopf.OperatorRegistry) -> None:
-        for handler in self._policies:
-            handler.begin()
-        self._namespaces.begin()
-        self._quotas.begin()
-        cluster_policies, policies = self._policies
-
-        @kopf.on.event(GROUP, VERSION, PLURALS[CLUSTER_POLICIES.name], registry=registry)
-        async def cluster_policy_event(event: Any, **_: Any) -> None:
-            cluster_policies(event)
-
-        @kopf.on.event(GROUP, VERSION, PLURALS[POLICIES.name], registry=registry)
-        async def policy_event(event: Any, **_: Any) -> None:
-            policies(event)
-
-        @kopf.on.event("namespaces", registry=registry)
-        async def namespace_event(event: Any, **_: Any) -> None:
-            self._namespaces(event)
-
-        @kopf.on.event("v1", "resourcequotas", registry=registry)
-        async def quota_event(event: Any, **_: Any) -> None:
-            self._quotas(event)
+        for kind, handler in self._policies.items():
+            self._watch(registry, handler, GROUP, VERSION, PLURALS[kind])
+        self._watch(registry, self._namespaces, "namespaces")
+        self._watch(registry, self._quotas, "v1", "resourcequotas")
 
         @kopf.on.event("apiextensions.k8s.io", "v1", "customresourcedefinitions", registry=registry)
         async def definition_event(event: Any, **_: Any) -> None:

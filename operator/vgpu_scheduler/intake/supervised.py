@@ -18,6 +18,7 @@ from typing import Any
 import kopf
 
 from vgpu_scheduler.apiclient import Credentials
+from vgpu_scheduler.intake.watching import EventHandler
 
 log = logging.getLogger(__name__)
 
@@ -112,6 +113,15 @@ class SupervisedKopf(ABC):
         self._lost_track = lost_track
         self._after_spawn = after_spawn
         self._restarted = restarted
+
+    @staticmethod
+    def _watch(registry: kopf.OperatorRegistry, handler: EventHandler[Any], *resource: str) -> None:
+        """Have a handler take in the events of a resource, from its initial listing on."""
+        handler.begin()
+
+        @kopf.on.event(*resource, registry=registry)
+        async def take_in(event: Any, **_: Any) -> None:
+            handler(event)
 
     @abstractmethod
     def _register(self, registry: kopf.OperatorRegistry) -> None:

@@ -1,6 +1,12 @@
 """Kubernetes objects as this program needs them: quantities, selectors, pods and nodes, and the one decoder."""
 
 from vgpu_scheduler.kube.beside import NodeInventory
+from vgpu_scheduler.kube.csidecoding import (
+    decode_attachment,
+    decode_csi_driver,
+    decode_csi_node,
+    decode_storage_capacity,
+)
 from vgpu_scheduler.kube.decoding import (
     Decode,
     DecodeError,
@@ -16,6 +22,7 @@ from vgpu_scheduler.kube.images import Image
 from vgpu_scheduler.kube.namespaces import Namespace, decode_namespace
 from vgpu_scheduler.kube.objects import ANY_ADDRESS, Condition, Container, HostPort, Node, Pod, PodSpec
 from vgpu_scheduler.kube.podterms import PodSelector, PodTerm, TopologyTerm
+from vgpu_scheduler.kube.podvolumes import ClaimVolume, DiskKey, InlineDisk
 from vgpu_scheduler.kube.preferences import PreferredNodes, PreferredPods
 from vgpu_scheduler.kube.quantities import (
     QuantityError,
@@ -39,6 +46,23 @@ from vgpu_scheduler.kube.selectors import (
     parse_label_selector,
 )
 from vgpu_scheduler.kube.spread import SpreadConstraint
+from vgpu_scheduler.kube.storage import (
+    BOUND_BY_CONTROLLER,
+    READ_WRITE_ONCE_POD,
+    SELECTED_NODE,
+    WAIT_FOR_FIRST_CONSUMER,
+    AttachedVolume,
+    Claim,
+    ClaimReference,
+    CSIDriver,
+    CSINode,
+    StorageCapacity,
+    StorageClass,
+    StorageObject,
+    Volume,
+    VolumeAttachment,
+)
+from vgpu_scheduler.kube.storagedecoding import decode_claim, decode_storage_class, decode_volume
 from vgpu_scheduler.kube.store import Versioned, VersionedStore
 from vgpu_scheduler.kube.taints import (
     NO_EXECUTE,
@@ -52,6 +76,7 @@ from vgpu_scheduler.kube.taints import (
 
 __all__ = [
     "ANY_ADDRESS",
+    "BOUND_BY_CONTROLLER",
     "CPU",
     "EPHEMERAL_STORAGE",
     "MEMORY",
@@ -59,15 +84,26 @@ __all__ = [
     "NO_SCHEDULE",
     "PODS",
     "PREFER_NO_SCHEDULE",
+    "READ_WRITE_ONCE_POD",
+    "SELECTED_NODE",
     "UNSCHEDULABLE_TAINT",
+    "WAIT_FOR_FIRST_CONSUMER",
+    "AttachedVolume",
+    "CSIDriver",
+    "CSINode",
+    "Claim",
+    "ClaimReference",
+    "ClaimVolume",
     "Condition",
     "Container",
     "ContainerKind",
     "Decode",
     "DecodeError",
+    "DiskKey",
     "Encoded",
     "HostPort",
     "Image",
+    "InlineDisk",
     "LabelSelector",
     "Namespace",
     "Node",
@@ -86,20 +122,32 @@ __all__ = [
     "ResourceQuota",
     "SelectorError",
     "SpreadConstraint",
+    "StorageCapacity",
+    "StorageClass",
+    "StorageObject",
     "Taint",
     "Toleration",
     "TopologyTerm",
     "Versioned",
     "VersionedStore",
+    "Volume",
+    "VolumeAttachment",
     "WatchEvent",
     "WatchStatus",
     "compile_label_selector",
+    "decode_attachment",
+    "decode_claim",
+    "decode_csi_driver",
+    "decode_csi_node",
     "decode_event",
     "decode_list",
     "decode_namespace",
     "decode_node",
     "decode_pod",
     "decode_quota",
+    "decode_storage_capacity",
+    "decode_storage_class",
+    "decode_volume",
     "has_unit",
     "is_zero",
     "parse_label_selector",

@@ -8,6 +8,7 @@ import msgspec
 
 from vgpu_scheduler.kube.images import Image
 from vgpu_scheduler.kube.podterms import PodTerm
+from vgpu_scheduler.kube.podvolumes import ClaimVolume, InlineDisk
 from vgpu_scheduler.kube.preferences import PreferredNodes, PreferredPods
 from vgpu_scheduler.kube.resources import ContainerKind
 from vgpu_scheduler.kube.selectors import NodeSelector
@@ -74,8 +75,12 @@ class PodSpec(msgspec.Struct, frozen=True, eq=False, weakref=True, kw_only=True)
         The required node affinity; None if there is none.
     host_ports
         Ports of the node that containers take.
-    constrained_volumes
-        Index and source of each volume that may restrict the choice of a node.
+    claims
+        The volumes that claims stand for, in the order of the pod.
+    disks
+        The in-tree disks that the pod names itself.
+    unknown_volumes
+        Index and source of each volume that may restrict the choice of a node in a way that is not known.
     required_pod_affinity, required_pod_anti_affinity
         The required inter-pod terms.
     terms_problem
@@ -107,7 +112,9 @@ class PodSpec(msgspec.Struct, frozen=True, eq=False, weakref=True, kw_only=True)
     node_affinity: NodeSelector | None = None
     scheduling_gates: tuple[str, ...] = ()
     host_ports: tuple[HostPort, ...] = ()
-    constrained_volumes: tuple[tuple[int, str], ...] = ()
+    claims: tuple[ClaimVolume, ...] = ()
+    disks: tuple[InlineDisk, ...] = ()
+    unknown_volumes: tuple[tuple[int, str], ...] = ()
     required_pod_affinity: tuple[PodTerm, ...] = ()
     required_pod_anti_affinity: tuple[PodTerm, ...] = ()
     terms_problem: str = ""

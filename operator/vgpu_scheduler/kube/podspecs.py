@@ -1,9 +1,9 @@
 """From a typed pod spec to the shared :class:`PodSpec` that says what it asks of a scheduler."""
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Final
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -11,6 +11,7 @@ import msgspec
 from vgpu_scheduler.kube.images import pod_images
 from vgpu_scheduler.kube.objects import ANY_ADDRESS, Container, HostPort, PodSpec
 from vgpu_scheduler.kube.podterms import PodTerm, compile_pod_terms
+from vgpu_scheduler.kube.podvolumes import PodVolumes, read_pod_volumes
 from vgpu_scheduler.kube.preferences import compile_preferred_nodes, compile_preferred_pods
 from vgpu_scheduler.kube.quantities import QuantityError, to_nano
 from vgpu_scheduler.kube.resources import ContainerKind, pod_requests, unrequested
@@ -19,14 +20,6 @@ from vgpu_scheduler.kube.spread import compile_spread
 from vgpu_scheduler.kube.wire import REQUIRED, FieldError, Quantities, WireContainer, WirePodSpec, WirePodStatus
 
 __all__ = ["intern_pod_spec", "resized_requests"]
-
-# Sources that are there on whatever node the pod lands: files made by the kubelet, directories of the node, and network
-# file systems that every node can mount. kube-scheduler does not look at them either.
-_UNCONSTRAINED_VOLUMES: Final = frozenset({
-    "name", "azureFile", "cephfs", "configMap", "csi", "downwardAPI", "emptyDir", "fc", "flexVolume", "flocker",
-    "gitRepo", "glusterfs", "hostPath", "image", "nfs", "photonPersistentDisk", "projected", "quobyte", "scaleIO",
-    "secret", "storageos",
-})  # fmt: skip
 
 _INTERNED: Final = 4096
 
@@ -46,9 +39,9 @@ def intern_pod_spec(wire: WirePodSpec) -> PodSpec:
     Raises
     ------
     FieldError
-        If a quantity is none.
+        If a quantity is none, or a volume cannot be understood.
     """
-    volumes = _constrained_volumes(wire.volumes) if wire.volumes else ()
+    volumes = read_pod_volumes(wire.volumes or ())
     image_volumes = [volume["image"] for volume in wire.volumes or () if "image" in volume]
     shape = (
         wire.containers, wire.init_containers, wire.node_selector, wire.affinity, wire.tolerations,
@@ -84,14 +77,6 @@ def _node_fingerprint(wire: WirePodSpec) -> bytes:
     ))  # fmt: skip
 
 
-def _constrained_volumes(volumes: Sequence[Mapping[str, Any]]) -> tuple[tuple[int, str], ...]:
-    return tuple(
-        (index, min(volume.keys() - _UNCONSTRAINED_VOLUMES))
-        for index, volume in enumerate(volumes)
-        if not volume.keys() <= _UNCONSTRAINED_VOLUMES
-    )
-
-
 def _each_container(wire: WirePodSpec) -> Iterator[tuple[str, ContainerKind, WireContainer]]:
     """Field, kind and container, init containers first."""
     for index, container in enumerate(wire.init_containers or ()):
@@ -122,7 +107,7 @@ def _texts(quantities: Quantities | None) -> dict[str, str]:
     return {name: str(text) for name, text in (quantities or {}).items()}
 
 
-def _build(wire: WirePodSpec, fingerprint: bytes, volumes: tuple[tuple[int, str], ...]) -> PodSpec:
+def _build(wire: WirePodSpec, fingerprint: bytes, volumes: PodVolumes) -> PodSpec:
     containers: list[Container] = []
     asked: list[tuple[ContainerKind, dict[str, int]]] = []
     for field, kind, container in _each_container(wire):
@@ -148,7 +133,9 @@ def _build(wire: WirePodSpec, fingerprint: bytes, volumes: tuple[tuple[int, str]
         node_affinity=_node_affinity(wire),
         scheduling_gates=tuple(gate.name for gate in wire.scheduling_gates or ()),
         host_ports=tuple(_host_ports(wire)),
-        constrained_volumes=volumes,
+        claims=volumes.claims,
+        disks=volumes.disks,
+        unknown_volumes=volumes.unknown,
         required_pod_affinity=affinity,
         required_pod_anti_affinity=anti_affinity,
         terms_problem=affinity_problem or anti_affinity_problem or preferred_problem or spread_problem,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 
@@ -21,6 +21,8 @@ class Outcome(Enum):
     """The pod asks for what cannot be understood or is not supported; only the pod itself can change that."""
     ERROR = "error"
     """The attempt failed for a reason of our own; it is tried again."""
+    WAITING = "waiting"
+    """Nothing was decided, because not all that the pod depends on is known yet; there is nothing to say about it."""
 
 
 class ConditionReason(StrEnum):
@@ -118,6 +120,9 @@ class Decision:
         that would fit, nor where other pods have to come first.
     helped_by
         What could change an ``UNSCHEDULABLE`` outcome.
+    alike
+        Pods whose ``UNSCHEDULABLE`` decisions have an equal value get the same answer from the same state; None for a
+        pod that stands for itself.
     sources
         Where each section of the policy in force came from.
     warnings
@@ -139,6 +144,7 @@ class Decision:
     verdicts: Mapping[str, NodeVerdict] = field(default_factory=dict)
     near_miss: NearMiss | None = None
     helped_by: Hint = Hint.NONE
+    alike: Hashable = field(default=None, compare=False)
     sources: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     error: Exception | None = None

@@ -6,6 +6,7 @@ from vgpu_scheduler.predicates.filters import ClusterFilter, ClusterPlugin, Filt
 from vgpu_scheduler.predicates.reasons import Reason, Rejection, Rejections, unschedulable_message
 from vgpu_scheduler.predicates.refusals import gated, refusals
 from vgpu_scheduler.predicates.scores import PodScore, ScorePlugin, Scores
+from vgpu_scheduler.predicates.volumes import volume_plan
 
 __all__ = [
     "CLUSTER_PLUGINS",
@@ -24,4 +25,5 @@ __all__ = [
     "gated",
     "refusals",
     "unschedulable_message",
+    "volume_plan",
 ]

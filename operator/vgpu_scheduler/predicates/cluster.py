@@ -10,10 +10,20 @@ from vgpu_scheduler.predicates.soft_interpod import INTER_POD_AFFINITY_SCORE
 from vgpu_scheduler.predicates.soft_nodes import NODE_AFFINITY_SCORE, TAINT_TOLERATION_SCORE
 from vgpu_scheduler.predicates.soft_spread import POD_TOPOLOGY_SPREAD_SCORE
 from vgpu_scheduler.predicates.spread import POD_TOPOLOGY_SPREAD_PLUGIN
+from vgpu_scheduler.predicates.volumes import (
+    NODE_VOLUME_LIMITS_PLUGIN,
+    VOLUME_BINDING_PLUGIN,
+    VOLUME_RESTRICTIONS_PLUGIN,
+    VOLUME_ZONE_PLUGIN,
+)
 
 __all__ = ["CLUSTER_PLUGINS", "SCORE_PLUGINS"]
 
 CLUSTER_PLUGINS: Final[tuple[ClusterPlugin, ...]] = (
+    VOLUME_RESTRICTIONS_PLUGIN,
+    NODE_VOLUME_LIMITS_PLUGIN,
+    VOLUME_BINDING_PLUGIN,
+    VOLUME_ZONE_PLUGIN,
     POD_TOPOLOGY_SPREAD_PLUGIN,
     INTER_POD_AFFINITY_PLUGIN,
     NODE_DECLARED_FEATURES_PLUGIN,

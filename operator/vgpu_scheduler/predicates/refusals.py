@@ -40,7 +40,7 @@ def _refusals(spec: PodSpec) -> tuple[str, ...]:
 
 def _unchecked(spec: PodSpec) -> Iterator[tuple[str, str]]:
     """Field, and what it asks for, of everything that is not checked."""
-    for index, source in spec.constrained_volumes:
+    for index, source in spec.unknown_volumes:
         yield f"spec.volumes[{index}].{source}", "where such a volume can be mounted"
     if spec.resource_claims:
         yield "spec.resourceClaims", "dynamic resource allocation"

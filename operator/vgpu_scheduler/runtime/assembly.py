@@ -147,6 +147,11 @@ def add_metrics(
     metrics.add("hami_resource_quota_used", "What a namespace with a quota holds.", lambda: quotas(limits=False))
     metrics.add("hami_resource_quota_limit", "What a namespace may hold.", lambda: quotas(limits=True))
     number = metrics.add_number
+    number(
+        "scheduler_pod_scheduled_after_flush_total",
+        "Pods that were placed only because time had passed: each stands for a change that woke nobody.",
+        lambda: engine.queue.placed_after_flush,
+    )
     number("vgpu_scheduler_bind_queue_depth", "Pods that wait at nodes.", lambda: binder.depth)
     number("vgpu_scheduler_bind_queue_deepest", "Pods that wait at one node, at most.", lambda: binder.deepest)
     number(

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from vgpu_scheduler.binding import (
+    BindContext,
     Binder,
     BinderHooks,
     BinderOptions,
@@ -22,7 +23,20 @@ from vgpu_scheduler.binding import (
     Step,
 )
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.intake import PODS, SWEPT, Kind, KopfSource, ObjectStream, Observer, PolicySource, beside_kind
+from vgpu_scheduler.intake import (
+    CLAIMS,
+    NODES,
+    PODS,
+    SWEPT,
+    VOLUMES,
+    Kind,
+    KopfSource,
+    ObjectStream,
+    Observer,
+    PolicySource,
+    StorageStreams,
+    beside_kind,
+)
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.runtime.assembly import Connection, add_metrics, admission_server
 from vgpu_scheduler.runtime.elector import Elector, LeaseOptions
@@ -32,6 +46,8 @@ from vgpu_scheduler.runtime.tasks import Named, end, first_of, start
 from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.telemetry import Metrics
 
+_ANSWERED: dict[str, Kind[Any]] = {kind.name: kind for kind in (NODES, CLAIMS, VOLUMES)}
+"""The kinds that binding is answered with."""
 _GRACE = 5.0
 """Seconds for binds under way at the end."""
 
@@ -82,25 +98,30 @@ class Replica:
         )
         self._reporter = Reporter(api, EventSource(settings.scheduler_names[0], connection.identity), clock)
         self._binder = Binder(
-            api,
-            engine,
-            self._reporter,
-            clock,
-            self._elector.may_write,
+            BindContext(api, engine, self._reporter, clock, self._elector.may_write, self._observe),
             BinderOptions(
                 timeout=min(bind.timeout, lease.duration / 3),
                 longest_wait=bind.longest_wait,
                 patience=bind.patience,
+                volume_wait=bind.volume_wait,
                 unlocked=bind.unlocked,
                 label_first=connection.label_first,
             ),
             BinderHooks(on_bound=metrics.attempts.scheduled, **({"on_step": on_step} if on_step else {})),
         )
         self._observer = Observer(
-            engine, clock.monotonic, self._binder.node_moved, self._binder.wake.set, self._reporter.problem
+            engine,
+            clock.monotonic,
+            self._binder.node_moved,
+            self._binder.wake.set,
+            self._reporter.problem,
+            self._look_for_storage,
+            self._binder.claim_moved,
         )
         self._beside: list[Kind[Any]] = [beside_kind(kind.name, kind.path) for kind in engine.dialects.beside]
-        self._sweeps = Sweeps(api, engine, self._observer, settings.sweep_interval, (*self._beside, *SWEPT))
+        self._sweeps = Sweeps(api, engine, self._observer, settings.sweep_interval, self._swept)
+        engine.storage.unknown()
+        self._storage = StorageStreams(api, self._observer, self._sweeps.ask)
         self._loop = SchedulingLoop(engine, self._binder, self._reporter, clock, metrics.attempts)
         self._deciding = False
         self.missing = "starting"
@@ -123,6 +144,16 @@ class Replica:
             await self._reporter.stop(_GRACE)
             await self._elector.release()
             await end(watchers, patience=1.0)  # they have nothing to tidy up
+
+    def _observe(self, kind: str, answer: bytes) -> None:
+        """Take in an object that an answer shows."""
+        self._observer.observe_answer(_ANSWERED[kind], answer)
+
+    def _look_for_storage(self) -> None:
+        self._storage.look()
+
+    def _swept(self) -> tuple[Kind[Any], ...]:
+        return (*self._beside, *self._storage.kinds, *SWEPT)
 
     def stalled_for(self) -> float:
         """Return for how many seconds the scheduling loop has not turned; 0 for a standby, which does not turn it."""
@@ -180,5 +211,6 @@ class Replica:
             found.append((f"kopf-{name}", source.run()))
         policies = PolicySource(credentials, observer, lost_track=lost_track, after_spawn=self._take_signals)
         found.append(("kopf-policies", policies.run()))
+        found.append(("storage", self._storage.run()))
         streamed = (PODS, *self._beside)
         return found + [(kind.name, ObjectStream(self._api, kind, observer, lost_track).run()) for kind in streamed]

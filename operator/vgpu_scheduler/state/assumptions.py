@@ -12,7 +12,7 @@ from vgpu_scheduler.state.reservations import Reservation
 __all__ = ["Assumptions"]
 
 _Basis = tuple[PodSpec, Mapping[str, str], int, int]
-"""What a pod asks for (spec and annotations), and versions of its node's columns and of its list of devices."""
+"""What a pod asks for (spec and annotations), the version of its node's columns, the number of its list of devices."""
 
 
 class Assumptions:
@@ -29,6 +29,8 @@ class Assumptions:
         self._matrices = matrices
         self._bases: dict[str, _Basis] = {}
         self._device_lists: dict[str, int] = {}
+        self._lists = 0
+        """Counts the lists of all nodes: one of a node that is made anew never has the number of an earlier one."""
 
     def note(self, pod: Pod, node: str) -> None:
         """Note that a placement on a node holds for the pod and the node as they are now."""
@@ -40,7 +42,12 @@ class Assumptions:
 
     def devices_listed(self, node: str) -> None:
         """Note that the list of devices of a node has changed."""
-        self._device_lists[node] = self._device_lists.get(node, 0) + 1
+        self._lists += 1
+        self._device_lists[node] = self._lists
+
+    def node_went(self, node: str) -> None:
+        """Forget a node that is gone; what rests on its list of devices does not hold any more."""
+        self._device_lists.pop(node, None)
 
     def holds(self, held: Reservation, pod: Pod) -> bool:
         """Tell whether an assumed placement needs no second look; see :meth:`State.unchanged_since_assumed`."""
@@ -71,4 +78,5 @@ class Assumptions:
         twin = Assumptions(nodes, matrices)
         twin._bases = dict(self._bases)
         twin._device_lists = dict(self._device_lists)
+        twin._lists = self._lists
         return twin

@@ -22,6 +22,7 @@ from vgpu_scheduler.state.nominations import Nominations
 from vgpu_scheduler.state.quotas import QuotaUsage
 from vgpu_scheduler.state.reservations import Phase, Reservation, widen
 from vgpu_scheduler.state.unrequested import Unrequested
+from vgpu_scheduler.state.volumes import Volumes
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +59,12 @@ def _charges_the_same(one: Reservation, other: Reservation) -> bool:
         and one.uses == other.uses
         and one.requests == other.requests
         and one.ports == other.ports
+        and one.volumes == other.volumes
     )
 
 
 def _counts_otherwise(one: Pod, other: Pod) -> bool:
-    """Tell whether inter-pod terms or spread constraints see a difference."""
+    """Tell whether inter-pod terms, spread constraints or volumes see a difference."""
     return one.labels != other.labels or one.spec is not other.spec or one.deleting is not other.deleting
 
 
@@ -79,7 +81,7 @@ class State:
 
     def __init__(self, dimensions: Mapping[str, int], by_card: Iterable[tuple[VendorKey, int]] = ()) -> None:
         matrices = {name: DeviceMatrix(size) for name, size in dimensions.items()}
-        self._adopt(Indexes(NodeTable(), matrices, QuotaUsage(by_card), InterPodCounts()))
+        self._adopt(Indexes(NodeTable(), matrices, QuotaUsage(by_card), InterPodCounts(), Volumes()))
         self._in_flight: set[str] = set()
         self._pods: VersionedStore[str, KnownPod] = VersionedStore(self._in_flight.__contains__)
         self._uids: dict[str, str] = {}
@@ -97,6 +99,7 @@ class State:
         """The devices of each dialect over the same node rows, so that a column means one thing."""
         self.quotas = indexes.quotas
         self.interpod = indexes.interpod
+        self.volumes = indexes.volumes
 
     def _known_pod(self, uid: str) -> Pod:
         return self._pods[uid].pod
@@ -228,6 +231,8 @@ class State:
         for matrix in self.matrices.values():
             matrix.clear(row)
         self.interpod.node_went(row)
+        self._assumptions.node_went(name)
+        self.volumes.node_went(name)
         self.nodes.remove(name)
         return Hint.AFFINITY if any(self._books.on(name)) else Hint.NONE
 
@@ -285,6 +290,7 @@ class State:
             pod.uid, pod.key, pod.node_name, Phase.BOUND, uses, pod.used_requests, None, widened, pod.spec.host_ports
         )
         if held and _charges_the_same(held, fresh):
+            self._assumptions.drop(pod.uid)
             self._books.restate(fresh)
             return Hint.NONE
         hint = self._release(pod.uid)
@@ -300,13 +306,8 @@ class State:
         self._pods.remove_forever(uid)
         return hint
 
-    def assume(self, uid: str, placement: Placement, usage: Usage, requests: Mapping[str, int], unit: str = "") -> Hint:
+    def assume(self, uid: str, placement: Placement, usage: Usage, requests: Mapping[str, int]) -> Hint:
         """Reserve a placement that was just decided; ``settled`` must follow once its writes are over.
-
-        Parameters
-        ----------
-        unit
-            What it was decided together with.
 
         Returns
         -------
@@ -326,7 +327,7 @@ class State:
         ports = known.pod.spec.host_ports
         uses = {placement.dialect: usage} if usage.charges else {}
         reservation = Reservation(
-            uid, known.pod.key, placement.node, Phase.ASSUMED, uses, requests, placement, ports=ports, unit=unit
+            uid, known.pod.key, placement.node, Phase.ASSUMED, uses, requests, placement, ports=ports
         )
         self._books.hold(reservation)
         return Hint.AFFINITY
@@ -335,6 +336,7 @@ class State:
         """Note that the API answered that an assumed pod is bound; from then on only an observation can release it."""
         held = self._books.get(uid)
         if held and held.phase is Phase.ASSUMED:
+            self._assumptions.drop(uid)
             self._books.restate(replace(held, phase=Phase.CONFIRMED))
 
     def forget(self, uid: str) -> Hint:
@@ -400,7 +402,7 @@ class State:
         self._books.doubt_confirmations()
 
     def uncounted(self, uid: str) -> AbstractContextManager[None]:
-        """Leave a pod that holds something out of what inter-pod terms count, for the time of a question."""
+        """Leave a pod that holds something out of what depends on more than its node, for the time of a question."""
         return self._books.uncounted(uid)
 
     def _release(self, uid: str) -> Hint:
@@ -410,9 +412,15 @@ class State:
     # The whole -------------------------------------------------------------------------------------------------------
 
     def rebuild(self, names: Collection[str] | None = None) -> State:
-        """Return a state made from the observed objects and the open assumptions alone, of all nodes or of some."""
+        """Return a state made from the observed objects and the open assumptions alone, of all nodes or of some.
+
+        Storage objects are those of the whole cluster; without all nodes there are none.
+        """
         dimensions = {dialect: matrix.dimensions for dialect, matrix in self.matrices.items()}
         twin = State(dimensions, self.quotas.by_card)
+        for store in self.volumes.objects.stores() if names is None else ():
+            for obj in store:
+                twin.volumes.observe(obj)
         for name, labels in self.interpod.namespaces.items():
             twin.observe_namespace(name, labels)
         for node in self._node_objects:

@@ -32,6 +32,10 @@ def explain(answer: Answer) -> str:
         lines.append(f"  {decision.message}")
     if decision.near_miss is not None:
         lines.append(f"  {decision.near_miss}")
+    if decision.placement is not None:
+        volumes = decision.placement.volumes
+        lines += [f"  claim {claim} gets volume {volume}" for claim, volume in sorted(volumes.matched.items())]
+        lines += [f"  claim {claim} has a volume made for {answer.node}" for claim in sorted(volumes.provisioned)]
     lines += [f"  {section} by {source}" for section, source in sorted(answer.sources.items())]
     lines += [f"  warning: {warning}" for warning in decision.warnings]
     fitting = [

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from tests.naive import hami_cards as plain
 from tests.naive.hami26.quirks import Quirk26
-from tests.naive.hami_cards import UNSET, Ask, Card, NodeFit, Pick, Wish
 from tests.naive.hami_mig import Held, select_instance
 from tests.naive.hami_quirks import Quirk, Switches
 from tests.naive.hami_quota import Tally
+from tests.naive.hami_values import UNSET, Ask, Card, NodeFit, Pick, Wish
 
 
 @dataclass

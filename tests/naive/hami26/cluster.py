@@ -12,9 +12,10 @@ from tests.naive.hami import ALLOCATED, UNREGISTERED, Answer
 from tests.naive.hami26 import pods
 from tests.naive.hami26.cards import place
 from tests.naive.hami26.quirks import Quirk26
-from tests.naive.hami_cards import Card, Wish, node_score, words
+from tests.naive.hami_cards import node_score
 from tests.naive.hami_mig import Held
 from tests.naive.hami_quirks import NONE, Switches
+from tests.naive.hami_values import Card, Wish, words
 from tests.naive.hami_wire import Bad, Names, Obj, decode_pod, weights
 
 UNFIT = "NodeUnfitPod"

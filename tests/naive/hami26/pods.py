@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tests.naive.hami26.quirks import Quirk26
-from tests.naive.hami_cards import UNSET, Ask, Card, Container, Pick, Rules
 from tests.naive.hami_quirks import Quirk, Switches
+from tests.naive.hami_values import UNSET, Ask, Card, Container, Pick, Rules
 from tests.naive.hami_wire import INT32, Bad, Entry, Names, Obj, asks, encode_pod, look_up, raw_containers, wrap
 
 from vgpu_scheduler.kube import QuantityError, to_exact_int

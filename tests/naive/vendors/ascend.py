@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice, permutations
 
-from tests.naive.hami_cards import Ask, f32
+from tests.naive.hami_cards import f32
 from tests.naive.hami_quirks import Switches
+from tests.naive.hami_values import Ask
 from tests.naive.vendors.maker import Maker, by_group, insufficient
 from tests.naive.vendors.model import MOST_WAYS, Choice, Device, Obj, Taken, View, go_int32
 from tests.naive.vendors.quirks import VendorQuirk

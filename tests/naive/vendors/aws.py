@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from tests.naive.hami import larger
-from tests.naive.hami_cards import Ask
 from tests.naive.hami_quirks import Quirk, Switches
+from tests.naive.hami_values import Ask
 from tests.naive.hami_wire import INT32
 from tests.naive.vendors.maker import Charge, Maker, capacity, counted
 from tests.naive.vendors.model import Choice, Device, Obj, Taken, View

@@ -8,8 +8,9 @@ from enum import Enum
 from itertools import islice, permutations
 
 from tests.naive.hami import NODE, TIME, UNREGISTERED, Answer
-from tests.naive.hami_cards import Container, Rules, f32, node_score
+from tests.naive.hami_cards import f32, node_score
 from tests.naive.hami_quirks import Quirk, Switches
+from tests.naive.hami_values import Container, Rules
 from tests.naive.hami_wire import Bad, raw_containers, weights
 from tests.naive.vendors import kunlun, mthreads, simple, vastai
 from tests.naive.vendors.ascend import Ascend

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from tests.naive.hami_cards import Ask
 from tests.naive.hami_quirks import Quirk, Switches
+from tests.naive.hami_values import Ask
 from tests.naive.hami_wire import INT32, Entry, Unreadable
 from tests.naive.vendors.maker import Charge, Maker, annotation
 from tests.naive.vendors.model import Choice, Device, Obj, Taken, View, go_int32

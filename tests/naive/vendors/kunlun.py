@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 
-from tests.naive.hami_cards import Ask, words
 from tests.naive.hami_quirks import Switches
+from tests.naive.hami_values import Ask, words
 from tests.naive.vendors.maker import Maker, counted
 from tests.naive.vendors.model import Choice, Device, Obj, Taken, View
 from tests.naive.vendors.quirks import VendorQuirk

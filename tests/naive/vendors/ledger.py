@@ -7,8 +7,8 @@ from datetime import datetime
 
 from tests.naive import hami
 from tests.naive.hami import NODE, NOW, aligned_entries
-from tests.naive.hami_cards import Container
 from tests.naive.hami_quirks import Quirk, Switches
+from tests.naive.hami_values import Container
 from tests.naive.hami_wire import Entry, Panic, Unreadable, decode_pod, raw_containers
 from tests.naive.vendors.maker import Charge, Maker, capacity
 from tests.naive.vendors.model import LOST, Device, Obj

@@ -8,8 +8,8 @@ from dataclasses import replace
 from itertools import islice, permutations
 
 from tests.naive.hami import added, larger
-from tests.naive.hami_cards import UNSET, Ask, words
 from tests.naive.hami_quirks import Quirk, Switches
+from tests.naive.hami_values import UNSET, Ask, words
 from tests.naive.hami_wire import Entry, Panic, Unreadable, encode_pod, register_colon, register_json
 from tests.naive.vendors.model import MOST_WAYS, Choice, Device, Obj, Taken, View
 from tests.naive.vendors.requests import Amounts, cores_of, count_of, exact, memory_of, refused

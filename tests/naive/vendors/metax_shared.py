@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tests.naive.hami_cards import Ask
 from tests.naive.hami_quirks import Switches
+from tests.naive.hami_values import Ask
 from tests.naive.hami_wire import INT32, Unreadable, raw_containers
 from tests.naive.vendors.maker import Maker, annotation, insufficient
 from tests.naive.vendors.model import LOST, Choice, Device, Obj, Taken, View

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.naive.hami_cards import Card, Rules, Weights
 from tests.naive.hami_quirks import Switches
+from tests.naive.hami_values import Card, Rules, Weights
 
 Obj = dict[str, Any]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from tests.naive.hami_cards import Ask
 from tests.naive.hami_quirks import Switches
+from tests.naive.hami_values import Ask
 from tests.naive.vendors.maker import Maker, capacity, counted
 from tests.naive.vendors.model import Device, Obj, Taken, View
 from tests.naive.vendors.requests import Amounts, count_of, in_range

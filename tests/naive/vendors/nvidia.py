@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.naive import hami, hami_cards, hami_mig
-from tests.naive.hami_cards import Ask, Rules, Wish
 from tests.naive.hami_quirks import Switches
+from tests.naive.hami_values import Ask, Rules, Wish
 from tests.naive.hami_wire import Names, Unreadable, asks
 from tests.naive.vendors.maker import Maker
 from tests.naive.vendors.model import Choice, Device, Obj, Taken, View

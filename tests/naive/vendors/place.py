@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tests.naive.hami_cards import Ask, Container, Wish, f32, ratio_score, sort_key
+from tests.naive.hami_cards import f32, ratio_score, sort_key
 from tests.naive.hami_quirks import Quirk
+from tests.naive.hami_values import Ask, Container, Wish
 from tests.naive.vendors import gosort
 from tests.naive.vendors.maker import Maker
 from tests.naive.vendors.model import Device, Taken, View, Ways

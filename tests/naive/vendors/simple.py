@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from tests.naive.hami_cards import Ask, Rules
 from tests.naive.hami_quirks import Quirk, Switches
+from tests.naive.hami_values import Ask, Rules
 from tests.naive.vendors.maker import Charge, Maker, capacity, counted
 from tests.naive.vendors.model import Device, Obj, Taken, View
 from tests.naive.vendors.requests import Amounts, count_of, in_range

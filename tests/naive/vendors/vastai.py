@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from tests.naive.hami_cards import Ask, f32, words
+from tests.naive.hami_cards import f32
 from tests.naive.hami_quirks import Switches
+from tests.naive.hami_values import Ask, words
 from tests.naive.vendors.maker import Maker, by_group, insufficient
 from tests.naive.vendors.model import Choice, Device, Obj, Taken, View
 

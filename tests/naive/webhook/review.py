@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Any
 
-from tests.naive.hami_cards import Container as Asking
 from tests.naive.hami_quirks import Quirk, Switches
+from tests.naive.hami_values import Container as Asking
 from tests.naive.hami_wire import raw_containers
 from tests.naive.vendors import cluster
 from tests.naive.vendors.ledger import Ledger

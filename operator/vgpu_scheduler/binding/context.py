@@ -1,0 +1,33 @@
+"""What all parts of binding work with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from vgpu_scheduler.apiclient import ApiClient
+from vgpu_scheduler.binding.clock import Clock
+from vgpu_scheduler.binding.reporter import Reporter
+from vgpu_scheduler.engine import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class BindContext:
+    """What all parts of binding work with.
+
+    Attributes
+    ----------
+    api, engine, reporter, clock
+        The API server, what is known, who tells users, and the time.
+    may_write
+        Tells whether the lease will still be held in so many seconds; asked right before every write.
+    observe
+        Takes in an object of a kind that an answer of the API server shows, as it was encoded there; never raises.
+    """
+
+    api: ApiClient
+    engine: Engine
+    reporter: Reporter
+    clock: Clock
+    may_write: Callable[[float], bool]
+    observe: Callable[[str, bytes], None]

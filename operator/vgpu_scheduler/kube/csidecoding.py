@@ -1,0 +1,196 @@
+"""From the API's JSON to what CSI drivers say of nodes: limits, capacities, attached volumes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from vgpu_scheduler.kube.decoding import Encoded, decode_object
+from vgpu_scheduler.kube.storage import CSIDriver, CSINode, StorageCapacity, VolumeAttachment
+from vgpu_scheduler.kube.storagedecoding import bytes_of, label_selector
+from vgpu_scheduler.kube.wire import Wire, WireLabelSelector, WireMeta
+
+__all__ = ["decode_attachment", "decode_csi_driver", "decode_csi_node", "decode_storage_capacity"]
+
+_MIGRATED_PLUGINS: Final = "storage.alpha.kubernetes.io/migrated-plugins"
+
+
+class _WireAllocatable(Wire):
+    """``VolumeNodeResources``."""
+
+    count: int | None = None
+
+
+class _WireNodeDriver(Wire):
+    """``CSINodeDriver``."""
+
+    name: str
+    allocatable: _WireAllocatable | None = None
+
+
+class _WireCSINodeSpec(Wire):
+    """``CSINodeSpec``."""
+
+    drivers: list[_WireNodeDriver] | None = None
+
+
+class _WireCSINode(Wire):
+    """``CSINode``."""
+
+    metadata: WireMeta
+    spec: _WireCSINodeSpec = msgspec.field(default_factory=_WireCSINodeSpec)
+
+
+_csi_nodes = msgspec.json.Decoder(_WireCSINode)
+
+
+def decode_csi_node(obj: Encoded) -> CSINode:
+    """Read a CSINode.
+
+    Raises
+    ------
+    DecodeError
+        If a field that is read has the wrong type; names object and field.
+    """
+    return decode_object(obj, "CSINode", _csi_nodes, _csi_node)
+
+
+def _csi_node(wire: _WireCSINode) -> CSINode:
+    meta = wire.metadata
+    plugins = (meta.annotations or {}).get(_MIGRATED_PLUGINS, "")
+    limits = {}
+    for driver in wire.spec.drivers or ():
+        if driver.allocatable is not None and driver.allocatable.count is not None:
+            limits[driver.name] = driver.allocatable.count
+    return CSINode(
+        uid=meta.uid,
+        name=meta.name,
+        resource_version=meta.version,
+        limits=limits,
+        migrated_plugins=frozenset(plugins.split(",") if plugins else ()),
+    )
+
+
+class _WireCSIDriverSpec(Wire):
+    """``CSIDriverSpec``."""
+
+    storage_capacity: bool | None = None
+
+
+class _WireCSIDriver(Wire):
+    """``CSIDriver``."""
+
+    metadata: WireMeta
+    spec: _WireCSIDriverSpec = msgspec.field(default_factory=_WireCSIDriverSpec)
+
+
+_csi_drivers = msgspec.json.Decoder(_WireCSIDriver)
+
+
+def decode_csi_driver(obj: Encoded) -> CSIDriver:
+    """Read a CSIDriver.
+
+    Raises
+    ------
+    DecodeError
+        If a field that is read has the wrong type; names object and field.
+    """
+    return decode_object(obj, "CSIDriver", _csi_drivers, _csi_driver)
+
+
+def _csi_driver(wire: _WireCSIDriver) -> CSIDriver:
+    meta = wire.metadata
+    return CSIDriver(
+        uid=meta.uid,
+        name=meta.name,
+        resource_version=meta.version,
+        storage_capacity=bool(wire.spec.storage_capacity),
+    )
+
+
+class _WireCapacity(Wire):
+    """``CSIStorageCapacity``."""
+
+    metadata: WireMeta
+    storage_class_name: str = ""
+    capacity: str | int | float | None = None
+    maximum_volume_size: str | int | float | None = None
+    node_topology: WireLabelSelector | None = None
+
+
+_capacities = msgspec.json.Decoder(_WireCapacity)
+
+
+def decode_storage_capacity(obj: Encoded) -> StorageCapacity:
+    """Read a CSIStorageCapacity.
+
+    Raises
+    ------
+    DecodeError
+        If a field that is read has the wrong type, or a quantity or the selector is none; names object and field.
+    """
+    return decode_object(obj, "CSIStorageCapacity", _capacities, _capacity)
+
+
+def _capacity(wire: _WireCapacity) -> StorageCapacity:
+    meta = wire.metadata
+    capacity = None if wire.capacity is None else bytes_of(wire.capacity, "capacity")
+    if wire.maximum_volume_size is not None:
+        capacity = bytes_of(wire.maximum_volume_size, "maximumVolumeSize")
+    return StorageCapacity(
+        uid=meta.uid,
+        namespace=meta.namespace or "default",
+        name=meta.name,
+        resource_version=meta.version,
+        class_name=wire.storage_class_name,
+        largest=capacity,
+        nodes=label_selector(wire.node_topology, "nodeTopology"),
+    )
+
+
+class _WireAttachmentSource(Wire):
+    """``VolumeAttachmentSource``."""
+
+    persistent_volume_name: str | None = None
+
+
+class _WireAttachmentSpec(Wire):
+    """``VolumeAttachmentSpec``."""
+
+    attacher: str = ""
+    node_name: str = ""
+    source: _WireAttachmentSource = msgspec.field(default_factory=_WireAttachmentSource)
+
+
+class _WireAttachment(Wire):
+    """``VolumeAttachment``."""
+
+    metadata: WireMeta
+    spec: _WireAttachmentSpec
+
+
+_attachments = msgspec.json.Decoder(_WireAttachment)
+
+
+def decode_attachment(obj: Encoded) -> VolumeAttachment:
+    """Read a VolumeAttachment.
+
+    Raises
+    ------
+    DecodeError
+        If a field that is read has the wrong type; names object and field.
+    """
+    return decode_object(obj, "VolumeAttachment", _attachments, _attachment)
+
+
+def _attachment(wire: _WireAttachment) -> VolumeAttachment:
+    meta, spec = wire.metadata, wire.spec
+    return VolumeAttachment(
+        uid=meta.uid,
+        name=meta.name,
+        resource_version=meta.version,
+        attacher=spec.attacher,
+        node_name=spec.node_name,
+        volume_name=spec.source.persistent_volume_name or "",
+    )

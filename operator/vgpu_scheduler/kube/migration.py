@@ -1,0 +1,235 @@
+"""In-tree disks, and what they are called as volumes of the CSI drivers that serve them now.
+
+Kubernetes serves the disks of five in-tree plugins through CSI drivers (*CSI migration*). To a scheduler that matters
+twice: the driver's attach limit counts such a disk under the CSI name, and where a node says that a plugin is
+migrated there, the volume's node affinity is about the CSI driver's topology key. The rules are those of
+``k8s.io/csi-translation-lib`` 0.36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from vgpu_scheduler.kube.selectors import NodeSelector, NodeSelectorTerm, RawRequirement, compile_node_selector
+from vgpu_scheduler.kube.wire import Wire, WireNodeSelectorTerm
+
+__all__ = [
+    "ZONE_DELIMITER",
+    "InTreeDisk",
+    "WireAzureDisk",
+    "WireGceDisk",
+    "WireVolumeId",
+    "csi_driver",
+    "disk_of",
+    "migrated_affinity",
+    "nameless",
+]
+
+ZONE_DELIMITER: Final = "__"
+"""Between the zones in the zone label of a volume that is in several."""
+
+_ZONE: Final = "topology.kubernetes.io/zone"
+_REGION: Final = "topology.kubernetes.io/region"
+_BETA_ZONE: Final = "failure-domain.beta.kubernetes.io/zone"
+_BETA_REGION: Final = "failure-domain.beta.kubernetes.io/region"
+
+_GCE: Final = "kubernetes.io/gce-pd"
+_EBS: Final = "kubernetes.io/aws-ebs"
+_AZURE_DISK: Final = "kubernetes.io/azure-disk"
+_CINDER: Final = "kubernetes.io/cinder"
+_PORTWORX: Final = "kubernetes.io/portworx-volume"
+
+_DRIVERS: Final = {
+    _GCE: "pd.csi.storage.gke.io",
+    _EBS: "ebs.csi.aws.com",
+    _AZURE_DISK: "disk.csi.azure.com",
+    _CINDER: "cinder.csi.openstack.org",
+    _PORTWORX: "pxd.portworx.com",
+}
+"""The CSI driver of each in-tree plugin that kube-scheduler takes for migrated."""
+_NOT_COUNTED: Final = frozenset({"kubernetes.io/azure-file", "kubernetes.io/vsphere-volume"})
+"""In-tree plugins that have a CSI driver, too, and that kube-scheduler does not take for migrated."""
+_TOPOLOGY_KEYS: Final = {
+    _GCE: "topology.gke.io/zone",
+    _EBS: "topology.ebs.csi.aws.com/zone",
+    _CINDER: "topology.cinder.csi.openstack.org/zone",
+}
+_UNKNOWN: Final = "UNSPECIFIED"
+
+
+_Terms = list[tuple[list[RawRequirement], Sequence[RawRequirement]]]
+
+
+class InTreeDisk(msgspec.Struct, frozen=True):
+    """A disk of an in-tree plugin as the CSI volume that it is served as.
+
+    Attributes
+    ----------
+    plugin
+        Name of the in-tree plugin; nodes list the plugins that are migrated there.
+    driver, handle
+        The CSI driver, and its name of the disk; the handle is empty where there is a problem.
+    problem
+        Why the disk has no CSI name; empty if it has one.
+    """
+
+    plugin: str
+    driver: str
+    handle: str
+    problem: str = ""
+
+
+class WireGceDisk(Wire):
+    """``GCEPersistentDiskVolumeSource``."""
+
+    pd_name: str = msgspec.field(name="pdName")
+    read_only: bool = False
+
+
+class WireVolumeId(Wire):
+    """``volumeID`` of an EBS volume, a Cinder or a Portworx volume."""
+
+    volume_id: str = msgspec.field(name="volumeID")
+    read_only: bool = False
+
+
+class WireAzureDisk(Wire):
+    """``AzureDiskVolumeSource``."""
+
+    disk_uri: str = msgspec.field(name="diskURI")
+    kind: str | None = None
+
+
+def csi_driver(provisioner: str) -> str:
+    """Return the CSI driver that makes the volumes of a provisioner; empty where kube-scheduler counts none."""
+    return "" if provisioner in _NOT_COUNTED else _DRIVERS.get(provisioner, provisioner)
+
+
+def disk_of(source: str, wire: object, labels: Mapping[str, str] | None = None) -> InTreeDisk | None:
+    """Return a disk as the CSI volume that it is served as.
+
+    Parameters
+    ----------
+    source
+        The field of the volume that says what it is, such as ``awsElasticBlockStore``.
+    wire
+        Its content.
+    labels
+        The labels of the persistent volume; None for a disk that a pod names itself.
+
+    Returns
+    -------
+    InTreeDisk or None
+        None for a source that has no CSI driver.
+    """
+    if isinstance(wire, WireGceDisk):
+        return _gce(wire.pd_name, labels or {})
+    if isinstance(wire, WireAzureDisk):
+        if wire.kind is not None and wire.kind.lower() != "managed":
+            return _disk(_AZURE_DISK, "", f"kind({wire.kind}) is not supported in csi migration")
+        return _disk(_AZURE_DISK, wire.disk_uri)
+    if isinstance(wire, WireVolumeId):
+        if source == "awsElasticBlockStore":
+            return _ebs(wire.volume_id)
+        return _disk(_CINDER if source == "cinder" else _PORTWORX, wire.volume_id)
+    return None
+
+
+def _disk(plugin: str, handle: str, problem: str = "") -> InTreeDisk:
+    return InTreeDisk(plugin, _DRIVERS[plugin], handle, problem)
+
+
+def _gce(name: str, labels: Mapping[str, str]) -> InTreeDisk:
+    zones = (labels.get(_BETA_ZONE) or labels.get(_ZONE) or "").split(ZONE_DELIMITER)
+    if len(zones) == 1:
+        return _disk(_GCE, f"projects/{_UNKNOWN}/zones/{zones[0] or _UNKNOWN}/disks/{name}")
+    regions = set()
+    for zone in zones:
+        parts = zone.split("-")
+        if len(parts) != 3:
+            return _disk(_GCE, "", f"failed to get region from zones: {zone!r} is no zone")
+        regions.add("-".join(parts[:2]))
+    if len(regions) > 1:
+        return _disk(_GCE, "", f"failed to get region from zones: they are in {', '.join(sorted(regions))}")
+    return _disk(_GCE, f"projects/{_UNKNOWN}/regions/{regions.pop()}/disks/{name}")
+
+
+def _ebs(volume: str) -> InTreeDisk:
+    """``aws://zone/vol-1``, ``aws:///vol-1`` and ``vol-1`` are the same."""
+    if not volume.startswith("aws://"):
+        return _disk(_EBS, volume)
+    try:
+        handle = urlsplit(volume).path.strip("/")
+    except ValueError:
+        handle = ""
+    if not handle.startswith("vol-") or "/" in handle:
+        return _disk(_EBS, "", f"failed to translate Kubernetes ID to EBS Volume ID: {volume!r} is none")
+    return _disk(_EBS, handle)
+
+
+def migrated_affinity(
+    plugin: str, terms: Sequence[WireNodeSelectorTerm] | None, labels: Mapping[str, str]
+) -> NodeSelector | None:
+    """Return the node affinity of a volume where its plugin is migrated.
+
+    The zone label becomes the CSI driver's topology key; a volume whose affinity says no zone is in those of its label.
+
+    Parameters
+    ----------
+    terms
+        The volume's required node affinity; None without one.
+    labels
+        The labels of the volume.
+    """
+    pairs: _Terms = [(list(term.match_expressions or ()), term.match_fields or ()) for term in terms or ()]
+    topology_key = _TOPOLOGY_KEYS.get(plugin)
+    if topology_key is not None:
+        pairs = _with_topology(pairs, topology_key, labels)
+    return nameless(compile_node_selector(pairs)) if pairs or terms is not None else None
+
+
+def nameless(selector: NodeSelector) -> NodeSelector:
+    """Return the node affinity of a volume: kube-scheduler asks it about the labels of nodes, never about names."""
+    return NodeSelector(
+        tuple(
+            NodeSelectorTerm(term.expressions, ())
+            for term in selector.terms
+            if all(field.matches("") for field in term.fields)
+        ),
+        None,
+    )
+
+
+def _with_topology(pairs: _Terms, topology_key: str, labels: Mapping[str, str]) -> _Terms:
+    zone_label, region_label = _topology_labels(pairs, labels)
+    renamed = {}
+    if _values(pairs, zone_label):
+        renamed[zone_label] = topology_key
+    else:
+        zones = sorted({zone.strip() for zone in labels.get(zone_label, "").split(ZONE_DELIMITER)} - {""})
+        if zones:
+            inside = RawRequirement(topology_key, "In", zones)
+            pairs = [([*expressions, inside], fields) for expressions, fields in pairs or [([], ())]]
+    if region_label == _BETA_REGION and _values(pairs, region_label):
+        renamed[region_label] = _REGION
+    return [
+        ([msgspec.structs.replace(e, key=renamed.get(e.key, e.key)) for e in expressions], fields)
+        for expressions, fields in pairs
+    ]
+
+
+def _topology_labels(pairs: _Terms, labels: Mapping[str, str]) -> tuple[str, str]:
+    """Return which pair of labels a volume uses; its affinity says it before its labels do."""
+    for keys in ({e.key for expressions, _ in pairs for e in expressions}, labels.keys()):
+        for zone, region in ((_ZONE, _REGION), (_BETA_ZONE, _BETA_REGION)):
+            if zone in keys:
+                return zone, region
+    return _ZONE, _REGION
+
+
+def _values(pairs: _Terms, key: str) -> bool:
+    return any(e.key == key and e.values for expressions, _ in pairs for e in expressions)

@@ -1,0 +1,212 @@
+"""Parked pods that would get the same answer: one is tried for all, and nobody is stranded by that."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.engine.builders import asks, cards, engine_with, node, pod
+
+from vgpu_scheduler.engine import Engine, Place, SchedulingQueue
+from vgpu_scheduler.engine.queue import FLUSH_AFTER, MAX_BACKOFF
+from vgpu_scheduler.model import Decision, Hint, Outcome
+
+
+def parked(*uids: str, waits_for: Hint = Hint.NODE, alike: str | None = "shape") -> SchedulingQueue:
+    queue = SchedulingQueue()
+    for uid in uids:
+        queue.add(uid, 0, 0.0)
+    while (uid := queue.pop(0.0)) is not None:
+        queue.park(uid, waits_for, 0.0, alike)
+    return queue
+
+
+def test_one_is_tried_for_all_that_are_alike() -> None:
+    queue = parked("a", "b", "c")
+    assert queue.hint(Hint.NODE, 20.0) == 1
+    assert queue.pop(20.0) == "a"
+    queue.park("a", Hint.NODE, 20.0, "shape")
+    assert queue.pop(20.0) is None
+
+
+def test_after_one_that_was_placed_comes_the_next() -> None:
+    queue = parked("a", "b", "c")
+    queue.hint(Hint.NODE, 20.0)
+    for uid in "ab":
+        assert queue.pop(20.0) == uid
+        queue.placed(uid, 20.0)
+    assert queue.pop(20.0) == "c"
+    queue.park("c", Hint.NODE, 20.0, "shape")
+    assert queue.counts()[Place.UNSCHEDULABLE] == 1
+
+
+def test_the_highest_priority_is_tried_first_and_one_in_back_off_is_passed_over() -> None:
+    queue = SchedulingQueue()
+    for number, (uid, priority) in enumerate((("low", 0), ("high", 5), ("late", 5))):
+        queue.add(uid, priority, float(number))
+    while (popped := queue.pop(3.0)) is not None:
+        queue.park(popped, Hint.NODE, 3.0, "shape")
+    queue.hint(Hint.NODE, 10.0)
+    assert queue.pop(10.0) == "high"
+    queue.park("high", Hint.NODE, 10.0, "shape")
+    queue.hint(Hint.NODE, 10.5)
+    assert queue.pop(10.5) == "late"
+
+
+def test_one_that_goes_before_it_was_tried_passes_its_turn_on() -> None:
+    queue = parked("a", "b")
+    queue.hint(Hint.NODE, 20.0)
+    queue.remove("a")
+    assert queue.pop(20.0) == "b"
+
+
+def test_one_that_asks_for_something_else_by_now_passes_its_turn_on() -> None:
+    queue = parked("a", "b")
+    queue.hint(Hint.NODE, 20.0)
+    assert queue.pop(20.0) == "a"
+    queue.park("a", Hint.NODE, 20.0, "another shape")
+    assert queue.pop(20.0) == "b"
+
+
+def test_one_whose_attempt_failed_keeps_its_turn() -> None:
+    queue = parked("a", "b")
+    queue.hint(Hint.NODE, 20.0)
+    assert queue.pop(20.0) == "a"
+    queue.back_off("a", 20.0)
+    assert queue.pop(20.0) is None
+    assert queue.pop(40.0) == "a"
+    queue.placed("a", 40.0)
+    assert queue.pop(40.0) == "b"
+
+
+def test_pods_that_stand_for_themselves_are_all_tried() -> None:
+    queue = parked("a", "b", alike=None)
+    assert queue.hint(Hint.NODE, 20.0) == 2
+
+
+def test_a_flush_tries_one_and_what_it_places_is_counted() -> None:
+    queue = parked("a", "b", "c")
+    assert queue.pop(FLUSH_AFTER) == "a"
+    queue.park("a", Hint.NODE, FLUSH_AFTER, "shape")
+    assert queue.pop(FLUSH_AFTER + 20) is None
+    assert queue.placed_after_flush == 0
+    assert queue.pop(2 * FLUSH_AFTER) == "a"
+    queue.placed("a", 2 * FLUSH_AFTER)
+    assert queue.pop(2 * FLUSH_AFTER) == "b"
+    queue.placed("b", 2 * FLUSH_AFTER)
+    assert queue.placed_after_flush == 2
+    assert queue.pop(2 * FLUSH_AFTER) == "c"
+    queue.park("c", Hint.NODE, 2 * FLUSH_AFTER, "shape")
+    queue.hint(Hint.NODE, 2 * FLUSH_AFTER + 20)
+    queue.pop(2 * FLUSH_AFTER + 20)
+    queue.placed("c", 2 * FLUSH_AFTER + 20)
+    assert queue.placed_after_flush == 2, "a hint has woken it"
+
+
+SHAPES = {"a": 0, "b": 0, "c": 0, "d": 1, "e": 1, "f": 1}
+MOVES = st.lists(
+    st.tuples(
+        st.sampled_from(["come", "go", "change", "free", "try", "fail", "wait"]),
+        st.sampled_from(sorted(SHAPES)),
+        st.integers(0, 2),
+    ),
+    max_size=60,
+)
+
+
+@settings(max_examples=500, deadline=None)
+@given(MOVES)
+def test_nobody_waits_for_what_is_free(moves: list[tuple[str, str, int]]) -> None:
+    """Slots of two shapes are freed, one hint each; in the end no pod waits while a slot of its shape is free."""
+    queue, now, shape, free = SchedulingQueue(), 0.0, dict(SHAPES), Counter({0: 1, 1: 1})
+
+    def attempt(*, fails: bool = False) -> bool:
+        uid = queue.pop(now)
+        if uid is None:
+            return False
+        if fails:
+            queue.back_off(uid, now)
+        elif free[shape[uid]]:
+            free[shape[uid]] -= 1
+            queue.placed(uid, now)
+            queue.remove(uid)
+        else:
+            queue.park(uid, Hint.NODE | (Hint.DEVICES if now % 2 else Hint.NONE), now, shape[uid])
+        return True
+
+    for move, uid, number in moves:
+        match move:
+            case "come":
+                queue.add(uid, number, now)
+            case "go":
+                queue.remove(uid)
+            case "change" if uid in queue:
+                shape[uid] = 1 - shape[uid]
+                queue.add(uid, number, now)
+            case "free":
+                free[number % 2] += 1
+                queue.hint(Hint.NODE, now)
+            case "try":
+                attempt()
+            case "fail":
+                attempt(fails=True)
+            case _:
+                now += (0.3, 2.0, 7.0)[number]
+    for _ in range(8):
+        now += MAX_BACKOFF
+        while attempt():
+            pass
+    for uid in queue.parked():
+        assert not free[shape[uid]]
+    assert queue.counts()[Place.UNSCHEDULABLE] == len(queue)
+
+
+# In the engine -------------------------------------------------------------------------------------------------------
+
+
+def full(waiting: int, **more: Any) -> Engine:
+    """Return an engine with one card that is taken, and pods that wait for it and were tried once."""
+    engine = engine_with([node("n", cards("n", 1))])
+    for name in ("holder", *(f"p{number}" for number in range(waiting))):
+        engine.observe_pod(pod(name, asks(1, gpumem=8000), **more), 0.0)
+        assert engine.attempt(0.0) is not None
+    return engine
+
+
+def tried(engine: Engine, now: float) -> list[Decision]:
+    decisions = []
+    while (decision := engine.attempt(now)) is not None:
+        decisions.append(decision)
+    return decisions
+
+
+def test_a_freed_slice_costs_two_decisions_however_many_wait_for_it() -> None:
+    engine = full(200)
+    assert engine.queue.counts()[Place.UNSCHEDULABLE] == 200
+    engine.remove_pod("uid-holder", 20.0)
+    outcomes = [decision.outcome for decision in tried(engine, 20.0)]
+    assert outcomes == [Outcome.PLACED, Outcome.UNSCHEDULABLE]
+
+
+def test_pods_of_another_priority_or_shape_are_tried_by_themselves() -> None:
+    engine = full(3)
+    engine.observe_pod(pod("urgent", asks(1, gpumem=8000), priority=7), 0.0)
+    engine.observe_pod(pod("small", asks(1, gpumem=1000)), 0.0)
+    assert len(tried(engine, 0.0)) == 2
+    engine.remove_pod("uid-holder", 20.0)
+    found = {decision.pod: decision.outcome for decision in tried(engine, 20.0)}
+    assert found["default/urgent"] is Outcome.PLACED
+    assert found["default/small"] is Outcome.UNSCHEDULABLE
+    assert len(found) == 3
+
+
+def test_a_thousand_pods_that_do_not_fit_cost_nothing_while_nothing_changes() -> None:
+    engine = full(1000)
+    for second in range(1, 61):
+        for beat in range(5):
+            version = 2 + 10 * second + beat
+            engine.observe_node(node("n", cards("n", 1), version=version), float(second))
+        assert engine.attempt(float(second)) is None
+    assert engine.queue.placed_after_flush == 0
