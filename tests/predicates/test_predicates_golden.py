@@ -29,7 +29,8 @@ def test_family(family: str) -> None:
         "interpod": 300,
         "spread": 300,
         "volumes": 300,
-        "gates": 98,
+        "gates": 186,
+        "images": 150,
         "mixed": 227,
     }
     assert outcomes["passed"] >= least[family]

@@ -1,7 +1,7 @@
 """What is refused by name, what is held back, and the message."""
 
 import pytest
-from tests.kube.objects import Obj, container, pod
+from tests.kube.objects import Obj, pod
 from tests.naive.predicates import REQUIRED
 
 from vgpu_scheduler.kube import decode_pod
@@ -19,18 +19,10 @@ from vgpu_scheduler.predicates import gated, refusals, unschedulable_message
         ({"resourceClaims": [{"name": "c"}]}, "spec.resourceClaims"),
         ({"schedulingGroup": {"podGroupName": "g"}}, "spec.schedulingGroup"),
         ({"workloadRef": {"name": "w"}}, "spec.workloadRef"),
-        ({"hostNetwork": True, "hostUsers": False}, "spec.hostUsers"),
     ],
 )  # fmt: skip
 def test_refused_by_name(spec: Obj, field: str) -> None:
     assert [text.split(" ")[0] for text in refusals(decode_pod(pod(**spec)))] == [field]
-
-
-def test_restart_rules_of_containers() -> None:
-    odd = {"name": "c", "restartPolicyRules": [{"action": "Restart"}, {"action": "RestartAllContainers"}]}
-    assert [text.split(" ")[0] for text in refusals(decode_pod(pod(container(), odd)))] == [
-        "spec.containers[1].restartPolicyRules[1].action",
-    ]
 
 
 def test_the_text_is_a_sentence() -> None:
@@ -61,6 +53,7 @@ def test_not_refused() -> None:
         topologySpreadConstraints=[{"whenUnsatisfiable": "ScheduleAnyway"}],
         initContainers=[{"name": "i", "ports": [{"hostPort": 80}]}],
         hostNetwork=True,
+        hostUsers=False,
     )
     assert refusals(decode_pod(harmless)) == ()
 

@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators import Budgets, count_reasons, verdict
-from vgpu_scheduler.dialects import Dialects
+from vgpu_scheduler.dialects import Dialects, placement_usage
 from vgpu_scheduler.engine.annotation_limits import metadata_problem
 from vgpu_scheduler.engine.closed_nodes import Cause, ClosedNodes
 from vgpu_scheduler.engine.cluster_part import ClusterParts
 from vgpu_scheduler.engine.filtered import Filtered
 from vgpu_scheduler.engine.nearest import nearest_miss
+from vgpu_scheduler.engine.nominated import NominatedPods
+from vgpu_scheduler.engine.preferences import Preferences, Ranked
 from vgpu_scheduler.engine.quotas import Quotas
 from vgpu_scheduler.engine.recent import Recent
 from vgpu_scheduler.engine.shape import Claimed, Fitted, NodePart, Refused, Shape
@@ -33,6 +35,7 @@ from vgpu_scheduler.model import (
     Placement,
     PodClaims,
     ScorePart,
+    Uses,
 )
 from vgpu_scheduler.policy import Policies, ResolvedPolicy
 from vgpu_scheduler.predicates import FilterError, refusals, unschedulable_message, volume_plan
@@ -81,6 +84,8 @@ class Cycle:
         self._claimed: Recent[Claimed | Refused] = Recent(_CLAIMS)
         self._node_parts: Recent[NodePart | Refused] = Recent(_NODE_PARTS)
         self._cluster_parts = ClusterParts(state)
+        self._preferences = Preferences(state)
+        self._nominated = NominatedPods(state, self._held_by)
 
     def on(self, state: State) -> Cycle:
         """Return the same engine on another state."""
@@ -101,14 +106,21 @@ class Cycle:
         shape.node.refresh(self.state, rows)
         try:
             found = Filtered(shape.node, shape.cluster, pod, rows)
+            if self.state.nominations:
+                self._nominated.reject(pod, shape.node, shape.cluster, found)
         except FilterError as error:
             return Decision(pod.uid, pod.key, Outcome.ERROR, message=str(error), error=error)
-        best = select_best(
-            self._open(shape, found.passing), shape.node.feasible, shape.node.score, self.state.nodes.rank
-        )
+        rows, part, rank = self._open(shape, found.passing), shape.node, self.state.nodes.rank
+        ranked = self._preferences.rank(pod, part, rows, shape.claimed.policy.device_weight)
+        best = ranked.best(part, rank) if ranked else int(select_best(rows, part.feasible, part.score, rank))
         if best < 0:
             return self._unschedulable(pod, shape, found, explain)
-        return self._placed(pod, shape, found, int(best), explain)
+        problem = pod.spec.preferences_problem
+        if problem and np.count_nonzero(part.feasible[rows]) > 1:
+            return self._refused(pod, shape.claimed.policy, problem)  # nodes cannot be ranked for it
+        asked = found.passing if explain else np.array([best], dtype=np.int64)
+        decision = self._placed(pod, shape, found, best, self._scores(part, asked, ranked))
+        return replace(decision, verdicts=self._verdicts(shape, found)) if explain else decision
 
     def refit(self, pod: Pod, node: str) -> Placement | None:
         """Return a placement of the pod on one node, or None if it does not fit there now."""
@@ -201,6 +213,7 @@ class Cycle:
         key = (
             policy.number,
             pod.spec.node_fingerprint,
+            pod.spec.images if policy.reads_images else (),
             *map(pod.annotations.get, self._dialects.pod_annotations),
             *map(pod.labels.get, self._dialects.pod_labels),
         )
@@ -221,6 +234,13 @@ class Cycle:
         closed = [row for name in self._closed(shape) if (row := self.state.nodes.row(name)) is not None]
         return rows[~np.isin(rows, closed)] if closed else rows
 
+    def _held_by(self, pod: Pod, node: str) -> tuple[Placement | None, Uses]:
+        """Return what a pod would get of a node now, and what it would use of its devices."""
+        placement = self.refit(pod, node)
+        if placement is None or not placement.dialect:
+            return placement, {}
+        return placement, {placement.dialect: placement_usage(placement, self.claims(pod))}
+
     def _placement(self, pod: Pod, shape: Fitted, row: int) -> Placement:
         name, volumes = self.state.nodes.name(row), volume_plan(pod, row, self.state)
         if shape.node.allocator is None:
@@ -229,8 +249,9 @@ class Cycle:
         assert containers is not None, f"the cards of node {name} changed within a decision"
         return Placement(name, containers, shape.node.dialect, volumes)
 
-    def _placed(self, pod: Pod, shape: Fitted, found: Filtered, row: int, explain: bool) -> Decision:
-        rows = found.rows
+    def _placed(
+        self, pod: Pod, shape: Fitted, found: Filtered, row: int, scores: Mapping[str, tuple[ScorePart, ...]]
+    ) -> Decision:
         policy = shape.claimed.policy
         placement = self._placement(pod, shape, row)
         problem = metadata_problem(pod, self._dialects.annotations(placement, 0, pod))
@@ -238,28 +259,30 @@ class Cycle:
             problem = self._storage.denial(placement.volumes)
         if problem:
             return self._refused(pod, policy, problem)
-        scores = self._scores(shape.node, found.passing if explain else np.array([row], dtype=np.int64))
         return Decision(
             uid=pod.uid,
             pod=pod.key,
             outcome=Outcome.PLACED,
             placement=placement,
             claims=shape.claimed.claims,
-            score=sum(part.value for part in scores[placement.node]),
+            score=sum(part.value for part in scores[placement.node] if not part.within),
             scores=scores,
-            nodes=int(rows.shape[0]),
-            verdicts=self._verdicts(shape, found) if explain else {},
+            nodes=int(found.rows.shape[0]),
             sources=policy.source_of,
             warnings=shape.claimed.warnings,
         )
 
-    def _scores(self, part: NodePart, rows: NDArray[np.int64]) -> dict[str, tuple[ScorePart, ...]]:
-        """Return what each scorer says about each of the rows that fit."""
-        return {
-            self.state.nodes.name(row): part.ranking.explain(self.state, row, part.fit)
-            for row in rows.tolist()
-            if part.feasible[row]
-        }
+    def _scores(
+        self, part: NodePart, rows: NDArray[np.int64], ranked: Ranked | None
+    ) -> dict[str, tuple[ScorePart, ...]]:
+        """Return what each scorer and plugin says about each of the rows that fit."""
+        scores = {}
+        for row in rows.tolist():
+            if not part.feasible[row]:
+                continue
+            parts = part.ranking.explain(self.state, row, part.fit)
+            scores[self.state.nodes.name(row)] = ranked.explain(row, parts) if ranked else parts
+        return scores
 
     def _refused(self, pod: Pod, policy: ResolvedPolicy, reason: str) -> Decision:
         nodes = int(self.state.nodes.rows().shape[0])
@@ -290,7 +313,8 @@ class Cycle:
             another_node_helps=CardReason.ResourceQuotaNotFit.text not in counts
             or not self._fits_without_quotas(pod, shape, found),
             helped_by=hints | Hint.POD,
-            alike=shape.alike(pod),
+            # What is kept for a pod is in the way of all others only: it is tried by itself.
+            alike=None if pod.nominated_node_name else shape.alike(pod),
             sources=shape.claimed.policy.source_of,
             warnings=shape.claimed.warnings,
         )

@@ -115,8 +115,9 @@ class Engine:
         return (Problem("Pod", pod.namespace, pod.name, pod.uid, "AllocationUnreadable", problem),)
 
     def _counts(self, pod: Pod) -> bool:
-        """Tell whether a pod that is not known makes any difference: pods of others do once they hold something."""
-        return bool(pod.node_name) or pod.scheduler_name in self.scheduler_names | self.coexist_with
+        """Tell whether a pod that is not known makes any difference: others' do that hold something, or soon will."""
+        somewhere = bool(pod.node_name or pod.nominated_node_name)
+        return somewhere or pod.scheduler_name in self.scheduler_names | self.coexist_with
 
     def no_longer_waits(self, uid: str, version: int) -> None:
         """Take in that a pod of ours was bound or deleted, as of a resource version; which of both is told later."""

@@ -14,6 +14,7 @@ __all__ = [
     "AFFINITY_CONFLICT",
     "CLAIM_IN_USE",
     "DISK_IN_USE",
+    "FEATURES",
     "INTER_POD_AFFINITY",
     "INTER_POD_ANTI_AFFINITY",
     "INTER_POD_EXISTING",
@@ -99,6 +100,8 @@ SPREAD_LABEL: Final = Reason(
     False,
     Hint.NODE,
 )
+
+FEATURES: Final = Reason("NodeDeclaredFeatures", "node(s) didn't match Pod's required features", False, Hint.NODE)
 
 
 _VOLUMES: Final = Hint.NODE | Hint.VOLUMES

@@ -46,5 +46,3 @@ def _unchecked(spec: PodSpec) -> Iterator[tuple[str, str]]:
         yield "spec.resourceClaims", "dynamic resource allocation"
     if spec.pod_group_field:
         yield spec.pod_group_field, "groups of pods"
-    for field, feature in spec.required_features:
-        yield field, f"whether a node declares the feature {feature}"

@@ -18,8 +18,10 @@ from vgpu_scheduler.state.books import Books, Indexes
 from vgpu_scheduler.state.interpod import InterPodCounts
 from vgpu_scheduler.state.matrix import DeviceMatrix, canonical, distinct
 from vgpu_scheduler.state.nodes import NodeTable
+from vgpu_scheduler.state.nominations import Nominations
 from vgpu_scheduler.state.quotas import QuotaUsage
 from vgpu_scheduler.state.reservations import Phase, Reservation, widen
+from vgpu_scheduler.state.unrequested import Unrequested
 from vgpu_scheduler.state.volumes import Volumes
 
 
@@ -85,7 +87,10 @@ class State:
         self._uids: dict[str, str] = {}
         self._node_objects: VersionedStore[str, Node] = VersionedStore()
         self._books = Books(self._indexes, self._known_pod)
+        self.unrequested = Unrequested(self.nodes, self._books, self._known_pod)
+        """What the pods of nodes are taken to use beyond what they request."""
         self._assumptions = Assumptions(self.nodes, self.matrices)
+        self.nominations = Nominations()
 
     def _adopt(self, indexes: Indexes) -> None:
         self._indexes = indexes
@@ -265,12 +270,14 @@ class State:
         if known is None:
             self._uids[pod.key] = pod.uid
         held = self._books.get(pod.uid)
-        hint = self._books.recount(held) if held and known and _counts_otherwise(known.pod, pod) else Hint.NONE
+        hint = self.nominations.observe(pod)
+        if held and known and _counts_otherwise(known.pod, pod):
+            hint |= self._books.recount(held)
         if pod.terminal:
-            return self._release(pod.uid)
+            return hint | self._release(pod.uid)
         if not pod.node_name:
             # A reservation of ours outlives observations from before its binding; nothing else holds an unbound pod.
-            return self._release(pod.uid) if held and held.phase is Phase.BOUND else hint
+            return hint | (self._release(pod.uid) if held and held.phase is Phase.BOUND else Hint.NONE)
         return hint | self._hold_bound(pod, uses, held)
 
     def _hold_bound(self, pod: Pod, uses: Uses, held: Reservation | None) -> Hint:
@@ -292,7 +299,7 @@ class State:
 
     def remove_pod(self, uid: str) -> Hint:
         """Forget a deleted pod and remember its UID, so that a late answer does not raise the dead."""
-        hint = self._release(uid)
+        hint = self._release(uid) | self.nominations.remove(uid)
         known = self._pods.get(uid)
         if known is not None and self._uids.get(known.pod.key) == uid:
             del self._uids[known.pod.key]
@@ -461,7 +468,9 @@ class State:
         view._uids = dict(self._uids)
         view._node_objects = self._node_objects.copy()
         view._books = self._books.copy(view._indexes, view._known_pod)
+        view.unrequested = Unrequested(view.nodes, view._books, view._known_pod)
         view._assumptions = self._assumptions.copy(view.nodes, view.matrices)
+        view.nominations = self.nominations.copy()
         view._in_flight = set(self._in_flight)
         for uid in without:
             view._release(uid)

@@ -66,6 +66,7 @@ class Answer:
                         "normalised": part.normalised,
                         "weight": part.weight,
                         "value": part.value,
+                        **({"within": part.within} if part.within else {}),
                     }
                     for part in parts
                 ]
