@@ -190,10 +190,9 @@ class State:
         known = self._node_objects.get(node.name)
         if not self._node_objects.put(node.name, node):
             return Hint.NONE
-        changed = self.nodes.upsert(node)
+        hint = self.nodes.upsert(node)
         row = self.nodes.row(node.name)
         assert row is not None
-        hint = Hint.NODE if changed else Hint.NONE
         fresh = known is None
         if fresh:
             self._books.node_came(node.name, row)
@@ -220,7 +219,7 @@ class State:
         Returns
         -------
         Hint
-            What this may help: the pods on it keep nobody away any more.
+            What this may help: the pods on it keep nobody away any more, and it is no domain to spread over.
         """
         row, known = self.nodes.row(name), self._node_objects.get(name)
         if row is None or known is None:
@@ -234,7 +233,7 @@ class State:
         self._assumptions.node_went(name)
         self.volumes.node_went(name)
         self.nodes.remove(name)
-        return Hint.AFFINITY if any(self._books.on(name)) else Hint.NONE
+        return Hint.AFFINITY
 
     def _list_devices(self, row: int, node: str, dialect: str, devices: Sequence[Device]) -> bool:
         ordered, matrix = tuple(devices), self.matrices[dialect]
