@@ -86,23 +86,30 @@ def test_pods_that_stand_for_themselves_are_all_tried() -> None:
     assert queue.hint(Hint.NODE, 20.0) == 2
 
 
-def test_a_flush_tries_one_and_what_it_places_is_counted() -> None:
+def test_a_flush_tries_each_by_itself_and_what_it_places_is_counted() -> None:
+    """Grouping itself may be wrong: the flush does not rely on it."""
     queue = parked("a", "b", "c")
-    assert queue.pop(FLUSH_AFTER) == "a"
+    assert [queue.pop(FLUSH_AFTER) for _ in range(4)] == ["a", "b", "c", None]
     queue.park("a", Hint.NODE, FLUSH_AFTER, "shape")
-    assert queue.pop(FLUSH_AFTER + 20) is None
-    assert queue.placed_after_flush == 0
-    assert queue.pop(2 * FLUSH_AFTER) == "a"
-    queue.placed("a", 2 * FLUSH_AFTER)
-    assert queue.pop(2 * FLUSH_AFTER) == "b"
-    queue.placed("b", 2 * FLUSH_AFTER)
-    assert queue.placed_after_flush == 2
-    assert queue.pop(2 * FLUSH_AFTER) == "c"
-    queue.park("c", Hint.NODE, 2 * FLUSH_AFTER, "shape")
-    queue.hint(Hint.NODE, 2 * FLUSH_AFTER + 20)
-    queue.pop(2 * FLUSH_AFTER + 20)
-    queue.placed("c", 2 * FLUSH_AFTER + 20)
-    assert queue.placed_after_flush == 2, "a hint has woken it"
+    queue.placed("b", FLUSH_AFTER)
+    queue.park("c", Hint.NODE, FLUSH_AFTER, "shape")
+    assert queue.placed_after_flush == 1
+    queue.hint(Hint.NODE, FLUSH_AFTER + 20)
+    assert queue.pop(FLUSH_AFTER + 20) == "a"
+    queue.placed("a", FLUSH_AFTER + 20)
+    assert queue.pop(FLUSH_AFTER + 20) == "c"
+    queue.placed("c", FLUSH_AFTER + 20)
+    assert queue.placed_after_flush == 1, "a hint has woken them"
+
+
+def test_one_that_could_not_be_tried_has_made_no_attempt() -> None:
+    queue = SchedulingQueue()
+    queue.add("a", 0, 0.0)
+    assert queue.pop(0.0) == "a"
+    queue.set_aside("a", Hint.VOLUMES, 0.0)
+    assert queue.attempts("a") == 0
+    queue.hint(Hint.VOLUMES, 0.1)
+    assert queue.pop(0.1) == "a", "without any back-off"
 
 
 SHAPES = {"a": 0, "b": 0, "c": 0, "d": 1, "e": 1, "f": 1}

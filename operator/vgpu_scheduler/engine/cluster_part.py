@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import partial
 
@@ -34,6 +35,10 @@ class ClusterPart:
     def turned_away(self, pod: Pod) -> Reason | None:
         """Return why no node need be tried for the pod now; None if they are to be tried."""
         return next((reason for each in self.filters if (reason := each.turned_away(pod)) is not None), None)
+
+    def alike(self, pod: Pod) -> Hashable:
+        """Return what of the pod, as things stand, the answers depend on; equal for pods that get the same."""
+        return tuple((each, each.alike(pod)) for each in self.filters)
 
     def lets(self, pod: Pod, row: int) -> bool:
         """Tell whether the pod may go to a node, as far as these filters know; not where one cannot tell."""

@@ -256,6 +256,8 @@ class Engine:
                 self.queue.back_off(decision.uid, now)
             elif decision.outcome is Outcome.PLACED:
                 self.queue.placed(decision.uid, now)
+            elif decision.outcome is Outcome.WAITING:
+                self.queue.set_aside(decision.uid, decision.helped_by, now)
             else:
                 self.queue.park(decision.uid, decision.helped_by, now, decision.alike if len(decisions) == 1 else None)
         return decisions

@@ -158,6 +158,8 @@ def _storage(engine: Observing, kind: type[StorageObject]) -> ObservedKind[Stora
     store = volumes.objects.store(kind)
 
     def changed(found: StorageObject, hint: Hint, now: float) -> None:
+        if not engine.storage.synced:
+            return  # whoever waits for these objects is tried when all of them are known
         if hint and isinstance(found, Claim):
             engine.storage.claim_changed(found.key, now)
         else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from vgpu_scheduler.model import Hint
@@ -35,54 +34,42 @@ class GroupKey(NamedTuple):
     waits_for: Hint
 
 
-@dataclass(slots=True)
-class _Group:
-    ticket: int
-    ranks: list[Rank] = field(default_factory=list)
-
-
 class ParkedPods:
     """The groups. Their first pod is tried for all: only when it was placed is the next one's turn."""
 
     def __init__(self) -> None:
-        self._groups: dict[Hashable, dict[Hint, _Group]] = {}
+        self._groups: dict[Hint, dict[Hashable, list[Rank]]] = {}
 
-    def add(self, key: GroupKey, rank: Rank, ticket: int) -> bool:
-        """Take in a pod; True if its group is new, which then has this ticket."""
-        groups = self._groups.setdefault(key.alike, {})
-        group = groups.get(key.waits_for)
-        is_new = group is None
-        if group is None:
-            group = groups[key.waits_for] = _Group(ticket)
-        insort(group.ranks, rank)
-        return is_new
+    def add(self, key: GroupKey, rank: Rank) -> None:
+        """Take in a pod."""
+        insort(self._groups.setdefault(key.waits_for, {}).setdefault(key.alike, []), rank)
 
     def discard(self, key: GroupKey, rank: Rank) -> None:
         """Take out a pod."""
-        groups = self._groups[key.alike]
-        ranks = groups[key.waits_for].ranks
+        groups = self._groups[key.waits_for]
+        ranks = groups[key.alike]
         del ranks[bisect_left(ranks, rank)]
         if not ranks:
-            del groups[key.waits_for]
+            del groups[key.alike]
             if not groups:
-                del self._groups[key.alike]
+                del self._groups[key.waits_for]
 
     def waiting_for(self, hints: Hint | None = None) -> list[GroupKey]:
         """Return the groups that one of some hints could help; all of them without any."""
         return [
             GroupKey(alike, waits_for)
-            for alike, groups in self._groups.items()
-            for waits_for in groups
+            for waits_for, groups in self._groups.items()
             if hints is None or waits_for & hints
+            for alike in groups
         ]
 
     def alike(self, alike: Hashable) -> list[GroupKey]:
         """Return the groups whose pods get the same answer, whatever they wait for."""
-        return [GroupKey(alike, waits_for) for waits_for in self._groups.get(alike, ())]
+        return [GroupKey(alike, waits_for) for waits_for, groups in self._groups.items() if alike in groups]
 
     def uids(self, key: GroupKey) -> Iterator[str]:
         """Yield the pods of a group in their order."""
-        return (rank.uid for rank in self._groups[key.alike][key.waits_for].ranks)
+        return (rank.uid for rank in self._groups[key.waits_for][key.alike])
 
     def next(self, key: GroupKey, ready_at: Callable[[str], float], now: float) -> str:
         """Return the first pod of a group whose back-off is over; if there is none, the one whose back-off ends first.
@@ -100,8 +87,3 @@ class ParkedPods:
             if ready < earliest:
                 earliest, found = ready, uid
         return found
-
-    def has_ticket(self, key: GroupKey, ticket: int) -> bool:
-        """Tell whether a group is still the one that was made with this ticket."""
-        group = self._groups.get(key.alike, {}).get(key.waits_for)
-        return group is not None and group.ticket == ticket

@@ -3,8 +3,8 @@
 A waiting pod is in one of three places. *Active* pods are tried by priority, then by the time they became active.
 Pods in *back-off* become active by themselves: 1 s after the first attempt, doubling to 10 s. *Unschedulable* pods
 wait for a change that could help the reasons they were rejected for. Of those that would get the same answer only the
-first is tried then; when it was placed, it is the next one's turn. Whatever happened, they are tried again after 5
-minutes: a missed hint must not strand a pod, and a counter tells when one was missed.
+first is tried then; when it was placed, it is the next one's turn. Whatever happened, each of them is tried again after
+5 minutes: a missed hint must not strand a pod, and a counter tells when one was missed.
 
 Decisions are made synchronously between two calls of this class, so that no event can fall between an attempt and its
 outcome: upstream's list of events in flight has no counterpart here.
@@ -63,7 +63,6 @@ class SchedulingQueue:
         self._entries: dict[str, _Entry] = {}
         self._active: list[tuple[int, float, int, str]] = []
         self._due: list[tuple[float, int, str]] = []
-        self._flushes: list[tuple[float, int, GroupKey]] = []
         self._parked = ParkedPods()
         self._tried_for: dict[Hashable, str] = {}
         self._ticket = 0
@@ -165,8 +164,8 @@ class SchedulingQueue:
         key = GroupKey(uid if alike is None else alike, waits_for)
         entry.place, entry.since, entry.group, entry.flushed = Place.UNSCHEDULABLE, now, key, False
         entry.ticket = self._next_ticket()
-        if self._parked.add(key, _rank(uid, entry), entry.ticket):
-            heapq.heappush(self._flushes, (now + FLUSH_AFTER, entry.ticket, key))
+        self._parked.add(key, _rank(uid, entry))
+        heapq.heappush(self._due, (now + FLUSH_AFTER, entry.ticket, uid))
         if entry.tried_for == key.alike:
             self._answered(uid, entry)  # the others would not fit either
         self._pass_on(uid, entry, now)
@@ -178,6 +177,13 @@ class SchedulingQueue:
             self.placed_after_flush += entry.flushed
             self._pass_on(uid, entry, now)
             entry.flushed = False
+
+    def set_aside(self, uid: str, waits_for: Hint, now: float) -> None:
+        """Put a pod that was popped, and could not be tried, among the unschedulable ones: it was no attempt."""
+        entry = self._entries.get(uid)
+        if entry is not None:
+            entry.attempts, entry.attempted_at = entry.attempts - 1, now - MAX_BACKOFF
+            self.park(uid, waits_for, now)
 
     def back_off(self, uid: str, now: float, at_least: float = 0.0) -> None:
         """Try a pod again after its back-off, or after ``at_least`` seconds if that is longer."""
@@ -212,32 +218,21 @@ class SchedulingQueue:
 
     def tick(self, now: float) -> float | None:
         """Activate the pods whose time has come; return when the next one's comes."""
-        self._flush(now)
         while self._due:
             due, ticket, uid = self._due[0]
             entry = self._entries.get(uid)
             stale = entry is None or entry.ticket != ticket
             if not stale and due > now:
-                return min(due, self._flushes[0][0]) if self._flushes else due
+                return due
             heapq.heappop(self._due)
             if entry and not stale:
+                flushed = entry.place is Place.UNSCHEDULABLE
                 self._leave(uid, entry)
                 self._activate(uid, entry, now)
-        return self._flushes[0][0] if self._flushes else None
+                entry.flushed = flushed
+        return None
 
-    def _flush(self, now: float) -> None:
-        """Try the first of each group that has waited too long."""
-        while self._flushes:
-            due, ticket, key = self._flushes[0]
-            if not self._parked.has_ticket(key, ticket):
-                heapq.heappop(self._flushes)
-            elif due > now:
-                return
-            else:
-                heapq.heapreplace(self._flushes, (now + FLUSH_AFTER, ticket, key))
-                self._try_first(key, now, flushed=True)
-
-    def _try_first(self, key: GroupKey, now: float, *, flushed: bool = False) -> bool:
+    def _try_first(self, key: GroupKey, now: float) -> bool:
         """Wake the first pod of a group, unless one that is alike is about to be tried; tell whether it was woken."""
         ahead = self._entries.get(self._tried_for.get(key.alike, ""))
         if ahead is not None and ahead.place is Place.ACTIVE:
@@ -247,7 +242,7 @@ class SchedulingQueue:
         if ahead is not None and self._ready_at(entry) > now:
             return False
         self._wake(uid, entry, now)
-        entry.tried_for, entry.flushed = key.alike, flushed
+        entry.tried_for = key.alike
         self._tried_for[key.alike] = uid
         return True
 
@@ -266,7 +261,7 @@ class SchedulingQueue:
             return
         self._answered(uid, entry)
         for key in self._parked.alike(alike):
-            self._try_first(key, now, flushed=entry.flushed)
+            self._try_first(key, now)
 
     def _answered(self, uid: str, entry: _Entry) -> None:
         if self._tried_for.get(entry.tried_for) == uid:

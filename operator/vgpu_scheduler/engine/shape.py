@@ -188,9 +188,7 @@ class Fitted:
     def alike(self, pod: Pod) -> Hashable:
         """Return what of a pod of the shape its decision depends on: equal for pods that get the same answer."""
         asked = (self.claimed, pod.priority, pod.namespace if self.limited else "")
-        if self.cluster is None:
-            return asked
-        return (*asked, self.cluster, pod.namespace, frozenset(pod.labels.items()))
+        return asked if self.cluster is None else (*asked, self.cluster.alike(pod))
 
 
 Shape = Refused | Fitted

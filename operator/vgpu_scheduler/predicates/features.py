@@ -56,6 +56,11 @@ class FeaturesFilter:
         lacks: NDArray[np.bool_] = ~self._lookup(self._state.nodes.features, rows)
         return lacks * np.int32(_UNDECLARED)
 
+    def alike(self, pod: Pod) -> Hashable:
+        """Return None: all of the pods get the same answers."""
+        del pod
+        return None
+
     def close(self) -> None:
         """Do nothing: nothing is kept for the filter alone."""
 

@@ -49,6 +49,12 @@ class ClusterFilter(Protocol):
             If that cannot be told.
         """
 
+    def alike(self, pod: Pod) -> Hashable:
+        """Return what of one of the pods, as things stand, its answers depend on.
+
+        Pods with this filter for which it is equal get the same answers.
+        """
+
     def close(self) -> None:
         """Give back what is kept for this filter alone; it is not used any more."""
 

@@ -56,6 +56,12 @@ class InterPodTerms:
         self._affinity_keys = sorted({term.topology_key for term in affinity})
         self._anti_affinity = [(term.topology_key, counts.acquire((term.pods,), row_of)) for term in anti_affinity]
 
+    def alike(self, pod: Pod) -> Hashable:
+        """Return whether the pod is one that its own terms are about, and what keeps it away of pods that are there."""
+        counts = self._state.interpod
+        is_own_kind = self._affinity is not None and counts.selects(self._affinity, pod.namespace, pod.labels)
+        return is_own_kind, frozenset(counts.keeping_away(pod.namespace, pod.labels))
+
     def close(self) -> None:
         """Let the pods be counted no more, unless others need it."""
         for counter in (self._affinity, *(counter for _, counter in self._anti_affinity)):

@@ -145,6 +145,10 @@ class SpreadFilter:
         del pod
         return None
 
+    def alike(self, pod: Pod) -> Hashable:
+        """Return which of the constraints are about the pod itself."""
+        return tuple(constraint.selects(pod) for constraint in self._constraints)
+
     def close(self) -> None:
         """Let the pods be counted no more, unless others need it."""
         for constraint in self._constraints:

@@ -82,20 +82,21 @@ class Books:
         """Return the reservations on a node, oldest first."""
         return (self._reservations[uid] for uid in self._on_node.get(node, ()))
 
-    def hold(self, reservation: Reservation) -> None:
-        """Book a reservation."""
+    def hold(self, reservation: Reservation) -> Hint:
+        """Book a reservation; return what that may help: others may want to be near the pod."""
         self._reservations[reservation.uid] = reservation
         self._on_node.setdefault(reservation.node, {})[reservation.uid] = None
         at = self._indexes
         at.quotas.charge(reservation.namespace, reservation.uses, 1, reservation.node)
         row = at.nodes.row(reservation.node)
-        self._count(reservation)
+        hint = self._count(reservation)
         if row is not None:
             at.nodes.charge(row, reservation.requests, ports=reservation.ports)
             self._charge_devices(row, reservation, 1)
+        return hint
 
-    def take_off(self, uid: str) -> Reservation:
-        """Take a reservation off the books, without a word about whom that may help."""
+    def take_off(self, uid: str) -> Hint:
+        """Take a reservation off the books; return whom among those that ask for other pods this may help."""
         reservation = self._reservations.pop(uid)
         on_node = self._on_node[reservation.node]
         del on_node[uid]
@@ -104,24 +105,25 @@ class Books:
         at = self._indexes
         at.quotas.charge(reservation.namespace, reservation.uses, -1, reservation.node)
         row = at.nodes.row(reservation.node)
-        self._uncount(reservation)
+        hint = self._uncount(reservation)
         if row is not None:
             at.nodes.discharge(row, reservation.requests, ports=reservation.ports)
             self._charge_devices(row, reservation, -1)
-        return reservation
+        return hint
 
     def release(self, uid: str) -> Hint:
         """Give back what a pod holds, if anything; return what that may help."""
         if uid not in self._reservations:
             return Hint.NONE
         volumes = Hint.VOLUMES if self._indexes.volumes.uses_any(uid) else Hint.NONE
-        reservation = self.take_off(uid)
+        reservation = self._reservations[uid]
+        counted = self.take_off(uid)
         uses_devices = reservation.uses_devices
         if uses_devices:
             self._indexes.quotas.released(reservation.namespace)
         if self._indexes.nodes.row(reservation.node) is None:
             return volumes
-        return volumes | Hint.AFFINITY | Hint.RESOURCES | (Hint.DEVICE_FREED if uses_devices else Hint.NONE)
+        return volumes | counted | Hint.RESOURCES | (Hint.DEVICE_FREED if uses_devices else Hint.NONE)
 
     def restate(self, reservation: Reservation) -> None:
         """Replace a reservation by one that is charged the same, so that no version moves."""
@@ -129,9 +131,7 @@ class Books:
 
     def recount(self, held: Reservation) -> Hint:
         """Have a pod counted anew of which labels, terms or volumes changed."""
-        self._uncount(held)
-        self._count(held)
-        return Hint.AFFINITY
+        return self._uncount(held) | self._count(held)
 
     @contextmanager
     def uncounted(self, uid: str) -> Iterator[None]:
@@ -143,15 +143,27 @@ class Books:
         finally:
             self._count(held)
 
-    def _count(self, held: Reservation) -> None:
+    def _count(self, held: Reservation) -> Hint:
         """Count a pod in what depends on more than its node."""
-        pod = self._pod_of(held.uid)
-        self._indexes.interpod.add(pod, held.node, self._indexes.nodes.row(held.node))
+        pod, row = self._pod_of(held.uid), self._indexes.nodes.row(held.node)
         self._indexes.volumes.add(pod, held.node, held.volumes)
+        return Hint.AFFINITY if self._indexes.interpod.add(pod, held.node, row) else Hint.NONE
 
-    def _uncount(self, held: Reservation) -> None:
-        self._indexes.interpod.remove(held.namespace, held.uid, self._indexes.nodes.row(held.node))
+    def _uncount(self, held: Reservation) -> Hint:
+        row = self._indexes.nodes.row(held.node)
         self._indexes.volumes.remove(held.uid)
+        return Hint.AFFINITY if self._indexes.interpod.remove(held.namespace, held.uid, row) else Hint.NONE
+
+    def carried_out(self, reservation: Reservation) -> Hint:
+        """Replace a reservation by one that is charged the same and has no plan for volumes any more."""
+        self._reservations[reservation.uid] = reservation
+        self._indexes.volumes.remove(reservation.uid)
+        self._indexes.volumes.add(self._pod_of(reservation.uid), reservation.node)
+        return Hint.VOLUMES
+
+    def use_volumes(self, node: str) -> bool:
+        """Tell whether a pod on a node uses claims or disks."""
+        return any(self._indexes.volumes.uses_any(held.uid) for held in self.on(node))
 
     def node_came(self, node: str, row: int) -> None:
         """Book what is held on a node that was not there, its devices aside: they are listed next."""

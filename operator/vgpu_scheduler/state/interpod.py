@@ -83,6 +83,8 @@ class InterPodCounts:
         self._counters_by_label: LabelIndex[PodCounter] = LabelIndex()
         self._anti_affinity = ResidentTerms()
         self._preferences = ResidentTerms()
+        self._some_forgotten = False
+        """Whether a counter was dropped: somebody who waits may ask for pods that are counted no more."""
 
     # Questions -------------------------------------------------------------------------------------------------------
 
@@ -145,6 +147,7 @@ class InterPodCounts:
         """Give a counter back; it is dropped when nobody uses it."""
         counter.users -= 1
         if not counter.users:
+            self._some_forgotten = True
             del self._counters[counter.selectors, counter.lasting]
             self._counters_by_label.discard(counter, counter.index_selector)
 
@@ -166,27 +169,32 @@ class InterPodCounts:
 
     # Events ----------------------------------------------------------------------------------------------------------
 
-    def add(self, pod: Pod, node: str, row: int | None) -> None:
-        """Take in that a pod is on a node, whose row is None if it is not there."""
+    def add(self, pod: Pod, node: str, row: int | None) -> bool:
+        """Take in that a pod is on a node, whose row is None if it is not there.
+
+        Returns
+        -------
+        bool
+            Whether somebody may ask for such a pod.
+        """
         spec = pod.spec
         anti_affinity = self._anti_affinity.add(_anti_affinity(pod)) if spec.required_pod_anti_affinity else ()
         prefers = spec.preferred_pods or spec.required_pod_affinity
         preferences = self._preferences.add(_preferences(pod)) if prefers else ()
         resident = _Resident(node, pod.labels, pod.deleting, anti_affinity, preferences)
         self._residents.setdefault(pod.namespace, {})[pod.uid] = resident
-        if row is not None:
-            self._count(pod.namespace, resident, row, 1)
+        return row is not None and self._count(pod.namespace, resident, row, 1)
 
-    def remove(self, namespace: str, uid: str, row: int | None) -> None:
-        """Take in that a pod is on its node no more."""
+    def remove(self, namespace: str, uid: str, row: int | None) -> bool:
+        """Take in that a pod is on its node no more; tell whether it kept others away, or somebody asks for such ones."""
         residents = self._residents[namespace]
         resident = residents.pop(uid)
         if not residents:
             del self._residents[namespace]
-        if row is not None:
-            self._count(namespace, resident, row, -1)
+        counted = row is not None and self._count(namespace, resident, row, -1)
         self._anti_affinity.remove(resident.anti_affinity)
         self._preferences.remove(resident.preferences)
+        return counted
 
     def node_came(self, row: int, pods: Iterable[tuple[str, str]]) -> None:
         """Take in a node, with the namespaces and UIDs of the pods that are on it."""
@@ -215,18 +223,21 @@ class InterPodCounts:
             self._namespaces[name] = labels
         return True
 
-    def _count(self, namespace: str, resident: _Resident, row: int, change: int) -> None:
+    def _count(self, namespace: str, resident: _Resident, row: int, change: int) -> bool:
         if resident.anti_affinity:
             self._anti_affinity.count(resident.anti_affinity, row, change)
         if resident.preferences:
             self._preferences.count(resident.preferences, row, change)
+        matters = bool(resident.anti_affinity) or self._some_forgotten
         if not self._counters:
-            return
+            return matters
         known = self._namespaces.get(namespace)
         for counter in self._counters_by_label.candidates(resident.labels):
             counts = not (counter.lasting and resident.deleting)
             if counts and counter.selects(namespace, known, resident.labels):
                 counter.nodes.add(row, change)
+                matters = True
+        return matters
 
     # The whole -------------------------------------------------------------------------------------------------------
 
@@ -242,6 +253,7 @@ class InterPodCounts:
         twin._namespaces = dict(self._namespaces)
         twin._anti_affinity = self._anti_affinity.copy()
         twin._preferences = self._preferences.copy()
+        twin._some_forgotten = True  # the counters are not copied
         return twin
 
 

@@ -54,7 +54,6 @@ def _charges_the_same(one: Reservation, other: Reservation) -> bool:
         and one.uses == other.uses
         and one.requests == other.requests
         and one.ports == other.ports
-        and one.volumes == other.volumes
     )
 
 
@@ -219,7 +218,7 @@ class State:
         self._assumptions.node_went(name)
         self.volumes.node_went(name)
         self.nodes.remove(name)
-        return Hint.AFFINITY
+        return Hint.AFFINITY | (Hint.VOLUMES if self._books.use_volumes(name) else Hint.NONE)
 
     def _list_devices(self, row: int, node: str, dialect: str, devices: Sequence[Device]) -> bool:
         ordered, matrix = tuple(devices), self.matrices[dialect]
@@ -276,11 +275,11 @@ class State:
         )
         if held and _charges_the_same(held, fresh):
             self._assumptions.drop(pod.uid)
+            if held.volumes:
+                return self._books.carried_out(fresh)
             self._books.restate(fresh)
             return Hint.NONE
-        hint = self._release(pod.uid)
-        self._books.hold(fresh)
-        return hint | Hint.AFFINITY
+        return self._release(pod.uid) | self._books.hold(fresh)
 
     def remove_pod(self, uid: str) -> Hint:
         """Forget a deleted pod and remember its UID, so that a late answer does not raise the dead."""
@@ -314,8 +313,7 @@ class State:
         reservation = Reservation(
             uid, known.pod.key, placement.node, Phase.ASSUMED, uses, requests, placement, ports=ports
         )
-        self._books.hold(reservation)
-        return Hint.AFFINITY
+        return self._books.hold(reservation)
 
     def confirm(self, uid: str) -> None:
         """Note that the API answered that an assumed pod is bound; from then on only an observation can release it."""

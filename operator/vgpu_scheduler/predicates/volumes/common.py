@@ -12,15 +12,18 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.kube import Claim, NodeSelector, Pod
+from vgpu_scheduler.kube import READ_WRITE_ONCE_POD, Claim, NodeSelector, Pod
 from vgpu_scheduler.predicates.lookups import TermLookup
 from vgpu_scheduler.predicates.reasons import Reason
-from vgpu_scheduler.state import NodeTable, State
+from vgpu_scheduler.state import NodeTable, State, Wanted
 
 __all__ = ["NamedClaim", "SelectedNodes", "VolumeFilter", "claims_of", "existing_claims", "has_claims"]
 
 _SELECTORS: Final = 1024
 """How many selectors are remembered; one costs a byte per value of the labels that it asks about."""
+
+
+_PENDING: Final = "Pending"
 
 
 class NamedClaim(NamedTuple):
@@ -106,6 +109,23 @@ class VolumeFilter:
         """Return why no node need be tried for a pod now; None if they are to be tried."""
         del pod
         return None
+
+    def alike(self, pod: Pod) -> Hashable:
+        """Return the disks and claims of the pod: of claims that any volume will do for only what they ask."""
+        volumes = self._state.volumes
+        asked: list[Hashable] = []
+        for key, ephemeral, claim in claims_of(pod, self._state):
+            open_to_all = (
+                claim is not None
+                and not (claim.volume_name or claim.deleting)
+                and claim.phase == _PENDING
+                and not (ephemeral and claim.controller != pod.uid)
+                and READ_WRITE_ONCE_POD not in claim.access_modes
+                and volumes.selected_node(claim) is None
+                and volumes.kept_for(claim) is None
+            )
+            asked.append((claim.class_name, Wanted.by(claim)) if claim is not None and open_to_all else key)
+        return pod.spec.disks, tuple(asked)
 
     def close(self) -> None:
         """Give back nothing."""
