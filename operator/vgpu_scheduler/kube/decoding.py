@@ -268,6 +268,7 @@ def _pod(wire: WirePod) -> Pod:
         scheduled_condition=_scheduled(status),
         spec=spec,
         resized_requests=resized_requests(pod, status, spec) if reported else None,
+        generation=meta.generation,
     )
 
 

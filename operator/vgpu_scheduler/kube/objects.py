@@ -135,6 +135,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     ----------
     resource_version
         Version of the object; 0 if it has none (a file).
+    generation
+        Counts the changes of its spec; 0 below Kubernetes 1.33, which does not count them.
     node_name
         The node it is bound to, empty if it is not bound.
     nominated_node_name
@@ -176,6 +178,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     scheduled_condition: Condition | None
     spec: PodSpec
     resized_requests: Mapping[str, int] | None = None
+    generation: int = 0
 
     @property
     def key(self) -> str:

@@ -21,6 +21,11 @@ from vgpu_scheduler.runtime.elector import Elector
 from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.telemetry import Metrics
 
+_LABELS_SINCE = (1, 35)
+"""Kubernetes merges the labels of a Binding since this version."""
+_GENERATIONS_SINCE = (1, 34)
+"""Kubernetes keeps the ``observedGeneration`` of a pod's conditions since this version (1.33 drops it)."""
+
 
 def make_dialects(settings: Settings) -> list[Dialect]:
     """Return the dialects that are listed, with the configured names.
@@ -58,13 +63,23 @@ class Connection:
     ----------
     identity
         Of this process; fresh at each start, so that a restart does not take itself for its predecessor.
-    label_first
-        Labels go before a Binding, in a write of their own: the API server ignores those on it.
+    version
+        Major and minor version whose features the API server has.
     """
 
     api: ApiClient
     identity: str
-    label_first: bool
+    version: tuple[int, int]
+
+    @property
+    def label_first(self) -> bool:
+        """Whether labels go before a Binding, in a write of their own: the API server ignores those on it."""
+        return self.version < _LABELS_SINCE
+
+    @property
+    def observes_generation(self) -> bool:
+        """Whether conditions of pods have an ``observedGeneration``."""
+        return self.version >= _GENERATIONS_SINCE
 
 
 def admission_server(

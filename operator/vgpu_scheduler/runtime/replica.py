@@ -91,7 +91,12 @@ class Replica:
             connection.identity,
             clock,
         )
-        self._reporter = Reporter(api, EventSource(settings.scheduler_names[0], connection.identity), clock)
+        self._reporter = Reporter(
+            api,
+            EventSource(settings.scheduler_names[0], connection.identity),
+            clock,
+            observes_generation=connection.observes_generation,
+        )
         self._binder = Binder(
             BindContext(api, engine, self._reporter, clock, self._elector.may_write, self._observe_node),
             BinderOptions(

@@ -51,6 +51,7 @@ class SchedulingLoop:
         while True:
             self.beat = self._clock.monotonic()
             busy = self._turn()
+            self._reporter.tick(self._waiting_pod)
             if busy:
                 await asyncio.sleep(0)
             else:
@@ -87,6 +88,10 @@ class SchedulingLoop:
         reason = decision.condition_reason
         if self._reporter.is_news(pod, reason, decision.message):
             self._reporter.not_scheduled(pod, reason, decision.message, self._note(pod, decision))
+
+    def _waiting_pod(self, uid: str) -> Pod | None:
+        """Return a pod that waits to be placed."""
+        return self._engine.state.pod(uid) if uid in self._engine.queue else None
 
     def _note(self, pod: Pod, decision: Decision) -> str:
         """Return what the event says besides: numbers that the condition would change with all the time."""
