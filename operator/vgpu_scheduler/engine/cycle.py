@@ -18,6 +18,7 @@ from vgpu_scheduler.engine.filtered import Filtered
 from vgpu_scheduler.engine.nearest import nearest_miss
 from vgpu_scheduler.engine.quotas import Quotas
 from vgpu_scheduler.engine.recent import Recent
+from vgpu_scheduler.engine.rejected import replaced_with
 from vgpu_scheduler.engine.shape import Claimed, Fitted, NodePart, Refused, Shape
 from vgpu_scheduler.engine.shape_builder import make_node_part, read_claims
 from vgpu_scheduler.kernels import select_best
@@ -96,7 +97,7 @@ class Cycle:
         shape.node.refresh(self.state, rows)
         found = Filtered(shape.node, shape.cluster, pod, rows)
         best = select_best(
-            self._open(shape, found.passing), shape.node.feasible, shape.node.score, self.state.nodes.rank
+            self._open(shape, pod, found.passing), shape.node.feasible, shape.node.score, self.state.nodes.rank
         )
         if best < 0:
             return self._unschedulable(pod, shape, found, explain)
@@ -198,16 +199,19 @@ class Cycle:
     def _nearest(self, shape: Fitted, rows: NDArray[np.int64]) -> NearMiss | None:
         return nearest_miss(self.state, self._dialects[shape.node.dialect], shape.node, rows)
 
-    def _closed(self, shape: Fitted) -> Mapping[str, Cause]:
-        """Return the nodes where a pod of this shape would wait for its device plugin in vain, and why."""
-        if not self._closed_nodes or shape.node.allocator is None:
+    def _closed(self, shape: Fitted, pod: Pod) -> Mapping[str, Cause]:
+        """Return the nodes where a pod would wait for its device plugin in vain, or be rejected, and why."""
+        if not self._closed_nodes:
             return {}
+        closed = dict.fromkeys(self._closed_nodes.rejected.closed_to(pod), Cause.POD_REJECTED)
         side, claims = self._dialects.node_side, shape.claimed.claims
-        return self._closed_nodes.closed_to(side.lock(claims)) if side.in_turn(claims) else {}
+        if shape.node.allocator is not None and side.in_turn(claims):
+            closed |= self._closed_nodes.closed_to(side.lock(claims))
+        return closed
 
-    def _open(self, shape: Fitted, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Leave out the nodes that are closed to pods of this shape."""
-        closed = [row for name in self._closed(shape) if (row := self.state.nodes.row(name)) is not None]
+    def _open(self, shape: Fitted, pod: Pod, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Leave out the nodes that are closed to a pod."""
+        closed = [row for name in self._closed(shape, pod) if (row := self.state.nodes.row(name)) is not None]
         return rows[~np.isin(rows, closed)] if closed else rows
 
     def _placement(self, shape: Fitted, row: int) -> Placement:
@@ -235,7 +239,7 @@ class Cycle:
             score=sum(part.value for part in scores[placement.node]),
             scores=scores,
             nodes=int(rows.shape[0]),
-            verdicts=self._verdicts(shape, found) if explain else {},
+            verdicts=self._verdicts(shape, pod, found) if explain else {},
             sources=policy.source_of,
             warnings=shape.claimed.warnings,
         )
@@ -263,7 +267,7 @@ class Cycle:
 
     def _unschedulable(self, pod: Pod, shape: Fitted, found: Filtered, explain: bool) -> Decision:
         rows = found.rows
-        counts, hints = self._count(shape, found)
+        counts, hints = self._count(shape, pod, found)
         turned_away = found.turned_away
         return Decision(
             uid=pod.uid,
@@ -272,12 +276,13 @@ class Cycle:
             message=unschedulable_message(int(rows.shape[0]), counts, turned_away.text if turned_away else ""),
             nodes=int(rows.shape[0]),
             reasons=counts,
-            verdicts=self._verdicts(shape, found) if explain else {},
+            verdicts=self._verdicts(shape, pod, found) if explain else {},
             near_miss=self._nearest(shape, rows) if explain else None,
             another_node_helps=CardReason.ResourceQuotaNotFit.text not in counts
             or not self._fits_without_quotas(pod, shape, found),
             helped_by=hints | Hint.POD,
-            alike=shape.alike(pod),
+            # Who replaces a rejected pod gets another answer for a while, and must not wait in others' place.
+            alike=(replaced_with(pod), shape.alike(pod)) if hints & Hint.REJECTION else shape.alike(pod),
             sources=shape.claimed.policy.source_of,
             warnings=shape.claimed.warnings,
         )
@@ -291,7 +296,7 @@ class Cycle:
         part.refresh(self.state, found.passing)
         return bool(part.feasible[found.passing].any())
 
-    def _count(self, shape: Fitted, found: Filtered) -> tuple[Mapping[str, int], Hint]:
+    def _count(self, shape: Fitted, pod: Pod, found: Filtered) -> tuple[Mapping[str, int], Hint]:
         """Count the nodes under each distinct reason, and collect what could help."""
         part = shape.node
         counts: dict[str, int] = {}
@@ -304,16 +309,17 @@ class Cycle:
                 counts[card_reason.text] = count
                 hints |= card_reason.hint
         passing = set(found.passing.tolist())
-        for name, cause in self._closed(shape).items():
+        for name, cause in self._closed(shape, pod).items():
             row = self.state.nodes.row(name)
             if row in passing and part.feasible[row]:
                 counts[cause.text] = counts.get(cause.text, 0) + 1
+                hints |= Hint.REJECTION if cause is Cause.POD_REJECTED else Hint.NODE
         return counts, hints
 
-    def _verdicts(self, shape: Fitted, found: Filtered) -> dict[str, NodeVerdict]:
+    def _verdicts(self, shape: Fitted, pod: Pod, found: Filtered) -> dict[str, NodeVerdict]:
         part = shape.node
         verdicts = {}
-        closed = self._closed(shape)
+        closed = self._closed(shape, pod)
         rejections = found.rejections()
         for row in found.rows.tolist():
             name, rejection = self.state.nodes.name(row), rejections.get(row)

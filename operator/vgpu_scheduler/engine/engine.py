@@ -21,6 +21,7 @@ from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.quotas import Quotas, counted_by_card
 from vgpu_scheduler.engine.registrations import Registrations
+from vgpu_scheduler.engine.rejected import REJECTED_WAIT, RejectedNodes
 from vgpu_scheduler.engine.units import Grouping, UnitCycle, Units, each_alone, missing_members
 from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import Decision, Hint, Outcome, Placement
@@ -44,6 +45,8 @@ class Engine:
         Says which pods are decided together: all of them are placed, or none.
     coexist_with
         Schedulers of the same ecosystem that place pods, too: what they announce counts before they have bound it.
+    rejected_node_wait
+        Seconds for which a node that rejected a pod is closed to those that replace it.
     """
 
     def __init__(
@@ -53,6 +56,7 @@ class Engine:
         scheduler_names: Iterable[str],
         coexist_with: Iterable[str] = (),
         grouping: Grouping = each_alone,
+        rejected_node_wait: float = REJECTED_WAIT,
     ) -> None:
         self.dialects = Dialects(dialects)
         self.policies = policies
@@ -62,7 +66,9 @@ class Engine:
         )
         self.queue = SchedulingQueue()
         self.quotas = Quotas(self.dialects)
-        self.closed_nodes = ClosedNodes(self.dialects.node_side, self.state, frozenset(scheduler_names))
+        self.closed_nodes = ClosedNodes(
+            self.dialects.node_side, self.state, frozenset(scheduler_names), RejectedNodes(rejected_node_wait)
+        )
         self.cycle = Cycle(self.state, self.dialects, policies, self.quotas, self.closed_nodes)
         self.effective_policies = EffectivePolicies(policies, self.state, self.queue, self.dialects)
         self.scheduler_names = frozenset(scheduler_names)
@@ -102,14 +108,16 @@ class Engine:
         uses = self.dialects.uses(pod)
         hint = self.state.observe_pod(pod, uses)
         accepted = self.state.pod(pod.uid)
+        problems: list[Problem] = []
         if accepted is pod and pod.scheduler_name in self.scheduler_names:
             self.units.observe(pod)
+            problems += self.closed_nodes.rejected.observe(before, pod, self.state.node(pod.node_name), now)
             self._enqueue(pod, before, now)
         self.queue.hint(hint, now)
         problem = "; ".join(usage.problem for usage in uses.values() if usage.problem)
-        if accepted is not pod or not problem:
-            return ()
-        return (Problem("Pod", pod.namespace, pod.name, pod.uid, "AllocationUnreadable", problem),)
+        if accepted is pod and problem:
+            problems.append(Problem("Pod", pod.namespace, pod.name, pod.uid, "AllocationUnreadable", problem))
+        return tuple(problems)
 
     def _counts(self, pod: Pod) -> bool:
         """Tell whether a pod that is not known makes any difference: pods of others do once they hold something."""
@@ -226,6 +234,8 @@ class Engine:
         """
         self.effective_policies.wake(now)
         self.quotas.wake(self.state, self.queue, now)
+        if self.closed_nodes.rejected.expire(now):
+            self._released |= Hint.REJECTION
         self.queue.hint(self._released, now)
         self._released = Hint.NONE
         while (uid := self.queue.pop(now)) is not None:
@@ -277,7 +287,7 @@ class Engine:
         pod, held = self.state.pod(uid), self.state.reservation(uid)
         if pod is None or held is None or held.phase is not Phase.ASSUMED or held.placement is None:
             return None
-        if not self._waits(pod):
+        if not self._waits(pod) or held.node in self.closed_nodes.rejected.closed_to(pod):
             return None
         unchanged = self.effective_policies.as_decided(pod) and self.state.unchanged_since_assumed(uid, pod)
         if unchanged and not self.quotas.exceeded(pod.namespace, self.state) and self.cycle.may_stay(pod, held.node):

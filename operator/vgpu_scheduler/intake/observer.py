@@ -134,5 +134,5 @@ class Observer:
 
     def _report(self, problems: Iterable[Problem]) -> None:
         for problem in problems:
-            self.stats.problems += 1
+            self.stats.problems += not problem.each_time
             self.report(problem)

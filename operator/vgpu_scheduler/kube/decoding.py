@@ -1,6 +1,7 @@
 """The one decoder: from the API's JSON, as bytes or as an already parsed dict, to values."""
 
 from collections.abc import Callable, Mapping
+from sys import intern
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -8,6 +9,7 @@ import msgspec
 from vgpu_scheduler.kube.objects import Condition, Node, Pod
 from vgpu_scheduler.kube.podspecs import intern_pod_spec, resized_requests
 from vgpu_scheduler.kube.quantities import QuantityError, to_exact_int, to_int, to_milli
+from vgpu_scheduler.kube.rejections import kubelet_rejection
 from vgpu_scheduler.kube.resources import CPU, PODS, is_schedulable
 from vgpu_scheduler.kube.store import Versioned
 from vgpu_scheduler.kube.taints import taint
@@ -17,6 +19,7 @@ from vgpu_scheduler.kube.wire import (
     WireBookmark,
     WireEvent,
     WireList,
+    WireMeta,
     WireNode,
     WirePod,
     WirePodSpec,
@@ -269,7 +272,14 @@ def _pod(wire: WirePod) -> Pod:
         spec=spec,
         resized_requests=resized_requests(pod, status, spec) if reported else None,
         generation=meta.generation,
+        owner=_owner(meta),
+        rejection=kubelet_rejection(status) if status.reason else "",
     )
+
+
+def _owner(meta: WireMeta) -> str:
+    """Return the UID of the controller: one text for all the pods that it owns."""
+    return next((intern(owner.uid) for owner in meta.owner_references or () if owner.controller), "")
 
 
 def _init_finished(pod: WirePodSpec, status: WirePodStatus) -> bool:

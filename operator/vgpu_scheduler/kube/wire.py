@@ -31,6 +31,13 @@ class Wire(msgspec.Struct, rename="camel", omit_defaults=True):
     """Base: camel case on the wire; defaults are left out of fingerprints."""
 
 
+class WireOwner(Wire):
+    """An owner reference."""
+
+    uid: str = ""
+    controller: bool | None = None
+
+
 class WireMeta(Wire):
     """``ObjectMeta``."""
 
@@ -43,6 +50,7 @@ class WireMeta(Wire):
     deletion_timestamp: str | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
+    owner_references: list[WireOwner] | None = None
 
     @property
     def version(self) -> int:
@@ -227,6 +235,8 @@ class WirePodStatus(Wire):
     """``PodStatus``."""
 
     phase: str = ""
+    reason: str = ""
+    message: str = ""
     nominated_node_name: str = ""
     conditions: list[WireCondition] | None = None
     container_statuses: list[WireContainerStatus] | None = None

@@ -31,6 +31,8 @@ class Hint(IntFlag):
     AFFINITY = 128
     """What inter-pod terms and spread constraints count changed: a pod came to a node, went or changed its labels, or a
     namespace changed its labels."""
+    REJECTION = 512
+    """Nodes that rejected pods like this one may be tried again."""
 
 
 class CardReason(IntEnum):

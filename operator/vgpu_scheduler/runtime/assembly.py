@@ -156,6 +156,11 @@ def add_metrics(
         "Nodes whose device plugins serve no further pod, by cause.",
         lambda: [({"cause": cause.value}, count) for cause, count in engine.closed_nodes.counts().items()],
     )
+    metrics.add(
+        "vgpu_scheduler_rejected_by_kubelet_total",
+        "Bound pods that their kubelet did not admit, by its reason.",
+        lambda: [({"reason": reason}, count) for reason, count in engine.closed_nodes.rejected.counts.items()],
+    )
     metrics.add("vgpu_scheduler_observations_total", "Objects observed.", observed)
     # HAMi's names. Its label with the limit on what is used is left out: each change of a limit makes a new series.
     metrics.add("hami_resource_quota_used", "What a namespace with a quota holds.", lambda: quotas(limits=False))
@@ -178,6 +183,11 @@ def add_metrics(
     number("vgpu_scheduler_relists_total", "Times that a stream had to list again.", lambda: observer.stats.relists)
     number("vgpu_scheduler_swept_objects_total", "Objects whose deletion was missed.", lambda: observer.stats.swept)
     number("vgpu_scheduler_reports_dropped_total", "Conditions and events not written.", lambda: reporter.dropped)
+    number(
+        "vgpu_scheduler_events_limited_total",
+        "Events not written because there were too many about their object.",
+        lambda: reporter.limited,
+    )
     number("vgpu_scheduler_leader", "Whether this process leads.", lambda: float(elector.leading))
     number("vgpu_scheduler_nodes", "Known nodes.", lambda: len(engine.state.nodes))
     number(

@@ -52,6 +52,7 @@ class Operator:
             Policies(policy_defaults(settings)),
             settings.scheduler_names,
             settings.coexist_with,
+            rejected_node_wait=settings.bind.rejected_node_wait,
         )
         self.metrics = Metrics(settings.scheduler_names[0])
         self._replica: Replica | None = None
