@@ -53,7 +53,7 @@ class Heard:
 
 
 def loop_over(engine: Engine, heard: Heard) -> SchedulingLoop:
-    return SchedulingLoop(engine, heard, heard, heard, Metrics("test").attempts)  # type: ignore[arg-type]
+    return SchedulingLoop(engine, heard, heard, heard, Metrics().attempts)  # type: ignore[arg-type]
 
 
 async def turns(loop: SchedulingLoop, number: int = 20) -> None:
@@ -143,7 +143,7 @@ async def cost_of_waiting(number: int, seconds: int) -> tuple[int, int, int]:
     heard, api = Heard(), SilentApi()
     reporter = Reporter(api, EventSource("vgpu-scheduler", "test"), heard)  # type: ignore[arg-type]
     reporter.start()
-    loop = SchedulingLoop(engine, heard, reporter, heard, Metrics("test").attempts)  # type: ignore[arg-type]
+    loop = SchedulingLoop(engine, heard, reporter, heard, Metrics().attempts)  # type: ignore[arg-type]
     task = asyncio.create_task(loop.run())
     while engine.queue.counts()[Place.UNSCHEDULABLE] < number:
         await asyncio.sleep(0)

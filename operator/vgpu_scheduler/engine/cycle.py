@@ -38,6 +38,8 @@ from vgpu_scheduler.policy import Policies, ResolvedPolicy
 from vgpu_scheduler.predicates import refusals, unschedulable_message
 from vgpu_scheduler.state import State
 
+REFUSED = "Refused"
+"""Stands for a plugin where a pod is refused for what it asks."""
 _NODE_PARTS = 128
 """How many are remembered; one costs about 90 bytes per node."""
 _CLAIMS = 4096
@@ -262,12 +264,13 @@ class Cycle:
             nodes=nodes,
             reasons={reason: nodes},
             helped_by=Hint.POD | Hint.POLICY,
+            rejected_by=(REFUSED,),
             sources=policy.source_of,
         )
 
     def _unschedulable(self, pod: Pod, shape: Fitted, found: Filtered, explain: bool) -> Decision:
         rows = found.rows
-        counts, hints = self._count(shape, pod, found)
+        counts, hints, rejected_by = self._count(shape, pod, found)
         turned_away = found.turned_away
         return Decision(
             uid=pod.uid,
@@ -281,6 +284,7 @@ class Cycle:
             another_node_helps=CardReason.ResourceQuotaNotFit.text not in counts
             or not self._fits_without_quotas(pod, shape, found),
             helped_by=hints | Hint.POD,
+            rejected_by=rejected_by,
             # Who replaces a rejected pod gets another answer for a while, and must not wait in others' place.
             alike=(replaced_with(pod), shape.alike(pod)) if hints & Hint.REJECTION else shape.alike(pod),
             sources=shape.claimed.policy.source_of,
@@ -296,25 +300,29 @@ class Cycle:
         part.refresh(self.state, found.passing)
         return bool(part.feasible[found.passing].any())
 
-    def _count(self, shape: Fitted, pod: Pod, found: Filtered) -> tuple[Mapping[str, int], Hint]:
-        """Count the nodes under each distinct reason, and collect what could help."""
+    def _count(self, shape: Fitted, pod: Pod, found: Filtered) -> tuple[Mapping[str, int], Hint, tuple[str, ...]]:
+        """Count the nodes under each distinct reason, and collect what could help and what rejects."""
         part = shape.node
         counts: dict[str, int] = {}
         hints = Hint.NODE
+        rejected_by: dict[str, None] = {}
         for reason, count in found.count().items():
             counts[reason.text] = count
             hints |= reason.hint
+            rejected_by[reason.plugin] = None
         if part.allocator is not None:
             for card_reason, count in count_reasons(part.fit.counts[found.passing]).items():
                 counts[card_reason.text] = count
                 hints |= card_reason.hint
+                rejected_by[card_reason.name] = None
         passing = set(found.passing.tolist())
         for name, cause in self._closed(shape, pod).items():
             row = self.state.nodes.row(name)
             if row in passing and part.feasible[row]:
                 counts[cause.text] = counts.get(cause.text, 0) + 1
                 hints |= Hint.REJECTION if cause is Cause.POD_REJECTED else Hint.NODE
-        return counts, hints
+                rejected_by[cause.value] = None
+        return counts, hints, tuple(rejected_by)
 
     def _verdicts(self, shape: Fitted, pod: Pod, found: Filtered) -> dict[str, NodeVerdict]:
         part = shape.node

@@ -19,6 +19,7 @@ from vgpu_scheduler.engine.kinds import observed_kinds
 from vgpu_scheduler.engine.observing import Sweep
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
+from vgpu_scheduler.engine.queue_events import QueueEvent
 from vgpu_scheduler.engine.quotas import Quotas, counted_by_card
 from vgpu_scheduler.engine.registrations import Registrations
 from vgpu_scheduler.engine.rejected import REJECTED_WAIT, RejectedNodes
@@ -249,8 +250,9 @@ class Engine:
     def _attempt(self, pod: Pod, now: float, *, explain: bool) -> tuple[Decision, ...]:
         pods, missing = self.units.gather(pod, self._waits)
         if missing:
-            self.queue.park(pod.uid, Hint.NONE, now)
-            return (missing_members(pod, self.units.name(pod.uid), missing),)
+            decision = missing_members(pod, self.units.name(pod.uid), missing)
+            self.queue.park(pod.uid, Hint.NONE, now, rejected_by=decision.rejected_by)
+            return (decision,)
         for member in pods:
             self.queue.take(member.uid, now)
         decisions = self._decide(pods, explain=explain)
@@ -260,7 +262,8 @@ class Engine:
             elif decision.outcome is Outcome.PLACED:
                 self.queue.placed(decision.uid, now)
             else:
-                self.queue.park(decision.uid, decision.helped_by, now, decision.alike if len(decisions) == 1 else None)
+                alike = decision.alike if len(decisions) == 1 else None
+                self.queue.park(decision.uid, decision.helped_by, now, alike, decision.rejected_by)
         return decisions
 
     def _decide(self, pods: Sequence[Pod], *, explain: bool) -> tuple[Decision, ...]:
@@ -336,7 +339,7 @@ class Engine:
         if pod is None or not self._waits(pod):
             self.queue.remove(uid)
         elif delay is None or uid not in self.queue:
-            self.queue.add(uid, pod.priority, now)
+            self.queue.add(uid, pod.priority, now, QueueEvent.ATTEMPT_FAILURE)
         else:
             self.queue.back_off(uid, now, delay)
 

@@ -54,7 +54,7 @@ class Operator:
             settings.coexist_with,
             rejected_node_wait=settings.bind.rejected_node_wait,
         )
-        self.metrics = Metrics(settings.scheduler_names[0])
+        self.metrics = Metrics()
         self._replica: Replica | None = None
         self._stop = asyncio.Event()
 

@@ -17,7 +17,6 @@ _TURN = 8
 _HEARTBEAT = 1.0
 
 _RESULTS = {
-    Outcome.PLACED: "scheduled",
     Outcome.UNSCHEDULABLE: "unschedulable",
     Outcome.REFUSED: "unschedulable",
     Outcome.ERROR: "error",
@@ -67,12 +66,19 @@ class SchedulingLoop:
             if decisions[0].outcome is Outcome.PLACED:  # all of a unit are, or none
                 self._binder.submit(*decisions)
             for decision in decisions:
-                self._attempts.attempted(_RESULTS[decision.outcome], seconds)
+                self._record(decision, seconds)
                 try:
                     self._tell(decision)
                 except Exception:  # what is said about one pod must not end the loop
                     log.exception("the decision about pod %s could not be told", decision.pod)
         return True
+
+    def _record(self, decision: Decision, seconds: float) -> None:
+        """Record an attempt; that of a pod which was placed goes on until it is bound."""
+        self._attempts.decided(seconds)
+        pod = self._engine.state.pod(decision.uid)
+        if pod is not None and decision.outcome is not Outcome.PLACED:
+            self._attempts.attempted(_RESULTS[decision.outcome], pod.scheduler_name, seconds)
 
     def _tell(self, decision: Decision) -> None:
         """Say on the pod what its decision is worth saying."""

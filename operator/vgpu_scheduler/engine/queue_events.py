@@ -1,0 +1,49 @@
+"""What brings a pod into a place of the queue, in kube-scheduler's words where it has one."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from vgpu_scheduler.model import Hint
+
+__all__ = ["QueueEvent"]
+
+
+class QueueEvent(StrEnum):
+    """Label ``event`` of ``scheduler_queue_incoming_pods_total``."""
+
+    POD_ADD = "UnschedulablePodAdd"
+    """A pod came that waits."""
+    POD_UPDATE = "UnschedulablePodUpdate"
+    """It asks for something else, or another priority."""
+    ATTEMPT_FAILURE = "ScheduleAttemptFailure"
+    BACKOFF_COMPLETE = "BackoffComplete"
+    TIMEOUT = "UnschedulableTimeout"
+    """It had waited for too long."""
+    FORCE_ACTIVATE = "ForceActivate"
+    """Its turn came after a pod that asks for the same was tried."""
+    ASSIGNED_POD_DELETE = "AssignedPodDelete"
+    """A pod gave something back."""
+    ASSIGNED_POD_UPDATE = "AssignedPodUpdate"
+    """A pod came to a node or changed its labels, or its namespace did."""
+    NODE_UPDATE = "NodeUpdate"
+    """A node came or changed, or its devices did."""
+    POLICY_UPDATE = "PolicyUpdate"
+    """Another policy is in force for it. Not a word of kube-scheduler, nor are those below."""
+    QUOTA_UPDATE = "ResourceQuotaUpdate"
+    REJECTION_OVER = "RejectionOver"
+    """Nodes that had rejected pods like it may be tried again."""
+    OTHER = "Other"
+
+    @classmethod
+    def of(cls, hints: Hint) -> QueueEvent:
+        """Return what a change is called; of several the first in the order below."""
+        return next((event for hint, event in _BY_HINT if hints & hint), cls.OTHER)
+
+
+_BY_HINT = (
+    (Hint.DEVICE_FREED | Hint.RESOURCES, QueueEvent.ASSIGNED_POD_DELETE),
+    (Hint.NODE | Hint.DEVICES, QueueEvent.NODE_UPDATE),
+    (Hint.AFFINITY, QueueEvent.ASSIGNED_POD_UPDATE),
+    (Hint.REJECTION, QueueEvent.REJECTION_OVER),
+)
