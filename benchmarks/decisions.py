@@ -13,7 +13,7 @@ import numpy as np
 from vgpu_scheduler.devcluster import Card, equip, registration
 from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.kube import Pod, decode_node, decode_pod
+from vgpu_scheduler.kube import Node, Pod, decode_claim, decode_node, decode_pod, decode_volume
 from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.policy import Policies, PolicyDefaults
 
@@ -31,6 +31,12 @@ class Kind:
         Whether their two cards are chosen by their links.
     apart
         Whether they keep to one zone and away from each other's nodes.
+    spread
+        Whether they lie evenly on nodes and zones, as they must.
+    mounts
+        Whether each mounts a claim of its own, bound to a volume that one zone reaches.
+    disturbed
+        Whether labels and room of a node change before each decision.
     """
 
     name: str
@@ -38,14 +44,22 @@ class Kind:
     distinct: bool
     linked: bool = False
     apart: bool = False
+    spread: bool = False
+    mounts: bool = False
+    disturbed: bool = False
 
 
 REPEATED = "repeated shape"
 WITH_TERMS = "repeated shape with inter-pod terms"
+NEW_WITH_TERMS = "new shape with inter-pod terms"
 KINDS = (
     Kind(REPEATED, 2000, distinct=False),
+    Kind("repeated shape, after one node changed", 500, distinct=False, disturbed=True),
     Kind(WITH_TERMS, 300, distinct=False, apart=True),
+    Kind("repeated shape with spread constraints", 300, distinct=False, spread=True),
+    Kind("repeated shape with a bound volume", 300, distinct=False, mounts=True),
     Kind("new shape", 200, distinct=True),
+    Kind(NEW_WITH_TERMS, 200, distinct=True, apart=True),
     Kind("new shape by links", 200, distinct=True, linked=True),
 )
 
@@ -69,33 +83,64 @@ def linked(cards: Sequence[Card], score: Callable[[int, int], int]) -> dict[str,
     return {"hami.io/node-nvidia-register": registration(cards), "hami.io/node-nvidia-score": json.dumps(links)}
 
 
+def node(number: int, version: int = 1) -> Node:
+    """Return a node with 8 cards; a third of them are tainted, and they are in three zones."""
+    name = f"node-{number:05d}"
+    cards = equip(name, ("A100-80G",) * CARDS)
+    allocatable = {
+        "cpu": "64",
+        "memory": "512Gi",
+        "pods": str(109 + version),
+        "ephemeral-storage": "1Ti",
+        "nvidia.com/gpu": str(CARDS * 10),
+    }
+    obj = {
+        "metadata": {
+            "name": name,
+            "uid": name,
+            "resourceVersion": str(version),
+            "labels": {"kubernetes.io/hostname": name, "zone": f"zone-{number % 3}", "beat": str(version)},
+            "annotations": linked(cards, lambda one, other: 600 if one // 2 == other // 2 else 20),
+        },
+        "spec": {"taints": [{"key": "team", "value": "a", "effect": "NoSchedule"}]} if number % 3 == 0 else {},
+        "status": {"allocatable": allocatable},
+    }
+    return decode_node(obj)
+
+
 def cluster(nodes: int) -> Engine:
-    """Return an engine that knows this many nodes with 8 cards each, a third of them tainted, in three zones."""
+    """Return an engine that knows this many nodes."""
     engine = Engine([hami_dialect()], Policies(PolicyDefaults()), [NAME])
     for number in range(nodes):
-        name = f"node-{number:05d}"
-        cards = equip(name, ("A100-80G",) * CARDS)
-        node = {
-            "metadata": {
-                "name": name,
-                "uid": name,
-                "resourceVersion": "1",
-                "labels": {"kubernetes.io/hostname": name, "zone": f"zone-{number % 3}"},
-                "annotations": linked(cards, lambda one, other: 600 if one // 2 == other // 2 else 20),
-            },
-            "spec": {"taints": [{"key": "team", "value": "a", "effect": "NoSchedule"}]} if number % 3 == 0 else {},
-            "status": {
-                "allocatable": {
-                    "cpu": "64",
-                    "memory": "512Gi",
-                    "pods": "110",
-                    "ephemeral-storage": "1Ti",
-                    "nvidia.com/gpu": str(CARDS * 10),
-                }
-            },
-        }
-        engine.observe_node(decode_node(node), 0.0)
+        engine.observe_node(node(number), 0.0)
     return engine
+
+
+def bind_claim(engine: Engine, name: str) -> None:
+    """Have a claim that is bound to a volume of zone 1."""
+    expression = {"key": "zone", "operator": "In", "values": ["zone-1"]}
+    claim = {
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": name,
+            "annotations": {"pv.kubernetes.io/bind-completed": "yes"},
+        },
+        "spec": {"volumeName": f"pv-{name}", "resources": {"requests": {"storage": "1Gi"}}},
+        "status": {"phase": "Bound"},
+    }
+    volume = {
+        "metadata": {"name": f"pv-{name}", "uid": f"pv-{name}"},
+        "spec": {
+            "capacity": {"storage": "1Gi"},
+            "claimRef": {"namespace": "default", "name": name, "uid": name},
+            "csi": {"driver": "disks.example.com", "volumeHandle": name},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}},
+        },
+        "status": {"phase": "Bound"},
+    }
+    engine.kinds["PersistentVolumeClaim"].observe(decode_claim(claim), 0.0)
+    engine.kinds["PersistentVolume"].observe(decode_volume(volume), 0.0)
 
 
 def inter_pod_terms(kind: Kind) -> dict[str, Any]:
@@ -105,6 +150,16 @@ def inter_pod_terms(kind: Kind) -> dict[str, Any]:
         name: {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": key, "labelSelector": selector}]}
         for name, key in (("podAffinity", "zone"), ("podAntiAffinity", "kubernetes.io/hostname"))
     }
+
+
+def spread_constraints(kind: Kind) -> list[dict[str, Any]]:
+    """Return hard constraints that have pods of a kind lie evenly on nodes and zones."""
+    selector = {"matchLabels": {"app": kind.name.replace(" ", "-")}}
+    keys = (("kubernetes.io/hostname", 1), ("zone", 5000))
+    return [
+        {"topologyKey": key, "maxSkew": skew, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
+        for key, skew in keys
+    ]
 
 
 def pods(kind: Kind) -> Iterator[Pod]:
@@ -124,6 +179,8 @@ def pods(kind: Kind) -> Iterator[Pod]:
             },
             "spec": {
                 "affinity": inter_pod_terms(kind) if kind.apart else {},
+                "topologySpreadConstraints": spread_constraints(kind) if kind.spread else [],
+                "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": name}}] if kind.mounts else [],
                 "schedulerName": NAME,
                 "nodeSelector": {"zone": "zone-1"},
                 "tolerations": [{"key": "team", "operator": "Equal", "value": "a"}],
@@ -145,7 +202,11 @@ def measure(nodes: int) -> list[Timing]:
     timings = []
     for kind in KINDS:
         samples = []
-        for pod in pods(kind):
+        for number, pod in enumerate(pods(kind)):
+            if kind.mounts:
+                bind_claim(engine, pod.name)
+            if kind.disturbed:
+                engine.observe_node(node(number % nodes, version=2 + number), 0.0)
             engine.observe_pod(pod, 0.0)
             began = time.perf_counter()
             decision = engine.attempt(0.0)

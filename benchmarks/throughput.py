@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from vgpu_scheduler.cli.demo.process import OperatorProcess
 from vgpu_scheduler.devcluster import Behaviour, NodeSide
 
 NODES = 500
+MANY_NODES = 5000
 CARDS = ("A100-80G",) * 8
 NODE_SIDE_DELAY = 0.02
 CONCURRENT = 32
@@ -24,6 +27,7 @@ ROUND = 1000
 """Pods of one measurement."""
 WITHIN = 180.0
 PLAIN = "plain pods, no node lock"
+PLAIN_ON_MANY = f"plain pods, no node lock, {MANY_NODES:,} nodes"
 SLICES = "slices, node side that releases the lock"
 SLICES_WITH_ALL_WRITES = "slices, node side with all its writes"
 
@@ -36,13 +40,13 @@ class Throughput:
     pods: int
     seconds: float
     cpu: float = 0.0
-    """Seconds of the operator's CPU for all of these pods."""
+    """Seconds of the scheduler's CPU for all of these pods."""
     whose: str = ""
-    """Another checkout whose operator was measured; empty for this one."""
+    """Which other scheduler was measured; empty for the operator of this checkout."""
 
     @property
     def cpu_per_pod(self) -> float:
-        """Milliseconds of the operator's CPU per pod."""
+        """Milliseconds of the scheduler's CPU per pod."""
         return 1000.0 * self.cpu / self.pods
 
     @property
@@ -90,11 +94,10 @@ async def _bare_bindings(http: aiohttp.ClientSession) -> Throughput:
     return Throughput("bare Binding calls", ROUND, time.perf_counter() - began)
 
 
-@dataclass(frozen=True, slots=True)
 class Candidate:
     """An operator to be measured.
 
-    Attributes
+    Parameters
     ----------
     name
         What the table calls it; empty for this checkout.
@@ -102,45 +105,96 @@ class Candidate:
         How it is run.
     """
 
-    name: str
-    process: OperatorProcess
+    scheduler = "vgpu-scheduler"
+    """The name that its pods give."""
+
+    def __init__(self, name: str, process: OperatorProcess) -> None:
+        self.name = name
+        self._process = process
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Run it for the time of the block."""
+        self._process.start()
+        try:
+            await self._process.until_leading()
+            yield
+        finally:
+            self._process.stop()
+
+    async def look(self) -> _Look:
+        """Return what it says of itself."""
+        at = time.perf_counter()
+        bound = await self._process.metric("vgpu_scheduler_binds_total", result="bound")
+        return _Look(at, bound, await self._process.metric("process_cpu_seconds_total"))
+
+
+class KubeScheduler:
+    """Kubernetes' own scheduler, to be measured with the same pods.
+
+    Parameters
+    ----------
+    plane
+        The control plane that it belongs to.
+    """
+
+    scheduler = "default-scheduler"
+    name = "kube-scheduler"
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self._plane = plane
+        self._address = ""
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Run it for the time of the block."""
+        with self._plane.scheduler() as address:
+            self._address = address
+            yield
+
+    async def look(self) -> _Look:
+        """Return what it says of itself; nothing before it serves."""
+        at, headers = time.perf_counter(), {"Authorization": f"Bearer {self._plane.token}"}
+        try:
+            async with (
+                aiohttp.ClientSession(headers=headers) as http,
+                http.get(f"{self._address}/metrics", ssl=False) as answer,
+            ):
+                text = await answer.text()
+        except aiohttp.ClientError:
+            return _Look(at, 0.0, 0.0)
+        bound = _metric(text, r"scheduler_schedule_attempts_total\{.*result=\"scheduled\".*\}")
+        return _Look(at, bound, _metric(text, "process_cpu_seconds_total"))
 
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What an operator says of itself."""
+    """What a scheduler says of itself."""
 
     at: float
     bound: float
     cpu: float
 
 
-async def _look(operator: OperatorProcess) -> _Look:
-    at = time.perf_counter()
-    bound = await operator.metric("vgpu_scheduler_binds_total", result="bound")
-    return _Look(at, bound, await operator.metric("process_cpu_seconds_total"))
+def _metric(text: str, name: str) -> float:
+    return sum(float(value) for value in re.findall(rf"^{name} (\S+)$", text, re.MULTILINE))
 
 
-async def _through_operator(
-    http: aiohttp.ClientSession, candidate: Candidate, what: str, limits: dict[str, str]
+async def _through(
+    http: aiohttp.ClientSession, candidate: Candidate | KubeScheduler, what: str, limits: dict[str, str]
 ) -> Throughput:
-    """Have pods that wait already bound by an operator that starts: the creation of pods takes nothing from it."""
-    operator = candidate.process
+    """Have pods that wait already bound by a scheduler that starts: the creation of pods takes nothing from it."""
     path = "/api/v1/namespaces/default/pods"
-    prefix = "-".join([*what.replace(",", "").split(), *candidate.name.lower().split()])
-    await _each(http, [(path, _pod(f"{prefix}-{n}", "vgpu-scheduler", limits)) for n in range(ROUND)])
-    operator.start()
-    try:
-        await operator.until_leading()
+    prefix = re.sub(r"[^a-z0-9]+", "-", f"{what} {candidate.name}".lower()).strip("-")
+    await _each(http, [(path, _pod(f"{prefix}-{n}", candidate.scheduler, limits)) for n in range(ROUND)])
+    async with candidate.running():
         deadline = time.perf_counter() + WITHIN
         looks: list[_Look] = []
         while not looks or looks[-1].bound < ROUND:
             if time.perf_counter() > deadline:
-                raise TimeoutError(f"{what}: not bound after {WITHIN:.0f} s\n{operator.log[-2000:]}")
-            looks.append(await _look(operator))
-            await asyncio.sleep(0.05)  # asking costs the operator time, too
-    finally:
-        operator.stop()
+                raise TimeoutError(f"{what} {candidate.name}: not bound after {WITHIN:.0f} s")
+            looks.append(await candidate.look())
+            await asyncio.sleep(0.05)  # asking costs the scheduler time, too
     # From the first look that found any bound, so that the start of the process does not count.
     first, last = next(found for found in looks if found.bound > 0), looks[-1]
     pods = int(last.bound - first.bound)
@@ -183,14 +237,17 @@ async def measure(against: Path | None = None) -> list[Throughput]:
             await nodes.register(names, CARDS)
             candidates = _candidates(plane.kubeconfig(), Path(folder), against)
             results = [await _bare_bindings(http)]
-            results += [await _through_operator(http, each, PLAIN, {}) for each in candidates]
+            others: list[Candidate | KubeScheduler] = [KubeScheduler(plane), *candidates]
+            results += [await _through(http, each, PLAIN, {}) for each in others]
             await nodes.start()
-            waiting = ROUND * (1 + len(candidates))
+            waiting = ROUND * (1 + len(others))
             await nodes.until(lambda: nodes.counts["running"] >= waiting, within=WITHIN)
             limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4096", "nvidia.com/gpucores": "10"}
-            results += [await _through_operator(http, each, SLICES, limits) for each in candidates]
+            results += [await _through(http, each, SLICES, limits) for each in candidates]
             quiet = False
-            results += [await _through_operator(http, each, SLICES_WITH_ALL_WRITES, limits) for each in candidates]
+            results += [await _through(http, each, SLICES_WITH_ALL_WRITES, limits) for each in candidates]
+            await nodes.register([f"node-{n}" for n in range(NODES, MANY_NODES)], CARDS)
+            results += [await _through(http, each, PLAIN_ON_MANY, {}) for each in others]
             if nodes.violations:
                 raise RuntimeError(f"the node side objects: {nodes.violations[:3]}")
     return results

@@ -119,6 +119,17 @@ class BindSettings(_Section):
     """Binds at a time that need no node lock."""
     rejected_node_wait: Annotated[float, Field(ge=0, le=3600)] = 60.0
     """Seconds for which a node whose kubelet rejected a pod takes none that replace it; 0 for none."""
+    volume_wait: Annotated[float, Field(gt=0, le=86400)] = 600.0
+    """Seconds that a pod's volumes may take to be provisioned and bound, its cards being kept for it."""
+
+
+class ScoringSettings(_Section):
+    """How nodes are ranked where a pod, a taint or the pods that are there would like some more than others."""
+
+    device_weight: Annotated[int, Field(ge=0, le=1000)] = 2
+    """How much the score of the policy's node scorers counts, in points of 0 to 100, beside kube-scheduler's plugins:
+    TaintToleration counts 3, NodeAffinity, PodTopologySpread and InterPodAffinity 2 each. Where none of them has
+    anything to say, that score decides alone; 0 leaves it to nodes that are otherwise equal."""
 
 
 class AdmissionSettings(_Section):
@@ -197,6 +208,8 @@ class Settings(BaseSettings):
     """HAMi's device-config.yaml, as it is or in its ConfigMap: resource names, units and templates of all makers."""
     hami_devices: dict[str, Any] = {}
     """Sections of HAMi's device-config.yaml whose fields rank above those of the file."""
+    scoring: ScoringSettings = ScoringSettings()
+    """How nodes are ranked."""
     managed_nodes: str = ""
     """Place pods only on nodes with these labels (a label selector such as pool=shared); empty for all nodes."""
     coexist_with: Annotated[tuple[str, ...], NoDecode] = ()

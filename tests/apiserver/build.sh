@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds etcd, kube-apiserver and kubectl for the tests and prints the folder that holds them.
+# Builds etcd, the Kubernetes control plane and kubectl for the tests and prints the folder that holds them.
 #
 # KUBEBUILDER_ASSETS, when set, is used as it is and nothing is built. Otherwise the binaries go into
 # ${XDG_CACHE_HOME:-~/.cache}/vgpu-scheduler/kubernetes-<version>, where later runs find them.
@@ -15,7 +15,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 version=$(awk '$1 == "k8s.io/kubernetes" {print $2}' "$here/go.mod")
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/vgpu-scheduler"
 assets="$cache/kubernetes-$version"
-binaries=(etcd kube-apiserver kubectl)
+binaries=(etcd kube-apiserver kubectl kube-controller-manager kube-scheduler)
 
 complete() {
   for binary in "${binaries[@]}"; do [ -x "$assets/$binary" ] || return 1; done
@@ -41,7 +41,7 @@ number=0
 for binary in "${binaries[@]}"; do
   number=$((number + 1))
   [ -x "$assets/$binary" ] && continue
-  echo "building $binary $version ($number/${#binaries[@]}), $((SECONDS - started)) s so far; about 5 minutes the first time" >&2
+  echo "building $binary $version ($number/${#binaries[@]}), $((SECONDS - started)) s so far; about 7 minutes the first time" >&2
   (cd "$here" && CGO_ENABLED=0 go build -trimpath -ldflags "$flags" -o "$assets/.$binary" "./cmd/$binary") >&2
   mv "$assets/.$binary" "$assets/$binary"
 done

@@ -5,7 +5,8 @@ folder. Authentication is a token file (an administrator in ``system:masters``, 
 authorization is RBAC, and every request lands in an audit log that tests can count. All other flags have the API
 server's own defaults.
 
-Limits: no controller manager, so nothing fills in service accounts, ends namespaces or collects garbage; no kubelet.
+Limits: no kubelet; and no controller manager unless a test starts one (:meth:`ControlPlane.controllers`), so nothing
+fills in service accounts, ends namespaces or collects garbage.
 ``etcd --unsafe-no-fsync`` may lose data in a crash of the machine, which tests do not care about.
 """
 
@@ -321,6 +322,47 @@ class ControlPlane:
     def audit_mark(self) -> int:
         """Return where the audit log ends now. A request is logged before its answer is sent."""
         return self._file("audit.log").stat().st_size
+
+    @contextlib.contextmanager
+    def controllers(self, *names: str) -> Iterator[None]:
+        """Run some controllers of kube-controller-manager for the time of the block."""
+        with self._running(
+            "kube-controller-manager",
+            f"--controllers={','.join(names)}",
+            "--leader-elect=false",
+            "--pvclaimbinder-sync-period=2s",
+            "--concurrent-statefulset-syncs=2",
+        ):
+            yield
+
+    @contextlib.contextmanager
+    def scheduler(self) -> Iterator[str]:
+        """Run kube-scheduler, under its own name, for the time of the block; gives the address of its metrics.
+
+        It serves them to the administrator's token, with the certificate of nobody.
+        """
+        with self._running("kube-scheduler", "--leader-elect=false") as address:
+            yield address
+
+    @contextlib.contextmanager
+    def _running(self, binary: str, *flags: str) -> Iterator[str]:
+        """Run another process of the control plane as the administrator for the time of the block."""
+        if not (self._binaries / binary).exists():
+            raise AssetsUnavailableError(f"{binary} is not among the binaries in {self._binaries}")
+        (port,) = _free_ports(1)
+        config = f"--kubeconfig={self.kubeconfig()}"
+        access = (f"--authentication-kubeconfig={self.kubeconfig()}", f"--authorization-kubeconfig={self.kubeconfig()}")
+        certificates = f"--cert-dir={self._file('certificates')}"
+        log_file = self._file(f"{binary}.log")
+        with log_file.open("wb") as log:
+            command = [str(self._binaries / binary), config, *access, certificates, f"--secure-port={port}", *flags]
+            process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self._root)
+        try:
+            yield f"https://127.0.0.1:{port}"
+            if process.poll() is not None:
+                raise RuntimeError(f"{binary} ended with status {process.returncode}:\n{self._tail(binary)}")
+        finally:
+            _end(process, grace=5.0)
 
     @contextlib.contextmanager
     def suspended(self) -> Iterator[None]:

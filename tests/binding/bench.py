@@ -16,7 +16,7 @@ from vgpu_scheduler.binding import BindContext, Binder, BinderHooks, BinderOptio
 from vgpu_scheduler.devcluster import BEHAVIOUR, DevCluster, NodeSide
 from vgpu_scheduler.dialects.hami import format_lock
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.intake import NODES, Kind, Observer, list_all
+from vgpu_scheduler.intake import NODES, STORAGE, Kind, Observer, list_all
 from vgpu_scheduler.intake import PODS as POD_KIND
 from vgpu_scheduler.kube import Pod, decode_event, decode_pod
 
@@ -24,6 +24,8 @@ AGENT = "vgpu-scheduler/test"
 LOCK = "hami.io/mutex.lock"
 PODS = "/api/v1/namespaces/default/pods"
 PENDING = {"hami.io/bind-phase": "allocating", "hami.io/vgpu-devices-to-allocate": "GPU-1,NVIDIA,1,0:;"}
+
+KINDS: dict[str, Kind[Any]] = {kind.name: kind for kind in (*STORAGE, POD_KIND, NODES)}
 
 Object = dict[str, Any]
 
@@ -82,11 +84,16 @@ class Bench:
             self.reporter,
             self.clock,
             lambda _: self.leads,
-            lambda answer: self.observer.observe_answer(NODES, answer),
+            lambda kind, answer: self.observer.observe_answer(KINDS[kind], answer),
         )
         self.binder = Binder(context, chosen, hooks)
         self.observer = Observer(
-            self.engine, self.clock.monotonic, self.binder.node_moved, self.binder.wake.set, self.reporter.problem
+            self.engine,
+            self.clock.monotonic,
+            self.binder.node_moved,
+            self.binder.wake.set,
+            self.reporter.problem,
+            claim_moved=self.binder.claim_moved,
         )
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -98,12 +105,12 @@ class Bench:
 
     async def learn(self) -> None:
         """Bring the engine up to date once."""
-        for kind in (POD_KIND, NODES):
+        for kind in KINDS.values():
             await self.observer.sweep(kind, await list_all(self.api, kind))
 
     def watch(self) -> None:
         """Keep the engine up to date from now on."""
-        for kind in (POD_KIND, NODES):
+        for kind in KINDS.values():
             self._tasks.append(asyncio.create_task(self._follow(kind)))
 
     async def _follow(self, kind: Kind[Any]) -> None:

@@ -251,3 +251,45 @@ def test_arguments_that_make_no_sense(arguments: tuple[str, ...], says: str) -> 
 def test_pods_and_a_cluster_are_needed() -> None:
     assert run("-f", "pods.yaml").exit_code == 2
     assert run("--cluster", "cluster.yaml").exit_code == 2
+
+
+# Pods that wait, and their volumes ------------------------------------------------------------------------------------
+
+
+def test_the_pods_of_the_cluster_that_wait_are_placed_first() -> None:
+    waiting = {
+        **pod("waits", memory=15360),
+        "spec": {**pod("waits", memory=15360)["spec"], "schedulerName": "hami-scheduler"},
+    }
+    huge = pod("huge", memory=99999)
+    write("waiting.yaml", waiting, huge)
+    result = run("--pending", "--cluster", "cluster.yaml", "--cluster", "waiting.yaml", "-o", "json")
+    found = {answer["pod"]: answer["outcome"] for answer in json.loads(result.stdout)}
+    assert found == {"default/waiting": "placed", "default/waits": "placed", "default/huge": "unschedulable"}
+    assert result.exit_code == 1
+
+
+def test_pods_must_be_named() -> None:
+    result = run("--cluster", "cluster.yaml")
+    assert result.exit_code == 2
+    assert "-f FILE, or --pending" in result.stderr
+
+
+def test_claims_may_come_with_the_pods() -> None:
+    storage_class = {
+        "kind": "StorageClass",
+        "metadata": {"name": "fast"},
+        "provisioner": "disks.example.com",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+    resources = {"requests": {"storage": "1Gi"}}
+    claim = {
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data"},
+        "spec": {"storageClassName": "fast", "accessModes": ["ReadWriteOnce"], "resources": resources},
+    }
+    mounted = pod("p", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
+    write("with-claim.yaml", storage_class, claim, mounted)
+    result = run("-f", "with-claim.yaml", "--cluster", "cluster.yaml", "--explain")
+    assert result.exit_code == 0
+    assert "claim default/data has a volume made for node-" in result.stdout

@@ -96,8 +96,7 @@ class Priced(CompiledScorer):
     ranks_plain_pods: bool = True
     asked: list[list[int]] = field(default_factory=list)
 
-    @property
-    def epoch(self) -> int:
+    def epoch(self, state: State) -> int:
         return self.prices
 
     def compile(self, workload: Workload) -> CompiledScorer:

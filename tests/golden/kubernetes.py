@@ -9,16 +9,31 @@ filter here reads.
 import gzip
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.golden.kubernetes_scores import Points, differences, points
 from tests.golden.outcome import Outcome
 
 from vgpu_scheduler.engine.cluster_part import ClusterParts
 from vgpu_scheduler.engine.filtered import Filtered
+from vgpu_scheduler.engine.nominated import NominatedPods
 from vgpu_scheduler.engine.shape import NodePart
-from vgpu_scheduler.kube import Pod, decode_node, decode_pod
+from vgpu_scheduler.kube import (
+    Decode,
+    Pod,
+    StorageObject,
+    decode_attachment,
+    decode_claim,
+    decode_csi_driver,
+    decode_csi_node,
+    decode_node,
+    decode_pod,
+    decode_storage_capacity,
+    decode_storage_class,
+    decode_volume,
+)
 from vgpu_scheduler.predicates import (
     compile_predicates,
     gated,
@@ -28,7 +43,18 @@ from vgpu_scheduler.predicates import (
 from vgpu_scheduler.scorers import NodeRanking
 from vgpu_scheduler.state import State
 
-FAMILIES = ("resources", "nodeaffinity", "taints", "ports", "interpod", "spread", "gates", "mixed")
+FAMILIES = (
+    "resources", "nodeaffinity", "taints", "ports", "interpod", "spread", "volumes", "gates", "mixed", "images",
+)  # fmt: skip
+STORAGE: Mapping[str, Decode[StorageObject]] = {
+    "persistentvolumeclaims": decode_claim,
+    "persistentvolumes": decode_volume,
+    "storageclasses": decode_storage_class,
+    "csinodes": decode_csi_node,
+    "csidrivers": decode_csi_driver,
+    "csistoragecapacities": decode_storage_capacity,
+    "volumeattachments": decode_attachment,
+}
 VECTORS = Path(__file__).parent.parent / "vectors" / "kubernetes"
 
 
@@ -39,6 +65,8 @@ class Answer(NamedTuple):
     rejected: dict[str, tuple[str, str, frozenset[str]]]
     message: str
     held_back: str | None
+    scores: tuple[Points, dict[str, int]] | None = None
+    problem: str = ""
 
 
 def cases(family: str) -> Iterator[dict[str, Any]]:
@@ -56,8 +84,8 @@ def run_case(case: dict[str, Any]) -> Outcome:
         if refused and answer.feasible:
             return Outcome("failed", f"refused, and yet placed on {answer.feasible}: {missing}")
         return Outcome("not_implemented", missing)
-    differences = list(_differences(case["expect"], answer))
-    return Outcome("failed", "; ".join(differences)) if differences else Outcome("passed", "")
+    found = [*_differences(case["expect"], answer), *differences(case, answer.scores)]
+    return Outcome("failed", "; ".join(found)) if found else Outcome("passed", "")
 
 
 def decide(case: dict[str, Any]) -> Answer:
@@ -73,7 +101,9 @@ def decide(case: dict[str, Any]) -> Answer:
     node = NodePart(compile_predicates(pod, nodes, frozenset()), None, NodeRanking(()))
     rows = nodes.rows()
     node.refresh(state, rows)
-    found = Filtered(node, ClusterParts(state).of(pod), pod, rows)
+    cluster = ClusterParts(state).of(pod)
+    found = Filtered(node, cluster, pod, rows)
+    NominatedPods(state, lambda *_: (None, {})).reject(pod, node, cluster, found)
     rejections = {nodes.name(row): rejection for row, rejection in found.rejections().items()}
     rejected = {}
     for name, rejection in rejections.items():
@@ -85,13 +115,21 @@ def decide(case: dict[str, Any]) -> Answer:
         counts = Counter(text for rejection in rejections.values() for text in rejection.texts)
         rejection = found.turned_away.text if found.turned_away else ""
         message = unschedulable_message(len(nodes), counts, rejection=rejection)
-    return Answer(sorted(nodes.name(row) for row in rows if nodes.name(row) not in rejected), rejected, message, None)
+    feasible = sorted(nodes.name(row) for row in rows if nodes.name(row) not in rejected)
+    if len(feasible) < 2:  # there is nothing to rank
+        return Answer(feasible, rejected, message, None)
+    if pod.spec.preferences_problem:
+        return Answer(feasible, rejected, message, None, problem=pod.spec.preferences_problem)
+    return Answer(feasible, rejected, message, None, points(case, state, feasible))
 
 
 def _cluster(case: dict[str, Any]) -> State:
     state = State({"hami": 3})
     for namespace in case["objects"].get("namespaces", ()):
         state.observe_namespace(namespace["metadata"]["name"], namespace["metadata"]["labels"])
+    for plural, decode in STORAGE.items():
+        for found in case["objects"].get(plural, ()):
+            state.volumes.observe(decode(found))
     for node in case["nodes"]:
         state.observe_node(decode_node(node), {})
     for pod in _existing(case):
@@ -116,6 +154,8 @@ def _differences(expect: dict[str, Any], answer: Answer) -> Iterator[str]:
     for node in sorted(rejected.keys() | answer.rejected.keys()):
         if rejected.get(node) != answer.rejected.get(node):
             yield f"{node}: {answer.rejected.get(node)}, not {rejected.get(node)}"
+    if bool(answer.problem) is not ("error" in expect):
+        yield f"error: {answer.problem!r}, not {expect.get('error')!r}"
     if answer.message != expect["message"]:
         yield f"message: {answer.message!r}, not {expect['message']!r}"
 
@@ -127,9 +167,6 @@ def _not_implemented(case: dict[str, Any]) -> str:
         return ""
     if reasons := refusals(pod):
         return reasons[0]
-    alive = [other for other in _existing(case) if not other.terminal]
-    if any(o.nominated_node_name and not o.node_name and o.priority >= pod.priority for o in alive):
-        return "a pod of the same or higher priority is nominated to a node"
     extended = {name for name in pod.spec.requests if "/" in name}
     for device_class in case["objects"].get("deviceclasses", ()):
         if device_class.get("spec", {}).get("extendedResourceName") in extended:

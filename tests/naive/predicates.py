@@ -16,6 +16,7 @@ Verdict = tuple[str, str, frozenset[str]]
 UU = "UnschedulableAndUnresolvable"
 U = "Unschedulable"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def verdict(pod: Obj, node: Obj, neighbours: list[Obj], ignored: frozenset[str] = frozenset()) -> Verdict | None:

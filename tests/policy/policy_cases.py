@@ -99,6 +99,19 @@ GOOD = {
             - {name: fragmentation, weight: 1000000}
         """
     ),
+    "the scorers of kube-scheduler": Case(
+        """
+        nodes:
+          scorers:
+            - {name: leastAllocated, weight: 10, resources: {cpu: 0, nvidia.com/gpu: 5}}
+            - {name: mostAllocated}
+            - name: requestedToCapacityRatio
+              resources: {example.com/foo: 3}
+              shape: [{utilization: 100, score: 10}, {utilization: 0, score: 0}, {utilization: 50, score: 7}]
+            - {name: balancedAllocation, weight: 0, resources: {}}
+            - {name: imageLocality}
+        """
+    ),
     "scorers by name only": Case("nodes: {scorers: [{name: hami}, {name: binpack}, {name: deviceshare}]}"),
     "no resource weights": Case(scorer("name: binpack, resources: {}")),
     "arguments of Volcano as pasted": Case(
@@ -231,6 +244,21 @@ MALFORMED = {
     ),
     "arguments with a huge weight": Case(
         scorer("name: binpack, arguments: {binpack.weight: -1000001}"), "spec.nodes.scorers[0].arguments"
+    ),
+    "resources of a scorer without": Case(
+        scorer("name: imageLocality, resources: {cpu: 1}"), "spec.nodes.scorers[0].resources"
+    ),
+    "shape of another scorer": Case(
+        scorer("name: mostAllocated, shape: [{utilization: 0, score: 1}]"), "spec.nodes.scorers[0].shape"
+    ),
+    "shape without points": Case(scorer("name: requestedToCapacityRatio, shape: []"), "spec.nodes.scorers[0].shape"),
+    "shape with a point twice": Case(
+        scorer("name: requestedToCapacityRatio, shape: [{utilization: 5, score: 1}, {utilization: 5, score: 2}]"),
+        "spec.nodes.scorers[0].shape",
+    ),
+    "shape beyond the scale": Case(
+        scorer("name: requestedToCapacityRatio, shape: [{utilization: 5, score: 11}]"),
+        "spec.nodes.scorers[0].shape[0].score",
     ),
     "strategy of another scorer": Case(
         scorer("name: fragmentation, scoringStrategy: {}"), "spec.nodes.scorers[0].scoringStrategy"

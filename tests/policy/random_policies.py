@@ -58,12 +58,17 @@ def _nodes(dice: random.Random) -> dict[str, object]:
 
 
 def _scorer(dice: random.Random) -> dict[str, object]:
-    name = dice.choice(("hami", "binpack", "binpack", "deviceshare", "fragmentation"))
+    name = dice.choice((
+        "hami", "binpack", "binpack", "deviceshare", "fragmentation", "requestedToCapacityRatio", "imageLocality",
+    ))  # fmt: skip
     entry: dict[str, object] = {"name": name, **_some(dice, weight=_one(dice, _INTEGERS))}
     own: dict[str, dict[str, object]] = {
         "hami": {"policy": _one(dice, ("binpack", "spread", "best"))},
         "binpack": {"resources": {str(_one(dice, _NAMES)): _one(dice, _INTEGERS)}, "arguments": _arguments(dice)},
         "deviceshare": {"scoringStrategy": _strategy(dice)},
+        "requestedToCapacityRatio": {
+            "shape": [{"utilization": _one(dice, (0, 50, 101)), "score": _one(dice, (0, 11))}]
+        },
     }
     entry |= _some(dice, **own.get(name, {}))
     if dice.random() < 0.1:

@@ -69,6 +69,7 @@ def test_every_list_says_what_it_is(crd: Schema) -> None:
     kinds = {path: schema["x-kubernetes-list-type"] for path, schema in walk(resource_schema(crd)) if "items" in schema}
     assert kinds.pop("spec.nodes.scorers") == "map"
     assert kinds.pop("spec.nodes.scorers[].scoringStrategy.resources") == "map"
+    assert kinds.pop("spec.nodes.scorers[].shape") == "map"
     assert kinds.pop("status.conditions") == "map"
     sets = {path for path, kind in kinds.items() if kind == "set"}
     assert sets == {"spec.devices.types.allow", "spec.devices.types.deny", "spec.devices.modes",

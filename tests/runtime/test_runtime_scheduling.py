@@ -80,6 +80,21 @@ async def test_placements_are_handed_over_and_refusals_are_reported_once() -> No
     assert len(heard.said) == 1
 
 
+async def test_nothing_is_said_of_pods_whose_storage_objects_are_not_known_yet() -> None:
+    claimed = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}
+    engine = engine_with([node("a", cards("a", 1))], [pod("waits", **claimed), pod("fits")])
+    engine.storage.unknown()
+    heard = Heard()
+    loop = loop_over(engine, heard)
+    await turns(loop)
+    assert [decision.pod for decision in heard.submitted] == ["default/fits"]
+    assert heard.said == []
+    engine.storage.known()
+    heard.time += 5.0
+    await turns(loop)
+    assert heard.said == [("Unschedulable", '0/1 nodes are available: persistentvolumeclaim "c" not found.')]
+
+
 async def test_who_waits_for_a_quota_is_told_how_it_stands() -> None:
     engine = engine_with([node("a", cards("a", 1))], [pod("first"), pod("p", asks(1, 2000))])
     engine.quotas.observe(ResourceQuota("default", "q", {"limits.nvidia.com/gpumem": "2500"}))

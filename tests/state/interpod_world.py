@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.kube.objects import Obj, node, pod
-from tests.naive.predicates import REQUIRED
+from tests.naive.predicates import PREFERRED, REQUIRED
 
 from vgpu_scheduler.kube import Pod, decode_node, decode_pod
 from vgpu_scheduler.model import Placement, Usage
@@ -54,27 +54,43 @@ TERMS: list[tuple[list[Obj], list[Obj]]] = [
 ]
 """Affinity and anti-affinity."""
 
+LIKED: list[tuple[list[Obj], list[Obj]]] = [
+    ([], []),
+    ([], []),
+    ([term(WEB)], []),
+    ([], [term(WEB)]),
+    ([term(DB, "rack"), term(DB, "rack")], [term(EITHER, "host")]),
+    ([term(EITHER, namespaceSelector={})], [term(EITHER, namespaceSelector={})]),
+    ([], [term(SOME_REV, namespaceSelector=TEAM), term(None)]),
+    ([term(WEB, matchLabelKeys=["rev"])], [term({}, "host", mismatchLabelKeys=["app"])]),
+    ([term(OLD, "none")], []),
+]
+"""Preferred affinity and anti-affinity."""
+
 NODES, ZONES, NAMESPACES = 20, ["a", "b", "c", None], ["n0", "n1", "n2"]
 NAMESPACE_LABELS: list[dict[str, str] | None] = [{}, {"team": "x"}, {"team": "y"}, None]
 
 
 def asking(name: str, labels: int, terms: int, namespace: int, version: int = 1) -> Obj:
     """Return a pod that is not bound."""
-    affinity, anti_affinity = TERMS[terms % len(TERMS)]
-    result = pod(
-        name=name,
-        namespace=NAMESPACES[namespace % len(NAMESPACES)],
-        affinity={"podAffinity": {REQUIRED: affinity}, "podAntiAffinity": {REQUIRED: anti_affinity}},
-    )
+    kinds = ("podAffinity", "podAntiAffinity")
+    liked = LIKED[(terms // len(TERMS) + labels) % len(LIKED)]
+    affinity = {
+        kind: {REQUIRED: required, PREFERRED: [
+            {"weight": 10 + 5 * number, "podAffinityTerm": preferred} for number, preferred in enumerate(some)]}
+        for kind, required, some in zip(kinds, TERMS[terms % len(TERMS)], liked, strict=True)
+    }  # fmt: skip
+    result = pod(name=name, namespace=NAMESPACES[namespace % len(NAMESPACES)], affinity=affinity)
     result["metadata"] |= {"labels": APPS[labels % len(APPS)], "resourceVersion": str(version)}
     return result
 
 
 class World:
-    """The state, and what is in it."""
+    """The state, and what is in it; ``zone`` is the label that nodes have for their zone."""
 
-    def __init__(self) -> None:
+    def __init__(self, zone: str = "zone") -> None:
         self.state = State({"hami": 3})
+        self.zone = zone
         self.nodes: dict[str, Obj] = {}
         self.pods: dict[str, Obj] = {}
         self.namespaces: dict[str, Obj] = {}
@@ -101,11 +117,18 @@ class World:
                 self._change(what % MOVES, one, two)
 
     def _observe_node(self, name: str, zone: int, rack: int) -> None:
-        labels = {"host": name, "zone": ZONES[zone % 4], "rack": f"r{rack}" if rack % 3 else None}
+        labels = {
+            "host": name,
+            "kubernetes.io/hostname": name if rack % 7 else None,
+            self.zone: ZONES[zone % 4],
+            "rack": f"r{rack}" if rack % 3 else None,
+        }
         obj = node(name, labels={key: value for key, value in labels.items() if value is not None})
         obj["metadata"] |= {"uid": f"{name}-{self._version}", "resourceVersion": str(self._version)}
-        if rack % 4 == 0:
-            obj["spec"]["taints"] = [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}]
+        effects = [effect for effect, every in (("NoSchedule", 4), ("PreferNoSchedule", 5)) if rack % every == 0]
+        obj["spec"]["taints"] = [{"key": "dedicated", "value": "x", "effect": effect} for effect in effects]
+        if rack % 10 == 0:
+            obj["spec"]["taints"].append({"key": "old", "value": "", "effect": "PreferNoSchedule"})
         self.nodes[name] = obj
         self.state.observe_node(decode_node(obj), {})
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from tests.state.interpod_world import APPS, MOVES, TERMS, Move, World, asking
 
 from vgpu_scheduler.kube import PodSelector, decode_node, decode_pod
-from vgpu_scheduler.state import State
+from vgpu_scheduler.state import ResidentTerm, State
+from vgpu_scheduler.state.resident_terms import ResidentTerms
 
 SELECTORS: list[tuple[PodSelector, ...]] = [
     tuple(term.of("n0", APPS[1]).pods for term in terms)
@@ -30,9 +31,17 @@ def check(world: World) -> None:
     for selectors in SELECTORS:
         view.interpod.acquire(selectors, view.nodes.row)
     assert by_name(view) == by_name(state)
-    for counter in (*state.interpod._counters.values(), *state.interpod._anti_affinity.values()):
+    for counter in (*state.interpod._counters.values(), *residents(state)):
         occupied = np.flatnonzero(counter.nodes.occupied(state.nodes.capacity)).tolist()
         assert occupied == sorted(counter.nodes.as_values())
+
+
+def kinds(state: State) -> tuple[ResidentTerms, ...]:
+    return state.interpod._anti_affinity, state.interpod._preferences
+
+
+def residents(state: State) -> list[ResidentTerm]:
+    return [found for terms in kinds(state) for found in terms._terms.values()]
 
 
 def by_name(state: State) -> dict[object, dict[str, int]]:
@@ -101,11 +110,13 @@ def test_counters_and_terms_are_dropped_with_their_last_user() -> None:
     for move in rng.integers(0, 1000, (100, 4)).tolist():
         world.move(tuple(move))
     assert state.interpod.any_anti_affinity
+    assert state.interpod.any_preferences
     for known in list(state.pods()):
         state.remove_pod(known.uid)
     assert not state.interpod.any_anti_affinity
+    assert not state.interpod.any_preferences
     assert not state.interpod.as_values()
-    for index in (state.interpod._counters_by_label, state.interpod._anti_affinity_by_label):
+    for index in (state.interpod._counters_by_label, *(terms._by_label for terms in kinds(state))):
         assert not list(index.candidates({"app": "web", "rev": "1"}))
         assert not index._by_label
         assert not index._others

@@ -195,6 +195,17 @@ def test_scores_are_explained_as_they_are_added() -> None:
     assert "  a     205    binpack 25 + hami 3 (90 of 100) x 2" in result.explanation
 
 
+def test_what_somebody_would_like_is_explained_beside_the_scorers() -> None:
+    file = document(CLUSTER, expect={"node": "x"})
+    file["nodes"] = [{"name": "a", "cards": 1, "taints": "k:PreferNoSchedule"}, {"name": "b", "cards": 1}]
+    (result,) = results(file)
+    assert isinstance(result, CaseResult)
+    assert result.explanation.splitlines()[-2:] == [
+        "  b     300    device 0 x 2 [device/hami 0] + TaintToleration 0 (100 of 100) x 3",
+        "  a     40     device 6 (20 of 100) x 2 [device/hami 6 (20 of 100)] + TaintToleration 1 (0 of 100) x 3",
+    ]
+
+
 def test_the_best_node_stands_first() -> None:
     file = document(CLUSTER, expect={"node": "x"})
     file["nodes"] = [{"name": name, "cards": 2} for name in "abcd"]

@@ -22,6 +22,7 @@ from vgpu_scheduler.binding.options import NO_HOOKS, BinderHooks, BinderOptions
 from vgpu_scheduler.binding.plugin_turn import PluginTurn
 from vgpu_scheduler.binding.sender import Sender, Step
 from vgpu_scheduler.binding.turns import Turns
+from vgpu_scheduler.binding.volumes import VolumeBinder, VolumeError
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Placement
 
@@ -69,6 +70,7 @@ class Binder:
         self.stats = BindStats()
         self._turns = Turns(self, context.clock, options.longest_wait, options.patience, self._count_expired)
         self._closed = ClosedNodeWatch(context, self.locker, options.patience, self.wake.set)
+        self._volumes = VolumeBinder(context, options.timeout, options.volume_wait, options.patience)
         self._plugins = PluginTurn(context, self.locker, self._turns, self._closed, options)
 
     # Coming in -------------------------------------------------------------------------------------------------------
@@ -95,8 +97,48 @@ class Binder:
             )
             unit.items.append(item)
             self._reporter.forget(decision.uid)  # what was said about it before must not be written any more
+        if any(decision.placement and decision.placement.volumes for decision in decisions):
+            self._spawn(self._join_with_volumes(unit))
+        else:
+            self._join(unit)
+
+    def _join(self, unit: BindUnit) -> None:
         for node in self._turns.join(unit):
             self._spawn(self._run_lane(node))
+
+    async def _join_with_volumes(self, unit: BindUnit) -> None:
+        """Bind the volumes of all pods of a unit before it joins any lane; its cards are kept meanwhile."""
+        try:
+            async with asyncio.TaskGroup() as binds:
+                for item in unit.items:
+                    placement = item.decision.placement
+                    if placement is not None and placement.volumes:
+                        binds.create_task(self._volumes.bind(item.uid, placement))
+        except* VolumeError as problems:
+            self._volumes_failed(unit, str(problems.exceptions[0]))
+        except* Exception:  # one bad unit must not strand its pods
+            log.exception("binding the volumes of pod %s broke off", unit.items[0].decision.pod)
+            self.stats.failed += 1
+            self._turns.give_back(unit.items[0])
+        else:
+            self._volumes_bound(unit)
+
+    def _volumes_bound(self, unit: BindUnit) -> None:
+        if unit.stage is Stage.GIVEN_BACK:
+            return
+        for item in unit.items:
+            item.joined = self._clock.monotonic()
+        self._join(unit)
+
+    def _volumes_failed(self, unit: BindUnit, problem: str) -> None:
+        """Have a unit decided anew whose volumes cannot be bound as decided."""
+        log.info("volumes of pod %s were not bound: %s", unit.items[0].decision.pod, problem)
+        self.stats.failed += 1
+        for item in unit.items:
+            pod = self._engine.state.pod(item.uid)
+            if pod is not None and not self._stopping:
+                self._reporter.binding_failed(pod, f"binding volumes: {problem}")
+        self._turns.give_back(unit.items[0])
 
     def _priority(self, uid: str) -> int:
         pod = self._engine.state.pod(uid)
@@ -109,6 +151,10 @@ class Binder:
         self._turns.moved(name)
         if self._may_write(0.0):
             self._closed.notice(name)
+
+    def claim_moved(self, claim: str) -> None:
+        """Note that a claim, by its ``namespace/name``, was observed anew: who waits for its volume looks again."""
+        self._volumes.claim_moved(claim)
 
     async def look_at_closed_nodes(self) -> None:
         """Find out which locks nobody uses any more, before anything is decided; wait for that only so long."""
@@ -128,6 +174,7 @@ class Binder:
         """Let the binds under way finish for at most ``grace`` seconds; what waits is given back."""
         self._stopping = self._plugins.stopping = True
         await self._closed.stop()
+        await self._volumes.stop()
         self._turns.give_all_back()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=grace)

@@ -21,8 +21,8 @@ class BindContext:
         The API server, what is known, who tells users, and the time.
     may_write
         Tells whether the lease will still be held in so many seconds; asked right before every write.
-    observe_node
-        Takes in a node that an answer of the API server shows, as it was encoded there; never raises.
+    observe
+        Takes in an object of a kind that an answer of the API server shows, as it was encoded there; never raises.
     """
 
     api: ApiClient
@@ -30,4 +30,4 @@ class BindContext:
     reporter: Reporter
     clock: Clock
     may_write: Callable[[float], bool]
-    observe_node: Callable[[bytes], None]
+    observe: Callable[[str, bytes], None]

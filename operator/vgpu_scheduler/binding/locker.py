@@ -157,7 +157,7 @@ class NodeLocker:
         with suppress(ApiUnreachableError):
             response = await self.context.api.request("GET", f"/api/v1/nodes/{node}", timeout=self.timeout)
             if response.ok:
-                self.context.observe_node(response.body)
+                self.context.observe("Node", response.body)
 
     def forget(self, node: str) -> None:
         """Forget a node that is gone."""
@@ -192,7 +192,7 @@ class NodeLocker:
                     timeout=self.timeout,
                 )
                 if response.ok:
-                    self.context.observe_node(response.body)
+                    self.context.observe("Node", response.body)
                 if response.ok or response.status in {_NOT_FOUND, _UNPROCESSABLE}:
                     return
             await asyncio.sleep(_RETRY)
@@ -216,7 +216,7 @@ class NodeLocker:
             )
             if response.ok:
                 self.stats.taken += 1
-                self.context.observe_node(response.body)
+                self.context.observe("Node", response.body)
                 return value
             self.stats.refused += 1
             if response.status != _UNPROCESSABLE:

@@ -22,6 +22,8 @@ class BinderOptions:
         Seconds that a pod waits at its node before it is decided anew.
     patience
         Seconds between looks at a node that does not move.
+    volume_wait
+        Seconds that a pod's volumes may take to be bound, its cards being kept for it.
     unlocked
         Binds at a time that need no lock.
     label_first
@@ -31,6 +33,7 @@ class BinderOptions:
     timeout: float = 5.0
     longest_wait: float = 60.0
     patience: float = 5.0
+    volume_wait: float = 600.0
     unlocked: int = 64
     label_first: bool = False
 

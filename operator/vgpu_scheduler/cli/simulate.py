@@ -12,14 +12,17 @@ import click
 from vgpu_scheduler.cli.files import TOO_DEEP, FileError, documents, yaml_files
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.dialects.hami import hami_dialect
+from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.runtime.assembly import policy_defaults
 from vgpu_scheduler.runtime.device_config import device_config
 from vgpu_scheduler.settings import Settings, SettingsError, load
 from vgpu_scheduler.whatif import (
+    STORAGE_DECODERS,
     Answer,
     World,
     WorldError,
     aligned,
+    claims_of,
     explain,
     flatten,
     make_dialect,
@@ -35,14 +38,22 @@ _FILE = click.Path(exists=True, path_type=Path)
 
 
 @click.command("simulate")
-@click.option("-f", "--file", "pods", multiple=True, required=True, type=_FILE, help="Pods, or workloads, to place.")
+@click.option(
+    "-f",
+    "--file",
+    "pods",
+    multiple=True,
+    type=_FILE,
+    help="Pods, or workloads, to place; their claims may be there, too.",
+)
+@click.option("--pending", is_flag=True, help="Place the pods of the cluster that wait, whatever scheduler they name.")
 @click.option(
     "--cluster",
     "clusters",
     multiple=True,
     required=True,
     type=_FILE,
-    help="Objects of the cluster: nodes, running pods, namespaces, policies (kubectl get ... -A -o yaml).",
+    help="Objects of the cluster: nodes, pods, namespaces, policies, storage (kubectl get ... -A -o yaml).",
 )
 @click.option("--config", type=_FILE, help="Settings file of the operator (YAML).")
 @click.option("--dialect", default=_HAMI, show_default=True, help="hami, volcano or koordinator.")
@@ -56,8 +67,7 @@ def simulate_command(
     config: Path | None,
     dialect: str,
     output: str,
-    explained: bool,
-    **flags: str | None,
+    **flags: Any,
 ) -> None:
     """Place pods on a copy of a cluster, without one.
 
@@ -65,11 +75,15 @@ def simulate_command(
     the order of the files; each finds what those before it took. Deployments, ReplicaSets, StatefulSets and Jobs stand
     for their pods. Ends with 1 when a pod finds no place, and with 2 when something cannot be read.
     """
+    pending, explained = flags.pop("pending"), flags.pop("explained")
+    if not pods and not pending:
+        raise click.UsageError("say which pods are to be placed: -f FILE, or --pending")
     try:
         settings = load(config, {name: value for name, value in flags.items() if value is not None})
         world = World(_dialect(dialect, settings), policy_defaults(settings))
         world.add(_objects(clusters))
-        answers = simulate(world, [world.pod(pod) for obj in flatten(_objects(pods)) for pod in pods_of(obj)])
+        answers = simulate(world, list(world.pending.values()), as_they_are=True) if pending else []
+        answers += simulate(world, _new_pods(world, pods))
     except (FileError, SettingsError, WorldError) as error:
         _give_up(str(error))
     except RecursionError:
@@ -82,6 +96,15 @@ def simulate_command(
     else:
         _show(answers, explained=explained)
     raise SystemExit(0 if all(answer.node for answer in answers) else 1)
+
+
+def _new_pods(world: World, files: Sequence[Path]) -> list[Pod]:
+    """Return the pods that files ask about, after what comes with them was made."""
+    objects = list(flatten(_objects(files)))
+    world.add(obj for obj in objects if obj.get("kind") in STORAGE_DECODERS)
+    workloads = [obj for obj in objects if obj.get("kind") not in STORAGE_DECODERS]
+    world.make_claims(claim for obj in workloads for claim in claims_of(obj))
+    return [world.pod(pod) for obj in workloads for pod in pods_of(obj)]
 
 
 def _give_up(message: str) -> NoReturn:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from . import events, patches
 from .nodes import NodeStrategy
 from .pods import PodStrategy
-from .strategies import EventStrategy, NamespaceStrategy, PriorityClassStrategy, QuotaStrategy, Strategy
+from .strategies import EventStrategy, NamespaceStrategy, PriorityClassStrategy, QuotaStrategy, Strategy, VolumeStrategy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -204,6 +204,19 @@ PRIORITY_CLASSES = Resource(
     strategy=PriorityClassStrategy(),
 )
 
+
+def _storage(plural: str, kind: str, *short: str, namespaced: bool = False) -> Resource:
+    """Return a kind of the group storage.k8s.io."""
+    return Resource(
+        group="storage.k8s.io",
+        plural=plural,
+        kind=kind,
+        namespaced=namespaced,
+        short_names=short,
+        merge_keys=_METADATA,
+    )
+
+
 BUILT_IN = (
     PODS,
     NODES,
@@ -245,6 +258,28 @@ BUILT_IN = (
         merge_keys=_METADATA,
         unconditional_update=False,
     ),
+    Resource(
+        plural="persistentvolumeclaims",
+        kind="PersistentVolumeClaim",
+        short_names=("pvc",),
+        subresources={"status": "PersistentVolumeClaim"},
+        merge_keys=_METADATA,
+        strategy=VolumeStrategy(),
+    ),
+    Resource(
+        plural="persistentvolumes",
+        kind="PersistentVolume",
+        namespaced=False,
+        short_names=("pv",),
+        subresources={"status": "PersistentVolume"},
+        merge_keys=_METADATA,
+        strategy=VolumeStrategy(),
+    ),
+    _storage("storageclasses", "StorageClass", "sc"),
+    _storage("csinodes", "CSINode"),
+    _storage("csidrivers", "CSIDriver"),
+    _storage("csistoragecapacities", "CSIStorageCapacity", namespaced=True),
+    _storage("volumeattachments", "VolumeAttachment"),
 )
 
 

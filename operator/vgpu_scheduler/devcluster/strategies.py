@@ -93,6 +93,20 @@ class NamespaceStrategy(Strategy):
         obj["status"] = {"phase": "Active"}
 
 
+class VolumeStrategy(Strategy):
+    """Volumes and claims are stored and shown; no controller binds them to each other."""
+
+    status = True
+
+    def default(self, obj: Object) -> None:
+        """Fill in the volume mode."""
+        obj.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
+
+    def prepare_create(self, obj: Object) -> None:
+        """Begin as pending."""
+        obj["status"] = {"phase": "Pending"}
+
+
 class QuotaStrategy(Strategy):
     """Resource quotas are stored and shown; nothing enforces them or counts their use."""
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.recent import Recent
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.predicates import CLUSTER_PLUGINS, ClusterFilter, Reason, Rejections
+from vgpu_scheduler.predicates import CLUSTER_PLUGINS, ClusterFilter, FilterError, Reason, Rejections
 from vgpu_scheduler.state import State
 
 _FILTERS = 512
@@ -36,12 +36,15 @@ class ClusterPart:
         return next((reason for each in self.filters if (reason := each.turned_away(pod)) is not None), None)
 
     def lets(self, pod: Pod, row: int) -> bool:
-        """Tell whether the pod may go to a node, as far as these filters know."""
+        """Tell whether the pod may go to a node, as far as these filters know; not where one cannot tell."""
         rows = np.array([row], dtype=np.int64)
-        if self.turned_away(pod) is not None:
+        try:
+            if self.turned_away(pod) is not None:
+                return False
+            answers = (each.evaluate(pod, rows) for each in self.filters)
+            return all(codes is None or codes[0] == Rejections.PASSES for codes in answers)
+        except FilterError:
             return False
-        answers = (each.evaluate(pod, rows) for each in self.filters)
-        return all(codes is None or codes[0] == Rejections.PASSES for codes in answers)
 
     def evaluate(
         self, pod: Pod, rows: NDArray[np.int64]
@@ -58,15 +61,15 @@ class ClusterPart:
         passing : NDArray[int64], shape (m,)
             The rows where the pod can go.
         rejected : list
-            For each filter that rejects: what its codes stand for, the rows that it rejects, and their codes.
+            For each filter that rejects some: what its codes stand for, the rows that it was asked about, and their
+            codes.
         """
         rejected = []
         for each in self.filters:
             codes = each.evaluate(pod, rows)
             if codes is not None and codes.any():
-                passes = codes == Rejections.PASSES
-                rejected.append((each.rejections, rows[~passes], codes[~passes]))
-                rows = rows[passes]
+                rejected.append((each.rejections, rows, codes))
+                rows = rows[codes == Rejections.PASSES]
         return rows, rejected
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 
 import msgspec
@@ -10,17 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators import Budgets, count_reasons, verdict
-from vgpu_scheduler.dialects import Dialects
+from vgpu_scheduler.dialects import Dialects, placement_usage
 from vgpu_scheduler.engine.annotation_limits import metadata_problem
 from vgpu_scheduler.engine.closed_nodes import Cause, ClosedNodes
 from vgpu_scheduler.engine.cluster_part import ClusterParts
 from vgpu_scheduler.engine.filtered import Filtered
 from vgpu_scheduler.engine.nearest import nearest_miss
+from vgpu_scheduler.engine.nominated import NominatedPods
+from vgpu_scheduler.engine.preferences import Preferences, Ranked
 from vgpu_scheduler.engine.quotas import Quotas
 from vgpu_scheduler.engine.recent import Recent
 from vgpu_scheduler.engine.rejected import replaced_with
 from vgpu_scheduler.engine.shape import Claimed, Fitted, NodePart, Refused, Shape
 from vgpu_scheduler.engine.shape_builder import make_node_part, read_claims
+from vgpu_scheduler.engine.storage import StorageAccess
 from vgpu_scheduler.kernels import select_best
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import (
@@ -33,9 +36,10 @@ from vgpu_scheduler.model import (
     Placement,
     PodClaims,
     ScorePart,
+    Uses,
 )
 from vgpu_scheduler.policy import Policies, ResolvedPolicy
-from vgpu_scheduler.predicates import refusals, unschedulable_message
+from vgpu_scheduler.predicates import FilterError, refusals, unschedulable_message, volume_plan
 from vgpu_scheduler.state import State
 
 REFUSED = "Refused"
@@ -61,6 +65,8 @@ class Cycle:
         The limits of namespaces; none without it.
     closed_nodes
         The nodes whose device plugins serve nobody; none without it.
+    storage
+        Which writes to storage objects are denied; none without it.
     """
 
     def __init__(
@@ -70,15 +76,19 @@ class Cycle:
         policies: Policies,
         quotas: Quotas | None = None,
         closed_nodes: ClosedNodes | None = None,
+        storage: StorageAccess | None = None,
     ) -> None:
         self.state = state
         self._dialects = dialects
         self._policies = policies
         self._quotas = quotas or Quotas(dialects)
         self._closed_nodes = closed_nodes
+        self._storage = storage
         self._claimed: Recent[Claimed | Refused] = Recent(_CLAIMS)
         self._node_parts: Recent[NodePart | Refused] = Recent(_NODE_PARTS)
         self._cluster_parts = ClusterParts(state)
+        self._preferences = Preferences(state)
+        self._nominated = NominatedPods(state, self._held_by)
 
     def on(self, state: State) -> Cycle:
         """Return the same engine on another state."""
@@ -97,13 +107,23 @@ class Cycle:
             return self._refused(pod, shape.policy, shape.reason)
         rows = self.state.nodes.rows()
         shape.node.refresh(self.state, rows)
-        found = Filtered(shape.node, shape.cluster, pod, rows)
-        best = select_best(
-            self._open(shape, pod, found.passing), shape.node.feasible, shape.node.score, self.state.nodes.rank
-        )
+        try:
+            found = Filtered(shape.node, shape.cluster, pod, rows)
+            if self.state.nominations:
+                self._nominated.reject(pod, shape.node, shape.cluster, found)
+        except FilterError as error:
+            return Decision(pod.uid, pod.key, Outcome.ERROR, message=str(error), error=error)
+        rows, part, rank = self._open(shape, pod, found.passing), shape.node, self.state.nodes.rank
+        ranked = self._preferences.rank(pod, part, rows, shape.claimed.policy.device_weight)
+        best = ranked.best(part, rank) if ranked else int(select_best(rows, part.feasible, part.score, rank))
         if best < 0:
             return self._unschedulable(pod, shape, found, explain)
-        return self._placed(pod, shape, found, int(best), explain)
+        problem = pod.spec.preferences_problem
+        if problem and np.count_nonzero(part.feasible[rows]) > 1:
+            return self._refused(pod, shape.claimed.policy, problem)  # nodes cannot be ranked for it
+        asked = found.passing if explain else np.array([best], dtype=np.int64)
+        decision = self._placed(pod, shape, found, best, self._scores(part, asked, ranked))
+        return replace(decision, verdicts=self._verdicts(shape, pod, found)) if explain else decision
 
     def refit(self, pod: Pod, node: str) -> Placement | None:
         """Return a placement of the pod on one node, or None if it does not fit there now."""
@@ -114,7 +134,7 @@ class Cycle:
         shape.node.refresh(self.state, np.array([row], dtype=np.int64))
         if not shape.node.feasible[row] or not (shape.cluster is None or shape.cluster.lets(pod, row)):
             return None
-        placement = self._placement(shape, row)
+        placement = self._placement(pod, shape, row)
         return None if metadata_problem(pod, self._dialects.annotations(placement, 0, pod)) else placement
 
     def fits_without(self, pod: Pod, node: str, tenants: Iterable[str]) -> Placement | None:
@@ -136,13 +156,16 @@ class Cycle:
             for held in reversed(suspended):
                 self.state.resume(held)
 
-    def may_stay(self, pod: Pod, node: str) -> bool:
-        """Tell whether what depends on more than one node still lets an assumed pod be on its own."""
-        row, cluster = self.state.nodes.row(node), self._cluster_parts.of(pod)
+    def may_stay(self, pod: Pod, placement: Placement) -> bool:
+        """Tell whether what depends on more than its node still lets an assumed pod be where it was placed.
+
+        Of what was to be done about its claims some may have been done since; something else must not be needed now.
+        """
+        row, cluster = self.state.nodes.row(placement.node), self._cluster_parts.of(pod)
         if row is None or cluster is None:
             return row is not None
         with self.state.uncounted(pod.uid):
-            return cluster.lets(pod, row)
+            return cluster.lets(pod, row) and volume_plan(pod, row, self.state).is_part_of(placement.volumes)
 
     def restate(self, pod: Pod, decision: Decision, placement: Placement) -> Decision:
         """Return a decision with another placement on its node and what is in force for the pod now.
@@ -193,6 +216,7 @@ class Cycle:
         key = (
             policy.number,
             pod.spec.node_fingerprint,
+            pod.spec.images if policy.reads_images else (),
             *map(pod.annotations.get, self._dialects.pod_annotations),
             *map(pod.labels.get, self._dialects.pod_labels),
         )
@@ -216,43 +240,55 @@ class Cycle:
         closed = [row for name in self._closed(shape, pod) if (row := self.state.nodes.row(name)) is not None]
         return rows[~np.isin(rows, closed)] if closed else rows
 
-    def _placement(self, shape: Fitted, row: int) -> Placement:
-        name = self.state.nodes.name(row)
+    def _held_by(self, pod: Pod, node: str) -> tuple[Placement | None, Uses]:
+        """Return what a pod would get of a node now, and what it would use of its devices."""
+        placement = self.refit(pod, node)
+        if placement is None or not placement.dialect:
+            return placement, {}
+        return placement, {placement.dialect: placement_usage(placement, self.claims(pod))}
+
+    def _placement(self, pod: Pod, shape: Fitted, row: int) -> Placement:
+        name, volumes = self.state.nodes.name(row), volume_plan(pod, row, self.state)
         if shape.node.allocator is None:
-            return Placement(name, ((),) * len(shape.claimed.claims))
+            return Placement(name, ((),) * len(shape.claimed.claims), volumes=volumes)
         containers = shape.node.allocator.place(self.state.matrix(shape.node.dialect), row)
         assert containers is not None, f"the cards of node {name} changed within a decision"
-        return Placement(name, containers, shape.node.dialect)
+        return Placement(name, containers, shape.node.dialect, volumes)
 
-    def _placed(self, pod: Pod, shape: Fitted, found: Filtered, row: int, explain: bool) -> Decision:
-        rows = found.rows
+    def _placed(
+        self, pod: Pod, shape: Fitted, found: Filtered, row: int, scores: Mapping[str, tuple[ScorePart, ...]]
+    ) -> Decision:
         policy = shape.claimed.policy
-        placement = self._placement(shape, row)
+        placement = self._placement(pod, shape, row)
         problem = metadata_problem(pod, self._dialects.annotations(placement, 0, pod))
+        if not problem and self._storage is not None:
+            problem = self._storage.denial(placement.volumes)
         if problem:
             return self._refused(pod, policy, problem)
-        scores = self._scores(shape.node, found.passing if explain else np.array([row], dtype=np.int64))
         return Decision(
             uid=pod.uid,
             pod=pod.key,
             outcome=Outcome.PLACED,
             placement=placement,
             claims=shape.claimed.claims,
-            score=sum(part.value for part in scores[placement.node]),
+            score=sum(part.value for part in scores[placement.node] if not part.within),
             scores=scores,
-            nodes=int(rows.shape[0]),
-            verdicts=self._verdicts(shape, pod, found) if explain else {},
+            nodes=int(found.rows.shape[0]),
             sources=policy.source_of,
             warnings=shape.claimed.warnings,
         )
 
-    def _scores(self, part: NodePart, rows: NDArray[np.int64]) -> dict[str, tuple[ScorePart, ...]]:
-        """Return what each scorer says about each of the rows that fit."""
-        return {
-            self.state.nodes.name(row): part.ranking.explain(self.state, row, part.fit)
-            for row in rows.tolist()
-            if part.feasible[row]
-        }
+    def _scores(
+        self, part: NodePart, rows: NDArray[np.int64], ranked: Ranked | None
+    ) -> dict[str, tuple[ScorePart, ...]]:
+        """Return what each scorer and plugin says about each of the rows that fit."""
+        scores = {}
+        for row in rows.tolist():
+            if not part.feasible[row]:
+                continue
+            parts = part.ranking.explain(self.state, row, part.fit)
+            scores[self.state.nodes.name(row)] = ranked.explain(row, parts) if ranked else parts
+        return scores
 
     def _refused(self, pod: Pod, policy: ResolvedPolicy, reason: str) -> Decision:
         nodes = int(self.state.nodes.rows().shape[0])
@@ -263,7 +299,7 @@ class Cycle:
             message=f"0/{nodes} nodes are available: {reason}.",
             nodes=nodes,
             reasons={reason: nodes},
-            helped_by=Hint.POD | Hint.POLICY,
+            helped_by=Hint.POD | Hint.POLICY | Hint.VOLUMES,
             rejected_by=(REFUSED,),
             sources=policy.source_of,
         )
@@ -285,11 +321,18 @@ class Cycle:
             or not self._fits_without_quotas(pod, shape, found),
             helped_by=hints | Hint.POD,
             rejected_by=rejected_by,
-            # Who replaces a rejected pod gets another answer for a while, and must not wait in others' place.
-            alike=(replaced_with(pod), shape.alike(pod)) if hints & Hint.REJECTION else shape.alike(pod),
+            alike=self._alike(shape, pod, hints),
             sources=shape.claimed.policy.source_of,
             warnings=shape.claimed.warnings,
         )
+
+    def _alike(self, shape: Fitted, pod: Pod, hints: Hint) -> Hashable:
+        """Return what pods have in common that get the same answer; None for one that stands for itself."""
+        if pod.nominated_node_name:
+            return None  # what is kept for a pod is in the way of all others only
+        alike = shape.alike(pod)
+        # Who replaces a rejected pod gets another answer for a while, and must not be tried in place of others.
+        return (replaced_with(pod), alike) if hints & Hint.REJECTION else alike
 
     def _fits_without_quotas(self, pod: Pod, shape: Fitted, found: Filtered) -> bool:
         """Tell whether any of the nodes that pass the filters would fit if the namespace might hold more."""

@@ -7,6 +7,7 @@ that it could help. Nothing here waits or looks at a clock; the caller supplies 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -23,6 +24,7 @@ from vgpu_scheduler.engine.queue_events import QueueEvent
 from vgpu_scheduler.engine.quotas import Quotas, counted_by_card
 from vgpu_scheduler.engine.registrations import Registrations
 from vgpu_scheduler.engine.rejected import REJECTED_WAIT, RejectedNodes
+from vgpu_scheduler.engine.storage import StorageAccess
 from vgpu_scheduler.engine.units import Grouping, UnitCycle, Units, each_alone, missing_members
 from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import Decision, Hint, Outcome, Placement
@@ -70,7 +72,8 @@ class Engine:
         self.closed_nodes = ClosedNodes(
             self.dialects.node_side, self.state, frozenset(scheduler_names), RejectedNodes(rejected_node_wait)
         )
-        self.cycle = Cycle(self.state, self.dialects, policies, self.quotas, self.closed_nodes)
+        self.storage = StorageAccess(self.queue)
+        self.cycle = Cycle(self.state, self.dialects, policies, self.quotas, self.closed_nodes, self.storage)
         self.effective_policies = EffectivePolicies(policies, self.state, self.queue, self.dialects)
         self.scheduler_names = frozenset(scheduler_names)
         self.coexist_with = frozenset(coexist_with)
@@ -121,8 +124,9 @@ class Engine:
         return tuple(problems)
 
     def _counts(self, pod: Pod) -> bool:
-        """Tell whether a pod that is not known makes any difference: pods of others do once they hold something."""
-        return bool(pod.node_name) or pod.scheduler_name in self.scheduler_names | self.coexist_with
+        """Tell whether a pod that is not known makes any difference: others' do that hold something, or soon will."""
+        somewhere = bool(pod.node_name or pod.nominated_node_name)
+        return somewhere or pod.scheduler_name in self.scheduler_names | self.coexist_with
 
     def no_longer_waits(self, uid: str, version: int) -> None:
         """Take in that a pod of ours was bound or deleted, as of a resource version; which of both is told later."""
@@ -140,6 +144,9 @@ class Engine:
     def remove_pod(self, uid: str, now: float) -> None:
         """Take in that a pod is gone."""
         self._departed.pop(uid, None)
+        known = self.state.pod(uid)
+        if known is not None:
+            self.storage.forget(known)
         self.units.forget(uid)
         self.queue.remove(uid)
         self._gated.discard(uid)
@@ -237,7 +244,7 @@ class Engine:
         self.quotas.wake(self.state, self.queue, now)
         if self.closed_nodes.rejected.expire(now):
             self._released |= Hint.REJECTION
-        self.queue.hint(self._released, now)
+        self.queue.hint(self._released | self.storage.take_released(), now)
         self._released = Hint.NONE
         while (uid := self.queue.pop(now)) is not None:
             pod = self.state.pod(uid)
@@ -255,7 +262,7 @@ class Engine:
             return (decision,)
         for member in pods:
             self.queue.take(member.uid, now)
-        decisions = self._decide(pods, explain=explain)
+        decisions = self.storage.hold_back(pods) or self._decide(pods, explain=explain)
         for decision in decisions:
             if decision.outcome is Outcome.ERROR:
                 self.queue.back_off(decision.uid, now)
@@ -285,7 +292,8 @@ class Engine:
         -------
         Placement or None
             The placement if it holds, another one on the same node if only its cards had to change, or None if the
-            pod does not fit there any more or must not be bound at all; then the caller gives it back.
+            pod does not fit there any more, its claims need something else, or it must not be bound at all; then the
+            caller gives it back.
         """
         pod, held = self.state.pod(uid), self.state.reservation(uid)
         if pod is None or held is None or held.phase is not Phase.ASSUMED or held.placement is None:
@@ -293,17 +301,19 @@ class Engine:
         if not self._waits(pod) or held.node in self.closed_nodes.rejected.closed_to(pod):
             return None
         unchanged = self.effective_policies.as_decided(pod) and self.state.unchanged_since_assumed(uid, pod)
-        if unchanged and not self.quotas.exceeded(pod.namespace, self.state) and self.cycle.may_stay(pod, held.node):
-            return held.placement
+        decided = held.placement
+        if unchanged and not self.quotas.exceeded(pod.namespace, self.state) and self.cycle.may_stay(pod, decided):
+            return decided
         self.effective_policies.decided(pod)
         self.state.suspend(uid)
         try:
             fits = self.cycle.refit(pod, held.node)
         finally:
             self.state.resume(held)
-        if fits is None:
+        if fits is None or not fits.volumes.is_part_of(decided.volumes):
             return None
-        if fits == held.placement:
+        fits = replace(fits, volumes=decided.volumes)
+        if fits == decided:
             self.state.reassure(uid)
             return fits
         self._released |= self.state.forget(uid)
@@ -361,11 +371,13 @@ class Engine:
         else:
             self._gated.discard(pod.uid)
         if not self._waits(pod):
+            self.storage.forget(pod)
             if self.state.reservation(pod.uid) is None or pod.node_name or pod.terminal:
                 self.queue.remove(pod.uid)
             return
         if self.state.reservation(pod.uid) is not None:
             return
+        self.storage.note(pod)
         if pod.uid not in self.queue or before is None or _asks_differently(before, pod):
             self.queue.add(pod.uid, pod.priority, now)
 

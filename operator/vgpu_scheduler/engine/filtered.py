@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -38,6 +40,7 @@ class Filtered:
         self.rows = rows
         self.passing = rows
         self._rejected: list[tuple[Rejections, NDArray[np.int64], NDArray[np.int32]]] = []
+        self._beside_nominated: dict[int, Rejection] = {}
         self.turned_away: Reason | None = node.predicates.rejection
         if cluster is None:
             return
@@ -47,6 +50,11 @@ class Filtered:
             self.passing, self._rejected = cluster.evaluate(pod, passing)
         else:
             self.passing = rows[:0]
+
+    def reject(self, row: int, rejection: Rejection) -> None:
+        """Note what rejects a row beside the pods that are nominated to it, whatever rejects it without them."""
+        self.passing = self.passing[self.passing != row]
+        self._beside_nominated[row] = rejection
 
     def rejections(self) -> dict[int, Rejection]:
         """Return what the first filter that rejects a row says, by row; rows that pass all are left out."""
@@ -60,16 +68,27 @@ class Filtered:
             if code
         }
         for rejections, rows, others in self._rejected:
-            found.update((row, rejections[code]) for row, code in zip(rows.tolist(), others.tolist(), strict=True))
-        return found
+            answers = zip(rows.tolist(), others.tolist(), strict=True)
+            found.update((row, rejections[code]) for row, code in answers if code)
+        return {**found, **self._beside_nominated}
 
     def count(self) -> dict[Reason, int]:
         """Count the rows under each reason of the first filter that rejects them."""
         if self.turned_away is not None:
             return {self.turned_away: int(self.rows.shape[0])}
         part = self._node
+        if self._beside_nominated:
+            return _counted(self.rejections().values())
         counts = part.predicates.rejections.count(part.rejected[self.rows])
         for rejections, _, codes in self._rejected:
             for reason, count in rejections.count(codes).items():
                 counts[reason] = counts.get(reason, 0) + count
         return counts
+
+
+def _counted(rejections: Iterable[Rejection]) -> dict[Reason, int]:
+    counts: dict[Reason, int] = {}
+    for rejection in rejections:
+        for reason in rejection.reasons:
+            counts[reason] = counts.get(reason, 0) + 1
+    return counts

@@ -9,10 +9,13 @@ from vgpu_scheduler.dialects import Dialects, InventoryObject
 from vgpu_scheduler.engine.effective_policies import EffectivePolicies
 from vgpu_scheduler.engine.observing import ObservedKind
 from vgpu_scheduler.engine.problems import Problem
+from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.quotas import Quotas, quota_key
-from vgpu_scheduler.kube import Namespace, Node, NodeInventory, Pod, ResourceQuota, VersionedStore
+from vgpu_scheduler.engine.storage import StorageAccess
+from vgpu_scheduler.kube import Claim, Namespace, Node, NodeInventory, Pod, ResourceQuota, StorageObject, VersionedStore
+from vgpu_scheduler.model import Hint
 from vgpu_scheduler.policy import PLURALS, Policies, PolicyKey, PolicyResource, key_of
-from vgpu_scheduler.state import State
+from vgpu_scheduler.state import STORAGE_KINDS, State
 
 
 class Observing(Protocol):
@@ -20,9 +23,11 @@ class Observing(Protocol):
 
     dialects: Dialects
     state: State
+    storage: StorageAccess
     quotas: Quotas
     policies: Policies
     effective_policies: EffectivePolicies
+    queue: SchedulingQueue
 
     def observe_pod(self, pod: Pod, now: float) -> tuple[Problem, ...]:
         """Take in a pod."""
@@ -49,6 +54,7 @@ def observed_kinds(engine: Observing) -> Mapping[str, ObservedKind[Any]]:
         "ResourceQuota": _quotas(engine.quotas),
         **{kind: _policies(engine, kind) for kind in PLURALS},
         **{kind.name: _beside(engine) for kind in engine.dialects.beside},
+        **{name: _storage(engine, kind) for name, kind in STORAGE_KINDS.items()},
     }
 
 
@@ -144,6 +150,33 @@ def _policies(engine: Observing, kind: str) -> ObservedKind[PolicyResource]:
         remove=lambda policy, version, _: engine.effective_policies.remove(policy, version),
         missing=missing,
         forget_versions=catalogue.forget_versions,
+    )
+
+
+def _storage(engine: Observing, kind: type[StorageObject]) -> ObservedKind[StorageObject]:
+    volumes = engine.state.volumes
+    store = volumes.objects.store(kind)
+
+    def changed(found: StorageObject, hint: Hint, now: float) -> None:
+        if hint and isinstance(found, Claim):
+            engine.storage.claim_changed(found.key, now)
+        else:
+            engine.queue.hint(hint, now)
+
+    def observe(found: StorageObject, now: float) -> tuple[Problem, ...]:
+        changed(found, volumes.observe(found), now)
+        return ()
+
+    def remove(found: StorageObject, version: int, now: float) -> None:
+        changed(found, volumes.forget(found, version), now)
+
+    return ObservedKind(
+        key=lambda found: found.key,
+        title=lambda found: found.key,
+        observe=observe,
+        remove=remove,
+        missing=store.missing,
+        forget_versions=store.forget_versions,
     )
 
 

@@ -28,9 +28,13 @@ class QueueEvent(StrEnum):
     """A pod came to a node or changed its labels, or its namespace did."""
     NODE_UPDATE = "NodeUpdate"
     """A node came or changed, or its devices did."""
+    CLAIM_UPDATE = "PersistentVolumeClaimUpdate"
+    """A claim that it names came, changed or went."""
     POLICY_UPDATE = "PolicyUpdate"
     """Another policy is in force for it. Not a word of kube-scheduler, nor are those below."""
     QUOTA_UPDATE = "ResourceQuotaUpdate"
+    STORAGE_UPDATE = "StorageUpdate"
+    """A volume or a class changed, or what a CSI driver says of a node; or storage objects have become known."""
     REJECTION_OVER = "RejectionOver"
     """Nodes that had rejected pods like it may be tried again."""
     OTHER = "Other"
@@ -45,5 +49,6 @@ _BY_HINT = (
     (Hint.DEVICE_FREED | Hint.RESOURCES, QueueEvent.ASSIGNED_POD_DELETE),
     (Hint.NODE | Hint.DEVICES, QueueEvent.NODE_UPDATE),
     (Hint.AFFINITY, QueueEvent.ASSIGNED_POD_UPDATE),
+    (Hint.VOLUMES, QueueEvent.STORAGE_UPDATE),
     (Hint.REJECTION, QueueEvent.REJECTION_OVER),
 )

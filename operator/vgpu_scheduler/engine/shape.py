@@ -99,7 +99,7 @@ class NodePart:
         self.allocator = allocator
         self.ranking = ranking
         self.dialect = dialect
-        self._epoch = ranking.epoch
+        self._epoch: int | None = None  # not asked yet
         self._unscored: NDArray[np.bool_] | None = None  # where scores of an earlier epoch stand, if anywhere
         self._grow(0)
 
@@ -111,9 +111,10 @@ class NodePart:
         nodes = state.nodes
         if self._fitted.shape[0] < nodes.capacity:
             self._grow(nodes.capacity)
-        if self._epoch != self.ranking.epoch:
-            self._epoch = self.ranking.epoch
-            self._unscored = self.feasible.copy()
+        epoch = self.ranking.epoch(state)
+        if self._epoch != epoch:
+            self._unscored = None if self._epoch is None else self.feasible.copy()
+            self._epoch = epoch
         count = stale_rows(rows, nodes.version, self._fitted, self._stale)
         try:
             fitting = self._fit(state, self._stale[:count]) if count else self._stale[:0]

@@ -116,5 +116,13 @@ def _ranking(pod: Pod, claimed: Claimed, dialects: Dialects) -> NodeRanking:
     if not claimed.dialect:
         scorers = tuple(entry for entry in scorers if entry.weight and entry.scorer.ranks_plain_pods) or _PLAIN
         seen = dialects
-    workloads = (Workload(pod.spec.requests, claimed.claims, d.inventory.device_resources, d.name) for d in seen)
+    spec = pod.spec
+    facts = Workload(
+        spec.requests,
+        claimed.claims,
+        unrequested=spec.unrequested,
+        images=spec.images,
+        containers=len(spec.containers),
+    )
+    workloads = (replace(facts, resources=d.inventory.device_resources, dialect=d.name) for d in seen)
     return NodeRanking(scorers, *workloads)

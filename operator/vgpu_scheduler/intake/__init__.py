@@ -2,13 +2,16 @@
 
 from vgpu_scheduler.intake.admission import AdmissionEndpoint, AdmissionServer
 from vgpu_scheduler.intake.kinds import (
+    CLAIMS,
     CLUSTER_POLICIES,
     NAMESPACES,
     NODES,
     PODS,
     POLICIES,
     QUOTAS,
+    STORAGE,
     SWEPT,
+    VOLUMES,
     Kind,
     beside_kind,
 )
@@ -16,16 +19,20 @@ from vgpu_scheduler.intake.kopf_source import KopfSource
 from vgpu_scheduler.intake.lister import Listing, list_all
 from vgpu_scheduler.intake.observer import Observer
 from vgpu_scheduler.intake.policies import PolicySource
+from vgpu_scheduler.intake.storage import StorageStreams
 from vgpu_scheduler.intake.stream import ObjectStream
 
 __all__ = [
+    "CLAIMS",
     "CLUSTER_POLICIES",
     "NAMESPACES",
     "NODES",
     "PODS",
     "POLICIES",
     "QUOTAS",
+    "STORAGE",
     "SWEPT",
+    "VOLUMES",
     "AdmissionEndpoint",
     "AdmissionServer",
     "Kind",
@@ -34,6 +41,7 @@ __all__ = [
     "ObjectStream",
     "Observer",
     "PolicySource",
+    "StorageStreams",
     "beside_kind",
     "list_all",
 ]

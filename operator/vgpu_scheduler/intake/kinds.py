@@ -19,10 +19,17 @@ from vgpu_scheduler.kube import (
     Pod,
     ResourceQuota,
     Versioned,
+    decode_attachment,
+    decode_claim,
+    decode_csi_driver,
+    decode_csi_node,
     decode_namespace,
     decode_node,
     decode_pod,
     decode_quota,
+    decode_storage_capacity,
+    decode_storage_class,
+    decode_volume,
 )
 from vgpu_scheduler.policy import CLUSTER_KIND, GROUP, NAMESPACED_KIND, PLURALS, VERSION, PolicyResource, decode_policy
 
@@ -100,6 +107,20 @@ NAMESPACES: Kind[Namespace] = Kind("Namespace", "/api/v1/namespaces", decode_nam
 QUOTAS: Kind[ResourceQuota] = Kind("ResourceQuota", "/api/v1/resourcequotas", decode_quota)
 CLUSTER_POLICIES = _policies(CLUSTER_KIND)
 POLICIES = _policies(NAMESPACED_KIND)
+
+_STORAGE = "/apis/storage.k8s.io/v1"
+CLAIMS = Kind("PersistentVolumeClaim", "/api/v1/persistentvolumeclaims", decode_claim)
+VOLUMES = Kind("PersistentVolume", "/api/v1/persistentvolumes", decode_volume)
+STORAGE: tuple[Kind[Any], ...] = (
+    Kind("StorageClass", f"{_STORAGE}/storageclasses", decode_storage_class),
+    Kind("CSIDriver", f"{_STORAGE}/csidrivers", decode_csi_driver),
+    Kind("CSINode", f"{_STORAGE}/csinodes", decode_csi_node),
+    Kind("CSIStorageCapacity", f"{_STORAGE}/csistoragecapacities", decode_storage_capacity),
+    Kind("VolumeAttachment", f"{_STORAGE}/volumeattachments", decode_attachment),
+    VOLUMES,
+    CLAIMS,
+)
+"""The kinds that say where volumes can be mounted; watched only while some pod needs them."""
 
 SWEPT: tuple[Kind[Any], ...] = (CLUSTER_POLICIES, POLICIES, NAMESPACES, QUOTAS, PODS, NODES)
 """All kinds, in the order in which consistent lists are taken in: no pod may be decided before what is in force for it

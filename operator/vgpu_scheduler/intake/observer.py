@@ -12,7 +12,7 @@ from typing import TypeVar
 from vgpu_scheduler.engine import Engine, Problem, Sweep
 from vgpu_scheduler.intake.kinds import Kind
 from vgpu_scheduler.intake.lister import Listing, read
-from vgpu_scheduler.kube import DecodeError, Node, Pod, Versioned
+from vgpu_scheduler.kube import Claim, DecodeError, Node, Pod, Versioned
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +59,10 @@ class Observer:
         Told that a decision may come out differently now.
     report
         Told of objects that could not be understood.
+    volumes_wanted
+        Called when a pod that waits was observed that names claims or disks.
+    claim_moved
+        Told the ``namespace/name`` of a persistent volume claim that was observed anew.
     """
 
     engine: Engine
@@ -66,6 +70,8 @@ class Observer:
     moved: Callable[[str], None]
     changed: Callable[[], None]
     report: Callable[[Problem], None]
+    volumes_wanted: Callable[[], None] = lambda: None
+    claim_moved: Callable[[str], None] = lambda _: None
     stats: IntakeStats = field(default_factory=IntakeStats)
 
     def observe(self, kind: Kind[_Value], found: _Value) -> None:
@@ -131,6 +137,10 @@ class Observer:
             self.moved(found.name)
         elif isinstance(found, Pod) and found.node_name:
             self.moved(found.node_name)
+        elif isinstance(found, Pod) and (found.spec.claims or found.spec.disks):
+            self.volumes_wanted()
+        elif isinstance(found, Claim):
+            self.claim_moved(found.key)
 
     def _report(self, problems: Iterable[Problem]) -> None:
         for problem in problems:

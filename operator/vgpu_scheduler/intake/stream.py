@@ -30,8 +30,6 @@ _SHORTEST_DELAY = 0.2
 _LONGEST_DELAY = 10.0
 _LOOK_AGAIN = 10.0
 """Seconds between two looks whether somebody has defined a kind."""
-_SLICE = 200
-"""Objects of a list between two looks at everything else."""
 
 
 class ObjectStream(Generic[_Value]):
@@ -45,15 +43,23 @@ class ObjectStream(Generic[_Value]):
         Where they go.
     lost_track
         Called when deletions may have been missed.
+
+    Attributes
+    ----------
+    listed
+        Set once all objects of the kind were taken in.
+    refusal
+        Why the API server does not let them be listed; empty unless it said so last.
     """
 
     def __init__(self, api: ApiClient, kind: Kind[_Value], observer: Observer, lost_track: Callable[[], None]) -> None:
         self._api = api
-        self._kind = kind
+        self.kind = kind
         self._observer = observer
         self._lost_track = lost_track
-        self._listed_before = False
         self._events = 0
+        self.listed = asyncio.Event()
+        self.refusal = ""
 
     async def run(self) -> None:
         """List and watch until cancelled."""
@@ -63,7 +69,7 @@ class ObjectStream(Generic[_Value]):
             try:
                 if not version:
                     version = await self._list()
-                if not version and self._kind.defined:
+                if not version and self.kind.defined:
                     await asyncio.sleep(_LOOK_AGAIN)  # nobody has defined the kind: there is nothing to watch yet
                     continue
                 seen = self._events
@@ -73,30 +79,29 @@ class ObjectStream(Generic[_Value]):
                     continue
                 await asyncio.sleep(delay)  # a server that ends each watch at once must not be asked all the time
             except ApiError as error:
-                if error.response.status == _GONE or (error.response.status == _NOT_FOUND and self._kind.defined):
+                if not version:
+                    self.refusal = str(error)
+                if error.response.status == _GONE or (error.response.status == _NOT_FOUND and self.kind.defined):
                     version = ""
-                log.warning("stream of %s: %s", self._kind.path, error)
+                log.warning("stream of %s: %s", self.kind.path, error)
                 await asyncio.sleep(error.response.retry_after or delay)
             except ApiUnreachableError as error:
-                log.warning("stream of %s: %s", self._kind.path, error)
+                log.warning("stream of %s: %s", self.kind.path, error)
                 await asyncio.sleep(delay)
             except Exception:  # whatever it is, these objects must go on to count
-                log.exception("stream of %s broke off and begins anew", self._kind.path)
+                log.exception("stream of %s broke off and begins anew", self.kind.path)
                 version = ""
                 await asyncio.sleep(delay)
             delay = min(delay * 2, _LONGEST_DELAY)
 
     async def _list(self) -> str:
-        listing = await list_all(self._api, self._kind)
-        self._observer.stats.undecodable += len(listing.unreadable)
-        for number, found in enumerate(listing.objects, 1):
-            self._observer.observe(self._kind, found)
-            if number % _SLICE == 0:
-                await asyncio.sleep(0)
-        self._observer.stats.relists += self._listed_before
-        if self._listed_before:
+        listing = await list_all(self._api, self.kind)
+        await self._observer.sweep(self.kind, listing)
+        if self.listed.is_set():
+            self._observer.stats.relists += 1
             self._lost_track()
-        self._listed_before = True
+        self.refusal = ""
+        self.listed.set()
         return str(listing.version or "")
 
     async def _watch(self, version: str) -> str:
@@ -108,10 +113,10 @@ class ObjectStream(Generic[_Value]):
             "timeoutSeconds": str(_WATCH_SECONDS),
         }
         try:
-            async with self._api.stream(self._kind.path, params, _IDLE_TIMEOUT) as lines:
+            async with self._api.stream(self.kind.path, params, _IDLE_TIMEOUT) as lines:
                 async for line in lines:
                     try:
-                        event = decode_event(line, lambda obj: read(self._kind, obj))
+                        event = decode_event(line, lambda obj: read(self.kind, obj))
                     except DecodeError as error:
                         self._observer.stats.undecodable += 1
                         log.warning("%s", error)
@@ -121,17 +126,17 @@ class ObjectStream(Generic[_Value]):
                     if event.status is not None:
                         if event.status.code == _GONE:
                             return ""
-                        log.warning("stream of %s: %s", self._kind.path, event.status.message)
+                        log.warning("stream of %s: %s", self.kind.path, event.status.message)
                         break
                     version = event.resource_version or version
                     self._events += 1
                     if event.object is None:
                         continue
                     if event.type == "DELETED":
-                        self._observer.gone(self._kind, event.object)
+                        self._observer.gone(self.kind, event.object)
                     else:
-                        self._observer.observe(self._kind, event.object)
+                        self._observer.observe(self.kind, event.object)
         except ApiUnreachableError as error:
-            log.info("stream of %s: %s", self._kind.path, error)
+            log.info("stream of %s: %s", self.kind.path, error)
             await asyncio.sleep(0.2)
         return version

@@ -18,10 +18,12 @@ from vgpu_scheduler.kube.decoding import (
     decode_node,
     decode_pod,
 )
+from vgpu_scheduler.kube.images import Image
 from vgpu_scheduler.kube.namespaces import Namespace, decode_namespace
 from vgpu_scheduler.kube.objects import ANY_ADDRESS, Condition, Container, HostPort, Node, Pod, PodSpec
 from vgpu_scheduler.kube.podterms import PodSelector, PodTerm, TopologyTerm
 from vgpu_scheduler.kube.podvolumes import ClaimVolume, DiskKey, InlineDisk
+from vgpu_scheduler.kube.preferences import PreferredNodes, PreferredPods
 from vgpu_scheduler.kube.quantities import (
     QuantityError,
     has_unit,
@@ -56,12 +58,21 @@ from vgpu_scheduler.kube.storage import (
     CSINode,
     StorageCapacity,
     StorageClass,
+    StorageObject,
     Volume,
     VolumeAttachment,
 )
 from vgpu_scheduler.kube.storagedecoding import decode_claim, decode_storage_class, decode_volume
 from vgpu_scheduler.kube.store import Versioned, VersionedStore
-from vgpu_scheduler.kube.taints import NO_EXECUTE, NO_SCHEDULE, UNSCHEDULABLE_TAINT, Taint, Toleration, taint
+from vgpu_scheduler.kube.taints import (
+    NO_EXECUTE,
+    NO_SCHEDULE,
+    PREFER_NO_SCHEDULE,
+    UNSCHEDULABLE_TAINT,
+    Taint,
+    Toleration,
+    taint,
+)
 
 __all__ = [
     "ANY_ADDRESS",
@@ -72,6 +83,7 @@ __all__ = [
     "NO_EXECUTE",
     "NO_SCHEDULE",
     "PODS",
+    "PREFER_NO_SCHEDULE",
     "READ_WRITE_ONCE_POD",
     "SELECTED_NODE",
     "UNSCHEDULABLE_TAINT",
@@ -90,6 +102,7 @@ __all__ = [
     "DiskKey",
     "Encoded",
     "HostPort",
+    "Image",
     "InlineDisk",
     "LabelSelector",
     "Namespace",
@@ -102,6 +115,8 @@ __all__ = [
     "PodSelector",
     "PodSpec",
     "PodTerm",
+    "PreferredNodes",
+    "PreferredPods",
     "QuantityError",
     "Requirement",
     "ResourceQuota",
@@ -109,6 +124,7 @@ __all__ = [
     "SpreadConstraint",
     "StorageCapacity",
     "StorageClass",
+    "StorageObject",
     "Taint",
     "Toleration",
     "TopologyTerm",

@@ -1,11 +1,13 @@
 """The one decoder: from the API's JSON, as bytes or as an already parsed dict, to values."""
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from sys import intern
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
+from vgpu_scheduler.kube.images import node_images
 from vgpu_scheduler.kube.objects import Condition, Node, Pod
 from vgpu_scheduler.kube.podspecs import intern_pod_spec, resized_requests
 from vgpu_scheduler.kube.quantities import QuantityError, to_exact_int, to_int, to_milli
@@ -315,7 +317,15 @@ def _node(wire: WireNode) -> Node:
         capacity=_capacity(wire.status.capacity),
         ready={"True": True, "False": False}.get(ready),
         deleting=meta.deletion_timestamp is not None,
+        declared_features=_features(tuple(wire.status.declared_features or ())),
+        images=node_images(wire.status.images or ()),
     )
+
+
+@lru_cache(maxsize=1024)
+def _features(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the features of a node: one object for all nodes that declare the same."""
+    return tuple(sorted(names))
 
 
 def _capacity(quantities: Quantities | None) -> dict[str, int]:

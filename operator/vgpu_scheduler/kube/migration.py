@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from vgpu_scheduler.kube.selectors import NodeSelector, RawRequirement, compile_node_selector
+from vgpu_scheduler.kube.selectors import NodeSelector, NodeSelectorTerm, RawRequirement, compile_node_selector
 from vgpu_scheduler.kube.wire import Wire, WireNodeSelectorTerm
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "csi_driver",
     "disk_of",
     "migrated_affinity",
+    "nameless",
 ]
 
 ZONE_DELIMITER: Final = "__"
@@ -188,7 +189,19 @@ def migrated_affinity(
     topology_key = _TOPOLOGY_KEYS.get(plugin)
     if topology_key is not None:
         pairs = _with_topology(pairs, topology_key, labels)
-    return compile_node_selector(pairs) if pairs or terms is not None else None
+    return nameless(compile_node_selector(pairs)) if pairs or terms is not None else None
+
+
+def nameless(selector: NodeSelector) -> NodeSelector:
+    """Return the node affinity of a volume: kube-scheduler asks it about the labels of nodes, never about names."""
+    return NodeSelector(
+        tuple(
+            NodeSelectorTerm(term.expressions, ())
+            for term in selector.terms
+            if all(field.matches("") for field in term.fields)
+        ),
+        None,
+    )
 
 
 def _with_topology(pairs: _Terms, topology_key: str, labels: Mapping[str, str]) -> _Terms:

@@ -6,8 +6,10 @@ from typing import Final
 
 import msgspec
 
+from vgpu_scheduler.kube.images import Image
 from vgpu_scheduler.kube.podterms import PodTerm
 from vgpu_scheduler.kube.podvolumes import ClaimVolume, InlineDisk
+from vgpu_scheduler.kube.preferences import PreferredNodes, PreferredPods
 from vgpu_scheduler.kube.resources import ContainerKind
 from vgpu_scheduler.kube.selectors import NodeSelector
 from vgpu_scheduler.kube.spread import SpreadConstraint
@@ -82,7 +84,7 @@ class PodSpec(msgspec.Struct, frozen=True, eq=False, weakref=True, kw_only=True)
     required_pod_affinity, required_pod_anti_affinity
         The required inter-pod terms.
     terms_problem
-        Why a required inter-pod term or a spread constraint cannot be understood; empty if all can.
+        Why an inter-pod term or a spread constraint cannot be understood; empty if all can.
     hard_spread, soft_spread
         The topology spread constraints that forbid nodes, and those that only rank them.
     resource_claims
@@ -90,7 +92,15 @@ class PodSpec(msgspec.Struct, frozen=True, eq=False, weakref=True, kw_only=True)
     pod_group_field
         The field that makes the pod a member of a group; empty if none does.
     required_features
-        Field and name of each node feature that the pod cannot run without.
+        The node features that the pod cannot run without, sorted.
+    preferred_nodes, preferred_pods
+        The preferred terms of its node affinity, and its preferred inter-pod terms.
+    preferences_problem
+        Why a preferred node affinity cannot be understood; empty if all can. It matters where nodes are ranked.
+    images
+        The images that it needs, with their tags: one per container, then those of volumes.
+    unrequested
+        The cpu (milli) and memory (bytes) that scores add to ``requests``, for containers that name none.
     """
 
     fingerprint: bytes
@@ -112,7 +122,12 @@ class PodSpec(msgspec.Struct, frozen=True, eq=False, weakref=True, kw_only=True)
     soft_spread: tuple[SpreadConstraint, ...] = ()
     resource_claims: int = 0
     pod_group_field: str = ""
-    required_features: tuple[tuple[str, str], ...] = ()
+    required_features: tuple[str, ...] = ()
+    preferred_nodes: tuple[PreferredNodes, ...] = ()
+    preferred_pods: tuple[PreferredPods, ...] = ()
+    preferences_problem: str = ""
+    images: tuple[str, ...] = ()
+    unrequested: tuple[int, int] = (0, 0)
 
     @property
     def init_containers(self) -> tuple[Container, ...]:
@@ -219,6 +234,10 @@ class Node(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         Its ``Ready`` condition; None if unknown.
     deleting
         Whether it has a deletion timestamp.
+    declared_features
+        The features that it declares to have, sorted; equal ones are one object.
+    images
+        The images that it has.
     """
 
     name: str
@@ -232,3 +251,5 @@ class Node(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     ready: bool | None
     deleting: bool
     capacity: Mapping[str, int] = {}
+    declared_features: tuple[str, ...] = ()
+    images: tuple[Image, ...] = ()

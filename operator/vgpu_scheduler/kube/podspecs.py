@@ -8,11 +8,13 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
+from vgpu_scheduler.kube.images import pod_images
 from vgpu_scheduler.kube.objects import ANY_ADDRESS, Container, HostPort, PodSpec
 from vgpu_scheduler.kube.podterms import PodTerm, compile_pod_terms
 from vgpu_scheduler.kube.podvolumes import PodVolumes, read_pod_volumes
+from vgpu_scheduler.kube.preferences import compile_preferred_nodes, compile_preferred_pods
 from vgpu_scheduler.kube.quantities import QuantityError, to_nano
-from vgpu_scheduler.kube.resources import ContainerKind, pod_requests
+from vgpu_scheduler.kube.resources import ContainerKind, pod_requests, unrequested
 from vgpu_scheduler.kube.selectors import NodeSelector, compile_node_selector
 from vgpu_scheduler.kube.spread import compile_spread
 from vgpu_scheduler.kube.wire import REQUIRED, FieldError, Quantities, WireContainer, WirePodSpec, WirePodStatus
@@ -40,10 +42,12 @@ def intern_pod_spec(wire: WirePodSpec) -> PodSpec:
         If a quantity is none, or a volume cannot be understood.
     """
     volumes = read_pod_volumes(wire.volumes or ())
+    image_volumes = [volume["image"] for volume in wire.volumes or () if "image" in volume]
     shape = (
         wire.containers, wire.init_containers, wire.node_selector, wire.affinity, wire.tolerations,
         wire.scheduling_gates, wire.overhead, wire.resources, wire.topology_spread_constraints, volumes,
         wire.resource_claims, wire.scheduling_group, wire.workload_ref, wire.host_network, wire.host_users,
+        image_volumes,
     )  # fmt: skip
     fingerprint = _digest(shape)
     spec = _live.get(fingerprint)
@@ -63,8 +67,12 @@ def _digest(shape: tuple[object, ...]) -> bytes:
 
 def _node_fingerprint(wire: WirePodSpec) -> bytes:
     node_affinity = wire.affinity.node_affinity if wire.affinity else None
+    containers = [
+        [msgspec.structs.replace(container, image=None) for container in group or ()]
+        for group in (wire.containers, wire.init_containers)
+    ]
     return _digest((
-        wire.containers, wire.init_containers, wire.node_selector, node_affinity.required if node_affinity else None,
+        containers, wire.node_selector, node_affinity.required if node_affinity else None,
         wire.tolerations, wire.overhead, wire.resources,
     ))  # fmt: skip
 
@@ -111,12 +119,15 @@ def _build(wire: WirePodSpec, fingerprint: bytes, volumes: PodVolumes) -> PodSpe
         containers.append(Container(container.name, kind, _texts(limits), _texts(requests)))
     affinity, affinity_problem = _pod_terms(wire, "podAffinity")
     anti_affinity, anti_affinity_problem = _pod_terms(wire, "podAntiAffinity")
+    preferred_pods, preferred_problem = compile_preferred_pods(wire.affinity)
+    preferred_nodes, preferences_problem = compile_preferred_nodes(wire.affinity)
     spread, spread_problem = compile_spread(wire.topology_spread_constraints or ())
+    requested = asked, _pod_level(wire), _nanos(wire.overhead, "spec.overhead")
     return PodSpec(
         fingerprint=fingerprint,
         node_fingerprint=_node_fingerprint(wire),
         containers=tuple(containers),
-        requests=pod_requests(asked, _pod_level(wire), _nanos(wire.overhead, "spec.overhead")),
+        requests=pod_requests(*requested),
         tolerations=tuple(wire.tolerations or ()),
         node_selector=wire.node_selector or {},
         node_affinity=_node_affinity(wire),
@@ -127,12 +138,17 @@ def _build(wire: WirePodSpec, fingerprint: bytes, volumes: PodVolumes) -> PodSpe
         unknown_volumes=volumes.unknown,
         required_pod_affinity=affinity,
         required_pod_anti_affinity=anti_affinity,
-        terms_problem=affinity_problem or anti_affinity_problem or spread_problem,
+        terms_problem=affinity_problem or anti_affinity_problem or preferred_problem or spread_problem,
         hard_spread=tuple(constraint for constraint in spread if constraint.hard),
         soft_spread=tuple(constraint for constraint in spread if not constraint.hard),
         resource_claims=len(wire.resource_claims or ()),
         pod_group_field=_pod_group_field(wire),
-        required_features=tuple(_required_features(wire)),
+        required_features=tuple(sorted(set(_required_features(wire)))),
+        preferred_nodes=preferred_nodes,
+        preferred_pods=preferred_pods,
+        preferences_problem=preferences_problem,
+        images=tuple(pod_images(wire)),
+        unrequested=unrequested(*requested),
     )
 
 
@@ -170,14 +186,13 @@ def _pod_group_field(wire: WirePodSpec) -> str:
     return "spec.workloadRef" if wire.workload_ref is not None else ""
 
 
-def _required_features(wire: WirePodSpec) -> Iterator[tuple[str, str]]:
+def _required_features(wire: WirePodSpec) -> Iterator[str]:
     """Node features that kube-scheduler's NodeDeclaredFeatures infers from a pod."""
-    for field, _, container in _each_container(wire):
-        for index, rule in enumerate(container.restart_policy_rules or ()):
-            if rule.action == "RestartAllContainers":
-                yield f"{field}.restartPolicyRules[{index}].action", "RestartAllContainersOnContainerExits"
+    for _, _, container in _each_container(wire):
+        if any(rule.action == "RestartAllContainers" for rule in container.restart_policy_rules or ()):
+            yield "RestartAllContainersOnContainerExits"
     if wire.host_network and wire.host_users is False:
-        yield "spec.hostUsers", "UserNamespacesHostNetworkSupport"
+        yield "UserNamespacesHostNetworkSupport"
 
 
 def resized_requests(wire: WirePodSpec, status: WirePodStatus, spec: PodSpec) -> dict[str, int] | None:

@@ -9,7 +9,17 @@ from typing import Final
 from vgpu_scheduler.kube.quantities import nano_to_int, nano_to_milli
 from vgpu_scheduler.model import ContainerKind
 
-__all__ = ["CPU", "EPHEMERAL_STORAGE", "MEMORY", "PODS", "ContainerKind", "amount", "is_schedulable", "pod_requests"]
+__all__ = [
+    "CPU",
+    "EPHEMERAL_STORAGE",
+    "MEMORY",
+    "PODS",
+    "ContainerKind",
+    "amount",
+    "is_schedulable",
+    "pod_requests",
+    "unrequested",
+]
 
 CPU: Final = "cpu"
 MEMORY: Final = "memory"
@@ -18,6 +28,9 @@ PODS: Final = "pods"
 
 _NATIVE: Final = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
 _HUGEPAGES: Final = "hugepages-"
+_NANO: Final = 10**9
+_LEAST: Final = {CPU: _NANO // 10, MEMORY: (200 << 20) * _NANO}
+"""What kube-scheduler's scores take a container to use that does not say (nanos)."""
 
 
 def is_schedulable(name: str) -> bool:
@@ -46,6 +59,25 @@ def _raise(total: dict[str, int], other: Mapping[str, int]) -> None:
     for name, nanos in other.items():
         if nanos > total.get(name, 0):
             total[name] = nanos
+
+
+def unrequested(
+    containers: Iterable[tuple[ContainerKind, Mapping[str, int]]],
+    pod_level: Mapping[str, int],
+    overhead: Mapping[str, int],
+) -> tuple[int, int]:
+    """Return the cpu (milli) and memory (bytes) that kube-scheduler's scores add to what a pod requests.
+
+    They take a container that names no cpu for one of 100m, and one that names no memory for one of 200Mi, so that
+    pods without requests do not all go to one node; of pods with requests of their own only where these and the
+    containers name none. Parameters are those of :func:`pod_requests`.
+    """
+    asked = list(containers)
+    requested = pod_requests(asked, pod_level, overhead)
+    as_whole = any(map(_is_pod_level, pod_level))
+    least = {name: nanos for name, nanos in _LEAST.items() if not (as_whole and name in requested)}
+    taken = pod_requests([(kind, {**least, **requests}) for kind, requests in asked], pod_level, overhead)
+    return taken.get(CPU, 0) - requested.get(CPU, 0), taken.get(MEMORY, 0) - requested.get(MEMORY, 0)
 
 
 def pod_requests(

@@ -5,6 +5,7 @@ The rules are those of apimachinery's ``labels.Requirement`` and of component-he
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from typing import Any, Final
 
@@ -23,6 +24,7 @@ __all__ = [
     "SelectorError",
     "compile_label_selector",
     "compile_node_selector",
+    "compile_node_term",
     "compile_requirement",
     "label_equals",
     "parse_label_selector",
@@ -298,6 +300,20 @@ def _term_names(fields: Sequence[RawRequirement]) -> frozenset[str] | None:
     return names
 
 
+def compile_node_term(expressions: Sequence[RawRequirement], fields: Sequence[RawRequirement]) -> NodeSelectorTerm:
+    """Compile one term of a node affinity; one without expressions and fields matches nothing, so it is no term.
+
+    Raises
+    ------
+    SelectorError
+        If a part of it is not understood.
+    """
+    return NodeSelectorTerm(
+        tuple(compile_requirement(raw.key, raw.operator, raw.values or ()) for raw in expressions),
+        tuple(_compile_field(raw) for raw in fields),
+    )
+
+
 def compile_node_selector(
     terms: Iterable[tuple[Sequence[RawRequirement], Sequence[RawRequirement]]],
 ) -> NodeSelector:
@@ -322,13 +338,6 @@ def compile_node_selector(
         names = None if names is None or named is None else names | named
         if not expressions and not fields:
             continue
-        try:
-            compiled.append(
-                NodeSelectorTerm(
-                    tuple(compile_requirement(raw.key, raw.operator, raw.values or ()) for raw in expressions),
-                    tuple(_compile_field(raw) for raw in fields),
-                )
-            )
-        except SelectorError:
-            continue
+        with suppress(SelectorError):
+            compiled.append(compile_node_term(expressions, fields))
     return NodeSelector(tuple(compiled), names if any_term else None)

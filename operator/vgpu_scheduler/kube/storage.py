@@ -23,6 +23,7 @@ __all__ = [
     "ClaimReference",
     "StorageCapacity",
     "StorageClass",
+    "StorageObject",
     "Volume",
     "VolumeAttachment",
 ]
@@ -158,6 +159,11 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True):
     migrated_affinity: NodeSelector | None = None
 
     @property
+    def key(self) -> str:
+        """Its name."""
+        return self.name
+
+    @property
     def attached_as(self) -> AttachedVolume | None:
         """What it takes of its driver's attach limit on a node; None if no limit is about it."""
         if self.csi is not None:
@@ -187,6 +193,11 @@ class StorageClass(msgspec.Struct, frozen=True, kw_only=True):
     driver: str
 
     @property
+    def key(self) -> str:
+        """Its name."""
+        return self.name
+
+    @property
     def provisions(self) -> bool:
         """Whether volumes can be provisioned."""
         return self.provisioner not in ("", NO_PROVISIONER)
@@ -209,6 +220,11 @@ class CSINode(msgspec.Struct, frozen=True, kw_only=True):
     limits: Mapping[str, int]
     migrated_plugins: frozenset[str]
 
+    @property
+    def key(self) -> str:
+        """Its name."""
+        return self.name
+
 
 class CSIDriver(msgspec.Struct, frozen=True, kw_only=True):
     """A CSIDriver; ``storage_capacity`` is whether it says where how much can be provisioned."""
@@ -217,6 +233,11 @@ class CSIDriver(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     resource_version: int
     storage_capacity: bool
+
+    @property
+    def key(self) -> str:
+        """Its name."""
+        return self.name
 
 
 class StorageCapacity(msgspec.Struct, frozen=True, kw_only=True):
@@ -261,3 +282,11 @@ class VolumeAttachment(msgspec.Struct, frozen=True, kw_only=True):
     attacher: str
     node_name: str
     volume_name: str
+
+    @property
+    def key(self) -> str:
+        """Its name."""
+        return self.name
+
+
+StorageObject = Claim | Volume | StorageClass | CSINode | CSIDriver | StorageCapacity | VolumeAttachment

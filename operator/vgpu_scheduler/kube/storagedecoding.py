@@ -16,6 +16,7 @@ from vgpu_scheduler.kube.migration import (
     csi_driver,
     disk_of,
     migrated_affinity,
+    nameless,
 )
 from vgpu_scheduler.kube.quantities import QuantityError, to_int
 from vgpu_scheduler.kube.selectors import (
@@ -237,7 +238,7 @@ def _volume(wire: _WireVolume) -> Volume:
         bound_by_controller=BOUND_BY_CONTROLLER in annotations,
         node_affinity=None
         if terms is None
-        else compile_node_selector((term.match_expressions or (), term.match_fields or ()) for term in terms),
+        else nameless(compile_node_selector((term.match_expressions or (), term.match_fields or ()) for term in terms)),
         csi=(spec.csi.driver, spec.csi.volume_handle) if spec.csi else None,
         disk=disk,
         migrated_affinity=migrated_affinity(disk.plugin, terms, labels) if disk else None,

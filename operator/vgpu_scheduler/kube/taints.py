@@ -5,10 +5,11 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["NO_EXECUTE", "NO_SCHEDULE", "UNSCHEDULABLE_TAINT", "Taint", "Toleration", "taint"]
+__all__ = ["NO_EXECUTE", "NO_SCHEDULE", "PREFER_NO_SCHEDULE", "UNSCHEDULABLE_TAINT", "Taint", "Toleration", "taint"]
 
 NO_SCHEDULE: Final = "NoSchedule"
 NO_EXECUTE: Final = "NoExecute"
+PREFER_NO_SCHEDULE: Final = "PreferNoSchedule"
 
 
 class Taint(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ from vgpu_scheduler.kube.taints import Toleration
 _MOST_DIGITS = 18
 """Of a resource version; etcd counts in 63 bits, and nobody has written as often."""
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 Quantities = dict[str, str | int | float]
 
@@ -96,6 +97,7 @@ class WireContainer(Wire):
     """A container of the spec."""
 
     name: str
+    image: str | None = None
     restart_policy: str | None = None
     resources: WireResources | None = None
     ports: list[WirePort] | None = None
@@ -103,7 +105,7 @@ class WireContainer(Wire):
 
 
 class WireNodeSelectorTerm(Wire):
-    """A term of a required node affinity."""
+    """A term of a node affinity."""
 
     match_expressions: list[RawRequirement] | None = None
     match_fields: list[RawRequirement] | None = None
@@ -115,10 +117,18 @@ class WireNodeSelector(Wire):
     node_selector_terms: list[WireNodeSelectorTerm] | None = None
 
 
+class WirePreferredNodes(Wire):
+    """A term of a preferred node affinity."""
+
+    weight: int = 0
+    preference: WireNodeSelectorTerm = msgspec.field(default_factory=WireNodeSelectorTerm)
+
+
 class WireNodeAffinity(Wire):
-    """``nodeAffinity``; preferences are not read."""
+    """``nodeAffinity``."""
 
     required: WireNodeSelector | None = msgspec.field(default=None, name=REQUIRED)
+    preferred: list[WirePreferredNodes] | None = msgspec.field(default=None, name=PREFERRED)
 
 
 class WireLabelSelector(Wire):
@@ -129,7 +139,7 @@ class WireLabelSelector(Wire):
 
 
 class WirePodTerm(Wire):
-    """A term of a required inter-pod affinity or anti-affinity."""
+    """A term of an inter-pod affinity or anti-affinity."""
 
     topology_key: str = ""
     label_selector: WireLabelSelector | None = None
@@ -139,10 +149,18 @@ class WirePodTerm(Wire):
     mismatch_label_keys: list[str] | None = None
 
 
+class WireWeightedPodTerm(Wire):
+    """A term of a preferred inter-pod affinity or anti-affinity."""
+
+    weight: int = 0
+    pod_affinity_term: WirePodTerm = msgspec.field(default_factory=WirePodTerm)
+
+
 class WirePodAffinity(Wire):
-    """``podAffinity`` or ``podAntiAffinity``; preferences are not read."""
+    """``podAffinity`` or ``podAntiAffinity``."""
 
     required: list[WirePodTerm] | None = msgspec.field(default=None, name=REQUIRED)
+    preferred: list[WireWeightedPodTerm] | None = msgspec.field(default=None, name=PREFERRED)
 
 
 class WireAffinity(Wire):
@@ -268,12 +286,21 @@ class WireNodeSpec(Wire):
     taints: list[WireTaint] | None = None
 
 
+class WireImage(Wire):
+    """An image that a node has."""
+
+    names: list[str] | None = None
+    size_bytes: int = 0
+
+
 class WireNodeStatus(Wire):
     """``NodeStatus``."""
 
     allocatable: Quantities | None = None
     capacity: Quantities | None = None
     conditions: list[WireCondition] | None = None
+    images: list[WireImage] | None = None
+    declared_features: list[str] | None = None
 
 
 class WireNode(Wire):

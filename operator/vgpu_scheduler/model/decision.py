@@ -21,6 +21,8 @@ class Outcome(Enum):
     """The pod asks for what cannot be understood or is not supported; only the pod itself can change that."""
     ERROR = "error"
     """The attempt failed for a reason of our own; it is tried again."""
+    WAITING = "waiting"
+    """Nothing was decided, because not all that the pod depends on is known yet; there is nothing to say about it."""
 
 
 class ConditionReason(StrEnum):
@@ -61,6 +63,8 @@ class ScorePart:
         Brought to 0 to 100, where more is better; what counts when several scorers are combined (C-03).
     value
         What it adds to the node's score: ``raw`` or ``normalised``, times ``weight``.
+    within
+        The part that this one explains, to which it adds instead; empty for parts of the node's score.
     """
 
     scorer: str
@@ -68,6 +72,7 @@ class ScorePart:
     normalised: float
     weight: int
     value: float
+    within: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +104,8 @@ class Decision:
     claims
         What the pod asks of devices, for those who carry the placement out.
     score
-        The winner's node score: on its scorer's own scale when there is one, else the weighted sum (C-03).
+        The winner's node score: on its scorer's own scale when there is one, else the weighted sum (C-03); where
+        somebody likes some nodes more than others, the sum of the points of all plugins.
     scores
         What each scorer said about each feasible node: about the winner always, about the others only when the caller
         asked for an explanation.
@@ -141,7 +147,7 @@ class Decision:
     near_miss: NearMiss | None = None
     helped_by: Hint = Hint.NONE
     rejected_by: tuple[str, ...] = ()
-    alike: Hashable = None
+    alike: Hashable = field(default=None, compare=False)
     sources: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     error: Exception | None = None

@@ -38,6 +38,33 @@ Charges = Mapping[str, Amounts]
 
 
 @dataclass(frozen=True, slots=True)
+class VolumePlan:
+    """What is to be done before a pod can be bound, so that its claims have volumes on its node.
+
+    Attributes
+    ----------
+    matched
+        The volume that is to be bound to each claim that a volume was found for: ``namespace/name`` to the volume.
+    provisioned
+        The claims that a volume is to be made for: ``namespace/name``.
+    """
+
+    matched: Mapping[str, str] = field(default_factory=dict)
+    provisioned: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.matched or self.provisioned)
+
+    def is_part_of(self, other: VolumePlan) -> bool:
+        """Tell whether the other plan does all of this one; some of it may have been done since."""
+        return self.matched.items() <= other.matched.items() and set(self.provisioned) <= set(other.provisioned)
+
+
+NO_VOLUMES = VolumePlan()
+"""The plan where nothing is to be done: no claims, or all of them are bound."""
+
+
+@dataclass(frozen=True, slots=True)
 class Placement:
     """A node and, for each container of the pod (init containers first), the devices that it gets.
 
@@ -45,11 +72,14 @@ class Placement:
     ----------
     dialect
         Whose devices they are; empty for a pod without devices.
+    volumes
+        What is to be done about the pod's claims before it is bound.
     """
 
     node: str
     containers: tuple[ContainerAssignments, ...] = ()
     dialect: str = ""
+    volumes: VolumePlan = NO_VOLUMES
 
     def vendors(self) -> tuple[str, ...]:
         """Return the vendors whose devices are used, sorted."""

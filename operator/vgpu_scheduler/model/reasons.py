@@ -31,6 +31,9 @@ class Hint(IntFlag):
     AFFINITY = 128
     """What inter-pod terms and spread constraints count changed: a pod came to a node, went or changed its labels, or a
     namespace changed its labels."""
+    VOLUMES = 256
+    """A storage object changed (a claim, a volume, a class, what a CSI driver says of a node), or a pod that uses
+    claims or disks left its node."""
     REJECTION = 512
     """Nodes that rejected pods like this one may be tried again."""
 

@@ -17,9 +17,9 @@ from vgpu_scheduler.model import NO_TERMS, ClaimTerms
 from vgpu_scheduler.policy.annotations import OVERRIDES, PolicyError, pod_words
 from vgpu_scheduler.policy.catalogue import Candidates, Catalogue, PolicyKey, key_of, title
 from vgpu_scheduler.policy.models import PolicyResource
-from vgpu_scheduler.policy.resolved import NO_POD_LIMITS, POD, SETTINGS, Bound, PodLimits, ResolvedPolicy
+from vgpu_scheduler.policy.resolved import DEVICE_WEIGHT, NO_POD_LIMITS, POD, SETTINGS, Bound, PodLimits, ResolvedPolicy
 from vgpu_scheduler.policy.translate import NodeRule, card_choice, node_rule, unread
-from vgpu_scheduler.scorers import HamiScorer, NodePolicy, ReadBinpackArguments, WeightedScorer
+from vgpu_scheduler.scorers import HamiScorer, ImageLocalityScorer, NodePolicy, ReadBinpackArguments, WeightedScorer
 
 _REMEMBERED = 20_000
 """Resolutions that are kept per namespace: one per combination of labels that matter and annotations."""
@@ -41,6 +41,8 @@ class PolicyDefaults:
         Refuse unknown policy words in annotations instead of falling back with a warning (C-21).
     managed
         The nodes that pods are placed on, whatever policies say; None for all.
+    device_weight
+        How much the scorers' points count beside those of what somebody would like of nodes; 0 or more.
     read_arguments
         Reads the arguments of Volcano's plugin that a policy has pasted.
     """
@@ -50,6 +52,7 @@ class PolicyDefaults:
     order: OrderKind = OrderKind.NUMA_FIRST
     strict_annotations: bool = False
     managed: LabelSelector | None = None
+    device_weight: int = DEVICE_WEIGHT
     read_arguments: ReadBinpackArguments = unread
 
 
@@ -192,6 +195,8 @@ class Policies:
             limits=draft.limits,
             node_selectors=tuple(draft.node_selectors),
             managed=self._defaults.managed,
+            reads_images=any(isinstance(entry.scorer, ImageLocalityScorer) for entry in draft.nodes.scorers),
+            device_weight=self._defaults.device_weight,
             overrides=draft.overrides,
             sources=tuple((section, _joined(sources)) for section, sources in sorted(draft.sources.items())),
             warnings=tuple(draft.warnings),

@@ -15,6 +15,9 @@ SETTINGS = "settings"
 POD = "pod"
 """The source of what the pod's own annotations say."""
 
+DEVICE_WEIGHT = 2
+"""How much the scorers' points count unless it is set: as much as most of kube-scheduler's plugins."""
+
 
 @dataclass(frozen=True, slots=True)
 class Bound:
@@ -65,6 +68,10 @@ class ResolvedPolicy:
         Selectors over node labels; all must match.
     managed
         The nodes that this scheduler places pods on at all; None for all.
+    reads_images
+        Whether nodes are ranked by the images that they have.
+    device_weight
+        How much the scorers' points count beside those of what somebody would like of nodes.
     overrides
         Which groups of its own annotations are in force, or None for all of them.
     sources
@@ -85,6 +92,8 @@ class ResolvedPolicy:
     limits: PodLimits = NO_POD_LIMITS
     node_selectors: tuple[LabelSelector, ...] = ()
     managed: LabelSelector | None = None
+    reads_images: bool = False
+    device_weight: int = DEVICE_WEIGHT
     overrides: frozenset[str] | None = None
     sources: tuple[tuple[str, str], ...] = ()
     warnings: tuple[str, ...] = ()

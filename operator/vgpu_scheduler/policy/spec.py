@@ -25,7 +25,25 @@ MOST: Final = 1_000_000
 """Bound of priorities and weights: far beyond any use, and sums of them stay exact in a double."""
 
 Policy = Literal["binpack", "spread"]
-ScorerName = Literal["hami", "binpack", "deviceshare", "fragmentation"]
+ScorerName = Literal[
+    "hami",
+    "binpack",
+    "deviceshare",
+    "fragmentation",
+    "leastAllocated",
+    "mostAllocated",
+    "requestedToCapacityRatio",
+    "balancedAllocation",
+    "imageLocality",
+]
+BY_RESOURCES: Final = (
+    "binpack",
+    "leastAllocated",
+    "mostAllocated",
+    "requestedToCapacityRatio",
+    "balancedAllocation",
+)
+"""Scorers that weigh resources."""
 Strategy = Literal["LeastAllocated", "MostAllocated"]
 Mode = Literal["hami-core", "mig", "mps"]
 Override = Literal["nodePolicy", "devicePolicy", "deviceWeights", "deviceTypes", "deviceUUIDs", "mode", "numa"]
@@ -63,12 +81,23 @@ class ScoringStrategy(Section):
     """The device resources that count, with their weights. Those that are not listed do not count."""
 
 
+class ShapePoint(Section):
+    """A point of the function of requestedToCapacityRatio."""
+
+    utilization: Annotated[int, Field(strict=True, ge=0, le=100)]
+    """How much of a resource is allocated once the pod is there, in percent."""
+    score: Annotated[int, Field(strict=True, ge=0, le=10)]
+    """What that is worth, 0 to 10."""
+
+
 class ScorerEntry(Section):
     """A scorer and how much it counts."""
 
     name: ScorerName
     """Which scorer: hami (the load of the node's cards, as HAMi scores nodes), binpack (Volcano's plugin of this name),
-    deviceshare (Koordinator's), fragmentation (prefers nodes where the pod leaves the most usable rest)."""
+    deviceshare (Koordinator's), fragmentation (prefers nodes where the pod leaves the most usable rest); or one of
+    kube-scheduler's: leastAllocated, mostAllocated and requestedToCapacityRatio (strategies of NodeResourcesFit),
+    balancedAllocation (NodeResourcesBalancedAllocation), imageLocality (nodes that have the pod's images)."""
     weight: Annotated[int, Field(strict=True, ge=-MOST, le=MOST)] | None = None
     """How much this scorer counts against the others. 1 if it is absent; 0 switches it off; below 0 is for binpack
     only and inverts its order, as Volcano's binpack.weight does."""
@@ -82,14 +111,18 @@ class ScorerEntry(Section):
         ]
         | None
     ) = None
-    """For binpack only: the resources that count and their weights. cpu and memory count 1 if they are absent; 0 leaves
-    a resource out."""
+    """For binpack, leastAllocated, mostAllocated, requestedToCapacityRatio and balancedAllocation: the resources that
+    count and their weights (for balancedAllocation all count the same). cpu and memory count 1 if they are absent; 0
+    leaves a resource out."""
     arguments: Annotated[tuple[tuple[str, int | str], ...], frozen_map(Scalar, most=40)] | None = None
     """For binpack only, instead of resources: the arguments of Volcano's plugin as they are in its configuration, with
     the keys binpack.weight, binpack.cpu, binpack.memory, binpack.resources (names separated by commas) and
     binpack.resources.<name>. As in Volcano, values of the wrong type are ignored with a warning."""
     scoring_strategy: ScoringStrategy | None = None
     """For deviceshare only: which end wins, and which resources count. It orders the cards of a node, too."""
+    shape: Annotated[tuple[ShapePoint, ...], Field(min_length=1, max_length=16), Unique("utilization")] | None = None
+    """For requestedToCapacityRatio only: what an allocated share is worth, by points with straight lines between them.
+    If it is absent, nothing allocated is worth 0 and all of it 10, as bin packing has it."""
 
     rules = (
         Rule(
@@ -99,10 +132,17 @@ class ScorerEntry(Section):
             field="policy",
         ),
         Rule(
-            cel="self.name == 'binpack' || !has(self.resources)",
-            message="resources belongs to the scorer binpack; remove it (deviceshare has scoringStrategy.resources)",
-            holds=lambda it: it.name == "binpack" or it.resources is None,
+            cel=f"self.name in {list(BY_RESOURCES)} || !has(self.resources)",
+            message="resources belongs to the scorers that weigh resources, such as binpack; remove it (deviceshare has"
+            " scoringStrategy.resources)",
+            holds=lambda it: it.name in BY_RESOURCES or it.resources is None,
             field="resources",
+        ),
+        Rule(
+            cel="self.name == 'requestedToCapacityRatio' || !has(self.shape)",
+            message="shape belongs to the scorer requestedToCapacityRatio; remove it",
+            holds=lambda it: it.name == "requestedToCapacityRatio" or it.shape is None,
+            field="shape",
         ),
         Rule(
             cel="self.name == 'binpack' || !has(self.arguments)",

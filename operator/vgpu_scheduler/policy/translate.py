@@ -8,14 +8,19 @@ from dataclasses import dataclass, replace
 from vgpu_scheduler.allocators import CardChoice, OrderKind, ShareOrder, Strategy, Weights
 from vgpu_scheduler.policy.spec import DevicesSection, NodesSection, ScorerEntry
 from vgpu_scheduler.scorers import (
+    BIN_PACKING,
     DEFAULT_WEIGHTS,
     DOCUMENTED_SHARE_WEIGHTS,
+    AllocationRule,
+    AllocationScorer,
     BinpackArguments,
     BinpackScorer,
     DeviceShareScorer,
     FragmentationScorer,
     HamiScorer,
+    ImageLocalityScorer,
     NodePolicy,
+    NodeScorer,
     ReadBinpackArguments,
     WeightedScorer,
 )
@@ -77,8 +82,17 @@ def _with_scorer(rule: NodeRule, entry: ScorerEntry, read: ReadBinpackArguments)
     if entry.name == "fragmentation":
         scorers = (*rule.scorers, WeightedScorer(FragmentationScorer(), weight))
         return replace(rule, scorers=scorers, best_fit=rule.best_fit or weight != 0)
-    hami = HamiScorer(NodePolicy(entry.policy or NodePolicy.BINPACK.value))
-    return replace(rule, scorers=(*rule.scorers, WeightedScorer(hami, weight)))
+    return replace(rule, scorers=(*rule.scorers, WeightedScorer(_plain_scorer(entry), weight)))
+
+
+def _plain_scorer(entry: ScorerEntry) -> NodeScorer:
+    """Return a scorer that stands for itself: it changes nothing of the order of cards."""
+    if entry.name == "hami":
+        return HamiScorer(NodePolicy(entry.policy or NodePolicy.BINPACK.value))
+    if entry.name == "imageLocality":
+        return ImageLocalityScorer()
+    shape = BIN_PACKING if entry.shape is None else tuple((point.utilization, point.score) for point in entry.shape)
+    return AllocationScorer(AllocationRule(entry.name), tuple(entry.resources or ()), shape)
 
 
 def share_order(entry: ScorerEntry) -> ShareOrder:

@@ -1,22 +1,29 @@
 """Kubernetes' own filters as functions over the node table, and the pods that are refused or held back."""
 
-from vgpu_scheduler.predicates.cluster import CLUSTER_PLUGINS
+from vgpu_scheduler.predicates.cluster import CLUSTER_PLUGINS, SCORE_PLUGINS
 from vgpu_scheduler.predicates.compiled import CompiledPredicates, compile_predicates
 from vgpu_scheduler.predicates.filters import ClusterFilter, ClusterPlugin, FilterError
 from vgpu_scheduler.predicates.reasons import Reason, Rejection, Rejections, unschedulable_message
 from vgpu_scheduler.predicates.refusals import gated, refusals
+from vgpu_scheduler.predicates.scores import PodScore, ScorePlugin, Scores
+from vgpu_scheduler.predicates.volumes import volume_plan
 
 __all__ = [
     "CLUSTER_PLUGINS",
+    "SCORE_PLUGINS",
     "ClusterFilter",
     "ClusterPlugin",
     "CompiledPredicates",
     "FilterError",
+    "PodScore",
     "Reason",
     "Rejection",
     "Rejections",
+    "ScorePlugin",
+    "Scores",
     "compile_predicates",
     "gated",
     "refusals",
     "unschedulable_message",
+    "volume_plan",
 ]

@@ -1,12 +1,39 @@
-"""kube-scheduler's plugins that filter by more than a single node, in its order."""
+"""kube-scheduler's plugins that filter after those of single nodes, and those that rank, in its order."""
 
 from typing import Final
 
+from vgpu_scheduler.predicates.features import NODE_DECLARED_FEATURES_PLUGIN
 from vgpu_scheduler.predicates.filters import ClusterPlugin
 from vgpu_scheduler.predicates.interpod import INTER_POD_AFFINITY_PLUGIN
+from vgpu_scheduler.predicates.scores import ScorePlugin
+from vgpu_scheduler.predicates.soft_interpod import INTER_POD_AFFINITY_SCORE
+from vgpu_scheduler.predicates.soft_nodes import NODE_AFFINITY_SCORE, TAINT_TOLERATION_SCORE
+from vgpu_scheduler.predicates.soft_spread import POD_TOPOLOGY_SPREAD_SCORE
 from vgpu_scheduler.predicates.spread import POD_TOPOLOGY_SPREAD_PLUGIN
+from vgpu_scheduler.predicates.volumes import (
+    NODE_VOLUME_LIMITS_PLUGIN,
+    VOLUME_BINDING_PLUGIN,
+    VOLUME_RESTRICTIONS_PLUGIN,
+    VOLUME_ZONE_PLUGIN,
+)
 
-__all__ = ["CLUSTER_PLUGINS"]
+__all__ = ["CLUSTER_PLUGINS", "SCORE_PLUGINS"]
 
-CLUSTER_PLUGINS: Final[tuple[ClusterPlugin, ...]] = (POD_TOPOLOGY_SPREAD_PLUGIN, INTER_POD_AFFINITY_PLUGIN)
+CLUSTER_PLUGINS: Final[tuple[ClusterPlugin, ...]] = (
+    VOLUME_RESTRICTIONS_PLUGIN,
+    NODE_VOLUME_LIMITS_PLUGIN,
+    VOLUME_BINDING_PLUGIN,
+    VOLUME_ZONE_PLUGIN,
+    POD_TOPOLOGY_SPREAD_PLUGIN,
+    INTER_POD_AFFINITY_PLUGIN,
+    NODE_DECLARED_FEATURES_PLUGIN,
+)
 """They come after the filters of single nodes; of a node only the first that rejects it is reported."""
+
+SCORE_PLUGINS: Final[tuple[ScorePlugin, ...]] = (
+    TAINT_TOLERATION_SCORE,
+    NODE_AFFINITY_SCORE,
+    POD_TOPOLOGY_SPREAD_SCORE,
+    INTER_POD_AFFINITY_SCORE,
+)
+"""What ranks nodes by what somebody would like; the points of all are added, each times its weight."""

@@ -12,7 +12,7 @@ from vgpu_scheduler.kube.taints import NO_EXECUTE, NO_SCHEDULE
 from vgpu_scheduler.state import NodeTable
 from vgpu_scheduler.state.columns import InternedColumn
 
-__all__ = ["LabelLookup", "NodeAffinityLookup", "TermLookup", "ValueLookup", "tolerates"]
+__all__ = ["LabelLookup", "NodeAffinityLookup", "NumberLookup", "TermLookup", "ValueLookup", "tolerates"]
 
 _Value = TypeVar("_Value", bound=Hashable)
 
@@ -73,6 +73,32 @@ class ValueLookup(Generic[_Value]):
             if value_id is not None and value_id >= first:
                 answers[value_id - first] = self._accepts(value)
         return answers
+
+
+class NumberLookup(Generic[_Value]):
+    """A number for each row of an interned column, by its value; 0 for rows without one.
+
+    Parameters
+    ----------
+    number
+        The number of a value, asked for each.
+    """
+
+    __slots__ = ("_column", "_epoch", "_number", "_table")
+
+    def __init__(self, number: Callable[[_Value], int]) -> None:
+        self._number = number
+        self._column: InternedColumn[_Value] | None = None
+        self._epoch = 0
+        self._table: list[int] = []
+
+    def __call__(self, column: InternedColumn[_Value], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the number of each of the rows; shape as ``rows``."""
+        if column is not self._column or column.epoch != self._epoch:
+            self._column, self._epoch, self._table = column, column.epoch, []
+        self._table += [self._number(value) for value in column.values[len(self._table) :]]
+        # Absence comes last, where the id -1 finds it.
+        return np.array([*self._table, 0], dtype=np.int64).take(column.ids.take(rows))
 
 
 def tolerates(tolerations: tuple[Toleration, ...], taints: tuple[Taint, ...]) -> bool:

@@ -12,24 +12,35 @@ from vgpu_scheduler.model import Hint
 __all__ = [
     "AFFINITY",
     "AFFINITY_CONFLICT",
+    "CLAIM_IN_USE",
+    "DISK_IN_USE",
+    "FEATURES",
     "INTER_POD_AFFINITY",
     "INTER_POD_ANTI_AFFINITY",
     "INTER_POD_EXISTING",
     "NODE_NAME",
     "NOT_MANAGED",
     "NOT_NAMED",
+    "NO_STORAGE",
+    "NO_VOLUME",
     "POLICY_SELECTOR",
     "PORTS",
     "SPREAD",
     "SPREAD_LABEL",
     "TAINT",
     "TOO_MANY_PODS",
+    "TOO_MANY_VOLUMES",
+    "UNBOUND_IMMEDIATE",
     "UNSCHEDULABLE",
+    "VOLUME_ELSEWHERE",
+    "VOLUME_GONE",
+    "WRONG_ZONE",
     "Reason",
     "Rejection",
     "Rejections",
     "insufficient",
     "unschedulable_message",
+    "volume_problem",
 ]
 
 
@@ -89,6 +100,36 @@ SPREAD_LABEL: Final = Reason(
     False,
     Hint.NODE,
 )
+
+FEATURES: Final = Reason("NodeDeclaredFeatures", "node(s) didn't match Pod's required features", False, Hint.NODE)
+
+
+_VOLUMES: Final = Hint.NODE | Hint.VOLUMES
+CLAIM_IN_USE: Final = Reason(
+    "VolumeRestrictions",
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod",
+    True,
+    _VOLUMES,
+)
+DISK_IN_USE: Final = Reason("VolumeRestrictions", "node(s) had no available disk", True, _VOLUMES)
+TOO_MANY_VOLUMES: Final = Reason("NodeVolumeLimits", "node(s) exceed max volume count", True, _VOLUMES)
+VOLUME_ELSEWHERE: Final = Reason(
+    "VolumeBinding", "node(s) didn't match PersistentVolume's node affinity", False, _VOLUMES
+)
+NO_VOLUME: Final = Reason("VolumeBinding", "node(s) didn't find available persistent volumes to bind", False, _VOLUMES)
+NO_STORAGE: Final = Reason("VolumeBinding", "node(s) did not have enough free storage", False, _VOLUMES)
+VOLUME_GONE: Final = Reason(
+    "VolumeBinding", "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)", False, _VOLUMES
+)
+UNBOUND_IMMEDIATE: Final = Reason(
+    "VolumeBinding", "pod has unbound immediate PersistentVolumeClaims", False, Hint.VOLUMES
+)
+WRONG_ZONE: Final = Reason("VolumeZone", "node(s) had no available volume zone", False, _VOLUMES)
+
+
+def volume_problem(plugin: str, text: str) -> Reason:
+    """Return the reason of a pod that no node is tried for, because of one of its claims."""
+    return Reason(plugin, text, False, Hint.VOLUMES)
 
 
 def insufficient(what: str) -> Reason:

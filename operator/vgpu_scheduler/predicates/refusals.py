@@ -42,11 +42,7 @@ def _unchecked(spec: PodSpec) -> Iterator[tuple[str, str]]:
     """Field, and what it asks for, of everything that is not checked."""
     for index, source in spec.unknown_volumes:
         yield f"spec.volumes[{index}].{source}", "where such a volume can be mounted"
-    if spec.claims or spec.disks:
-        yield "spec.volumes", "where claims and in-tree disks can be mounted"
     if spec.resource_claims:
         yield "spec.resourceClaims", "dynamic resource allocation"
     if spec.pod_group_field:
         yield spec.pod_group_field, "groups of pods"
-    for field, feature in spec.required_features:
-        yield field, f"whether a node declares the feature {feature}"

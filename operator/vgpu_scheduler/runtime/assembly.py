@@ -48,6 +48,7 @@ def policy_defaults(settings: Settings) -> PolicyDefaults:
         settings.order,
         settings.strict_annotations,
         settings.managed,
+        settings.scoring.device_weight,
         parse_binpack_arguments,
     )
 

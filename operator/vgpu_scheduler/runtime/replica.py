@@ -23,14 +23,17 @@ from vgpu_scheduler.binding import (
 )
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.intake import (
+    CLAIMS,
     NODES,
     PODS,
     SWEPT,
+    VOLUMES,
     Kind,
     KopfSource,
     ObjectStream,
     Observer,
     PolicySource,
+    StorageStreams,
     beside_kind,
 )
 from vgpu_scheduler.kube import Pod
@@ -43,6 +46,8 @@ from vgpu_scheduler.runtime.tasks import Named, end, first_of, start
 from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.telemetry import Metrics
 
+_ANSWERED: dict[str, Kind[Any]] = {kind.name: kind for kind in (NODES, CLAIMS, VOLUMES)}
+"""The kinds that binding is answered with."""
 _GRACE = 5.0
 """Seconds for binds under way at the end."""
 
@@ -98,21 +103,30 @@ class Replica:
             observes_generation=connection.observes_generation,
         )
         self._binder = Binder(
-            BindContext(api, engine, self._reporter, clock, self._elector.may_write, self._observe_node),
+            BindContext(api, engine, self._reporter, clock, self._elector.may_write, self._observe),
             BinderOptions(
                 timeout=min(bind.timeout, lease.duration / 3),
                 longest_wait=bind.longest_wait,
                 patience=bind.patience,
+                volume_wait=bind.volume_wait,
                 unlocked=bind.unlocked,
                 label_first=connection.label_first,
             ),
             binder_hooks(metrics.attempts, on_step),
         )
         self._observer = Observer(
-            engine, clock.monotonic, self._binder.node_moved, self._binder.wake.set, self._reporter.problem
+            engine,
+            clock.monotonic,
+            self._binder.node_moved,
+            self._binder.wake.set,
+            self._reporter.problem,
+            self._look_for_storage,
+            self._binder.claim_moved,
         )
         self._beside: list[Kind[Any]] = [beside_kind(kind.name, kind.path) for kind in engine.dialects.beside]
-        self._sweeps = Sweeps(api, engine, self._observer, settings.sweep_interval, (*self._beside, *SWEPT))
+        self._sweeps = Sweeps(api, engine, self._observer, settings.sweep_interval, self._swept)
+        engine.storage.unknown()
+        self._storage = StorageStreams(api, self._observer, self._sweeps.ask)
         self._loop = SchedulingLoop(engine, self._binder, self._reporter, clock, metrics.attempts)
         self._deciding = False
         self.missing = "starting"
@@ -136,9 +150,15 @@ class Replica:
             await self._elector.release()
             await end(watchers, patience=1.0)  # they have nothing to tidy up
 
-    def _observe_node(self, answer: bytes) -> None:
-        """Take in a node that was read or written while binding."""
-        self._observer.observe_answer(NODES, answer)
+    def _observe(self, kind: str, answer: bytes) -> None:
+        """Take in an object that an answer shows."""
+        self._observer.observe_answer(_ANSWERED[kind], answer)
+
+    def _look_for_storage(self) -> None:
+        self._storage.look()
+
+    def _swept(self) -> tuple[Kind[Any], ...]:
+        return (*self._beside, *self._storage.kinds, *SWEPT)
 
     def stalled_for(self) -> float:
         """Return for how many seconds the scheduling loop has not turned; 0 for a standby, which does not turn it."""
@@ -196,5 +216,6 @@ class Replica:
             found.append((f"kopf-{name}", source.run()))
         policies = PolicySource(credentials, observer, lost_track=lost_track, after_spawn=self._take_signals)
         found.append(("kopf-policies", policies.run()))
+        found.append(("storage", self._storage.run()))
         streamed = (PODS, *self._beside)
         return found + [(kind.name, ObjectStream(self._api, kind, observer, lost_track).run()) for kind in streamed]

@@ -65,6 +65,8 @@ class SchedulingLoop:
             seconds = (self._clock.monotonic() - began) / len(decisions)
             if decisions[0].outcome is Outcome.PLACED:  # all of a unit are, or none
                 self._binder.submit(*decisions)
+            if decisions[0].outcome is Outcome.WAITING:  # all of a unit do, and there is nothing to say
+                continue
             for decision in decisions:
                 self._record(decision, seconds)
                 try:

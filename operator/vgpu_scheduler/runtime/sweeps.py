@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiUnreachableError
@@ -31,17 +31,22 @@ class Sweeps:
     interval
         Seconds between two sweeps that nobody asked for; after each of these the ledger is audited.
     kinds
-        What is swept, in this order.
+        Returns what is swept, in this order.
     """
 
     def __init__(
-        self, api: ApiClient, engine: Engine, observer: Observer, interval: float, kinds: Sequence[Kind[Any]] = SWEPT
+        self,
+        api: ApiClient,
+        engine: Engine,
+        observer: Observer,
+        interval: float,
+        kinds: Callable[[], Sequence[Kind[Any]]] = lambda: SWEPT,
     ) -> None:
         self._api = api
         self._engine = engine
         self._observer = observer
         self._interval = interval
-        self._kinds = tuple(kinds)
+        self._kinds = kinds
         self._wanted = asyncio.Event()
 
     def ask(self) -> None:
@@ -58,7 +63,7 @@ class Sweeps:
         """
         while True:
             try:
-                listings = [(kind, await list_all(self._api, kind)) for kind in self._kinds]
+                listings = [(kind, await list_all(self._api, kind)) for kind in self._kinds()]
                 break
             except (ApiError, ApiUnreachableError) as error:
                 log.warning("sweep: %s", error)

@@ -1,5 +1,6 @@
 """Scorers: pure functions that rank nodes."""
 
+from vgpu_scheduler.scorers.allocation import BIN_PACKING, AllocationRule, AllocationScorer
 from vgpu_scheduler.scorers.base import CompiledScorer, NodeScorer, Workload
 from vgpu_scheduler.scorers.binpack import (
     DEFAULT_WEIGHTS,
@@ -14,19 +15,24 @@ from vgpu_scheduler.scorers.deviceshare import (
 )
 from vgpu_scheduler.scorers.fragmentation import FragmentationScorer
 from vgpu_scheduler.scorers.hami import HamiScorer, NodePolicy
+from vgpu_scheduler.scorers.images import ImageLocalityScorer
 from vgpu_scheduler.scorers.plain import PlainScorer
 from vgpu_scheduler.scorers.ranking import NodeRanking, WeightedScorer
 
 __all__ = [
+    "BIN_PACKING",
     "DEFAULT_WEIGHTS",
     "DOCUMENTED_SHARE_WEIGHTS",
     "KOORDINATOR_SHARE_WEIGHTS",
+    "AllocationRule",
+    "AllocationScorer",
     "BinpackArguments",
     "BinpackScorer",
     "CompiledScorer",
     "DeviceShareScorer",
     "FragmentationScorer",
     "HamiScorer",
+    "ImageLocalityScorer",
     "NodePolicy",
     "NodeRanking",
     "NodeScorer",

@@ -29,20 +29,29 @@ class Workload:
         its allocatable amounts is counted there instead.
     dialect
         Whose devices these are; empty for those of the dialect that is listed first.
+    unrequested
+        The cpu (milli) and memory (bytes) that some scorers add for containers that request none.
+    images
+        The images that it needs.
+    containers
+        How many containers it has.
     """
 
     requests: Mapping[str, int]
     claims: PodClaims
     resources: Mapping[str, DeviceResource] = field(default_factory=dict)
     dialect: str = ""
+    unrequested: tuple[int, int] = (0, 0)
+    images: tuple[str, ...] = ()
+    containers: int = 1
 
 
 class CompiledScorer(Protocol):
     """A scorer for one pod."""
 
-    @property
-    def epoch(self) -> int:
-        """Raised when something beside the node changes what the scorer says, such as prices."""
+    def epoch(self, state: State) -> int:
+        """Return a number that rises when something beside the node changes what the scorer says, such as prices."""
+        del state
         return 0
 
     def score(self, state: State, rows: NDArray[np.int64], fit: FitColumns) -> NDArray[np.float64]:

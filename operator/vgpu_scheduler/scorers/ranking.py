@@ -50,10 +50,9 @@ class NodeRanking:
         weighted.sort(key=lambda entry: entry.scorer.name)
         self._parts = [(entry, _compiled(entry.scorer, workloads)) for entry in weighted]
 
-    @property
-    def epoch(self) -> int:
-        """Raised when scores that were computed before hold no longer, whatever the nodes are."""
-        return sum(compiled.epoch for _, compiled in self._parts)
+    def epoch(self, state: State) -> int:
+        """Return a number that rises when scores hold no longer that were computed before, whatever the nodes are."""
+        return sum(compiled.epoch(state) for _, compiled in self._parts)
 
     def score(self, state: State, rows: NDArray[np.int64], fit: FitColumns) -> NDArray[np.float64]:
         """Return what ranks the nodes, highest first; shape (n,)."""
@@ -65,6 +64,20 @@ class NodeRanking:
         for entry, compiled in self._parts:
             total += entry.weight * entry.scorer.normalise(compiled.score(state, rows, fit))
         return total
+
+    def points(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Bring what :meth:`score` returned to 0 to 100, where more is better; the order stays, or becomes equal."""
+        weights = [entry.weight for entry, _ in self._parts]
+        whole = sum(map(abs, weights))
+        if not whole:
+            return np.full(scores.shape[0], 100.0)
+        if len(weights) == 1:
+            scorer = self._parts[0][0].scorer
+            scores = weights[0] * scorer.normalise(scores / (scorer.direction * weights[0]))
+        # A weight below 0 turns its scorer around, so that its worst is worth all of its points.
+        turned = -100.0 * sum(weight for weight in weights if weight < 0)
+        points: NDArray[np.float64] = np.clip((scores + turned) / whole, 0.0, 100.0)
+        return points
 
     def explain(self, state: State, row: int, fit: FitColumns) -> tuple[ScorePart, ...]:
         """Return what each scorer says about one node."""
@@ -100,10 +113,9 @@ class _OfSeveralDialects(CompiledScorer):
     def __init__(self, compiled: Sequence[tuple[str, CompiledScorer]]) -> None:
         self._compiled = compiled
 
-    @property
-    def epoch(self) -> int:
-        """The sum of all."""
-        return sum(scorer.epoch for _, scorer in self._compiled)
+    def epoch(self, state: State) -> int:
+        """Return the sum of all."""
+        return sum(scorer.epoch(state) for _, scorer in self._compiled)
 
     def score(self, state: State, rows: NDArray[np.int64], fit: FitColumns) -> NDArray[np.float64]:
         """Return the lowest score of each node; shape (n,)."""

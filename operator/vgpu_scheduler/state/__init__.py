@@ -1,13 +1,20 @@
 """The one owner of what is known: nodes, devices, pods, and who uses what."""
 
-from vgpu_scheduler.state.interpod import InterPodCounts, NodeCounts, PodCounter
+from vgpu_scheduler.state.attached import UNLIMITED
+from vgpu_scheduler.state.counts import NodeCounts
+from vgpu_scheduler.state.interpod import InterPodCounts, PodCounter
 from vgpu_scheduler.state.matrix import DeviceMatrix, canonical, distinct
 from vgpu_scheduler.state.nodes import NodeTable
 from vgpu_scheduler.state.quotas import QuotaUsage
 from vgpu_scheduler.state.reservations import Phase, Reservation
+from vgpu_scheduler.state.resident_terms import ResidentTerm
 from vgpu_scheduler.state.state import Ledger, State
+from vgpu_scheduler.state.storage import STORAGE_KINDS
+from vgpu_scheduler.state.volumes import Volumes, Wanted
 
 __all__ = [
+    "STORAGE_KINDS",
+    "UNLIMITED",
     "DeviceMatrix",
     "InterPodCounts",
     "Ledger",
@@ -17,7 +24,10 @@ __all__ = [
     "PodCounter",
     "QuotaUsage",
     "Reservation",
+    "ResidentTerm",
     "State",
+    "Volumes",
+    "Wanted",
     "canonical",
     "distinct",
 ]

@@ -13,6 +13,7 @@ from vgpu_scheduler.state.matrix import DeviceMatrix
 from vgpu_scheduler.state.nodes import NodeTable
 from vgpu_scheduler.state.quotas import QuotaUsage
 from vgpu_scheduler.state.reservations import Phase, Reservation
+from vgpu_scheduler.state.volumes import Volumes
 
 __all__ = ["Books", "Indexes"]
 
@@ -31,17 +32,20 @@ class Indexes:
         Amounts of devices by namespace.
     interpod
         Counts of the pods that inter-pod terms are about.
+    volumes
+        Claims, disks and attached volumes, and what was decided about claims.
     """
 
     nodes: NodeTable
     matrices: Mapping[str, DeviceMatrix]
     quotas: QuotaUsage
     interpod: InterPodCounts
+    volumes: Volumes
 
     def copy(self) -> Indexes:
         """Return an independent copy."""
         matrices = {dialect: matrix.copy() for dialect, matrix in self.matrices.items()}
-        return Indexes(self.nodes.copy(), matrices, self.quotas.copy(), self.interpod.copy())
+        return Indexes(self.nodes.copy(), matrices, self.quotas.copy(), self.interpod.copy(), self.volumes.copy())
 
 
 class Books:
@@ -85,7 +89,7 @@ class Books:
         at = self._indexes
         at.quotas.charge(reservation.namespace, reservation.uses, 1, reservation.node)
         row = at.nodes.row(reservation.node)
-        at.interpod.add(self._pod_of(reservation.uid), reservation.node, row)
+        self._count(reservation)
         if row is not None:
             at.nodes.charge(row, reservation.requests, ports=reservation.ports)
             self._charge_devices(row, reservation, 1)
@@ -100,7 +104,7 @@ class Books:
         at = self._indexes
         at.quotas.charge(reservation.namespace, reservation.uses, -1, reservation.node)
         row = at.nodes.row(reservation.node)
-        at.interpod.remove(reservation.namespace, uid, row)
+        self._uncount(reservation)
         if row is not None:
             at.nodes.discharge(row, reservation.requests, ports=reservation.ports)
             self._charge_devices(row, reservation, -1)
@@ -110,39 +114,50 @@ class Books:
         """Give back what a pod holds, if anything; return what that may help."""
         if uid not in self._reservations:
             return Hint.NONE
+        volumes = Hint.VOLUMES if self._indexes.volumes.uses_any(uid) else Hint.NONE
         reservation = self.take_off(uid)
         uses_devices = reservation.uses_devices
         if uses_devices:
             self._indexes.quotas.released(reservation.namespace)
         if self._indexes.nodes.row(reservation.node) is None:
-            return Hint.NONE
-        return Hint.AFFINITY | Hint.RESOURCES | (Hint.DEVICE_FREED if uses_devices else Hint.NONE)
+            return volumes
+        return volumes | Hint.AFFINITY | Hint.RESOURCES | (Hint.DEVICE_FREED if uses_devices else Hint.NONE)
 
     def restate(self, reservation: Reservation) -> None:
         """Replace a reservation by one that is charged the same, so that no version moves."""
         self._reservations[reservation.uid] = reservation
 
     def recount(self, held: Reservation) -> Hint:
-        """Have a pod counted anew of which labels or terms changed."""
-        row, interpod = self._indexes.nodes.row(held.node), self._indexes.interpod
-        interpod.remove(held.namespace, held.uid, row)
-        interpod.add(self._pod_of(held.uid), held.node, row)
+        """Have a pod counted anew of which labels, terms or volumes changed."""
+        self._uncount(held)
+        self._count(held)
         return Hint.AFFINITY
 
     @contextmanager
     def uncounted(self, uid: str) -> Iterator[None]:
-        """Leave a pod that holds something out of what inter-pod terms count, for the time of a question."""
-        held, interpod = self._reservations[uid], self._indexes.interpod
-        interpod.remove(held.namespace, uid, self._indexes.nodes.row(held.node))
+        """Leave a pod that holds something out of what depends on more than its node, for the time of a question."""
+        held = self._reservations[uid]
+        self._uncount(held)
         try:
             yield
         finally:
-            interpod.add(self._pod_of(uid), held.node, self._indexes.nodes.row(held.node))
+            self._count(held)
+
+    def _count(self, held: Reservation) -> None:
+        """Count a pod in what depends on more than its node."""
+        pod = self._pod_of(held.uid)
+        self._indexes.interpod.add(pod, held.node, self._indexes.nodes.row(held.node))
+        self._indexes.volumes.add(pod, held.node, held.volumes)
+
+    def _uncount(self, held: Reservation) -> None:
+        self._indexes.interpod.remove(held.namespace, held.uid, self._indexes.nodes.row(held.node))
+        self._indexes.volumes.remove(held.uid)
 
     def node_came(self, node: str, row: int) -> None:
         """Book what is held on a node that was not there, its devices aside: they are listed next."""
         for reservation in self.on(node):
             self._indexes.nodes.charge(row, reservation.requests, ports=reservation.ports)
+        self._indexes.volumes.node_came(node, row)
         self._indexes.interpod.node_came(row, ((held.namespace, held.uid) for held in self.on(node)))
 
     def devices_replaced(self, dialect: str, node: str, row: int) -> None:

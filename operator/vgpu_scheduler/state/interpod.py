@@ -7,112 +7,22 @@ changes its labels needs no upkeep.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
+from vgpu_scheduler.kube import LabelSelector, Pod, PodSelector
+from vgpu_scheduler.state.counts import LabelIndex, NodeCounts
+from vgpu_scheduler.state.resident_terms import ResidentTerm, ResidentTerms, WeighedTerm
 
-from vgpu_scheduler.kube import LabelSelector, Operator, Pod, PodSelector, TopologyTerm
+__all__ = ["InterPodCounts", "PodCounter"]
 
-__all__ = ["InterPodCounts", "NodeCounts", "PodCounter"]
-
-_Item = TypeVar("_Item")
+HARD_AFFINITY_WEIGHT: Final = 1
+"""What a pod is worth to one whose required affinity is about it: hardPodAffinityWeight of kube-scheduler."""
 
 RowOf = Callable[[str], int | None]
 
 _NO_LABELS: Mapping[str, str] = {}
-
-
-class NodeCounts:
-    """How many pods of some kind are on each node, by node row."""
-
-    __slots__ = ("_column", "_counts")
-
-    def __init__(self) -> None:
-        self._counts: dict[int, int] = {}
-        self._column: NDArray[np.int64] | None = None
-
-    def add(self, row: int, change: int) -> None:
-        """Count one pod more (1) or less (-1) on a node."""
-        count = self._counts.get(row, 0) + change
-        if count:
-            self._counts[row] = count
-        else:
-            del self._counts[row]
-        if self._column is not None and row < self._column.shape[0]:
-            self._column[row] = count
-
-    def clear(self, row: int) -> None:
-        """Forget the pods of a node."""
-        if self._counts.pop(row, None) and self._column is not None and row < self._column.shape[0]:
-            self._column[row] = 0
-
-    def column(self, capacity: int) -> NDArray[np.int64]:
-        """Return how many such pods each node has, shape (capacity,); shared: do not write to it."""
-        if self._column is None or self._column.shape[0] != capacity:
-            self._column = np.zeros(capacity, dtype=np.int64)
-            self._column[list(self._counts)] = list(self._counts.values())
-        return self._column
-
-    def occupied(self, capacity: int) -> NDArray[np.bool_]:
-        """Return which nodes have such a pod, shape (capacity,)."""
-        return self.column(capacity) > 0
-
-    def as_values(self) -> Mapping[int, int]:
-        """Return the counts that are not 0, to be compared."""
-        return dict(self._counts)
-
-    def copy(self) -> NodeCounts:
-        """Return an independent copy."""
-        twin = NodeCounts()
-        twin._counts = dict(self._counts)
-        return twin
-
-
-class LabelIndex(Generic[_Item]):
-    """Finds the label selectors that may match an object without asking all of them."""
-
-    __slots__ = ("_by_label", "_others")
-
-    def __init__(self) -> None:
-        self._by_label: dict[tuple[str, str], dict[_Item, None]] = {}
-        self._others: dict[_Item, None] = {}
-
-    def add(self, item: _Item, selector: LabelSelector | None) -> None:
-        """Index something under its selector; one that selects nothing is never found."""
-        for found in self._places(selector):
-            found[item] = None
-
-    def discard(self, item: _Item, selector: LabelSelector | None) -> None:
-        """Take something out."""
-        for found in self._places(selector):
-            del found[item]
-        for label in _wanted(selector) if selector else ():
-            if not self._by_label.get(label, True):
-                del self._by_label[label]
-
-    def candidates(self, labels: Mapping[str, str]) -> Iterator[_Item]:
-        """Yield what may select an object with these labels, each once."""
-        if self._by_label:
-            for label in labels.items():
-                yield from self._by_label.get(label, ())
-        yield from self._others
-
-    def _places(self, selector: LabelSelector | None) -> list[dict[_Item, None]]:
-        if selector is None:
-            return []
-        wanted = _wanted(selector)
-        return [self._by_label.setdefault(label, {}) for label in wanted] if wanted else [self._others]
-
-
-def _wanted(selector: LabelSelector) -> list[tuple[str, str]]:
-    """Return labels of which an object that is selected has exactly one; empty if that cannot be said."""
-    for requirement in selector.requirements:
-        if requirement.operator is Operator.IN:
-            return [(requirement.key, value) for value in sorted(requirement.values)]
-    return []
 
 
 @dataclass(slots=True, eq=False)
@@ -142,29 +52,22 @@ class PodCounter:
         return self.selectors[0].labels
 
 
-@dataclass(slots=True, eq=False)
-class _AntiAffinity:
-    """A term by which pods that are there keep others away, with the pods that have it."""
-
-    term: TopologyTerm
-    nodes: NodeCounts = field(default_factory=NodeCounts)
-    pods: int = 0
-
-
 class _Resident(NamedTuple):
     """A pod on a node, as far as terms ask about it and it has terms of its own."""
 
     node: str
     labels: Mapping[str, str]
     deleting: bool
-    anti_affinity: tuple[TopologyTerm, ...]
+    anti_affinity: tuple[WeighedTerm, ...]
+    preferences: tuple[WeighedTerm, ...]
 
 
 class InterPodCounts:
     """The pods on nodes, and how many of them the terms in use count on each node.
 
-    A selector is counted from when somebody first asks for it until nobody uses it any more. Terms of required
-    anti-affinity of the pods on nodes are counted for as long as there are such pods.
+    A selector is counted from when somebody first asks for it until nobody uses it any more. The terms of the pods on
+    nodes that bear on others are counted for as long as there are such pods: required anti-affinity, which keeps them
+    away, and preferred terms and required affinity, by which nodes are worth more or less to them.
 
     Notes
     -----
@@ -178,8 +81,8 @@ class InterPodCounts:
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self._counters: dict[tuple[tuple[PodSelector, ...], bool], PodCounter] = {}
         self._counters_by_label: LabelIndex[PodCounter] = LabelIndex()
-        self._anti_affinity: dict[TopologyTerm, _AntiAffinity] = {}
-        self._anti_affinity_by_label: LabelIndex[_AntiAffinity] = LabelIndex()
+        self._anti_affinity = ResidentTerms()
+        self._preferences = ResidentTerms()
 
     # Questions -------------------------------------------------------------------------------------------------------
 
@@ -191,11 +94,17 @@ class InterPodCounts:
     def keeping_away(self, namespace: str, labels: Mapping[str, str]) -> list[tuple[str, NodeCounts]]:
         """Return the topology keys of the distinct terms that keep a pod away, and the nodes of the pods that do."""
         known = self._namespaces.get(namespace, _NO_LABELS)
-        return [
-            (found.term.topology_key, found.nodes)
-            for found in self._anti_affinity_by_label.candidates(labels)
-            if found.term.pods.selects(namespace, known, labels)
-        ]
+        found = self._anti_affinity.about(namespace, known, labels)
+        return [(each.term.topology_key, each.nodes) for each in found]
+
+    @property
+    def any_preferences(self) -> bool:
+        """Whether any pod on a node would have others nearer or further away, or needs some near."""
+        return bool(self._preferences)
+
+    def preferring(self, namespace: str, labels: Mapping[str, str]) -> list[ResidentTerm]:
+        """Return the distinct preferences of pods on nodes that are about a pod, with what each is worth."""
+        return self._preferences.about(namespace, self._namespaces.get(namespace, _NO_LABELS), labels)
 
     def selects(self, counter: PodCounter, namespace: str, labels: Mapping[str, str]) -> bool:
         """Tell whether a pod, wherever it is, is one that the counter counts."""
@@ -204,10 +113,9 @@ class InterPodCounts:
     def as_values(self) -> Mapping[object, Mapping[int, int]]:
         """Return all counts, to be compared."""
         values: dict[object, Mapping[int, int]] = {}
-        for key, counter in self._counters.items():
-            values[key] = counter.nodes.as_values()
-        for term, found in self._anti_affinity.items():
-            values[term] = found.nodes.as_values()
+        values.update((key, counter.nodes.as_values()) for key, counter in self._counters.items())
+        values.update((("anti-affinity", key), counts) for key, counts in self._anti_affinity.as_values().items())
+        values.update((("preferences", key), counts) for key, counts in self._preferences.as_values().items())
         return values
 
     # Counters --------------------------------------------------------------------------------------------------------
@@ -260,16 +168,12 @@ class InterPodCounts:
 
     def add(self, pod: Pod, node: str, row: int | None) -> None:
         """Take in that a pod is on a node, whose row is None if it is not there."""
-        terms = pod.spec.required_pod_anti_affinity
-        anti_affinity = tuple(term.of(pod.namespace, pod.labels) for term in terms) if terms else ()
-        resident = _Resident(node, pod.labels, pod.deleting, anti_affinity)
+        spec = pod.spec
+        anti_affinity = self._anti_affinity.add(_anti_affinity(pod)) if spec.required_pod_anti_affinity else ()
+        prefers = spec.preferred_pods or spec.required_pod_affinity
+        preferences = self._preferences.add(_preferences(pod)) if prefers else ()
+        resident = _Resident(node, pod.labels, pod.deleting, anti_affinity, preferences)
         self._residents.setdefault(pod.namespace, {})[pod.uid] = resident
-        for term in anti_affinity:
-            found = self._anti_affinity.get(term)
-            if found is None:
-                found = self._anti_affinity[term] = _AntiAffinity(term)
-                self._anti_affinity_by_label.add(found, term.pods.labels)
-            found.pods += 1
         if row is not None:
             self._count(pod.namespace, resident, row, 1)
 
@@ -281,12 +185,8 @@ class InterPodCounts:
             del self._residents[namespace]
         if row is not None:
             self._count(namespace, resident, row, -1)
-        for term in resident.anti_affinity:
-            found = self._anti_affinity[term]
-            found.pods -= 1
-            if not found.pods:
-                del self._anti_affinity[term]
-                self._anti_affinity_by_label.discard(found, term.pods.labels)
+        self._anti_affinity.remove(resident.anti_affinity)
+        self._preferences.remove(resident.preferences)
 
     def node_came(self, row: int, pods: Iterable[tuple[str, str]]) -> None:
         """Take in a node, with the namespaces and UIDs of the pods that are on it."""
@@ -297,8 +197,8 @@ class InterPodCounts:
         """Take in that a node is gone: the pods on it count no more."""
         for counter in self._counters.values():
             counter.nodes.clear(row)
-        for found in self._anti_affinity.values():
-            found.nodes.clear(row)
+        self._anti_affinity.clear(row)
+        self._preferences.clear(row)
 
     def observe_namespace(self, name: str, labels: Mapping[str, str] | None, row_of: RowOf) -> bool:
         """Take in the labels of a namespace, None if there is none of that name; return whether they changed."""
@@ -316,15 +216,17 @@ class InterPodCounts:
         return True
 
     def _count(self, namespace: str, resident: _Resident, row: int, change: int) -> None:
-        if not self._counters and not resident.anti_affinity:
+        if resident.anti_affinity:
+            self._anti_affinity.count(resident.anti_affinity, row, change)
+        if resident.preferences:
+            self._preferences.count(resident.preferences, row, change)
+        if not self._counters:
             return
         known = self._namespaces.get(namespace)
         for counter in self._counters_by_label.candidates(resident.labels):
             counts = not (counter.lasting and resident.deleting)
             if counts and counter.selects(namespace, known, resident.labels):
                 counter.nodes.add(row, change)
-        for term in resident.anti_affinity:
-            self._anti_affinity[term].nodes.add(row, change)
 
     # The whole -------------------------------------------------------------------------------------------------------
 
@@ -338,7 +240,18 @@ class InterPodCounts:
         twin = InterPodCounts()
         twin._residents = {namespace: dict(residents) for namespace, residents in self._residents.items()}
         twin._namespaces = dict(self._namespaces)
-        for term, found in self._anti_affinity.items():
-            copied = twin._anti_affinity[term] = _AntiAffinity(term, found.nodes.copy(), found.pods)
-            twin._anti_affinity_by_label.add(copied, term.pods.labels)
+        twin._anti_affinity = self._anti_affinity.copy()
+        twin._preferences = self._preferences.copy()
         return twin
+
+
+def _anti_affinity(pod: Pod) -> list[WeighedTerm]:
+    terms = pod.spec.required_pod_anti_affinity
+    return [WeighedTerm(term.of(pod.namespace, pod.labels), 0) for term in terms]
+
+
+def _preferences(pod: Pod) -> list[WeighedTerm]:
+    spec = pod.spec
+    required = [(term, HARD_AFFINITY_WEIGHT) for term in spec.required_pod_affinity]
+    preferred = [(found.term, found.weight) for found in spec.preferred_pods]
+    return [WeighedTerm(term.of(pod.namespace, pod.labels), weight) for term, weight in (*required, *preferred)]

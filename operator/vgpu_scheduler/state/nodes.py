@@ -7,8 +7,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.kube import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, HostPort, Node, Taint
+from vgpu_scheduler.kube import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, PREFER_NO_SCHEDULE, HostPort, Node, Taint
 from vgpu_scheduler.state.columns import InternedColumn
+from vgpu_scheduler.state.images import NodeImages
+from vgpu_scheduler.state.labels import NodeLabels
 from vgpu_scheduler.state.ports import HostPorts
 
 __all__ = ["NodeTable"]
@@ -47,9 +49,10 @@ class NodeTable:
         self._allocatable = np.zeros((len(_FIRST_RESOURCES), _FIRST_CAPACITY), dtype=np.int64)
         self._used = np.zeros_like(self._allocatable)
         self._taints: InternedColumn[tuple[Taint, ...]] = InternedColumn(_FIRST_CAPACITY)
-        self._labels: dict[str, InternedColumn[str]] = {}
-        self._label_keys: Counter[str] = Counter()
-        self._no_label: InternedColumn[str] = InternedColumn(_FIRST_CAPACITY)
+        self._soft_taints = 0
+        self._features: InternedColumn[tuple[str, ...]] = InternedColumn(_FIRST_CAPACITY)
+        self._labels = NodeLabels(_FIRST_CAPACITY)
+        self.images = NodeImages(_FIRST_CAPACITY)
         self._ranked: tuple[int, NDArray[np.int64], NDArray[np.int64]] | None = None
 
     # Reading ---------------------------------------------------------------------------------------------------------
@@ -126,6 +129,16 @@ class NodeTable:
         """The taints as a column."""
         return self._taints
 
+    @property
+    def any_soft_taints(self) -> bool:
+        """Whether any node has a taint with the effect PreferNoSchedule."""
+        return self._soft_taints > 0
+
+    @property
+    def features(self) -> InternedColumn[tuple[str, ...]]:
+        """The declared features as a column."""
+        return self._features
+
     def row(self, name: str) -> int | None:
         """Row of a node; None if it is not there."""
         return self._rows.get(name)
@@ -195,19 +208,8 @@ class NodeTable:
     # Labels ----------------------------------------------------------------------------------------------------------
 
     def label(self, key: str) -> InternedColumn[str]:
-        """Values of a label as a column, which is kept up to date from the first time it is asked for.
-
-        A label that no node has costs nothing: whoever may create pods may select by any number of those.
-        """
-        column = self._labels.get(key)
-        if column is not None:
-            return column
-        if key not in self._label_keys:
-            return self._no_label
-        column = self._labels[key] = InternedColumn(self.capacity)
-        for row in self._rows.values():
-            column.set(row, self._node(row).labels.get(key))
-        return column
+        """Values of a label as a column, which is kept up to date from the first time it is asked for."""
+        return self._labels.column(key)
 
     def label_column(self, key: str) -> NDArray[np.int32]:
         """Value of a label as a position in ``label_values(key)``, -1 where it is absent; shape (capacity,)."""
@@ -225,7 +227,8 @@ class NodeTable:
         Returns
         -------
         bool
-            True if anything that filters look at changed. A heartbeat changes nothing and keeps the versions.
+            True if anything that filters look at changed. A heartbeat changes nothing and keeps the versions; nor do
+            images, which filters do not look at.
         """
         row = self._rows.get(node.name)
         if row is None:
@@ -238,7 +241,11 @@ class NodeTable:
             and old.allocatable == node.allocatable
             and old.unschedulable == node.unschedulable
             and old.uid == node.uid
+            and old.declared_features == node.declared_features
         ):
+            if old.images != node.images:
+                self._nodes[row] = node
+                self.images.set(row, node.images)
             return False
         self._fill(row, node, old)
         return True
@@ -254,7 +261,7 @@ class NodeTable:
         row = self._rows.pop(name, None)
         if row is None:
             return False
-        self._count_labels(self._node(row), None)
+        self._soft_taints -= _has_soft_taint(self._node(row))
         self._nodes[row] = None
         self._free.append(row)
         self._aside.pop(row, None)
@@ -264,8 +271,10 @@ class NodeTable:
         self._allocatable[:, row] = 0
         self._used[:, row] = 0
         self._taints.set(row, None)
-        for column in self._labels.values():
-            column.set(row, None)
+        self._features.set(row, None)
+        self._labels.set(row, {})
+        self.images.set(row, ())
+        self.images.counted_anew()
         self._static_version[row] += 1
         self._version[row] += 1
         self._generation += 1
@@ -293,9 +302,10 @@ class NodeTable:
         other._allocatable = self._allocatable.copy()
         other._used = self._used.copy()
         other._taints = self._taints.copy()
-        other._labels = {key: column.copy() for key, column in self._labels.items()}
-        other._label_keys = Counter(self._label_keys)
-        other._no_label = self._no_label.copy()
+        other._soft_taints = self._soft_taints
+        other._features = self._features.copy()
+        other._labels = self._labels.copy()
+        other.images = self.images.copy()
         other._ranked = self._ranked  # never changed in place
         return other
 
@@ -324,6 +334,7 @@ class NodeTable:
         self._rows[name] = row
         self._alive[row] = True
         self._generation += 1
+        self.images.counted_anew()
         return row
 
     def _fill(self, row: int, node: Node, old: Node | None) -> None:
@@ -336,20 +347,12 @@ class NodeTable:
         self._nodes[row] = node
         self._unschedulable[row] = node.unschedulable
         self._taints.set(row, node.taints)
-        if old is None or old.labels != node.labels:
-            self._count_labels(old, node)
-            for key, column in self._labels.items():
-                column.set(row, node.labels.get(key))
+        self._soft_taints += _has_soft_taint(node) - (old is not None and _has_soft_taint(old))
+        self._features.set(row, node.declared_features)
+        self._labels.set(row, node.labels)
+        self.images.set(row, node.images)
         self._static_version[row] += 1
         self._version[row] += 1
-
-    def _count_labels(self, old: Node | None, new: Node | None) -> None:
-        """Keep count of the nodes that have each label."""
-        self._label_keys.update(new.labels.keys() if new else ())
-        for key in old.labels if old else ():
-            self._label_keys[key] -= 1
-            if not self._label_keys[key]:
-                del self._label_keys[key]
 
     def _account(self, row: int, requests: Mapping[str, int], pods: int, sign: int) -> None:
         used = self._used
@@ -393,7 +396,11 @@ class NodeTable:
         self._allocatable = np.pad(self._allocatable, ((0, 0), (0, more)))
         self._used = np.pad(self._used, ((0, 0), (0, more)))
         self._taints.grow(capacity)
-        self._no_label.grow(capacity)
-        for column in self._labels.values():
-            column.grow(capacity)
+        self._features.grow(capacity)
+        self._labels.grow(capacity)
+        self.images.grow(capacity)
         self._ranked = None
+
+
+def _has_soft_taint(node: Node) -> bool:
+    return any(taint.effect == PREFER_NO_SCHEDULE for taint in node.taints)

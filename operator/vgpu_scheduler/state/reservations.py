@@ -7,7 +7,20 @@ from dataclasses import dataclass
 from enum import Enum
 
 from vgpu_scheduler.kube import HostPort
-from vgpu_scheduler.model import NO_USAGE, Amounts, Device, Placement, PodClaims, Usage, Uses, charges, kinds_of, peak
+from vgpu_scheduler.model import (
+    NO_USAGE,
+    NO_VOLUMES,
+    Amounts,
+    Device,
+    Placement,
+    PodClaims,
+    Usage,
+    Uses,
+    VolumePlan,
+    charges,
+    kinds_of,
+    peak,
+)
 from vgpu_scheduler.model.placement import Assignment
 
 
@@ -53,6 +66,11 @@ class Reservation:
     def namespace(self) -> str:
         """The namespace of the pod."""
         return self.pod.partition("/")[0]
+
+    @property
+    def volumes(self) -> VolumePlan:
+        """What was decided about the claims of the pod, while the placement is assumed."""
+        return self.placement.volumes if self.placement else NO_VOLUMES
 
     @property
     def uses_devices(self) -> bool:

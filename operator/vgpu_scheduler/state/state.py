@@ -18,8 +18,11 @@ from vgpu_scheduler.state.books import Books, Indexes
 from vgpu_scheduler.state.interpod import InterPodCounts
 from vgpu_scheduler.state.matrix import DeviceMatrix, canonical, distinct
 from vgpu_scheduler.state.nodes import NodeTable
+from vgpu_scheduler.state.nominations import Nominations
 from vgpu_scheduler.state.quotas import QuotaUsage
 from vgpu_scheduler.state.reservations import Phase, Reservation, widen
+from vgpu_scheduler.state.unrequested import Unrequested
+from vgpu_scheduler.state.volumes import Volumes
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +59,12 @@ def _charges_the_same(one: Reservation, other: Reservation) -> bool:
         and one.uses == other.uses
         and one.requests == other.requests
         and one.ports == other.ports
+        and one.volumes == other.volumes
     )
 
 
 def _counts_otherwise(one: Pod, other: Pod) -> bool:
-    """Tell whether inter-pod terms or spread constraints see a difference."""
+    """Tell whether inter-pod terms, spread constraints or volumes see a difference."""
     return one.labels != other.labels or one.spec is not other.spec or one.deleting is not other.deleting
 
 
@@ -77,13 +81,16 @@ class State:
 
     def __init__(self, dimensions: Mapping[str, int], by_card: Iterable[tuple[VendorKey, int]] = ()) -> None:
         matrices = {name: DeviceMatrix(size) for name, size in dimensions.items()}
-        self._adopt(Indexes(NodeTable(), matrices, QuotaUsage(by_card), InterPodCounts()))
+        self._adopt(Indexes(NodeTable(), matrices, QuotaUsage(by_card), InterPodCounts(), Volumes()))
         self._in_flight: set[str] = set()
         self._pods: VersionedStore[str, KnownPod] = VersionedStore(self._in_flight.__contains__)
         self._uids: dict[str, str] = {}
         self._node_objects: VersionedStore[str, Node] = VersionedStore()
         self._books = Books(self._indexes, self._known_pod)
+        self.unrequested = Unrequested(self.nodes, self._books, self._known_pod)
+        """What the pods of nodes are taken to use beyond what they request."""
         self._assumptions = Assumptions(self.nodes, self.matrices)
+        self.nominations = Nominations()
 
     def _adopt(self, indexes: Indexes) -> None:
         self._indexes = indexes
@@ -92,6 +99,7 @@ class State:
         """The devices of each dialect over the same node rows, so that a column means one thing."""
         self.quotas = indexes.quotas
         self.interpod = indexes.interpod
+        self.volumes = indexes.volumes
 
     def _known_pod(self, uid: str) -> Pod:
         return self._pods[uid].pod
@@ -224,6 +232,7 @@ class State:
             matrix.clear(row)
         self.interpod.node_went(row)
         self._assumptions.node_went(name)
+        self.volumes.node_went(name)
         self.nodes.remove(name)
         return Hint.AFFINITY if any(self._books.on(name)) else Hint.NONE
 
@@ -261,12 +270,14 @@ class State:
         if known is None:
             self._uids[pod.key] = pod.uid
         held = self._books.get(pod.uid)
-        hint = self._books.recount(held) if held and known and _counts_otherwise(known.pod, pod) else Hint.NONE
+        hint = self.nominations.observe(pod)
+        if held and known and _counts_otherwise(known.pod, pod):
+            hint |= self._books.recount(held)
         if pod.terminal:
-            return self._release(pod.uid)
+            return hint | self._release(pod.uid)
         if not pod.node_name:
             # A reservation of ours outlives observations from before its binding; nothing else holds an unbound pod.
-            return self._release(pod.uid) if held and held.phase is Phase.BOUND else hint
+            return hint | (self._release(pod.uid) if held and held.phase is Phase.BOUND else Hint.NONE)
         return hint | self._hold_bound(pod, uses, held)
 
     def _hold_bound(self, pod: Pod, uses: Uses, held: Reservation | None) -> Hint:
@@ -288,7 +299,7 @@ class State:
 
     def remove_pod(self, uid: str) -> Hint:
         """Forget a deleted pod and remember its UID, so that a late answer does not raise the dead."""
-        hint = self._release(uid)
+        hint = self._release(uid) | self.nominations.remove(uid)
         known = self._pods.get(uid)
         if known is not None and self._uids.get(known.pod.key) == uid:
             del self._uids[known.pod.key]
@@ -391,7 +402,7 @@ class State:
         self._books.doubt_confirmations()
 
     def uncounted(self, uid: str) -> AbstractContextManager[None]:
-        """Leave a pod that holds something out of what inter-pod terms count, for the time of a question."""
+        """Leave a pod that holds something out of what depends on more than its node, for the time of a question."""
         return self._books.uncounted(uid)
 
     def _release(self, uid: str) -> Hint:
@@ -401,9 +412,15 @@ class State:
     # The whole -------------------------------------------------------------------------------------------------------
 
     def rebuild(self, names: Collection[str] | None = None) -> State:
-        """Return a state made from the observed objects and the open assumptions alone, of all nodes or of some."""
+        """Return a state made from the observed objects and the open assumptions alone, of all nodes or of some.
+
+        Storage objects are those of the whole cluster; without all nodes there are none.
+        """
         dimensions = {dialect: matrix.dimensions for dialect, matrix in self.matrices.items()}
         twin = State(dimensions, self.quotas.by_card)
+        for store in self.volumes.objects.stores() if names is None else ():
+            for obj in store:
+                twin.volumes.observe(obj)
         for name, labels in self.interpod.namespaces.items():
             twin.observe_namespace(name, labels)
         for node in self._node_objects:
@@ -451,7 +468,9 @@ class State:
         view._uids = dict(self._uids)
         view._node_objects = self._node_objects.copy()
         view._books = self._books.copy(view._indexes, view._known_pod)
+        view.unrequested = Unrequested(view.nodes, view._books, view._known_pod)
         view._assumptions = self._assumptions.copy(view.nodes, view.matrices)
+        view.nominations = self.nominations.copy()
         view._in_flight = set(self._in_flight)
         for uid in without:
             view._release(uid)

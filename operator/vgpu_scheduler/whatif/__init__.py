@@ -2,11 +2,13 @@
 
 from vgpu_scheduler.whatif.cases import Case, CaseError, CaseResult, check_case, read_cases
 from vgpu_scheduler.whatif.simulation import Answer, simulate
+from vgpu_scheduler.whatif.storage import STORAGE_DECODERS
 from vgpu_scheduler.whatif.tables import aligned, explain, number
-from vgpu_scheduler.whatif.workloads import pods_of
+from vgpu_scheduler.whatif.workloads import claims_of, pods_of
 from vgpu_scheduler.whatif.world import World, WorldError, flatten, make_dialect
 
 __all__ = [
+    "STORAGE_DECODERS",
     "Answer",
     "Case",
     "CaseError",
@@ -15,6 +17,7 @@ __all__ = [
     "WorldError",
     "aligned",
     "check_case",
+    "claims_of",
     "explain",
     "flatten",
     "make_dialect",

@@ -66,10 +66,15 @@ class Answer:
                         "normalised": part.normalised,
                         "weight": part.weight,
                         "value": part.value,
+                        **({"within": part.within} if part.within else {}),
                     }
                     for part in parts
                 ]
                 for node, parts in sorted(decision.scores.items())
+            },
+            "volumes": {
+                "matched": dict(placement.volumes.matched) if placement else {},
+                "provisioned": list(placement.volumes.provisioned) if placement else [],
             },
             "reasons": {node: verdict.detail for node, verdict in sorted(decision.verdicts.items())},
             "message": decision.message,
@@ -79,17 +84,24 @@ class Answer:
         }
 
 
-def simulate(world: World, pods: Iterable[Pod]) -> list[Answer]:
+def simulate(world: World, pods: Iterable[Pod], *, as_they_are: bool = False) -> list[Answer]:
     """Decide pods in the order of the queue: by priority, then as given.
 
     Every pod is treated as one of ours that was created a moment ago, whatever scheduler it names and wherever it is
     bound: one that runs in this world already is asked about as one more. Pods behind scheduling gates come last.
+    The claims of their ephemeral volumes are made, as a controller would.
+
+    Parameters
+    ----------
+    as_they_are
+        The pods wait in this world: they are asked about themselves.
     """
     engine = world.engine
     waiting: dict[str, Pod] = {}
     for number, pod in enumerate(pods):
         world.ensure_namespace(pod.namespace)
-        ours = _created(pod, world.new_uid())
+        ours = _created(pod, pod.uid if as_they_are else world.new_uid())
+        world.make_ephemeral_claims(ours, pod.uid)
         waiting[ours.uid] = ours
         engine.observe_pod(ours, float(number))
     now = float(len(waiting))

@@ -32,10 +32,14 @@ def explain(answer: Answer) -> str:
         lines.append(f"  {decision.message}")
     if decision.near_miss is not None:
         lines.append(f"  {decision.near_miss}")
+    if decision.placement is not None:
+        volumes = decision.placement.volumes
+        lines += [f"  claim {claim} gets volume {volume}" for claim, volume in sorted(volumes.matched.items())]
+        lines += [f"  claim {claim} has a volume made for {answer.node}" for claim in sorted(volumes.provisioned)]
     lines += [f"  {section} by {source}" for section, source in sorted(answer.sources.items())]
     lines += [f"  warning: {warning}" for warning in decision.warnings]
     fitting = [
-        (node, number(sum(part.value for part in parts)), " + ".join(map(_worded, parts)) or "no scorer is on")
+        (node, number(sum(part.value for part in parts if not part.within)), _reckoned(parts) or "no scorer is on")
         for node, parts in _best_first(decision.scores, answer.node)
     ]
     others = [(node, "-", verdict.detail) for node, verdict in sorted(decision.verdicts.items())]
@@ -50,9 +54,19 @@ def _best_first(scores: Mapping[str, tuple[ScorePart, ...]], chosen: str) -> lis
 
     def rank(entry: tuple[str, tuple[ScorePart, ...]]) -> tuple[bool, float, str]:
         node, parts = entry
-        return node != chosen, -sum(part.normalised * part.weight for part in parts), node
+        return node != chosen, -sum(part.normalised * part.weight for part in parts if not part.within), node
 
     return sorted(scores.items(), key=rank)
+
+
+def _reckoned(parts: Sequence[ScorePart]) -> str:
+    """Write the sum of a node, and after each part what that is made of."""
+    words = []
+    for part in parts:
+        if not part.within:
+            made_of = " + ".join(_worded(other) for other in parts if other.within == part.scorer)
+            words.append(_worded(part) + (f" [{made_of}]" if made_of else ""))
+    return " + ".join(words)
 
 
 def _worded(part: ScorePart) -> str:

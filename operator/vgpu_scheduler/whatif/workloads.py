@@ -1,4 +1,4 @@
-"""The pods that a workload would make."""
+"""The pods that a workload would make, and their claims."""
 
 from __future__ import annotations
 
@@ -26,23 +26,94 @@ def pods_of(obj: Object) -> list[Object]:
     WorldError
         If it is of another kind, or a field is malformed.
     """
-    kind = str(obj.get("kind", ""))
-    if kind == "Pod":
+    if obj.get("kind") == "Pod":
         return [obj]
-    metadata = _mapping(obj, "metadata", kind or "an object without a kind")
-    title = f"{kind or 'an object without a kind'} {metadata.get('name', '')}".rstrip()
-    if kind not in _NUMBER_OF:
-        raise WorldError(f"{title}: only pods can be placed, and those of {', '.join(_NUMBER_OF)}")
-    spec = _mapping(obj, "spec", title)
-    template = _mapping(spec, "template", title, "spec.")
-    number = spec.get(_NUMBER_OF[kind], 1)
-    if type(number) is not int or not 0 <= number <= _MOST_PODS:
-        raise WorldError(f"{title}: spec.{_NUMBER_OF[kind]}: {number!r} is no number up to {_MOST_PODS}")
-    head = {key: metadata[key] for key in ("namespace",) if key in metadata}
-    if template.get("metadata") is not None:
-        head |= _mapping(template, "metadata", title, "spec.template.")
-    pod = {"kind": "Pod", "spec": template.get("spec")}
-    return [{**pod, "metadata": {**head, "name": f"{metadata.get('name', '')}-{index}"}} for index in range(number)]
+    workload = _Workload(obj)
+    return [workload.pod(index) for index in workload.indexes]
+
+
+def claims_of(obj: Object) -> list[Object]:
+    """Return the claims that a StatefulSet would make for its pods.
+
+    Raises
+    ------
+    WorldError
+        If a field is malformed.
+    """
+    if obj.get("kind") != "StatefulSet":
+        return []
+    workload = _Workload(obj)
+    return [claim for index in workload.indexes for claim in workload.claims(index)]
+
+
+class _Workload:
+    """A workload, as far as it says which pods there are.
+
+    Attributes
+    ----------
+    indexes
+        The numbers of its pods.
+    """
+
+    def __init__(self, obj: Object) -> None:
+        kind = str(obj.get("kind", ""))
+        self._metadata = _mapping(obj, "metadata", kind or "an object without a kind")
+        self._title = f"{kind or 'an object without a kind'} {self._metadata.get('name', '')}".rstrip()
+        if kind not in _NUMBER_OF:
+            raise WorldError(f"{self._title}: only pods can be placed, and those of {', '.join(_NUMBER_OF)}")
+        spec = _mapping(obj, "spec", self._title)
+        self._template = _mapping(spec, "template", self._title, "spec.")
+        number = spec.get(_NUMBER_OF[kind], 1)
+        if type(number) is not int or not 0 <= number <= _MOST_PODS:
+            raise WorldError(f"{self._title}: spec.{_NUMBER_OF[kind]}: {number!r} is no number up to {_MOST_PODS}")
+        stateful = kind == "StatefulSet"
+        first = self._first(spec) if stateful else 0
+        self.indexes = range(first, first + number)
+        templates = spec.get("volumeClaimTemplates") or [] if stateful else []
+        if not isinstance(templates, list):
+            raise WorldError(f"{self._title}: spec.volumeClaimTemplates is no list")
+        self._claims = [
+            _mapping({"item": each}, "item", self._title, f"spec.volumeClaimTemplates[{position}].")
+            for position, each in enumerate(templates)
+        ]
+
+    def _first(self, spec: Object) -> int:
+        ordinals = spec.get("ordinals")
+        first = ordinals.get("start", 0) if isinstance(ordinals, Mapping) else 0
+        if type(first) is not int or not 0 <= first < 2**31:
+            raise WorldError(f"{self._title}: spec.ordinals.start: {first!r} is no number of 0 or more")
+        return first
+
+    @property
+    def _namespace(self) -> dict[str, Any]:
+        return {key: self._metadata[key] for key in ("namespace",) if key in self._metadata}
+
+    def pod(self, index: int) -> Object:
+        """Return one of the pods."""
+        head, spec = self._namespace, self._template.get("spec")
+        if self._template.get("metadata") is not None:
+            head |= _mapping(self._template, "metadata", self._title, "spec.template.")
+        if self._claims and isinstance(spec, Mapping):
+            names = self._claim_names(index)
+            others = [v for v in spec.get("volumes") or () if not isinstance(v, Mapping) or v.get("name") not in names]
+            own = [{"name": name, "persistentVolumeClaim": {"claimName": claim}} for name, claim in names.items()]
+            spec = {**spec, "volumes": [*others, *own]}
+        name = f"{self._metadata.get('name', '')}-{index}"
+        return {"kind": "Pod", "metadata": {**head, "name": name}, "spec": spec}
+
+    def claims(self, index: int) -> list[Object]:
+        """Return the claims of one of the pods."""
+        names = self._claim_names(index)
+        made: list[Object] = []
+        for template, name in zip(self._claims, names.values(), strict=True):
+            metadata = {**_mapping(template, "metadata", self._title), **self._namespace, "name": name}
+            made.append({"kind": "PersistentVolumeClaim", "metadata": metadata, "spec": template.get("spec")})
+        return made
+
+    def _claim_names(self, index: int) -> dict[str, str]:
+        """Return the name of each claim by that of its template."""
+        names = [str(_mapping(claim, "metadata", self._title).get("name", "")) for claim in self._claims]
+        return {name: f"{name}-{self._metadata.get('name', '')}-{index}" for name in names}
 
 
 def _mapping(obj: Object, field: str, title: str, path: str = "") -> Mapping[str, Any]:

@@ -7,6 +7,8 @@ from dataclasses import replace
 from itertools import count
 from typing import Any, TypeVar
 
+import msgspec
+
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.dialects.koordinator import koordinator_dialect
@@ -24,6 +26,7 @@ from vgpu_scheduler.policy import (
 )
 from vgpu_scheduler.whatif.admission import SYSTEM_CLASSES, missing_class, with_defaults
 from vgpu_scheduler.whatif.cards import WRITERS, card_name
+from vgpu_scheduler.whatif.storage import STORAGE_DECODERS, ephemeral_claims, is_default_class, with_default_class
 
 SCHEDULER = "vgpu-scheduler"
 _DIALECTS: Mapping[str, Callable[[], Dialect]] = {
@@ -81,6 +84,11 @@ class World:
         self._namespaces_matter = False
         self._priorities = dict(SYSTEM_CLASSES)
         self._numbers = count(1)
+        self._takers = self._takers_by_kind()
+        self._default_class = ""
+        self._written: dict[str, Object] = {}  # pods by UID, as they were written
+        self.pending: dict[str, Pod] = {}
+        """Pods that are not bound and have not ended, by UID."""
 
     def add(self, objects: Iterable[Object]) -> None:
         """Take in the objects of a cluster; lists are taken apart, and pods count only where they are bound.
@@ -94,33 +102,87 @@ class World:
             self._add(obj)
 
     def _add(self, obj: Object) -> None:
-        kind, metadata = str(obj.get("kind", "")), _metadata(obj)
-        name = str(metadata.get("name", ""))
-        if kind == "Node":
-            self._add_node(_decoded(decode_node, obj, {**metadata, "uid": metadata.get("uid") or f"node-{name}"}))
-        elif kind == "Pod":
-            pod = self.pod(obj)
-            if pod.node_name:
-                self._add_bound(pod)
-        elif kind in {NAMESPACED_KIND, CLUSTER_KIND}:
-            policy = replace(decode_policy(obj), resource_version=0)  # so that one of a later file replaces it
-            if policy.error:
-                self._problem(f"{title(policy)}: {policy.error}")
-            self.engine.effective_policies.observe(policy)
-            self._namespaces_matter |= policy.namespace_selector is not None
-        elif kind == "Namespace":
-            self._add_namespace(name, metadata.get("labels") or {})
-        elif kind == "ResourceQuota":
-            self._add_quota(replace(_decoded(decode_quota, obj, metadata), resource_version=0))
-        elif kind == "Device":
-            self.engine.observe_inventory(name, obj, 0.0)
-        elif kind == "PriorityClass":
-            value = obj.get("value")
-            if type(value) is not int:
-                raise WorldError(f"PriorityClass {name}: value: {value!r} is no integer")
-            self._priorities[name] = value
-        else:
+        kind = str(obj.get("kind", ""))
+        metadata = _metadata(obj)
+        take = self._takers.get(kind)
+        if take is None:
             self.ignored[kind] = self.ignored.get(kind, 0) + 1
+        else:
+            take(obj, str(metadata.get("name", "")), metadata)
+
+    def _takers_by_kind(self) -> Mapping[str, Callable[[Object, str, Object], None]]:
+        """Return what takes in an object of each kind: told the object, its name and its metadata."""
+        return {
+            "Node": lambda obj, name, metadata: self._add_node(
+                _decoded(decode_node, obj, {**metadata, "uid": metadata.get("uid") or f"node-{name}"})
+            ),
+            "Pod": lambda obj, *_: self._add_pod(self.pod(obj)),
+            NAMESPACED_KIND: lambda obj, *_: self._add_policy(obj),
+            CLUSTER_KIND: lambda obj, *_: self._add_policy(obj),
+            "Namespace": lambda _, name, metadata: self._add_namespace(name, metadata.get("labels") or {}),
+            "ResourceQuota": lambda obj, _, metadata: self._add_quota(
+                replace(_decoded(decode_quota, obj, metadata), resource_version=0)
+            ),
+            "Device": lambda obj, name, _: self._add_device(name, obj),
+            "PriorityClass": lambda obj, name, _: self._add_priority_class(name, obj.get("value")),
+            **dict.fromkeys(STORAGE_DECODERS, lambda obj, *_: self._add_storage(str(obj["kind"]), obj)),
+        }
+
+    def _add_pod(self, pod: Pod) -> None:
+        if pod.node_name:
+            self._add_bound(pod)
+        elif not (pod.terminal or pod.deleting):
+            self.pending[pod.uid] = pod
+
+    def _add_policy(self, obj: Object) -> None:
+        policy = replace(decode_policy(obj), resource_version=0)  # so that one of a later file replaces it
+        if policy.error:
+            self._problem(f"{title(policy)}: {policy.error}")
+        self.engine.effective_policies.observe(policy)
+        self._namespaces_matter |= policy.namespace_selector is not None
+
+    def _add_device(self, name: str, obj: Object) -> None:
+        self.engine.observe_inventory(name, obj, 0.0)
+
+    def _add_priority_class(self, name: str, value: object) -> None:
+        if type(value) is not int:
+            raise WorldError(f"PriorityClass {name}: value: {value!r} is no integer")
+        self._priorities[name] = value
+
+    def _add_storage(self, kind: str, obj: Object) -> None:
+        metadata = _metadata(obj)
+        uid = metadata.get("uid") or f"{kind}-{metadata.get('namespace', '')}-{metadata.get('name', '')}"
+        full = {**metadata, "uid": uid}
+        if kind in {"PersistentVolumeClaim", "CSIStorageCapacity"}:
+            full.setdefault("namespace", "default")
+        found = _decoded(STORAGE_DECODERS[kind], obj, full)
+        self.engine.kinds[kind].observe(msgspec.structs.replace(found, resource_version=0), 0.0)
+        if kind == "StorageClass" and is_default_class(obj):
+            self._default_class = max(self._default_class, found.name)
+
+    def make_claims(self, claims: Iterable[Object]) -> None:
+        """Make claims as a controller would, those that are there already aside.
+
+        Raises
+        ------
+        WorldError
+            If one cannot be understood.
+        """
+        for claim in claims:
+            metadata = _metadata(claim)
+            key = f"{metadata.get('namespace', 'default')}/{metadata.get('name', '')}"
+            if self.engine.state.volumes.objects.claims.get(key) is None:
+                self._add_storage("PersistentVolumeClaim", with_default_class(claim, self._default_class))
+
+    def make_ephemeral_claims(self, pod: Pod, written_as: str) -> None:
+        """Make the claims of a pod's ephemeral volumes, where they are not there; see :meth:`make_claims`.
+
+        Parameters
+        ----------
+        written_as
+            The UID that the pod was read with.
+        """
+        self.make_claims(ephemeral_claims(self._written.get(written_as, {}), pod.name, pod.namespace, pod.uid))
 
     def _add_namespace(self, name: str, labels: object) -> None:
         if not isinstance(labels, Mapping) or not all(isinstance(value, str) for value in labels.values()):
@@ -174,7 +236,10 @@ class World:
         wanted = missing_class(obj)
         if wanted and wanted not in self._priorities:
             self._problem(f"Pod {full.get('name', '')}: there is no PriorityClass {wanted}")
-        return _decoded(decode_pod, with_defaults(obj, self._priorities), full)
+        pod = _decoded(decode_pod, with_defaults(obj, self._priorities), full)
+        if any(claim.ephemeral for claim in pod.spec.claims):
+            self._written[pod.uid] = obj
+        return pod
 
     def ensure_namespace(self, name: str) -> None:
         """Make a namespace without labels, unless there is one of that name."""
@@ -211,7 +276,15 @@ class World:
 
 def flatten(objects: Iterable[Object]) -> Iterable[Object]:
     """Yield objects, and the items of lists of objects, in an order in which each finds what it refers to."""
-    ranks = {"Namespace": 0, "PriorityClass": 0, CLUSTER_KIND: 1, NAMESPACED_KIND: 1, "Device": 2, "Node": 3}
+    ranks = {
+        "Namespace": 0,
+        "PriorityClass": 0,
+        CLUSTER_KIND: 1,
+        NAMESPACED_KIND: 1,
+        "Device": 2,
+        "Node": 3,
+        "StorageClass": 3,
+    }
     return sorted(_items(objects), key=lambda obj: ranks.get(str(obj.get("kind", "")), 4))
 
 

@@ -1,0 +1,136 @@
+"""How nodes are ranked where somebody would like something: the pod, the taints of nodes, or the pods that are there.
+
+Where nobody does, the node part's score decides alone. Where somebody does, that score is brought to 0 to 100 points,
+by the scale that each scorer has for being combined (C-03), and is one plugin among kube-scheduler's; the sum of the
+points, each times the weight of its plugin, decides. Nodes with equal sums are ranked by their score, then by name: so
+the order of the score is kept wherever likes and dislikes are the same. The scale is absolute: what is small between
+two nodes does not weigh as much as a wish because there are only these two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vgpu_scheduler.engine.recent import Recent
+from vgpu_scheduler.engine.shape import NodePart
+from vgpu_scheduler.kernels import select_best
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import ScorePart
+from vgpu_scheduler.predicates import SCORE_PLUGINS, PodScore, ScorePlugin, Scores
+from vgpu_scheduler.state import State
+
+__all__ = ["DEVICE", "Preferences", "Ranked"]
+
+DEVICE: Final = "device"
+"""The name of the node part's score as one plugin."""
+
+_SCORES = 512
+"""How many of each plugin are remembered; one costs about a byte per node and term."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """Nodes where a pod fits, with the points that each plugin gives them.
+
+    Attributes
+    ----------
+    rows
+        Their rows, shape (n,).
+    device, points
+        The node part's score, on its own scale and in points; shape (n,).
+    weight
+        How much these points count.
+    said
+        What each plugin says that has something to say; at least one.
+    """
+
+    rows: NDArray[np.int64]
+    device: NDArray[np.float64]
+    points: NDArray[np.float64]
+    weight: int
+    said: tuple[tuple[ScorePlugin, Scores], ...]
+
+    def best(self, part: NodePart, rank: NDArray[np.int64]) -> int:
+        """Return the row with the largest sum; of equal ones that with the best score, then the first name."""
+        total = self.weight * self.points
+        for plugin, scores in self.said:
+            total += plugin.weight * scores.normalised
+        return int(select_best(self.rows[total == total.max()], part.feasible, part.score, rank))
+
+    def explain(self, row: int, scorers: tuple[ScorePart, ...]) -> tuple[ScorePart, ...]:
+        """Return the parts of a row's sum; those of its score, which come last, say what that is made of.
+
+        Parameters
+        ----------
+        scorers
+            The parts of its score.
+        """
+        found = np.flatnonzero(self.rows == row)
+        if not found.shape[0]:
+            return scorers
+        (at,) = found.tolist()
+        parts = [_part(DEVICE, float(self.device[at]), float(self.points[at]), self.weight)]
+        for plugin, (raw, normalised) in self.said:
+            parts.append(_part(plugin.name, float(raw[at]), float(normalised[at]), plugin.weight))
+        return (*parts, *(replace(part, scorer=f"{DEVICE}/{part.scorer}", within=DEVICE) for part in scorers))
+
+
+def _part(name: str, raw: float, points: float, weight: int) -> ScorePart:
+    return ScorePart(name, raw, points, weight, weight * points)
+
+
+class Preferences:
+    """Ranks nodes by what somebody would like; pods that like the same share scores.
+
+    Parameters
+    ----------
+    state
+        What is known.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._plugins = [(plugin, Recent[PodScore](_SCORES, _close)) for plugin in SCORE_PLUGINS]
+
+    def rank(self, pod: Pod, part: NodePart, rows: NDArray[np.int64], weight: int) -> Ranked | None:
+        """Rank the nodes where a pod fits.
+
+        Parameters
+        ----------
+        part
+            What says where it fits, and how good each node is; up to date.
+        rows
+            Rows that are open to the pod.
+        weight
+            How much the points of the score count.
+
+        Returns
+        -------
+        Ranked or None
+            None where nobody likes one node more than another, or there is no choice: the score decides alone.
+        """
+        asked = []
+        for plugin, recent in self._plugins:
+            key = plugin.key(pod, self._state)
+            if key is not None:
+                asked.append((plugin, recent.get(key, partial(plugin.make, pod, self._state))))
+        if not asked:
+            return None
+        fitting = rows[part.feasible[rows]]
+        if fitting.shape[0] < 2:
+            return None
+        answers = [(plugin, score.evaluate(pod, fitting)) for plugin, score in asked]
+        said = tuple((plugin, scores) for plugin, scores in answers if scores is not None)
+        if not said:
+            return None
+        device = part.score[fitting]
+        return Ranked(fitting, device, part.ranking.points(device), weight, said)
+
+
+def _close(unused: PodScore) -> None:
+    unused.close()

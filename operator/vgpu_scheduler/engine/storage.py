@@ -1,0 +1,132 @@
+"""Pods that depend on storage objects: who they are, what of these is known and may be written, and what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from vgpu_scheduler.engine.queue import Place, SchedulingQueue
+from vgpu_scheduler.engine.queue_events import QueueEvent
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import Decision, Hint, Outcome, VolumePlan
+
+CLAIMS, VOLUMES = "persistentvolumeclaims", "persistentvolumes"
+"""The resources that binding volumes writes to."""
+
+
+class StorageAccess:
+    """Who needs storage objects, whether those are known, and which writes to them the API server denies.
+
+    Parameters
+    ----------
+    queue
+        The pods that wait.
+
+    Attributes
+    ----------
+    synced
+        Whether all kinds are known; until then pods that need them wait, and nothing is said. A user who has all
+        objects at once need not say so.
+    unreadable
+        Why they cannot become known; pods that need them then say so. Empty if nothing stands in the way.
+    """
+
+    def __init__(self, queue: SchedulingQueue) -> None:
+        self.synced = True
+        self.unreadable = ""
+        self._queue = queue
+        self._pods: dict[str, None] = {}  # those that wait no more are left out when somebody asks
+        self._by_claim: dict[str, dict[str, None]] = {}
+        self._denied: dict[str, str] = {}
+        self._released = Hint.NONE
+
+    # Who needs them --------------------------------------------------------------------------------------------------
+
+    def note(self, pod: Pod) -> None:
+        """Take in a pod that waits."""
+        if _needs_storage(pod):
+            self._pods[pod.uid] = None
+        for key in _claims(pod):
+            self._by_claim.setdefault(key, {})[pod.uid] = None
+
+    def forget(self, pod: Pod) -> None:
+        """Take in that a pod waits no more."""
+        for key in _claims(pod):
+            uids = self._by_claim.get(key, {})
+            uids.pop(pod.uid, None)
+            if not uids:
+                self._by_claim.pop(key, None)
+
+    def claim_changed(self, key: str, now: float) -> None:
+        """Wake the pods that wait for a claim, by its ``namespace/name``: it means nothing to all others."""
+        waiting = [uid for uid in self._by_claim.get(key, ()) if self._queue.place(uid) is Place.UNSCHEDULABLE]
+        self._queue.wake(waiting, now, QueueEvent.CLAIM_UPDATE)
+
+    @property
+    def needed(self) -> bool:
+        """Whether a pod that is not bound yet names claims or in-tree disks."""
+        while self._pods:
+            uid = next(iter(self._pods))
+            if uid in self._queue:
+                return True
+            del self._pods[uid]
+        return False
+
+    def hold_back(self, pods: Sequence[Pod]) -> tuple[Decision, ...]:
+        """Return the decisions about pods that cannot be decided together yet; empty if they can."""
+        if self.synced or not any(_needs_storage(pod) for pod in pods):
+            return ()
+        outcome = Outcome.UNSCHEDULABLE if self.unreadable else Outcome.WAITING
+        return tuple(
+            Decision(
+                pod.uid,
+                pod.key,
+                outcome,
+                message=self.unreadable,
+                helped_by=Hint.VOLUMES,
+                rejected_by=("VolumeBinding",),
+                another_node_helps=False,
+            )
+            for pod in pods
+        )
+
+    # What is known ---------------------------------------------------------------------------------------------------
+
+    def known(self) -> None:
+        """Take in that all kinds are known now."""
+        self.synced, self.unreadable = True, ""
+        self._released = Hint.VOLUMES
+
+    def unknown(self, problem: str = "") -> None:
+        """Take in that some kind is not known, and why it cannot become known, if something stands in the way."""
+        if problem and problem != self.unreadable:
+            self._released = Hint.VOLUMES
+        self.synced, self.unreadable = False, problem
+
+    # What may be written ---------------------------------------------------------------------------------------------
+
+    def deny(self, resource: str, problem: str) -> None:
+        """Take in that the API server denies writes to ``persistentvolumeclaims`` or ``persistentvolumes``."""
+        self._denied[resource] = problem
+
+    def allow(self, resource: str) -> None:
+        """Take in that it allows them again."""
+        if self._denied.pop(resource, ""):
+            self._released = Hint.VOLUMES
+
+    def denial(self, plan: VolumePlan) -> str:
+        """Return why a plan cannot be carried out; empty if nothing is known to stand in the way."""
+        needed = ((VOLUMES, plan.matched), (CLAIMS, plan.provisioned))
+        return next((self._denied[resource] for resource, claims in needed if claims and resource in self._denied), "")
+
+    def take_released(self) -> Hint:
+        """Return what changes since the last call may help."""
+        released, self._released = self._released, Hint.NONE
+        return released
+
+
+def _claims(pod: Pod) -> Iterator[str]:
+    return (f"{pod.namespace}/{claim.claim(pod.name)}" for claim in pod.spec.claims)
+
+
+def _needs_storage(pod: Pod) -> bool:
+    return bool(pod.spec.claims) or any(disk.migrated for disk in pod.spec.disks)

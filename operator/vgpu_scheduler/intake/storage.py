@@ -1,0 +1,98 @@
+"""Storage objects are watched while a pod that waits for volumes needs them, and only then."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from vgpu_scheduler.apiclient import ApiClient
+from vgpu_scheduler.intake.kinds import STORAGE, Kind
+from vgpu_scheduler.intake.observer import Observer
+from vgpu_scheduler.intake.stream import ObjectStream
+
+log = logging.getLogger(__name__)
+
+_LINGER = 600.0
+"""Seconds that the objects are watched after the last pod that needed them: the next one often comes soon."""
+_PATIENCE = 5.0
+"""Seconds between looks whether they are still needed, or whether the API server lets them be read now."""
+
+
+class StorageStreams:
+    """Watches the storage objects while waiting pods name claims or disks.
+
+    Parameters
+    ----------
+    api, observer
+        Where they come from and go to.
+    lost_track
+        Called when deletions may have been missed.
+    linger
+        Seconds that they are watched after the last pod that needed them.
+    """
+
+    def __init__(
+        self, api: ApiClient, observer: Observer, lost_track: Callable[[], None], linger: float = _LINGER
+    ) -> None:
+        self._api = api
+        self._observer = observer
+        self._engine = observer.engine
+        self._lost_track = lost_track
+        self._linger = linger
+        self._needed = asyncio.Event()
+        self._open = False
+
+    @property
+    def kinds(self) -> Sequence[Kind[Any]]:
+        """The kinds that are watched now."""
+        return STORAGE if self._open else ()
+
+    def look(self) -> None:
+        """Note that a pod was observed that may need them."""
+        if self._engine.storage.needed:
+            self._needed.set()
+
+    async def run(self) -> None:
+        """Watch whenever they are needed, until cancelled."""
+        while True:
+            await self._needed.wait()
+            await self._watch()
+
+    async def _watch(self) -> None:
+        """Watch until nobody has needed them for a while."""
+        streams = [ObjectStream(self._api, kind, self._observer, self._lost_track) for kind in STORAGE]
+        tasks = [asyncio.create_task(stream.run(), name=f"stream-{stream.kind.name}") for stream in streams]
+        self._open = True
+        try:
+            await self._listed(streams)
+            self._engine.storage.known()
+            self._observer.changed()
+            last = self._observer.monotonic()
+            while self._observer.monotonic() - last < self._linger:
+                self._needed.clear()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_PATIENCE):
+                        await self._needed.wait()
+                if self._engine.storage.needed:
+                    last = self._observer.monotonic()
+        finally:
+            self._open = False
+            self._needed.clear()
+            self._engine.storage.unknown()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _listed(self, streams: Sequence[ObjectStream[Any]]) -> None:
+        """Wait until all objects are known; meanwhile pods say what may not be read, if that is why they wait."""
+        for stream in streams:
+            while not stream.listed.is_set():
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_PATIENCE):
+                        await stream.listed.wait()
+                if stream.refusal:
+                    self._engine.storage.unknown(f"{stream.kind.name} objects cannot be listed: {stream.refusal}")
+                    self._observer.changed()

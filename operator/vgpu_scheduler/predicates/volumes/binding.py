@@ -1,0 +1,305 @@
+"""Volumes for claims: kube-scheduler's VolumeBinding for many nodes at once, and the plan for one.
+
+Volumes of bound claims must be reachable from the node. For claims that wait for their first consumer a free volume is
+looked for, the smallest that will do, the smallest claim first; for what is left it must be possible to make one there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vgpu_scheduler.kube import WAIT_FOR_FIRST_CONSUMER, Claim, NodeSelector, Pod, Volume
+from vgpu_scheduler.model import NO_VOLUMES, VolumePlan
+from vgpu_scheduler.predicates.filters import ClusterPlugin, FilterError
+from vgpu_scheduler.predicates.reasons import (
+    NO_STORAGE,
+    NO_VOLUME,
+    UNBOUND_IMMEDIATE,
+    VOLUME_ELSEWHERE,
+    VOLUME_GONE,
+    Reason,
+    Rejection,
+    Rejections,
+    volume_problem,
+)
+from vgpu_scheduler.predicates.volumes.common import NamedClaim, VolumeFilter, claims_of, existing_claims, has_claims
+from vgpu_scheduler.state import State, Wanted
+
+__all__ = ["VOLUME_BINDING_PLUGIN", "volume_plan"]
+
+_NAME: Final = "VolumeBinding"
+_REASONS: Final = (VOLUME_ELSEWHERE, NO_VOLUME, NO_STORAGE, VOLUME_GONE)
+_ELSEWHERE, _NONE, _FULL, _GONE = 1, 2, 4, 8
+
+Mask = NDArray[np.bool_]
+Rows = NDArray[np.int64]
+
+
+def _rejections() -> Rejections:
+    """Return the rejections whose codes are the bits of their reasons."""
+    found = Rejections()
+    for bits in range(1, 1 << len(_REASONS)):
+        reasons = tuple(reason for bit, reason in enumerate(_REASONS) if bits >> bit & 1)
+        assert found.code(Rejection(reasons, resolvable=False)) == bits
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Unbound:
+    """The claims of a pod that wait for their first consumer.
+
+    Attributes
+    ----------
+    selected
+        Those whose volume is being made, each with the node that it is made for.
+    others
+        Those that a volume is looked for, the smallest first.
+    """
+
+    selected: Sequence[tuple[Claim, str]]
+    others: Sequence[Claim]
+
+
+def _bound(pod: Pod, state: State) -> Iterator[Claim]:
+    return (claim for claim in existing_claims(pod, state) if claim.bound)
+
+
+def _unbound(pod: Pod, state: State) -> _Unbound:
+    selected, others = [], []
+    for claim in existing_claims(pod, state):
+        if claim.bound:
+            continue
+        node = state.volumes.selected_node(claim)
+        if node is None:
+            others.append(claim)
+        else:
+            selected.append((claim, node))
+    others.sort(key=lambda claim: claim.requested or 0)
+    return _Unbound(selected, others)
+
+
+def _claim_problem(pod: Pod, named: NamedClaim) -> str:
+    """Return what is wrong with a claim, whatever the nodes are; empty if nothing is."""
+    claim = named.claim
+    if claim is None:
+        if named.ephemeral:
+            return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{named.name}"'
+        return f'persistentvolumeclaim "{named.name}" not found'
+    if claim.phase == "Lost":
+        return f'persistentvolumeclaim "{claim.name}" bound to non-existent persistentvolume "{claim.volume_name}"'
+    if claim.deleting:
+        return f'persistentvolumeclaim "{claim.name}" is being deleted'
+    if named.ephemeral and claim.controller != pod.uid:
+        return f"PVC {claim.key} was not created for pod {pod.key} (pod is not owner)"
+    return ""
+
+
+class _Binding(VolumeFilter):
+    """Keeps pods away from nodes where a claim has no volume and cannot get one."""
+
+    rejections: Final = _rejections()
+
+    def turned_away(self, pod: Pod) -> Reason | None:
+        """Return what keeps a claim of the pod from being mounted anywhere.
+
+        Raises
+        ------
+        FilterError
+            If the class of a claim does not say when volumes are bound.
+        """
+        for named in claims_of(pod, self._state):
+            if problem := _claim_problem(pod, named):
+                return volume_problem(_NAME, problem)
+        # All are asked, so that an error is told whatever the others say.
+        waiting = [self._waits(claim) for claim in existing_claims(pod, self._state) if not claim.bound]
+        return None if all(waiting) else UNBOUND_IMMEDIATE
+
+    def _waits(self, claim: Claim) -> bool:
+        """Tell whether a claim that is not bound waits for its first consumer."""
+        found = self._state.volumes.objects.class_of(claim)
+        if found is None:
+            return False
+        if found.binding_mode is None:
+            raise FilterError(f'VolumeBindingMode not set for StorageClass "{found.name}"')
+        return found.binding_mode == WAIT_FOR_FIRST_CONSUMER and not claim.volume_name
+
+    def evaluate(self, pod: Pod, rows: Rows) -> NDArray[np.int32] | None:
+        """Filter nodes; see :class:`ClusterFilter`.
+
+        Raises
+        ------
+        FilterError
+            If an in-tree disk cannot be translated for a node where its plugin is migrated.
+        """
+        codes = np.zeros(rows.shape[0], dtype=np.int32)
+        for claim in _bound(pod, self._state):
+            self._check_bound(claim, rows, codes)
+        unbound = _unbound(pod, self._state)
+        if unbound.selected or unbound.others:
+            codes |= self._check_unbound(unbound, rows)
+        return codes if codes.any() else None
+
+    # Bound claims ----------------------------------------------------------------------------------------------------
+
+    def _check_bound(self, claim: Claim, rows: Rows, codes: NDArray[np.int32]) -> None:
+        """Note where a bound claim's volume cannot be reached; of several claims the first such one is told."""
+        volume = self._state.volumes.objects.volumes.get(claim.volume_name)
+        undecided = codes == Rejections.PASSES
+        if volume is None:
+            codes[undecided] = _GONE
+        elif (reached := self._reached(volume, rows, undecided)) is not None:
+            codes[undecided & ~reached] = _ELSEWHERE
+
+    def _reached(self, volume: Volume, rows: Rows, asked: Mask) -> Mask | None:
+        """Return the nodes that a volume can be reached from; None for all."""
+        reached = None if volume.node_affinity is None else self._selected(volume.node_affinity, rows)
+        if volume.disk is None or (volume.migrated_affinity is None and not volume.disk.problem and reached is None):
+            return reached
+        migrated = self._migrated(volume.disk.plugin, rows)
+        if volume.disk.problem and (migrated & asked).any():
+            raise FilterError(f"could not translate pv: {volume.disk.problem}")
+        if not migrated.any():
+            return reached
+        everywhere = np.ones(rows.shape[0], dtype=np.bool_)
+        instead = everywhere if volume.migrated_affinity is None else self._selected(volume.migrated_affinity, rows)
+        return np.where(migrated, instead, everywhere if reached is None else reached)
+
+    def _migrated(self, plugin: str, rows: Rows) -> Mask:
+        """Return the nodes where an in-tree plugin is migrated."""
+        column = self._state.volumes.attached.migrated_column(self._state.nodes.capacity)
+        answers = np.array([*(plugin in plugins for plugins in column.values), False])
+        return answers.take(column.ids.take(rows))
+
+    # Claims that wait for their first consumer -----------------------------------------------------------------------
+
+    def _check_unbound(self, unbound: _Unbound, rows: Rows) -> NDArray[np.int32]:
+        """Return a code for each of the rows: of the claims without a volume the first is told that can get none."""
+        codes = np.zeros(rows.shape[0], dtype=np.int32)
+        undecided = np.ones(rows.shape[0], dtype=np.bool_)
+        for _, node in unbound.selected:
+            undecided &= rows == self._row(node)
+        codes[~undecided] = _NONE
+        for claim, _ in unbound.selected:
+            self._check_provision(claim, rows, codes, undecided)
+        for claim, matched in zip(unbound.others, self._match(unbound.others, rows, undecided), strict=True):
+            self._check_provision(claim, rows, codes, undecided & ~matched)
+            undecided &= codes == Rejections.PASSES
+        return codes
+
+    def _row(self, node: str) -> int:
+        row = self._state.nodes.row(node)
+        return -1 if row is None else row
+
+    def _check_provision(self, claim: Claim, rows: Rows, codes: NDArray[np.int32], needed: Mask) -> None:
+        """Note where no volume can be made for a claim that needs one; takes what it rejects out of ``needed``."""
+        if not needed.any():
+            return
+        possible = self._can_be_made(claim, rows)
+        if possible is not None:
+            codes[needed & ~possible] = _NONE
+            needed &= possible
+        room = self._has_room(claim, rows)
+        if room is not None:
+            codes[needed & ~room] = _FULL
+            needed &= room
+
+    def _can_be_made(self, claim: Claim, rows: Rows) -> Mask | None:
+        """Return the nodes that the class of a claim allows volumes for; None for all."""
+        found = self._state.volumes.objects.class_of(claim)
+        if found is None:
+            raise FilterError(f'failed to find storage class "{claim.class_name}"')
+        if not found.provisions:
+            return np.zeros(rows.shape[0], dtype=np.bool_)
+        return None if found.allowed_topologies is None else self._selected(found.allowed_topologies, rows)
+
+    def _has_room(self, claim: Claim, rows: Rows) -> Mask | None:
+        """Return the nodes where a driver says that it has room for a claim; None where that is not asked."""
+        objects = self._state.volumes.objects
+        found = objects.class_of(claim)
+        driver = objects.csi_drivers.get(found.provisioner) if found is not None else None
+        if found is None or claim.requested is None or driver is None or not driver.storage_capacity:
+            return None
+        places = objects.capacities_of(found.name)
+        if places is None:
+            return np.zeros(rows.shape[0], dtype=np.bool_)
+        return places.measure(self._state.nodes, rows, self._selected) >= claim.requested
+
+    def _match(self, claims: Sequence[Claim], rows: Rows, asked: Mask) -> list[Mask]:
+        """Return for each claim the nodes where a volume is found for it, which no claim before it takes there."""
+        counted = []
+        taken = 0
+        for claim in claims:
+            kept = self._state.volumes.kept_for(claim)
+            if kept is not None:
+                counted.append((self._kept_reached(kept, rows), 0))
+            else:
+                places = self._state.volumes.free(Wanted.by(claim))
+                counted.append((places.measure(self._state.nodes, rows, self._selected), taken))
+                taken += 1
+        # Claims before this one take at most one volume each: where there are more than that, one is left.
+        matched = [count > before for count, before in counted]
+        if taken > 1:
+            unsure = np.zeros(rows.shape[0], dtype=np.bool_)
+            for count, before in counted:
+                unsure |= (count > 0) & (count <= before)
+            for position in np.flatnonzero(unsure & asked).tolist():
+                found = _assign(claims, self._state, int(rows[position]))
+                for mask, volume in zip(matched, found, strict=True):
+                    mask[position] = volume is not None
+        return matched
+
+    def _kept_reached(self, kept: Volume, rows: Rows) -> NDArray[np.int64]:
+        if kept.node_affinity is None:
+            return np.ones(rows.shape[0], dtype=np.int64)
+        return self._selected(kept.node_affinity, rows).astype(np.int64)
+
+
+def _assign(claims: Sequence[Claim], state: State, row: int) -> list[str | None]:
+    """Return the volume that each claim gets on a node, None where none is found."""
+    node = state.nodes.node(state.nodes.name(row))
+    assert node is not None
+    taken: set[str] = set()
+    found: list[str | None] = []
+    for claim in claims:
+        kept = state.volumes.kept_for(claim)
+        if kept is not None:
+            reached = _reaches(kept.node_affinity, node.labels)
+            found.append(kept.name if reached else None)
+            continue
+        firsts = (
+            next((item for item in items if item[1] not in taken), None)
+            for items in state.volumes.free(Wanted.by(claim)).at(node.labels)
+        )
+        best = min((item for item in firsts if item is not None), default=None)
+        found.append(None if best is None else best[1])
+        if best is not None:
+            taken.add(best[1])
+    return found
+
+
+def _reaches(selector: NodeSelector | None, labels: Mapping[str, str]) -> bool:
+    return selector is None or selector.matches("", labels)
+
+
+def volume_plan(pod: Pod, row: int, state: State) -> VolumePlan:
+    """Return what is to be done about the claims of a pod on a node that all filters let pass."""
+    if not pod.spec.claims:
+        return NO_VOLUMES
+    unbound = _unbound(pod, state)
+    if not unbound.selected and not unbound.others:
+        return NO_VOLUMES
+    matched, provisioned = {}, [claim.key for claim, _ in unbound.selected]
+    for claim, volume in zip(unbound.others, _assign(unbound.others, state, row), strict=True):
+        if volume is None:
+            provisioned.append(claim.key)
+        else:
+            matched[claim.key] = volume
+    return VolumePlan(matched, tuple(provisioned))
+
+
+VOLUME_BINDING_PLUGIN: Final = ClusterPlugin(_NAME, has_claims, _Binding)

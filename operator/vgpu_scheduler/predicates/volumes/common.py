@@ -1,0 +1,111 @@
+"""What the plugins for volumes have in common: a pod's claims as they are now, and nodes by selector.
+
+A filter of these plugins is one for all pods: it keeps nothing of a pod, and reads the claims anew for each decision.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vgpu_scheduler.kube import Claim, NodeSelector, Pod
+from vgpu_scheduler.predicates.lookups import TermLookup
+from vgpu_scheduler.predicates.reasons import Reason
+from vgpu_scheduler.state import NodeTable, State
+
+__all__ = ["NamedClaim", "SelectedNodes", "VolumeFilter", "claims_of", "existing_claims", "has_claims"]
+
+_SELECTORS: Final = 1024
+"""How many selectors are remembered; one costs a byte per value of the labels that it asks about."""
+
+
+class NamedClaim(NamedTuple):
+    """A claim that a pod names; None if there is none of that name."""
+
+    key: str
+    ephemeral: bool
+    claim: Claim | None
+
+    @property
+    def name(self) -> str:
+        """The claim's name."""
+        return self.key.partition("/")[2]
+
+
+def has_claims(pod: Pod, state: State) -> Hashable | None:
+    """Return a key for pods with claims: one filter serves all of them."""
+    del state
+    return () if pod.spec.claims else None
+
+
+def claims_of(pod: Pod, state: State) -> Iterator[NamedClaim]:
+    """Yield the claims of a pod as they are now, in the order of the pod, which may name one twice."""
+    for volume in pod.spec.claims:
+        key = f"{pod.namespace}/{volume.claim(pod.name)}"
+        yield NamedClaim(key, volume.ephemeral, state.volumes.objects.claims.get(key))
+
+
+def existing_claims(pod: Pod, state: State) -> Iterator[Claim]:
+    """Yield the claims of a pod that are there, each once, in the order of the pod."""
+    seen = set()
+    for key, _, claim in claims_of(pod, state):
+        if claim is not None and key not in seen:
+            seen.add(key)
+            yield claim
+
+
+class SelectedNodes:
+    """Which nodes selectors over node labels select; each condition is asked once per distinct value of a label.
+
+    Parameters
+    ----------
+    nodes
+        The nodes.
+    """
+
+    def __init__(self, nodes: NodeTable) -> None:
+        self._nodes = nodes
+        self._lookups: OrderedDict[NodeSelector, list[TermLookup]] = OrderedDict()
+
+    def __call__(self, selector: NodeSelector, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Tell for each of the rows whether it is selected; shape as ``rows``."""
+        lookups = self._lookups.get(selector)
+        if lookups is None:
+            lookups = self._lookups[selector] = [TermLookup(term) for term in selector.terms]
+            if len(self._lookups) > _SELECTORS:
+                self._lookups.popitem(last=False)
+        else:
+            self._lookups.move_to_end(selector)
+        selected = np.zeros(rows.shape[0], dtype=np.bool_)
+        for lookup in lookups:
+            selected |= lookup(self._nodes, rows)
+        return selected
+
+
+class VolumeFilter:
+    """Base of the filters: nothing is kept for one of them alone, and nodes are to be tried unless it says otherwise.
+
+    Parameters
+    ----------
+    pod
+        Any pod.
+    state
+        What is known.
+    """
+
+    def __init__(self, pod: Pod, state: State) -> None:
+        del pod
+        self._state = state
+        self._selected = SelectedNodes(state.nodes)
+
+    def turned_away(self, pod: Pod) -> Reason | None:
+        """Return why no node need be tried for a pod now; None if they are to be tried."""
+        del pod
+        return None
+
+    def close(self) -> None:
+        """Give back nothing."""

@@ -1,0 +1,105 @@
+"""Counts by node, and the label selectors that may concern an object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vgpu_scheduler.kube import LabelSelector, Operator
+
+__all__ = ["LabelIndex", "NodeCounts"]
+
+_Item = TypeVar("_Item")
+
+
+class NodeCounts:
+    """How many pods of some kind are on each node, by node row."""
+
+    __slots__ = ("_column", "_counts")
+
+    def __init__(self) -> None:
+        self._counts: dict[int, int] = {}
+        self._column: NDArray[np.int64] | None = None
+
+    def add(self, row: int, change: int) -> None:
+        """Count one pod more (1) or less (-1) on a node."""
+        count = self._counts.get(row, 0) + change
+        if count:
+            self._counts[row] = count
+        else:
+            del self._counts[row]
+        if self._column is not None and row < self._column.shape[0]:
+            self._column[row] = count
+
+    def clear(self, row: int) -> None:
+        """Forget the pods of a node."""
+        if self._counts.pop(row, None) and self._column is not None and row < self._column.shape[0]:
+            self._column[row] = 0
+
+    def column(self, capacity: int) -> NDArray[np.int64]:
+        """Return how many such pods each node has, shape (capacity,); shared: do not write to it."""
+        if self._column is None or self._column.shape[0] != capacity:
+            self._column = np.zeros(capacity, dtype=np.int64)
+            self._column[list(self._counts)] = list(self._counts.values())
+        return self._column
+
+    def occupied(self, capacity: int) -> NDArray[np.bool_]:
+        """Return which nodes have such a pod, shape (capacity,)."""
+        return self.column(capacity) > 0
+
+    def as_values(self) -> Mapping[int, int]:
+        """Return the counts that are not 0, to be compared."""
+        return dict(self._counts)
+
+    def copy(self) -> NodeCounts:
+        """Return an independent copy."""
+        twin = NodeCounts()
+        twin._counts = dict(self._counts)
+        return twin
+
+
+class LabelIndex(Generic[_Item]):
+    """Finds the label selectors that may match an object without asking all of them."""
+
+    __slots__ = ("_by_label", "_others")
+
+    def __init__(self) -> None:
+        self._by_label: dict[tuple[str, str], dict[_Item, None]] = {}
+        self._others: dict[_Item, None] = {}
+
+    def add(self, item: _Item, selector: LabelSelector | None) -> None:
+        """Index something under its selector; one that selects nothing is never found."""
+        for found in self._places(selector):
+            found[item] = None
+
+    def discard(self, item: _Item, selector: LabelSelector | None) -> None:
+        """Take something out."""
+        for found in self._places(selector):
+            del found[item]
+        for label in _wanted(selector) if selector else ():
+            if not self._by_label.get(label, True):
+                del self._by_label[label]
+
+    def candidates(self, labels: Mapping[str, str]) -> Iterator[_Item]:
+        """Yield what may select an object with these labels, each once."""
+        if self._by_label:
+            for label in labels.items():
+                yield from self._by_label.get(label, ())
+        yield from self._others
+
+    def _places(self, selector: LabelSelector | None) -> list[dict[_Item, None]]:
+        if selector is None:
+            return []
+        wanted = _wanted(selector)
+        return [self._by_label.setdefault(label, {}) for label in wanted] if wanted else [self._others]
+
+
+def _wanted(selector: LabelSelector) -> list[tuple[str, str]]:
+    """Return labels of which an object that is selected has exactly one; empty if that cannot be said."""
+    for requirement in selector.requirements:
+        if requirement.operator is Operator.IN:
+            return [(requirement.key, value) for value in sorted(requirement.values)]
+    return []

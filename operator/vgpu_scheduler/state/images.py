@@ -1,0 +1,92 @@
+"""Which nodes have an image, and how large it is there."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vgpu_scheduler.kube import Image
+
+__all__ = ["NodeImages"]
+
+_COLUMNS: Final = 256
+"""Of how many images the sizes are kept by row; each costs eight bytes per row."""
+
+
+class NodeImages:
+    """The images of nodes, by node row. Only those that somebody asks about cost more than the lists themselves.
+
+    Parameters
+    ----------
+    rows
+        Number of rows.
+
+    Attributes
+    ----------
+    epoch : int
+        Raised when an image that was asked about came to a node or went, or a node did: what the others have of it
+        is then worth something else.
+    """
+
+    __slots__ = ("_forgotten", "_images", "_rows", "_sizes", "epoch")
+
+    def __init__(self, rows: int) -> None:
+        self.epoch = 0
+        self._rows = rows
+        self._images: dict[int, tuple[Image, ...]] = {}
+        self._sizes: OrderedDict[str, NDArray[np.int64]] = OrderedDict()
+        self._forgotten = False  # whether somebody may know sizes that are no longer kept
+
+    def sizes(self, name: str) -> NDArray[np.int64]:
+        """Return the bytes that an image has on each node, 0 where it is not; shape (rows,); do not write to it."""
+        sizes = self._sizes.get(name)
+        if sizes is None:
+            sizes = self._sizes[name] = np.zeros(self._rows, dtype=np.int64)
+            for row, images in self._images.items():
+                sizes[row] = _size(images, name)
+            if len(self._sizes) > _COLUMNS:
+                self._sizes.popitem(last=False)
+                self._forgotten = True
+        else:
+            self._sizes.move_to_end(name)
+        return sizes
+
+    def set(self, row: int, images: tuple[Image, ...]) -> None:
+        """Give a row the images of its node; none when the node is gone."""
+        if self._images.get(row, ()) == images:
+            return
+        if images:
+            self._images[row] = images
+        else:
+            del self._images[row]
+        listed = {name: image.size for image in images for name in image.names}
+        changed = self._forgotten
+        for name, sizes in self._sizes.items():
+            size = listed.get(name, 0)
+            changed = changed or size != sizes[row]
+            sizes[row] = size
+        self.epoch += changed
+
+    def counted_anew(self) -> None:
+        """Note that a node came or went."""
+        self.epoch += 1
+
+    def grow(self, rows: int) -> None:
+        """Make room for more rows, without images."""
+        self._sizes = OrderedDict((name, np.pad(sizes, (0, rows - self._rows))) for name, sizes in self._sizes.items())
+        self._rows = rows
+
+    def copy(self) -> NodeImages:
+        """Return a copy that can change on its own."""
+        twin = NodeImages(self._rows)
+        twin.epoch = self.epoch
+        twin._images = dict(self._images)
+        twin._forgotten = True
+        return twin
+
+
+def _size(images: tuple[Image, ...], name: str) -> int:
+    return next((image.size for image in images if name in image.names), 0)

@@ -1,0 +1,204 @@
+"""The storage objects that are known, with what follows from them alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from vgpu_scheduler.kube import (
+    AttachedVolume,
+    Claim,
+    CSIDriver,
+    CSINode,
+    LabelSelector,
+    NodeSelector,
+    NodeSelectorTerm,
+    StorageCapacity,
+    StorageClass,
+    StorageObject,
+    VersionedStore,
+    Volume,
+    VolumeAttachment,
+)
+from vgpu_scheduler.state.places import LARGEST, Places
+
+__all__ = ["STORAGE_KINDS", "StorageObjects", "StorageStore", "helps", "same"]
+
+STORAGE_KINDS: Final[dict[str, type[StorageObject]]] = {
+    "PersistentVolumeClaim": Claim,
+    "PersistentVolume": Volume,
+    "StorageClass": StorageClass,
+    "CSINode": CSINode,
+    "CSIDriver": CSIDriver,
+    "CSIStorageCapacity": StorageCapacity,
+    "VolumeAttachment": VolumeAttachment,
+}
+"""The kinds of storage objects, by the name that Kubernetes has for them."""
+
+_TO_BE_MADE: Final = "\0"
+"""Begins the stand-in for a handle of a volume that is not there yet; no driver's handle does."""
+
+StorageStore = VersionedStore[str, StorageObject]
+_Names = dict[str, frozenset[str]]
+"""Names by key: few for each, and never changed in place, so that a copy shares them."""
+
+
+class StorageObjects:
+    """The newest version of each storage object, by ``namespace/name`` or name.
+
+    Attributes
+    ----------
+    claims, volumes, classes, csi_nodes, csi_drivers, capacities, attachments
+        The objects of each kind.
+    """
+
+    def __init__(self) -> None:
+        self.claims: VersionedStore[str, Claim] = VersionedStore()
+        self.volumes: VersionedStore[str, Volume] = VersionedStore()
+        self.classes: VersionedStore[str, StorageClass] = VersionedStore()
+        self.csi_nodes: VersionedStore[str, CSINode] = VersionedStore()
+        self.csi_drivers: VersionedStore[str, CSIDriver] = VersionedStore()
+        self.capacities: VersionedStore[str, StorageCapacity] = VersionedStore()
+        self.attachments: VersionedStore[str, VolumeAttachment] = VersionedStore()
+        self._claims_of: _Names = {}
+        self._attachments_of: _Names = {}
+        self._kept_for: _Names = {}
+        self._capacities_of: dict[str, Places] = {}
+
+    def store(self, kind: type[StorageObject]) -> StorageStore:
+        """Return the store of a kind."""
+        stores: dict[type[StorageObject], object] = {
+            Claim: self.claims,
+            Volume: self.volumes,
+            StorageClass: self.classes,
+            CSINode: self.csi_nodes,
+            CSIDriver: self.csi_drivers,
+            StorageCapacity: self.capacities,
+            VolumeAttachment: self.attachments,
+        }
+        found = stores[kind]
+        assert isinstance(found, VersionedStore)
+        return found
+
+    def stores(self) -> Iterator[StorageStore]:
+        """Yield all stores."""
+        return (self.store(kind) for kind in STORAGE_KINDS.values())
+
+    # Questions -------------------------------------------------------------------------------------------------------
+
+    def class_of(self, claim: Claim) -> StorageClass | None:
+        """Return the storage class of a claim; None if it has none, or that is not there."""
+        return self.classes.get(claim.class_name) if claim.class_name else None
+
+    def claims_of(self, volume: str) -> Iterable[str]:
+        """Return the claims that name a volume."""
+        return self._claims_of.get(volume, ())
+
+    def attachments_of(self, volume: str) -> Iterable[str]:
+        """Return the VolumeAttachments that name a volume."""
+        return self._attachments_of.get(volume, ())
+
+    def kept_for(self, claim: str) -> Iterable[str]:
+        """Return the volumes whose reference names a claim of this ``namespace/name``."""
+        return self._kept_for.get(claim, ())
+
+    def capacities_of(self, class_name: str) -> Places | None:
+        """Return how large a volume of a class can be at which nodes, in bytes; None where nothing is said."""
+        return self._capacities_of.get(class_name)
+
+    def attached_as(self, claim: Claim) -> AttachedVolume | None:
+        """Return what a claim takes of a driver's attach limit; None if no limit is about it.
+
+        A claim whose volume is not there yet counts as one of its own, of the driver that its class names.
+        """
+        volume = self.volumes.get(claim.volume_name) if claim.volume_name else None
+        if volume is not None:
+            return volume.attached_as
+        found = self.class_of(claim)
+        return (found.driver, _TO_BE_MADE + claim.key) if found is not None and found.driver else None
+
+    def attachment(self, name: str) -> tuple[str, AttachedVolume] | None:
+        """Return the node and the volume of a VolumeAttachment, where attach limits are about it."""
+        found = self.attachments.get(name)
+        volume = self.volumes.get(found.volume_name) if found is not None else None
+        if found is None or volume is None or volume.csi is None or not found.attacher:
+            return None
+        return found.node_name, (found.attacher, volume.csi[1])
+
+    # Events ----------------------------------------------------------------------------------------------------------
+
+    def changed(self, before: StorageObject | None, after: StorageObject | None) -> None:
+        """Bring what follows in line with an object that came, changed or went."""
+        for obj, place in ((before, _unlink), (after, _link)):
+            if isinstance(obj, Claim) and obj.volume_name:
+                place(self._claims_of, obj.volume_name, obj.key)
+            elif isinstance(obj, VolumeAttachment) and obj.volume_name:
+                place(self._attachments_of, obj.volume_name, obj.name)
+            elif isinstance(obj, Volume) and obj.claim is not None:
+                place(self._kept_for, f"{obj.claim.namespace}/{obj.claim.name}", obj.name)
+        if isinstance(before, StorageCapacity):
+            self._place_capacity(before, add=False)
+        if isinstance(after, StorageCapacity):
+            self._place_capacity(after, add=True)
+
+    def _place_capacity(self, capacity: StorageCapacity, *, add: bool) -> None:
+        if capacity.largest is None or capacity.nodes is None:
+            return
+        places = self._capacities_of.setdefault(capacity.class_name, Places(LARGEST))
+        place: Callable[[NodeSelector | None, tuple[int, str]], None] = places.add if add else places.discard
+        place(_node_selector(capacity.nodes), (capacity.largest, capacity.key))
+        if not places:
+            del self._capacities_of[capacity.class_name]
+
+    def copy(self) -> StorageObjects:
+        """Return an independent copy."""
+        twin = StorageObjects()
+        twin.claims, twin.volumes, twin.classes = self.claims.copy(), self.volumes.copy(), self.classes.copy()
+        twin.csi_nodes, twin.csi_drivers = self.csi_nodes.copy(), self.csi_drivers.copy()
+        twin.capacities, twin.attachments = self.capacities.copy(), self.attachments.copy()
+        twin._claims_of, twin._attachments_of = dict(self._claims_of), dict(self._attachments_of)
+        twin._kept_for = dict(self._kept_for)
+        twin._capacities_of = {name: places.copy() for name, places in self._capacities_of.items()}
+        return twin
+
+    def as_values(self) -> object:
+        """Return what follows from the objects, to be compared."""
+        capacities = {name: places.as_values() for name, places in self._capacities_of.items()}
+        return self._claims_of, self._attachments_of, self._kept_for, capacities
+
+
+def helps(before: StorageObject | None, after: StorageObject | None) -> bool:
+    """Tell whether a change of an object can help a pod that waits for its volumes."""
+    if after is None:
+        return not isinstance(before, StorageCapacity)
+    if before is None:
+        return not isinstance(after, VolumeAttachment)
+    if isinstance(before, StorageCapacity) and isinstance(after, StorageCapacity):
+        grew = (after.largest or 0) > (before.largest or 0)
+        return grew or (after.nodes, after.class_name) != (before.nodes, before.class_name)
+    return not same(before, after)
+
+
+def same(before: StorageObject, after: StorageObject) -> bool:
+    """Tell whether two observations of an object differ in nothing but the version."""
+    return bool(msgspec.structs.replace(after, resource_version=before.resource_version) == before)
+
+
+def _node_selector(labels: LabelSelector) -> NodeSelector | None:
+    if not labels.requirements:
+        return None
+    return NodeSelector((NodeSelectorTerm(labels.requirements, ()),), None)
+
+
+def _link(index: _Names, key: str, name: str) -> None:
+    index[key] = index.get(key, frozenset()) | {name}
+
+
+def _unlink(index: _Names, key: str, name: str) -> None:
+    names = index[key] - {name}
+    if names:
+        index[key] = names
+    else:
+        del index[key]

@@ -1,0 +1,386 @@
+"""Volumes: the storage objects, which pods on nodes use them, and what reservations have decided about them.
+
+What is decided is held by the reservation that decided it: a volume taken for a claim, a node selected for a claim. It
+is given back with the reservation. What was written meanwhile is in the objects, and stays.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from typing import Final, NamedTuple
+
+import msgspec
+
+from vgpu_scheduler.kube import (
+    AttachedVolume,
+    Claim,
+    ClaimReference,
+    CSINode,
+    DiskKey,
+    InlineDisk,
+    LabelSelector,
+    Pod,
+    StorageClass,
+    StorageObject,
+    Volume,
+    VolumeAttachment,
+)
+from vgpu_scheduler.model import NO_VOLUMES, Hint, VolumePlan
+from vgpu_scheduler.state.attached import AttachedVolumes
+from vgpu_scheduler.state.places import HOW_MANY, Places
+from vgpu_scheduler.state.storage import StorageObjects, helps, same
+
+__all__ = ["DiskUse", "Volumes", "Wanted"]
+
+_WANTED: Final = 128
+"""Of how many kinds of wanted volumes the free ones are kept; the least recently asked for goes."""
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """What a claim wants of a volume that is free, wherever that is."""
+
+    class_name: str
+    size: int
+    volume_mode: str
+    attributes_class: str
+    access_modes: frozenset[str]
+    selector: LabelSelector | None
+
+    @classmethod
+    def by(cls, claim: Claim) -> Wanted:
+        """Return what a claim wants."""
+        return cls(
+            claim.class_name or "",
+            claim.requested or 0,
+            claim.volume_mode,
+            claim.attributes_class,
+            claim.access_modes,
+            claim.selector,
+        )
+
+    def fits(self, volume: Volume) -> bool:
+        """Tell whether a volume is large enough and of the right kind; one that is kept for a claim need be no more."""
+        return (
+            volume.class_name == self.class_name
+            and volume.capacity >= self.size
+            and volume.volume_mode == self.volume_mode
+            and volume.attributes_class == self.attributes_class
+            and not volume.deleting
+        )
+
+    def accepts(self, volume: Volume) -> bool:
+        """Tell whether a free volume will do."""
+        return (
+            self.fits(volume)
+            and volume.phase == "Available"
+            and self.access_modes <= volume.access_modes
+            and (self.selector is None or self.selector.matches(volume.labels))
+        )
+
+
+class DiskUse(NamedTuple):
+    """How many pods on a node use a disk."""
+
+    writers: int
+    readers: int
+
+
+class _Use(NamedTuple):
+    """What a pod on a node uses, and what its reservation has decided."""
+
+    node: str
+    claims: tuple[tuple[str, bool], ...]
+    disks: tuple[InlineDisk, ...]
+    plan: VolumePlan
+
+
+class _Counted(NamedTuple):
+    """What a claim that pods on nodes use counts as; its controller tells which pod may use it as its own."""
+
+    attached: AttachedVolume | None
+    controller: str
+
+
+_NOTHING: Final = _Counted(None, "")
+_UNUSED: Final = DiskUse(0, 0)
+
+
+class Volumes:
+    """Storage objects and their use.
+
+    Notes
+    -----
+    All of it is a pure function of the objects, of the bound or assumed, non-terminal pods with the plans of those that
+    are assumed, and of the nodes that are there.
+
+    Attributes
+    ----------
+    objects
+        The storage objects.
+    attached
+        What is attached to which node.
+    """
+
+    def __init__(self) -> None:
+        self.objects = StorageObjects()
+        self.attached = AttachedVolumes()
+        self._uses: dict[str, _Use] = {}
+        self._users: dict[str, dict[tuple[str, bool], str]] = {}  # by claim: UID and whether ephemeral, to node
+        self._counted: dict[str, _Counted] = {}
+        self._attached_by: dict[str, tuple[str, AttachedVolume]] = {}  # by VolumeAttachment
+        self._disks: dict[DiskKey, dict[str, DiskUse]] = {}
+        self._taken: dict[str, dict[str, int]] = {}  # by volume: claims, and how many reservations say so
+        self._taken_for: dict[str, dict[str, int]] = {}  # the same by claim
+        self._selected: dict[str, dict[str, int]] = {}  # by claim: nodes
+        self._free: OrderedDict[Wanted, Places] = OrderedDict()
+
+    # Questions -------------------------------------------------------------------------------------------------------
+
+    def selected_node(self, claim: Claim) -> str | None:
+        """Return the node that a claim's volume is made for, as written or as decided; None if it may be any."""
+        if claim.selected_node is not None:
+            return claim.selected_node
+        nodes = self._selected.get(claim.key)
+        return min(nodes) if nodes else None
+
+    def reference(self, volume: Volume) -> ClaimReference | None:
+        """Return the claim that a volume is bound to or kept for, as written or as decided; None if it is free."""
+        if volume.claim is not None:
+            return volume.claim
+        claims = self._taken.get(volume.name)
+        if not claims:
+            return None
+        namespace, _, name = min(claims).partition("/")
+        return ClaimReference(namespace, name, "")
+
+    def kept_for(self, claim: Claim) -> Volume | None:
+        """Return the volume that is kept for a claim that is not bound, if it will do; of several the first by name."""
+        names = {*self.objects.kept_for(claim.key), *self._taken_for.get(claim.key, ())}
+        if not names:
+            return None
+        wanted = Wanted.by(claim)
+        for name in sorted(names):
+            volume = self.objects.volumes.get(name)
+            reference = None if volume is None else self.reference(volume)
+            if volume is not None and reference is not None and reference.is_about(claim) and wanted.fits(volume):
+                return volume
+        return None
+
+    def free(self, wanted: Wanted) -> Places:
+        """Return the free volumes that will do, by size and name, at the nodes that reach them; kept up from now on."""
+        places = self._free.get(wanted)
+        if places is None:
+            places = self._free[wanted] = Places(HOW_MANY)
+            for volume in self.objects.volumes:
+                if wanted.accepts(volume) and self.reference(volume) is None:
+                    places.add(volume.node_affinity, (volume.capacity, volume.name))
+            if len(self._free) > _WANTED:
+                self._free.popitem(last=False)
+        else:
+            self._free.move_to_end(wanted)
+        return places
+
+    def pods_of(self, claim: str) -> Iterable[str]:
+        """Return the nodes of the pods that use a claim by its name; ephemeral volumes are not among them."""
+        return (node for (_, ephemeral), node in self._users.get(claim, {}).items() if not ephemeral)
+
+    def disk_use(self, key: DiskKey) -> Mapping[str, DiskUse]:
+        """Return by how many pods a disk is used, by node."""
+        return self._disks.get(key, {})
+
+    # Pods ------------------------------------------------------------------------------------------------------------
+
+    def add(self, pod: Pod, node: str, plan: VolumePlan = NO_VOLUMES) -> None:
+        """Take in that a pod is on a node, and what was decided about its claims."""
+        spec = pod.spec
+        if not (spec.claims or spec.disks or plan):
+            return
+        claims = {(f"{pod.namespace}/{each.claim(pod.name)}", each.ephemeral): None for each in spec.claims}
+        use = self._uses[pod.uid] = _Use(node, tuple(claims), spec.disks, plan)
+        for claim, ephemeral in use.claims:
+            self._users.setdefault(claim, {})[pod.uid, ephemeral] = node
+            if claim not in self._counted:
+                self._counted[claim] = self._count(claim)
+            self._use(claim, pod.uid, ephemeral, node, 1)
+        self._use_disks(use, 1)
+        self._decide(plan, node, 1)
+
+    def remove(self, uid: str) -> None:
+        """Take in that a pod is on its node no more; what was decided about its claims is given back."""
+        use = self._uses.pop(uid, None)
+        if use is None:
+            return
+        for claim, ephemeral in use.claims:
+            self._use(claim, uid, ephemeral, use.node, -1)
+            users = self._users[claim]
+            del users[uid, ephemeral]
+            if not users:
+                del self._users[claim], self._counted[claim]
+        self._use_disks(use, -1)
+        self._decide(use.plan, use.node, -1)
+
+    def uses_any(self, uid: str) -> bool:
+        """Tell whether a pod on a node uses claims or disks."""
+        return uid in self._uses
+
+    # Objects ---------------------------------------------------------------------------------------------------------
+
+    def observe(self, obj: StorageObject) -> Hint:
+        """Take in an object; an older version, or one that was removed, is ignored. Return what this may help."""
+        store = self.objects.store(type(obj))
+        before = store.get(obj.key)
+        return self._changed(before, obj) if store.put(obj.key, obj) else Hint.NONE
+
+    def forget(self, obj: StorageObject, version: int) -> Hint:
+        """Take in that an object is gone, as of a resource version; return what this may help."""
+        store = self.objects.store(type(obj))
+        before = store.get(obj.key)
+        return self._changed(before, None) if store.remove(obj.key, obj.uid, version) else Hint.NONE
+
+    def _changed(self, before: StorageObject | None, after: StorageObject | None) -> Hint:
+        if before is not None and after is not None and same(before, after):
+            return Hint.NONE
+        if isinstance(before, Volume):
+            self._place(before, add=False)
+        if isinstance(after, Volume):
+            self._place(after, add=True)
+        self.objects.changed(before, after)
+        found = before if after is None else after
+        for claim in self._claims_about(found):
+            self._recount(claim)
+        for attachment in self._attachments_about(found):
+            self._reattach(attachment)
+        if isinstance(found, CSINode):
+            self.attached.observe_node(found.name, None if after is None else found)
+        return Hint.VOLUMES if helps(before, after) else Hint.NONE
+
+    def _place(self, volume: Volume, *, add: bool) -> None:
+        """Have a volume found among the free ones, if it is free, or not any more."""
+        if self.reference(volume) is not None:
+            return
+        for wanted, places in self._free.items():
+            if wanted.accepts(volume):
+                place = places.add if add else places.discard
+                place(volume.node_affinity, (volume.capacity, volume.name))
+
+    def _claims_about(self, obj: StorageObject | None) -> Iterable[str]:
+        """Return the claims that may count as something else when an object changes."""
+        match obj:
+            case Claim():
+                return (obj.key,)
+            case Volume():
+                return tuple(self.objects.claims_of(obj.name))
+            case StorageClass():
+                claims = ((key, self.objects.claims.get(key)) for key in self._counted)
+                return tuple(key for key, claim in claims if claim is not None and claim.class_name == obj.name)
+        return ()
+
+    def _attachments_about(self, obj: StorageObject | None) -> Iterable[str]:
+        match obj:
+            case VolumeAttachment():
+                return (obj.name,)
+            case Volume():
+                return tuple(self.objects.attachments_of(obj.name))
+        return ()
+
+    # Nodes -----------------------------------------------------------------------------------------------------------
+
+    def node_came(self, node: str, row: int) -> None:
+        """Take in that a node is there now."""
+        self.attached.node_came(node, row)
+
+    def node_went(self, node: str) -> None:
+        """Take in that a node is not there any more."""
+        self.attached.node_went(node)
+
+    # The whole -------------------------------------------------------------------------------------------------------
+
+    def copy(self) -> Volumes:
+        """Return an independent copy, without the kinds of free volumes that somebody asked for here."""
+        twin = Volumes()
+        twin.objects, twin.attached = self.objects.copy(), self.attached.copy()
+        twin._uses, twin._counted, twin._attached_by = dict(self._uses), dict(self._counted), dict(self._attached_by)
+        twin._users = {claim: dict(users) for claim, users in self._users.items()}
+        twin._disks = {key: dict(nodes) for key, nodes in self._disks.items()}
+        twin._taken = {volume: dict(claims) for volume, claims in self._taken.items()}
+        twin._taken_for = {claim: dict(volumes) for claim, volumes in self._taken_for.items()}
+        twin._selected = {claim: dict(nodes) for claim, nodes in self._selected.items()}
+        return twin
+
+    def as_values(self) -> object:
+        """Return all that follows from objects, pods and nodes, to be compared."""
+        return deepcopy((
+            self.objects.as_values(), self.attached.as_values(), self._uses, self._users, self._counted,
+            self._attached_by, self._disks, self._taken, self._taken_for, self._selected,
+        ))  # fmt: skip
+
+    # Inside ----------------------------------------------------------------------------------------------------------
+
+    def _count(self, key: str) -> _Counted:
+        claim = self.objects.claims.get(key)
+        return _NOTHING if claim is None else _Counted(self.objects.attached_as(claim), claim.controller)
+
+    def _use(self, claim: str, uid: str, ephemeral: bool, node: str, change: int) -> None:
+        """Count a use of a claim in what is attached; an ephemeral volume only where the claim is the pod's own."""
+        attached, controller = self._counted[claim]
+        if attached is not None and (not ephemeral or controller == uid):
+            self.attached.use(node, attached, change)
+
+    def _recount(self, claim: str) -> None:
+        before = self._counted.get(claim)
+        after = self._count(claim)
+        if before is None or before == after:
+            return
+        for counted, change in ((before, -1), (after, 1)):
+            self._counted[claim] = counted
+            for (uid, ephemeral), node in self._users[claim].items():
+                self._use(claim, uid, ephemeral, node, change)
+
+    def _reattach(self, name: str) -> None:
+        before, after = self._attached_by.pop(name, None), self.objects.attachment(name)
+        if before is not None:
+            self.attached.attach(*before, -1)
+        if after is not None:
+            self._attached_by[name] = after
+            self.attached.attach(*after, 1)
+
+    def _use_disks(self, use: _Use, change: int) -> None:
+        for disk in use.disks:
+            for key in disk.keys:
+                nodes = self._disks.setdefault(key, {})
+                writers, readers = nodes.get(use.node, _UNUSED)
+                now = DiskUse(writers, readers + change) if disk.read_only else DiskUse(writers + change, readers)
+                if any(now):
+                    nodes[use.node] = now
+                else:
+                    del nodes[use.node]
+                if not nodes:
+                    del self._disks[key]
+            if disk.migrated is not None and disk.migrated.handle:
+                self.attached.use(use.node, (disk.migrated.driver, disk.migrated.handle), change)
+
+    def _decide(self, plan: VolumePlan, node: str, change: int) -> None:
+        """Note (``change`` = 1) what a reservation has decided, or take it back (-1)."""
+        for claim, name in plan.matched.items():
+            volume = self.objects.volumes.get(name)
+            if volume is not None:
+                self._place(volume, add=False)
+            _tally(self._taken, name, claim, change)
+            _tally(self._taken_for, claim, name, change)
+            if volume is not None:
+                self._place(volume, add=True)
+        for claim in plan.provisioned:
+            _tally(self._selected, claim, node, change)
+
+
+def _tally(counts: dict[str, dict[str, int]], key: str, name: str, change: int) -> None:
+    names = counts.setdefault(key, {})
+    count = names.get(name, 0) + change
+    if count:
+        names[name] = count
+    else:
+        del names[name]
+    if not names:
+        del counts[key]

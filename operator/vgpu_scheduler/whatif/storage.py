@@ -1,0 +1,61 @@
+"""Storage objects of files, and the claims that controllers would make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from vgpu_scheduler.kube import (
+    StorageObject,
+    decode_attachment,
+    decode_claim,
+    decode_csi_driver,
+    decode_csi_node,
+    decode_storage_capacity,
+    decode_storage_class,
+    decode_volume,
+)
+
+Object = Mapping[str, Any]
+
+STORAGE_DECODERS: Final[Mapping[str, Callable[[Object], StorageObject]]] = {
+    "PersistentVolumeClaim": decode_claim,
+    "PersistentVolume": decode_volume,
+    "StorageClass": decode_storage_class,
+    "CSINode": decode_csi_node,
+    "CSIDriver": decode_csi_driver,
+    "CSIStorageCapacity": decode_storage_capacity,
+    "VolumeAttachment": decode_attachment,
+}
+"""How objects of each kind are read."""
+
+_IS_DEFAULT: Final = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
+
+
+def is_default_class(obj: Object) -> bool:
+    """Tell whether a StorageClass is that of claims which name none."""
+    annotations = (obj.get("metadata") or {}).get("annotations")
+    return isinstance(annotations, Mapping) and any(annotations.get(name) == "true" for name in _IS_DEFAULT)
+
+
+def with_default_class(claim: Object, default: str) -> Object:
+    """Return a new claim with the class that admission fills in where it names none."""
+    spec = claim.get("spec")
+    if not default or not isinstance(spec, Mapping) or spec.get("storageClassName") is not None:
+        return claim
+    return {**claim, "spec": {**spec, "storageClassName": default}}
+
+
+def ephemeral_claims(pod: Object, name: str, namespace: str, uid: str) -> Sequence[Object]:
+    """Return the claims that the ephemeral volume controller makes for a pod."""
+    spec = pod.get("spec")
+    volumes = spec.get("volumes") if isinstance(spec, Mapping) else None
+    made = []
+    for volume in volumes if isinstance(volumes, list) else ():
+        source = volume.get("ephemeral") if isinstance(volume, Mapping) else None
+        template = source.get("volumeClaimTemplate") if isinstance(source, Mapping) else None
+        if isinstance(template, Mapping):
+            owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid, "controller": True}
+            metadata = {"name": f"{name}-{volume.get('name', '')}", "namespace": namespace, "ownerReferences": [owner]}
+            made.append({"kind": "PersistentVolumeClaim", "metadata": metadata, "spec": template.get("spec")})
+    return made
