@@ -61,7 +61,10 @@ def test_freed_cpu_wakes_those_who_lack_cpu() -> None:
 @pytest.mark.parametrize(
     ("changed", "wakes_label", "wakes_card"),
     [
-        ({"labels": {"pool": "x"}}, True, True),  # a change of a node may help anyone
+        ({"labels": {"pool": "x"}}, True, False),
+        ({"uid": "made-anew"}, True, True),  # a node that comes may help anyone
+        ({"taints": [{"key": "a", "effect": "NoExecute"}]}, False, False),
+        ({"allocatable": {"cpu": "99"}}, False, False),
         ({"registered": cards("a", 2, memory=9000)}, False, True),
         ({"annotations": {"heartbeat": "2"}}, False, False),
     ],

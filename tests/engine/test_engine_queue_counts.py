@@ -38,7 +38,7 @@ def test_every_way_into_a_place_is_counted_once() -> None:
     assert counted(queue) == {
         ("active", "UnschedulablePodAdd"): 2,
         ("unschedulable", "ScheduleAttemptFailure"): 3,
-        ("backoff", "NodeUpdate"): 1,
+        ("backoff", "NodeAdd"): 1,
         ("active", "BackoffComplete"): 2,
         ("active", "ForceActivate"): 1,
         ("backoff", "ScheduleAttemptFailure"): 1,
@@ -50,8 +50,12 @@ def test_every_way_into_a_place_is_counted_once() -> None:
 @pytest.mark.parametrize(
     ("hint", "event"),
     [
-        (Hint.NODE, QueueEvent.NODE_UPDATE),
-        (Hint.DEVICES, QueueEvent.NODE_UPDATE),
+        (Hint.NODE, QueueEvent.NODE_ADD),
+        (Hint.ALLOCATABLE | Hint.LABELS, QueueEvent.NODE_ALLOCATABLE),
+        (Hint.LABELS | Hint.TAINTS, QueueEvent.NODE_LABEL),
+        (Hint.TAINTS, QueueEvent.NODE_TAINT),
+        (Hint.FEATURES, QueueEvent.NODE_FEATURE),
+        (Hint.DEVICES, QueueEvent.NODE_ANNOTATION),
         (Hint.AFFINITY | Hint.RESOURCES | Hint.DEVICE_FREED, QueueEvent.ASSIGNED_POD_DELETE),
         (Hint.AFFINITY, QueueEvent.ASSIGNED_POD_UPDATE),
         (Hint.VOLUMES, QueueEvent.STORAGE_UPDATE),

@@ -107,8 +107,8 @@ def test_who_waits_for_a_rejecting_node_is_not_tried_for_others() -> None:
     assert place(engine, owned("q"), 11.0).endswith(f"{TEXT}.")
     assert place(engine, owned("tenant", "another"), 11.0) == "a"
     assert place(engine, owned("r", "third"), 12.0) == "0/1 nodes are available: 1 CardInsufficientMemory."
-    bigger = node("a", cards("a", 2), version=2, labels={"pool": "x"})  # wakes both, and has room for one
-    engine.observe_node(bigger, 20.0)
+    engine.observe_node(node("b", cards("b", 1, memory=10)), 20.0)  # wakes both
+    engine.remove_pod("uid-tenant", 20.0)
     decisions = [engine.attempt(20.0) for _ in range(3)]
     assert [decision.pod for decision in decisions if decision and decision.placement] == ["default/r"]
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.kube.objects import node as api_node
 
 from vgpu_scheduler.kube import Node, decode_node
+from vgpu_scheduler.model import Hint
 from vgpu_scheduler.state import NodeTable
 
 if TYPE_CHECKING:
@@ -75,20 +76,22 @@ def test_heartbeats_change_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "hint"),
     [
-        {"labels": {"a": "b"}},
-        {"taints": [{"key": "a", "effect": "NoSchedule"}]},
-        {"unschedulable": True},
-        {"allocatable": {"cpu": "5"}},
-        {"allocatable": {"nvidia.com/gpu": "5"}},
+        ({"labels": {"a": "b"}}, Hint.LABELS),
+        ({"taints": [{"key": "a", "effect": "NoSchedule"}]}, Hint.TAINTS),
+        ({"unschedulable": True}, Hint.TAINTS),
+        ({"allocatable": {"cpu": "5"}}, Hint.ALLOCATABLE),
+        ({"allocatable": {"nvidia.com/gpu": "5"}}, Hint.ALLOCATABLE),
+        ({"labels": {"a": "b"}, "unschedulable": True}, Hint.LABELS | Hint.TAINTS),
+        ({"status": {"declaredFeatures": ["A"]}}, Hint.FEATURES),
     ],
 )
-def test_changes_that_matter(change: dict[str, Any]) -> None:
+def test_changes_that_matter(change: dict[str, Any], hint: Hint) -> None:
     nodes = NodeTable()
     nodes.upsert(make())
     version, static, generation = int(nodes.version[0]), int(nodes.static_version[0]), nodes.generation
-    assert nodes.upsert(make(**change))
+    assert nodes.upsert(make(**change)) == hint
     assert nodes.version[0] > version
     assert nodes.static_version[0] > static
     assert nodes.generation == generation
@@ -100,7 +103,7 @@ def test_a_node_made_anew_counts_as_changed_and_keeps_its_charges() -> None:
     nodes.charge(0, {"cpu": 100})
     anew = api_node()
     anew["metadata"]["uid"] = "another"
-    assert nodes.upsert(decode_node(anew))
+    assert nodes.upsert(decode_node(anew)) == Hint.NODE
     assert amounts(nodes, "n")["cpu"] == (4000, 100)
 
 

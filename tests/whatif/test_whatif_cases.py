@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.kube import storage_objects as storage
 from tests.whatif.cases import CLUSTER, document, error, failures, results
 
 from vgpu_scheduler.whatif import CaseError, CaseResult, read_cases
@@ -303,3 +304,20 @@ def test_a_case_without_a_pod() -> None:
     assert "steps: " in error(file)
     file["steps"] = [{"pod": POD, "expect": {"nod": "a"}}]
     assert error(file) == "steps[0].expect: there is no field 'nod': did you mean node?"
+
+
+def test_pods_with_volumes_go_where_these_are() -> None:
+    claim = {"kind": "PersistentVolumeClaim", **storage.claim("data", "default", volume="disk")}
+    disk = {"kind": "PersistentVolume", **storage.volume("disk", bound_to=claim, nodes={"zone": ["z"]})}
+    pod = {
+        "metadata": {"name": "p"},
+        "spec": {
+            "containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": 1}}}],
+            "volumes": [storage.claim_volume("data")],
+        },
+    }
+    nodes = [{"name": "a", "cards": 1}, {"name": "b", "cards": 1, "labels": {"zone": "z"}}]
+    case = {"name": "x", "nodes": nodes, "objects": [claim, disk], "steps": [{"pod": pod, "expect": {"node": "b"}}]}
+    assert failures(case) == []
+    case["objects"] = [claim]
+    assert failures(case) != []

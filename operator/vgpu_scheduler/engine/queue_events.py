@@ -26,8 +26,14 @@ class QueueEvent(StrEnum):
     """A pod gave something back."""
     ASSIGNED_POD_UPDATE = "AssignedPodUpdate"
     """A pod came to a node or changed its labels, or its namespace did."""
-    NODE_UPDATE = "NodeUpdate"
-    """A node came or changed, or its devices did."""
+    NODE_ADD = "NodeAdd"
+    """A node came, or takes pods again."""
+    NODE_ALLOCATABLE = "NodeUpdateNodeAllocatable"
+    NODE_LABEL = "NodeUpdateNodeLabel"
+    NODE_TAINT = "NodeUpdateNodeTaint"
+    NODE_FEATURE = "NodeUpdateNodeDeclaredFeature"
+    NODE_ANNOTATION = "NodeUpdateNodeAnnotation"
+    """The devices changed that a node has registered."""
     CLAIM_UPDATE = "PersistentVolumeClaimUpdate"
     """A claim that it names came, changed or went."""
     POLICY_UPDATE = "PolicyUpdate"
@@ -47,7 +53,12 @@ class QueueEvent(StrEnum):
 
 _BY_HINT = (
     (Hint.DEVICE_FREED | Hint.RESOURCES, QueueEvent.ASSIGNED_POD_DELETE),
-    (Hint.NODE | Hint.DEVICES, QueueEvent.NODE_UPDATE),
+    (Hint.NODE, QueueEvent.NODE_ADD),
+    (Hint.ALLOCATABLE, QueueEvent.NODE_ALLOCATABLE),
+    (Hint.LABELS, QueueEvent.NODE_LABEL),
+    (Hint.TAINTS, QueueEvent.NODE_TAINT),
+    (Hint.FEATURES, QueueEvent.NODE_FEATURE),
+    (Hint.DEVICES, QueueEvent.NODE_ANNOTATION),
     (Hint.AFFINITY, QueueEvent.ASSIGNED_POD_UPDATE),
     (Hint.VOLUMES, QueueEvent.STORAGE_UPDATE),
     (Hint.REJECTION, QueueEvent.REJECTION_OVER),

@@ -14,7 +14,7 @@ class Hint(IntFlag):
 
     NONE = 0
     NODE = 1
-    """A node came, or its labels, taints or allocatable amounts changed."""
+    """A node came, or takes pods again."""
     RESOURCES = 2
     """Requests of a pod on a node were given back."""
     DEVICES = 4
@@ -34,7 +34,15 @@ class Hint(IntFlag):
     VOLUMES = 256
     """A storage object changed (a claim, a volume, a class, what a CSI driver says of a node), or a pod that uses
     claims or disks left its node."""
-    REJECTION = 512
+    LABELS = 512
+    """Labels of a node changed."""
+    TAINTS = 1024
+    """Taints of a node changed, or it was cordoned or uncordoned."""
+    ALLOCATABLE = 2048
+    """What a node offers changed."""
+    FEATURES = 4096
+    """The features that a node declares changed."""
+    REJECTION = 8192
     """Nodes that rejected pods like this one may be tried again."""
 
 

@@ -65,46 +65,47 @@ class Reason(msgspec.Struct, frozen=True):
     hint: Hint
 
 
-UNSCHEDULABLE: Final = Reason("NodeUnschedulable", "node(s) were unschedulable", False, Hint.NODE)
+UNSCHEDULABLE: Final = Reason("NodeUnschedulable", "node(s) were unschedulable", False, Hint.TAINTS)
 NODE_NAME: Final = Reason("NodeName", "node(s) didn't match the requested node name", False, Hint.NODE)
-TAINT: Final = Reason("TaintToleration", "node(s) had untolerated taint(s)", False, Hint.NODE)
-AFFINITY: Final = Reason("NodeAffinity", "node(s) didn't match Pod's node affinity/selector", False, Hint.NODE)
+TAINT: Final = Reason("TaintToleration", "node(s) had untolerated taint(s)", False, Hint.TAINTS)
+AFFINITY: Final = Reason("NodeAffinity", "node(s) didn't match Pod's node affinity/selector", False, Hint.LABELS)
 NOT_NAMED: Final = Reason("PreFilterResult", "node(s) didn't satisfy plugin(s) [NodeAffinity]", False, Hint.NODE)
 AFFINITY_CONFLICT: Final = Reason("NodeAffinity", "pod affinity terms conflict", False, Hint.NONE)
-PORTS: Final = Reason(
-    "NodePorts", "node(s) didn't have free ports for the requested pod ports", True, Hint.NODE | Hint.RESOURCES
-)
-TOO_MANY_PODS: Final = Reason("NodeResourcesFit", "Too many pods", True, Hint.NODE | Hint.RESOURCES)
+PORTS: Final = Reason("NodePorts", "node(s) didn't have free ports for the requested pod ports", True, Hint.RESOURCES)
+TOO_MANY_PODS: Final = Reason("NodeResourcesFit", "Too many pods", True, Hint.ALLOCATABLE | Hint.RESOURCES)
 
 
 POLICY_SELECTOR: Final = Reason(
-    "VGPUPolicy", "node(s) didn't match the policy's node selector", False, Hint.NODE | Hint.POLICY
+    "VGPUPolicy", "node(s) didn't match the policy's node selector", False, Hint.LABELS | Hint.POLICY
 )
-NOT_MANAGED: Final = Reason("ManagedNodes", "node(s) are not managed by this scheduler", False, Hint.NODE)
+NOT_MANAGED: Final = Reason("ManagedNodes", "node(s) are not managed by this scheduler", False, Hint.LABELS)
 
 INTER_POD_AFFINITY: Final = Reason(
-    "InterPodAffinity", "node(s) didn't match pod affinity rules", False, Hint.NODE | Hint.AFFINITY
+    "InterPodAffinity", "node(s) didn't match pod affinity rules", False, Hint.LABELS | Hint.AFFINITY
 )
 INTER_POD_ANTI_AFFINITY: Final = Reason(
-    "InterPodAffinity", "node(s) didn't match pod anti-affinity rules", True, Hint.NODE | Hint.AFFINITY
+    "InterPodAffinity", "node(s) didn't match pod anti-affinity rules", True, Hint.LABELS | Hint.AFFINITY
 )
 INTER_POD_EXISTING: Final = Reason(
-    "InterPodAffinity", "node(s) didn't satisfy existing pods anti-affinity rules", True, Hint.NODE | Hint.AFFINITY
+    "InterPodAffinity", "node(s) didn't satisfy existing pods anti-affinity rules", True, Hint.LABELS | Hint.AFFINITY
 )
 SPREAD: Final = Reason(
-    "PodTopologySpread", "node(s) didn't match pod topology spread constraints", True, Hint.NODE | Hint.AFFINITY
+    "PodTopologySpread",
+    "node(s) didn't match pod topology spread constraints",
+    True,
+    Hint.LABELS | Hint.TAINTS | Hint.AFFINITY,
 )
 SPREAD_LABEL: Final = Reason(
     "PodTopologySpread",
     "node(s) didn't match pod topology spread constraints (missing required label)",
     False,
-    Hint.NODE,
+    Hint.LABELS,
 )
 
-FEATURES: Final = Reason("NodeDeclaredFeatures", "node(s) didn't match Pod's required features", False, Hint.NODE)
+FEATURES: Final = Reason("NodeDeclaredFeatures", "node(s) didn't match Pod's required features", False, Hint.FEATURES)
 
 
-_VOLUMES: Final = Hint.NODE | Hint.VOLUMES
+_VOLUMES: Final = Hint.LABELS | Hint.VOLUMES
 CLAIM_IN_USE: Final = Reason(
     "VolumeRestrictions",
     "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod",
@@ -134,7 +135,7 @@ def volume_problem(plugin: str, text: str) -> Reason:
 
 def insufficient(what: str) -> Reason:
     """Return the reason of a node that has too little of a resource."""
-    return Reason("NodeResourcesFit", f"Insufficient {what}", True, Hint.NODE | Hint.RESOURCES)
+    return Reason("NodeResourcesFit", f"Insufficient {what}", True, Hint.ALLOCATABLE | Hint.RESOURCES)
 
 
 class Rejection(NamedTuple):

@@ -8,9 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.kube import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, PREFER_NO_SCHEDULE, HostPort, Node, Taint
+from vgpu_scheduler.model import Hint
 from vgpu_scheduler.state.columns import InternedColumn
 from vgpu_scheduler.state.images import NodeImages
 from vgpu_scheduler.state.labels import NodeLabels
+from vgpu_scheduler.state.node_changes import changes
 from vgpu_scheduler.state.ports import HostPorts
 
 __all__ = ["NodeTable"]
@@ -221,34 +223,27 @@ class NodeTable:
 
     # Changing --------------------------------------------------------------------------------------------------------
 
-    def upsert(self, node: Node) -> bool:
+    def upsert(self, node: Node) -> Hint:
         """Take in an observation of a node.
 
         Returns
         -------
-        bool
-            True if anything that filters look at changed. A heartbeat changes nothing and keeps the versions; nor do
-            images, which filters do not look at.
+        Hint
+            What of all that filters look at changed. A heartbeat changes nothing and keeps the versions; nor do images,
+            which filters do not look at.
         """
         row = self._rows.get(node.name)
         if row is None:
             self._fill(self._new_row(node.name), node, None)
-            return True
+            return Hint.NODE
         old = self._node(row)
-        if (
-            old.labels == node.labels
-            and old.taints == node.taints
-            and old.allocatable == node.allocatable
-            and old.unschedulable == node.unschedulable
-            and old.uid == node.uid
-            and old.declared_features == node.declared_features
-        ):
-            if old.images != node.images:
-                self._nodes[row] = node
-                self.images.set(row, node.images)
-            return False
-        self._fill(row, node, old)
-        return True
+        changed = changes(old, node)
+        if changed:
+            self._fill(row, node, old)
+        elif old.images != node.images:
+            self._nodes[row] = node
+            self.images.set(row, node.images)
+        return changed
 
     def remove(self, name: str) -> bool:
         """Forget a node and all that is charged to it.

@@ -7,15 +7,16 @@ one that :meth:`State.rebuild` makes from the objects alone.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from vgpu_scheduler.kube import Node, Pod, VersionedStore
-from vgpu_scheduler.model import Amounts, Device, Hint, Placement, Usage, Uses, VendorKey
+from vgpu_scheduler.model import Device, Hint, Placement, Usage, Uses, VendorKey
 from vgpu_scheduler.state.assumptions import Assumptions
 from vgpu_scheduler.state.books import Books, Indexes
 from vgpu_scheduler.state.interpod import InterPodCounts
+from vgpu_scheduler.state.ledger import Ledger, differences, over_capacity, read_ledger
 from vgpu_scheduler.state.matrix import DeviceMatrix, canonical, distinct
 from vgpu_scheduler.state.nodes import NodeTable
 from vgpu_scheduler.state.nominations import Nominations
@@ -42,12 +43,6 @@ class KnownPod:
         """The pod's version."""
         return self.pod.resource_version
 
-
-Ledger = dict[str, dict[str, Amounts]]
-"""Node name to UUID to used amounts; devices with nothing used are left out.
-
-A UUID that two dialects have used amounts of has the name of the later one before it, as in ``volcano/GPU-1``.
-"""
 
 Registered = Mapping[str, Sequence[Device]]
 """The devices of a node by dialect; of a dialect that is missing the last good list stays."""
@@ -155,19 +150,10 @@ class State:
 
     def ledger(self, names: Iterable[str] | None = None) -> Ledger:
         """Return the used amounts of every device in use, of all nodes or of some."""
-        result: Ledger = {}
-        for name in (node.name for node in self._node_objects) if names is None else names:
-            row = self.nodes.row(name)
-            if row is None:
-                continue
-            used: dict[str, Amounts] = {}
-            for dialect, devices in self.matrices.items():
-                for uuid, amounts in devices.usage(row):
-                    if any(amounts):
-                        used[f"{dialect}/{uuid}" if uuid in used else uuid] = amounts
-            if used:
-                result[name] = used
-        return result
+        return read_ledger(self.nodes, self.matrices, self._node_names() if names is None else names)
+
+    def _node_names(self) -> Iterator[str]:
+        return (node.name for node in self._node_objects)
 
     # Nodes -----------------------------------------------------------------------------------------------------------
 
@@ -190,10 +176,9 @@ class State:
         known = self._node_objects.get(node.name)
         if not self._node_objects.put(node.name, node):
             return Hint.NONE
-        changed = self.nodes.upsert(node)
+        hint = self.nodes.upsert(node)
         row = self.nodes.row(node.name)
         assert row is not None
-        hint = Hint.NODE if changed else Hint.NONE
         fresh = known is None
         if fresh:
             self._books.node_came(node.name, row)
@@ -220,7 +205,7 @@ class State:
         Returns
         -------
         Hint
-            What this may help: the pods on it keep nobody away any more.
+            What this may help: the pods on it keep nobody away any more, and it is no domain to spread over.
         """
         row, known = self.nodes.row(name), self._node_objects.get(name)
         if row is None or known is None:
@@ -234,7 +219,7 @@ class State:
         self._assumptions.node_went(name)
         self.volumes.node_went(name)
         self.nodes.remove(name)
-        return Hint.AFFINITY if any(self._books.on(name)) else Hint.NONE
+        return Hint.AFFINITY
 
     def _list_devices(self, row: int, node: str, dialect: str, devices: Sequence[Device]) -> bool:
         ordered, matrix = tuple(devices), self.matrices[dialect]
@@ -442,12 +427,7 @@ class State:
         All nodes, or some. Nodes that hold a widened reservation (see :class:`Reservation`) are expected here and named
         by it.
         """
-        ours, theirs = self.ledger(names), self.rebuild(names and frozenset(names)).ledger()
-        return {
-            name: ({name: ours.get(name, {})}, {name: theirs.get(name, {})})
-            for name in sorted(ours.keys() | theirs.keys())
-            if ours.get(name) != theirs.get(name)
-        }
+        return differences(self.ledger(names), self.rebuild(names and frozenset(names)).ledger())
 
     def overlay(self, without: Iterable[str] = ()) -> State:
         """Return a view of this state that can be changed freely.
@@ -478,16 +458,7 @@ class State:
 
     def over_capacity(self) -> dict[str, list[str]]:
         """Return the devices used beyond what they have, by node."""
-        matrices = [matrix for matrix in self.matrices.values() if matrix.any_over_capacity()]
-        if not matrices:
-            return {}
-        result = {}
-        for name in (node.name for node in self._node_objects):
-            row = self.nodes.row(name)
-            over = [uuid for matrix in matrices for uuid in matrix.over_capacity(row)] if row is not None else []
-            if over:
-                result[name] = over
-        return result
+        return over_capacity(self.nodes, self.matrices, self._node_names())
 
 
 __all__ = ["KnownPod", "Ledger", "State", "canonical"]
