@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import count
 from typing import Any
 
 from tests.e2e.conftest import OPERATOR, Cluster, slice_pod
@@ -42,12 +43,20 @@ async def test_a_pod_that_waits_says_why_as_kube_scheduler_would(cluster: Cluste
     before = await condition(cluster, "second")
     assert before["observedGeneration"] == (await cluster.pod("second"))["metadata"]["generation"] == 1
 
-    # Its spec changes, which alone is nothing to say; then something is.
+    # Its spec changes, which alone is nothing to say; then something is. A node that is cordoned wakes nobody, so the
+    # pod changes until it was tried.
     toleration = {"key": "example", "operator": "Exists"}
     tolerations = (await cluster.pod("second"))["spec"].get("tolerations", [])
-    await patch(cluster, "namespaces/default/pods/second", {"spec": {"tolerations": [*tolerations, toleration]}})
     await patch(cluster, "nodes/small", {"spec": {"unschedulable": True}})
-    await cluster.until(lambda: says(cluster, "second", CORDONED), "another reason")
+    await patch(cluster, "namespaces/default/pods/second", {"spec": {"tolerations": [*tolerations, toleration]}})
+    tries = count()
+
+    async def says_so_when_tried() -> bool:
+        annotations = {"example.com/try": str(next(tries))}
+        await patch(cluster, "namespaces/default/pods/second", {"metadata": {"annotations": annotations}})
+        return await says(cluster, "second", CORDONED)
+
+    await cluster.until(says_so_when_tried, "another reason")
     after = await condition(cluster, "second")
     assert after["observedGeneration"] == (await cluster.pod("second"))["metadata"]["generation"] == 2
     assert after["lastTransitionTime"] == before["lastTransitionTime"]
