@@ -117,6 +117,8 @@ class BindSettings(_Section):
     """Seconds between looks at a node that does not move."""
     unlocked: Annotated[int, Field(ge=1, le=1024)] = 64
     """Binds at a time that need no node lock."""
+    rejected_node_wait: Annotated[float, Field(ge=0, le=3600)] = 60.0
+    """Seconds for which a node whose kubelet rejected a pod takes none that replace it; 0 for none."""
     volume_wait: Annotated[float, Field(gt=0, le=86400)] = 600.0
     """Seconds that a pod's volumes may take to be provisioned and bound, its cards being kept for it."""
 

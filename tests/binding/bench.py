@@ -54,6 +54,8 @@ class Bench:
         Whether the lease is held.
     binder
         With short times: 0.4 s for a Binding, 0.1 s between looks at a node.
+    heard
+        What was told of binds: what, the pod, the answer or the attempts, and seconds.
     nodes
         The node side; it plays only after ``nodes.start()``.
     """
@@ -69,7 +71,13 @@ class Bench:
         self.steps: list[tuple[Step, str]] = []
         self.on_step: Callable[[Step, Pod], None] = lambda *_: None
         chosen = BinderOptions(**{"timeout": 0.4, "longest_wait": 20.0, "patience": 0.1, **options})
-        hooks = BinderHooks(on_step=self._step)
+        self.heard: list[tuple[str, str, str, float]] = []
+        hooks = BinderHooks(
+            on_step=self._step,
+            on_attempt=lambda pod, answer, took: self.heard.append(("attempt", pod.name, answer.value, took)),
+            on_answer=lambda pod, answer, took: self.heard.append(("answer", pod.name, answer.value, took)),
+            on_bound=lambda pod, tries, took: self.heard.append(("bound", pod.name, str(tries), took)),
+        )
         context = BindContext(
             api,
             self.engine,

@@ -325,3 +325,27 @@ async def test_who_waited_behind_a_bind_that_broke_beyond_repair_is_not_left_beh
         await b.until(lambda: b.engine.queue.place(good) is Place.BACKOFF)
         assert b.binder.wake.is_set()
         assert not b.engine.state.in_flight(good)
+
+
+async def test_attempts_and_answers_are_told(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        await b.nodes.start()
+        await b.create("p")
+        await b.learn()
+        b.watch()
+        b.cluster.inject(Fault(resource="pods/binding", status=403, times=1))
+        b.submit()
+        await b.until(lambda: len(b.heard) == 2)
+        b.clock.ahead += 10.0
+        await b.until(lambda: b.submit() or len(b.heard) == 5)
+        await b.until(lambda: len(b.heard) == 5)
+        assert [told[:3] for told in b.heard] == [
+            ("answer", "p", "refused"),
+            ("attempt", "p", "refused"),
+            ("answer", "p", "bound"),
+            ("attempt", "p", "bound"),
+            ("bound", "p", "2"),
+        ]
+        *others, bound = (seconds for *_, seconds in b.heard)
+        assert all(0 < seconds < 5 for seconds in others)
+        assert bound > 10  # since it came

@@ -246,7 +246,8 @@ async def test_a_lease_that_is_lost_under_the_lock_stops_the_binding(tmp_path: P
 async def test_the_node_side_that_fails_frees_the_node(tmp_path: Path) -> None:
     async with bench(tmp_path) as b:
         await b.nodes.start()
-        await b.create("bad", nodeSelector=ON_A, annotations={BEHAVIOUR: "fail"})
+        # They ask for different amounts: what is like a pod that was rejected would not go there at once.
+        await b.create("bad", asks(1, 2000), nodeSelector=ON_A, annotations={BEHAVIOUR: "fail"})
         await b.create("good", nodeSelector=ON_A)
         await b.learn()
         b.watch()

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
+import msgspec
+import pytest
 from tests.binding.bench import AGENT, PODS, Bench, bench
 
 from vgpu_scheduler.binding import EventSource, Reporter
@@ -83,6 +86,178 @@ async def test_warnings_and_problems_are_said_once_per_text(tmp_path: Path) -> N
         ]
 
 
+async def conditions(b: Bench, name: str = "p") -> list[dict[str, Any]]:
+    await b.events()  # all that is queued is written
+    return [c for c in (await b.read(name))["status"]["conditions"] if c["type"] == "PodScheduled"]
+
+
+async def test_a_condition_that_is_false_already_keeps_the_time_at_which_it_became_so(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        pod = await b.create("p")
+        say(b, pod, "full")
+        [first] = await conditions(b)
+        b.clock.ahead += 100.0
+        say(b, pod, "cordoned")
+        [second] = await conditions(b)
+        assert (first["message"], second["message"]) == ("full", "cordoned")
+        assert second["lastTransitionTime"] == first["lastTransitionTime"] != ""
+        restarted = Reporter(b.api, EventSource("vgpu-scheduler", "second"), b.clock)
+        restarted.start()
+        restarted.not_scheduled(decode_pod((await b.call("GET", f"{PODS}/p")).body), FULL, "tainted")
+        await restarted.stop(5.0)
+        [third] = await conditions(b)
+        assert (third["message"], third["lastTransitionTime"]) == ("tainted", first["lastTransitionTime"])
+
+
+@pytest.mark.parametrize("observes", [True, False])
+async def test_the_generation_is_told_to_servers_that_keep_it(tmp_path: Path, observes: bool) -> None:
+    async with bench(tmp_path) as b:
+        pod = msgspec.structs.replace(await b.create("p"), generation=7)
+        reporter = Reporter(b.api, EventSource("vgpu-scheduler", "x"), b.clock, observes_generation=observes)
+        reporter.start()
+        reporter.not_scheduled(pod, FULL, "full")
+        await reporter.stop(5.0)
+        [found] = await conditions(b)
+        assert found.get("observedGeneration") == (7 if observes else None)
+
+
+def full(cards: int, nodes: int = 3) -> str:
+    return f"0/{nodes} nodes are available: 1 node(s) were unschedulable, {cards} CardInsufficientMemory."
+
+
+async def test_numbers_alone_are_written_once_a_minute_and_become_true_then(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        pod = await b.create("p")
+        say(b, pod, full(1))
+        for cards in (2, 3, 4):
+            b.clock.ahead += 10.0
+            assert say(b, pod, full(cards))
+            b.reporter.tick(lambda uid: pod)
+        assert (await condition(b))[2] == full(1)
+        assert b.sent("patch", "pods/status") == 1
+        b.clock.ahead += 31.0  # nobody has tried the pod meanwhile
+        b.reporter.tick(lambda uid: pod)
+        assert (await condition(b))[2] == full(4)
+        assert [note for _, note in await b.events()] == [full(1), full(4)]
+        say(b, pod, full(5).replace("unschedulable", "tainted"))  # another reason is told at once
+        assert (await condition(b))[2] == full(5).replace("unschedulable", "tainted")
+        assert b.sent("patch", "pods/status") == 3
+
+
+async def test_what_is_said_late_is_not_said_of_pods_that_wait_no_more(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        pod, other = await b.create("p"), await b.create("q")
+        for one in (pod, other):
+            say(b, one, full(1))
+            say(b, one, full(2))
+        await b.events()
+        b.reporter.forget(other.uid)  # on its way to a node
+        b.clock.ahead += 61.0
+        b.reporter.tick(lambda uid: None)
+        assert (await condition(b))[2] == full(1)
+        assert (await condition(b, "q"))[2] == full(1)
+
+
+async def test_what_could_not_be_written_is_tried_again_after_a_minute(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        pod = await b.create("p")
+        b.cluster.inject(Fault(resource="pods/status", user_agent=AGENT, status=500))
+        say(b, pod, "full")
+        await b.events()
+        b.cluster.heal()
+        b.clock.ahead += 61.0
+        b.reporter.tick(lambda uid: pod)
+        assert await condition(b) == ("False", "Unschedulable", "full")
+
+
+async def series(b: Bench) -> list[tuple[str, int]]:
+    """Return the notes of all events with how often they happened."""
+    await b.events()
+    items = (await b.call("GET", "/apis/events.k8s.io/v1/events")).json()["items"]
+    return [(item["note"], item.get("series", {}).get("count", 1)) for item in items]
+
+
+async def test_what_happens_again_becomes_a_series_of_one_event(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        pod = await b.create("p")
+        for _ in range(5):
+            b.reporter.binding_failed(pod, "403: no")
+            b.clock.ahead += 10.0
+        assert await series(b) == [("403: no", 2)]
+        assert (b.sent("create", "events"), b.sent("patch", "events")) == (1, 1)
+        b.clock.ahead += 360.0
+        b.reporter.tick(lambda uid: pod)
+        assert await series(b) == [("403: no", 5)]
+        b.reporter.binding_failed(pod, "403: no")  # the series is over: this is another event
+        assert await series(b) == [("403: no", 5), ("403: no", 1)]
+        assert (b.sent("create", "events"), b.sent("patch", "events")) == (2, 2)
+
+
+async def test_a_series_whose_event_has_expired_is_posted(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        pod = await b.create("p")
+        b.reporter.binding_failed(pod, "403: no")
+        await b.events()
+        await b.call("DELETE", "/apis/events.k8s.io/v1/namespaces/default/events")
+        b.reporter.binding_failed(pod, "403: no")
+        assert await series(b) == [("403: no", 2)]
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.3], ids=["before", "between"])
+async def test_a_repetition_that_overtakes_its_event_does_not_lose_the_count(tmp_path: Path, delay: float) -> None:
+    async with bench(tmp_path) as b:
+        pod = await b.create("p")
+        for wait in (0.15, delay):  # of one write each
+            b.cluster.inject(Fault(resource="events", user_agent=AGENT, verb="create", delay=wait, times=1))
+            b.reporter.binding_failed(pod, "403: no")
+            await asyncio.sleep(0.05)
+        assert await series(b) == [("403: no", 2)]
+
+
+async def test_a_pod_that_waits_tells_its_reason_again_before_the_event_expires(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        pod = await b.create("p")
+        say(b, pod, "full", "(nearest: x)")
+        for _ in range(2):
+            b.clock.ahead += 3200.0
+            b.reporter.tick(lambda uid: pod)
+            before = len(await b.events())
+            b.clock.ahead += 101.0
+            b.reporter.tick(lambda uid: pod)
+            assert len(await b.events()) == before + 1
+        assert await b.events() == [("FailedScheduling", "full (nearest: x)")] * 3
+        assert b.sent("patch", "pods/status") == 1
+
+
+async def test_a_pod_that_comes_with_its_reason_tells_it_again_soon(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        say(b, await b.create("p"), "full")
+        await b.events()
+        pod = decode_pod((await b.call("GET", f"{PODS}/p")).body)
+        restarted = Reporter(b.api, EventSource("vgpu-scheduler", "second"), b.clock)
+        restarted.start()
+        assert not restarted.is_news(pod, FULL, "full")
+        b.clock.ahead += 301.0
+        restarted.tick(lambda uid: pod)
+        await restarted.stop(5.0)
+        assert await b.events() == [("FailedScheduling", "full")] * 2
+
+
+async def test_an_object_gets_25_events_and_then_one_every_five_minutes(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        pod, other = await b.create("p"), await b.create("q")
+        for number in range(40):
+            b.reporter.warning(pod, f"warning {number}")
+        b.reporter.warning(other, "warning")
+        b.reporter.scheduled(pod, "node-a")
+        assert len(await b.events()) == 25 + 2
+        assert b.reporter.limited == 15
+        b.clock.ahead += 301.0
+        for number in range(40, 45):
+            b.reporter.warning(pod, f"warning {number}")
+        assert len(await b.events()) == 25 + 2 + 1
+
+
 async def test_a_pod_of_the_same_name_that_came_later_is_not_touched(tmp_path: Path) -> None:
     async with bench(tmp_path) as b:
         old = await b.create("p")
@@ -112,7 +287,7 @@ async def test_reports_that_find_no_room_are_counted_and_are_news_again(tmp_path
         pod = await b.create("p")
         idle = Reporter(b.api, EventSource("vgpu-scheduler", "idle"), b.clock)  # nobody writes what it queues
         for number in range(10_000):
-            idle.warning(pod, f"warning {number}")
+            idle.scheduled(pod, f"node-{number}")
         idle.not_scheduled(pod, FULL, "full")
         assert idle.dropped == 2
         assert idle.is_news(pod, FULL, "full")

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import datetime, timedelta, timezone
 
 import pytest
 from tests.engine.builders import pod
 
 from vgpu_scheduler.binding import EventSource, LockPatch, binding_body, decision_record
-from vgpu_scheduler.binding.writes import Regarding, condition_body, event_body, pointer, release_operations
+from vgpu_scheduler.binding.series import Event, Occurrences, Regarding
+from vgpu_scheduler.binding.writes import (
+    condition_body,
+    event_body,
+    event_path,
+    pointer,
+    release_operations,
+    series_patch,
+)
 from vgpu_scheduler.model import Decision, Outcome, Placement, ScorePart
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, 89, tzinfo=timezone(timedelta(hours=2)))
+LATER = NOW + timedelta(minutes=1)
 ABOUT = Regarding("Pod", "default", "p", "uid-p")
 LOCK, TOKEN = "/metadata/annotations/hami.io~1mutex.lock", "/metadata/annotations/vgpu-scheduler.io~1last-allocated"
 
@@ -107,19 +116,29 @@ def test_the_record_of_a_decision_is_short() -> None:
 
 def test_the_condition() -> None:
     [condition] = condition_body("Unschedulable", "why", NOW)["status"]["conditions"]
-    assert condition == {
+    said = {
         "type": "PodScheduled",
         "status": "False",
         "reason": "Unschedulable",
         "message": "why",
         "lastProbeTime": None,
-        "lastTransitionTime": "2026-03-04T03:06:07Z",
     }
+    assert condition == {**said, "lastTransitionTime": "2026-03-04T03:06:07Z"}
+    # A condition that was false already keeps its time, and says of which generation it is where that is known.
+    assert condition_body("Unschedulable", "why", None, 3)["status"]["conditions"] == [
+        {**said, "observedGeneration": 3}
+    ]
+
+
+SOURCE = EventSource("vgpu-scheduler", "host_1")
+
+
+def told(note: str = "done", about: Regarding = ABOUT, count: int = 1) -> Occurrences:
+    return Occurrences(Event(about, "Normal", "Scheduled", "Binding", note), NOW, LATER, count)
 
 
 def note(text: str) -> str:
-    body = event_body(EventSource("vgpu-scheduler", "host_1"), ABOUT, "Warning", "Reason", "Action", text, NOW)
-    return str(body["note"])
+    return str(event_body(SOURCE, told(text))["note"])
 
 
 @pytest.mark.parametrize("text", ["x" * 1025, "é" * 600, "x" + "é" * 600, "日本" * 400, "🙂" * 300])
@@ -136,14 +155,23 @@ def test_notes_that_fit_stay_as_they_are(text: str) -> None:
 
 
 def test_the_event() -> None:
-    source = EventSource("vgpu-scheduler", "host_1")
-    body = event_body(source, ABOUT, "Normal", "Scheduled", "Binding", "done", NOW)
+    body = event_body(SOURCE, told())
     assert body["eventTime"] == "2026-03-04T03:06:07.000089Z"
     assert body["metadata"]["namespace"] == "default"
     assert body["metadata"]["name"].startswith("p.")
     assert body["regarding"]["uid"] == "uid-p"
     assert (body["type"], body["reason"], body["action"]) == ("Normal", "Scheduled", "Binding")
     assert (body["reportingController"], body["reportingInstance"]) == ("vgpu-scheduler", "host_1")
-    node = event_body(source, Regarding("Node", "", "n" * 253, "u"), "Warning", "R", "A", "t", NOW.astimezone(UTC))
+    assert "series" not in body
+    node = event_body(SOURCE, told(about=Regarding("Node", "", "n" * 253, "u")))
     assert len(node["metadata"]["name"]) <= 253
     assert (node["metadata"]["namespace"], node["regarding"]["namespace"]) == ("default", "")
+
+
+def test_a_series_has_the_name_of_its_first_event() -> None:
+    again = told(count=3)
+    path, name = event_path(again)
+    assert (path, name) == ("/apis/events.k8s.io/v1/namespaces/default/events", event_path(told())[1])
+    series = {"count": 3, "lastObservedTime": "2026-03-04T03:07:07.000089Z"}
+    assert series_patch(again) == {"series": series}
+    assert event_body(SOURCE, again) == {**event_body(SOURCE, told()), "series": series}

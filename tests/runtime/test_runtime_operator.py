@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -16,7 +17,8 @@ from vgpu_scheduler.apiclient import ApiResponse, ApiUnreachableError
 from vgpu_scheduler.cli.demo.process import OperatorProcess
 from vgpu_scheduler.devcluster import DevCluster, Fault, NodeSide
 from vgpu_scheduler.runtime import operator as operator_module
-from vgpu_scheduler.runtime.operator import labels_go_first
+from vgpu_scheduler.runtime.assembly import Connection
+from vgpu_scheduler.runtime.operator import server_version
 
 PODS = "/api/v1/namespaces/default/pods"
 
@@ -194,22 +196,28 @@ class Versions:
         return answer
 
 
-def version(major: str, minor: str) -> ApiResponse:
-    return ApiResponse(200, f'{{"major": "{major}", "minor": "{minor}"}}'.encode())
+def version(major: str, minor: str, **more: str) -> ApiResponse:
+    return ApiResponse(200, json.dumps({"major": major, "minor": minor, **more}).encode())
 
 
 @pytest.mark.parametrize(
-    ("answer", "first"),
+    ("answer", "label_first", "observes_generation"),
     [
-        (version("1", "34"), True),
-        (version("1", "34+"), True),
-        (version("1", "35"), False),
-        (version("1", "36+"), False),
-        (version("2", "0"), False),
+        (version("1", "33"), True, False),
+        (version("1", "34"), True, True),
+        (version("1", "34+"), True, True),
+        (version("1", "35"), False, True),
+        (version("1", "36+"), False, True),
+        (version("1", "36", emulationMajor="1", emulationMinor="33"), True, False),
+        (version("2", "0"), False, True),
     ],
 )
-async def test_the_label_goes_first_where_bindings_do_not_carry_labels(answer: ApiResponse, first: bool) -> None:
-    assert await labels_go_first(Versions(answer)) is first  # type: ignore[arg-type]
+async def test_what_the_api_server_can_do_follows_from_its_version(
+    answer: ApiResponse, label_first: bool, observes_generation: bool
+) -> None:
+    found = await server_version(Versions(answer))  # type: ignore[arg-type]
+    connection = Connection(None, "me", found)  # type: ignore[arg-type]
+    assert (connection.label_first, connection.observes_generation) == (label_first, observes_generation)
 
 
 async def test_the_version_is_asked_for_until_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,5 +228,5 @@ async def test_the_version_is_asked_for_until_it_is_told(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(operator_module.asyncio, "sleep", sleep)
     answers = Versions(None, ApiResponse(503, b"{}"), version("1", "34"))
-    assert await labels_go_first(answers)  # type: ignore[arg-type]
+    assert await server_version(answers) == (1, 34)  # type: ignore[arg-type]
     assert waits == [1.0, 1.0]

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from types import FrameType
 
 import pytest
 from tests.engine.builders import asks, cards, engine_with, node, pod
 
-from vgpu_scheduler.engine import Cycle, Engine
+from vgpu_scheduler.apiclient import ApiResponse
+from vgpu_scheduler.binding import EventSource, Reporter
+from vgpu_scheduler.engine import Cycle, Engine, Place
 from vgpu_scheduler.kube import Pod, ResourceQuota
 from vgpu_scheduler.model import ConditionReason, Decision
 from vgpu_scheduler.runtime.scheduling import SchedulingLoop
@@ -37,6 +42,9 @@ class Heard:
     def is_news(self, pod: Pod, reason: ConditionReason, message: str) -> bool:
         return all(message not in text for _, text in self.said)
 
+    def tick(self, waiting_pod: Callable[[str], Pod | None]) -> None:
+        pass
+
     def warning(self, pod: Pod, message: str) -> None:
         self.said.append(("warning", message))
 
@@ -45,7 +53,7 @@ class Heard:
 
 
 def loop_over(engine: Engine, heard: Heard) -> SchedulingLoop:
-    return SchedulingLoop(engine, heard, heard, heard, Metrics("test").attempts)  # type: ignore[arg-type]
+    return SchedulingLoop(engine, heard, heard, heard, Metrics().attempts)  # type: ignore[arg-type]
 
 
 async def turns(loop: SchedulingLoop, number: int = 20) -> None:
@@ -130,3 +138,61 @@ async def test_it_ends_even_if_something_changes_at_that_moment() -> None:
     done, _ = await asyncio.wait({task}, timeout=5.0)
     assert done
     assert task.cancelled()
+
+
+class SilentApi:
+    """Counts what is sent, and accepts it."""
+
+    def __init__(self) -> None:
+        self.sent = 0
+
+    async def request(self, *_: object, **__: object) -> ApiResponse:
+        self.sent += 1
+        return ApiResponse(200, b"{}")
+
+
+async def cost_of_waiting(number: int, seconds: int) -> tuple[int, int, int]:
+    """Return attempts, writes and calls of functions in some seconds in which so many pods wait and nothing changes."""
+    fits_nowhere = (pod(f"p{index}", asks(1, 9000 + index % 7), labels={"app": f"{index}"}) for index in range(number))
+    engine = engine_with([node("a", cards("a", 1))], fits_nowhere)
+    heard, api = Heard(), SilentApi()
+    reporter = Reporter(api, EventSource("vgpu-scheduler", "test"), heard)  # type: ignore[arg-type]
+    reporter.start()
+    loop = SchedulingLoop(engine, heard, reporter, heard, Metrics().attempts)  # type: ignore[arg-type]
+    task = asyncio.create_task(loop.run())
+    while engine.queue.counts()[Place.UNSCHEDULABLE] < number:
+        await asyncio.sleep(0)
+    await reporter.flush()
+    told, calls = api.sent, 0
+    assert told == 2 * number
+
+    def count(frame: FrameType, event: str, _: object) -> None:
+        nonlocal calls
+        calls += event == "call" and "vgpu_scheduler" in frame.f_code.co_filename
+
+    tried = sum(engine.queue.attempts(f"uid-p{index}") for index in range(number))
+    sys.setprofile(count)
+    for _ in range(seconds):
+        heard.time += 1.0
+        heard.wake.set()
+        for _ in range(5):
+            await asyncio.sleep(0)
+    sys.setprofile(None)
+    await reporter.flush()
+    tried = sum(engine.queue.attempts(f"uid-p{index}") for index in range(number)) - tried
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await reporter.stop(1.0)
+    return tried, api.sent - told, calls
+
+
+async def test_unschedulable_pods_cost_nothing_while_nothing_changes() -> None:
+    one, thousand = await cost_of_waiting(1, 60), await cost_of_waiting(1000, 60)
+    assert thousand == one  # to the last call of a function
+    assert thousand[:2] == (0, 0)
+    assert thousand[2] < 60 * 30  # what a heartbeat costs
+
+
+async def test_within_an_hour_each_pod_that_waits_tells_its_reason_once_more() -> None:
+    _, writes, _ = await cost_of_waiting(20, 3400)
+    assert writes == 20

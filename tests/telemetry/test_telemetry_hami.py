@@ -121,9 +121,7 @@ def test_what_goes_between_two_pieces_does_no_harm() -> None:
 async def test_they_are_served_behind_our_own_on_every_address() -> None:
     state = busy(3).state
     health = Health(lambda: "", lambda: "")
-    runner, port = await serve(
-        [("127.0.0.1", 0), ("127.0.0.1", 0)], health, Metrics("test"), {}, lambda: hami_metrics(state)
-    )
+    runner, port = await serve([("127.0.0.1", 0), ("127.0.0.1", 0)], health, Metrics(), {}, lambda: hami_metrics(state))
     ports = [address[1] for address in runner.addresses]
     assert (ports[0], len(set(ports))) == (port, 2)
     try:

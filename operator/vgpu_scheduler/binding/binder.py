@@ -281,7 +281,9 @@ class Binder:
         item.unit.bindings += 1
         while True:
             item.sent = (pod, placement, lock)
+            began = self._clock.monotonic()
             result = await self._sender.send(pod, placement, self._engine.restate(item.decision, placement))
+            self._hooks.on_answer(pod, result.answer, self._clock.monotonic() - began)
             if result.answer is not Answer.THROTTLED or lock:
                 break  # whoever else wants the node must not wait for the API server's patience
             await asyncio.sleep(result.retry_after)
@@ -291,8 +293,10 @@ class Binder:
 
     async def _settle(self, item: Item, pod: Pod, placement: Placement, lock: str, result: BindResult) -> bool:
         item.sent = None
+        now = self._clock.monotonic()
+        self._hooks.on_attempt(pod, result.answer, now - item.joined)
         if result.answer is Answer.BOUND:
-            self._hooks.on_bound(item.attempts, self._clock.monotonic() - item.came)
+            self._hooks.on_bound(pod, item.attempts, now - item.came)
             self._engine.confirmed(pod.uid)
             self._reporter.forget(pod.uid)
             self.stats.bound += 1

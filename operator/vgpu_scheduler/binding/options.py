@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from vgpu_scheduler.binding.answers import Answer
 from vgpu_scheduler.binding.sender import Step
 from vgpu_scheduler.kube import Pod
 
@@ -50,11 +51,17 @@ class BinderHooks:
     on_step
         Awaited at each :class:`Step` of each bind; for tests that crash there.
     on_bound
-        Told how many attempts and seconds a pod took from its coming to its binding.
+        Told of a pod that was bound, how many attempts and seconds that took since it came.
+    on_attempt
+        Told of a pod whose attempt ended with an answer, and how many seconds ago it was decided.
+    on_answer
+        Told of a pod of whose Binding the outcome is known, and how many seconds that took.
     """
 
     on_step: Callable[[Step, Pod], Awaitable[None]] = _nothing
-    on_bound: Callable[[int, float], None] = lambda _, __: None
+    on_bound: Callable[[Pod, int, float], None] = lambda *_: None
+    on_attempt: Callable[[Pod, Answer, float], None] = lambda *_: None
+    on_answer: Callable[[Pod, Answer, float], None] = lambda *_: None
 
 
 NO_HOOKS = BinderHooks()

@@ -1,7 +1,7 @@
-"""What users see: the ``PodScheduled`` condition and events, each said once.
+"""What users see: the ``PodScheduled`` condition and events.
 
-Reports are best effort and never hold up a bind: they go through a bounded queue of their own. A condition is only
-written when it changes, an event only when its text does.
+Reports are best effort and never hold up a bind: they go through a bounded queue of their own. :class:`WaitingPods`
+says when a condition is worth a write, :class:`EventSeries` which events are.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
-from vgpu_scheduler.apiclient import STRATEGIC_PATCH, ApiClient, ApiUnreachableError
+from vgpu_scheduler.apiclient import MERGE_PATCH, STRATEGIC_PATCH, ApiClient, ApiUnreachableError
 from vgpu_scheduler.binding.clock import Clock
-from vgpu_scheduler.binding.writes import EventSource, Regarding, condition_body, event_body
+from vgpu_scheduler.binding.series import Event, EventSeries, Occurrences, Regarding
+from vgpu_scheduler.binding.waiting import Report, WaitingPods
+from vgpu_scheduler.binding.writes import EventSource, condition_body, event_body, event_path, series_patch
 from vgpu_scheduler.engine import Problem
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import ConditionReason
@@ -24,6 +26,9 @@ log = logging.getLogger(__name__)
 _WORKERS = 8
 _QUEUED = 10_000
 _REMEMBERED = 20_000
+_AT_A_TIME = 50
+"""Waiting pods of which something is told between two looks at the time, so that many of them are no burst."""
+_NOT_FOUND, _CONFLICT = 404, 409
 
 
 class Reporter:
@@ -36,44 +41,56 @@ class Reporter:
     source
         Who the events come from.
     clock
-        For time stamps.
+        For durations and time stamps.
+    observes_generation
+        Whether conditions say which generation of the pod they are about: API servers keep that since Kubernetes 1.34,
+        drop it in 1.33, and warn of an unknown field before that.
     """
 
-    def __init__(self, api: ApiClient, source: EventSource, clock: Clock) -> None:
+    def __init__(self, api: ApiClient, source: EventSource, clock: Clock, *, observes_generation: bool = False) -> None:
         self._api = api
         self._source = source
         self._clock = clock
+        self._observes_generation = observes_generation
+        self._waiting = WaitingPods()
+        self._series = EventSeries()
         self._said: OrderedDict[tuple[str, str], str] = OrderedDict()
         self._queue: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue(_QUEUED)
         self._workers: list[asyncio.Task[None]] = []
         self.dropped = 0
 
+    @property
+    def limited(self) -> int:
+        """How many events were not written because there were too many about their object."""
+        return self._series.limited
+
     def start(self) -> None:
         """Start writing."""
         self._workers = [asyncio.create_task(self._work(), name=f"reporter-{n}") for n in range(_WORKERS)]
+
+    async def flush(self) -> None:
+        """Wait until all that is queued is written."""
+        await self._queue.join()
 
     async def stop(self, grace: float) -> None:
         """Write what is queued for at most ``grace`` seconds, then end."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace):
-                await self._queue.join()
+                await self.flush()
         for worker in self._workers:
             worker.cancel()
         await asyncio.gather(*self._workers, return_exceptions=True)
 
-    def scheduled(self, pod: Pod, node: str) -> None:
-        """Say that a pod was bound."""
-        self._event(_about(pod), "Normal", "Scheduled", "Binding", f"Successfully assigned {pod.key} to {node}")
+    # Pods that wait --------------------------------------------------------------------------------------------------
 
     def is_news(self, pod: Pod, reason: ConditionReason, message: str) -> bool:
         """Tell whether a pod does not say yet why it was not placed; if it does, that is remembered."""
-        known = pod.scheduled_condition
-        if known and (known.status, known.reason, known.message) == ("False", reason, message):
-            self._remember((pod.uid, "condition"), _condition(reason, message))
-        return self._said.get((pod.uid, "condition")) != _condition(reason, message)
+        return self._waiting.is_news(pod, reason, message, self._clock.monotonic())
 
     def not_scheduled(self, pod: Pod, reason: ConditionReason, message: str, note: str = "") -> None:
         """Say why a pod was not placed: the condition, and an event with it.
+
+        Where nothing but numbers has changed within a minute, that is said when the minute is over.
 
         Parameters
         ----------
@@ -84,49 +101,91 @@ class Reporter:
         note
             What the event adds to it.
         """
-        self._write_condition(pod, reason, message)
-        text = f"{message} {note}" if note else message
-        self._event(_about(pod), "Warning", "FailedScheduling", "Scheduling", text)
+        report = Report(reason, message, note)
+        if self._waiting.report(pod, report, self._clock.monotonic()):
+            self._write_condition(pod, report)
+            self._tell(pod, report)
+
+    def tick(self, waiting_pod: Callable[[str], Pod | None]) -> None:
+        """Say what has become due by now: cheap where that is nothing, however many pods wait.
+
+        Parameters
+        ----------
+        waiting_pod
+            Returns a pod by its UID; None if it does not wait any more.
+        """
+        now = self._clock.monotonic()
+        for uid in self._waiting.due(now, _AT_A_TIME):
+            pod = waiting_pod(uid)
+            if pod is None:
+                self.forget(uid)
+            elif (due := self._waiting.catch_up(uid, now)) is not None:
+                report, condition_too = due
+                if condition_too:
+                    self._write_condition(pod, report)
+                self._tell(pod, report)
+        self._finish_series(now)
+
+    def forget(self, uid: str) -> None:
+        """Forget what was said about a pod that is gone or bound."""
+        self._waiting.forget(uid)
+
+    # Everything else -------------------------------------------------------------------------------------------------
+
+    def scheduled(self, pod: Pod, node: str) -> None:
+        """Say that a pod was bound."""
+        note = f"Successfully assigned {pod.key} to {node}"
+        now = self._clock.now()  # it happens once in a pod's life: no series, and no more than one
+        self._put_event(Occurrences(Event(_about(pod), "Normal", "Scheduled", "Binding", note), now, now))
 
     def binding_failed(self, pod: Pod, message: str) -> None:
         """Say that a decided pod could not be bound; autoscalers must not act on that."""
-        self._event(_about(pod), "Warning", "BindingFailed", "Binding", message, once=True)
+        self._event(Event(_about(pod), "Warning", "BindingFailed", "Binding", message))
 
     def warning(self, pod: Pod, message: str) -> None:
         """Say something about a pod once; there may be several such things about one pod."""
-        self._event(_about(pod), "Warning", "PolicyWarning", "Scheduling", message, once=True, among=message)
+        if self._is_first(pod.uid, f"PolicyWarning{message}", message):
+            self._event(Event(_about(pod), "Warning", "PolicyWarning", "Scheduling", message))
 
     def problem(self, problem: Problem) -> None:
-        """Say that an object could not be understood, once per text."""
-        about = Regarding(problem.kind, problem.namespace, problem.name, problem.uid)
-        self._event(about, "Warning", problem.reason, "Observing", problem.message, once=True)
+        """Say that something is wrong with an object: once per text, or each time that it happens."""
+        if problem.each_time or self._is_first(problem.uid, problem.reason, problem.message):
+            about = Regarding(problem.kind, problem.namespace, problem.name, problem.uid)
+            self._event(Event(about, "Warning", problem.reason, "Observing", problem.message))
 
-    def forget(self, uid: str) -> None:
-        """Forget what was said about an object that is gone or bound."""
-        self._said.pop((uid, "condition"), None)
+    # Inside ----------------------------------------------------------------------------------------------------------
 
-    def _write_condition(self, pod: Pod, reason: ConditionReason, message: str) -> None:
-        self._remember((pod.uid, "condition"), _condition(reason, message))
-        if not self._put(lambda: self._condition(pod, reason, message)):
-            self.forget(pod.uid)  # what was never written must be said again
-
-    def _event(
-        self, about: Regarding, kind: str, reason: str, action: str, note: str, *, once: bool = False, among: str = ""
-    ) -> None:
-        if once:
-            key = (about.uid, reason + among)
-            if self._said.get(key) == note:
-                return
-            self._remember(key, note)
-        body = event_body(self._source, about, kind, reason, action, note, self._clock.now())
-        namespace = about.namespace or "default"
-        self._put(lambda: self._post(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", body))
-
-    def _remember(self, key: tuple[str, str], text: str) -> None:
+    def _is_first(self, uid: str, topic: str, text: str) -> bool:
+        """Tell whether something was not the last that was said about a topic, and remember it."""
+        key = (uid, topic)
+        if self._said.get(key) == text:
+            return False
         self._said[key] = text
         self._said.move_to_end(key)
         if len(self._said) > _REMEMBERED:
             self._said.popitem(last=False)
+        return True
+
+    def _tell(self, pod: Pod, report: Report) -> None:
+        self._event(Event(_about(pod), "Warning", "FailedScheduling", "Scheduling", report.text))
+
+    def _event(self, event: Event) -> None:
+        now = self._clock.monotonic()
+        self._finish_series(now)
+        told = self._series.happened(event, now, self._clock.now())
+        if told is not None:
+            self._put_event(told)
+
+    def _finish_series(self, now: float) -> None:
+        for told in self._series.finished(now):
+            self._put_event(told)
+
+    def _put_event(self, told: Occurrences) -> None:
+        self._put(lambda: self._write_event(told))
+
+    def _write_condition(self, pod: Pod, report: Report) -> None:
+        if not self._put(lambda: self._condition(pod, report)):
+            self._waiting.was_lost(pod.uid, self._clock.monotonic())  # what was never written must be said again
 
     def _put(self, write: Callable[[], Awaitable[None]]) -> bool:
         try:
@@ -136,27 +195,43 @@ class Reporter:
             return False
         return True
 
-    async def _condition(self, pod: Pod, reason: ConditionReason, message: str) -> None:
-        if self._said.get((pod.uid, "condition")) != _condition(reason, message):
+    async def _condition(self, pod: Pod, report: Report) -> None:
+        if not self._waiting.written(pod.uid, report):
             return  # said anew since, or the pod is on its way to a node: a late condition must not contradict that
+        changed = None if self._waiting.is_false(pod.uid) else self._clock.now()
+        generation = pod.generation if self._observes_generation else 0
         try:
             response = await self._api.request(
                 "PATCH",
                 f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status",
                 # The UID makes a pod of the same name that came later refuse the patch.
-                {"metadata": {"uid": pod.uid}, **condition_body(reason, message, self._clock.now())},
+                {"metadata": {"uid": pod.uid}, **condition_body(report.reason, report.message, changed, generation)},
                 content_type=STRATEGIC_PATCH,
             )
         except ApiUnreachableError:
-            self.forget(pod.uid)
+            self._waiting.was_lost(pod.uid, self._clock.monotonic())
             raise
-        if not response.ok and response.status not in {404, 409}:
-            self.forget(pod.uid)
+        if response.ok:
+            self._waiting.was_written(pod.uid)
+        elif response.status not in {_NOT_FOUND, _CONFLICT}:
+            self._waiting.was_lost(pod.uid, self._clock.monotonic())
             log.warning("condition of pod %s was refused: %s", pod.key, response.message)
 
-    async def _post(self, path: str, body: object) -> None:
-        response = await self._api.request("POST", path, body)
-        if not response.ok and response.status not in {404, 409}:
+    async def _write_event(self, told: Occurrences) -> None:
+        """Post an event, or count on in its series; one that is not there (expired, or still on its way) is posted."""
+        path, name = event_path(told)
+        methods = ("PATCH", "POST", "PATCH") if told.count > 1 else ("POST",)
+        for method in methods:
+            is_patch = method == "PATCH"
+            response = await self._api.request(
+                method,
+                f"{path}/{name}" if is_patch else path,
+                series_patch(told) if is_patch else event_body(self._source, told),
+                content_type=MERGE_PATCH if is_patch else "application/json",
+            )
+            if response.status != (_NOT_FOUND if is_patch else _CONFLICT):
+                break
+        if not response.ok and response.status not in {_NOT_FOUND, _CONFLICT}:
             log.warning("event was refused: %s", response.message)
 
     async def _work(self) -> None:
@@ -170,11 +245,6 @@ class Reporter:
                 log.exception("report lost")  # one bad report must not end the worker
             finally:
                 self._queue.task_done()
-
-
-def _condition(reason: ConditionReason, message: str) -> str:
-    """Return what is remembered of a condition."""
-    return f"{reason}: {message}"
 
 
 def _about(pod: Pod) -> Regarding:

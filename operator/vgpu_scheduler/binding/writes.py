@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from vgpu_scheduler.binding.series import Occurrences
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import LAST_ALLOCATED, Decision
 
@@ -113,22 +114,28 @@ def decision_record(decision: Decision) -> str:
     )
 
 
-def condition_body(reason: str, message: str, now: datetime) -> dict[str, Any]:
-    """Return the strategic merge patch that says why a pod is not scheduled."""
-    return {
-        "status": {
-            "conditions": [
-                {
-                    "type": "PodScheduled",
-                    "status": "False",
-                    "reason": reason,
-                    "message": message,
-                    "lastProbeTime": None,
-                    "lastTransitionTime": rfc3339(now),
-                }
-            ]
-        }
+def condition_body(reason: str, message: str, changed: datetime | None, generation: int = 0) -> dict[str, Any]:
+    """Return the strategic merge patch that says why a pod is not scheduled.
+
+    Parameters
+    ----------
+    changed
+        When the condition became false; None if it was already: the patch then leaves the time of that as it is.
+    generation
+        The pod's generation that this is about; 0 for API servers that have no such field.
+    """
+    condition: dict[str, Any] = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": reason,
+        "message": message,
+        "lastProbeTime": None,
     }
+    if changed is not None:
+        condition["lastTransitionTime"] = rfc3339(changed)
+    if generation:
+        condition["observedGeneration"] = generation
+    return {"status": {"conditions": [condition]}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,33 +146,29 @@ class EventSource:
     instance: str
 
 
-@dataclass(frozen=True, slots=True)
-class Regarding:
-    """The object that an event is about."""
-
-    kind: str
-    namespace: str
-    name: str
-    uid: str
+def event_path(told: Occurrences) -> tuple[str, str]:
+    """Return the path of the events of a namespace, and the name of one: it is that of all its repetitions."""
+    about = told.event.about
+    stamp = f"{int(told.first.timestamp() * 1_000_000):x}"
+    return f"/apis/events.k8s.io/v1/namespaces/{about.namespace or 'default'}/events", f"{about.name[:230]}.{stamp}"
 
 
-def event_body(
-    source: EventSource, about: Regarding, kind: str, reason: str, action: str, note: str, now: datetime
-) -> dict[str, Any]:
-    """Return an ``events.k8s.io/v1`` Event; ``kind`` is Normal or Warning."""
-    encoded = note.encode()
+def event_body(source: EventSource, told: Occurrences) -> dict[str, Any]:
+    """Return an ``events.k8s.io/v1`` Event."""
+    event, about = told.event, told.event.about
+    encoded = event.note.encode()
+    note = event.note
     if len(encoded) > _NOTE_LIMIT:
         note = encoded[: _NOTE_LIMIT - 4].decode(errors="ignore") + " ..."
-    stamp = f"{int(now.timestamp() * 1_000_000):x}"
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
-        "metadata": {"name": f"{about.name[:230]}.{stamp}", "namespace": about.namespace or "default"},
-        "eventTime": f"{now.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}",
+        "metadata": {"name": event_path(told)[1], "namespace": about.namespace or "default"},
+        "eventTime": _rfc3339_micro(told.first),
         "reportingController": source.controller,
         "reportingInstance": source.instance,
-        "action": action,
-        "reason": reason,
+        "action": event.action,
+        "reason": event.reason,
         "regarding": {
             "apiVersion": "v1",
             "kind": about.kind,
@@ -174,10 +177,20 @@ def event_body(
             "uid": about.uid,
         },
         "note": note,
-        "type": kind,
+        "type": event.type,
+        **(series_patch(told) if told.count > 1 else {}),
     }
+
+
+def series_patch(told: Occurrences) -> dict[str, Any]:
+    """Return the merge patch that makes an event a series, or counts on."""
+    return {"series": {"count": told.count, "lastObservedTime": _rfc3339_micro(told.last)}}
 
 
 def rfc3339(now: datetime) -> str:
     """Format a time as Kubernetes writes it."""
     return f"{now.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _rfc3339_micro(now: datetime) -> str:
+    return f"{now.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"

@@ -1,5 +1,7 @@
 """Nodes that take no pod because their device plugins serve nobody: a lock is not released, or a plugin is silent.
 
+Nodes that a kubelet's rejection closes to some pods are kept beside them (:class:`RejectedNodes`).
+
 A lock is part of what is known of a node. One that no pod of ours holds closes its node to the pods that need it from
 the moment that it is seen, until it goes or somebody finds out that nobody uses it any more.
 """
@@ -12,6 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from vgpu_scheduler.dialects import LockValue, NodeLock, NodeSide
+from vgpu_scheduler.engine.rejected import RejectedNodes
 from vgpu_scheduler.kube import Node
 from vgpu_scheduler.model import LAST_ALLOCATED
 from vgpu_scheduler.state import State
@@ -24,6 +27,7 @@ class Cause(Enum):
     LOCK_MALFORMED = "lock_malformed"
     PLUGIN_SILENT = "plugin_silent"
     POD_STARTING = "pod_starting"
+    POD_REJECTED = "pod_rejected"
 
     @property
     def text(self) -> str:
@@ -36,6 +40,7 @@ _TEXTS = {
     Cause.LOCK_MALFORMED: "node(s) had a malformed device lock",
     Cause.PLUGIN_SILENT: "node(s) had a device plugin that does not answer",
     Cause.POD_STARTING: "node(s) had a pod with devices that has not started",
+    Cause.POD_REJECTED: "node(s) rejected a pod like this one a moment ago",
 }
 
 
@@ -67,9 +72,18 @@ class ClosedNodes:
         Knows the pods.
     scheduler_names
         A lock that names a pod of one of these is ours: its pod is waited for in the node's lane.
+    rejected
+        The nodes that a kubelet's rejection closes to some pods.
     """
 
-    def __init__(self, node_side: NodeSide, state: State, scheduler_names: frozenset[str]) -> None:
+    def __init__(
+        self,
+        node_side: NodeSide,
+        state: State,
+        scheduler_names: frozenset[str],
+        rejected: RejectedNodes | None = None,
+    ) -> None:
+        self.rejected = RejectedNodes() if rejected is None else rejected
         self._node_side = node_side
         self._state = state
         self._ours = scheduler_names
@@ -118,6 +132,7 @@ class ClosedNodes:
 
     def forget(self, node: str) -> None:
         """Forget a node that is gone."""
+        self.rejected.forget(node)
         self._judged_harmless.pop(node, None)
         if self._closures.pop(node, None):
             self.generation += 1
@@ -142,10 +157,10 @@ class ClosedNodes:
 
     def __bool__(self) -> bool:
         """Tell whether any node is closed to any pod."""
-        return bool(self._closures)
+        return bool(self._closures) or bool(self.rejected)
 
     def __iter__(self) -> Iterator[str]:
-        """Iterate over the names of the nodes that are closed to some pod."""
+        """Iterate over the names of the nodes whose device plugins serve nobody."""
         return iter(tuple(self._closures))
 
     def counts(self) -> Mapping[Cause, int]:
@@ -153,6 +168,7 @@ class ClosedNodes:
         found: Counter[Cause] = Counter(dict.fromkeys(Cause, 0))
         for closures in self._closures.values():
             found.update({closure.cause for closure in closures.values()})
+        found[Cause.POD_REJECTED] = len(self.rejected)
         return found
 
     def _open(self, node: str, closure: NodeClosure) -> None:

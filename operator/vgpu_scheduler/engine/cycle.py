@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 
 import msgspec
@@ -20,6 +20,7 @@ from vgpu_scheduler.engine.nominated import NominatedPods
 from vgpu_scheduler.engine.preferences import Preferences, Ranked
 from vgpu_scheduler.engine.quotas import Quotas
 from vgpu_scheduler.engine.recent import Recent
+from vgpu_scheduler.engine.rejected import replaced_with
 from vgpu_scheduler.engine.shape import Claimed, Fitted, NodePart, Refused, Shape
 from vgpu_scheduler.engine.shape_builder import make_node_part, read_claims
 from vgpu_scheduler.engine.storage import StorageAccess
@@ -41,6 +42,8 @@ from vgpu_scheduler.policy import Policies, ResolvedPolicy
 from vgpu_scheduler.predicates import FilterError, refusals, unschedulable_message, volume_plan
 from vgpu_scheduler.state import State
 
+REFUSED = "Refused"
+"""Stands for a plugin where a pod is refused for what it asks."""
 _NODE_PARTS = 128
 """How many are remembered; one costs about 90 bytes per node."""
 _CLAIMS = 4096
@@ -110,7 +113,7 @@ class Cycle:
                 self._nominated.reject(pod, shape.node, shape.cluster, found)
         except FilterError as error:
             return Decision(pod.uid, pod.key, Outcome.ERROR, message=str(error), error=error)
-        rows, part, rank = self._open(shape, found.passing), shape.node, self.state.nodes.rank
+        rows, part, rank = self._open(shape, pod, found.passing), shape.node, self.state.nodes.rank
         ranked = self._preferences.rank(pod, part, rows, shape.claimed.policy.device_weight)
         best = ranked.best(part, rank) if ranked else int(select_best(rows, part.feasible, part.score, rank))
         if best < 0:
@@ -120,7 +123,7 @@ class Cycle:
             return self._refused(pod, shape.claimed.policy, problem)  # nodes cannot be ranked for it
         asked = found.passing if explain else np.array([best], dtype=np.int64)
         decision = self._placed(pod, shape, found, best, self._scores(part, asked, ranked))
-        return replace(decision, verdicts=self._verdicts(shape, found)) if explain else decision
+        return replace(decision, verdicts=self._verdicts(shape, pod, found)) if explain else decision
 
     def refit(self, pod: Pod, node: str) -> Placement | None:
         """Return a placement of the pod on one node, or None if it does not fit there now."""
@@ -222,16 +225,19 @@ class Cycle:
     def _nearest(self, shape: Fitted, rows: NDArray[np.int64]) -> NearMiss | None:
         return nearest_miss(self.state, self._dialects[shape.node.dialect], shape.node, rows)
 
-    def _closed(self, shape: Fitted) -> Mapping[str, Cause]:
-        """Return the nodes where a pod of this shape would wait for its device plugin in vain, and why."""
-        if not self._closed_nodes or shape.node.allocator is None:
+    def _closed(self, shape: Fitted, pod: Pod) -> Mapping[str, Cause]:
+        """Return the nodes where a pod would wait for its device plugin in vain, or be rejected, and why."""
+        if not self._closed_nodes:
             return {}
+        closed = dict.fromkeys(self._closed_nodes.rejected.closed_to(pod), Cause.POD_REJECTED)
         side, claims = self._dialects.node_side, shape.claimed.claims
-        return self._closed_nodes.closed_to(side.lock(claims)) if side.in_turn(claims) else {}
+        if shape.node.allocator is not None and side.in_turn(claims):
+            closed |= self._closed_nodes.closed_to(side.lock(claims))
+        return closed
 
-    def _open(self, shape: Fitted, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Leave out the nodes that are closed to pods of this shape."""
-        closed = [row for name in self._closed(shape) if (row := self.state.nodes.row(name)) is not None]
+    def _open(self, shape: Fitted, pod: Pod, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Leave out the nodes that are closed to a pod."""
+        closed = [row for name in self._closed(shape, pod) if (row := self.state.nodes.row(name)) is not None]
         return rows[~np.isin(rows, closed)] if closed else rows
 
     def _held_by(self, pod: Pod, node: str) -> tuple[Placement | None, Uses]:
@@ -294,12 +300,13 @@ class Cycle:
             nodes=nodes,
             reasons={reason: nodes},
             helped_by=Hint.POD | Hint.POLICY | Hint.VOLUMES,
+            rejected_by=(REFUSED,),
             sources=policy.source_of,
         )
 
     def _unschedulable(self, pod: Pod, shape: Fitted, found: Filtered, explain: bool) -> Decision:
         rows = found.rows
-        counts, hints = self._count(shape, found)
+        counts, hints, rejected_by = self._count(shape, pod, found)
         turned_away = found.turned_away
         return Decision(
             uid=pod.uid,
@@ -308,16 +315,24 @@ class Cycle:
             message=unschedulable_message(int(rows.shape[0]), counts, turned_away.text if turned_away else ""),
             nodes=int(rows.shape[0]),
             reasons=counts,
-            verdicts=self._verdicts(shape, found) if explain else {},
+            verdicts=self._verdicts(shape, pod, found) if explain else {},
             near_miss=self._nearest(shape, rows) if explain else None,
             another_node_helps=CardReason.ResourceQuotaNotFit.text not in counts
             or not self._fits_without_quotas(pod, shape, found),
             helped_by=hints | Hint.POD,
-            # What is kept for a pod is in the way of all others only: it is tried by itself.
-            alike=None if pod.nominated_node_name else shape.alike(pod),
+            rejected_by=rejected_by,
+            alike=self._alike(shape, pod, hints),
             sources=shape.claimed.policy.source_of,
             warnings=shape.claimed.warnings,
         )
+
+    def _alike(self, shape: Fitted, pod: Pod, hints: Hint) -> Hashable:
+        """Return what pods have in common that get the same answer; None for one that stands for itself."""
+        if pod.nominated_node_name:
+            return None  # what is kept for a pod is in the way of all others only
+        alike = shape.alike(pod)
+        # Who replaces a rejected pod gets another answer for a while, and must not be tried in place of others.
+        return (replaced_with(pod), alike) if hints & Hint.REJECTION else alike
 
     def _fits_without_quotas(self, pod: Pod, shape: Fitted, found: Filtered) -> bool:
         """Tell whether any of the nodes that pass the filters would fit if the namespace might hold more."""
@@ -328,29 +343,34 @@ class Cycle:
         part.refresh(self.state, found.passing)
         return bool(part.feasible[found.passing].any())
 
-    def _count(self, shape: Fitted, found: Filtered) -> tuple[Mapping[str, int], Hint]:
-        """Count the nodes under each distinct reason, and collect what could help."""
+    def _count(self, shape: Fitted, pod: Pod, found: Filtered) -> tuple[Mapping[str, int], Hint, tuple[str, ...]]:
+        """Count the nodes under each distinct reason, and collect what could help and what rejects."""
         part = shape.node
         counts: dict[str, int] = {}
         hints = Hint.NODE
+        rejected_by: dict[str, None] = {}
         for reason, count in found.count().items():
             counts[reason.text] = count
             hints |= reason.hint
+            rejected_by[reason.plugin] = None
         if part.allocator is not None:
             for card_reason, count in count_reasons(part.fit.counts[found.passing]).items():
                 counts[card_reason.text] = count
                 hints |= card_reason.hint
+                rejected_by[card_reason.name] = None
         passing = set(found.passing.tolist())
-        for name, cause in self._closed(shape).items():
+        for name, cause in self._closed(shape, pod).items():
             row = self.state.nodes.row(name)
             if row in passing and part.feasible[row]:
                 counts[cause.text] = counts.get(cause.text, 0) + 1
-        return counts, hints
+                hints |= Hint.REJECTION if cause is Cause.POD_REJECTED else Hint.NODE
+                rejected_by[cause.value] = None
+        return counts, hints, tuple(rejected_by)
 
-    def _verdicts(self, shape: Fitted, found: Filtered) -> dict[str, NodeVerdict]:
+    def _verdicts(self, shape: Fitted, pod: Pod, found: Filtered) -> dict[str, NodeVerdict]:
         part = shape.node
         verdicts = {}
-        closed = self._closed(shape)
+        closed = self._closed(shape, pod)
         rejections = found.rejections()
         for row in found.rows.tolist():
             name, rejection = self.state.nodes.name(row), rejections.get(row)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.engine.policy_report import PolicyReport, report_policies
 from vgpu_scheduler.engine.queue import SchedulingQueue
+from vgpu_scheduler.engine.queue_events import QueueEvent
 from vgpu_scheduler.kube import Namespace, Pod
 from vgpu_scheduler.model import Hint
 from vgpu_scheduler.policy import Policies, PolicyResource
@@ -93,7 +94,7 @@ class EffectivePolicies:
             pod = self._state.pod(uid)
             if pod is not None and (touched is None or pod.namespace in touched) and not self.as_decided(pod):
                 changed.append(uid)
-        self._queue.wake(changed, now)
+        self._queue.wake(changed, now, QueueEvent.POLICY_UPDATE)
 
     def _terms(self, pod: Pod) -> Terms:
         return (self._policies.resolve(pod).number, *(pod.labels.get(name) for name in self._dialects.pod_labels))

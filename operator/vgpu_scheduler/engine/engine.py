@@ -20,8 +20,10 @@ from vgpu_scheduler.engine.kinds import observed_kinds
 from vgpu_scheduler.engine.observing import Sweep
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
+from vgpu_scheduler.engine.queue_events import QueueEvent
 from vgpu_scheduler.engine.quotas import Quotas, counted_by_card
 from vgpu_scheduler.engine.registrations import Registrations
+from vgpu_scheduler.engine.rejected import REJECTED_WAIT, RejectedNodes
 from vgpu_scheduler.engine.storage import StorageAccess
 from vgpu_scheduler.engine.units import Grouping, UnitCycle, Units, each_alone, missing_members
 from vgpu_scheduler.kube import Node, Pod
@@ -46,6 +48,8 @@ class Engine:
         Says which pods are decided together: all of them are placed, or none.
     coexist_with
         Schedulers of the same ecosystem that place pods, too: what they announce counts before they have bound it.
+    rejected_node_wait
+        Seconds for which a node that rejected a pod is closed to those that replace it.
     """
 
     def __init__(
@@ -55,6 +59,7 @@ class Engine:
         scheduler_names: Iterable[str],
         coexist_with: Iterable[str] = (),
         grouping: Grouping = each_alone,
+        rejected_node_wait: float = REJECTED_WAIT,
     ) -> None:
         self.dialects = Dialects(dialects)
         self.policies = policies
@@ -64,7 +69,9 @@ class Engine:
         )
         self.queue = SchedulingQueue()
         self.quotas = Quotas(self.dialects)
-        self.closed_nodes = ClosedNodes(self.dialects.node_side, self.state, frozenset(scheduler_names))
+        self.closed_nodes = ClosedNodes(
+            self.dialects.node_side, self.state, frozenset(scheduler_names), RejectedNodes(rejected_node_wait)
+        )
         self.storage = StorageAccess(self.queue)
         self.cycle = Cycle(self.state, self.dialects, policies, self.quotas, self.closed_nodes, self.storage)
         self.effective_policies = EffectivePolicies(policies, self.state, self.queue, self.dialects)
@@ -105,14 +112,16 @@ class Engine:
         uses = self.dialects.uses(pod)
         hint = self.state.observe_pod(pod, uses)
         accepted = self.state.pod(pod.uid)
+        problems: list[Problem] = []
         if accepted is pod and pod.scheduler_name in self.scheduler_names:
             self.units.observe(pod)
+            problems += self.closed_nodes.rejected.observe(before, pod, self.state.node(pod.node_name), now)
             self._enqueue(pod, before, now)
         self.queue.hint(hint, now)
         problem = "; ".join(usage.problem for usage in uses.values() if usage.problem)
-        if accepted is not pod or not problem:
-            return ()
-        return (Problem("Pod", pod.namespace, pod.name, pod.uid, "AllocationUnreadable", problem),)
+        if accepted is pod and problem:
+            problems.append(Problem("Pod", pod.namespace, pod.name, pod.uid, "AllocationUnreadable", problem))
+        return tuple(problems)
 
     def _counts(self, pod: Pod) -> bool:
         """Tell whether a pod that is not known makes any difference: others' do that hold something, or soon will."""
@@ -233,6 +242,8 @@ class Engine:
         """
         self.effective_policies.wake(now)
         self.quotas.wake(self.state, self.queue, now)
+        if self.closed_nodes.rejected.expire(now):
+            self._released |= Hint.REJECTION
         self.queue.hint(self._released | self.storage.take_released(), now)
         self._released = Hint.NONE
         while (uid := self.queue.pop(now)) is not None:
@@ -246,8 +257,9 @@ class Engine:
     def _attempt(self, pod: Pod, now: float, *, explain: bool) -> tuple[Decision, ...]:
         pods, missing = self.units.gather(pod, self._waits)
         if missing:
-            self.queue.park(pod.uid, Hint.NONE, now)
-            return (missing_members(pod, self.units.name(pod.uid), missing),)
+            decision = missing_members(pod, self.units.name(pod.uid), missing)
+            self.queue.park(pod.uid, Hint.NONE, now, rejected_by=decision.rejected_by)
+            return (decision,)
         for member in pods:
             self.queue.take(member.uid, now)
         decisions = self.storage.hold_back(pods) or self._decide(pods, explain=explain)
@@ -259,7 +271,8 @@ class Engine:
             elif decision.outcome is Outcome.WAITING:
                 self.queue.set_aside(decision.uid, decision.helped_by, now)
             else:
-                self.queue.park(decision.uid, decision.helped_by, now, decision.alike if len(decisions) == 1 else None)
+                alike = decision.alike if len(decisions) == 1 else None
+                self.queue.park(decision.uid, decision.helped_by, now, alike, decision.rejected_by)
         return decisions
 
     def _decide(self, pods: Sequence[Pod], *, explain: bool) -> tuple[Decision, ...]:
@@ -287,7 +300,7 @@ class Engine:
         pod, held = self.state.pod(uid), self.state.reservation(uid)
         if pod is None or held is None or held.phase is not Phase.ASSUMED or held.placement is None:
             return None
-        if not self._waits(pod):
+        if not self._waits(pod) or held.node in self.closed_nodes.rejected.closed_to(pod):
             return None
         unchanged = self.effective_policies.as_decided(pod) and self.state.unchanged_since_assumed(uid, pod)
         decided = held.placement
@@ -338,7 +351,7 @@ class Engine:
         if pod is None or not self._waits(pod):
             self.queue.remove(uid)
         elif delay is None or uid not in self.queue:
-            self.queue.add(uid, pod.priority, now)
+            self.queue.add(uid, pod.priority, now, QueueEvent.ATTEMPT_FAILURE)
         else:
             self.queue.back_off(uid, now, delay)
 

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something in an observed object that could not be understood, for an event and a metric."""
+    """Something in an observed object that could not be understood or went wrong, for an event and a metric.
+
+    Attributes
+    ----------
+    each_time
+        Whether it is told each time that it happens, and not once per text.
+    """
 
     kind: str
     namespace: str
@@ -15,3 +21,4 @@ class Problem:
     uid: str
     reason: str
     message: str
+    each_time: bool = False

@@ -13,11 +13,13 @@ outcome: upstream's list of events in flight has no counterpart here.
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
 from vgpu_scheduler.engine.parked import GroupKey, ParkedPods, Rank
+from vgpu_scheduler.engine.queue_events import QueueEvent
 from vgpu_scheduler.model import Hint
 
 INITIAL_BACKOFF = 1.0
@@ -52,6 +54,8 @@ class _Entry:
     """Those that would get the same answer, and wait for what becomes of this pod."""
     flushed: bool = False
     """Nothing but the time that passed has made it active."""
+    rejected_by: tuple[str, ...] = ()
+    """What rejected it at the last attempt."""
     ticket: int = 0
     """Heap items with another ticket are leftovers of an earlier place."""
 
@@ -66,6 +70,8 @@ class SchedulingQueue:
         self._parked = ParkedPods()
         self._tried_for: dict[Hashable, str] = {}
         self._ticket = 0
+        self.incoming: Counter[tuple[Place, QueueEvent]] = Counter()
+        """How many pods came into each place, and why."""
         self.placed_after_flush = 0
         """How many pods only the flush has placed: each stands for a change that was not noticed."""
 
@@ -87,6 +93,10 @@ class SchedulingQueue:
         entry = self._entries.get(uid)
         return entry.place if entry else None
 
+    def rejected(self) -> Iterator[tuple[str, str]]:
+        """Yield each pod that waits after an attempt with each of the plugins or card reasons that rejected it."""
+        return ((uid, plugin) for uid, entry in self._entries.items() for plugin in entry.rejected_by)
+
     @property
     def ready(self) -> bool:
         """Whether a pod may be active; leftovers of earlier places count until they are popped."""
@@ -102,16 +112,17 @@ class SchedulingQueue:
         entry = self._entries.get(uid)
         return now - entry.came if entry else 0.0
 
-    def add(self, uid: str, priority: int, now: float) -> None:
+    def add(self, uid: str, priority: int, now: float, event: QueueEvent = QueueEvent.POD_UPDATE) -> None:
         """Make a pod active; one that waits elsewhere is moved, one that is active keeps its turn."""
         entry = self._entries.get(uid)
         if entry is None:
+            event = QueueEvent.POD_ADD
             entry = self._entries[uid] = _Entry(priority, Place.BACKOFF, now, now)
         elif entry.place is Place.ACTIVE and entry.priority == priority:
             return
         self._leave(uid, entry)  # by the rank that it had
         entry.priority, entry.flushed = priority, False
-        self._activate(uid, entry, now)
+        self._activate(uid, entry, now, event)
 
     def remove(self, uid: str) -> None:
         """Take a pod out, wherever it waits."""
@@ -132,9 +143,7 @@ class SchedulingQueue:
             _, _, ticket, uid = heapq.heappop(self._active)
             entry = self._entries.get(uid)
             if entry and entry.ticket == ticket and entry.place is Place.ACTIVE:
-                entry.attempts += 1
-                entry.attempted_at = now
-                entry.place, entry.ticket = Place.TRYING, self._next_ticket()
+                self._try(entry, now)
                 return uid
         return None
 
@@ -144,11 +153,17 @@ class SchedulingQueue:
         if entry is None or entry.place is Place.TRYING:
             return
         self._leave(uid, entry)
+        self._try(entry, now)
+
+    def _try(self, entry: _Entry, now: float) -> None:
         entry.attempts += 1
         entry.attempted_at = now
+        entry.rejected_by = ()
         entry.place, entry.ticket = Place.TRYING, self._next_ticket()
 
-    def park(self, uid: str, waits_for: Hint, now: float, alike: Hashable = None) -> None:
+    def park(
+        self, uid: str, waits_for: Hint, now: float, alike: Hashable = None, rejected_by: tuple[str, ...] = ()
+    ) -> None:
         """Put a pod among the unschedulable ones, until one of the hints is given.
 
         Parameters
@@ -156,11 +171,15 @@ class SchedulingQueue:
         alike
             Pods with an equal value get the same answer: one of them is tried for all. None for a pod that stands for
             itself.
+        rejected_by
+            The plugins or card reasons that rejected it.
         """
         entry = self._entries.get(uid)
         if entry is None:
             return
         self._leave(uid, entry)
+        self.incoming[Place.UNSCHEDULABLE, QueueEvent.ATTEMPT_FAILURE] += 1
+        entry.rejected_by = rejected_by
         key = GroupKey(uid if alike is None else alike, waits_for)
         entry.place, entry.since, entry.group, entry.flushed = Place.UNSCHEDULABLE, now, key, False
         entry.ticket = self._next_ticket()
@@ -191,30 +210,31 @@ class SchedulingQueue:
         if entry is None:
             return
         self._leave(uid, entry)
-        self._delay(uid, entry, max(self._ready_at(entry), now + at_least))
+        self._delay(uid, entry, max(self._ready_at(entry), now + at_least), QueueEvent.ATTEMPT_FAILURE)
 
     def hint(self, hints: Hint, now: float) -> int:
         """Wake the unschedulable pods that one of the hints could help, one for all that are alike; return how many."""
         if not hints:
             return 0
-        return sum(self._try_first(key, now) for key in self._parked.waiting_for(hints))
+        event = QueueEvent.of(hints)
+        return sum(self._try_first(key, now, event) for key in self._parked.waiting_for(hints))
 
     def parked(self, waits_for: Hint | None = None) -> Iterator[str]:
         """Yield the unschedulable pods, or those that one of some hints could help."""
         return (uid for key in self._parked.waiting_for(waits_for) for uid in self._parked.uids(key))
 
-    def wake(self, woken: Iterable[str], now: float) -> int:
+    def wake(self, woken: Iterable[str], now: float, event: QueueEvent) -> int:
         """Let unschedulable pods be tried again, each after its back-off; return how many."""
         count = 0
         for uid in woken:
-            self._wake(uid, self._entries[uid], now)
+            self._wake(uid, self._entries[uid], now, event)
             count += 1
         return count
 
-    def wake_alike(self, woken: Iterable[str], now: float) -> int:
+    def wake_alike(self, woken: Iterable[str], now: float, event: QueueEvent) -> int:
         """Let unschedulable pods be tried again, one for all that are alike; return how many."""
         keys = dict.fromkeys(key for uid in woken if (key := self._entries[uid].group) is not None)
-        return sum(self._try_first(key, now) for key in keys)
+        return sum(self._try_first(key, now, event) for key in keys)
 
     def tick(self, now: float) -> float | None:
         """Activate the pods whose time has come; return when the next one's comes."""
@@ -228,11 +248,12 @@ class SchedulingQueue:
             if entry and not stale:
                 flushed = entry.place is Place.UNSCHEDULABLE
                 self._leave(uid, entry)
-                self._activate(uid, entry, now)
+                event = QueueEvent.TIMEOUT if flushed else QueueEvent.BACKOFF_COMPLETE
+                self._activate(uid, entry, now, event)
                 entry.flushed = flushed
         return None
 
-    def _try_first(self, key: GroupKey, now: float) -> bool:
+    def _try_first(self, key: GroupKey, now: float, event: QueueEvent) -> bool:
         """Wake the first pod of a group, unless one that is alike is about to be tried; tell whether it was woken."""
         ahead = self._entries.get(self._tried_for.get(key.alike, ""))
         if ahead is not None and ahead.place is Place.ACTIVE:
@@ -241,18 +262,18 @@ class SchedulingQueue:
         entry = self._entries[uid]
         if ahead is not None and self._ready_at(entry) > now:
             return False
-        self._wake(uid, entry, now)
+        self._wake(uid, entry, now, event)
         entry.tried_for = key.alike
         self._tried_for[key.alike] = uid
         return True
 
-    def _wake(self, uid: str, entry: _Entry, now: float) -> None:
+    def _wake(self, uid: str, entry: _Entry, now: float, event: QueueEvent) -> None:
         self._leave(uid, entry)
         ready_at = self._ready_at(entry)
         if ready_at > now:
-            self._delay(uid, entry, ready_at)
+            self._delay(uid, entry, ready_at, event)
         else:
-            self._activate(uid, entry, now)
+            self._activate(uid, entry, now, event)
 
     def _pass_on(self, uid: str, entry: _Entry, now: float) -> None:
         """Try the next of those for which a pod was tried, of which no answer came that holds for them."""
@@ -261,20 +282,22 @@ class SchedulingQueue:
             return
         self._answered(uid, entry)
         for key in self._parked.alike(alike):
-            self._try_first(key, now)
+            self._try_first(key, now, QueueEvent.FORCE_ACTIVATE)
 
     def _answered(self, uid: str, entry: _Entry) -> None:
         if self._tried_for.get(entry.tried_for) == uid:
             del self._tried_for[entry.tried_for]
         entry.tried_for = None
 
-    def _activate(self, uid: str, entry: _Entry, now: float) -> None:
+    def _activate(self, uid: str, entry: _Entry, now: float, event: QueueEvent) -> None:
         self._leave(uid, entry)
+        self.incoming[Place.ACTIVE, event] += 1
         entry.place, entry.since = Place.ACTIVE, now
         entry.ticket = self._next_ticket()
         heapq.heappush(self._active, (-entry.priority, now, entry.ticket, uid))
 
-    def _delay(self, uid: str, entry: _Entry, until: float) -> None:
+    def _delay(self, uid: str, entry: _Entry, until: float, event: QueueEvent) -> None:
+        self.incoming[Place.BACKOFF, event] += 1
         entry.place = Place.BACKOFF
         entry.ticket = self._next_ticket()
         heapq.heappush(self._due, (until, entry.ticket, uid))

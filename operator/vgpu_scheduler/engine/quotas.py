@@ -14,6 +14,7 @@ from vgpu_scheduler.allocators import Budget, Budgets
 from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
+from vgpu_scheduler.engine.queue_events import QueueEvent
 from vgpu_scheduler.kernels import UNLIMITED
 from vgpu_scheduler.kube import QuantityError, ResourceQuota, VersionedStore, has_unit, to_exact_int
 from vgpu_scheduler.model import Claim, ContainerKind, Hint, PodClaims, QuotaResource, VendorKey, dialect_of
@@ -249,7 +250,8 @@ class Quotas:
             return
         self._touched.clear()
         waiting = ((uid, state.pod(uid)) for uid in queue.parked(Hint.QUOTA))
-        queue.wake_alike([uid for uid, pod in waiting if pod is not None and pod.namespace in touched], now)
+        woken = [uid for uid, pod in waiting if pod is not None and pod.namespace in touched]
+        queue.wake_alike(woken, now, QueueEvent.QUOTA_UPDATE)
 
 
 _NO_LIMITS: Mapping[str, int] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from vgpu_scheduler.engine.queue import Place, SchedulingQueue
+from vgpu_scheduler.engine.queue_events import QueueEvent
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Hint, Outcome, VolumePlan
 
@@ -58,7 +59,7 @@ class StorageAccess:
     def claim_changed(self, key: str, now: float) -> None:
         """Wake the pods that wait for a claim, by its ``namespace/name``: it means nothing to all others."""
         waiting = [uid for uid in self._by_claim.get(key, ()) if self._queue.place(uid) is Place.UNSCHEDULABLE]
-        self._queue.wake(waiting, now)
+        self._queue.wake(waiting, now, QueueEvent.CLAIM_UPDATE)
 
     @property
     def needed(self) -> bool:
@@ -82,6 +83,7 @@ class StorageAccess:
                 outcome,
                 message=self.unreadable,
                 helped_by=Hint.VOLUMES,
+                rejected_by=("VolumeBinding",),
                 another_node_helps=False,
             )
             for pod in pods

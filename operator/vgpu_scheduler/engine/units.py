@@ -158,7 +158,9 @@ class UnitCycle:
 def missing_members(pod: Pod, name: str, missing: int) -> Decision:
     """Return the decision about a pod of which others of its unit have not come yet; each that comes is a new try."""
     message = f"{missing} more pods of unit {name} have to come before any of them is placed"
-    return Decision(pod.uid, pod.key, Outcome.UNSCHEDULABLE, message=message, another_node_helps=False)
+    return Decision(
+        pod.uid, pod.key, Outcome.UNSCHEDULABLE, message=message, another_node_helps=False, rejected_by=("Unit",)
+    )
 
 
 def _failed(pods: Sequence[Pod], decision: Decision) -> tuple[Decision, ...]:

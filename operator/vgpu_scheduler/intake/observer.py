@@ -144,5 +144,5 @@ class Observer:
 
     def _report(self, problems: Iterable[Problem]) -> None:
         for problem in problems:
-            self.stats.problems += 1
+            self.stats.problems += not problem.each_time
             self.report(problem)

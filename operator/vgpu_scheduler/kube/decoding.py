@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from sys import intern
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -10,6 +11,7 @@ from vgpu_scheduler.kube.images import node_images
 from vgpu_scheduler.kube.objects import Condition, Node, Pod
 from vgpu_scheduler.kube.podspecs import intern_pod_spec, resized_requests
 from vgpu_scheduler.kube.quantities import QuantityError, to_exact_int, to_int, to_milli
+from vgpu_scheduler.kube.rejections import kubelet_rejection
 from vgpu_scheduler.kube.resources import CPU, PODS, is_schedulable
 from vgpu_scheduler.kube.store import Versioned
 from vgpu_scheduler.kube.taints import taint
@@ -19,6 +21,7 @@ from vgpu_scheduler.kube.wire import (
     WireBookmark,
     WireEvent,
     WireList,
+    WireMeta,
     WireNode,
     WirePod,
     WirePodSpec,
@@ -270,7 +273,15 @@ def _pod(wire: WirePod) -> Pod:
         scheduled_condition=_scheduled(status),
         spec=spec,
         resized_requests=resized_requests(pod, status, spec) if reported else None,
+        generation=meta.generation,
+        owner=_owner(meta),
+        rejection=kubelet_rejection(status) if status.reason else "",
     )
+
+
+def _owner(meta: WireMeta) -> str:
+    """Return the UID of the controller: one text for all the pods that it owns."""
+    return next((intern(owner.uid) for owner in meta.owner_references or () if owner.controller), "")
 
 
 def _init_finished(pod: WirePodSpec, status: WirePodStatus) -> bool:

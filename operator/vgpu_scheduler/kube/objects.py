@@ -150,6 +150,12 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     ----------
     resource_version
         Version of the object; 0 if it has none (a file).
+    owner
+        UID of the controller that it belongs to, empty if none.
+    rejection
+        Why its kubelet did not admit it, in the kubelet's word; empty if it did, or has not been asked.
+    generation
+        Counts the changes of its spec; 0 below Kubernetes 1.33, which does not count them.
     node_name
         The node it is bound to, empty if it is not bound.
     nominated_node_name
@@ -191,6 +197,9 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     scheduled_condition: Condition | None
     spec: PodSpec
     resized_requests: Mapping[str, int] | None = None
+    generation: int = 0
+    owner: str = ""
+    rejection: str = ""
 
     @property
     def key(self) -> str:

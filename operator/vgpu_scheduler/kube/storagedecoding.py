@@ -87,19 +87,6 @@ def label_selector(wire: WireLabelSelector | None, field: str) -> LabelSelector 
 # Claims --------------------------------------------------------------------------------------------------------------
 
 
-class _WireOwner(Wire):
-    """``OwnerReference``."""
-
-    uid: str = ""
-    controller: bool | None = None
-
-
-class _WireClaimMeta(WireMeta):
-    """``ObjectMeta`` with owners."""
-
-    owner_references: list[_WireOwner] | None = None
-
-
 class _WireClaimSpec(Wire):
     """``PersistentVolumeClaimSpec``."""
 
@@ -121,7 +108,7 @@ class _WirePhase(Wire):
 class _WireClaim(Wire):
     """``PersistentVolumeClaim``."""
 
-    metadata: _WireClaimMeta
+    metadata: WireMeta
     spec: _WireClaimSpec
     status: _WirePhase = msgspec.field(default_factory=_WirePhase)
 

@@ -32,6 +32,13 @@ class Wire(msgspec.Struct, rename="camel", omit_defaults=True):
     """Base: camel case on the wire; defaults are left out of fingerprints."""
 
 
+class WireOwner(Wire):
+    """An owner reference."""
+
+    uid: str = ""
+    controller: bool | None = None
+
+
 class WireMeta(Wire):
     """``ObjectMeta``."""
 
@@ -39,10 +46,12 @@ class WireMeta(Wire):
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
+    generation: int = 0
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
+    owner_references: list[WireOwner] | None = None
 
     @property
     def version(self) -> int:
@@ -244,6 +253,8 @@ class WirePodStatus(Wire):
     """``PodStatus``."""
 
     phase: str = ""
+    reason: str = ""
+    message: str = ""
     nominated_node_name: str = ""
     conditions: list[WireCondition] | None = None
     container_statuses: list[WireContainerStatus] | None = None

@@ -120,6 +120,8 @@ class Decision:
         that would fit, nor where other pods have to come first.
     helped_by
         What could change an ``UNSCHEDULABLE`` outcome.
+    rejected_by
+        The plugins, card reasons or other causes that kept it from nodes, each once.
     alike
         Pods whose ``UNSCHEDULABLE`` decisions have an equal value get the same answer from the same state; None for a
         pod that stands for itself.
@@ -144,6 +146,7 @@ class Decision:
     verdicts: Mapping[str, NodeVerdict] = field(default_factory=dict)
     near_miss: NearMiss | None = None
     helped_by: Hint = Hint.NONE
+    rejected_by: tuple[str, ...] = ()
     alike: Hashable = field(default=None, compare=False)
     sources: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()

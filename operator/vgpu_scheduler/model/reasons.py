@@ -42,6 +42,8 @@ class Hint(IntFlag):
     """What a node offers changed."""
     FEATURES = 4096
     """The features that a node declares changed."""
+    REJECTION = 8192
+    """Nodes that rejected pods like this one may be tried again."""
 
 
 class CardReason(IntEnum):

@@ -8,7 +8,7 @@ import logging
 import signal
 import socket
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 from vgpu_scheduler import __version__
@@ -30,8 +30,6 @@ log = logging.getLogger(__name__)
 
 _STALLED = 30.0
 """Seconds without a turn of the scheduling loop after which the process should be restarted."""
-_LABELS_SINCE = (1, 35)
-"""Kubernetes merges the labels of a Binding since this version."""
 
 
 class Operator:
@@ -54,8 +52,9 @@ class Operator:
             Policies(policy_defaults(settings)),
             settings.scheduler_names,
             settings.coexist_with,
+            rejected_node_wait=settings.bind.rejected_node_wait,
         )
-        self.metrics = Metrics(settings.scheduler_names[0])
+        self.metrics = Metrics()
         self._replica: Replica | None = None
         self._stop = asyncio.Event()
 
@@ -93,7 +92,7 @@ class Operator:
 
     async def _work(self, api: ApiClient) -> None:
         identity = f"{socket.gethostname()}_{uuid.uuid4()}"
-        connection = Connection(api, identity, label_first=await labels_go_first(api))
+        connection = Connection(api, identity, await server_version(api))
         self._replica = Replica(
             self.settings, self.engine, connection, self._clock, self.metrics, self._take_signals, self._on_step
         )
@@ -131,16 +130,24 @@ class Operator:
         return pages
 
 
-async def labels_go_first(api: ApiClient) -> bool:
-    """Tell whether the API server is too old to merge the labels of a Binding; waits until it answers."""
+async def server_version(api: ApiClient) -> tuple[int, int]:
+    """Return the version, major and minor, whose features the API server has; waits until it answers.
+
+    That is the one that it emulates (``--emulated-version``), where it says so.
+    """
     while True:
         try:
             response = await api.request("GET", "/version")
             if response.ok:
                 version = response.json()
-                minor = "".join(filter(str.isdigit, version["minor"]))
-                return (int(version["major"]), int(minor)) < _LABELS_SINCE
+                return (_number(version, "emulationMajor", "major"), _number(version, "emulationMinor", "minor"))
             log.warning("version: %s", response.message)
         except ApiUnreachableError as error:
             log.warning("%s", error)
         await asyncio.sleep(1.0)
+
+
+def _number(version: Mapping[str, str], *names: str) -> int:
+    """Return the first of some fields that is there, without what vendors append to it (``34+``)."""
+    text = next(version[name] for name in names if version.get(name))
+    return int("".join(filter(str.isdigit, text)))

@@ -14,7 +14,6 @@ from typing import Any
 from vgpu_scheduler.binding import (
     BindContext,
     Binder,
-    BinderHooks,
     BinderOptions,
     Clock,
     EventSource,
@@ -38,8 +37,9 @@ from vgpu_scheduler.intake import (
     beside_kind,
 )
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.runtime.assembly import Connection, add_metrics, admission_server
+from vgpu_scheduler.runtime.assembly import Connection, admission_server
 from vgpu_scheduler.runtime.elector import Elector, LeaseOptions
+from vgpu_scheduler.runtime.metrics import add_metrics, binder_hooks
 from vgpu_scheduler.runtime.scheduling import SchedulingLoop
 from vgpu_scheduler.runtime.sweeps import Sweeps
 from vgpu_scheduler.runtime.tasks import Named, end, first_of, start
@@ -96,7 +96,12 @@ class Replica:
             connection.identity,
             clock,
         )
-        self._reporter = Reporter(api, EventSource(settings.scheduler_names[0], connection.identity), clock)
+        self._reporter = Reporter(
+            api,
+            EventSource(settings.scheduler_names[0], connection.identity),
+            clock,
+            observes_generation=connection.observes_generation,
+        )
         self._binder = Binder(
             BindContext(api, engine, self._reporter, clock, self._elector.may_write, self._observe),
             BinderOptions(
@@ -107,7 +112,7 @@ class Replica:
                 unlocked=bind.unlocked,
                 label_first=connection.label_first,
             ),
-            BinderHooks(on_bound=metrics.attempts.scheduled, **({"on_step": on_step} if on_step else {})),
+            binder_hooks(metrics.attempts, on_step),
         )
         self._observer = Observer(
             engine,

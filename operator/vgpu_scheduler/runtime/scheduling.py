@@ -17,7 +17,6 @@ _TURN = 8
 _HEARTBEAT = 1.0
 
 _RESULTS = {
-    Outcome.PLACED: "scheduled",
     Outcome.UNSCHEDULABLE: "unschedulable",
     Outcome.REFUSED: "unschedulable",
     Outcome.ERROR: "error",
@@ -51,6 +50,7 @@ class SchedulingLoop:
         while True:
             self.beat = self._clock.monotonic()
             busy = self._turn()
+            self._reporter.tick(self._waiting_pod)
             if busy:
                 await asyncio.sleep(0)
             else:
@@ -68,12 +68,19 @@ class SchedulingLoop:
             if decisions[0].outcome is Outcome.WAITING:  # all of a unit do, and there is nothing to say
                 continue
             for decision in decisions:
-                self._attempts.attempted(_RESULTS[decision.outcome], seconds)
+                self._record(decision, seconds)
                 try:
                     self._tell(decision)
                 except Exception:  # what is said about one pod must not end the loop
                     log.exception("the decision about pod %s could not be told", decision.pod)
         return True
+
+    def _record(self, decision: Decision, seconds: float) -> None:
+        """Record an attempt; that of a pod which was placed goes on until it is bound."""
+        self._attempts.decided(seconds)
+        pod = self._engine.state.pod(decision.uid)
+        if pod is not None and decision.outcome is not Outcome.PLACED:
+            self._attempts.attempted(_RESULTS[decision.outcome], pod.scheduler_name, seconds)
 
     def _tell(self, decision: Decision) -> None:
         """Say on the pod what its decision is worth saying."""
@@ -89,6 +96,10 @@ class SchedulingLoop:
         reason = decision.condition_reason
         if self._reporter.is_news(pod, reason, decision.message):
             self._reporter.not_scheduled(pod, reason, decision.message, self._note(pod, decision))
+
+    def _waiting_pod(self, uid: str) -> Pod | None:
+        """Return a pod that waits to be placed."""
+        return self._engine.state.pod(uid) if uid in self._engine.queue else None
 
     def _note(self, pod: Pod, decision: Decision) -> str:
         """Return what the event says besides: numbers that the condition would change with all the time."""

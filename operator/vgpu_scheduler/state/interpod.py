@@ -186,7 +186,7 @@ class InterPodCounts:
         return row is not None and self._count(pod.namespace, resident, row, 1)
 
     def remove(self, namespace: str, uid: str, row: int | None) -> bool:
-        """Take in that a pod is on its node no more; tell whether it kept others away, or somebody asks for such ones."""
+        """Take in that a pod is on its node no more; tell whether it kept others away, or they ask for such."""
         residents = self._residents[namespace]
         resident = residents.pop(uid)
         if not residents:

@@ -5,6 +5,7 @@ What other rooms count in plain integers is read when Prometheus asks; only dura
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -13,8 +14,13 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
-_ATTEMPT_BUCKETS = tuple(0.0001 * 2**n for n in range(15))
+_ATTEMPT_BUCKETS = tuple(0.001 * 2**n for n in range(15))
+_DECISION_BUCKETS = tuple(0.00005 * 2**n for n in range(14))
+_POINT_BUCKETS = tuple(0.0001 * 2**n for n in range(12))
 _SLI_BUCKETS = tuple(0.01 * 2**n for n in range(20))
+_TRIES_BUCKETS = tuple(float(2**n) for n in range(5))
+_MANY_TRIES = 15
+"""Attempts from which on pods have one label together, as kube-scheduler's have."""
 
 Labels = Mapping[str, str]
 
@@ -37,15 +43,43 @@ class Gauge:
 
 
 class Attempts:
-    """Scheduling attempts, under kube-scheduler's names."""
+    """Scheduling attempts, under kube-scheduler's names, with its labels and buckets.
 
-    def __init__(self, registry: CollectorRegistry, profile: str) -> None:
-        self._profile = profile
+    Parameters
+    ----------
+    registry
+        Where they are shown.
+
+    Notes
+    -----
+    The profile is the scheduler name that a pod gives. An attempt ends with the decision where no node was found, else
+    with the answer to the Binding.
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
         self._duration = Histogram(
             "scheduler_scheduling_attempt_duration_seconds",
-            "Time of a scheduling attempt: the decision, without the binding.",
+            "Time of a scheduling attempt: the decision, and the binding where there is one.",
             ["result", "profile"],
             buckets=_ATTEMPT_BUCKETS,
+            registry=registry,
+        )
+        self._algorithm = Histogram(
+            "scheduler_scheduling_algorithm_duration_seconds",
+            "Time of a decision.",
+            buckets=_ATTEMPT_BUCKETS,
+            registry=registry,
+        )
+        self._decision = Histogram(
+            "vgpu_scheduler_decision_duration_seconds",
+            "Time of a decision, in buckets that are fine enough for it.",
+            buckets=_DECISION_BUCKETS,
+            registry=registry,
+        )
+        self._tries = Histogram(
+            "scheduler_pod_scheduling_attempts",
+            "Attempts until a pod was bound.",
+            buckets=_TRIES_BUCKETS,
             registry=registry,
         )
         self._sli = Histogram(
@@ -55,21 +89,38 @@ class Attempts:
             buckets=_SLI_BUCKETS,
             registry=registry,
         )
-        self._counts: dict[str, int] = {}
+        self._points = Histogram(
+            "scheduler_framework_extension_point_duration_seconds",
+            "Time of an extension point; there is Bind, the write of the Binding until its outcome is known.",
+            ["extension_point", "status", "profile"],
+            buckets=_POINT_BUCKETS,
+            registry=registry,
+        )
+        self._counts: Counter[tuple[str, str]] = Counter()
 
-    def attempted(self, result: str, seconds: float) -> None:
-        """Record an attempt: scheduled, unschedulable or error."""
-        self._duration.labels(result, self._profile).observe(seconds)
-        self._counts[result] = self._counts.get(result, 0) + 1
+    def decided(self, seconds: float) -> None:
+        """Record a decision, whatever it was."""
+        self._algorithm.observe(seconds)
+        self._decision.observe(seconds)
+
+    def attempted(self, result: str, profile: str, seconds: float) -> None:
+        """Record the end of an attempt: scheduled, unschedulable or error."""
+        self._duration.labels(result, profile).observe(seconds)
+        self._counts[result, profile] += 1
 
     def scheduled(self, attempts: int, seconds: float) -> None:
         """Record that a pod was bound, so long after it came."""
-        self._sli.labels(str(min(attempts, 16))).observe(seconds)
+        self._tries.observe(attempts)
+        self._sli.labels(f"{_MANY_TRIES}+" if attempts >= _MANY_TRIES else str(attempts)).observe(seconds)
+
+    def answered(self, status: str, profile: str, seconds: float) -> None:
+        """Record that the outcome of a Binding is known: ``Success`` or ``Error``."""
+        self._points.labels("Bind", status, profile).observe(seconds)
 
     def totals(self) -> Iterator[tuple[Labels, float]]:
         """Return how many attempts came to each result."""
-        for result, count in sorted(self._counts.items()):
-            yield {"result": result, "profile": self._profile}, count
+        for (result, profile), count in sorted(self._counts.items()):
+            yield {"result": result, "profile": profile}, count
 
 
 class _Reader(Collector):
@@ -88,19 +139,13 @@ class _Reader(Collector):
 
 
 class Metrics:
-    """The operator's metrics.
+    """The operator's metrics."""
 
-    Parameters
-    ----------
-    profile
-        The scheduler name, kube-scheduler's label of that name.
-    """
-
-    def __init__(self, profile: str) -> None:
+    def __init__(self) -> None:
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
         self._gauges: list[Gauge] = []
-        self.attempts = Attempts(self._registry, profile)
+        self.attempts = Attempts(self._registry)
         self.add("scheduler_schedule_attempts_total", "Attempts to schedule pods.", self.attempts.totals)
         self._registry.register(_Reader(self._gauges))
 

@@ -1,0 +1,186 @@
+"""What waiting pods say: when a condition is worth a write, and when an event is told again. Nothing is sent here.
+
+A pod that waits costs one event an hour while nothing changes, and nothing else: events expire, and
+``kubectl describe`` is to show a reason at any time.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections import OrderedDict
+from dataclasses import dataclass
+from zlib import crc32
+
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import ConditionReason
+
+__all__ = ["Report", "WaitingPods"]
+
+_NUMBERS_AT_MOST = 60.0
+"""Seconds between two writes of a condition of which only numbers change."""
+_TOLD_AGAIN = 3300.0
+"""Seconds after which an event is told again; API servers keep events for an hour (``--event-ttl``)."""
+_CAUGHT_UP = 300.0
+"""Seconds within which the events of pods that an earlier leader reported on are told again."""
+_REMEMBERED = 20_000
+_NUMBER = re.compile(r"(?<![\w./-])\d+(?:/\d+)?(?![\w/-]|\.\w)")
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Why a pod waits.
+
+    Attributes
+    ----------
+    reason, message
+        Of the condition.
+    note
+        What the event adds to the message.
+    """
+
+    reason: ConditionReason
+    message: str
+    note: str = ""
+
+    @property
+    def text(self) -> str:
+        """What the event says."""
+        return f"{self.message} {self.note}" if self.note else self.message
+
+    @property
+    def kind(self) -> tuple[str, frozenset[str]]:
+        """The reason and the set of reasons in the message: what is left of a report without its numbers."""
+        parts = re.split(r"[,:] ", self.message)
+        return self.reason, frozenset(_NUMBER.sub("", part).strip(" .") for part in parts)
+
+    def says(self, reason: str, message: str) -> bool:
+        """Tell whether it makes the same condition."""
+        return (self.reason, self.message) == (reason, message)
+
+
+@dataclass(slots=True)
+class _Told:
+    newest: Report
+    written: Report
+    """The condition that the pod has, or is about to have."""
+    written_at: float
+    told_at: float
+    """When the event was told."""
+    is_false: bool
+    """Whether the pod is known to have the condition, as false."""
+    is_lost: bool = False
+    """Whether the condition could not be written."""
+    due: float = 0.0
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the condition is not what it should be."""
+        return self.is_lost or not self.newest.says(self.written.reason, self.written.message)
+
+
+class WaitingPods:
+    """Keeps what each waiting pod says; the caller supplies the time (seconds, monotonic)."""
+
+    def __init__(self) -> None:
+        self._told: OrderedDict[str, _Told] = OrderedDict()
+        self._timers: list[tuple[float, str]] = []
+
+    def is_news(self, pod: Pod, reason: ConditionReason, message: str, now: float) -> bool:
+        """Tell whether a pod has not been reported on in these words; what it says already is taken over."""
+        told = self._told.get(pod.uid)
+        if told is None:
+            known = pod.scheduled_condition
+            report = Report(reason, message)
+            if known is None or known.status != "False" or not report.says(known.reason, known.message):
+                return True
+            # Whoever wrote it told an event, too, nobody knows when.
+            told_at = now - _TOLD_AGAIN + crc32(pod.uid.encode()) % _CAUGHT_UP
+            self._keep(pod.uid, _Told(report, report, now - _NUMBERS_AT_MOST, told_at, is_false=True))
+            return False
+        return told.is_lost or not told.newest.says(reason, message)
+
+    def report(self, pod: Pod, report: Report, now: float) -> bool:
+        """Take in why a pod waits; return whether it is to be written now, and not later or never."""
+        told = self._told.get(pod.uid)
+        if told is None:
+            known = pod.scheduled_condition
+            is_false = known is not None and known.status == "False"
+            self._keep(pod.uid, _Told(report, report, now, now, is_false))
+            return True
+        told.newest = report
+        if not told.is_lost and report.kind == told.written.kind and now < told.written_at + _NUMBERS_AT_MOST:
+            self._set_timer(pod.uid, told)
+            return False
+        self._write(pod.uid, told, now)
+        return True
+
+    def due(self, now: float, most: int) -> list[str]:
+        """Return pods of which something has to be written now, at most so many; :meth:`catch_up` follows for each."""
+        found: list[str] = []
+        while self._timers and self._timers[0][0] <= now and len(found) < most:
+            due, uid = heapq.heappop(self._timers)
+            told = self._told.get(uid)
+            if told is not None and told.due == due:
+                told.due = 0.0  # what is left of the same time in the heap means nothing
+                found.append(uid)
+        return found
+
+    def catch_up(self, uid: str, now: float) -> tuple[Report, bool] | None:
+        """Return what a pod that is due has to say, and whether its condition has to as well; None if it is silent."""
+        told = self._told.get(uid)
+        if told is None:
+            return None
+        is_behind = told.is_behind
+        if is_behind:
+            self._write(uid, told, now)
+        else:
+            told.told_at = now
+            self._set_timer(uid, told)
+        return told.newest, is_behind
+
+    def written(self, uid: str, report: Report) -> bool:
+        """Tell whether a report is still the one that a pod is to have as its condition."""
+        told = self._told.get(uid)
+        return told is not None and told.written.says(report.reason, report.message)
+
+    def is_false(self, uid: str) -> bool:
+        """Tell whether a pod is known to have the condition already, so that writing it again is no transition."""
+        told = self._told.get(uid)
+        return told is not None and told.is_false
+
+    def was_written(self, uid: str) -> None:
+        """Take in that the API server has the condition of a pod."""
+        told = self._told.get(uid)
+        if told is not None:
+            told.is_false = True
+
+    def was_lost(self, uid: str, now: float) -> None:
+        """Take in that the condition of a pod could not be written: it is news, and tried again after a minute."""
+        told = self._told.get(uid)
+        if told is not None:
+            told.is_lost, told.written_at = True, now
+            self._set_timer(uid, told)
+
+    def forget(self, uid: str) -> None:
+        """Forget a pod that does not wait any more."""
+        self._told.pop(uid, None)
+
+    def __len__(self) -> int:
+        return len(self._told)
+
+    def _write(self, uid: str, told: _Told, now: float) -> None:
+        told.written, told.written_at, told.told_at, told.is_lost = told.newest, now, now, False
+        self._set_timer(uid, told)
+
+    def _keep(self, uid: str, told: _Told) -> None:
+        self._told[uid] = told
+        self._set_timer(uid, told)
+        if len(self._told) > _REMEMBERED:
+            self._told.popitem(last=False)
+
+    def _set_timer(self, uid: str, told: _Told) -> None:
+        due = told.written_at + _NUMBERS_AT_MOST if told.is_behind else told.told_at + _TOLD_AGAIN
+        if due != told.due:
+            told.due = due
+            heapq.heappush(self._timers, (due, uid))

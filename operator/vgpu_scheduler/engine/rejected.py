@@ -1,0 +1,103 @@
+"""Nodes whose kubelet rejected a pod: the pods that are like it do not go there again at once.
+
+A kubelet knows more of its node than the API server shows (pods of other schedulers that were bound at the same moment,
+NUMA nodes, a device plugin that fails), and whoever replaces the pod would otherwise get the same node again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Collection, Hashable, Iterator, Mapping
+
+from vgpu_scheduler.engine.problems import Problem
+from vgpu_scheduler.kube import Node, Pod
+
+__all__ = ["REJECTED_WAIT", "RejectedNodes", "replaced_with"]
+
+REJECTED_WAIT = 60.0
+"""Seconds."""
+_REPEATS = 600.0
+"""Seconds within which a second rejection is something about the node."""
+_NONE: Collection[str] = ()
+
+
+def replaced_with(pod: Pod) -> Hashable:
+    """Return what a pod has in common with those that replace it: its controller, else its namespace and its spec."""
+    return pod.owner or (pod.namespace, pod.spec.fingerprint)
+
+
+class RejectedNodes:
+    """Keeps which nodes are closed to which pods because one like them was rejected there.
+
+    Parameters
+    ----------
+    wait
+        Seconds for which they are.
+    """
+
+    def __init__(self, wait: float = REJECTED_WAIT) -> None:
+        self._wait = wait
+        self._closed: dict[Hashable, dict[str, float]] = {}
+        self._order: deque[tuple[float, Hashable, str]] = deque()
+        self._last: dict[str, float] = {}
+        self.counts: Counter[str] = Counter()
+        """How many pods were rejected for each reason of the kubelet."""
+
+    def observe(self, before: Pod | None, pod: Pod, node: Node | None, now: float) -> Iterator[Problem]:
+        """Look at a pod of ours; yield what is to be told where its kubelet has rejected it since it was seen last.
+
+        Parameters
+        ----------
+        before
+            The last observation; None for a pod that was not known. What happened to that is an old story.
+        node
+            The node of the pod.
+        now
+            Seconds, monotonic.
+        """
+        if not pod.rejection or before is None or before.terminal:
+            return
+        self.counts[pod.rejection] += 1
+        name = pod.node_name
+        if self._wait > 0:
+            until = now + self._wait
+            self._closed.setdefault(replaced_with(pod), {})[name] = until
+            self._order.append((until, replaced_with(pod), name))
+        text = f"the kubelet of node {name} rejected the pod: {pod.rejection}"
+        told = f"{text}; for {self._wait:.0f} s pods like it go to other nodes" if self._wait > 0 else text
+        yield Problem("Pod", pod.namespace, pod.name, pod.uid, "RejectedByKubelet", told)
+        repeats = now - self._last.get(name, -_REPEATS) < _REPEATS
+        self._last[name] = now
+        if node is not None and repeats:
+            told = f"the kubelet rejects pods that were placed here with what is known of the node: {pod.rejection}"
+            yield Problem("Node", "", node.name, node.uid, "RejectsPods", told, each_time=True)
+
+    def closed_to(self, pod: Pod) -> Collection[str]:
+        """Return the nodes that a pod does not go to for now."""
+        closed = self._closed.get(replaced_with(pod)) if self._closed else None
+        return _NONE if closed is None else closed.keys()
+
+    def expire(self, now: float) -> bool:
+        """Open the nodes whose time is over; return whether there were any."""
+        opened = False
+        while self._order and self._order[0][0] <= now:
+            until, key, node = self._order.popleft()
+            closed: Mapping[str, float] = self._closed.get(key, {})
+            if closed.get(node) == until:  # else it was rejected there again
+                opened = True
+                del self._closed[key][node]
+                if not self._closed[key]:
+                    del self._closed[key]
+        return opened
+
+    def forget(self, node: str) -> None:
+        """Forget a node that is gone; what it is closed to ends with its time."""
+        self._last.pop(node, None)
+
+    def __bool__(self) -> bool:
+        """Tell whether any node is closed to any pod."""
+        return bool(self._closed)
+
+    def __len__(self) -> int:
+        """Return how many nodes are closed to some pod."""
+        return len({node for closed in self._closed.values() for node in closed})

@@ -1,0 +1,107 @@
+"""The page of metrics and the code agree: names, labels, and what kube-scheduler's buckets are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from prometheus_client.parser import text_string_to_metric_families
+from tests.binding.bench import ShiftedClock
+from tests.engine.builders import asks, cards, engine_with, node, pod
+
+from vgpu_scheduler.binding import Answer, BindContext, Binder, BinderOptions, EventSource, Reporter
+from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.intake import Observer
+from vgpu_scheduler.kube import ResourceQuota
+from vgpu_scheduler.runtime.metrics import add_metrics, binder_hooks
+from vgpu_scheduler.runtime.scheduling import SchedulingLoop
+from vgpu_scheduler.telemetry import Metrics
+
+PAGE = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
+ROW = re.compile(r"^\| `(\w+)` \|([^|]*)\| ", re.MULTILINE)
+ELSEWHERE = {"vgpu_scheduler_admission_reviews_total": {"result"}}
+"""Only shown where the webhook is on."""
+BUCKETS = {
+    "scheduler_scheduling_attempt_duration_seconds": (0.001, 15),
+    "scheduler_scheduling_algorithm_duration_seconds": (0.001, 15),
+    "scheduler_pod_scheduling_sli_duration_seconds": (0.01, 20),
+    "scheduler_pod_scheduling_attempts": (1, 5),
+    "scheduler_framework_extension_point_duration_seconds": (0.0001, 12),
+}
+"""kube-scheduler 1.36.3: the first bucket and how many there are, each twice as large as the one before."""
+
+Seen = dict[str, dict[str, Any]]
+
+
+class Leading:
+    leading = True
+
+
+def shown(engine: Engine) -> Iterator[Any]:
+    """Yield the families that a busy operator shows."""
+    metrics, clock, nobody = Metrics(), ShiftedClock(), None
+    reporter = Reporter(nobody, EventSource("s", "i"), clock)  # type: ignore[arg-type]
+    context = BindContext(nobody, engine, reporter, clock, lambda _: True, lambda _: None)  # type: ignore[arg-type]
+    hooks = binder_hooks(metrics.attempts, None)
+    binder = Binder(context, BinderOptions(), hooks)
+    observer = Observer(engine, clock.monotonic, lambda _: None, lambda: None, reporter.problem)
+    add_metrics(metrics, engine, binder, reporter, observer, Leading())  # type: ignore[arg-type]
+    loop = SchedulingLoop(engine, binder, reporter, clock, metrics.attempts)
+    asking = pod("x", asks(1, 9000))
+    engine.observe_pod(asking, 0.0)
+    decision = engine.attempt(0.0)
+    assert decision is not None
+    loop._record(decision, 0.0002)
+    engine.closed_nodes.rejected.counts["OutOfcpu"] += 1
+    hooks.on_answer(asking, Answer.BOUND, 0.002)
+    hooks.on_attempt(asking, Answer.CONFLICT, 0.02)
+    hooks.on_bound(asking, 15, 3.0)
+    yield from text_string_to_metric_families(metrics.render().decode())
+
+
+def families() -> Seen:
+    """Return labels and buckets of all families, by the name that is scraped."""
+    engine = engine_with([node("a", cards("a", 1))], [])
+    engine.quotas.observe(ResourceQuota("default", "q", {"limits.nvidia.com/gpumem": "2500"}))
+    found: Seen = {}
+    for family in shown(engine):
+        if family.name.startswith("process_") or family.name.endswith("_created"):
+            continue
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        labels = {label for sample in family.samples for label in sample.labels} - {"le"}
+        found[name] = {"labels": labels, "buckets": {s.labels["le"] for s in family.samples if "le" in s.labels}}
+    return found
+
+
+async def test_the_page_names_every_metric_with_its_labels_and_no_other() -> None:
+    told = {name: set(re.findall(r"`(\w+)`", labels)) for name, labels in ROW.findall(PAGE)}
+    assert told == {name: seen["labels"] for name, seen in families().items()} | ELSEWHERE
+
+
+async def test_buckets_are_those_of_kube_scheduler() -> None:
+    seen = families()
+    for name, (first, number) in BUCKETS.items():
+        bounds = sorted(float(bound) for bound in seen[name]["buckets"])[:-1]
+        assert len(bounds) == number, name
+        assert all(abs(bound / (first * 2**n) - 1) < 1e-9 for n, bound in enumerate(bounds)), name
+
+
+async def test_attempts_are_labelled_as_kube_scheduler_labels_them() -> None:
+    engine = engine_with([node("a", cards("a", 1))], [])
+    samples = {(s.name, *sorted(s.labels.items())): s.value for family in shown(engine) for s in family.samples}
+    profile = ("profile", "vgpu-scheduler")
+    assert samples["scheduler_schedule_attempts_total", profile, ("result", "error")] == 1
+    assert samples["scheduler_schedule_attempts_total", profile, ("result", "unschedulable")] == 1
+    assert samples["scheduler_pod_scheduling_sli_duration_seconds_count", ("attempts", "15+")] == 1
+    assert samples["scheduler_unschedulable_pods", ("plugin", "CardInsufficientMemory"), profile] == 1
+    assert samples["scheduler_pending_pods", ("queue", "unschedulable")] == 1
+    incoming = "scheduler_queue_incoming_pods_total"
+    assert samples[incoming, ("event", "UnschedulablePodAdd"), ("queue", "active")] == 1
+    assert samples[incoming, ("event", "ScheduleAttemptFailure"), ("queue", "unschedulable")] == 1
+    assert samples["scheduler_cache_size", ("type", "nodes")] == 1
+    assert samples[
+        "scheduler_framework_extension_point_duration_seconds_count", ("extension_point", "Bind"), profile,
+        ("status", "Success"),
+    ] == 1  # fmt: skip

@@ -1,0 +1,98 @@
+"""What the queue counts: who came where and why, and what rejected those that wait."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from tests.engine.builders import UNIT, asks, cards, engine_with, node, pod
+
+from vgpu_scheduler.engine import Place, SchedulingQueue
+from vgpu_scheduler.engine.queue import FLUSH_AFTER
+from vgpu_scheduler.engine.queue_events import QueueEvent
+from vgpu_scheduler.model import Hint
+
+
+def counted(queue: SchedulingQueue) -> dict[tuple[str, str], int]:
+    return {(place.value, event.value): count for (place, event), count in queue.incoming.items()}
+
+
+def test_every_way_into_a_place_is_counted_once() -> None:
+    queue = SchedulingQueue()
+    for uid in "ab":
+        queue.add(uid, 0, 0.0)
+        queue.pop(0.0)
+        queue.park(uid, Hint.NODE, 0.0, "alike")
+    queue.hint(Hint.NODE, 0.5)  # a, after its back-off
+    queue.tick(1.0)
+    queue.pop(1.0)
+    queue.placed("a", 1.0)  # b is next
+    queue.remove("a")
+    queue.pop(1.0)
+    queue.back_off("b", 1.0)
+    queue.tick(60.0)
+    queue.pop(60.0)
+    queue.park("b", Hint.NODE, 60.0)
+    queue.tick(60.0 + FLUSH_AFTER)
+    queue.add("b", 5, 400.0)
+    assert counted(queue) == {
+        ("active", "UnschedulablePodAdd"): 2,
+        ("unschedulable", "ScheduleAttemptFailure"): 3,
+        ("backoff", "NodeAdd"): 1,
+        ("active", "BackoffComplete"): 2,
+        ("active", "ForceActivate"): 1,
+        ("backoff", "ScheduleAttemptFailure"): 1,
+        ("active", "UnschedulableTimeout"): 1,
+        ("active", "UnschedulablePodUpdate"): 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("hint", "event"),
+    [
+        (Hint.NODE, QueueEvent.NODE_ADD),
+        (Hint.ALLOCATABLE | Hint.LABELS, QueueEvent.NODE_ALLOCATABLE),
+        (Hint.LABELS | Hint.TAINTS, QueueEvent.NODE_LABEL),
+        (Hint.TAINTS, QueueEvent.NODE_TAINT),
+        (Hint.FEATURES, QueueEvent.NODE_FEATURE),
+        (Hint.DEVICES, QueueEvent.NODE_ANNOTATION),
+        (Hint.AFFINITY | Hint.RESOURCES | Hint.DEVICE_FREED, QueueEvent.ASSIGNED_POD_DELETE),
+        (Hint.AFFINITY, QueueEvent.ASSIGNED_POD_UPDATE),
+        (Hint.VOLUMES, QueueEvent.STORAGE_UPDATE),
+        (Hint.REJECTION, QueueEvent.REJECTION_OVER),
+        (Hint.POLICY, QueueEvent.OTHER),
+    ],
+)
+def test_changes_have_kube_schedulers_names(hint: Hint, event: QueueEvent) -> None:
+    queue = SchedulingQueue()
+    queue.add("a", 0, 0.0)
+    queue.pop(0.0)
+    queue.park("a", hint, 0.0)
+    queue.hint(hint, 20.0)
+    assert queue.incoming[Place.ACTIVE, event] == 1
+
+
+def test_what_rejected_a_pod_counts_until_it_is_tried_again() -> None:
+    pods = [
+        pod("large", asks(1, 9000)),
+        pod("huge", asks(0, cpu="99", memory="999Gi")),
+        pod("tainted", asks(1, 9000), nodeSelector={"pool": "x"}),
+        pod("odd", asks(1, 10), resourceClaims=[{"name": "x"}]),
+        pod("alone", annotations={UNIT: "unit/2"}),
+    ]
+    nodes = [node("a", cards("a", 1)), node("b", cards("b", 1), taints=[{"key": "k", "effect": "NoSchedule"}])]
+    engine = engine_with(nodes, pods)
+    while engine.attempt(0.0):
+        pass
+    rejected = Counter(engine.queue.rejected())
+    assert rejected == Counter({
+        ("uid-large", "CardInsufficientMemory"): 1, ("uid-large", "TaintToleration"): 1,
+        ("uid-huge", "NodeResourcesFit"): 1, ("uid-huge", "TaintToleration"): 1,
+        ("uid-tainted", "NodeAffinity"): 1, ("uid-tainted", "TaintToleration"): 1,
+        ("uid-odd", "Refused"): 1, ("uid-alone", "Unit"): 1,
+    })  # fmt: skip
+    assert engine.queue.pop(1000.0) is not None
+    assert sum(1 for _ in engine.queue.rejected()) < len(rejected)
+    for name in ("large", "huge", "tainted", "odd", "alone"):
+        engine.remove_pod(f"uid-{name}", 1000.0)
+    assert list(engine.queue.rejected()) == []
