@@ -103,7 +103,7 @@ def test_volume() -> None:
     assert (found.class_name, found.capacity, found.access_modes) == ("sc", 10 << 30, {"ReadWriteOnce"})
     assert (found.volume_mode, found.attributes_class, found.labels) == ("Block", "gold", {"x": "y"})
     assert found.claim == ClaimReference("ns", "mine", "uid-mine")
-    assert (found.bound_by_controller, found.deleting) == (True, False)
+    assert not found.deleting
     assert (found.csi, found.attached_as, found.disk) == (("csi.example.com", "handle"),) * 2 + (None,)
     assert found.node_affinity is not None
     assert [found.node_affinity.matches("", {"zone": zone}) for zone in "abc"] == [True, True, False]

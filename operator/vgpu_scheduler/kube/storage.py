@@ -128,8 +128,6 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True):
         The claim that it is bound to or kept for; None if it is free.
     phase
         ``Pending``, ``Available``, ``Bound``, ``Released`` or ``Failed``.
-    bound_by_controller
-        Whether Kubernetes has bound it, and no user.
     node_affinity
         The nodes that it can be reached from, for a node without a name, as kube-scheduler asks it; None for all.
     csi
@@ -152,7 +150,6 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True):
     claim: ClaimReference | None
     phase: str
     deleting: bool
-    bound_by_controller: bool
     node_affinity: NodeSelector | None
     csi: AttachedVolume | None = None
     disk: InTreeDisk | None = None

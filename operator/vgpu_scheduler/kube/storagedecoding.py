@@ -28,7 +28,6 @@ from vgpu_scheduler.kube.selectors import (
     compile_node_selector,
 )
 from vgpu_scheduler.kube.storage import (
-    BOUND_BY_CONTROLLER,
     SELECTED_NODE,
     Claim,
     ClaimReference,
@@ -235,7 +234,6 @@ def _volume(wire: _WireVolume) -> Volume:
         claim=_reference(spec.claim_ref),
         phase=wire.status.phase,
         deleting=meta.deletion_timestamp is not None,
-        bound_by_controller=BOUND_BY_CONTROLLER in annotations,
         node_affinity=None
         if terms is None
         else nameless(compile_node_selector((term.match_expressions or (), term.match_fields or ()) for term in terms)),

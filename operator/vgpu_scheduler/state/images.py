@@ -68,11 +68,13 @@ class NodeImages:
             size = listed.get(name, 0)
             changed = changed or size != sizes[row]
             sizes[row] = size
-        self.epoch += changed
+        if changed:
+            self.counted_anew()
 
     def counted_anew(self) -> None:
-        """Note that a node came or went."""
+        """Raise the epoch: whoever knows sizes asks for them anew, and they are kept again from then on."""
         self.epoch += 1
+        self._forgotten = False
 
     def grow(self, rows: int) -> None:
         """Make room for more rows, without images."""
