@@ -43,12 +43,12 @@ class StorageStreams:
         self._lost_track = lost_track
         self._linger = linger
         self._needed = asyncio.Event()
-        self._open = False
+        self._streams: Sequence[ObjectStream[Any]] = ()
 
     @property
     def kinds(self) -> Sequence[Kind[Any]]:
-        """The kinds that are watched now."""
-        return STORAGE if self._open else ()
+        """The kinds that are watched now and could be listed; what may not be read must not be asked for elsewhere."""
+        return [stream.kind for stream in self._streams if stream.listed.is_set() and not stream.refusal]
 
     def look(self) -> None:
         """Note that a pod was observed that may need them."""
@@ -65,7 +65,7 @@ class StorageStreams:
         """Watch until nobody has needed them for a while."""
         streams = [ObjectStream(self._api, kind, self._observer, self._lost_track) for kind in STORAGE]
         tasks = [asyncio.create_task(stream.run(), name=f"stream-{stream.kind.name}") for stream in streams]
-        self._open = True
+        self._streams = streams
         try:
             await self._listed(streams)
             self._engine.storage.known()
@@ -79,7 +79,7 @@ class StorageStreams:
                 if self._engine.storage.needed:
                     last = self._observer.monotonic()
         finally:
-            self._open = False
+            self._streams = ()
             self._needed.clear()
             self._engine.storage.unknown()
             for task in tasks:
