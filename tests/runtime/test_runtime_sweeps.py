@@ -12,7 +12,7 @@ from tests.intake.watching import Watcher
 
 from vgpu_scheduler.apiclient import ApiClient, connect
 from vgpu_scheduler.devcluster import DevCluster, Fault
-from vgpu_scheduler.intake import STORAGE, SWEPT
+from vgpu_scheduler.intake import PODS, STORAGE, SWEPT, Kind, Listing, list_all
 from vgpu_scheduler.runtime import sweeps as sweeps_module
 from vgpu_scheduler.runtime.sweeps import Sweeps
 
@@ -54,3 +54,39 @@ async def test_a_kind_that_all_pods_need_is_asked_for_until_it_is_there(watcher:
     async with asyncio.timeout(5):
         await sweeps(watcher).sweep()
     assert watcher.pods == {"plain"}
+
+
+async def test_a_stream_that_lists_meanwhile_does_not_look_like_a_restored_store(
+    watcher: Watcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sweep's list of pods is from before the stream's, and taken in after it."""
+    await watcher.create("old")
+
+    async def overtaken(api: ApiClient, kind: Kind[Any], since: int | None = None) -> Listing[Any]:
+        listing = await list_all(api, kind, since)
+        if kind is PODS:
+            await watcher.delete("old")
+            await watcher.create("new")
+            await watcher.observer.sweep(PODS, await list_all(api, PODS, watcher.engine.listed("Pod")))
+        return listing
+
+    monkeypatch.setattr(sweeps_module, "list_all", overtaken)
+    await sweeps(watcher).sweep()
+    assert watcher.engine.epoch == 0
+    assert watcher.pods == {"new"}
+
+
+async def test_an_older_list_that_was_asked_for_after_a_newer_one_proves_a_restored_store(watcher: Watcher) -> None:
+    before = await list_all(watcher.api, PODS)
+    await watcher.create("lost")
+    await watcher.observer.sweep(PODS, await list_all(watcher.api, PODS))
+    before.since = watcher.engine.listed("Pod")
+    await watcher.observer.sweep(PODS, before)
+    assert watcher.engine.epoch == 1
+    assert not watcher.pods
+
+
+def test_a_list_from_before_a_kind_was_defined_does_not_empty_it(watcher: Watcher) -> None:
+    watcher.engine.sweep_pods([], 9, 0.0)
+    assert watcher.engine.sweep("Pod", None, since=0) is None
+    assert watcher.engine.sweep("Pod", None, since=9) is not None

@@ -107,8 +107,10 @@ class Observer:
         self.engine.no_longer_waits(pod.uid, pod.resource_version)
 
     async def sweep(self, kind: Kind[_Value], listing: Listing[_Value]) -> None:
-        """Bring the objects of a kind in line with a consistent list of all of them."""
-        sweep: Sweep[_Value] = self.engine.sweep(kind.name, listing.version)
+        """Bring the objects of a kind in line with a consistent list of all of them, unless a newer one came before."""
+        sweep: Sweep[_Value] | None = self.engine.sweep(kind.name, listing.version, listing.since)
+        if sweep is None:
+            return
         for number, found in enumerate(listing.objects, 1):
             self._take(kind, found, sweep.take)
             if number % _SLICE == 0:

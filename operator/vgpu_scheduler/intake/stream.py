@@ -95,7 +95,7 @@ class ObjectStream(Generic[_Value]):
             delay = min(delay * 2, _LONGEST_DELAY)
 
     async def _list(self) -> str:
-        listing = await list_all(self._api, self.kind)
+        listing = await list_all(self._api, self.kind, self._observer.engine.listed(self.kind.name))
         await self._observer.sweep(self.kind, listing)
         if self.listed.is_set():
             self._observer.stats.relists += 1

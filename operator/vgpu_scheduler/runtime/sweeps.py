@@ -67,7 +67,7 @@ class Sweeps:
         """
         while True:
             try:
-                listings = [(kind, await list_all(self._api, kind)) for kind in self._kinds()]
+                listings = [(kind, await self._list(kind)) for kind in self._kinds()]
                 break
             except (ApiError, ApiUnreachableError) as error:
                 log.warning("sweep: %s", error)
@@ -77,12 +77,15 @@ class Sweeps:
         if self._engine.epoch:
             raise RuntimeError("the API server's store was restored from an older copy: starting anew")
 
+    async def _list(self, kind: Kind[Any]) -> Listing[Any]:
+        return await list_all(self._api, kind, self._engine.listed(kind.name))
+
     async def _list_dispensable(self) -> list[tuple[Kind[Any], Listing[Any]]]:
         """List what can be listed now: nothing waits for the rest."""
         found = []
         for kind in self._dispensable():
             try:
-                found.append((kind, await list_all(self._api, kind)))
+                found.append((kind, await self._list(kind)))
             except (ApiError, ApiUnreachableError) as error:
                 log.warning("sweep of %s: %s", kind.path, error)
         return found
