@@ -62,6 +62,18 @@ async def bound(made: Bench) -> str:
     return str((await made.read("trains"))["spec"].get("nodeName", ""))
 
 
+async def free_volume(made: Bench, name: str = "disk") -> None:
+    """Create a volume that is free."""
+    assert (await made.call("POST", VOLUMES, new(storage.volume(name, csi=storage.csi(name))))).ok
+    available = {"status": {"phase": "Available"}}
+    assert (await made.call("PATCH", f"{VOLUMES}/{name}/status", available, **MERGE)).ok
+
+
+async def kept(made: Bench, name: str = "disk") -> Object:
+    """Return what a volume is kept for."""
+    return dict((await made.call("GET", f"{VOLUMES}/{name}")).json()["spec"].get("claimRef", {}))
+
+
 async def test_the_claim_names_the_node_and_the_pod_follows_once_it_is_bound(tmp_path: Path) -> None:
     async with bench(tmp_path) as made:
         await made.nodes.start()
@@ -83,19 +95,12 @@ async def test_the_claim_names_the_node_and_the_pod_follows_once_it_is_bound(tmp
 async def test_a_volume_that_exists_is_kept_for_the_claim(tmp_path: Path) -> None:
     async with bench(tmp_path) as made:
         await made.nodes.start()
-        free = new(storage.volume("disk", csi=storage.csi("disk")))
-        assert (await made.call("POST", VOLUMES, free)).ok
-        available = {"status": {"phase": "Available"}}
-        assert (await made.call("PATCH", f"{VOLUMES}/disk/status", available, **MERGE)).ok
+        await free_volume(made)
         await wanting(made)
         made.submit()
-
-        async def kept() -> Object:
-            return dict((await made.call("GET", f"{VOLUMES}/disk")).json()["spec"].get("claimRef", {}))
-
-        await made.until(kept)
+        await made.until(lambda: kept(made))
         found = await claim(made)
-        assert (await kept()) == {
+        assert (await kept(made)) == {
             "apiVersion": "v1",
             "kind": "PersistentVolumeClaim",
             "namespace": "default",
@@ -153,14 +158,43 @@ async def test_a_claim_that_changed_since_is_not_overwritten(tmp_path: Path) -> 
     async with bench(tmp_path) as made:
         await wanting(made)
         uid = (await made.read("trains"))["metadata"]["uid"]
-        known = made.engine.state.volumes.objects.claims["default/c"]
+        decisions = made.engine.attempt_unit(made.clock.monotonic())
         patch = {"metadata": {"annotations": {SELECTED_NODE: "somewhere-else"}}}
-        made.submit()  # decides on the claim as it was known
-        answer = await made.call("PATCH", f"{CLAIMS}/c", patch, **MERGE)
-        assert answer.ok
-        assert known.selected_node is None
+        assert (await made.call("PATCH", f"{CLAIMS}/c", patch, **MERGE)).ok
+        await made.until(lambda: made.engine.state.volumes.objects.claims["default/c"].selected_node)
+        made.binder.submit(*decisions)
         await made.until(lambda: made.engine.state.reservation(uid) is None)
         assert await selected(made) == "somewhere-else"
+        assert made.sent("patch", "persistentvolumeclaims") == 0
+
+
+async def test_a_volume_that_somebody_else_got_since_is_not_taken_away(tmp_path: Path) -> None:
+    async with bench(tmp_path) as made:
+        await free_volume(made)
+        await wanting(made)
+        uid = (await made.read("trains"))["metadata"]["uid"]
+        decisions = made.engine.attempt_unit(made.clock.monotonic())
+        others = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "other", "name": "x", "uid": "u"}
+        assert (await made.call("PATCH", f"{VOLUMES}/disk", {"spec": {"claimRef": others}}, **MERGE)).ok
+        await made.until(lambda: made.engine.state.volumes.objects.volumes["disk"].claim)
+        made.binder.submit(*decisions)
+        await made.until(lambda: made.engine.state.reservation(uid) is None)
+        assert await kept(made) == others
+        assert made.sent("patch", "persistentvolumes") == 0
+        assert not await selected(made)
+
+
+async def test_a_volume_of_a_claim_that_got_another_one_since_stays_free(tmp_path: Path) -> None:
+    async with bench(tmp_path) as made:
+        await free_volume(made)
+        await wanting(made)
+        uid = (await made.read("trains"))["metadata"]["uid"]
+        decisions = made.engine.attempt_unit(made.clock.monotonic())
+        await complete(made, "another")
+        await made.until(lambda: made.engine.state.volumes.objects.claims["default/c"].bound)
+        made.binder.submit(*decisions)
+        await made.until(lambda: made.engine.state.reservation(uid) is None)
+        assert not await kept(made)
 
 
 @pytest.mark.parametrize("after", [False, True])
