@@ -70,7 +70,7 @@ class Bench:
         self.on_step: Callable[[Step, Pod], None] = lambda *_: None
         chosen = BinderOptions(**{"timeout": 0.4, "longest_wait": 20.0, "patience": 0.1, **options})
         hooks = BinderHooks(on_step=self._step)
-        context = BindContext(
+        self.context = BindContext(
             api,
             self.engine,
             self.reporter,
@@ -78,7 +78,7 @@ class Bench:
             lambda _: self.leads,
             lambda kind, answer: self.observer.observe_answer(KINDS[kind], answer),
         )
-        self.binder = Binder(context, chosen, hooks)
+        self.binder = Binder(self.context, chosen, hooks)
         self.observer = Observer(
             self.engine,
             self.clock.monotonic,

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 
 from vgpu_scheduler.apiclient import MERGE_PATCH, ApiUnreachableError
 from vgpu_scheduler.binding.context import BindContext
+from vgpu_scheduler.binding.options import BinderOptions
+from vgpu_scheduler.binding.rights import VolumeRights
 from vgpu_scheduler.kube import BOUND_BY_CONTROLLER, SELECTED_NODE, Claim, Volume
 from vgpu_scheduler.model import Placement
 
@@ -23,8 +25,6 @@ log = logging.getLogger(__name__)
 
 _FORBIDDEN = 403
 _CLAIMS, _VOLUMES = "persistentvolumeclaims", "persistentvolumes"
-_ASK_AGAIN = 30.0
-"""Seconds between two questions whether a right that was missing is there now."""
 
 
 class VolumeError(Exception):
@@ -47,22 +47,18 @@ class VolumeBinder:
     ----------
     context
         What all parts of binding work with.
-    timeout
-        Seconds that the API server may take for a write.
-    longest_wait
-        Seconds that volumes may take to be bound.
-    patience
-        Seconds between looks at claims that do not move.
+    options
+        Times and limits.
     """
 
-    def __init__(self, context: BindContext, timeout: float, longest_wait: float, patience: float) -> None:
+    def __init__(self, context: BindContext, options: BinderOptions) -> None:
         self._context = context
         self._engine = context.engine
-        self._timeout = timeout
-        self._longest_wait = longest_wait
-        self._patience = patience
+        self._timeout = options.timeout
+        self._longest_wait = options.volume_wait
+        self._patience = options.patience
         self._moved: dict[str, dict[asyncio.Event, None]] = {}
-        self._asking: dict[str, asyncio.Task[None]] = {}
+        self._rights = VolumeRights(context, options.timeout, options.ask_again)
         self._stopping = False
 
     def claim_moved(self, claim: str) -> None:
@@ -76,9 +72,7 @@ class VolumeBinder:
         for events in self._moved.values():
             for event in events:
                 event.set()
-        for task in self._asking.values():
-            task.cancel()
-        await asyncio.gather(*self._asking.values(), return_exceptions=True)
+        await self._rights.stop()
 
     async def bind(self, uid: str, placement: Placement) -> None:
         """Write what was decided about a pod's volumes, and wait until they are bound.
@@ -184,7 +178,7 @@ class VolumeBinder:
             self._context.observe(write.kind, response.body)
             return
         if response.status == _FORBIDDEN:
-            self._denied(write.resource, response.message)
+            await self._rights.refused(write.resource, response.message)
         raise VolumeError(response.message)
 
     async def _wait(self, uid: str, placement: Placement) -> None:
@@ -236,32 +230,6 @@ class VolumeBinder:
         volume = self._engine.state.volumes.objects.volumes.get(name)
         if volume is None or volume.claim is None or not volume.claim.is_about(claim):
             raise VolumeError(f"persistentvolume {name!r} is not kept for persistentvolumeclaim {claim.key!r} any more")
-
-    # Rights ----------------------------------------------------------------------------------------------------------
-
-    def _denied(self, resource: str, message: str) -> None:
-        """Have pods that need a write which is denied wait, and ask now and then whether it is allowed."""
-        self._engine.storage.deny(resource, f"binding volumes: {message}")
-        if resource not in self._asking:
-            task = asyncio.create_task(self._ask(resource), name=f"right-{resource}")
-            self._asking[resource] = task
-            task.add_done_callback(lambda _: self._asking.pop(resource, None))
-
-    async def _ask(self, resource: str) -> None:
-        body = {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": {"verb": "patch", "resource": resource}},
-        }
-        while True:
-            await asyncio.sleep(_ASK_AGAIN)
-            with suppress(ApiUnreachableError):
-                response = await self._context.api.request(
-                    "POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body
-                )
-                if response.ok and response.json().get("status", {}).get("allowed"):
-                    self._engine.storage.allow(resource)
-                    return
 
 
 def _check_node(claim: Claim, node: str) -> None:
