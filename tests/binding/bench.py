@@ -100,9 +100,11 @@ class Bench:
         for kind in KINDS.values():
             await self.observer.sweep(kind, await list_all(self.api, kind))
 
-    def watch(self) -> None:
-        """Keep the engine up to date from now on."""
+    def watch(self, unwatched: str = "") -> None:
+        """Keep the engine up to date from now on, but for a kind."""
         for kind in KINDS.values():
+            if kind.name == unwatched:
+                continue
             self._tasks.append(asyncio.create_task(self._follow(kind)))
 
     async def _follow(self, kind: Kind[Any]) -> None:

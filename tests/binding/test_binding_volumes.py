@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from vgpu_scheduler.apiclient import ApiClient, ApiResponse, ApiUnreachableError
 from vgpu_scheduler.binding.rights import VolumeRights
 from vgpu_scheduler.devcluster import Fault
 from vgpu_scheduler.engine.storage import CLAIMS as CLAIM_RESOURCE
-from vgpu_scheduler.kube import BOUND_BY_CONTROLLER, SELECTED_NODE
+from vgpu_scheduler.intake import VOLUMES as VOLUME_KIND
+from vgpu_scheduler.kube import BOUND_BY_CONTROLLER, SELECTED_NODE, decode_volume
 from vgpu_scheduler.model import Outcome, VolumePlan
 
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
@@ -31,14 +33,14 @@ def new(obj: Object) -> Object:
     return obj
 
 
-async def wanting(made: Bench, name: str = "trains", **more: Any) -> None:
+async def wanting(made: Bench, name: str = "trains", unwatched: str = "", **more: Any) -> None:
     """Create a class, a claim ``c`` and a pod that mounts it; have the engine know."""
     for path, obj in ((CLASSES, storage.storage_class()), (CLAIMS, storage.claim())):
         answer = await made.call("POST", path, new(obj))
         assert answer.ok, answer.message
     await made.create(name, asks(1), volumes=[storage.claim_volume()], **more)
     await made.learn()
-    made.watch()
+    made.watch(unwatched)
 
 
 async def claim(made: Bench) -> Object:
@@ -114,6 +116,47 @@ async def test_a_volume_that_exists_is_kept_for_the_claim(tmp_path: Path) -> Non
         assert made.sent("patch", "persistentvolumeclaims") == 0
         await complete(made, "disk")
         await made.until(lambda: bound(made))
+
+
+async def test_a_claim_that_is_seen_bound_before_its_volume_is_seen_is_waited_for(tmp_path: Path) -> None:
+    async with bench(tmp_path) as made:
+        await made.nodes.start()
+        await wanting(made, unwatched="PersistentVolume")
+        uid = (await made.read("trains"))["metadata"]["uid"]
+        made.submit()
+        await made.until(lambda: selected(made))
+        await complete(made)
+        await made.until(lambda: made.engine.state.volumes.objects.claims["default/c"].bound)
+        await asyncio.sleep(0.35)  # some looks at the claim
+        assert made.engine.state.reservation(uid) is not None
+        assert not await bound(made)
+        await made.learn()
+        await made.until(lambda: bound(made))
+        assert not [reason for reason, _ in await made.events() if reason == "BindingFailed"]
+
+
+async def test_the_wait_ends_as_soon_as_the_volume_is_seen(tmp_path: Path) -> None:
+    async with bench(tmp_path, patience=60.0) as made:
+        await made.nodes.start()
+        await wanting(made, unwatched="PersistentVolume")
+        made.submit()
+        await made.until(lambda: selected(made))
+        await complete(made)
+        await made.until(lambda: made.engine.state.volumes.objects.claims["default/c"].bound)
+        volume = decode_volume((await made.call("GET", f"{VOLUMES}/made")).body)
+        made.observer.observe(VOLUME_KIND, volume)
+        await made.until(lambda: bound(made))
+
+
+async def test_a_pod_that_goes_while_its_volume_was_not_seen_is_not_waited_for(tmp_path: Path) -> None:
+    async with bench(tmp_path) as made:
+        await wanting(made, unwatched="PersistentVolume")
+        made.submit()
+        await made.until(lambda: selected(made))
+        await complete(made)
+        await made.until(lambda: made.engine.state.volumes.objects.claims["default/c"].bound)
+        assert (await made.call("DELETE", "/api/v1/namespaces/default/pods/trains", {"gracePeriodSeconds": 0})).ok
+        await made.until(lambda: not made.binder._tasks)
 
 
 async def test_what_the_provisioner_takes_back_is_decided_anew(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ class VolumeBinder:
         self._stopping = False
 
     def claim_moved(self, claim: str) -> None:
-        """Note that a claim, by its ``namespace/name``, was observed anew: who waits for it looks again."""
+        """Note that a claim, by its ``namespace/name``, or its volume was observed anew: who waits looks again."""
         for event in self._moved.get(claim, ()):
             event.set()
 
@@ -84,9 +84,9 @@ class VolumeBinder:
         """
         plan = placement.volumes
         for key, name in plan.matched.items():
-            await self._carry_out(uid, partial(self._keeping, key, name, placement.node))
+            await self._carry_out(uid, placement, partial(self._keeping, key, name, placement.node))
         for key in plan.provisioned:
-            await self._carry_out(uid, partial(self._selecting, key, placement.node))
+            await self._carry_out(uid, placement, partial(self._selecting, key, placement.node))
         await self._wait(uid, placement)
 
     # Writes ----------------------------------------------------------------------------------------------------------
@@ -147,16 +147,24 @@ class VolumeBinder:
             raise VolumeError(f"persistentvolumeclaim {key!r} is gone or being deleted")
         return claim
 
-    async def _carry_out(self, uid: str, needed: Callable[[], _Write | None]) -> None:
+    async def _carry_out(self, uid: str, placement: Placement, needed: Callable[[], _Write | None]) -> None:
         """Send a write if it is needed and the placement holds; nothing is written on what was true once."""
         write = needed()
         if write is not None:
-            self._check_holds(uid)
+            self._check_holds(uid, placement)
             await self._send(write)
 
-    def _check_holds(self, uid: str) -> None:
-        if self._stopping or self._engine.recheck(uid) is None:
+    def _check_holds(self, uid: str, placement: Placement) -> None:
+        holds = not self._stopping and self._engine.state.reservation(uid) is not None
+        # Without a volume that is there, but was not seen yet, the placement cannot be judged.
+        if not holds or (not self._is_ahead(placement) and self._engine.recheck(uid) is None):
             raise VolumeError("the placement does not hold any more")
+
+    def _is_ahead(self, placement: Placement) -> bool:
+        """Tell whether some claim of a plan was seen bound before its volume was: they come by different watches."""
+        plan, objects = placement.volumes, self._engine.state.volumes.objects
+        claims = (objects.claims.get(key) for key in (*plan.matched, *plan.provisioned))
+        return any(claim is not None and claim.bound and claim.volume_name not in objects.volumes for claim in claims)
 
     async def _send(self, write: _Write) -> None:
         """Send a patch that fails if the object is not as it was just judged."""
@@ -191,7 +199,7 @@ class VolumeBinder:
             self._moved.setdefault(key, {})[moved] = None
         try:
             while not self._bound(placement):
-                self._check_holds(uid)
+                self._check_holds(uid, placement)
                 if self._context.clock.monotonic() > deadline:
                     raise VolumeError(f"volumes were not bound within {self._longest_wait:g} s")
                 moved.clear()
@@ -206,7 +214,7 @@ class VolumeBinder:
                     del self._moved[key]
 
     def _bound(self, placement: Placement) -> bool:
-        """Tell whether all claims of a plan are bound.
+        """Tell whether all claims of a plan are bound, to volumes that are known.
 
         Raises
         ------
@@ -214,7 +222,7 @@ class VolumeBinder:
             If one will not be bound as decided.
         """
         plan = placement.volumes
-        bound = True
+        bound = not self._is_ahead(placement)
         for key in (*plan.matched, *plan.provisioned):
             claim = self._claim(key)
             if claim.bound:
