@@ -28,7 +28,7 @@ from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import Decision, Hint, Outcome, Placement
 from vgpu_scheduler.policy import Policies
 from vgpu_scheduler.predicates import gated
-from vgpu_scheduler.state import Phase, State
+from vgpu_scheduler.state import Phase, Reservation, State
 
 
 class Engine:
@@ -300,7 +300,11 @@ class Engine:
         if not self._waits(pod):
             return None
         unchanged = self.effective_policies.as_decided(pod) and self.state.unchanged_since_assumed(uid, pod)
-        decided = held.placement
+        with self.state.volumes.rechecking(held.placement.volumes):
+            return self._recheck(pod, held, held.placement, unchanged=unchanged)
+
+    def _recheck(self, pod: Pod, held: Reservation, decided: Placement, *, unchanged: bool) -> Placement | None:
+        uid = pod.uid
         if unchanged and not self.quotas.exceeded(pod.namespace, self.state) and self.cycle.may_stay(pod, decided):
             return decided
         self.effective_policies.decided(pod)
