@@ -67,15 +67,10 @@ class StorageStreams:
         tasks = [asyncio.create_task(stream.run(), name=f"stream-{stream.kind.name}") for stream in streams]
         self._streams = streams
         try:
-            await self._listed(streams)
-            self._engine.storage.known()
-            self._observer.changed()
             last = self._observer.monotonic()
             while self._observer.monotonic() - last < self._linger:
-                self._needed.clear()
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(_PATIENCE):
-                        await self._needed.wait()
+                self._tell(streams)
+                await self._pause(streams)
                 if self._engine.storage.needed:
                     last = self._observer.monotonic()
         finally:
@@ -86,13 +81,24 @@ class StorageStreams:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _listed(self, streams: Sequence[ObjectStream[Any]]) -> None:
-        """Wait until all objects are known; meanwhile pods say what may not be read, if that is why they wait."""
-        for stream in streams:
-            while not stream.listed.is_set():
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(_PATIENCE):
-                        await stream.listed.wait()
-                if stream.refusal:
-                    self._engine.storage.unknown(f"{stream.kind.name} objects cannot be listed: {stream.refusal}")
-                    self._observer.changed()
+    def _tell(self, streams: Sequence[ObjectStream[Any]]) -> None:
+        """Say whether all objects are known, and if not so what may not be read, if that is why."""
+        storage = self._engine.storage
+        refused = next((stream for stream in streams if stream.refusal), None)
+        problem = f"{refused.kind.name} objects cannot be read: {refused.refusal}" if refused else ""
+        known = not problem and all(stream.listed.is_set() for stream in streams)
+        if (known, problem) == (storage.synced, storage.unreadable):
+            return
+        if known:
+            storage.known()
+        else:
+            storage.unknown(problem)
+        self._observer.changed()
+
+    async def _pause(self, streams: Sequence[ObjectStream[Any]]) -> None:
+        """Wait until one more kind is listed, or once all are until they are needed; no longer than one is patient."""
+        self._needed.clear()
+        awaited = next((stream.listed for stream in streams if not stream.listed.is_set()), self._needed)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_PATIENCE):
+                await awaited.wait()
