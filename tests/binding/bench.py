@@ -78,7 +78,7 @@ class Bench:
             on_answer=lambda pod, answer, took: self.heard.append(("answer", pod.name, answer.value, took)),
             on_bound=lambda pod, tries, took: self.heard.append(("bound", pod.name, str(tries), took)),
         )
-        context = BindContext(
+        self.context = BindContext(
             api,
             self.engine,
             self.reporter,
@@ -86,7 +86,7 @@ class Bench:
             lambda _: self.leads,
             lambda kind, answer: self.observer.observe_answer(KINDS[kind], answer),
         )
-        self.binder = Binder(context, chosen, hooks)
+        self.binder = Binder(self.context, chosen, hooks)
         self.observer = Observer(
             self.engine,
             self.clock.monotonic,
@@ -108,9 +108,11 @@ class Bench:
         for kind in KINDS.values():
             await self.observer.sweep(kind, await list_all(self.api, kind))
 
-    def watch(self) -> None:
-        """Keep the engine up to date from now on."""
+    def watch(self, unwatched: str = "") -> None:
+        """Keep the engine up to date from now on, but for a kind."""
         for kind in KINDS.values():
+            if kind.name == unwatched:
+                continue
             self._tasks.append(asyncio.create_task(self._follow(kind)))
 
     async def _follow(self, kind: Kind[Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,13 @@ from tests.binding.bench import Bench, bench
 from tests.engine.builders import asks
 from tests.kube import storage_objects as storage
 
+from vgpu_scheduler.apiclient import ApiClient, ApiResponse, ApiUnreachableError
+from vgpu_scheduler.binding.rights import VolumeRights
 from vgpu_scheduler.devcluster import Fault
 from vgpu_scheduler.engine.storage import CLAIMS as CLAIM_RESOURCE
-from vgpu_scheduler.kube import BOUND_BY_CONTROLLER, SELECTED_NODE
-from vgpu_scheduler.model import Outcome
+from vgpu_scheduler.intake import VOLUMES as VOLUME_KIND
+from vgpu_scheduler.kube import BOUND_BY_CONTROLLER, SELECTED_NODE, decode_volume
+from vgpu_scheduler.model import Outcome, VolumePlan
 
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
 VOLUMES = "/api/v1/persistentvolumes"
@@ -29,14 +33,14 @@ def new(obj: Object) -> Object:
     return obj
 
 
-async def wanting(made: Bench, name: str = "trains", **more: Any) -> None:
+async def wanting(made: Bench, name: str = "trains", unwatched: str = "", **more: Any) -> None:
     """Create a class, a claim ``c`` and a pod that mounts it; have the engine know."""
     for path, obj in ((CLASSES, storage.storage_class()), (CLAIMS, storage.claim())):
         answer = await made.call("POST", path, new(obj))
         assert answer.ok, answer.message
     await made.create(name, asks(1), volumes=[storage.claim_volume()], **more)
     await made.learn()
-    made.watch()
+    made.watch(unwatched)
 
 
 async def claim(made: Bench) -> Object:
@@ -62,6 +66,18 @@ async def bound(made: Bench) -> str:
     return str((await made.read("trains"))["spec"].get("nodeName", ""))
 
 
+async def free_volume(made: Bench, name: str = "disk") -> None:
+    """Create a volume that is free."""
+    assert (await made.call("POST", VOLUMES, new(storage.volume(name, csi=storage.csi(name))))).ok
+    available = {"status": {"phase": "Available"}}
+    assert (await made.call("PATCH", f"{VOLUMES}/{name}/status", available, **MERGE)).ok
+
+
+async def kept(made: Bench, name: str = "disk") -> Object:
+    """Return what a volume is kept for."""
+    return dict((await made.call("GET", f"{VOLUMES}/{name}")).json()["spec"].get("claimRef", {}))
+
+
 async def test_the_claim_names_the_node_and_the_pod_follows_once_it_is_bound(tmp_path: Path) -> None:
     async with bench(tmp_path) as made:
         await made.nodes.start()
@@ -83,19 +99,12 @@ async def test_the_claim_names_the_node_and_the_pod_follows_once_it_is_bound(tmp
 async def test_a_volume_that_exists_is_kept_for_the_claim(tmp_path: Path) -> None:
     async with bench(tmp_path) as made:
         await made.nodes.start()
-        free = new(storage.volume("disk", csi=storage.csi("disk")))
-        assert (await made.call("POST", VOLUMES, free)).ok
-        available = {"status": {"phase": "Available"}}
-        assert (await made.call("PATCH", f"{VOLUMES}/disk/status", available, **MERGE)).ok
+        await free_volume(made)
         await wanting(made)
         made.submit()
-
-        async def kept() -> Object:
-            return dict((await made.call("GET", f"{VOLUMES}/disk")).json()["spec"].get("claimRef", {}))
-
-        await made.until(kept)
+        await made.until(lambda: kept(made))
         found = await claim(made)
-        assert (await kept()) == {
+        assert (await kept(made)) == {
             "apiVersion": "v1",
             "kind": "PersistentVolumeClaim",
             "namespace": "default",
@@ -107,6 +116,47 @@ async def test_a_volume_that_exists_is_kept_for_the_claim(tmp_path: Path) -> Non
         assert made.sent("patch", "persistentvolumeclaims") == 0
         await complete(made, "disk")
         await made.until(lambda: bound(made))
+
+
+async def test_a_claim_that_is_seen_bound_before_its_volume_is_seen_is_waited_for(tmp_path: Path) -> None:
+    async with bench(tmp_path) as made:
+        await made.nodes.start()
+        await wanting(made, unwatched="PersistentVolume")
+        uid = (await made.read("trains"))["metadata"]["uid"]
+        made.submit()
+        await made.until(lambda: selected(made))
+        await complete(made)
+        await made.until(lambda: made.engine.state.volumes.objects.claims["default/c"].bound)
+        await asyncio.sleep(0.35)  # some looks at the claim
+        assert made.engine.state.reservation(uid) is not None
+        assert not await bound(made)
+        await made.learn()
+        await made.until(lambda: bound(made))
+        assert not [reason for reason, _ in await made.events() if reason == "BindingFailed"]
+
+
+async def test_the_wait_ends_as_soon_as_the_volume_is_seen(tmp_path: Path) -> None:
+    async with bench(tmp_path, patience=60.0) as made:
+        await made.nodes.start()
+        await wanting(made, unwatched="PersistentVolume")
+        made.submit()
+        await made.until(lambda: selected(made))
+        await complete(made)
+        await made.until(lambda: made.engine.state.volumes.objects.claims["default/c"].bound)
+        volume = decode_volume((await made.call("GET", f"{VOLUMES}/made")).body)
+        made.observer.observe(VOLUME_KIND, volume)
+        await made.until(lambda: bound(made))
+
+
+async def test_a_pod_that_goes_while_its_volume_was_not_seen_is_not_waited_for(tmp_path: Path) -> None:
+    async with bench(tmp_path) as made:
+        await wanting(made, unwatched="PersistentVolume")
+        made.submit()
+        await made.until(lambda: selected(made))
+        await complete(made)
+        await made.until(lambda: made.engine.state.volumes.objects.claims["default/c"].bound)
+        assert (await made.call("DELETE", "/api/v1/namespaces/default/pods/trains", {"gracePeriodSeconds": 0})).ok
+        await made.until(lambda: not made.binder._tasks)
 
 
 async def test_what_the_provisioner_takes_back_is_decided_anew(tmp_path: Path) -> None:
@@ -153,14 +203,43 @@ async def test_a_claim_that_changed_since_is_not_overwritten(tmp_path: Path) -> 
     async with bench(tmp_path) as made:
         await wanting(made)
         uid = (await made.read("trains"))["metadata"]["uid"]
-        known = made.engine.state.volumes.objects.claims["default/c"]
+        decisions = made.engine.attempt_unit(made.clock.monotonic())
         patch = {"metadata": {"annotations": {SELECTED_NODE: "somewhere-else"}}}
-        made.submit()  # decides on the claim as it was known
-        answer = await made.call("PATCH", f"{CLAIMS}/c", patch, **MERGE)
-        assert answer.ok
-        assert known.selected_node is None
+        assert (await made.call("PATCH", f"{CLAIMS}/c", patch, **MERGE)).ok
+        await made.until(lambda: made.engine.state.volumes.objects.claims["default/c"].selected_node)
+        made.binder.submit(*decisions)
         await made.until(lambda: made.engine.state.reservation(uid) is None)
         assert await selected(made) == "somewhere-else"
+        assert made.sent("patch", "persistentvolumeclaims") == 0
+
+
+async def test_a_volume_that_somebody_else_got_since_is_not_taken_away(tmp_path: Path) -> None:
+    async with bench(tmp_path) as made:
+        await free_volume(made)
+        await wanting(made)
+        uid = (await made.read("trains"))["metadata"]["uid"]
+        decisions = made.engine.attempt_unit(made.clock.monotonic())
+        others = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "other", "name": "x", "uid": "u"}
+        assert (await made.call("PATCH", f"{VOLUMES}/disk", {"spec": {"claimRef": others}}, **MERGE)).ok
+        await made.until(lambda: made.engine.state.volumes.objects.volumes["disk"].claim)
+        made.binder.submit(*decisions)
+        await made.until(lambda: made.engine.state.reservation(uid) is None)
+        assert await kept(made) == others
+        assert made.sent("patch", "persistentvolumes") == 0
+        assert not await selected(made)
+
+
+async def test_a_volume_of_a_claim_that_got_another_one_since_stays_free(tmp_path: Path) -> None:
+    async with bench(tmp_path) as made:
+        await free_volume(made)
+        await wanting(made)
+        uid = (await made.read("trains"))["metadata"]["uid"]
+        decisions = made.engine.attempt_unit(made.clock.monotonic())
+        await complete(made, "another")
+        await made.until(lambda: made.engine.state.volumes.objects.claims["default/c"].bound)
+        made.binder.submit(*decisions)
+        await made.until(lambda: made.engine.state.reservation(uid) is None)
+        assert not await kept(made)
 
 
 @pytest.mark.parametrize("after", [False, True])
@@ -200,6 +279,88 @@ async def test_a_pod_that_is_deleted_while_its_volume_is_made_gives_its_cards_ba
         assert (await made.call("DELETE", "/api/v1/namespaces/default/pods/trains", {"gracePeriodSeconds": 0})).ok
         await made.until(lambda: made.engine.state.reservation(uid) is None)
         await made.until(lambda: not made.binder._tasks)
+
+
+class Reviews:
+    """Answers whether we may patch; an answer that is an exception is raised."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *answers: bool | Exception | ApiResponse) -> None:
+        self.answers = list(answers)
+        self.asked: list[object] = []
+        ask = ApiClient.request
+
+        async def request(api: ApiClient, method: str, path: str, body: Any = None, **more: Any) -> ApiResponse:
+            if "selfsubjectaccessreviews" not in path:
+                return await ask(api, method, path, body, **more)
+            self.asked.append(body["spec"]["resourceAttributes"])
+            answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+            if isinstance(answer, Exception):
+                raise answer
+            if isinstance(answer, ApiResponse):
+                return answer
+            return ApiResponse(201, b'{"status": {"allowed": %s}}' % (b"true" if answer else b"false"))
+
+        monkeypatch.setattr(ApiClient, "request", request)
+
+
+async def test_a_right_that_comes_back_lets_pods_go_on_whatever_the_answers_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = (
+        ApiUnreachableError("gone"),
+        *(ApiResponse(*answer) for answer in ((500, b"{}"), (201, b"no"), (201, b"7"))),
+    )
+    reviews = Reviews(monkeypatch, False, *broken, ValueError("odd"), False, True)
+    async with bench(tmp_path, ask_again=0.02) as made:
+        await made.nodes.start()
+        await wanting(made)
+        fault = made.cluster.inject(Fault(verb="patch", resource="persistentvolumeclaims", status=403))
+        uid = (await made.read("trains"))["metadata"]["uid"]
+        made.submit()
+        await made.until(lambda: made.engine.state.reservation(uid) is None)
+        assert made.engine.storage.denial(VolumePlan(provisioned=("default/c",))) == (
+            'binding volumes: this scheduler cannot patch resource "persistentvolumeclaims"'
+        )
+        made.cluster.heal(fault)
+        await made.until(lambda: len(reviews.asked) >= 8)
+        assert reviews.asked[0] == {"verb": "patch", "resource": "persistentvolumeclaims"}
+        await made.until(lambda: not made.engine.storage.denial(VolumePlan(provisioned=("default/c",))))
+        made.clock.ahead += 20.0
+        assert made.submit() == 1
+        await made.until(lambda: selected(made))
+
+
+@pytest.mark.parametrize("review", [True, ApiUnreachableError("gone"), ApiResponse(403, b"{}")])
+async def test_a_write_that_is_refused_to_one_pod_is_that_pods_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, review: bool | Exception | ApiResponse
+) -> None:
+    Reviews(monkeypatch, review)
+    async with bench(tmp_path, ask_again=0.02) as made:
+        await wanting(made)
+        made.cluster.inject(Fault(verb="patch", resource="persistentvolumeclaims", status=403, times=1))
+        uid = (await made.read("trains"))["metadata"]["uid"]
+        made.submit()
+        await made.until(lambda: made.engine.state.reservation(uid) is None)
+        assert not made.engine.storage.denial(VolumePlan(provisioned=("default/c",)))
+        assert [reason for reason, _ in await made.events()] == ["BindingFailed"]
+        made.clock.ahead += 20.0
+        assert made.submit() == 1
+        await made.until(lambda: selected(made))
+
+
+async def test_what_all_pods_say_of_a_right_that_is_missing_names_nobodys_claim(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Reviews(monkeypatch, False)
+    async with bench(tmp_path) as made:
+        rights = VolumeRights(made.context, 1.0, 30.0)
+        await rights.refused(
+            "persistentvolumes",
+            'persistentvolumes "secret" is forbidden: User "us" cannot patch resource "persistentvolumes"',
+        )
+        said = made.engine.storage.denial(VolumePlan({"default/c": "v"}))
+        assert said == 'binding volumes: user "us" cannot patch resource "persistentvolumes"'
+        await rights.stop()
 
 
 async def test_a_right_that_is_missing_is_named_and_the_pod_is_tried_when_it_is_there(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 from tests.engine.builders import OURS, UNIT, cards, node, pod
 from tests.engine.volume_builders import (
@@ -21,7 +23,9 @@ from tests.kube.objects import Obj
 from tests.kube.storage_objects import (
     SELECTED_NODE,
     claim,
+    csi_driver,
     csi_node,
+    storage_capacity,
     storage_class,
     volume,
 )
@@ -189,3 +193,28 @@ def test_pods_of_others_need_no_storage_of_ours() -> None:
     assert engine.storage.needed
     engine.remove_pod("uid-three", 0.0)
     assert not engine.storage.needed
+
+
+def test_room_that_is_less_by_the_pods_own_volume_does_not_count_against_its_placement() -> None:
+    """A decision asks for room, however often; the check of what was decided does not, as the volume may be made."""
+    engine = cluster()
+    take(engine, "CSIDriver", csi_driver())
+    capacity = functools.partial(storage_capacity, "cap", storage_class="made", nodes={"matchLabels": {"host": "a"}})
+    take(engine, "CSIStorageCapacity", capacity(capacity="10Gi"))
+    take(engine, CLAIM, claim("d", "default", storage_class="made", size="8Gi"))
+    assert placed(engine, "one", **using("d")) == ("a", VolumePlan(provisioned=("default/d",)))
+    written = claim("d", "default", storage_class="made", size="8Gi", meta={"annotations": {SELECTED_NODE: "a"}})
+    for version, found in ((6, None), (7, written)):
+        if found is not None:
+            take(engine, CLAIM, found, version=version)
+        take(engine, "CSIStorageCapacity", capacity(capacity=f"{version - 5}Gi"), version=version)
+        checked = engine.recheck("uid-one")
+        assert checked is not None
+        assert checked.node == "a"
+    # Cards that changed have it placed anew on its node: that is a check, too.
+    engine.observe_node(node("a", cards("b", 2), labels={"host": "a"}, version=9), 0.0)
+    checked = engine.recheck("uid-one")
+    assert checked is not None
+    engine.give_back("uid-one", 0.0)
+    decision = decide(engine, 30.0)
+    assert "1 node(s) did not have enough free storage" in decision.message

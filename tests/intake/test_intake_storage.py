@@ -91,14 +91,14 @@ async def test_they_are_watched_for_a_while_after_the_last_need_and_read_anew_at
     await watcher.write("POST", CLASSES, _new(storage.storage_class("old")))
     running.want()
     await until(lambda: watcher.engine.storage.synced)
-    assert running.streams.kinds == STORAGE
+    assert running.streams.kinds == list(STORAGE)
     running.go()
     running.now += 59.0
     await asyncio.sleep(0.1)
     assert watcher.engine.storage.synced
     running.now += 2.0
     await until(lambda: not watcher.engine.storage.synced)
-    assert running.streams.kinds == ()
+    assert not running.streams.kinds
     await watcher.write("DELETE", f"{CLASSES}/old")
     await watcher.write("POST", CLASSES, _new(storage.storage_class("new")))
     running.want("again")
@@ -114,13 +114,47 @@ async def test_a_kind_that_may_not_be_listed_is_named(running: Streams) -> None:
     decision = watcher.engine.attempt(0.0)
     assert decision is not None
     assert decision.outcome is Outcome.UNSCHEDULABLE
-    assert decision.message.startswith("PersistentVolume objects cannot be listed: 403")
+    assert decision.message.startswith("PersistentVolume objects cannot be read: 403")
     assert decision.condition_reason == "SchedulerError"
+    assert "PersistentVolume" not in {kind.name for kind in running.streams.kinds}
     watcher.cluster.heal()
     await until(lambda: watcher.engine.storage.synced)
     decision = watcher.engine.attempt(20.0)
     assert decision is not None
     assert decision.message == "no nodes available to schedule pods"
+
+
+async def test_a_kind_that_may_not_be_watched_any_more_is_named_and_listed_anew_once_it_may(running: Streams) -> None:
+    watcher = running.watcher
+    await watcher.write("POST", CLASSES, _new(storage.storage_class("old")))
+    running.want()
+    await until(lambda: watcher.engine.storage.synced)
+    await until(lambda: running.watches == len(STORAGE))
+    watcher.cluster.inject(Fault(verb="watch", resource="storageclasses", status=403))
+    watcher.cluster.end_watches()
+    await until(lambda: watcher.engine.storage.unreadable)
+    decision = watcher.engine.attempt(0.0)
+    assert decision is not None
+    assert decision.message.startswith("StorageClass objects cannot be read: 403")
+    assert "StorageClass" not in {kind.name for kind in running.streams.kinds}
+    await watcher.write("DELETE", f"{CLASSES}/old")
+    await watcher.write("POST", CLASSES, _new(storage.storage_class("new")))
+    assert not watcher.engine.storage.synced
+    watcher.cluster.heal()
+    await until(lambda: watcher.engine.storage.synced)
+    assert not watcher.engine.storage.unreadable
+    assert running.classes == {"new"}
+    assert len(running.streams.kinds) == len(STORAGE)
+
+
+async def test_what_may_not_be_read_is_asked_for_no_longer_than_it_is_needed(running: Streams) -> None:
+    watcher = running.watcher
+    watcher.cluster.inject(Fault(verb="list", resource="persistentvolumes", status=403))
+    running.want()
+    await until(lambda: watcher.engine.storage.unreadable)
+    running.go()
+    running.now += 61.0
+    await until(lambda: not watcher.engine.storage.unreadable)
 
 
 def _new(obj: dict[str, object]) -> dict[str, object]:

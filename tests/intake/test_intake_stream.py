@@ -135,12 +135,15 @@ async def test_it_lists_again_when_its_version_is_too_old(running: Watcher, way:
     await until(lambda: "p2" in running.pods)
 
 
-async def test_refusals_are_retried(running: Watcher) -> None:
-    running.cluster.inject(Fault(verb="watch", user_agent="intake", status=403, times=2))
+@pytest.mark.parametrize(("status", "listed"), [(500, 1), (403, 2)])
+async def test_refusals_are_retried_and_a_right_that_was_missing_makes_for_a_new_list(
+    running: Watcher, status: int, listed: int
+) -> None:
+    running.cluster.inject(Fault(verb="watch", user_agent="intake", status=status, times=2))
     running.cluster.end_watches()
     await running.create("p1", scheduler=THEIRS, node="n0")
     await until(lambda: "p1" in running.pods)
-    assert lists(running) == 1
+    assert lists(running) == listed
 
 
 async def test_a_first_list_that_fails_is_tried_again(watcher: Watcher) -> None:

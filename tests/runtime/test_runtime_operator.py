@@ -12,6 +12,7 @@ from typing import Any
 import aiohttp
 import pytest
 from tests.engine.builders import pod_object
+from tests.kube.storage_objects import claim_volume
 
 from vgpu_scheduler.apiclient import ApiResponse, ApiUnreachableError
 from vgpu_scheduler.cli.demo.process import OperatorProcess
@@ -33,8 +34,8 @@ class Stage:
         self.kubeconfig = cluster.kubeconfig(folder / "kubeconfig")
         self.operator = OperatorProcess(self.kubeconfig, folder / "operator.log")
 
-    async def create(self, name: str) -> None:
-        body = pod_object(name)
+    async def create(self, name: str, **more: Any) -> None:
+        body = pod_object(name, **more)
         del body["metadata"]["uid"], body["metadata"]["resourceVersion"]
         body["spec"]["containers"][0]["image"] = "example"
         async with self.http.post(PODS, json=body) as answer:
@@ -105,6 +106,17 @@ async def _slots(stage: Stage, number: int) -> bool:
 
 async def _metric_above(stage: Stage, name: str, least: float) -> bool:
     return await stage.operator.metric(name) > least
+
+
+async def test_a_storage_kind_that_may_not_be_read_stops_only_the_pods_that_need_it(stage: Stage) -> None:
+    """Neither the lead nor pods without claims wait for it."""
+    stage.cluster.inject(Fault(verb="list", resource="csistoragecapacities", status=403))
+    await stage.create("wants", volumes=[claim_volume()])
+    stage.operator.start()
+    await stage.operator.until_leading()
+    await stage.create("plain")
+    await until(lambda: stage.bound("plain"))
+    assert not await stage.bound("wants")
 
 
 async def test_it_gives_the_lease_up_when_it_ends(stage: Stage) -> None:

@@ -70,7 +70,7 @@ class Binder:
         self.stats = BindStats()
         self._turns = Turns(self, context.clock, options.longest_wait, options.patience, self._count_expired)
         self._closed = ClosedNodeWatch(context, self.locker, options.patience, self.wake.set)
-        self._volumes = VolumeBinder(context, options.timeout, options.volume_wait, options.patience)
+        self._volumes = VolumeBinder(context, options)
         self._plugins = PluginTurn(context, self.locker, self._turns, self._closed, options)
 
     # Coming in -------------------------------------------------------------------------------------------------------

@@ -24,6 +24,8 @@ class BinderOptions:
         Seconds between looks at a node that does not move.
     volume_wait
         Seconds that a pod's volumes may take to be bound, its cards being kept for it.
+    ask_again
+        Seconds between two questions whether a right that was missing is there now.
     unlocked
         Binds at a time that need no lock.
     label_first
@@ -34,6 +36,7 @@ class BinderOptions:
     longest_wait: float = 60.0
     patience: float = 5.0
     volume_wait: float = 600.0
+    ask_again: float = 30.0
     unlocked: int = 64
     label_first: bool = False
 

@@ -9,25 +9,35 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from vgpu_scheduler.apiclient import MERGE_PATCH, ApiUnreachableError
 from vgpu_scheduler.binding.context import BindContext
-from vgpu_scheduler.kube import BOUND_BY_CONTROLLER, SELECTED_NODE, Claim
+from vgpu_scheduler.binding.options import BinderOptions
+from vgpu_scheduler.binding.rights import VolumeRights
+from vgpu_scheduler.kube import BOUND_BY_CONTROLLER, SELECTED_NODE, Claim, Volume
 from vgpu_scheduler.model import Placement
 
 log = logging.getLogger(__name__)
 
 _FORBIDDEN = 403
 _CLAIMS, _VOLUMES = "persistentvolumeclaims", "persistentvolumes"
-_ASK_AGAIN = 30.0
-"""Seconds between two questions whether a right that was missing is there now."""
 
 
 class VolumeError(Exception):
     """The volumes of a pod cannot be bound as decided; it is decided anew."""
+
+
+class _Write(NamedTuple):
+    """A patch of one object."""
+
+    kind: str
+    resource: str
+    path: str
+    body: Mapping[str, Any]
 
 
 class VolumeBinder:
@@ -37,26 +47,22 @@ class VolumeBinder:
     ----------
     context
         What all parts of binding work with.
-    timeout
-        Seconds that the API server may take for a write.
-    longest_wait
-        Seconds that volumes may take to be bound.
-    patience
-        Seconds between looks at claims that do not move.
+    options
+        Times and limits.
     """
 
-    def __init__(self, context: BindContext, timeout: float, longest_wait: float, patience: float) -> None:
+    def __init__(self, context: BindContext, options: BinderOptions) -> None:
         self._context = context
         self._engine = context.engine
-        self._timeout = timeout
-        self._longest_wait = longest_wait
-        self._patience = patience
+        self._timeout = options.timeout
+        self._longest_wait = options.volume_wait
+        self._patience = options.patience
         self._moved: dict[str, dict[asyncio.Event, None]] = {}
-        self._asking: dict[str, asyncio.Task[None]] = {}
+        self._rights = VolumeRights(context, options.timeout, options.ask_again)
         self._stopping = False
 
     def claim_moved(self, claim: str) -> None:
-        """Note that a claim, by its ``namespace/name``, was observed anew: who waits for it looks again."""
+        """Note that a claim, by its ``namespace/name``, or its volume was observed anew: who waits looks again."""
         for event in self._moved.get(claim, ()):
             event.set()
 
@@ -66,9 +72,7 @@ class VolumeBinder:
         for events in self._moved.values():
             for event in events:
                 event.set()
-        for task in self._asking.values():
-            task.cancel()
-        await asyncio.gather(*self._asking.values(), return_exceptions=True)
+        await self._rights.stop()
 
     async def bind(self, uid: str, placement: Placement) -> None:
         """Write what was decided about a pod's volumes, and wait until they are bound.
@@ -78,42 +82,99 @@ class VolumeBinder:
         VolumeError
             If that does not come about.
         """
-        plan, volumes = placement.volumes, self._engine.state.volumes.objects
+        plan = placement.volumes
         for key, name in plan.matched.items():
-            claim, volume = volumes.claims.get(key), volumes.volumes.get(name)
-            if claim is None or volume is None:
-                raise VolumeError(f"persistentvolumeclaim {key!r} or persistentvolume {name!r} is gone")
-            if volume.claim is None or volume.claim.uid != claim.uid:
-                reference = {
-                    "apiVersion": "v1",
-                    "kind": "PersistentVolumeClaim",
-                    "namespace": claim.namespace,
-                    "name": claim.name,
-                    "uid": claim.uid,
-                }
-                # A volume that a user has kept for the claim by name stays the user's.
-                by_controller = {"annotations": {BOUND_BY_CONTROLLER: "yes"}} if volume.claim is None else {}
-                body = {"metadata": _exactly(volume) | by_controller, "spec": {"claimRef": reference}}
-                await self._write("PersistentVolume", _VOLUMES, f"/api/v1/{_VOLUMES}/{name}", body)
+            await self._carry_out(uid, placement, partial(self._keeping, key, name, placement.node))
         for key in plan.provisioned:
-            claim = volumes.claims.get(key)
-            if claim is None:
-                raise VolumeError(f"persistentvolumeclaim {key!r} is gone")
-            if claim.selected_node != placement.node:
-                body = {"metadata": _exactly(claim) | {"annotations": {SELECTED_NODE: placement.node}}}
-                path = f"/api/v1/namespaces/{claim.namespace}/{_CLAIMS}/{claim.name}"
-                await self._write("PersistentVolumeClaim", _CLAIMS, path, body)
+            await self._carry_out(uid, placement, partial(self._selecting, key, placement.node))
         await self._wait(uid, placement)
 
-    async def _write(self, kind: str, resource: str, path: str, body: Mapping[str, Any]) -> None:
-        """Send a patch that fails if the object is not what was decided on."""
+    # Writes ----------------------------------------------------------------------------------------------------------
+
+    def _keeping(self, key: str, name: str, node: str) -> _Write | None:
+        """Return the write that keeps a volume for a claim, judged by both as they are now; None if it is kept.
+
+        Raises
+        ------
+        VolumeError
+            If one of them went elsewhere meanwhile.
+        """
+        claim, volume = self._claim(key), self._engine.state.volumes.objects.volumes.get(name)
+        if volume is None:
+            raise VolumeError(f"persistentvolume {name!r} is gone")
+        if claim.volume_name not in {"", name}:
+            raise VolumeError(f"persistentvolumeclaim {key!r} got persistentvolume {claim.volume_name!r} meanwhile")
+        _check_node(claim, node)
+        if volume.claim is not None and not volume.claim.is_about(claim):
+            raise VolumeError(f"persistentvolume {name!r} is not free any more")
+        if claim.bound or (volume.claim is not None and volume.claim.uid == claim.uid):
+            return None
+        reference = {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "namespace": claim.namespace,
+            "name": claim.name,
+            "uid": claim.uid,
+        }
+        # A volume that a user has kept for the claim by name stays the user's.
+        by_controller = {"annotations": {BOUND_BY_CONTROLLER: "yes"}} if volume.claim is None else {}
+        body = {"metadata": _exactly(volume) | by_controller, "spec": {"claimRef": reference}}
+        return _Write("PersistentVolume", _VOLUMES, f"/api/v1/{_VOLUMES}/{name}", body)
+
+    def _selecting(self, key: str, node: str) -> _Write | None:
+        """Return the write that names the node in a claim, judged by it as it is now; None if there is no need.
+
+        Raises
+        ------
+        VolumeError
+            If it went elsewhere meanwhile.
+        """
+        claim = self._claim(key)
+        if claim.bound:
+            return None
+        if claim.volume_name:
+            raise VolumeError(f"persistentvolumeclaim {key!r} got persistentvolume {claim.volume_name!r} meanwhile")
+        _check_node(claim, node)
+        if claim.selected_node == node:
+            return None
+        body = {"metadata": _exactly(claim) | {"annotations": {SELECTED_NODE: node}}}
+        path = f"/api/v1/namespaces/{claim.namespace}/{_CLAIMS}/{claim.name}"
+        return _Write("PersistentVolumeClaim", _CLAIMS, path, body)
+
+    def _claim(self, key: str) -> Claim:
+        claim = self._engine.state.volumes.objects.claims.get(key)
+        if claim is None or claim.deleting:
+            raise VolumeError(f"persistentvolumeclaim {key!r} is gone or being deleted")
+        return claim
+
+    async def _carry_out(self, uid: str, placement: Placement, needed: Callable[[], _Write | None]) -> None:
+        """Send a write if it is needed and the placement holds; nothing is written on what was true once."""
+        write = needed()
+        if write is not None:
+            self._check_holds(uid, placement)
+            await self._send(write)
+
+    def _check_holds(self, uid: str, placement: Placement) -> None:
+        holds = not self._stopping and self._engine.state.reservation(uid) is not None
+        # Without a volume that is there, but was not seen yet, the placement cannot be judged.
+        if not holds or (not self._is_ahead(placement) and self._engine.recheck(uid) is None):
+            raise VolumeError("the placement does not hold any more")
+
+    def _is_ahead(self, placement: Placement) -> bool:
+        """Tell whether some claim of a plan was seen bound before its volume was: they come by different watches."""
+        plan, objects = placement.volumes, self._engine.state.volumes.objects
+        claims = (objects.claims.get(key) for key in (*plan.matched, *plan.provisioned))
+        return any(claim is not None and claim.bound and claim.volume_name not in objects.volumes for claim in claims)
+
+    async def _send(self, write: _Write) -> None:
+        """Send a patch that fails if the object is not as it was just judged."""
         if not self._context.may_write(self._timeout):
             raise VolumeError("the lease is about to be lost")
         try:
             response = await self._context.api.request(
                 "PATCH",
-                path,
-                body,
+                write.path,
+                write.body,
                 content_type=MERGE_PATCH,
                 params={"timeout": f"{self._timeout:g}s"},
                 timeout=self._timeout + 1,
@@ -122,10 +183,10 @@ class VolumeBinder:
             # Whether it was carried out shows in the object, which is looked at again before the next decision.
             raise VolumeError(str(error)) from error
         if response.ok:
-            self._context.observe(kind, response.body)
+            self._context.observe(write.kind, response.body)
             return
         if response.status == _FORBIDDEN:
-            self._denied(resource, response.message)
+            await self._rights.refused(write.resource, response.message)
         raise VolumeError(response.message)
 
     async def _wait(self, uid: str, placement: Placement) -> None:
@@ -138,8 +199,7 @@ class VolumeBinder:
             self._moved.setdefault(key, {})[moved] = None
         try:
             while not self._bound(placement):
-                if self._stopping or self._engine.recheck(uid) is None:
-                    raise VolumeError("the placement does not hold any more")
+                self._check_holds(uid, placement)
                 if self._context.clock.monotonic() > deadline:
                     raise VolumeError(f"volumes were not bound within {self._longest_wait:g} s")
                 moved.clear()
@@ -154,19 +214,17 @@ class VolumeBinder:
                     del self._moved[key]
 
     def _bound(self, placement: Placement) -> bool:
-        """Tell whether all claims of a plan are bound.
+        """Tell whether all claims of a plan are bound, to volumes that are known.
 
         Raises
         ------
         VolumeError
             If one will not be bound as decided.
         """
-        plan, volumes = placement.volumes, self._engine.state.volumes.objects
-        bound = True
+        plan = placement.volumes
+        bound = not self._is_ahead(placement)
         for key in (*plan.matched, *plan.provisioned):
-            claim = volumes.claims.get(key)
-            if claim is None or claim.deleting:
-                raise VolumeError(f"persistentvolumeclaim {key!r} is gone or being deleted")
+            claim = self._claim(key)
             if claim.bound:
                 continue
             bound = False
@@ -181,33 +239,12 @@ class VolumeBinder:
         if volume is None or volume.claim is None or not volume.claim.is_about(claim):
             raise VolumeError(f"persistentvolume {name!r} is not kept for persistentvolumeclaim {claim.key!r} any more")
 
-    # Rights ----------------------------------------------------------------------------------------------------------
 
-    def _denied(self, resource: str, message: str) -> None:
-        """Have pods that need a write which is denied wait, and ask now and then whether it is allowed."""
-        self._engine.storage.deny(resource, f"binding volumes: {message}")
-        if resource not in self._asking:
-            task = asyncio.create_task(self._ask(resource), name=f"right-{resource}")
-            self._asking[resource] = task
-            task.add_done_callback(lambda _: self._asking.pop(resource, None))
-
-    async def _ask(self, resource: str) -> None:
-        body = {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": {"verb": "patch", "resource": resource}},
-        }
-        while True:
-            await asyncio.sleep(_ASK_AGAIN)
-            with suppress(ApiUnreachableError):
-                response = await self._context.api.request(
-                    "POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body
-                )
-                if response.ok and response.json().get("status", {}).get("allowed"):
-                    self._engine.storage.allow(resource)
-                    return
+def _check_node(claim: Claim, node: str) -> None:
+    if claim.selected_node not in {None, node}:
+        raise VolumeError(f"persistentvolumeclaim {claim.key!r} gets a volume on node {claim.selected_node}")
 
 
-def _exactly(obj: Any) -> dict[str, Any]:
-    """Return the metadata that makes a patch fail if the object changed since it was decided on."""
+def _exactly(obj: Claim | Volume) -> dict[str, Any]:
+    """Return the metadata that makes a patch fail if the object is not this one any more, as it is here."""
     return {"uid": obj.uid, "resourceVersion": str(obj.resource_version)}

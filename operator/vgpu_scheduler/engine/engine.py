@@ -30,7 +30,7 @@ from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import Decision, Hint, Outcome, Placement
 from vgpu_scheduler.policy import Policies
 from vgpu_scheduler.predicates import gated
-from vgpu_scheduler.state import Phase, State
+from vgpu_scheduler.state import Phase, Reservation, State
 
 
 class Engine:
@@ -177,20 +177,31 @@ class Engine:
         if self.state.node(name) is None:
             self.closed_nodes.forget(name)
 
-    def sweep(self, kind: str, version: int | None) -> Sweep[Any]:
-        """Begin to take in a consistent list of a kind.
+    def listed(self, kind: str) -> int:
+        """Return the version of the list of a kind that was taken in last; 0 if none was."""
+        return self._listed.get(kind, 0)
+
+    def sweep(self, kind: str, version: int | None, since: int | None = None) -> Sweep[Any] | None:
+        """Begin to take in a consistent list of a kind; None if a newer one was taken in since this was asked for.
 
         Parameters
         ----------
         kind
             The name of the kind; see ``kinds``.
         version
-            The list's resource version; None where there is no such kind at all. One below that of an earlier list
-            means that the store was restored from an older copy: what is known is then forgotten in favour of the list.
+            The list's resource version; None where there is no such kind at all. One below that of a list that had
+            been taken in before this one was asked for means that the store was restored from an older copy: what is
+            known is then forgotten in favour of the list.
+        since
+            What ``listed`` was when this list was asked for; what it is now if it is not given.
         """
+        listed = self.listed(kind)
+        since = listed if since is None else since
+        if since < listed and (version is None or since <= version < listed):
+            return None
         if version is None:
             return Sweep(self.kinds[kind], 0, restored=True)
-        restored = version < self._listed.get(kind, 0)
+        restored = version < since
         self._listed[kind] = version
         if restored:
             self.epoch += 1
@@ -208,6 +219,7 @@ class Engine:
 
     def _sweep(self, kind: str, listed: Iterable[Any], version: int, now: float) -> int:
         sweep = self.sweep(kind, version)
+        assert sweep is not None  # it is as if it had been asked for just now
         for found in listed:
             sweep.take(found, now)
         gone = sweep.missing()
@@ -303,7 +315,11 @@ class Engine:
         if not self._waits(pod) or held.node in self.closed_nodes.rejected.closed_to(pod):
             return None
         unchanged = self.effective_policies.as_decided(pod) and self.state.unchanged_since_assumed(uid, pod)
-        decided = held.placement
+        with self.state.volumes.rechecking(held.placement.volumes):
+            return self._recheck(pod, held, held.placement, unchanged=unchanged)
+
+    def _recheck(self, pod: Pod, held: Reservation, decided: Placement, *, unchanged: bool) -> Placement | None:
+        uid = pod.uid
         if unchanged and not self.quotas.exceeded(pod.namespace, self.state) and self.cycle.may_stay(pod, decided):
             return decided
         self.effective_policies.decided(pod)

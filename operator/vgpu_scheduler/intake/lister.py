@@ -31,22 +31,30 @@ class Listing(Generic[_Value]):
     unreadable
         ``namespace/name`` of the objects that could not be read: they are there, although they are not among the
         objects. Empty where even that could not be read.
+    since
+        The version of the list that was the last one taken in when this one was asked for; None if nobody noted it.
     """
 
     objects: list[_Value] = field(default_factory=list)
     version: int | None = None
     unreadable: set[str] = field(default_factory=set)
+    since: int | None = None
 
 
-async def list_all(api: ApiClient, kind: Kind[_Value]) -> Listing[_Value]:
+async def list_all(api: ApiClient, kind: Kind[_Value], since: int | None = None) -> Listing[_Value]:
     """Return all objects of a kind, consistently: never from a cache.
+
+    Parameters
+    ----------
+    since
+        The version of the list that was taken in last: several may be under way, and which is newer must show.
 
     Raises
     ------
     ApiError, ApiUnreachableError
         If a page cannot be read.
     """
-    found: Listing[_Value] = Listing()
+    found: Listing[_Value] = Listing(since=since)
 
     def skip(error: DecodeError) -> None:
         """Leave out an object that cannot be read: the others go on."""

@@ -12,7 +12,7 @@ from typing import TypeVar
 from vgpu_scheduler.engine import Engine, Problem, Sweep
 from vgpu_scheduler.intake.kinds import Kind
 from vgpu_scheduler.intake.lister import Listing, read
-from vgpu_scheduler.kube import Claim, DecodeError, Node, Pod, Versioned
+from vgpu_scheduler.kube import Claim, DecodeError, Node, Pod, Versioned, Volume
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class Observer:
     volumes_wanted
         Called when a pod that waits was observed that names claims or disks.
     claim_moved
-        Told the ``namespace/name`` of a persistent volume claim that was observed anew.
+        Told the ``namespace/name`` of a persistent volume claim that was observed anew, or whose volume was.
     """
 
     engine: Engine
@@ -107,8 +107,10 @@ class Observer:
         self.engine.no_longer_waits(pod.uid, pod.resource_version)
 
     async def sweep(self, kind: Kind[_Value], listing: Listing[_Value]) -> None:
-        """Bring the objects of a kind in line with a consistent list of all of them."""
-        sweep: Sweep[_Value] = self.engine.sweep(kind.name, listing.version)
+        """Bring the objects of a kind in line with a consistent list of all of them, unless a newer one came before."""
+        sweep: Sweep[_Value] | None = self.engine.sweep(kind.name, listing.version, listing.since)
+        if sweep is None:
+            return
         for number, found in enumerate(listing.objects, 1):
             self._take(kind, found, sweep.take)
             if number % _SLICE == 0:
@@ -141,6 +143,8 @@ class Observer:
             self.volumes_wanted()
         elif isinstance(found, Claim):
             self.claim_moved(found.key)
+        elif isinstance(found, Volume) and found.claim is not None:
+            self.claim_moved(f"{found.claim.namespace}/{found.claim.name}")
 
     def _report(self, problems: Iterable[Problem]) -> None:
         for problem in problems:

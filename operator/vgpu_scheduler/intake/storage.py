@@ -43,12 +43,12 @@ class StorageStreams:
         self._lost_track = lost_track
         self._linger = linger
         self._needed = asyncio.Event()
-        self._open = False
+        self._streams: Sequence[ObjectStream[Any]] = ()
 
     @property
     def kinds(self) -> Sequence[Kind[Any]]:
-        """The kinds that are watched now."""
-        return STORAGE if self._open else ()
+        """The kinds that are watched now and could be listed; what may not be read must not be asked for elsewhere."""
+        return [stream.kind for stream in self._streams if stream.listed.is_set() and not stream.refusal]
 
     def look(self) -> None:
         """Note that a pod was observed that may need them."""
@@ -65,34 +65,40 @@ class StorageStreams:
         """Watch until nobody has needed them for a while."""
         streams = [ObjectStream(self._api, kind, self._observer, self._lost_track) for kind in STORAGE]
         tasks = [asyncio.create_task(stream.run(), name=f"stream-{stream.kind.name}") for stream in streams]
-        self._open = True
+        self._streams = streams
         try:
-            await self._listed(streams)
-            self._engine.storage.known()
-            self._observer.changed()
             last = self._observer.monotonic()
             while self._observer.monotonic() - last < self._linger:
-                self._needed.clear()
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(_PATIENCE):
-                        await self._needed.wait()
+                self._tell(streams)
+                await self._pause(streams)
                 if self._engine.storage.needed:
                     last = self._observer.monotonic()
         finally:
-            self._open = False
+            self._streams = ()
             self._needed.clear()
             self._engine.storage.unknown()
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _listed(self, streams: Sequence[ObjectStream[Any]]) -> None:
-        """Wait until all objects are known; meanwhile pods say what may not be read, if that is why they wait."""
-        for stream in streams:
-            while not stream.listed.is_set():
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(_PATIENCE):
-                        await stream.listed.wait()
-                if stream.refusal:
-                    self._engine.storage.unknown(f"{stream.kind.name} objects cannot be listed: {stream.refusal}")
-                    self._observer.changed()
+    def _tell(self, streams: Sequence[ObjectStream[Any]]) -> None:
+        """Say whether all objects are known, and if not so what may not be read, if that is why."""
+        storage = self._engine.storage
+        refused = next((stream for stream in streams if stream.refusal), None)
+        problem = f"{refused.kind.name} objects cannot be read: {refused.refusal}" if refused else ""
+        known = not problem and all(stream.listed.is_set() for stream in streams)
+        if (known, problem) == (storage.synced, storage.unreadable):
+            return
+        if known:
+            storage.known()
+        else:
+            storage.unknown(problem)
+        self._observer.changed()
+
+    async def _pause(self, streams: Sequence[ObjectStream[Any]]) -> None:
+        """Wait until one more kind is listed, or once all are until they are needed; no longer than one is patient."""
+        self._needed.clear()
+        awaited = next((stream.listed for stream in streams if not stream.listed.is_set()), self._needed)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_PATIENCE):
+                await awaited.wait()

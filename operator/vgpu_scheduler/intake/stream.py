@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 _Value = TypeVar("_Value", bound=Versioned)
 
-_NOT_FOUND, _GONE = 404, 410
+_FORBIDDEN, _NOT_FOUND, _GONE = 403, 404, 410
 _DELETED = b'{"type":"DELETED"'
 _WATCH_SECONDS = 290
 _IDLE_TIMEOUT = 120.0
@@ -49,7 +49,8 @@ class ObjectStream(Generic[_Value]):
     listed
         Set once all objects of the kind were taken in.
     refusal
-        Why the API server does not let them be listed; empty unless it said so last.
+        Why the API server does not let them be listed or watched, empty unless it said so last. What is known may be
+        out of date until they are listed anew.
     """
 
     def __init__(self, api: ApiClient, kind: Kind[_Value], observer: Observer, lost_track: Callable[[], None]) -> None:
@@ -79,7 +80,7 @@ class ObjectStream(Generic[_Value]):
                     continue
                 await asyncio.sleep(delay)  # a server that ends each watch at once must not be asked all the time
             except ApiError as error:
-                if not version:
+                if not version or error.response.status == _FORBIDDEN:
                     self.refusal = str(error)
                 if error.response.status == _GONE or (error.response.status == _NOT_FOUND and self.kind.defined):
                     version = ""
@@ -95,7 +96,7 @@ class ObjectStream(Generic[_Value]):
             delay = min(delay * 2, _LONGEST_DELAY)
 
     async def _list(self) -> str:
-        listing = await list_all(self._api, self.kind)
+        listing = await list_all(self._api, self.kind, self._observer.engine.listed(self.kind.name))
         await self._observer.sweep(self.kind, listing)
         if self.listed.is_set():
             self._observer.stats.relists += 1
@@ -114,6 +115,8 @@ class ObjectStream(Generic[_Value]):
         }
         try:
             async with self._api.stream(self.kind.path, params, _IDLE_TIMEOUT) as lines:
+                if self.refusal:
+                    return ""  # it may be watched again; what was missed is listed
                 async for line in lines:
                     try:
                         event = decode_event(line, lambda obj: read(self.kind, obj))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from vgpu_scheduler.binding import (
@@ -124,7 +124,7 @@ class Replica:
             self._binder.claim_moved,
         )
         self._beside: list[Kind[Any]] = [beside_kind(kind.name, kind.path) for kind in engine.dialects.beside]
-        self._sweeps = Sweeps(api, engine, self._observer, settings.sweep_interval, self._swept)
+        self._sweeps = Sweeps(api, engine, self._observer, settings.sweep_interval, self._swept, self._storage_kinds)
         engine.storage.unknown()
         self._storage = StorageStreams(api, self._observer, self._sweeps.ask)
         self._loop = SchedulingLoop(engine, self._binder, self._reporter, clock, metrics.attempts)
@@ -158,7 +158,10 @@ class Replica:
         self._storage.look()
 
     def _swept(self) -> tuple[Kind[Any], ...]:
-        return (*self._beside, *self._storage.kinds, *SWEPT)
+        return (*self._beside, *SWEPT)
+
+    def _storage_kinds(self) -> Sequence[Kind[Any]]:
+        return self._storage.kinds
 
     def stalled_for(self) -> float:
         """Return for how many seconds the scheduling loop has not turned; 0 for a standby, which does not turn it."""

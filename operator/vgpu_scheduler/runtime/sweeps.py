@@ -10,7 +10,7 @@ from typing import Any
 
 from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiUnreachableError
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.intake import SWEPT, Kind, Observer, list_all
+from vgpu_scheduler.intake import SWEPT, Kind, Listing, Observer, list_all
 from vgpu_scheduler.state import Ledger, State
 
 log = logging.getLogger(__name__)
@@ -32,6 +32,8 @@ class Sweeps:
         Seconds between two sweeps that nobody asked for; after each of these the ledger is audited.
     kinds
         Returns what is swept, in this order.
+    dispensable
+        Returns what is swept before these where the API server gives a list of it: most pods can do without.
     """
 
     def __init__(
@@ -41,12 +43,14 @@ class Sweeps:
         observer: Observer,
         interval: float,
         kinds: Callable[[], Sequence[Kind[Any]]] = lambda: SWEPT,
+        dispensable: Callable[[], Sequence[Kind[Any]]] = tuple,
     ) -> None:
         self._api = api
         self._engine = engine
         self._observer = observer
         self._interval = interval
         self._kinds = kinds
+        self._dispensable = dispensable
         self._wanted = asyncio.Event()
 
     def ask(self) -> None:
@@ -63,15 +67,28 @@ class Sweeps:
         """
         while True:
             try:
-                listings = [(kind, await list_all(self._api, kind)) for kind in self._kinds()]
+                listings = [(kind, await self._list(kind)) for kind in self._kinds()]
                 break
             except (ApiError, ApiUnreachableError) as error:
                 log.warning("sweep: %s", error)
                 await asyncio.sleep(_DELAY)
-        for kind, listing in listings:
+        for kind, listing in [*await self._list_dispensable(), *listings]:
             await self._observer.sweep(kind, listing)
         if self._engine.epoch:
             raise RuntimeError("the API server's store was restored from an older copy: starting anew")
+
+    async def _list(self, kind: Kind[Any]) -> Listing[Any]:
+        return await list_all(self._api, kind, self._engine.listed(kind.name))
+
+    async def _list_dispensable(self) -> list[tuple[Kind[Any], Listing[Any]]]:
+        """List what can be listed now: nothing waits for the rest."""
+        found = []
+        for kind in self._dispensable():
+            try:
+                found.append((kind, await self._list(kind)))
+            except (ApiError, ApiUnreachableError) as error:
+                log.warning("sweep of %s: %s", kind.path, error)
+        return found
 
     async def run(self) -> None:
         """Sweep until cancelled."""

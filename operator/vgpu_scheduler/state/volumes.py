@@ -7,7 +7,8 @@ is given back with the reservation. What was written meanwhile is in the objects
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from copy import deepcopy
 from typing import Final, NamedTuple
 
@@ -121,6 +122,8 @@ class Volumes:
         The storage objects.
     attached
         What is attached to which node.
+    being_made
+        The claims whose volumes are being made on the node that is asked about, so that its room may be less by them.
     """
 
     def __init__(self) -> None:
@@ -135,6 +138,16 @@ class Volumes:
         self._taken_for: dict[str, dict[str, int]] = {}  # the same by claim
         self._selected: dict[str, dict[str, int]] = {}  # by claim: nodes
         self._free: OrderedDict[Wanted, Places] = OrderedDict()
+        self.being_made: frozenset[str] = frozenset()
+
+    @contextmanager
+    def rechecking(self, plan: VolumePlan) -> Iterator[None]:
+        """Have what a plan has volumes made for be ``being_made``, for the time of a question."""
+        self.being_made = frozenset(plan.provisioned)
+        try:
+            yield
+        finally:
+            self.being_made = frozenset()
 
     # Questions -------------------------------------------------------------------------------------------------------
 

@@ -220,6 +220,8 @@ class _Binding(VolumeFilter):
     def _has_room(self, claim: Claim, rows: Rows) -> Mask | None:
         """Return the nodes where a driver says that it has room for a claim; None where that is not asked."""
         objects = self._state.volumes.objects
+        if claim.key in self._state.volumes.being_made:
+            return None
         found = objects.class_of(claim)
         driver = objects.csi_drivers.get(found.provisioner) if found is not None else None
         if found is None or claim.requested is None or driver is None or not driver.storage_capacity:
