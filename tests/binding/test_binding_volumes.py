@@ -211,6 +211,63 @@ async def test_a_claim_that_changed_since_is_not_overwritten(tmp_path: Path) -> 
         await made.until(lambda: made.engine.state.reservation(uid) is None)
         assert await selected(made) == "somewhere-else"
         assert made.sent("patch", "persistentvolumeclaims") == 0
+        assert not await made.events(), "that somebody was first is nothing to warn of"
+
+
+async def test_a_write_that_came_too_late_is_nothing_to_warn_of(tmp_path: Path) -> None:
+    async with bench(tmp_path) as made:
+        await wanting(made)
+        made.cluster.inject(Fault(verb="patch", resource="persistentvolumeclaims", status=409, times=1))
+        made.submit()
+        uid = (await made.read("trains"))["metadata"]["uid"]
+        await made.until(lambda: made.engine.state.reservation(uid) is None)
+        assert not await made.events()
+        made.clock.ahead += 20.0
+        made.submit()
+        await made.until(lambda: selected(made))
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_a_busy_server_is_asked_again_and_the_cards_are_kept(tmp_path: Path, status: int) -> None:
+    async with bench(tmp_path) as made:
+        await made.nodes.start()
+        await wanting(made)
+        made.cluster.inject(Fault(verb="patch", resource="persistentvolumeclaims", status=status, times=2))
+        made.submit()
+        uid = (await made.read("trains"))["metadata"]["uid"]
+        kept_for = made.engine.state.reservation(uid)
+        await made.until(lambda: selected(made))
+        assert made.engine.state.reservation(uid) is kept_for
+        assert made.sent("patch", "persistentvolumeclaims") == 3
+        await complete(made)
+        await made.until(lambda: bound(made))
+        assert "BindingFailed" not in {reason for reason, _ in await made.events()}
+
+
+async def test_a_server_that_stays_busy_gives_the_cards_back_in_the_end(tmp_path: Path) -> None:
+    async with bench(tmp_path, volume_wait=1.5) as made:
+        await wanting(made)
+        made.cluster.inject(Fault(verb="patch", resource="persistentvolumeclaims", status=429))
+        made.submit()
+        uid = (await made.read("trains"))["metadata"]["uid"]
+        await made.until(lambda: made.engine.state.reservation(uid) is None)
+        notes = [note for reason, note in await made.events() if reason == "BindingFailed"]
+        assert notes == ["binding volumes: the API server took no write within 1.5 s"]
+
+
+@pytest.mark.parametrize("ends", [False, True])
+async def test_a_busy_server_is_not_asked_for_a_pod_that_is_gone(tmp_path: Path, ends: bool) -> None:
+    async with bench(tmp_path) as made:
+        await wanting(made)
+        made.cluster.inject(Fault(verb="patch", resource="persistentvolumeclaims", status=429, times=1))
+        made.submit()
+        await made.until(lambda: made.sent("patch", "persistentvolumeclaims"))
+        if ends:
+            await made.binder.stop(0.5)
+        else:
+            assert (await made.call("DELETE", "/api/v1/namespaces/default/pods/trains", {"gracePeriodSeconds": 0})).ok
+        await made.until(lambda: not made.binder._tasks, within=0.9)
+        assert made.sent("patch", "persistentvolumeclaims") == 1
 
 
 async def test_a_volume_that_somebody_else_got_since_is_not_taken_away(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from vgpu_scheduler.binding.options import NO_HOOKS, BinderHooks, BinderOptions
 from vgpu_scheduler.binding.plugin_turn import PluginTurn
 from vgpu_scheduler.binding.sender import Sender, Step
 from vgpu_scheduler.binding.turns import Turns
-from vgpu_scheduler.binding.volumes import VolumeBinder, VolumeError
+from vgpu_scheduler.binding.volumes import VolumeBinder, VolumeConflictError, VolumeError
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Placement
 
@@ -115,7 +115,7 @@ class Binder:
                     if placement is not None and placement.volumes:
                         binds.create_task(self._volumes.bind(item.uid, placement))
         except* VolumeError as problems:
-            self._volumes_failed(unit, str(problems.exceptions[0]))
+            self._volumes_failed(unit, problems.exceptions[0])
         except* Exception:  # one bad unit must not strand its pods
             log.exception("binding the volumes of pod %s broke off", unit.items[0].decision.pod)
             self.stats.failed += 1
@@ -130,13 +130,13 @@ class Binder:
             item.joined = self._clock.monotonic()
         self._join(unit)
 
-    def _volumes_failed(self, unit: BindUnit, problem: str) -> None:
+    def _volumes_failed(self, unit: BindUnit, problem: Exception) -> None:
         """Have a unit decided anew whose volumes cannot be bound as decided."""
         log.info("volumes of pod %s were not bound: %s", unit.items[0].decision.pod, problem)
         self.stats.failed += 1
         for item in unit.items:
             pod = self._engine.state.pod(item.uid)
-            if pod is not None and not self._stopping:
+            if pod is not None and not self._stopping and not isinstance(problem, VolumeConflictError):
                 self._reporter.binding_failed(pod, f"binding volumes: {problem}")
         self._turns.give_back(unit.items[0])
 

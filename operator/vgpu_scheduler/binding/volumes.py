@@ -23,12 +23,19 @@ from vgpu_scheduler.model import Placement
 
 log = logging.getLogger(__name__)
 
-_FORBIDDEN = 403
+_FORBIDDEN, _CONFLICT = 403, 409
+_BUSY = frozenset({429, 503})
+_RETRY = 1.0
+"""Seconds between two tries where a busy API server does not say how long it will be."""
 _CLAIMS, _VOLUMES = "persistentvolumeclaims", "persistentvolumes"
 
 
 class VolumeError(Exception):
     """The volumes of a pod cannot be bound as decided; it is decided anew."""
+
+
+class VolumeConflictError(VolumeError):
+    """Somebody else was first, which is nothing to warn of."""
 
 
 class _Write(NamedTuple):
@@ -59,7 +66,7 @@ class VolumeBinder:
         self._patience = options.patience
         self._moved: dict[str, dict[asyncio.Event, None]] = {}
         self._rights = VolumeRights(context, options.timeout, options.ask_again)
-        self._stopping = False
+        self._stopping = asyncio.Event()
 
     def claim_moved(self, claim: str) -> None:
         """Note that a claim, by its ``namespace/name``, or its volume was observed anew: who waits looks again."""
@@ -68,7 +75,7 @@ class VolumeBinder:
 
     async def stop(self) -> None:
         """Have all pods that wait for volumes given back."""
-        self._stopping = True
+        self._stopping.set()
         for events in self._moved.values():
             for event in events:
                 event.set()
@@ -83,11 +90,12 @@ class VolumeBinder:
             If that does not come about.
         """
         plan = placement.volumes
+        deadline = self._context.clock.monotonic() + self._longest_wait
         for key, name in plan.matched.items():
-            await self._carry_out(uid, placement, partial(self._keeping, key, name, placement.node))
+            await self._carry_out(uid, placement, deadline, partial(self._keeping, key, name, placement.node))
         for key in plan.provisioned:
-            await self._carry_out(uid, placement, partial(self._selecting, key, placement.node))
-        await self._wait(uid, placement)
+            await self._carry_out(uid, placement, deadline, partial(self._selecting, key, placement.node))
+        await self._wait(uid, placement, deadline)
 
     # Writes ----------------------------------------------------------------------------------------------------------
 
@@ -103,10 +111,12 @@ class VolumeBinder:
         if volume is None:
             raise VolumeError(f"persistentvolume {name!r} is gone")
         if claim.volume_name not in {"", name}:
-            raise VolumeError(f"persistentvolumeclaim {key!r} got persistentvolume {claim.volume_name!r} meanwhile")
+            raise VolumeConflictError(
+                f"persistentvolumeclaim {key!r} got persistentvolume {claim.volume_name!r} meanwhile"
+            )
         _check_node(claim, node)
         if volume.claim is not None and not volume.claim.is_about(claim):
-            raise VolumeError(f"persistentvolume {name!r} is not free any more")
+            raise VolumeConflictError(f"persistentvolume {name!r} is not free any more")
         if claim.bound or (volume.claim is not None and volume.claim.uid == claim.uid):
             return None
         reference = {
@@ -133,7 +143,9 @@ class VolumeBinder:
         if claim.bound:
             return None
         if claim.volume_name:
-            raise VolumeError(f"persistentvolumeclaim {key!r} got persistentvolume {claim.volume_name!r} meanwhile")
+            raise VolumeConflictError(
+                f"persistentvolumeclaim {key!r} got persistentvolume {claim.volume_name!r} meanwhile"
+            )
         _check_node(claim, node)
         if claim.selected_node == node:
             return None
@@ -147,15 +159,30 @@ class VolumeBinder:
             raise VolumeError(f"persistentvolumeclaim {key!r} is gone or being deleted")
         return claim
 
-    async def _carry_out(self, uid: str, placement: Placement, needed: Callable[[], _Write | None]) -> None:
-        """Send a write if it is needed and the placement holds; nothing is written on what was true once."""
-        write = needed()
-        if write is not None:
+    async def _carry_out(
+        self, uid: str, placement: Placement, deadline: float, needed: Callable[[], _Write | None]
+    ) -> None:
+        """Send a write as long as it is needed and the placement holds; nothing is written on what was true once."""
+        while (write := needed()) is not None:
             self._check_holds(uid, placement)
-            await self._send(write)
+            delay = await self._send(write)
+            if delay is None:
+                return
+            await self._pause(uid, placement, deadline, delay)
+
+    async def _pause(self, uid: str, placement: Placement, deadline: float, seconds: float) -> None:
+        """Keep a placement for some seconds."""
+        until = self._context.clock.monotonic() + seconds
+        if until > deadline:
+            raise VolumeError(f"the API server took no write within {self._longest_wait:g} s")
+        while (left := until - self._context.clock.monotonic()) > 0:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(left, self._patience)):
+                    await self._stopping.wait()
+            self._check_holds(uid, placement)
 
     def _check_holds(self, uid: str, placement: Placement) -> None:
-        holds = not self._stopping and self._engine.state.reservation(uid) is not None
+        holds = not self._stopping.is_set() and self._engine.state.reservation(uid) is not None
         # Without a volume that is there, but was not seen yet, the placement cannot be judged.
         if not holds or (not self._is_ahead(placement) and self._engine.recheck(uid) is None):
             raise VolumeError("the placement does not hold any more")
@@ -166,8 +193,8 @@ class VolumeBinder:
         claims = (objects.claims.get(key) for key in (*plan.matched, *plan.provisioned))
         return any(claim is not None and claim.bound and claim.volume_name not in objects.volumes for claim in claims)
 
-    async def _send(self, write: _Write) -> None:
-        """Send a patch that fails if the object is not as it was just judged."""
+    async def _send(self, write: _Write) -> float | None:
+        """Send a patch that fails if the object is not as it was just judged; return when to try again, if at all."""
         if not self._context.may_write(self._timeout):
             raise VolumeError("the lease is about to be lost")
         try:
@@ -184,16 +211,19 @@ class VolumeBinder:
             raise VolumeError(str(error)) from error
         if response.ok:
             self._context.observe(write.kind, response.body)
-            return
+            return None
+        if response.status in _BUSY:
+            return response.retry_after or _RETRY
+        if response.status == _CONFLICT:
+            raise VolumeConflictError(response.message)
         if response.status == _FORBIDDEN:
             await self._rights.refused(write.resource, response.message)
         raise VolumeError(response.message)
 
-    async def _wait(self, uid: str, placement: Placement) -> None:
+    async def _wait(self, uid: str, placement: Placement, deadline: float) -> None:
         """Wait until all claims of the plan are bound."""
         plan = placement.volumes
         keys = (*plan.matched, *plan.provisioned)
-        deadline = self._context.clock.monotonic() + self._longest_wait
         moved = asyncio.Event()
         for key in keys:
             self._moved.setdefault(key, {})[moved] = None
@@ -242,7 +272,7 @@ class VolumeBinder:
 
 def _check_node(claim: Claim, node: str) -> None:
     if claim.selected_node not in {None, node}:
-        raise VolumeError(f"persistentvolumeclaim {claim.key!r} gets a volume on node {claim.selected_node}")
+        raise VolumeConflictError(f"persistentvolumeclaim {claim.key!r} gets a volume on node {claim.selected_node}")
 
 
 def _exactly(obj: Claim | Volume) -> dict[str, Any]:
