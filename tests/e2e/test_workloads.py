@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -131,7 +131,7 @@ async def test_a_gate_that_is_removed_later_lets_the_pod_go(zones: Cluster, oper
 async def test_kube_scheduler_fills_the_same_nodes_at_the_same_time(
     zones: Cluster, operator: OperatorProcess, installed_plane: ControlPlane
 ) -> None:
-    """Both place pods that keep each other away, by host; neither puts two on one node, and no node is over."""
+    """Both place pods that keep each other away, by host, in turn: neither puts two on one node."""
     away = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
         {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"alone": "yes"}}}]}}  # fmt: skip
     with installed_plane.scheduler():
@@ -143,14 +143,9 @@ async def test_kube_scheduler_fills_the_same_nodes_at_the_same_time(
                 pod["metadata"]["labels"] = {"alone": "yes"}
                 pod["spec"]["affinity"] = away
             pods += [theirs, ours]
-        for pod in pods:
+        for pod in pods:  # each is bound before the next comes: the schedulers know of each other what is bound
             await zones.create(pod)
-            await asyncio.sleep(0.3)  # the schedulers do not know of each other's decisions, only of what is bound
-
-        async def all_bound() -> bool:
-            return len(await placed(zones, "alone", "yes")) == 6
-
-        await zones.until(all_bound, "six pods on six nodes")
+            await zones.until(partial(zones.bound, pod["metadata"]["name"]), "a node for the pod")
         where = Counter(pod["spec"]["nodeName"] for pod in await placed(zones, "alone", "yes"))
         assert max(where.values()) == 1
         seventh = slice_pod("seventh")

@@ -160,8 +160,8 @@ def test_agrees_with_the_naive_twin(data: st.DataObject) -> None:
 
 
 def test_reasons_say_what_can_help() -> None:
-    assert TAINT.hint == Hint.NODE
-    assert insufficient("cpu").hint == TOO_MANY_PODS.hint == Hint.NODE | Hint.RESOURCES
+    assert TAINT.hint == UNSCHEDULABLE.hint == Hint.TAINTS
+    assert insufficient("cpu").hint == TOO_MANY_PODS.hint == Hint.ALLOCATABLE | Hint.RESOURCES
     assert TOO_MANY_PODS.resolvable
     assert not UNSCHEDULABLE.resolvable
 
