@@ -246,8 +246,20 @@ async def measure(against: Path | None = None) -> list[Throughput]:
             results += [await _through(http, each, SLICES, limits) for each in candidates]
             quiet = False
             results += [await _through(http, each, SLICES_WITH_ALL_WRITES, limits) for each in candidates]
-            await nodes.register([f"node-{n}" for n in range(NODES, MANY_NODES)], CARDS)
-            results += [await _through(http, each, PLAIN_ON_MANY, {}) for each in others]
             if nodes.violations:
                 raise RuntimeError(f"the node side objects: {nodes.violations[:3]}")
-    return results
+    return results + await _on_many_nodes(against)
+
+
+async def _on_many_nodes(against: Path | None) -> list[Throughput]:
+    """Measure plain pods on a cluster of many nodes, which nobody plays."""
+    with tempfile.TemporaryDirectory() as folder, ControlPlane() as plane:
+        tls = plane.ssl_context()
+        headers = {"Authorization": f"Bearer {plane.token}"}
+        connector = aiohttp.TCPConnector(ssl=tls)
+        nodes = NodeSide(plane.url, token=plane.token, tls=tls)
+        async with aiohttp.ClientSession(plane.url, headers=headers, connector=connector) as http, nodes:
+            plane.create_namespace("vgpu-system", exist_ok=True)
+            await nodes.register([f"node-{n:04d}" for n in range(MANY_NODES)], CARDS)
+            others = [KubeScheduler(plane), *_candidates(plane.kubeconfig(), Path(folder), against)]
+            return [await _through(http, each, PLAIN_ON_MANY, {}) for each in others]

@@ -339,9 +339,11 @@ class ControlPlane:
     def scheduler(self) -> Iterator[str]:
         """Run kube-scheduler, under its own name, for the time of the block; gives the address of its metrics.
 
-        It serves them to the administrator's token, with the certificate of nobody.
+        It serves them to the administrator's token, with the certificate of nobody. How often it may ask the API server
+        is not limited: by default it binds 50 pods a second.
         """
-        with self._running("kube-scheduler", "--leader-elect=false") as address:
+        unlimited = ("--kube-api-qps=10000", "--kube-api-burst=10000")
+        with self._running("kube-scheduler", "--leader-elect=false", *unlimited) as address:
             yield address
 
     @contextlib.contextmanager
