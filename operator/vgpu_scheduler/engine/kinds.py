@@ -12,7 +12,17 @@ from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.quotas import Quotas, quota_key
 from vgpu_scheduler.engine.storage import StorageAccess
-from vgpu_scheduler.kube import Claim, Namespace, Node, NodeInventory, Pod, ResourceQuota, StorageObject, VersionedStore
+from vgpu_scheduler.kube import (
+    Claim,
+    Namespace,
+    Node,
+    NodeInventory,
+    Pod,
+    ResourceQuota,
+    StorageObject,
+    VersionedStore,
+    Volume,
+)
 from vgpu_scheduler.model import Hint
 from vgpu_scheduler.policy import PLURALS, Policies, PolicyKey, PolicyResource, key_of
 from vgpu_scheduler.state import STORAGE_KINDS, State
@@ -160,6 +170,8 @@ def _storage(engine: Observing, kind: type[StorageObject]) -> ObservedKind[Stora
     def changed(found: StorageObject, hint: Hint, now: float) -> None:
         if not engine.storage.synced:
             return  # whoever waits for these objects is tried when all of them are known
+        if hint and isinstance(found, Volume) and found.claim is not None:  # it is there for one claim alone
+            engine.storage.claim_changed(f"{found.claim.namespace}/{found.claim.name}", now)
         if hint and isinstance(found, Claim):
             engine.storage.claim_changed(found.key, now)
         else:
