@@ -26,6 +26,10 @@ async def says(cluster: Cluster, name: str, message: str) -> bool:
     return await cluster.message(name) == message
 
 
+async def is_scheduled(cluster: Cluster, name: str) -> bool:
+    return any(reason == "Scheduled" for reason, _ in await cluster.events(name))
+
+
 async def patch(cluster: Cluster, path: str, body: dict[str, Any]) -> None:
     headers = {"Content-Type": "application/merge-patch+json"}
     async with cluster.http.patch(f"/api/v1/{path}", json=body, headers=headers) as answer:
@@ -36,7 +40,7 @@ async def test_a_pod_that_waits_says_why_as_kube_scheduler_would(cluster: Cluste
     await cluster.nodes.register(["small"], ("T4",))
     await cluster.nodes.start()
     await cluster.create(slice_pod("first", **LARGE))
-    await cluster.until(lambda: cluster.events("first"), "the first pod and its event")
+    await cluster.until(lambda: is_scheduled(cluster, "first"), "the first pod and its last event")
     mark = cluster.plane.audit_mark()
     await cluster.create(slice_pod("second", **LARGE))
     await cluster.until(lambda: says(cluster, "second", FULL), "a condition")
