@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.binding.bench import Bench, bench
 from tests.engine.builders import asks
@@ -12,7 +13,7 @@ from tests.kube import storage_objects as storage
 
 from vgpu_scheduler.devcluster import Fault
 from vgpu_scheduler.engine.storage import CLAIMS as CLAIM_RESOURCE
-from vgpu_scheduler.kube import BOUND_BY_CONTROLLER, SELECTED_NODE
+from vgpu_scheduler.kube import BOUND_BY_CONTROLLER, SELECTED_NODE, ClaimReference
 from vgpu_scheduler.model import Outcome
 
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
@@ -107,6 +108,23 @@ async def test_a_volume_that_exists_is_kept_for_the_claim(tmp_path: Path) -> Non
         assert made.sent("patch", "persistentvolumeclaims") == 0
         await complete(made, "disk")
         await made.until(lambda: bound(made))
+
+
+async def test_a_volume_that_was_taken_since_is_left_to_the_claim_that_has_it(tmp_path: Path) -> None:
+    async with bench(tmp_path) as made:
+        await made.nodes.start()
+        assert (await made.call("POST", VOLUMES, new(storage.volume("disk", csi=storage.csi("disk"))))).ok
+        available = {"status": {"phase": "Available"}}
+        assert (await made.call("PATCH", f"{VOLUMES}/disk/status", available, **MERGE)).ok
+        await wanting(made)
+        made.submit()  # decides on the volume as it was known; nothing is written before the loop turns
+        found = made.engine.state.volumes.objects.volumes["disk"]
+        theirs = ClaimReference("default", "theirs", "u-theirs")
+        newer = msgspec.structs.replace(found, claim=theirs, resource_version=found.resource_version + 1)
+        made.engine.kinds["PersistentVolume"].observe(newer, made.clock.monotonic())
+        uid = (await made.read("trains"))["metadata"]["uid"]
+        await made.until(lambda: made.engine.state.reservation(uid) is None)
+        assert made.sent("patch", "persistentvolumes") == 0
 
 
 async def test_what_the_provisioner_takes_back_is_decided_anew(tmp_path: Path) -> None:

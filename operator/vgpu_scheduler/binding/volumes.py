@@ -83,7 +83,9 @@ class VolumeBinder:
             claim, volume = volumes.claims.get(key), volumes.volumes.get(name)
             if claim is None or volume is None:
                 raise VolumeError(f"persistentvolumeclaim {key!r} or persistentvolume {name!r} is gone")
-            if volume.claim is None or volume.claim.uid != claim.uid:
+            if volume.claim is not None and not volume.claim.is_about(claim):
+                raise VolumeError(f"persistentvolume {name!r} was taken for another claim than {key!r}")
+            if not claim.bound and (volume.claim is None or volume.claim.uid != claim.uid):
                 reference = {
                     "apiVersion": "v1",
                     "kind": "PersistentVolumeClaim",
@@ -99,7 +101,9 @@ class VolumeBinder:
             claim = volumes.claims.get(key)
             if claim is None:
                 raise VolumeError(f"persistentvolumeclaim {key!r} is gone")
-            if claim.selected_node != placement.node:
+            if claim.selected_node not in (None, placement.node):
+                raise VolumeError(f"the volume of persistentvolumeclaim {key!r} is made for {claim.selected_node}")
+            if not claim.bound and claim.selected_node is None:
                 body = {"metadata": _exactly(claim) | {"annotations": {SELECTED_NODE: placement.node}}}
                 path = f"/api/v1/namespaces/{claim.namespace}/{_CLAIMS}/{claim.name}"
                 await self._write("PersistentVolumeClaim", _CLAIMS, path, body)
