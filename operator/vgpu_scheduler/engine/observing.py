@@ -74,15 +74,12 @@ class Sweep(Generic[_Value]):
         """
         if "" in unreadable:
             return []
-        newest = _ANY if self._restored else self._version
-        gone = self._kind.missing(self._listed, newest)
+        if self._restored:
+            self._kind.forget_versions()  # those of before, which came again since the list was begun
+        gone = self._kind.missing(self._listed, self._version)
         return [found for found in gone if self._kind.title(found) not in unreadable]
 
     def remove(self, found: _Value, now: float) -> tuple[Problem, ...]:
         """Take in that an object is gone that the list does not show; there is nothing to understand."""
-        self._kind.remove(found, found.resource_version if self._restored else self._version, now)
+        self._kind.remove(found, self._version, now)
         return ()
-
-
-_ANY = 2**62
-"""Stands for any resource version: nothing is newer."""
