@@ -272,3 +272,13 @@ def test_a_claim_wakes_those_who_name_it_and_nobody_else() -> None:
     for name in ("one", "two", "three"):
         engine.remove_pod(f"uid-{name}", 30.0)
     assert not engine.storage._by_claim
+
+
+def test_pods_that_name_different_claims_are_not_tried_for_each_other() -> None:
+    engine = cluster()
+    for name, claimed in (("one", "c0"), ("two", "c1")):
+        assert placed(engine, name, **using(claimed))[0] == ""
+    kept = {"namespace": "default", "name": "c1"}
+    take(engine, VOLUME, local("v", "b", claimRef=kept), now=20.0)
+    found = {decision.pod: decision.outcome for decision in (decide(engine, 20.0), decide(engine, 20.0))}
+    assert found == {"default/one": Outcome.UNSCHEDULABLE, "default/two": Outcome.PLACED}

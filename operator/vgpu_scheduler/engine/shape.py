@@ -190,7 +190,9 @@ class Fitted:
         asked = (self.claimed, pod.priority, pod.namespace if self.limited else "")
         if self.cluster is None:
             return asked
-        return (*asked, self.cluster, pod.namespace, frozenset(pod.labels.items()))
+        labels, volumes = frozenset(pod.labels.items()), (pod.spec.claims, pod.spec.disks)
+        own = pod.name if any(claim.ephemeral for claim in pod.spec.claims) else ""
+        return (*asked, self.cluster, pod.namespace, labels, volumes, own)
 
 
 Shape = Refused | Fitted
