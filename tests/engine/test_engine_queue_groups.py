@@ -105,6 +105,33 @@ def test_a_flush_tries_one_and_what_it_places_is_counted() -> None:
     assert queue.placed_after_flush == 2, "a hint has woken it"
 
 
+def test_what_a_change_has_helped_since_the_flush_is_not_counted() -> None:
+    for change in (lambda queue: queue.hint(Hint.NODE, FLUSH_AFTER), lambda queue: queue.wake(["a"], FLUSH_AFTER)):
+        queue = parked("a", "b")
+        queue.tick(FLUSH_AFTER)
+        change(queue)
+        assert queue.pop(FLUSH_AFTER) == "a"
+        queue.placed("a", FLUSH_AFTER)
+        assert queue.placed_after_flush == 0
+    queue = parked("a")
+    queue.tick(FLUSH_AFTER)
+    queue.hint(Hint.POLICY, FLUSH_AFTER)
+    assert queue.pop(FLUSH_AFTER) == "a"
+    queue.placed("a", FLUSH_AFTER)
+    assert queue.placed_after_flush == 1, "what came could not help it"
+
+
+def test_one_that_was_woken_before_the_flush_is_tried_for_all_even_if_nobody_looked_meanwhile() -> None:
+    queue = parked("a", "b")
+    queue.hint(Hint.NODE, 0.5)
+    assert queue.place("a") is Place.BACKOFF
+    assert queue.pop(FLUSH_AFTER) == "a"
+    queue.placed("a", FLUSH_AFTER)
+    assert queue.pop(FLUSH_AFTER) == "b"
+    queue.placed("b", FLUSH_AFTER)
+    assert queue.placed_after_flush == 0
+
+
 SHAPES = {"a": 0, "b": 0, "c": 0, "d": 1, "e": 1, "f": 1}
 MOVES = st.lists(
     st.tuples(

@@ -50,8 +50,6 @@ class _Entry:
     """Where it is parked."""
     tried_for: Hashable = None
     """Those that would get the same answer, and wait for what becomes of this pod."""
-    flushed: bool = False
-    """Nothing but the time that passed has made it active."""
     ticket: int = 0
     """Heap items with another ticket are leftovers of an earlier place."""
 
@@ -66,6 +64,8 @@ class SchedulingQueue:
         self._flushes: list[tuple[float, int, GroupKey]] = []
         self._parked = ParkedPods()
         self._tried_for: dict[Hashable, str] = {}
+        self._flushed: dict[str, Hint] = {}
+        """Pods that nothing but the time that passed has made active, with what they waited for."""
         self._ticket = 0
         self.placed_after_flush = 0
         """How many pods only the flush has placed: each stands for a change that was not noticed."""
@@ -106,12 +106,13 @@ class SchedulingQueue:
     def add(self, uid: str, priority: int, now: float) -> None:
         """Make a pod active; one that waits elsewhere is moved, one that is active keeps its turn."""
         entry = self._entries.get(uid)
+        self._flushed.pop(uid, None)
         if entry is None:
             entry = self._entries[uid] = _Entry(priority, Place.BACKOFF, now, now)
         elif entry.place is Place.ACTIVE and entry.priority == priority:
             return
         self._leave(uid, entry)  # by the rank that it had
-        entry.priority, entry.flushed = priority, False
+        entry.priority = priority
         self._activate(uid, entry, now)
 
     def remove(self, uid: str) -> None:
@@ -121,7 +122,7 @@ class SchedulingQueue:
             return
         self._leave(uid, entry)
         del self._entries[uid]
-        self._pass_on(uid, entry, entry.attempted_at)
+        self._pass_on(uid, entry, entry.attempted_at, flushed=self._flushed.pop(uid, None) is not None)
 
     def pop(self, now: float) -> str | None:
         """Take the next active pod out of its place and count an attempt; None when none is active.
@@ -163,7 +164,7 @@ class SchedulingQueue:
             return
         self._leave(uid, entry)
         key = GroupKey(uid if alike is None else alike, waits_for)
-        entry.place, entry.since, entry.group, entry.flushed = Place.UNSCHEDULABLE, now, key, False
+        entry.place, entry.since, entry.group = Place.UNSCHEDULABLE, now, key
         entry.ticket = self._next_ticket()
         if self._parked.add(key, _rank(uid, entry), entry.ticket):
             heapq.heappush(self._flushes, (now + FLUSH_AFTER, entry.ticket, key))
@@ -175,9 +176,9 @@ class SchedulingQueue:
         """Note that a pod was placed: there may be room for the next one that asks the same."""
         entry = self._entries.get(uid)
         if entry is not None:
-            self.placed_after_flush += entry.flushed
-            self._pass_on(uid, entry, now)
-            entry.flushed = False
+            flushed = self._flushed.pop(uid, None) is not None
+            self.placed_after_flush += flushed
+            self._pass_on(uid, entry, now, flushed=flushed)
 
     def back_off(self, uid: str, now: float, at_least: float = 0.0) -> None:
         """Try a pod again after its back-off, or after ``at_least`` seconds if that is longer."""
@@ -191,6 +192,9 @@ class SchedulingQueue:
         """Wake the unschedulable pods that one of the hints could help, one for all that are alike; return how many."""
         if not hints:
             return 0
+        for uid, waits_for in list(self._flushed.items()):
+            if waits_for & hints:
+                del self._flushed[uid]  # it would have been woken now
         return sum(self._try_first(key, now) for key in self._parked.waiting_for(hints))
 
     def parked(self, waits_for: Hint | None = None) -> Iterator[str]:
@@ -198,11 +202,14 @@ class SchedulingQueue:
         return (uid for key in self._parked.waiting_for(waits_for) for uid in self._parked.uids(key))
 
     def wake(self, woken: Iterable[str], now: float) -> int:
-        """Let unschedulable pods be tried again, each after its back-off; return how many."""
+        """Let those of some pods that are unschedulable be tried again, each after its back-off; return how many."""
         count = 0
         for uid in woken:
-            self._wake(uid, self._entries[uid], now)
-            count += 1
+            self._flushed.pop(uid, None)
+            entry = self._entries.get(uid)
+            if entry is not None and entry.place is Place.UNSCHEDULABLE:
+                self._wake(uid, entry, now)
+                count += 1
         return count
 
     def wake_alike(self, woken: Iterable[str], now: float) -> int:
@@ -212,18 +219,18 @@ class SchedulingQueue:
 
     def tick(self, now: float) -> float | None:
         """Activate the pods whose time has come; return when the next one's comes."""
-        self._flush(now)
         while self._due:
             due, ticket, uid = self._due[0]
             entry = self._entries.get(uid)
             stale = entry is None or entry.ticket != ticket
             if not stale and due > now:
-                return min(due, self._flushes[0][0]) if self._flushes else due
+                break
             heapq.heappop(self._due)
             if entry and not stale:
                 self._leave(uid, entry)
                 self._activate(uid, entry, now)
-        return self._flushes[0][0] if self._flushes else None
+        self._flush(now)  # after the back-offs that are over: who was woken in time is tried for all that are alike
+        return min((heap[0][0] for heap in (self._due, self._flushes) if heap), default=None)
 
     def _flush(self, now: float) -> None:
         """Try the first of each group that has waited too long."""
@@ -247,8 +254,12 @@ class SchedulingQueue:
         if ahead is not None and self._ready_at(entry) > now:
             return False
         self._wake(uid, entry, now)
-        entry.tried_for, entry.flushed = key.alike, flushed
+        entry.tried_for = key.alike
         self._tried_for[key.alike] = uid
+        if flushed:
+            self._flushed[uid] = key.waits_for
+        else:
+            self._flushed.pop(uid, None)
         return True
 
     def _wake(self, uid: str, entry: _Entry, now: float) -> None:
@@ -259,14 +270,14 @@ class SchedulingQueue:
         else:
             self._activate(uid, entry, now)
 
-    def _pass_on(self, uid: str, entry: _Entry, now: float) -> None:
+    def _pass_on(self, uid: str, entry: _Entry, now: float, *, flushed: bool = False) -> None:
         """Try the next of those for which a pod was tried, of which no answer came that holds for them."""
         alike = entry.tried_for
         if alike is None:
             return
         self._answered(uid, entry)
         for key in self._parked.alike(alike):
-            self._try_first(key, now, flushed=entry.flushed)
+            self._try_first(key, now, flushed=flushed)
 
     def _answered(self, uid: str, entry: _Entry) -> None:
         if self._tried_for.get(entry.tried_for) == uid:
