@@ -46,6 +46,8 @@ class Engine:
         Says which pods are decided together: all of them are placed, or none.
     coexist_with
         Schedulers of the same ecosystem that place pods, too: what they announce counts before they have bound it.
+    system_spread
+        Take in which pods Services and controllers select, and rank nodes by how few of these they have.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class Engine:
         scheduler_names: Iterable[str],
         coexist_with: Iterable[str] = (),
         grouping: Grouping = each_alone,
+        system_spread: bool = False,
     ) -> None:
         self.dialects = Dialects(dialects)
         self.policies = policies
@@ -81,6 +84,7 @@ class Engine:
         self._registrations = Registrations(self.dialects, self.state)
         self.epoch = 0
         """Counts how often the store was found to be restored from an older copy."""
+        self.system_spread = system_spread
         self.kinds = observed_kinds(self)
         """The kinds of objects that are taken in, by name."""
 

@@ -54,6 +54,7 @@ class Operator:
             Policies(policy_defaults(settings)),
             settings.scheduler_names,
             settings.coexist_with,
+            system_spread=settings.scoring.system_spread,
         )
         self.metrics = Metrics(settings.scheduler_names[0])
         self._replica: Replica | None = None
