@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Generic, TypeVar
 
 from vgpu_scheduler.apiclient import ApiClient, ApiError
@@ -14,6 +15,9 @@ from vgpu_scheduler.kube import DecodeError, Encoded, Versioned, decode_list
 log = logging.getLogger(__name__)
 
 _Value = TypeVar("_Value", bound=Versioned)
+
+steps = count()
+"""Numbers what happens to lists, in its order."""
 
 _PAGE = 500
 _NOT_FOUND = 404
@@ -31,11 +35,14 @@ class Listing(Generic[_Value]):
     unreadable
         ``namespace/name`` of the objects that could not be read: they are there, although they are not among the
         objects. Empty where even that could not be read.
+    begun
+        Orders when lists were asked for and when they were taken in; see :meth:`Observer.sweep`.
     """
 
     objects: list[_Value] = field(default_factory=list)
     version: int | None = None
     unreadable: set[str] = field(default_factory=set)
+    begun: int = field(default_factory=lambda: next(steps))
 
 
 async def list_all(api: ApiClient, kind: Kind[_Value]) -> Listing[_Value]:

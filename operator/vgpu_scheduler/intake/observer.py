@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from vgpu_scheduler.engine import Engine, Problem, Sweep
 from vgpu_scheduler.intake.kinds import Kind
-from vgpu_scheduler.intake.lister import Listing, read
+from vgpu_scheduler.intake.lister import Listing, read, steps
 from vgpu_scheduler.kube import Claim, DecodeError, Node, Pod, Versioned
 
 log = logging.getLogger(__name__)
@@ -73,6 +73,8 @@ class Observer:
     claim_moved: Callable[[str], None] = lambda _: None
     at_once: int = 200
     stats: IntakeStats = field(default_factory=IntakeStats)
+    _newest: dict[str, tuple[int, int]] = field(default_factory=dict, init=False)
+    """The version of the newest list of each kind, and when it was taken in."""
 
     def observe(self, kind: Kind[_Value], found: _Value) -> None:
         """Take in an object."""
@@ -107,7 +109,15 @@ class Observer:
         self.engine.no_longer_waits(pod.uid, pod.resource_version)
 
     async def sweep(self, kind: Kind[_Value], listing: Listing[_Value]) -> None:
-        """Bring the objects of a kind in line with a consistent list of all of them."""
+        """Bring the objects of a kind in line with a consistent list of all of them.
+
+        Several lists of a kind may be under way at once. One that was asked for before a newer one was taken in says
+        nothing new, and must not look as if the API server's store had gone back in time.
+        """
+        version, taken_in = self._newest.get(kind.name, (0, 0))
+        if listing.version is not None and listing.version < version and listing.begun < taken_in:
+            return
+        self._newest[kind.name] = (listing.version or 0, next(steps))
         sweep: Sweep[_Value] = self.engine.sweep(kind.name, listing.version)
         for number, found in enumerate(listing.objects, 1):
             self._take(kind, found, sweep.take)
