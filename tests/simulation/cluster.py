@@ -193,7 +193,7 @@ class Snapshot:
     things: Mapping[tuple[str, str], SimThing]
 
     def listing(self, kind: Kind[Any]) -> Listing[Any]:
-        """Return the list of a kind."""
+        """Return the list of a kind, asked for now."""
         found: list[Any]
         if kind is PODS:
             found = [pod.shown() for pod in self.pods.values()]

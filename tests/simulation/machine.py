@@ -66,7 +66,7 @@ class SchedulerMachine(BindingWorld):
 
     @rule()
     def list_is_read(self) -> None:
-        self.listing = self.api.snapshot()
+        self.listing = self._lists()
 
     @precondition(lambda self: self.listing)
     @rule()
@@ -232,7 +232,7 @@ class SchedulerMachine(BindingWorld):
         self.listing = None
         self._give_up_sweeping()
         self._start_engine()
-        self._sweep(self.api.snapshot())
+        self._sweep()
         REACHED["restart"] += 1
 
     @rule()
@@ -244,14 +244,14 @@ class SchedulerMachine(BindingWorld):
     def store_is_restored(self) -> None:
         """Go back in time. What was sent before has long been answered or given up when the servers are back."""
         assert self.backup is not None
-        self._sweep(self.api.snapshot())
+        self._sweep()
         self.api.restore(self.backup)
         self.listing = None
         self._note_disorder()
         answers, self.answers = self.answers, []
         for uid, _ in answers:
             self._settle(uid, "unknown")
-        self._sweep(self.api.snapshot())
+        self._sweep()
         REACHED["restored"] += 1
 
     def _note_disorder(self) -> None:
@@ -286,10 +286,10 @@ class SchedulerMachine(BindingWorld):
         for uid in sorted(self.in_flight):
             self._give_back(uid)
         self._deliver_all()
-        self._sweep(self.api.snapshot())
+        self._sweep()
         old = self.engine
         self._start_engine()
-        self._sweep(self.api.snapshot())
+        self._sweep()
         check_engine(old, {}, self._shown_as_bound())
         assert old.state.drift().keys() <= {held.node for held in old.state.reservations() if held.widened}
         kept = {name for name, node in self.api.nodes.items() if node.registration}

@@ -14,7 +14,7 @@ from tests.simulation.invariants import check_placement, check_quota
 from tests.simulation.things import SimThing
 
 from vgpu_scheduler.engine import Engine, Problem
-from vgpu_scheduler.intake import NAMESPACES, NODES, PODS, QUOTAS, STORAGE, Kind, Observer
+from vgpu_scheduler.intake import NAMESPACES, NODES, PODS, QUOTAS, STORAGE, Kind, Listing, Observer
 from vgpu_scheduler.kube import ResourceQuota
 from vgpu_scheduler.model import Outcome, Piece, Placement
 
@@ -27,6 +27,7 @@ SWEPT: Final[tuple[Kind[Any], ...]] = (*STORAGE, NAMESPACES, PODS, NODES)
 AT_ONCE = 3
 """Objects of a list that are taken in between two looks at everything else: few, so that much comes in between."""
 
+Lists = list[tuple[Kind[Any], Listing[Any]]]
 Shape = tuple[int, int, int] | tuple[str, int]
 """Cards of NVIDIA, memory and cores of each; or another maker's word, and which of its claims."""
 
@@ -50,7 +51,7 @@ class World(RuleBasedStateMachine):
         self.observer: Observer
         self.in_flight: dict[str, Placement] = {}
         self.answers: list[tuple[str, str]] = []
-        self.listing: Snapshot | None = None
+        self.listing: Lists | None = None
         self.sweeping: Coroutine[Any, Any, None] | None = None
         self.backup: Snapshot | None = None
         self.disturbed: set[tuple[str, str]] = set()
@@ -121,11 +122,16 @@ class World(RuleBasedStateMachine):
             self.api.history.append(event)
             self._deliver(event)
 
-    def _sweep(self, listed: Snapshot) -> None:
-        self._begin_to_sweep(listed)
+    def _lists(self) -> Lists:
+        """Read consistent lists of all kinds."""
+        snapshot = self.api.snapshot()
+        return [(kind, snapshot.listing(kind)) for kind in SWEPT]
+
+    def _sweep(self) -> None:
+        self._begin_to_sweep(self._lists())
         self._go_on_sweeping()
 
-    def _begin_to_sweep(self, listed: Snapshot) -> None:
+    def _begin_to_sweep(self, listed: Lists) -> None:
         """Take in the first objects of consistent lists of all kinds."""
         self._give_up_sweeping()
         self.sweeping = self._swept(listed)
@@ -151,10 +157,10 @@ class World(RuleBasedStateMachine):
             self.sweeping.close()
             self.sweeping = None
 
-    async def _swept(self, listed: Snapshot) -> None:
+    async def _swept(self, listed: Lists) -> None:
         before = self.observer.stats.swept
-        for kind in SWEPT:
-            await self.observer.sweep(kind, listed.listing(kind))
+        for kind, listing in listed:
+            await self.observer.sweep(kind, listing)
         REACHED["swept away"] += self.observer.stats.swept > before
 
     # Decisions -------------------------------------------------------------------------------------------------------
