@@ -130,6 +130,10 @@ class ScoringSettings(_Section):
     """How much the score of the policy's node scorers counts, in points of 0 to 100, beside kube-scheduler's plugins:
     TaintToleration counts 3, NodeAffinity, PodTopologySpread and InterPodAffinity 2 each. Where none of them has
     anything to say, that score decides alone; 0 leaves it to nodes that are otherwise equal."""
+    system_spread: bool = False
+    """Have pods without topology spread constraints ranked by kube-scheduler's: over hostnames with a skew of 3, over
+    zones with a skew of 5. Which pods belong together say the Services, ReplicationControllers, ReplicaSets and
+    StatefulSets that select a pod; to watch these the rights in manifests/system-spread are needed."""
 
 
 class AdmissionSettings(_Section):

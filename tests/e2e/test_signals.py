@@ -76,14 +76,10 @@ async def test_a_pod_that_waits_says_why_as_kube_scheduler_would(cluster: Cluste
         return bool(re.search(rf"Warning +FailedScheduling +\w+ \(x2 over \w+\) +vgpu-scheduler +{FULL}", described()))
 
     await cluster.until(is_series, "the series")
+    # Nothing deletes events, so that two lines are two that were created; their repetition was one write more.
     assert len(re.findall("FailedScheduling", described())) == 2
-    events = [
-        (record.verb, record.code)
-        for record in cluster.plane.audit(since=mark)
-        if record.user == OPERATOR and record.resource == "events"
-    ]
-    assert events.count(("create", 201)) == 2
-    assert events.count(("patch", 200)) == 1
+    records = [record for record in cluster.plane.audit(since=mark) if record.user == OPERATOR]
+    assert [record.code for record in records if (record.verb, record.resource) == ("patch", "events")] == [200]
 
 
 def owned(name: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from tests.engine.builders import asks, cards, engine_with, node, pod
 
 from vgpu_scheduler.engine import Engine, Place, SchedulingQueue
 from vgpu_scheduler.engine.queue import FLUSH_AFTER, MAX_BACKOFF
+from vgpu_scheduler.engine.queue_events import QueueEvent
 from vgpu_scheduler.model import Decision, Hint, Outcome
 
 
@@ -110,6 +111,36 @@ def test_one_that_could_not_be_tried_has_made_no_attempt() -> None:
     assert queue.attempts("a") == 0
     queue.hint(Hint.VOLUMES, 0.1)
     assert queue.pop(0.1) == "a", "without any back-off"
+
+
+def test_what_a_change_has_helped_since_the_flush_is_not_counted() -> None:
+    for claims_only in (False, True):
+        queue = parked("a", "b")
+        queue.tick(FLUSH_AFTER)
+        if claims_only:
+            queue.wake(["a"], FLUSH_AFTER, QueueEvent.CLAIM_UPDATE)
+        else:
+            queue.hint(Hint.NODE, FLUSH_AFTER)
+        assert queue.pop(FLUSH_AFTER) == "a"
+        queue.placed("a", FLUSH_AFTER)
+        assert queue.placed_after_flush == 0
+    queue = parked("a")
+    queue.tick(FLUSH_AFTER)
+    queue.hint(Hint.POLICY, FLUSH_AFTER)
+    assert queue.pop(FLUSH_AFTER) == "a"
+    queue.placed("a", FLUSH_AFTER)
+    assert queue.placed_after_flush == 1, "what came could not help it"
+
+
+def test_one_that_was_woken_before_the_flush_is_tried_for_all_even_if_nobody_looked_meanwhile() -> None:
+    queue = parked("a", "b")
+    queue.hint(Hint.NODE, 0.5)
+    assert queue.place("a") is Place.BACKOFF
+    assert queue.pop(FLUSH_AFTER) == "a"
+    queue.placed("a", FLUSH_AFTER)
+    assert queue.pop(FLUSH_AFTER) == "b"
+    queue.placed("b", FLUSH_AFTER)
+    assert queue.placed_after_flush == 0
 
 
 SHAPES = {"a": 0, "b": 0, "c": 0, "d": 1, "e": 1, "f": 1}

@@ -1,4 +1,4 @@
-"""A small API: pods and nodes with resource versions, and the events that its watchers have not seen yet."""
+"""A small API: objects with resource versions, and the events that its watchers have not seen yet."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tests.engine.builders import OURS, asks, card, node_object, pod
+from tests.engine.builders import OURS, asks, card, node_object, pod_object
+from tests.kube.objects import Obj
 from tests.simulation.makers import OTHER_CARDS, OtherCard
+from tests.simulation.things import SimThing, key_of
 
 from vgpu_scheduler.dialects.hami.mig import MigProfile, Span
-from vgpu_scheduler.kube import Node, Pod, decode_node
+from vgpu_scheduler.intake import NODES, PODS, Kind, Listing
+from vgpu_scheduler.kube import Node, Pod, decode_node, decode_pod
 from vgpu_scheduler.model import Amounts, Placement
 
 OTHERS = "default-scheduler"
@@ -101,6 +104,11 @@ class SimPod:
     labels: Mapping[str, str] = field(default_factory=dict)
     placement: Placement | None = None
     """Where it was really put by us, whatever its annotations say later."""
+    namespace: str = "default"
+    asked: Mapping[str, Any] = field(default_factory=dict)
+    """More of its spec."""
+    ports: tuple[Mapping[str, Any], ...] = ()
+    """Of its container."""
 
     @property
     def ours(self) -> bool:
@@ -129,16 +137,21 @@ class SimPod:
 
     def shown(self) -> Pod:
         """Return it as the program sees it."""
-        spec: dict[str, Any] = {"priority": self.priority}
+        return decode_pod(self.as_object())
+
+    def as_object(self) -> Obj:
+        """Return it as the API server has it."""
+        spec: dict[str, Any] = {**self.asked, "priority": self.priority}
         if self.node:
             spec["nodeName"] = self.node
         if self.gated:
             spec["schedulingGates"] = [{"name": "hold"}]
-        return pod(
+        obj = pod_object(
             self.name,
             self.resources(),
             uid=self.uid,
             version=self.version,
+            namespace=self.namespace,
             annotations=self.annotations,
             labels=self.labels,
             phase=self.phase,
@@ -147,6 +160,9 @@ class SimPod:
             scheduler=self.scheduler,
             **spec,
         )
+        if self.ports:
+            obj["spec"]["containers"][0]["ports"] = [dict(port) for port in self.ports]
+        return obj
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +178,7 @@ class Event:
         one from before, under the new version.
     """
 
-    object: SimPod | SimNode
+    object: SimPod | SimNode | SimThing
     gone: bool = False
     waiting: bool = False
 
@@ -174,6 +190,18 @@ class Snapshot:
     version: int
     pods: Mapping[str, SimPod]
     nodes: Mapping[str, SimNode]
+    things: Mapping[tuple[str, str], SimThing]
+
+    def listing(self, kind: Kind[Any], since: int) -> Listing[Any]:
+        """Return the list of a kind, asked for when the last one that was taken in was of version ``since``."""
+        found: list[Any]
+        if kind is PODS:
+            found = [pod.shown() for pod in self.pods.values()]
+        elif kind is NODES:
+            found = [node.shown() for node in self.nodes.values()]
+        else:
+            found = [thing.shown() for thing in self.things.values() if thing.kind is kind]
+        return Listing(found, self.version, since=since)
 
 
 class SimApi:
@@ -183,8 +211,11 @@ class SimApi:
         self.version = 100
         self.pods: dict[str, SimPod] = {}
         self.nodes: dict[str, SimNode] = {}
+        self.things: dict[tuple[str, str], SimThing] = {}
         self.events: list[Event] = []
         self.history: list[Event] = []
+        self.ever: dict[str, SimPod] = {}
+        """Every pod that ever was, as it was last."""
         self._serial = 0
 
     def serial(self) -> int:
@@ -197,7 +228,7 @@ class SimApi:
         self.version += 1
         changed = replace(changed, version=self.version)
         before = self.pods.get(changed.uid)
-        self.pods[changed.uid] = changed
+        self.pods[changed.uid] = self.ever[changed.uid] = changed
         self.events.append(Event(changed))
         if changed.waits:
             self.events.append(Event(changed, waiting=True))
@@ -211,6 +242,30 @@ class SimApi:
         changed = replace(changed, version=self.version)
         self.nodes[changed.name] = changed
         self.events.append(Event(changed))
+
+    def put(self, kind: Kind[Any], obj: Obj) -> SimThing:
+        """Write an object of another kind; one that is not there yet gets a UID."""
+        self.version += 1
+        found = kind.name, key_of(obj)
+        before = self.things.get(found)
+        uid = before.uid if before else f"{found[1]}-{self.serial()}"
+        thing = self.things[found] = SimThing(kind, uid, self.version, obj)
+        self.events.append(Event(thing))
+        return thing
+
+    def get(self, kind: Kind[Any], key: str) -> SimThing | None:
+        """Return an object of another kind."""
+        return self.things.get((kind.name, key))
+
+    def of(self, kind: Kind[Any]) -> list[SimThing]:
+        """Return all objects of a kind, by their keys."""
+        return [self.things[found] for found in sorted(self.things) if found[0] == kind.name]
+
+    def delete(self, thing: SimThing) -> None:
+        """Delete an object of another kind."""
+        self.version += 1
+        last = self.things.pop((thing.kind.name, thing.key))
+        self.events.append(Event(replace(last, version=self.version), gone=True))
 
     def delete_pod(self, uid: str) -> None:
         """Delete a pod."""
@@ -238,12 +293,12 @@ class SimApi:
 
     def snapshot(self) -> Snapshot:
         """Return everything as it is."""
-        return Snapshot(self.version, copy.copy(self.pods), copy.copy(self.nodes))
+        return Snapshot(self.version, copy.copy(self.pods), copy.copy(self.nodes), copy.copy(self.things))
 
     def restore(self, backup: Snapshot) -> None:
         """Go back to a backup: versions are given out a second time, and what was not reported never will be."""
         self.version = backup.version
-        self.pods, self.nodes = dict(backup.pods), dict(backup.nodes)
+        self.pods, self.nodes, self.things = dict(backup.pods), dict(backup.nodes), dict(backup.things)
         self.events.clear()
         self.history.clear()
 

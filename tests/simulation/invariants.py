@@ -11,7 +11,7 @@ from tests.simulation.makers import total_of
 
 from vgpu_scheduler.engine import Engine, Place
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Amounts, Placement, add
+from vgpu_scheduler.model import Amounts, Outcome, Placement, add
 from vgpu_scheduler.state import Phase, State
 
 
@@ -46,12 +46,53 @@ def resources(state: State) -> dict[str, dict[str, tuple[int, int]]]:
     return result
 
 
+def counted(state: State) -> dict[object, dict[str, int]]:
+    """Return what inter-pod terms count, by the names of nodes."""
+    return {
+        what: {state.nodes.name(row): count for row, count in counts.items()}
+        for what, counts in state.interpod.as_values().items()
+    }
+
+
+def taken_ports(state: State) -> dict[str, frozenset[tuple[str, str, int, int]]]:
+    """Return the ports that are taken, by the names of nodes."""
+    return {state.nodes.name(row): state.nodes.ports.on(row) for row in state.nodes.rows().tolist()}
+
+
+def check_indexes(state: State, rebuilt: State) -> None:
+    """Check that what is kept up by events equals what is made from scratch."""
+    for selectors, lasting in state.interpod._counters:
+        rebuilt.interpod.acquire(selectors, rebuilt.nodes.row, lasting=lasting)
+    assert counted(state) == counted(rebuilt)
+    assert taken_ports(state) == taken_ports(rebuilt)
+    assert state.volumes.as_values() == rebuilt.volumes.as_values()
+    for wanted, places in state.volumes._free.items():
+        assert places.as_values() == rebuilt.volumes.free(wanted).as_values()
+    for volume, claims in state.volumes._taken.items():
+        assert len(claims) == 1, f"{volume} is taken for {sorted(claims)}"
+
+
+def nobody_is_forgotten(engine: Engine) -> None:
+    """Check that none of those who wait for a change could be placed now, by an engine that remembers nothing."""
+    cycle = engine.cycle.on(engine.state.overlay())
+    for uid in engine.queue.parked():
+        pod = engine.state.pod(uid)
+        assert pod is not None
+        if engine.storage.hold_back([pod]):
+            continue
+        decision = cycle.decide(pod)
+        assert decision.outcome is not Outcome.PLACED, f"{pod.key} waits in vain for {engine.queue.place(uid)}"
+
+
 def check_engine(engine: Engine, in_flight: Mapping[str, Placement], bound: AbstractSet[str]) -> None:
     """Check the books and the queue; ``bound`` are the pods that the API has bound."""
     state = engine.state
     rebuilt = state.rebuild()
-    drift = state.drift()
-    assert drift.keys() <= widened(state), f"booked and rebuilt differ: {drift}"
+    ours, theirs = state.ledger(), rebuilt.ledger()
+    drift = {name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name)}
+    assert drift <= widened(state), f"booked and rebuilt differ: {drift}"
+    check_indexes(state, rebuilt)
+    assert not engine.queue.placed_after_flush, "a change woke nobody"
     assert resources(state) == resources(rebuilt)
     if not widened(state):
         assert state.quotas.as_values() == rebuilt.quotas.as_values()

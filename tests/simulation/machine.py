@@ -1,37 +1,31 @@
-"""The state machine: anything that can happen to a scheduler, in any order, and what must hold after each step."""
+"""What every state machine has: whatever can happen to any scheduler, in any order, and what must hold after each step.
+
+One machine (`cards`) has cards of every maker, another one (`neighbours`) has pods that depend on each other, on
+objects of their own, and on the labels of nodes and namespaces.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import hypothesis.strategies as st
-from hypothesis.stateful import initialize, invariant, precondition, rule
-from tests.engine.builders import make_engine
-from tests.simulation.changes import PALETTE, ChangingWorld, picks
-from tests.simulation.invariants import check_engine, check_truth, same_knowledge
-from tests.simulation.world import NAMES, REACHED, Shape
+from hypothesis.stateful import invariant, precondition, rule
+from tests.simulation.binder import BindingWorld
+from tests.simulation.invariants import check_engine, check_truth, nobody_is_forgotten, same_knowledge
+from tests.simulation.world import REACHED
 
+from vgpu_scheduler.engine import Place
+
+picks = st.integers(0, 1 << 16)
 FATES = ("succeeds", "succeeds", "succeeds", "lost", "dropped", "throttled", "refused")
 
 
-class SchedulerMachine(ChangingWorld):
-    """What can happen."""
-
-    @initialize(shapes=st.lists(st.sampled_from(PALETTE), max_size=8), bound=st.integers(0, 8))
-    def begin(self, shapes: list[Shape], bound: int) -> None:
-        """Begin with pods at every stage: some bound, some decided, some waiting."""
-        for name in NAMES[:2]:
-            self._add_node(name, 2)
-        for shape in shapes:
-            self.api.put_pod(self._new_pod(shape))
-        self._deliver_all()
-        self._decide(bound)
-        for uid in sorted(self.in_flight)[: bound // 2]:
-            self._send(uid, "succeeds")
-            self._settle(*self.answers.pop())
+class SchedulerMachine(BindingWorld):
+    """What can happen to any scheduler."""
 
     # Events ----------------------------------------------------------------------------------------------------------
 
+    @precondition(lambda self: self.api.events)
     @rule(number=st.integers(1, 12))
     def events_arrive(self, number: int) -> None:
         for _ in range(min(number, len(self.api.events))):
@@ -39,6 +33,7 @@ class SchedulerMachine(ChangingWorld):
             self.api.history.append(event)
             self._deliver(event)
 
+    @precondition(lambda self: self.api.events)
     @rule(number=st.integers(1, 12), waiting=st.booleans())
     def one_watch_is_ahead(self, number: int, waiting: bool) -> None:
         """Deliver events of the watch of waiting pods, or of the other one, before those that came earlier."""
@@ -71,15 +66,21 @@ class SchedulerMachine(ChangingWorld):
 
     @rule()
     def list_is_read(self) -> None:
-        self.listing = self.api.snapshot()
+        self.listing = self._lists()
 
     @precondition(lambda self: self.listing)
     @rule()
     def list_is_swept(self) -> None:
         assert self.listing is not None
-        self._sweep(self.listing)
+        self._begin_to_sweep(self.listing)
         self.listing = None
         REACHED["sweep of an older list"] += 1
+
+    @precondition(lambda self: self.sweeping)
+    @rule(slices=st.integers(1, 4))
+    def sweep_goes_on(self, slices: int) -> None:
+        self._go_on_sweeping(slices)
+        REACHED["a sweep that lasted"] += 1
 
     @rule(pick=picks)
     def time_passes(self, pick: int) -> None:
@@ -92,6 +93,34 @@ class SchedulerMachine(ChangingWorld):
         if seen:
             self._deliver_all()
         self._decide(number)
+
+    @rule(number=st.integers(1, 8))
+    def all_goes_well(self, number: int) -> None:
+        """Some pods are decided and bound, and everybody else does what is due meanwhile."""
+        self._deliver_all()
+        self._decide(number)
+        for _ in range(3):
+            for uid in sorted(self.in_flight):
+                if not self._was_sent(uid) and self._send(uid, "succeeds"):
+                    self._settle(*self.answers.pop())
+            self.do_what_is_due()
+            self._deliver_all()
+
+    def do_what_is_due(self) -> None:
+        """Do what others have to do to have pods bound."""
+
+    @rule()
+    def everybody_is_tried(self) -> None:
+        """Let all that is on its way come, and all back-offs end: who waits then could not be placed."""
+        self._deliver_all()
+        self._go_on_sweeping()
+        for _ in range(20):
+            self._decide(50)
+            places = self.engine.queue.counts()
+            if not places[Place.ACTIVE] + places[Place.BACKOFF]:
+                break
+            self.now += 11.0
+        nobody_is_forgotten(self.engine)
 
     @precondition(lambda self: self.in_flight)
     @rule(pick=picks)
@@ -115,9 +144,8 @@ class SchedulerMachine(ChangingWorld):
     @rule(pick=picks, delay=st.sampled_from([None, 0.0, 5.0]))
     def give_back(self, pick: int, delay: float | None) -> None:
         uid = self._flying(pick)
-        if all(uid != sent for sent, _ in self.answers):
-            del self.in_flight[uid]
-            self.engine.give_back(uid, self.now, delay)
+        if not self._was_sent(uid):
+            self._give_back(uid, delay)
 
     @rule(
         picks=st.lists(picks, min_size=1, max_size=4),
@@ -158,16 +186,53 @@ class SchedulerMachine(ChangingWorld):
             if self.answers:
                 self._settle(*self.answers.pop(pick % len(self.answers)))
 
+    # Nodes and pods --------------------------------------------------------------------------------------------------
+
+    @rule(pick=picks, number=st.integers(0, 3))
+    def node_comes(self, pick: int, number: int) -> None:
+        name = self.names[pick % len(self.names)]
+        if name not in self.api.nodes:
+            self._add_node(name, number)
+
+    @rule(pick=picks)
+    def node_is_deleted(self, pick: int) -> None:
+        if node := self._a_node(pick):
+            self.api.delete_node(node.name)
+            REACHED["node deleted"] += 1
+
+    @rule(pick=picks, number=st.integers(1, 3))
+    def node_is_made_anew(self, pick: int, number: int) -> None:
+        if node := self._a_node(pick):
+            self.api.delete_node(node.name)
+            self._add_node(node.name, number)
+
+    @rule(pick=picks)
+    def pod_starts(self, pick: int) -> None:
+        if pod := self._a_pod(pick, bound=True, terminal=False, started=False):
+            self.api.put_pod(replace(pod, started=True, phase="Running"))
+
+    @rule(pick=picks, phase=st.sampled_from(["Succeeded", "Failed"]))
+    def pod_ends(self, pick: int, phase: str) -> None:
+        if pod := self._a_pod(pick, terminal=False):
+            self.api.put_pod(replace(pod, phase=phase))
+
+    @rule(pick=picks)
+    def pod_is_deleted(self, pick: int) -> None:
+        if pod := self._a_pod(pick):
+            self.api.delete_pod(pod.uid)
+
     # Catastrophes ----------------------------------------------------------------------------------------------------
 
     @rule()
     def restart(self) -> None:
         """A new process: what was in flight is forgotten, everything is listed anew."""
         self.in_flight.clear()
+        self.written.clear()
         self.answers.clear()
         self.listing = None
+        self._give_up_sweeping()
         self._start_engine()
-        self._sweep(self.api.snapshot())
+        self._sweep()
         REACHED["restart"] += 1
 
     @rule()
@@ -179,9 +244,18 @@ class SchedulerMachine(ChangingWorld):
     def store_is_restored(self) -> None:
         """Go back in time. What was sent before has long been answered or given up when the servers are back."""
         assert self.backup is not None
-        self._sweep(self.api.snapshot())
+        self._sweep()
         self.api.restore(self.backup)
         self.listing = None
+        self._note_disorder()
+        answers, self.answers = self.answers, []
+        for uid, _ in answers:
+            self._settle(uid, "unknown")
+        self._sweep()
+        REACHED["restored"] += 1
+
+    def _note_disorder(self) -> None:
+        """Note who may be where somebody else is, because what was decided since the backup meets what it has."""
         for pod in self.api.pods.values():
             self._disturb(pod)  # what was decided since may sit where a pod of old has come back
         for node, uuid, _ in self.api.held():
@@ -189,11 +263,6 @@ class SchedulerMachine(ChangingWorld):
         for placement in self.in_flight.values():
             for container in placement.containers:
                 self.disturbed.update((placement.node, assignment.uuid) for assignment in container)
-        answers, self.answers = self.answers, []
-        for uid, _ in answers:
-            self._settle(uid, "unknown")
-        self._sweep(self.api.snapshot())
-        REACHED["restored"] += 1
 
     # What must hold --------------------------------------------------------------------------------------------------
 
@@ -202,6 +271,10 @@ class SchedulerMachine(ChangingWorld):
         self._note_held()
         check_engine(self.engine, self.in_flight, self._shown_as_bound())
         check_truth(self.api, self.disturbed)
+        self.check_cluster()
+
+    def check_cluster(self) -> None:
+        """Check what holds in the world of one machine."""
 
     def teardown(self) -> None:
         """Deliver everything, settle everything, sweep: what is known is what a new process would know."""
@@ -211,17 +284,16 @@ class SchedulerMachine(ChangingWorld):
         while self.answers:
             self._settle(*self.answers.pop())
         for uid in sorted(self.in_flight):
-            self.engine.give_back(uid, self.now)
-        self.in_flight.clear()
+            self._give_back(uid)
         self._deliver_all()
-        self._sweep(self.api.snapshot())
-        fresh = make_engine()
-        listed = self.api.snapshot()
-        fresh.sweep_nodes([node.shown() for node in listed.nodes.values()], listed.version, self.now)
-        fresh.sweep_pods([pod.shown() for pod in listed.pods.values()], listed.version, self.now)
-        check_engine(self.engine, {}, self._shown_as_bound())
+        self._sweep()
+        old = self.engine
+        self._start_engine()
+        self._sweep()
+        check_engine(old, {}, self._shown_as_bound())
+        assert old.state.drift().keys() <= {held.node for held in old.state.reservations() if held.widened}
         kept = {name for name, node in self.api.nodes.items() if node.registration}
-        same_knowledge(self.engine, fresh, ignoring=kept)
+        same_knowledge(old, self.engine, ignoring=kept)
 
 
-__all__ = ["REACHED", "SchedulerMachine"]
+__all__ = ["SchedulerMachine", "picks"]

@@ -1,18 +1,20 @@
-"""The world of the state machine: the real engine, the simulated API, and what a binder does between the two."""
+"""The world of the state machines: the real engine and observer, and the simulated API."""
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
-from dataclasses import replace
-from typing import Any
+from collections.abc import Coroutine, Sequence
+from typing import Any, Final
 
 from hypothesis.stateful import RuleBasedStateMachine
 from tests.engine.builders import make_engine
 from tests.simulation.cluster import Event, SimApi, SimCard, SimNode, SimPod, Snapshot
 from tests.simulation.invariants import check_placement, check_quota
+from tests.simulation.things import SimThing
 
-from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.intake import NODES, PODS, QUOTAS, Observer
+from vgpu_scheduler.engine import Engine, Problem
+from vgpu_scheduler.intake import NAMESPACES, NODES, PODS, QUOTAS, STORAGE, Kind, Listing, Observer
 from vgpu_scheduler.kube import ResourceQuota
 from vgpu_scheduler.model import Outcome, Piece, Placement
 
@@ -20,8 +22,12 @@ REACHED: Counter[str] = Counter()
 """What the runs of this process came across, to make sure that the machine is not idle."""
 
 NAMES = ("node-a", "node-b", "node-c")
+SWEPT: Final[tuple[Kind[Any], ...]] = (*STORAGE, NAMESPACES, PODS, NODES)
+"""In the order of the operator."""
+AT_ONCE = 3
+"""Objects of a list that are taken in between two looks at everything else: few, so that much comes in between."""
 
-
+Lists = list[tuple[Kind[Any], Listing[Any]]]
 Shape = tuple[int, int, int] | tuple[str, int]
 """Cards of NVIDIA, memory and cores of each; or another maker's word, and which of its claims."""
 
@@ -32,7 +38,10 @@ def _pieces(placement: Placement) -> list[Piece]:
 
 
 class World(RuleBasedStateMachine):
-    """Runs the real engine and observer against the simulated API; the machine itself plays binder and node side."""
+    """Runs the real engine and observer against the simulated API; what is built on it plays binder and node side."""
+
+    names: Sequence[str] = NAMES
+    """What nodes are called."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,7 +51,8 @@ class World(RuleBasedStateMachine):
         self.observer: Observer
         self.in_flight: dict[str, Placement] = {}
         self.answers: list[tuple[str, str]] = []
-        self.listing: Snapshot | None = None
+        self.listing: Lists | None = None
+        self.sweeping: Coroutine[Any, Any, None] | None = None
         self.backup: Snapshot | None = None
         self.disturbed: set[tuple[str, str]] = set()
         self.quota: ResourceQuota | None = None
@@ -50,10 +60,11 @@ class World(RuleBasedStateMachine):
 
     def _start_engine(self) -> None:
         self.engine = make_engine()
-        ignore = lambda *_: None  # noqa: E731 - nobody waits here
-        self.observer = Observer(self.engine, lambda: self.now, ignore, ignore, ignore)
+        self.observer = Observer(self.engine, lambda: self.now, _ignore, _nothing, _reported, at_once=AT_ONCE)
         if self.quota is not None:
             self.observer.observe(QUOTAS, self.quota)
+
+    # Names and objects -----------------------------------------------------------------------------------------------
 
     def _add_node(self, name: str, number: int) -> None:
         listed = tuple(SimCard(f"{name}-{index}", mig=index == 1) for index in range(number))
@@ -87,8 +98,13 @@ class World(RuleBasedStateMachine):
         for container in pod.placement.containers if pod.placement else ():
             self.disturbed.update((pod.node, assignment.uuid) for assignment in container)
 
+    # Events ----------------------------------------------------------------------------------------------------------
+
     def _deliver(self, event: Event) -> None:
         known = event.object
+        if isinstance(known, SimThing):
+            (self.observer.gone if event.gone else self.observer.observe)(known.kind, known.shown())
+            return
         before = self.engine.state.pod(known.uid) if isinstance(known, SimPod) else None
         if isinstance(known, SimNode):
             (self.observer.gone if event.gone else self.observer.observe)(NODES, known.shown())
@@ -106,10 +122,48 @@ class World(RuleBasedStateMachine):
             self.api.history.append(event)
             self._deliver(event)
 
-    def _sweep(self, listed: Snapshot) -> None:
-        self.engine.sweep_nodes([node.shown() for node in listed.nodes.values()], listed.version, self.now)
-        gone = self.engine.sweep_pods([pod.shown() for pod in listed.pods.values()], listed.version, self.now)
-        REACHED["swept away"] += gone > 0
+    def _lists(self) -> Lists:
+        """Read consistent lists of all kinds."""
+        snapshot = self.api.snapshot()
+        return [(kind, snapshot.listing(kind, self.engine.listed(kind.name))) for kind in SWEPT]
+
+    def _sweep(self) -> None:
+        self._begin_to_sweep(self._lists())
+        self._go_on_sweeping()
+
+    def _begin_to_sweep(self, listed: Lists) -> None:
+        """Take in the first objects of consistent lists of all kinds."""
+        self._give_up_sweeping()
+        self.sweeping = self._swept(listed)
+        self._go_on_sweeping(1)
+
+    def _go_on_sweeping(self, slices: int = 1 << 16) -> None:
+        for _ in range(slices):
+            if self.sweeping is None:
+                return
+            try:
+                self.sweeping.send(None)
+            except StopIteration:
+                self.sweeping = None
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Carry out something that pauses, with nothing between."""
+        with contextlib.suppress(StopIteration):
+            while True:
+                work.send(None)
+
+    def _give_up_sweeping(self) -> None:
+        if self.sweeping is not None:
+            self.sweeping.close()
+            self.sweeping = None
+
+    async def _swept(self, listed: Lists) -> None:
+        before = self.observer.stats.swept
+        for kind, listing in listed:
+            await self.observer.sweep(kind, listing)
+        REACHED["swept away"] += self.observer.stats.swept > before
+
+    # Decisions -------------------------------------------------------------------------------------------------------
 
     def _decide(self, number: int) -> None:
         for _ in range(number):
@@ -122,9 +176,13 @@ class World(RuleBasedStateMachine):
             if decision.placement is not None:
                 REACHED["placed on a MIG card"] += bool(_pieces(decision.placement))
                 REACHED.update(f"placed: {maker}" for maker in decision.placement.vendors())
-                check_placement(self.engine, decision.placement)
-                check_quota(self.engine, decision.placement)
                 self.in_flight[decision.uid] = decision.placement
+                self._check(decision.uid)
+
+    def _check(self, uid: str) -> None:
+        """Check a placement that was just decided, or found to hold."""
+        check_placement(self.engine, self.in_flight[uid])
+        check_quota(self.engine, self.in_flight[uid])
 
     def _note_held(self) -> None:
         """Note which odd states of MIG cards come up."""
@@ -132,76 +190,14 @@ class World(RuleBasedStateMachine):
         for row in self.engine.state.nodes.rows().tolist():
             REACHED["a card out of service"] += bool(devices.unexplained(row))
 
-    def _flying(self, pick: int) -> str:
-        flying = sorted(self.in_flight)
-        return flying[pick % len(flying)]
 
-    def _recheck(self, uid: str) -> Placement | None:
-        """Check a placement as the binder does right before it sends; one that was sent is left alone."""
-        if any(uid == sent for sent, _ in self.answers):
-            return None
-        before = self.in_flight[uid]
-        placement = self.engine.recheck(uid)
-        if placement is None:
-            del self.in_flight[uid]
-            self.engine.give_back(uid, self.now)
-            REACHED["recheck: given back"] += 1
-            return None
-        REACHED["recheck: holds" if placement == before else "recheck: refitted"] += 1
-        check_placement(self.engine, placement)
-        check_quota(self.engine, placement)
-        self.in_flight[uid] = placement
-        return placement
+def _ignore(_: str) -> None:
+    """Tell nobody: nobody waits here."""
 
-    def _befall(self, uid: str, what: str) -> None:
-        pod = self.api.pods.get(uid)
-        if pod is None:
-            return
-        if what == "deleted":
-            self.api.delete_pod(uid)
-        elif what == "taken" and not pod.node:
-            self.api.put_pod(replace(pod, node=NAMES[0]))
-        elif what == "deleting":
-            self.api.put_pod(replace(pod, deleting=True))
 
-    def _send(self, uid: str, fate: str) -> bool:
-        placement = self._recheck(uid)
-        if placement is None:
-            return False
-        code = 0
-        if fate in {"succeeds", "lost"}:
-            pod = self.engine.state.pod(uid)
-            code = self.api.bind(uid, placement, self.engine.dialects.annotations(placement, 0, pod))
-        said = {201: "bound", 404: "gone", 409: "conflict"}
-        answer = {"succeeds": said.get(code, ""), "lost": "unknown", "dropped": "unknown"}.get(fate, fate)
-        self.answers.append((uid, answer))
-        return True
+def _nothing() -> None:
+    """Tell nobody."""
 
-    def _settle(self, uid: str, answer: str) -> None:
-        """Do what the binder does with an answer."""
-        placement = self.in_flight.pop(uid)
-        current = self.api.pods.get(uid)
-        if answer == "unknown":
-            answer = self._find_out(current, placement)
-            REACHED[f"unknown: {answer}"] += 1
-        REACHED[f"answer: {answer}"] += 1
-        if answer == "bound":
-            REACHED["bound, but deleted meanwhile"] += self.engine.state.was_removed(uid)
-            self.engine.confirmed(uid)
-            return
-        if answer == "gone":
-            self.engine.remove_pod(uid, self.now)
-        elif answer == "conflict" and current is not None:
-            self.engine.observe_pod(current.shown(), self.now)
-        self.engine.give_back(uid, self.now, 1.0 if answer == "throttled" else 0.0)
 
-    def _find_out(self, current: SimPod | None, placement: Placement) -> str:
-        if current is None:
-            return "gone"
-        self.engine.observe_pod(current.shown(), self.now)
-        if not current.node:
-            return "throttled"
-        return "bound" if current.node == placement.node else "conflict"
-
-    def _shown_as_bound(self) -> set[str]:
-        return {pod.uid for pod in self.api.pods.values() if pod.node}
+def _reported(problem: Problem) -> None:
+    assert problem.reason != "NotTakenIn", problem.message

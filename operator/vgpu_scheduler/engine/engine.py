@@ -50,6 +50,8 @@ class Engine:
         Schedulers of the same ecosystem that place pods, too: what they announce counts before they have bound it.
     rejected_node_wait
         Seconds for which a node that rejected a pod is closed to those that replace it.
+    system_spread
+        Take in which pods Services and controllers select, and rank nodes by how few of these they have.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Engine:
         coexist_with: Iterable[str] = (),
         grouping: Grouping = each_alone,
         rejected_node_wait: float = REJECTED_WAIT,
+        system_spread: bool = False,
     ) -> None:
         self.dialects = Dialects(dialects)
         self.policies = policies
@@ -88,6 +91,7 @@ class Engine:
         self._registrations = Registrations(self.dialects, self.state)
         self.epoch = 0
         """Counts how often the store was found to be restored from an older copy."""
+        self.system_spread = system_spread
         self.kinds = observed_kinds(self)
         """The kinds of objects that are taken in, by name."""
 

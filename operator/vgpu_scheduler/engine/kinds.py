@@ -13,12 +13,14 @@ from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.quotas import Quotas, quota_key
 from vgpu_scheduler.engine.storage import StorageAccess
 from vgpu_scheduler.kube import (
+    SELECTING_KINDS,
     Claim,
     Namespace,
     Node,
     NodeInventory,
     Pod,
     ResourceQuota,
+    SelectingObject,
     StorageObject,
     VersionedStore,
     Volume,
@@ -38,6 +40,7 @@ class Observing(Protocol):
     policies: Policies
     effective_policies: EffectivePolicies
     queue: SchedulingQueue
+    system_spread: bool
 
     def observe_pod(self, pod: Pod, now: float) -> tuple[Problem, ...]:
         """Take in a pod."""
@@ -65,6 +68,7 @@ def observed_kinds(engine: Observing) -> Mapping[str, ObservedKind[Any]]:
         **{kind: _policies(engine, kind) for kind in PLURALS},
         **{kind.name: _beside(engine) for kind in engine.dialects.beside},
         **{name: _storage(engine, kind) for name, kind in STORAGE_KINDS.items()},
+        **{name: _selecting(engine, name) for name in (SELECTING_KINDS if engine.system_spread else ())},
     }
 
 
@@ -189,6 +193,26 @@ def _storage(engine: Observing, kind: type[StorageObject]) -> ObservedKind[Stora
         title=lambda found: found.key,
         observe=observe,
         remove=remove,
+        missing=store.missing,
+        forget_versions=store.forget_versions,
+    )
+
+
+def _selecting(engine: Observing, kind: str) -> ObservedKind[SelectingObject]:
+    selecting = engine.state.selecting
+    store = selecting.stores[kind]
+
+    def observe(found: SelectingObject, now: float) -> tuple[Problem, ...]:
+        """Take in an object; it ranks nodes, and so can help nobody who waits."""
+        del now
+        selecting.observe(found)
+        return ()
+
+    return ObservedKind(
+        key=lambda found: found.key,
+        title=lambda found: found.key,
+        observe=observe,
+        remove=lambda found, version, _: selecting.forget(found, version),
         missing=store.missing,
         forget_versions=store.forget_versions,
     )

@@ -52,8 +52,6 @@ class _Entry:
     """Where it is parked."""
     tried_for: Hashable = None
     """Those that would get the same answer, and wait for what becomes of this pod."""
-    flushed: bool = False
-    """Nothing but the time that passed has made it active."""
     rejected_by: tuple[str, ...] = ()
     """What rejected it at the last attempt."""
     ticket: int = 0
@@ -69,6 +67,8 @@ class SchedulingQueue:
         self._due: list[tuple[float, int, str]] = []
         self._parked = ParkedPods()
         self._tried_for: dict[Hashable, str] = {}
+        self._flushed: dict[str, Hint] = {}
+        """What those waited for whom nothing but the time that passed has made active."""
         self._ticket = 0
         self.incoming: Counter[tuple[Place, QueueEvent]] = Counter()
         """How many pods came into each place, and why."""
@@ -121,7 +121,8 @@ class SchedulingQueue:
         elif entry.place is Place.ACTIVE and entry.priority == priority:
             return
         self._leave(uid, entry)  # by the rank that it had
-        entry.priority, entry.flushed = priority, False
+        self._flushed.pop(uid, None)
+        entry.priority = priority
         self._activate(uid, entry, now, event)
 
     def remove(self, uid: str) -> None:
@@ -130,6 +131,7 @@ class SchedulingQueue:
         if entry is None:
             return
         self._leave(uid, entry)
+        self._flushed.pop(uid, None)
         del self._entries[uid]
         self._pass_on(uid, entry, entry.attempted_at)
 
@@ -181,7 +183,8 @@ class SchedulingQueue:
         self.incoming[Place.UNSCHEDULABLE, QueueEvent.ATTEMPT_FAILURE] += 1
         entry.rejected_by = rejected_by
         key = GroupKey(uid if alike is None else alike, waits_for)
-        entry.place, entry.since, entry.group, entry.flushed = Place.UNSCHEDULABLE, now, key, False
+        self._flushed.pop(uid, None)
+        entry.place, entry.since, entry.group = Place.UNSCHEDULABLE, now, key
         entry.ticket = self._next_ticket()
         self._parked.add(key, _rank(uid, entry))
         heapq.heappush(self._due, (now + FLUSH_AFTER, entry.ticket, uid))
@@ -193,9 +196,8 @@ class SchedulingQueue:
         """Note that a pod was placed: there may be room for the next one that asks the same."""
         entry = self._entries.get(uid)
         if entry is not None:
-            self.placed_after_flush += entry.flushed
+            self.placed_after_flush += self._flushed.pop(uid, None) is not None
             self._pass_on(uid, entry, now)
-            entry.flushed = False
 
     def set_aside(self, uid: str, waits_for: Hint, now: float) -> None:
         """Put a pod that was popped, and could not be tried, among the unschedulable ones: it was no attempt."""
@@ -216,6 +218,8 @@ class SchedulingQueue:
         """Wake the unschedulable pods that one of the hints could help, one for all that are alike; return how many."""
         if not hints:
             return 0
+        for uid in [uid for uid, waits_for in self._flushed.items() if waits_for & hints]:
+            del self._flushed[uid]  # it would have been woken now
         event = QueueEvent.of(hints)
         return sum(self._try_first(key, now, event) for key in self._parked.waiting_for(hints))
 
@@ -224,11 +228,14 @@ class SchedulingQueue:
         return (uid for key in self._parked.waiting_for(waits_for) for uid in self._parked.uids(key))
 
     def wake(self, woken: Iterable[str], now: float, event: QueueEvent) -> int:
-        """Let unschedulable pods be tried again, each after its back-off; return how many."""
+        """Let those of some pods that are unschedulable be tried again, each after its back-off; return how many."""
         count = 0
         for uid in woken:
-            self._wake(uid, self._entries[uid], now, event)
-            count += 1
+            self._flushed.pop(uid, None)
+            entry = self._entries.get(uid)
+            if entry is not None and entry.place is Place.UNSCHEDULABLE:
+                self._wake(uid, entry, now, event)
+                count += 1
         return count
 
     def wake_alike(self, woken: Iterable[str], now: float, event: QueueEvent) -> int:
@@ -246,11 +253,12 @@ class SchedulingQueue:
                 return due
             heapq.heappop(self._due)
             if entry and not stale:
-                flushed = entry.place is Place.UNSCHEDULABLE
-                self._leave(uid, entry)
-                event = QueueEvent.TIMEOUT if flushed else QueueEvent.BACKOFF_COMPLETE
+                event = QueueEvent.BACKOFF_COMPLETE
+                if entry.group is not None:
+                    event = QueueEvent.TIMEOUT
+                    if entry.group.alike not in self._tried_for:  # else one was woken in time, for this one as well
+                        self._flushed[uid] = entry.group.waits_for
                 self._activate(uid, entry, now, event)
-                entry.flushed = flushed
         return None
 
     def _try_first(self, key: GroupKey, now: float, event: QueueEvent) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from vgpu_scheduler.engine.queue import Place, SchedulingQueue
+from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queue_events import QueueEvent
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Hint, Outcome, VolumePlan
@@ -58,8 +58,7 @@ class StorageAccess:
 
     def claim_changed(self, key: str, now: float) -> None:
         """Wake the pods that wait for a claim, by its ``namespace/name``: it means nothing to all others."""
-        waiting = [uid for uid in self._by_claim.get(key, ()) if self._queue.place(uid) is Place.UNSCHEDULABLE]
-        self._queue.wake(waiting, now, QueueEvent.CLAIM_UPDATE)
+        self._queue.wake(self._by_claim.get(key, ()), now, QueueEvent.CLAIM_UPDATE)
 
     @property
     def needed(self) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from vgpu_scheduler.kube import (
+    SELECTING_KINDS,
     Decode,
     DecodeError,
     Encoded,
@@ -18,6 +19,7 @@ from vgpu_scheduler.kube import (
     NodeInventory,
     Pod,
     ResourceQuota,
+    SelectingObject,
     Versioned,
     decode_attachment,
     decode_claim,
@@ -27,6 +29,7 @@ from vgpu_scheduler.kube import (
     decode_node,
     decode_pod,
     decode_quota,
+    decode_selecting,
     decode_storage_capacity,
     decode_storage_class,
     decode_volume,
@@ -121,6 +124,12 @@ STORAGE: tuple[Kind[Any], ...] = (
     CLAIMS,
 )
 """The kinds that say where volumes can be mounted; watched only while some pod needs them."""
+
+SELECTING: tuple[Kind[SelectingObject], ...] = tuple(
+    Kind(name, f"{group}/{name.lower()}s", partial(decode_selecting, name))
+    for name, group in zip(SELECTING_KINDS, ("/api/v1", "/api/v1", "/apis/apps/v1", "/apis/apps/v1"), strict=True)
+)
+"""The kinds whose selectors say which pods the system's spread keeps apart; watched only where that is on."""
 
 SWEPT: tuple[Kind[Any], ...] = (CLUSTER_POLICIES, POLICIES, NAMESPACES, QUOTAS, PODS, NODES)
 """All kinds, in the order in which consistent lists are taken in: no pod may be decided before what is in force for it

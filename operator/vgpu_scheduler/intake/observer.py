@@ -18,9 +18,6 @@ log = logging.getLogger(__name__)
 
 _Value = TypeVar("_Value", bound=Versioned)
 
-_SLICE = 200
-"""Objects of a list between two looks at everything else: a large cluster must not stop the loop."""
-
 
 @dataclass(slots=True)
 class IntakeStats:
@@ -63,6 +60,8 @@ class Observer:
         Called when a pod that waits was observed that names claims or disks.
     claim_moved
         Told the ``namespace/name`` of a persistent volume claim that was observed anew, or whose volume was.
+    at_once
+        Objects of a list between two looks at everything else: a large cluster must not stop the loop.
     """
 
     engine: Engine
@@ -72,6 +71,7 @@ class Observer:
     report: Callable[[Problem], None]
     volumes_wanted: Callable[[], None] = lambda: None
     claim_moved: Callable[[str], None] = lambda _: None
+    at_once: int = 200
     stats: IntakeStats = field(default_factory=IntakeStats)
 
     def observe(self, kind: Kind[_Value], found: _Value) -> None:
@@ -113,7 +113,7 @@ class Observer:
             return
         for number, found in enumerate(listing.objects, 1):
             self._take(kind, found, sweep.take)
-            if number % _SLICE == 0:
+            if number % self.at_once == 0:
                 await asyncio.sleep(0)
         for found in sweep.missing(listing.unreadable):
             self._take(kind, found, sweep.remove)

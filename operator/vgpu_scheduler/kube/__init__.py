@@ -35,6 +35,7 @@ from vgpu_scheduler.kube.quantities import (
 )
 from vgpu_scheduler.kube.quotas import ResourceQuota, decode_quota
 from vgpu_scheduler.kube.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, ContainerKind
+from vgpu_scheduler.kube.selecting import SELECTING_KINDS, SERVICE, SelectingObject, decode_selecting
 from vgpu_scheduler.kube.selectors import (
     LabelSelector,
     NodeSelector,
@@ -86,6 +87,8 @@ __all__ = [
     "PREFER_NO_SCHEDULE",
     "READ_WRITE_ONCE_POD",
     "SELECTED_NODE",
+    "SELECTING_KINDS",
+    "SERVICE",
     "UNSCHEDULABLE_TAINT",
     "WAIT_FOR_FIRST_CONSUMER",
     "AttachedVolume",
@@ -120,6 +123,7 @@ __all__ = [
     "QuantityError",
     "Requirement",
     "ResourceQuota",
+    "SelectingObject",
     "SelectorError",
     "SpreadConstraint",
     "StorageCapacity",
@@ -145,6 +149,7 @@ __all__ = [
     "decode_node",
     "decode_pod",
     "decode_quota",
+    "decode_selecting",
     "decode_storage_capacity",
     "decode_storage_class",
     "decode_volume",

@@ -135,10 +135,23 @@ def _normalised(raw: NDArray[np.int64], scored: NDArray[np.bool_]) -> NDArray[np
     return np.where(scored, points, 0)
 
 
+def _soft(pod: Pod, state: State) -> SoftConstraints | None:
+    """Return the constraints that rank nodes for a pod: its own, or the system's if it has none at all."""
+    if pod.spec.soft_spread:
+        return SoftConstraints(pod.spec.soft_spread)
+    selector = None if pod.spec.hard_spread else state.selecting.selector_of(pod)
+    return None if selector is None else system_defaults(selector)
+
+
 def _key(pod: Pod, state: State) -> Hashable | None:
-    del state
-    constraints = pod.spec.soft_spread
-    return (pod.namespace, pod.spec.fingerprint, *label_values(pod, constraints)) if constraints else None
+    soft = _soft(pod, state)
+    if soft is None:
+        return None
+    return (pod.namespace, pod.spec.fingerprint, soft.constraints, *label_values(pod, soft.constraints))
 
 
-POD_TOPOLOGY_SPREAD_SCORE: Final = ScorePlugin("PodTopologySpread", 2, _key, SpreadScore)
+def _make(pod: Pod, state: State) -> SpreadScore:
+    return SpreadScore(pod, state, _soft(pod, state))
+
+
+POD_TOPOLOGY_SPREAD_SCORE: Final = ScorePlugin("PodTopologySpread", 2, _key, _make)

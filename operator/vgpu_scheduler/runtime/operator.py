@@ -53,6 +53,7 @@ class Operator:
             settings.scheduler_names,
             settings.coexist_with,
             rejected_node_wait=settings.bind.rejected_node_wait,
+            system_spread=settings.scoring.system_spread,
         )
         self.metrics = Metrics()
         self._replica: Replica | None = None

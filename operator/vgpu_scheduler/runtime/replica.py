@@ -26,6 +26,7 @@ from vgpu_scheduler.intake import (
     CLAIMS,
     NODES,
     PODS,
+    SELECTING,
     SWEPT,
     VOLUMES,
     Kind,
@@ -123,7 +124,8 @@ class Replica:
             self._look_for_storage,
             self._binder.claim_moved,
         )
-        self._beside: list[Kind[Any]] = [beside_kind(kind.name, kind.path) for kind in engine.dialects.beside]
+        beside = (beside_kind(kind.name, kind.path) for kind in engine.dialects.beside)
+        self._optional: list[Kind[Any]] = [*beside, *(SELECTING if engine.system_spread else ())]
         self._sweeps = Sweeps(api, engine, self._observer, settings.sweep_interval, self._swept, self._storage_kinds)
         engine.storage.unknown()
         self._storage = StorageStreams(api, self._observer, self._sweeps.ask)
@@ -158,7 +160,7 @@ class Replica:
         self._storage.look()
 
     def _swept(self) -> tuple[Kind[Any], ...]:
-        return (*self._beside, *SWEPT)
+        return (*self._optional, *SWEPT)
 
     def _storage_kinds(self) -> Sequence[Kind[Any]]:
         return self._storage.kinds
@@ -220,5 +222,5 @@ class Replica:
         policies = PolicySource(credentials, observer, lost_track=lost_track, after_spawn=self._take_signals)
         found.append(("kopf-policies", policies.run()))
         found.append(("storage", self._storage.run()))
-        streamed = (PODS, *self._beside)
+        streamed = (PODS, *self._optional)
         return found + [(kind.name, ObjectStream(self._api, kind, observer, lost_track).run()) for kind in streamed]

@@ -8,6 +8,7 @@ from vgpu_scheduler.state.nodes import NodeTable
 from vgpu_scheduler.state.quotas import QuotaUsage
 from vgpu_scheduler.state.reservations import Phase, Reservation
 from vgpu_scheduler.state.resident_terms import ResidentTerm
+from vgpu_scheduler.state.selecting import SelectingObjects
 from vgpu_scheduler.state.state import Ledger, State
 from vgpu_scheduler.state.storage import STORAGE_KINDS
 from vgpu_scheduler.state.volumes import Volumes, Wanted
@@ -25,6 +26,7 @@ __all__ = [
     "QuotaUsage",
     "Reservation",
     "ResidentTerm",
+    "SelectingObjects",
     "State",
     "Volumes",
     "Wanted",

@@ -70,6 +70,9 @@ class LabelIndex(Generic[_Item]):
         self._by_label: dict[tuple[str, str], dict[_Item, None]] = {}
         self._others: dict[_Item, None] = {}
 
+    def __bool__(self) -> bool:
+        return bool(self._by_label or self._others)
+
     def add(self, item: _Item, selector: LabelSelector | None) -> None:
         """Index something under its selector; one that selects nothing is never found."""
         for found in self._places(selector):

@@ -22,6 +22,7 @@ from vgpu_scheduler.state.nodes import NodeTable
 from vgpu_scheduler.state.nominations import Nominations
 from vgpu_scheduler.state.quotas import QuotaUsage
 from vgpu_scheduler.state.reservations import Phase, Reservation, widen
+from vgpu_scheduler.state.selecting import SelectingObjects
 from vgpu_scheduler.state.unrequested import Unrequested
 from vgpu_scheduler.state.volumes import Volumes
 
@@ -85,6 +86,8 @@ class State:
         """What the pods of nodes are taken to use beyond what they request."""
         self._assumptions = Assumptions(self.nodes, self.matrices)
         self.nominations = Nominations()
+        self.selecting = SelectingObjects()
+        """Services and controllers; shared with overlays and rebuilds, for nothing that is held depends on them."""
 
     def _adopt(self, indexes: Indexes) -> None:
         self._indexes = indexes
@@ -401,6 +404,7 @@ class State:
         """
         dimensions = {dialect: matrix.dimensions for dialect, matrix in self.matrices.items()}
         twin = State(dimensions, self.quotas.by_card)
+        twin.selecting = self.selecting
         for store in self.volumes.objects.stores() if names is None else ():
             for obj in store:
                 twin.volumes.observe(obj)
@@ -449,6 +453,7 @@ class State:
         view.unrequested = Unrequested(view.nodes, view._books, view._known_pod)
         view._assumptions = self._assumptions.copy(view.nodes, view.matrices)
         view.nominations = self.nominations.copy()
+        view.selecting = self.selecting
         view._in_flight = set(self._in_flight)
         for uid in without:
             view._release(uid)

@@ -1,15 +1,16 @@
-"""What others do to nodes, pods and quotas while the scheduler runs."""
+"""The state machine of cards: nodes with cards of every maker, whose lists and pods change in every way."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import hypothesis.strategies as st
-from hypothesis.stateful import rule
+from hypothesis.stateful import initialize, rule
 from tests.engine.builders import allocation
 from tests.simulation.cluster import OTHERS, SimCard
+from tests.simulation.machine import SchedulerMachine, picks
 from tests.simulation.makers import OTHER_CARDS
-from tests.simulation.world import NAMES, REACHED, Shape, World
+from tests.simulation.world import NAMES, REACHED, Shape
 
 from vgpu_scheduler.intake import QUOTAS
 from vgpu_scheduler.kube import ResourceQuota
@@ -20,30 +21,24 @@ PALETTE: tuple[Shape, ...] = (
 )
 _BROKEN = ("", "GPU-1,NVIDIA,many,0:;", "nonsense", "node-a-0,NVIDIA,1000:;")
 
-picks = st.integers(0, 1 << 16)
 
+class CardsMachine(SchedulerMachine):
+    """What others can do to cards."""
 
-class ChangingWorld(World):
-    """What others can do."""
+    @initialize(shapes=st.lists(st.sampled_from(PALETTE), max_size=8), bound=st.integers(0, 8))
+    def begin(self, shapes: list[Shape], bound: int) -> None:
+        """Begin with pods at every stage: some bound, some decided, some waiting."""
+        for name in NAMES[:2]:
+            self._add_node(name, 2)
+        for shape in shapes:
+            self.api.put_pod(self._new_pod(shape))
+        self._deliver_all()
+        self._decide(bound)
+        for uid in sorted(self.in_flight)[: bound // 2]:
+            self._send(uid, "succeeds")
+            self._settle(*self.answers.pop())
 
     # Nodes -----------------------------------------------------------------------------------------------------------
-
-    @rule(name=st.sampled_from(NAMES), number=st.integers(0, 3))
-    def node_comes(self, name: str, number: int) -> None:
-        if name not in self.api.nodes:
-            self._add_node(name, number)
-
-    @rule(pick=picks)
-    def node_is_deleted(self, pick: int) -> None:
-        if node := self._a_node(pick):
-            self.api.delete_node(node.name)
-            REACHED["node deleted"] += 1
-
-    @rule(pick=picks, number=st.integers(1, 3))
-    def node_is_made_anew(self, pick: int, number: int) -> None:
-        if node := self._a_node(pick):
-            self.api.delete_node(node.name)
-            self._add_node(node.name, number)
 
     @rule(pick=picks, change=st.sampled_from(["health", "cordon", "card cordon", "label", "unreadable", "readable"]))
     def node_changes(self, pick: int, change: str) -> None:
@@ -129,21 +124,6 @@ class ChangingWorld(World):
             return
         self.api.put_pod(replace(pod, node=name, annotations=allocation(name, (f"{name}-0", pod.memory, pod.cores))))
         REACHED["one of ours bound by others"] += 1
-
-    @rule(pick=picks)
-    def pod_starts(self, pick: int) -> None:
-        if pod := self._a_pod(pick, bound=True, terminal=False, started=False):
-            self.api.put_pod(replace(pod, started=True, phase="Running"))
-
-    @rule(pick=picks, phase=st.sampled_from(["Succeeded", "Failed"]))
-    def pod_ends(self, pick: int, phase: str) -> None:
-        if pod := self._a_pod(pick, terminal=False):
-            self.api.put_pod(replace(pod, phase=phase))
-
-    @rule(pick=picks)
-    def pod_is_deleted(self, pick: int) -> None:
-        if pod := self._a_pod(pick):
-            self.api.delete_pod(pod.uid)
 
     @rule(pick=picks, what=st.sampled_from(["deleting", "label", "annotation", "forged", "gate"]))
     def pod_changes(self, pick: int, what: str) -> None:

@@ -1,0 +1,98 @@
+"""Which pods belong together, as the Services that select them and the controllers that own them say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from vgpu_scheduler.kube import (
+    SELECTING_KINDS,
+    SERVICE,
+    LabelSelector,
+    Pod,
+    Requirement,
+    SelectingObject,
+    VersionedStore,
+)
+from vgpu_scheduler.state.counts import LabelIndex
+
+__all__ = ["SelectingObjects"]
+
+
+class _Entry(NamedTuple):
+    """What is indexed of an object: nothing that a new version alone would change."""
+
+    name: str
+    selector: LabelSelector
+
+
+class SelectingObjects:
+    """The objects that select pods: Services, found by a pod's labels without asking all, and controllers, by UID.
+
+    Attributes
+    ----------
+    stores
+        The newest version of each object, by kind, then by ``namespace/name``.
+    """
+
+    def __init__(self) -> None:
+        self.stores: Mapping[str, VersionedStore[str, SelectingObject]] = {
+            kind: VersionedStore() for kind in SELECTING_KINDS
+        }
+        self._services: dict[str, LabelIndex[_Entry]] = {}
+        self._controllers: dict[str, LabelSelector] = {}
+
+    def selector_of(self, pod: Pod) -> LabelSelector | None:
+        """Return the selectors of a pod's Services and of its controller, merged into one; None if they ask nothing.
+
+        Source: kube-scheduler's ``helper.DefaultSelector``.
+        """
+        merged: set[Requirement] = set()
+        services = self._services.get(pod.namespace)
+        if services is not None:
+            for _, selector in services.candidates(pod.labels):
+                if selector.matches(pod.labels):
+                    merged.update(selector.requirements)
+        if pod.owner in self._controllers:
+            merged.update(self._controllers[pod.owner].requirements)
+        return LabelSelector(tuple(sorted(merged, key=_rank))) if merged else None
+
+    def observe(self, found: SelectingObject) -> None:
+        """Take in an object; an older version, or one that was removed, is ignored."""
+        store = self.stores[found.kind]
+        before = store.get(found.key)
+        if store.put(found.key, found):
+            self._change(before, found)
+
+    def forget(self, found: SelectingObject, version: int) -> None:
+        """Take in that an object is gone, as of a resource version."""
+        store = self.stores[found.kind]
+        before = store.get(found.key)
+        if store.remove(found.key, found.uid, version):
+            self._change(before, None)
+
+    def _change(self, before: SelectingObject | None, after: SelectingObject | None) -> None:
+        if before is not None and before.selector is not None:
+            self._discard(before, before.selector)
+        if after is not None and after.selector is not None:
+            self._add(after, after.selector)
+
+    def _add(self, found: SelectingObject, selector: LabelSelector) -> None:
+        if found.kind == SERVICE:
+            self._services.setdefault(found.namespace, LabelIndex()).add(_Entry(found.name, selector), selector)
+        else:
+            self._controllers[found.uid] = selector
+
+    def _discard(self, found: SelectingObject, selector: LabelSelector) -> None:
+        if found.kind != SERVICE:
+            del self._controllers[found.uid]
+            return
+        index = self._services[found.namespace]
+        index.discard(_Entry(found.name, selector), selector)
+        if not index:
+            del self._services[found.namespace]
+
+
+def _rank(requirement: Requirement) -> tuple[str, str, list[str]]:
+    """Return what orders requirements: two merged selectors of the same are equal."""
+    return requirement.key, requirement.operator.name, sorted(requirement.values)
