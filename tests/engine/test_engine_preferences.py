@@ -112,6 +112,16 @@ def test_equal_sums_are_ranked_by_the_devices_and_then_by_name() -> None:
     assert placed(alike, "p", **everywhere) == "n1"
 
 
+def test_wishes_that_all_nodes_meet_alike_leave_the_decision_to_the_devices() -> None:
+    engine = two()
+    met = decided(engine, "met", **likes("b"))
+    assert points(met)["a"].keys() == {"device", "NodeAffinity"}
+    met_by_none = decided(engine, "met-by-none", **likes("c"))
+    assert met_by_none.placement is not None
+    assert met_by_none.placement.node == "b"
+    assert points(met_by_none) == points(decided(engine, "plain")), "no points are given"
+
+
 def test_what_every_plugin_says_adds_up() -> None:
     engine = two()
     engine.observe_pod(foreign("other", "a", "web"), 0.0)

@@ -2,9 +2,10 @@
 
 Where nobody does, the node part's score decides alone. Where somebody does, that score is brought to 0 to 100 points,
 by the scale that each scorer has for being combined (C-03), and is one plugin among kube-scheduler's; the sum of the
-points, each times the weight of its plugin, decides. Nodes with equal sums are ranked by their score, then by name: so
-the order of the score is kept wherever likes and dislikes are the same. The scale is absolute: what is small between
-two nodes does not weigh as much as a wish because there are only these two.
+points, each times the weight of its plugin, decides. Nodes with equal sums are ranked by their score, then by name:
+so the order of the score is kept wherever likes and dislikes are the same, and where they are the same on all nodes,
+the score decides alone, too. The scale is absolute: what is small between two nodes does not weigh as much as a wish
+because there are only these two.
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ class Preferences:
             return None
         answers = [(plugin, score.evaluate(pod, fitting)) for plugin, score in asked]
         said = tuple((plugin, scores) for plugin, scores in answers if scores is not None)
-        if not said:
+        if not any(scores.distinguish() for _, scores in said):
             return None
         device = part.score[fitting]
         return Ranked(fitting, device, part.ranking.points(device), weight, said)

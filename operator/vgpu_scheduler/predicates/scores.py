@@ -30,6 +30,10 @@ class Scores(NamedTuple):
     raw: NDArray[np.int64]
     normalised: NDArray[np.int64]
 
+    def distinguish(self) -> bool:
+        """Tell whether some node has more points than another."""
+        return bool((self.normalised != self.normalised[0]).any())
+
 
 class PodScore(Protocol):
     """A score for pods that like the same; its answers follow every later change of the state."""
