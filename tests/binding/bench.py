@@ -60,13 +60,15 @@ class Bench:
         The node side; it plays only after ``nodes.start()``.
     """
 
-    def __init__(self, cluster: DevCluster, api: ApiClient, nodes: NodeSide, **options: Any) -> None:
+    def __init__(
+        self, cluster: DevCluster, api: ApiClient, nodes: NodeSide, engine: Engine | None = None, **options: Any
+    ) -> None:
         self.cluster = cluster
         self.api = api
         self.nodes = nodes
         self.clock = ShiftedClock()
         self.leads = True
-        self.engine: Engine = make_engine()
+        self.engine = engine or make_engine()
         self.reporter = Reporter(api, EventSource("vgpu-scheduler", "test"), self.clock)
         self.steps: list[tuple[Step, str]] = []
         self.on_step: Callable[[Step, Pod], None] = lambda *_: None

@@ -255,10 +255,10 @@ async def test_a_node_that_is_made_anew_with_its_token_is_read_again(tmp_path: P
             assert b.submit() == 1
             await b.until(lambda name=name: (Step.BOUND, name) in b.steps)
             assert b.sent("list", "pods") == before + 1
-            assert set(b.binder.locker._verified) == {"node-a"}
+            assert set(b.binder.locker._fence._verified) == {"node-a"}
             await b.call("DELETE", "/api/v1/nodes/node-a")
             await b.learn()
-            assert not b.binder.locker._verified
+            assert not b.binder.locker._fence._verified
             await b.nodes.register(["node-a"], ("T4", "T4"))
 
 
@@ -308,7 +308,7 @@ async def test_a_node_without_any_annotations(tmp_path: Path) -> None:
         assert (value.endswith(",default,p"), held) == (True, False)
         assert await b.node("bare") == {LOCK: value, TOKEN: made.uid}
         # Seen as it was before, the map is no longer missing: refused, read, and found to be ours.
-        assert await b.binder.locker.try_take(bare, made) == ("", False)
+        assert await b.binder.locker.try_take(bare, made) == (None, False)
         current = b.engine.state.node("bare")
         assert current is not None
         assert await b.binder.locker.try_take(current, made) == (value, False)
@@ -353,7 +353,7 @@ async def test_a_maker_has_a_lock_of_its_own(tmp_path: Path) -> None:
         assert locked is not None
         assert await b.binder.locker.try_take(locked, made) == (value, False)  # a lost answer
         other = await b.create("q", containers=[{"name": "main", "resources": mlu}])
-        assert await b.binder.locker.try_take(locked, other) == ("", True)
+        assert await b.binder.locker.try_take(locked, other) == (None, True)
         await b.binder.locker.release("node-a", value)
         assert MLU_LOCK not in await b.node("node-a")
 

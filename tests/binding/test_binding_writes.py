@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from tests.engine.builders import pod
 
-from vgpu_scheduler.binding import EventSource, LockPatch, binding_body, decision_record
+from vgpu_scheduler.binding import EventSource, LockChange, TokenPatch, binding_body, decision_record
 from vgpu_scheduler.binding.series import Event, Occurrences, Regarding
 from vgpu_scheduler.binding.writes import (
     condition_body,
@@ -31,7 +31,7 @@ def test_annotation_keys_are_escaped() -> None:
 
 
 def test_the_lock_is_taken_if_it_is_free_and_the_token_is_the_expected_one() -> None:
-    assert LockPatch("hami.io/mutex.lock", "value", None, "before", "uid").operations() == [
+    assert TokenPatch("before", "uid", LockChange("hami.io/mutex.lock", "value", None)).operations() == [
         {"op": "test", "path": LOCK, "value": None},
         {"op": "test", "path": TOKEN, "value": "before"},
         {"op": "add", "path": LOCK, "value": "value"},
@@ -40,12 +40,19 @@ def test_the_lock_is_taken_if_it_is_free_and_the_token_is_the_expected_one() -> 
 
 
 def test_a_lock_is_replaced_only_if_it_is_the_one_that_was_judged() -> None:
-    [test, *_] = LockPatch("hami.io/mutex.lock", "value", "orphan", None, "uid").operations()
+    [test, *_] = TokenPatch(None, "uid", LockChange("hami.io/mutex.lock", "value", "orphan")).operations()
     assert test == {"op": "test", "path": LOCK, "value": "orphan"}
 
 
+def test_where_there_is_no_lock_the_token_is_written_alone() -> None:
+    assert TokenPatch("before", "uid", None).operations() == [
+        {"op": "test", "path": TOKEN, "value": "before"},
+        {"op": "add", "path": TOKEN, "value": "uid"},
+    ]
+
+
 def test_the_map_is_made_if_there_is_none() -> None:
-    assert LockPatch("l", "value", None, None, "uid", has_annotations=False).operations() == [
+    assert TokenPatch(None, "uid", LockChange("l", "value", None), has_annotations=False).operations() == [
         {"op": "test", "path": "/metadata/annotations", "value": None},
         {
             "op": "add",
@@ -62,7 +69,7 @@ def test_the_lock_is_released_only_if_it_is_ours() -> None:
     ]
 
 
-def test_the_binding_carries_everything_and_names_the_pod_by_uid() -> None:
+def test_the_binding_carries_everything_and_names_the_pod_by_uid_and_version() -> None:
     assert binding_body(pod("p"), "node-1", {"a": "b"}, {"l": "node-1"}) == {
         "apiVersion": "v1",
         "kind": "Binding",
@@ -70,6 +77,7 @@ def test_the_binding_carries_everything_and_names_the_pod_by_uid() -> None:
             "name": "p",
             "namespace": "default",
             "uid": "uid-p",
+            "resourceVersion": "1",
             "annotations": {"a": "b"},
             "labels": {"l": "node-1"},
         },

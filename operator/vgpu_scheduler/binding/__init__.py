@@ -10,7 +10,8 @@ from vgpu_scheduler.binding.reporter import Reporter
 from vgpu_scheduler.binding.sender import Sender, Step
 from vgpu_scheduler.binding.writes import (
     EventSource,
-    LockPatch,
+    LockChange,
+    TokenPatch,
     binding_body,
     decision_record,
 )
@@ -24,12 +25,13 @@ __all__ = [
     "BinderOptions",
     "Clock",
     "EventSource",
-    "LockPatch",
+    "LockChange",
     "PolicyStatusWriter",
     "Reporter",
     "Sender",
     "Step",
     "SystemClock",
+    "TokenPatch",
     "binding_body",
     "classify",
     "decision_record",

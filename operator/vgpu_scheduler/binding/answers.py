@@ -15,7 +15,7 @@ class Answer(Enum):
     GONE = "gone"
     """404: the pod is deleted."""
     CONFLICT = "conflict"
-    """409: another UID, already bound, gated or being deleted. Never retried blindly: the pod tells which."""
+    """409: another UID or version, already bound, gated or being deleted. Never retried blindly: the pod tells."""
     THROTTLED = "throttled"
     """429: not carried out; the server says when to come again."""
     REFUSED = "refused"

@@ -84,13 +84,12 @@ class Binder:
         for number, decision in enumerate(decisions):
             assert decision.placement is not None
             queue = self._engine.queue
-            in_turn = self._engine.dialects.node_side.in_turn(decision.claims)
             item = Item(
                 (urgency, now, self._serial, number),
                 decision.uid,
                 decision,
                 unit,
-                node=decision.placement.node if in_turn else "",
+                node=decision.placement.node if decision.placement.dialect or self._in_turn(decision) else "",
                 joined=now,
                 came=now - queue.waited(decision.uid, now),
                 attempts=queue.attempts(decision.uid),
@@ -139,6 +138,10 @@ class Binder:
             if pod is not None and not self._stopping and not isinstance(problem, VolumeConflictError):
                 self._reporter.binding_failed(pod, f"binding volumes: {problem}")
         self._turns.give_back(unit.items[0])
+
+    def _in_turn(self, decision: Decision) -> bool:
+        """Tell whether the node side has to be through with a pod before the next one is bound there."""
+        return self._engine.dialects.node_side.in_turn(decision.claims)
 
     def _priority(self, uid: str) -> int:
         pod = self._engine.state.pod(uid)
@@ -243,21 +246,19 @@ class Binder:
         checked = await self._check(item)
         if checked is None:
             return
-        pod, placement = checked
-        if self.locker.kind(pod) is None:
-            if await self._send(item, pod, placement, lock=""):
-                await self._plugins.finish(item, "")
-            return
-        lock = await self._plugins.lock(item, pod)
-        if not lock:
+        pod, _ = checked
+        lock = await self._plugins.take(item, pod)
+        if lock is None:
             return
         await self._hooks.on_step(Step.LOCKED, pod)
         # Others may have come while the lock was waited for; a pod that was given back meanwhile may be elsewhere now.
         still = None if item.unit.stage is Stage.GIVEN_BACK else self._engine.recheck(item.uid)
+        pod = self._engine.state.pod(item.uid) or pod
         if still is None:
-            await self.locker.release(item.node, lock)
+            if lock:
+                await self.locker.release(item.node, lock)
             self._turns.give_back(item)
-        elif await self._send(item, pod, still, lock):
+        elif await self._send(item, pod, still, lock) and self._in_turn(item.decision):
             await self._plugins.finish(item, lock)
 
     async def _check(self, item: Item) -> tuple[Pod, Placement] | None:
@@ -306,6 +307,7 @@ class Binder:
             return True
         self.stats.failed += 1
         item.unit.bindings -= 1
+        delay: float | None = result.retry_after
         log.info("pod %s was not bound: %s", pod.key, result.message)
         if lock:
             await self.locker.release(placement.node, lock)
@@ -313,9 +315,12 @@ class Binder:
             self._engine.remove_pod(pod.uid, self._clock.monotonic())
         elif result.answer is Answer.CONFLICT:
             await self._sender.refresh(pod)
+            current = self._engine.state.pod(pod.uid)
+            if current is not None and current.resource_version > pod.resource_version:
+                delay = None  # it has changed since it was decided on, no more: it is decided anew at once
         elif result.answer is Answer.REFUSED:
             self._reporter.binding_failed(pod, result.message)
-        self._turns.give_back(item, result.retry_after)
+        self._turns.give_back(item, delay)
         return False
 
     def _count_expired(self) -> None:

@@ -10,10 +10,11 @@ from datetime import timedelta
 
 from vgpu_scheduler.apiclient import JSON_PATCH, ApiUnreachableError
 from vgpu_scheduler.binding.context import BindContext
+from vgpu_scheduler.binding.fencing import AllocationFence
 from vgpu_scheduler.binding.locks import FoundLock, LockJudge, LockStatus, find_lock
-from vgpu_scheduler.binding.writes import LockPatch, release_operations
+from vgpu_scheduler.binding.writes import LockChange, TokenPatch, release_operations
 from vgpu_scheduler.dialects import NodeLock, NodeSide
-from vgpu_scheduler.kube import DecodeError, Node, Pod, decode_list, decode_pod
+from vgpu_scheduler.kube import DecodeError, Node, Pod, decode_pod
 from vgpu_scheduler.model import LAST_ALLOCATED
 from vgpu_scheduler.state import Phase
 
@@ -50,8 +51,15 @@ class NodeLocker:
     context: BindContext
     timeout: float
     stats: LockStats = field(default_factory=LockStats)
-    _verified: dict[str, str] = field(default_factory=dict)
-    """The tokens of nodes whose pods were read since; a node that is gone has none."""
+    _fence: AllocationFence = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._fence = AllocationFence(self.context, self.timeout)
+
+    @property
+    def held_off(self) -> int:
+        """How many pods were given a new version, so that no Binding of an earlier leader is carried out."""
+        return self._fence.held_off
 
     def kind(self, pod: Pod) -> NodeLock | None:
         """Return the lock through which the node side will look for a pod."""
@@ -79,34 +87,45 @@ class NodeLocker:
         makers = {claim.vendor for container in claims for claim in container.claims}
         return len(makers) > 1 or (self._node_side.in_turn(claims) and self._node_side.lock(claims) is None)
 
-    async def try_take(self, node: Node, pod: Pod) -> tuple[str, bool]:
-        """Try once to take the lock of a node for a pod.
+    async def try_take(self, node: Node, pod: Pod) -> tuple[str | None, bool]:
+        """Try once to claim the cards of a node for a pod: its token, and its lock if the node side has one.
 
         Returns
         -------
         tuple
-            The lock's value, empty if it was not taken; and whether somebody holds it, so that the node has to move
-            first.
+            The lock's value, empty where there is none, None if it was not taken; and whether somebody holds it, so
+            that the node has to move first.
         """
         kind = self.kind(pod)
-        assert kind is not None, f"pod {pod.key} needs no lock"
+        if kind is None:
+            return "" if await self._secure(node, None) and await self._write(node, pod, None) else None, False
         found = find_lock(node, kind, self._node_side)
         try:
-            status = await self.status(found, pod)
+            owner = await self._owner(found, pod)
         except ApiUnreachableError as error:
             log.warning("node %s: %s", node.name, error)
-            return "", True
+            return None, True
+        status = self._judge(found, owner, pod)
         if found and status in {LockStatus.HELD, LockStatus.MALFORMED}:
-            return "", True
+            return None, True
         if found and status is LockStatus.OWN and node.annotations.get(LAST_ALLOCATED) == pod.uid:
             return found.value, False
         if found and status is LockStatus.ORPHANED:
             self.stats.orphans += 1
             log.warning("node %s: lock %r is orphaned and will be replaced", node.name, found.value)
-        if not await self._knows_allocations(node):
-            await asyncio.sleep(_RETRY)
-            return "", False
-        return await self._patch(node, pod, kind, found.value if found else None), False
+        if not await self._secure(node, owner):
+            return None, False
+        value = self._node_side.format_lock(kind, self.context.clock.now(), pod)
+        taken = await self._write(node, pod, LockChange(kind.annotation, value, found.value if found else None))
+        self.stats.taken += taken
+        return value if taken else None, False
+
+    async def _secure(self, node: Node, owner: Pod | None) -> bool:
+        """Make sure of the last allocation on a node, and of the pod whose lock is to be replaced."""
+        if (owner is None or await self._fence.hold_off(owner)) and await self._fence.secure(node):
+            return True
+        await asyncio.sleep(_RETRY)
+        return False
 
     async def clear(self, node: str, kind: NodeLock, pod: Pod) -> None:
         """Release a lock of a node that nobody uses any more."""
@@ -126,11 +145,18 @@ class NodeLocker:
         ApiUnreachableError
             If the owner cannot be read.
         """
-        owner = None
-        if lock and lock.parsed and lock.parsed.owner and (pod is None or lock.parsed.owner != pod.key):
-            owner = await self._read_pod(lock.parsed.namespace, lock.parsed.name)
-            if owner:
-                self.context.engine.observe_pod(owner, self.context.clock.monotonic())
+        return self._judge(lock, await self._owner(lock, pod), pod)
+
+    async def _owner(self, lock: FoundLock | None, pod: Pod | None) -> Pod | None:
+        """Read the pod that a lock names, unless it is the one that wants it."""
+        if lock is None or lock.parsed is None or not lock.parsed.owner or (pod and lock.parsed.owner == pod.key):
+            return None
+        owner = await self._read_pod(lock.parsed.namespace, lock.parsed.name)
+        if owner:
+            self.context.engine.observe_pod(owner, self.context.clock.monotonic())
+        return owner
+
+    def _judge(self, lock: FoundLock | None, owner: Pod | None, pod: Pod | None) -> LockStatus:
         judge = LockJudge(self._node_side, self.context.engine.scheduler_names, timedelta(seconds=2 * self.timeout))
         return judge.status(lock, owner, self.context.clock.now(), pod)
 
@@ -161,7 +187,7 @@ class NodeLocker:
 
     def forget(self, node: str) -> None:
         """Forget a node that is gone."""
-        self._verified.pop(node, None)
+        self._fence.forget(node)
 
     def holding(self, node: str, lock: str) -> str | None:
         """Return the annotation of a node that has a lock's value, or None if none has.
@@ -198,26 +224,24 @@ class NodeLocker:
             await asyncio.sleep(_RETRY)
         log.warning("node %s: lock %r could not be released", node, lock)
 
-    async def _patch(self, node: Node, pod: Pod, kind: NodeLock, held: str | None) -> str:
+    async def _write(self, node: Node, pod: Pod, lock: LockChange | None) -> bool:
+        """Write the token of a node, and the lock with it if there is one; True if both were as they are known."""
         if not self.context.may_write(self.timeout):
-            return ""
-        value = self._node_side.format_lock(kind, self.context.clock.now(), pod)
-        token = node.annotations.get(LAST_ALLOCATED)
-        patch = LockPatch(kind.annotation, value, held, token, pod.uid, has_annotations=bool(node.annotations))
-        path = f"/api/v1/nodes/{node.name}"
+            return False
+        patch = TokenPatch(node.annotations.get(LAST_ALLOCATED), pod.uid, lock, bool(node.annotations))
         try:
             response = await self.context.api.request(
                 "PATCH",
-                path,
+                f"/api/v1/nodes/{node.name}",
                 patch.operations(),
                 content_type=JSON_PATCH,
                 params={"timeout": f"{self.timeout:g}s"},
                 timeout=self.timeout + 1,
             )
             if response.ok:
-                self.stats.taken += 1
+                self._fence.took(node.name, pod.uid)
                 self.context.observe("Node", response.body)
-                return value
+                return True
             self.stats.refused += 1
             if response.status != _UNPROCESSABLE:
                 log.warning("node %s: lock was refused: %s", node.name, response.message)
@@ -227,33 +251,7 @@ class NodeLocker:
         except ApiUnreachableError as error:
             log.warning("node %s: %s", node.name, error)
             await asyncio.sleep(_RETRY)
-        return ""
-
-    async def _knows_allocations(self, node: Node) -> bool:
-        """Make sure that the last allocation on a node is in the ledger: another leader may have made it.
-
-        Its UID is the node's token. A pod that is known, or known to be gone, needs no reading.
-        """
-        token = node.annotations.get(LAST_ALLOCATED)
-        state = self.context.engine.state
-        if token is None or state.was_removed(token) or self._verified.get(node.name) == token:
-            return True
-        known = state.pod(token)
-        if known and known.node_name:  # one that is known as unbound may have been bound by a leader before us
-            return True
-        try:
-            response = await self.context.api.request(
-                "GET", "/api/v1/pods", params={"fieldSelector": f"spec.nodeName={node.name}"}, timeout=self.timeout
-            )
-        except ApiUnreachableError:
-            return False
-        if not response.ok:
-            return False
-        for pod in decode_list(response.body, decode_pod)[0]:
-            self.context.engine.observe_pod(pod, self.context.clock.monotonic())
-        if state.node(node.name) is not None:  # it may have gone meanwhile
-            self._verified[node.name] = token
-        return True
+        return False
 
     async def _read_pod(self, namespace: str, name: str) -> Pod | None:
         path = f"/api/v1/namespaces/{namespace}/pods/{name}"

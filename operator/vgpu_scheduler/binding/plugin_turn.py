@@ -95,31 +95,37 @@ class PluginTurn:
             await self._turns.wait(item.node)
         return False
 
-    async def lock(self, item: Item, pod: Pod) -> str:
-        """Take the node lock; return its value, or an empty text if the pod has been given back."""
+    async def take(self, item: Item, pod: Pod) -> str | None:
+        """Claim the cards of the node for a pod: write its token, and take its lock if there is one.
+
+        Returns
+        -------
+        str or None
+            The lock's value, empty where there is none; None if the pod has been given back.
+        """
         deadline = self._clock.monotonic() + self._options.longest_wait
         while not self.stopping and item.unit.stage is not Stage.GIVEN_BACK:
             node = self._engine.state.node(item.node)
+            if node is None or not self._may_write(self._options.timeout):
+                break  # the node is gone, or the lease may be lost
             kind = self._locker.kind(pod)
-            if node is None or kind is None or not self._may_write(self._options.timeout):
-                break  # the node is gone, the pod has changed, or the lease may be lost
             late = self._clock.monotonic() >= deadline
-            if late:
+            if late and kind is not None:
                 self._close_lock(item.node, kind)
-            if self._engine.closed_nodes.is_closed(item.node, kind):
+            if kind is not None and self._engine.closed_nodes.is_closed(item.node, kind):
                 self._turns.give_back(item, None)
-                return ""
+                return None
             if late:
                 break  # nobody holds the lock, and it cannot be taken
-            lock, held = await self._locker.try_take(node, pod)
-            if lock:
-                return lock
+            taken, held = await self._locker.try_take(node, pod)
+            if taken is not None:
+                return taken
             self._turns.expire(item.node)
             # What was decided on may have moved while the holder was read.
             if held and self._engine.state.node(item.node) is node:
                 await self._turns.wait(item.node)
         self._turns.give_back(item)
-        return ""
+        return None
 
     async def finish(self, item: Item, lock: str) -> None:
         """Wait until the plugins have answered, so that the next pod does not take the lock from under this one.

@@ -62,15 +62,16 @@ class Sender:
             DECISION: decision_record(decision),
         }
         body = binding_body(pod, placement.node, annotations, dialects.labels(placement))
-        labels = body["metadata"]["labels"]
+        metadata = body["metadata"]
         try:
-            if self.label_first and labels:
-                patch = {"metadata": {"uid": pod.uid, "labels": labels}}
+            if self.label_first and metadata["labels"]:
+                patch = {"metadata": {key: metadata[key] for key in ("uid", "resourceVersion", "labels")}}
                 # Through the status subresource, which changes labels, too, and needs no right to patch pods.
-                result = await self._write("PATCH", f"{_path(pod)}/status", patch, MERGE_PATCH)
-                if result.answer is not Answer.BOUND:
+                response, result = await self._write("PATCH", f"{_path(pod)}/status", patch, MERGE_PATCH)
+                if response is None or result.answer is not Answer.BOUND:
                     return result
-            result = await self._write("POST", f"{_path(pod)}/binding", body)
+                metadata["resourceVersion"] = response.json()["metadata"]["resourceVersion"]
+            _, result = await self._write("POST", f"{_path(pod)}/binding", body)
         except ApiUnreachableError as error:
             result = BindResult(Answer.UNKNOWN, str(error))
         await self.on_step(Step.SENT, pod)
@@ -78,10 +79,12 @@ class Sender:
             return await self.find_out(pod, placement, result.message)
         return result
 
-    async def _write(self, method: str, path: str, body: object, content_type: str = "application/json") -> BindResult:
+    async def _write(
+        self, method: str, path: str, body: object, content_type: str = "application/json"
+    ) -> tuple[ApiResponse | None, BindResult]:
         """Send a write that cannot happen later than the lease is held; judge its answer as that of a Binding."""
         if not self.context.may_write(self.timeout):
-            return BindResult(Answer.REFUSED, "the lease is about to be lost")
+            return None, BindResult(Answer.REFUSED, "the lease is about to be lost")
         response = await self.context.api.request(
             method,
             path,
@@ -90,7 +93,7 @@ class Sender:
             params={"timeout": f"{self.timeout:g}s"},
             timeout=self.timeout + 1,
         )
-        return classify(response)
+        return response, classify(response)
 
     async def find_out(self, pod: Pod, placement: Placement, message: str) -> BindResult:
         """Read a pod until it tells what became of a Binding without an answer."""

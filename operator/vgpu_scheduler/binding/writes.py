@@ -25,45 +25,61 @@ def pointer(key: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class LockPatch:
-    """Takes the node lock for a pod, and proves that no allocation on the node was missed.
+class LockChange:
+    """Takes a node lock.
+
+    Attributes
+    ----------
+    annotation, value
+        The lock's annotation and what to write there.
+    held
+        The value to replace, or None where there must be none.
+    """
+
+    annotation: str
+    value: str
+    held: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TokenPatch:
+    """Claims a node's cards for a pod, with its lock if it has one, and proves that no allocation there was missed.
 
     The token is the UID of the pod that was last allocated there. Testing it in the same patch fences cards: a second
     leader that does not know of an allocation names another token, and is refused.
 
     Attributes
     ----------
-    lock, value
-        The lock's annotation and what to write there.
-    held
-        The value to replace, or None where there must be none.
     token
         The UID expected in the token annotation, or None where there must be none.
     uid
         The UID to write there.
+    lock
+        The lock to take, or None.
     has_annotations
         Whether the node has an annotations map at all.
     """
 
-    lock: str
-    value: str
-    held: str | None
     token: str | None
     uid: str
+    lock: LockChange | None
     has_annotations: bool = True
 
     def operations(self) -> list[dict[str, Any]]:
         """Return the JSON patch."""
+        expected = {LAST_ALLOCATED: self.token}
+        written = {LAST_ALLOCATED: self.uid}
+        if self.lock is not None:
+            expected = {self.lock.annotation: self.lock.held, **expected}
+            written = {self.lock.annotation: self.lock.value, **written}
         if not self.has_annotations:
             return [
                 {"op": "test", "path": _ANNOTATIONS, "value": None},
-                {"op": "add", "path": _ANNOTATIONS, "value": {self.lock: self.value, LAST_ALLOCATED: self.uid}},
+                {"op": "add", "path": _ANNOTATIONS, "value": written},
             ]
         return [
-            {"op": "test", "path": pointer(self.lock), "value": self.held},
-            {"op": "test", "path": pointer(LAST_ALLOCATED), "value": self.token},
-            {"op": "add", "path": pointer(self.lock), "value": self.value},
-            {"op": "add", "path": pointer(LAST_ALLOCATED), "value": self.uid},
+            *({"op": "test", "path": pointer(key), "value": value} for key, value in expected.items()),
+            *({"op": "add", "path": pointer(key), "value": value} for key, value in written.items()),
         ]
 
 
@@ -76,7 +92,7 @@ def release_operations(lock: str, value: str) -> list[dict[str, Any]]:
 
 
 def binding_body(pod: Pod, node: str, annotations: Mapping[str, str], labels: Mapping[str, str]) -> dict[str, Any]:
-    """Return the Binding: node, annotations and labels in one write, with the pod's UID as its precondition."""
+    """Return the Binding: node, annotations and labels in one write, for the very version of the pod that is known."""
     return {
         "apiVersion": "v1",
         "kind": "Binding",
@@ -84,6 +100,7 @@ def binding_body(pod: Pod, node: str, annotations: Mapping[str, str], labels: Ma
             "name": pod.name,
             "namespace": pod.namespace,
             "uid": pod.uid,
+            "resourceVersion": str(pod.resource_version),
             "annotations": dict(annotations),
             "labels": {key: value for key, value in labels.items() if _LABEL_VALUE.fullmatch(value)},
         },

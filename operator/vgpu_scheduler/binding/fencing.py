@@ -1,0 +1,141 @@
+"""What another leader allocated last on a node, or may be about to: it is known, or can no longer be carried out.
+
+A leader that was frozen between its last look at the Lease and a Binding sends that Binding when it goes on, however
+long another one leads by then. Whoever gives out cards of a node writes the pod's UID on it first, the token, and
+tests the one that is there: so the token names the only pod of the node whose Binding may be held back. Before its
+token is replaced such a pod is given a new version, which the Binding does not name.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from vgpu_scheduler.apiclient import STRATEGIC_PATCH, ApiUnreachableError
+from vgpu_scheduler.binding.context import BindContext
+from vgpu_scheduler.binding.writes import rfc3339
+from vgpu_scheduler.kube import DecodeError, Node, Pod, decode_list, decode_pod
+from vgpu_scheduler.model import LAST_ALLOCATED
+
+__all__ = ["AllocationFence", "new_version"]
+
+log = logging.getLogger(__name__)
+
+_NOT_FOUND = 404
+
+
+class _GoneError(Exception):
+    """The pod is not there any more."""
+
+
+def new_version(pod: Pod, now: datetime) -> dict[str, Any]:
+    """Return the strategic merge patch that gives an unbound pod a new version, and says nothing new of it.
+
+    A patch that changes nothing raises no version: the time of the last look at the ``PodScheduled`` condition does.
+    It fails if the pod has another version by now, as it has when it was bound.
+    """
+    condition = {"type": "PodScheduled", "status": "False", "lastProbeTime": rfc3339(now)}
+    return {
+        "metadata": {"uid": pod.uid, "resourceVersion": str(pod.resource_version)},
+        "status": {"conditions": [condition]},
+    }
+
+
+@dataclass(slots=True)
+class AllocationFence:
+    """Makes sure of a node's last allocation before the next one.
+
+    Parameters
+    ----------
+    context
+        What it works with.
+    timeout
+        Seconds that a request may take.
+    """
+
+    context: BindContext
+    timeout: float
+    held_off: int = 0
+    """How many pods were given a new version, so that no earlier Binding of theirs is carried out."""
+    _verified: dict[str, str] = field(default_factory=dict)
+    """Tokens that are ours, or that were made sure of since; a node that is gone has none."""
+
+    async def secure(self, node: Node) -> bool:
+        """Make sure that the allocation that a node's token names is in the ledger, or can never be carried out.
+
+        Returns
+        -------
+        bool
+            False if the API server did not tell; the node's token must not be replaced then.
+        """
+        token, state = node.annotations.get(LAST_ALLOCATED), self.context.engine.state
+        if token is None or state.was_removed(token) or self._verified.get(node.name) == token:
+            return True
+        known = state.pod(token)
+        if known is None or not known.node_name:
+            # One that is not known as bound may have been bound, by a leader before us, or may be bound any time.
+            if not await self._read_pods(node.name):
+                return False
+            known = state.pod(token)
+            if known is not None and not await self.hold_off(known):
+                return False
+        if state.node(node.name) is not None:  # it may have gone meanwhile
+            self._verified[node.name] = token
+        return True
+
+    async def hold_off(self, pod: Pod) -> bool:
+        """Make sure that no Binding of a pod of ours is carried out that was decided on before; False if in doubt."""
+        engine = self.context.engine
+        if pod.node_name or pod.terminal or pod.scheduler_name not in engine.scheduler_names:
+            return True
+        if not self.context.may_write(self.timeout):
+            return False
+        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+        try:
+            patch = new_version(pod, self.context.clock.now())
+            answer = await self._request("PATCH", f"{path}/status", patch)
+            if answer is not None:
+                self.held_off += 1
+                log.info("pod %s has a new version: an earlier leader can no longer bind it", pod.key)
+                return True
+            current = await self._request("GET", path)
+        except (ApiUnreachableError, DecodeError) as error:
+            log.warning("pod %s: %s", pod.key, error)
+            return False
+        except _GoneError:
+            return True
+        return current is not None and (current.uid != pod.uid or bool(current.node_name))
+
+    async def _request(self, method: str, path: str, body: object = None) -> Pod | None:
+        """Send a request about a pod; return the pod as the answer shows it, None if it was refused."""
+        answer = await self.context.api.request(method, path, body, content_type=STRATEGIC_PATCH, timeout=self.timeout)
+        if answer.status == _NOT_FOUND:
+            raise _GoneError
+        if not answer.ok:
+            return None
+        pod = decode_pod(answer.body)
+        self.context.engine.observe_pod(pod, self.context.clock.monotonic())
+        return pod
+
+    def took(self, node: str, uid: str) -> None:
+        """Note that the token of a node was replaced by ours."""
+        self._verified[node] = uid
+
+    def forget(self, node: str) -> None:
+        """Forget a node that is gone."""
+        self._verified.pop(node, None)
+
+    async def _read_pods(self, node: str) -> bool:
+        try:
+            response = await self.context.api.request(
+                "GET", "/api/v1/pods", params={"fieldSelector": f"spec.nodeName={node}"}, timeout=self.timeout
+            )
+        except ApiUnreachableError:
+            return False
+        if not response.ok:
+            return False
+        for pod in decode_list(response.body, decode_pod)[0]:
+            self.context.engine.observe_pod(pod, self.context.clock.monotonic())
+        return True

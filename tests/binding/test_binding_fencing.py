@@ -1,0 +1,141 @@
+"""Bindings that an earlier leader holds back, frozen: once their cards may be given to others, they are refused."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.binding.bench import LOCK, PODS, Bench, bench
+from tests.engine.builders import allocation
+from tests.engine.dialect_worlds import CORE, RATIO, beside, engine_of, koordinator_node
+
+from vgpu_scheduler.apiclient import MERGE_PATCH
+from vgpu_scheduler.devcluster import Fault
+from vgpu_scheduler.dialects.hami import format_lock
+from vgpu_scheduler.engine import Place
+from vgpu_scheduler.kube import Pod
+
+TOKEN = "vgpu-scheduler.io/last-allocated"
+ON_A: dict[str, Any] = {"nodeSelector": {"kubernetes.io/hostname": "node-a"}}
+NOWHERE: dict[str, Any] = {"nodeSelector": {"kubernetes.io/hostname": "nowhere"}}
+GPU = {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "15000"}}
+
+
+def taken(name: str, seconds_ago: float) -> str:
+    """Return the lock of a pod."""
+    return format_lock(datetime.now(UTC) - timedelta(seconds=seconds_ago), "default", name)
+
+
+async def bind_late(b: Bench, pod: Pod, node: str) -> int:
+    """Send the Binding that a leader has held back since it saw a pod; return the API server's answer."""
+    card = b.nodes.cards("node-a")[0].uuid
+    metadata = {
+        "name": pod.name,
+        "uid": pod.uid,
+        "resourceVersion": str(pod.resource_version),
+        "annotations": allocation(node, (card, 15_000, 100)),
+    }
+    target = {"apiVersion": "v1", "kind": "Node", "name": node}
+    return (await b.call("POST", f"{PODS}/{pod.name}/binding", {"metadata": metadata, "target": target})).status
+
+
+@pytest.mark.parametrize("locked", [True, False], ids=["its lock is still there", "its token only"])
+async def test_a_binding_that_was_held_back_is_refused_once_its_node_serves_another_pod(
+    tmp_path: Path, locked: bool
+) -> None:
+    async with bench(tmp_path) as b:
+        frozen = await b.create("frozen", GPU, **NOWHERE)
+        await b.annotate_node("node-a", {TOKEN: frozen.uid, **({LOCK: taken("frozen", 5.0)} if locked else {})})
+        await b.create("next", GPU, **ON_A)
+        await b.learn()
+        assert b.submit() == 1
+        await b.until(lambda: b.binder.stats.bound)
+        assert await bind_late(b, frozen, "node-a") == 409
+        [condition] = (await b.read("frozen"))["status"]["conditions"]
+        assert (condition["type"], condition["status"]) == ("PodScheduled", "False")
+
+
+async def test_a_pod_that_is_assumed_elsewhere_is_bound_there_all_the_same(tmp_path: Path) -> None:
+    """Its new version makes our own Binding fail, too: it is decided anew at once."""
+    async with bench(tmp_path) as b:
+        frozen = await b.create("frozen", GPU, nodeSelector={"kubernetes.io/hostname": "node-b"})
+        await b.occupy("node-b")
+        await b.annotate_node("node-a", {TOKEN: frozen.uid})
+        await b.create("next", GPU, **ON_A)
+        await b.learn()
+        b.watch()
+        assert b.submit() == 2
+        await b.until(lambda: b.binder.stats.bound == 1)
+        assert await bind_late(b, frozen, "node-a") == 409
+        await b.annotate_node("node-b", {LOCK: None})
+        await b.until(lambda: b.submit() >= 0 and b.binder.stats.bound == 2)
+        assert (await b.read("frozen"))["spec"]["nodeName"] == "node-b"
+
+
+async def test_nothing_is_bound_on_the_node_until_the_other_pod_has_a_new_version(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        frozen = await b.create("frozen", GPU, **NOWHERE)
+        await b.annotate_node("node-a", {TOKEN: frozen.uid, LOCK: taken("frozen", 5.0)})
+        await b.create("next", GPU, **ON_A)
+        await b.learn()
+        b.cluster.inject(Fault("patch", "pods/status", status=500, times=3))
+        assert b.submit() == 1
+        await b.until(lambda: b.binder.stats.bound)
+        assert b.sent("patch", "pods/status") >= 4
+        assert await bind_late(b, frozen, "node-a") == 409
+
+
+async def test_a_binding_that_came_after_all_is_counted(tmp_path: Path) -> None:
+    """It came before the pod could be given a new version: its cards are taken."""
+    async with bench(tmp_path) as b:
+        frozen = await b.create("frozen", GPU, **NOWHERE)
+        await b.annotate_node("node-a", {TOKEN: frozen.uid})
+        waiting = await b.create("next", GPU, **ON_A)
+        await b.learn()
+        assert await bind_late(b, frozen, "node-a") == 201
+        assert b.submit() == 1
+        await b.until(lambda: b.binder.stats.bound)
+        first, second = b.engine.state.reservation(frozen.uid), b.engine.state.reservation(waiting.uid)
+        assert first is not None
+        assert second is not None
+        assert not first.uses["hami"].charges.keys() & second.uses["hami"].charges.keys()
+
+
+async def test_a_pod_that_changes_after_it_was_decided_on_is_decided_anew_at_once(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        made = await b.create("p", **ON_A)
+        await b.learn()
+        patch = {"metadata": {"annotations": {"example.com/changed": "yes"}}}
+        answer = await b.call("PATCH", f"{PODS}/p", patch, content_type=MERGE_PATCH)
+        assert answer.ok
+        assert b.submit() == 1
+        await b.until(lambda: b.binder.stats.failed)
+        await b.until(lambda: b.engine.queue.place(made.uid) is Place.ACTIVE)
+        assert LOCK not in await b.node("node-a")
+        assert b.submit() == 1
+        await b.until(lambda: b.binder.stats.bound)
+
+
+async def test_cards_without_a_lock_are_claimed_by_the_token_one_pod_after_the_other(tmp_path: Path) -> None:
+    async with bench(tmp_path, engine=engine_of()) as b:
+        await b.call("POST", "/api/v1/nodes", {"metadata": {"name": "k"}})
+        ready = {"spec": {"taints": None}}
+        assert (await b.call("PATCH", "/api/v1/nodes/k", ready, content_type=MERGE_PATCH)).ok
+        status = {"status": koordinator_node("k")["status"]}
+        assert (await b.call("PATCH", "/api/v1/nodes/k/status", status, content_type=MERGE_PATCH)).ok
+        await b.learn()
+        b.engine.observe_inventory("k", beside("GPU-k0", "GPU-k1"), 0.0)
+        half = {"limits": {CORE: "50", RATIO: "50"}, "requests": {CORE: "50", RATIO: "50"}}
+        frozen = await b.create("frozen", half, **NOWHERE)
+        await b.annotate_node("k", {TOKEN: frozen.uid})
+        pods = [await b.create(f"p{number}", half) for number in range(4)]
+        await b.learn()
+        assert b.submit() == 4
+        await b.until(lambda: b.binder.stats.bound == 4)
+        assert (await b.node("k"))[TOKEN] in {made.uid for made in pods}
+        assert b.sent("patch", "nodes") == 4
+        assert b.sent("patch", "pods/status") == 1, "they know each other's tokens"
+        assert await bind_late(b, frozen, "k") == 409
+        assert not b.engine.state.over_capacity()
