@@ -94,9 +94,9 @@ class LeaseSettings(_Section):
     """Name of the Lease."""
     namespace: Annotated[str, Field(pattern=_NAME)] = "vgpu-system"
     """Namespace of the Lease."""
-    duration: Annotated[float, Field(gt=0, le=300)] = 15.0
-    """Seconds after which another operator may take it over."""
-    renew_interval: Annotated[float, Field(gt=0, le=100)] = 2.0
+    duration: Annotated[float, Field(gt=0, le=300)] = 8.0
+    """Seconds after which another operator may take it over; 2 s for each answer of the API server are survived."""
+    renew_interval: Annotated[float, Field(gt=0, le=100)] = 1.0
     """Seconds between renewals."""
 
     @model_validator(mode="after")

@@ -44,6 +44,18 @@ async def test_a_condition_is_written_when_it_changes_only(tmp_path: Path) -> No
         assert await b.events() == [("FailedScheduling", "full"), ("FailedScheduling", "fuller (nearest: x)")]
 
 
+async def test_who_leads_no_more_writes_no_condition_but_its_events(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        made = await b.create("p")
+        former = Reporter(b.api, EventSource("vgpu-scheduler", "former"), b.clock, lambda: False)
+        former.start()
+        former.not_scheduled(made, ConditionReason.UNSCHEDULABLE, "no room")
+        await former.flush()
+        assert b.sent("patch", "pods/status") == 0
+        assert ("FailedScheduling", "no room") in await b.events()
+        await former.stop(1.0)
+
+
 async def test_what_the_pod_says_already_is_not_said_again_after_a_restart(tmp_path: Path) -> None:
     async with bench(tmp_path) as b:
         pod = await b.create("p")

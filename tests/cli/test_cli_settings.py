@@ -132,7 +132,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 def test_every_setting_has_a_meaning() -> None:
     lines = list(describe())
     assert all(not line.endswith(": None") for line in lines)
-    assert any(line.startswith("lease.duration = 15.0: Seconds") for line in lines)
+    assert any(line.startswith("lease.duration = 8.0: Seconds") for line in lines)
 
 
 # The command line ----------------------------------------------------------------------------------------------------

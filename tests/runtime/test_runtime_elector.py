@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from vgpu_scheduler.apiclient import ApiClient, ApiResponse, ApiUnreachableError, connect
+from vgpu_scheduler.binding import SystemClock
 from vgpu_scheduler.devcluster import DevCluster, Fault
 from vgpu_scheduler.runtime import Elector, LeaseOptions
 
@@ -75,6 +76,29 @@ async def test_what_counts_is_when_a_renewal_was_sent(api: ApiClient) -> None:
     assert (await spec(api))["leaseTransitions"] == 1
     clock.time += 15.0
     assert not elector.leading
+
+
+async def test_a_renewal_is_one_write_until_somebody_else_has_written(cluster: DevCluster, api: ApiClient) -> None:
+    elector = Elector(api, OPTIONS, "one", HeldClock())
+    await elector.acquire()
+    read = cluster.requests.total(verb="get", resource="leases")
+    assert all([await elector._try() for _ in range(3)])
+    assert cluster.requests.total(verb="get", resource="leases") == read
+    lease = (await api.request("GET", LEASE)).json()
+    lease["metadata"]["labels"] = {"by": "somebody-else"}
+    assert (await api.request("PUT", LEASE, lease)).ok
+    writes = cluster.requests.total(verb="update", resource="leases", code=200)
+    assert [await elector._try(), await elector._try()] == [True, True], "a conflict loses nothing that is held"
+    assert cluster.requests.total(verb="update", resource="leases", code=200) == writes + 1
+    assert (await api.request("GET", LEASE)).json()["metadata"]["labels"] == {"by": "somebody-else"}
+
+
+async def test_who_waits_tries_again_in_the_moment_of_expiry(api: ApiClient) -> None:
+    """It would look again after an hour otherwise."""
+    await Elector(api, LeaseOptions("leader", "default", duration=1.0), "one", SystemClock()).acquire()
+    waiting = Elector(api, LeaseOptions("leader", "default", 1.0, renew_interval=3600.0), "two", SystemClock())
+    await asyncio.wait_for(waiting.acquire(), 10.0)
+    assert (await spec(api))["holderIdentity"] == "two"
 
 
 async def test_it_is_lost_when_the_server_is_silent_for_too_long(cluster: DevCluster, api: ApiClient) -> None:

@@ -42,14 +42,25 @@ class Reporter:
         Who the events come from.
     clock
         For durations and time stamps.
+    leads
+        Whether the Lease is held: conditions are written only while it is, events always.
     observes_generation
         Whether conditions say which generation of the pod they are about: API servers keep that since Kubernetes 1.34,
         drop it in 1.33, and warn of an unknown field before that.
     """
 
-    def __init__(self, api: ApiClient, source: EventSource, clock: Clock, *, observes_generation: bool = False) -> None:
+    def __init__(
+        self,
+        api: ApiClient,
+        source: EventSource,
+        clock: Clock,
+        leads: Callable[[], bool] = lambda: True,
+        *,
+        observes_generation: bool = False,
+    ) -> None:
         self._api = api
         self._source = source
+        self._leads = leads
         self._clock = clock
         self._observes_generation = observes_generation
         self._waiting = WaitingPods()
@@ -196,8 +207,9 @@ class Reporter:
         return True
 
     async def _condition(self, pod: Pod, report: Report) -> None:
-        if not self._waiting.written(pod.uid, report):
-            return  # said anew since, or the pod is on its way to a node: a late condition must not contradict that
+        # Said anew since, or the pod is on its way to a node, by us or a later leader: that must not be contradicted.
+        if not self._waiting.written(pod.uid, report) or not self._leads():
+            return
         changed = None if self._waiting.is_false(pod.uid) else self._clock.now()
         generation = pod.generation if self._observes_generation else 0
         try:

@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 
 _NOT_FOUND = 404
 _CONFLICT = 409
+_AT_ONCE = 0.05
+"""Seconds between two tries at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +31,8 @@ class LeaseOptions:
 
     name: str
     namespace: str
-    duration: float = 15.0
-    renew_interval: float = 2.0
+    duration: float = 8.0
+    renew_interval: float = 1.0
 
 
 class Elector:
@@ -49,6 +51,11 @@ class Elector:
         self.identity = identity
         self._held_until = 0.0
         self._seen: tuple[str, float] = ("", 0.0)
+        """Another holder's version of the Lease, and when it was seen first."""
+        self._expires = math.inf
+        """When that has expired, unless it is renewed."""
+        self._written: dict[str, Any] | None = None
+        """The Lease as it was when it was last written here, until an answer does not say so."""
 
     @property
     def leading(self) -> bool:
@@ -60,9 +67,10 @@ class Elector:
         return self._clock.monotonic() + seconds < self._held_until
 
     async def acquire(self) -> None:
-        """Wait until the Lease is held."""
-        while not await self._try():  # noqa: ASYNC110 - the API server cannot set an event here
-            await asyncio.sleep(self._options.renew_interval)
+        """Wait until the Lease is held: it is looked at now and then, and in the moment in which it expires."""
+        while not await self._try():
+            left = self._expires - self._clock.monotonic()
+            await asyncio.sleep(min(self._options.renew_interval, max(left, _AT_ONCE)))
         log.info("leading as %s", self.identity)
 
     async def hold(self) -> None:
@@ -97,6 +105,8 @@ class Elector:
 
     async def _write_lease(self) -> bool:
         limit = max(self._options.duration / 3, 1.0)
+        if self._written is not None:
+            return await self._put(self._written, limit)
         response = await self._api.request("GET", self._path, timeout=limit)
         if response.status == _NOT_FOUND:
             body = {
@@ -105,20 +115,26 @@ class Elector:
                 "metadata": {"name": self._options.name, "namespace": self._options.namespace},
                 "spec": self._spec({}),
             }
-            return self._written(await self._api.request("POST", self._collection, body, timeout=limit))
+            return self._keep(await self._api.request("POST", self._collection, body, timeout=limit))
         if not response.ok:
             log.warning("lease: %s", response.message)
             return False
         lease = response.json()
         if not self._free(lease):
             return False
-        lease["spec"] = self._spec(lease.get("spec") or {})
-        # The resource version in the body makes the write conditional on nobody having written since.
-        return self._written(await self._api.request("PUT", self._path, lease, timeout=limit))
+        return await self._put(lease, limit)
 
-    @staticmethod
-    def _written(response: ApiResponse) -> bool:
-        if not response.ok and response.status != _CONFLICT:  # a conflict only says that another one was faster
+    async def _put(self, lease: dict[str, Any], limit: float) -> bool:
+        """Write the Lease; the resource version in it makes that conditional on nobody having written since."""
+        self._written = None
+        lease = {**lease, "spec": self._spec(lease.get("spec") or {})}
+        return self._keep(await self._api.request("PUT", self._path, lease, timeout=limit))
+
+    def _keep(self, response: ApiResponse) -> bool:
+        """Remember the Lease as it was written, so that the next renewal needs no reading."""
+        if response.ok:
+            self._written = response.json()
+        elif response.status != _CONFLICT:  # a conflict only says that another one was faster
             log.warning("lease: %s", response.message)
         return response.ok
 
@@ -132,7 +148,8 @@ class Elector:
         if self._seen[0] != version:
             self._seen = (version, now)
         duration = (lease.get("spec") or {}).get("leaseDurationSeconds") or self._options.duration
-        return bool(now - self._seen[1] > duration)
+        self._expires = self._seen[1] + duration
+        return bool(now > self._expires)
 
     def _spec(self, old: dict[str, Any]) -> dict[str, Any]:
         stamp = self._stamp()

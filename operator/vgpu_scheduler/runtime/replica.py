@@ -101,6 +101,7 @@ class Replica:
             api,
             EventSource(settings.scheduler_names[0], connection.identity),
             clock,
+            lambda: self._elector.leading,
             observes_generation=connection.observes_generation,
         )
         self._binder = Binder(
@@ -148,8 +149,8 @@ class Replica:
             self.missing = "stopping"
             await end([leader])
             await self._binder.stop(_GRACE if self._elector.leading else 0.0)
+            await self._elector.release()  # a successor need not wait until all events are written
             await self._reporter.stop(_GRACE)
-            await self._elector.release()
             await end(watchers, patience=1.0)  # they have nothing to tidy up
 
     def _observe(self, kind: str, answer: bytes) -> None:
@@ -175,6 +176,11 @@ class Replica:
         self.missing = ""  # a warm standby is ready
         gc.freeze()
         gc.set_threshold(50_000, 20, 100)  # thousands of live objects make full collections the largest cost
+        # Deletions that were missed are looked for from now on, by a standby as by the leader.
+        await first_of(("sweeps", self._sweeps.run()), ("leader", self._hold_and_decide()))
+
+    async def _hold_and_decide(self) -> None:
+        """Wait for the Lease, then decide until it is lost."""
         await self._elector.acquire()
         # Renewed from the moment that it is held: the sweep takes as long as the API server does.
         await first_of(("lease", self._elector.hold()), ("decisions", self._decide()))
@@ -187,7 +193,6 @@ class Replica:
         self._deciding = True
         await first_of(
             ("scheduling", self._loop.run()),
-            ("sweeps", self._sweeps.run()),
             ("policy-status", self._policy_status().run()),
         )
 
