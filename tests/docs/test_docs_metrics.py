@@ -35,11 +35,14 @@ BUCKETS = {
 Seen = dict[str, dict[str, Any]]
 
 
-class Leading:
-    leading = True
+class Lease:
+    """Whether it is held."""
+
+    def __init__(self, leading: bool) -> None:
+        self.leading = leading
 
 
-def shown(engine: Engine) -> Iterator[Any]:
+def shown(engine: Engine, *, leading: bool = True) -> Iterator[Any]:
     """Yield the families that a busy operator shows."""
     metrics, clock, nobody = Metrics(), ShiftedClock(), None
     reporter = Reporter(nobody, EventSource("s", "i"), clock)  # type: ignore[arg-type]
@@ -47,7 +50,7 @@ def shown(engine: Engine) -> Iterator[Any]:
     hooks = binder_hooks(metrics.attempts, None)
     binder = Binder(context, BinderOptions(), hooks)
     observer = Observer(engine, clock.monotonic, lambda _: None, lambda: None, reporter.problem)
-    add_metrics(metrics, engine, binder, reporter, observer, Leading())  # type: ignore[arg-type]
+    add_metrics(metrics, engine, binder, reporter, observer, Lease(leading))  # type: ignore[arg-type]
     loop = SchedulingLoop(engine, binder, reporter, clock, metrics.attempts)
     asking = pod("x", asks(1, 9000))
     engine.observe_pod(asking, 0.0)
@@ -61,12 +64,12 @@ def shown(engine: Engine) -> Iterator[Any]:
     yield from text_string_to_metric_families(metrics.render().decode())
 
 
-def families() -> Seen:
+def families(*, leading: bool = True) -> Seen:
     """Return labels and buckets of all families, by the name that is scraped."""
     engine = engine_with([node("a", cards("a", 1))], [])
     engine.quotas.observe(ResourceQuota("default", "q", {"limits.nvidia.com/gpumem": "2500"}))
     found: Seen = {}
-    for family in shown(engine):
+    for family in shown(engine, leading=leading):
         if family.name.startswith("process_") or family.name.endswith("_created"):
             continue
         name = f"{family.name}_total" if family.type == "counter" else family.name
@@ -105,3 +108,9 @@ async def test_attempts_are_labelled_as_kube_scheduler_labels_them() -> None:
         "scheduler_framework_extension_point_duration_seconds_count", ("extension_point", "Bind"), profile,
         ("status", "Success"),
     ] == 1  # fmt: skip
+
+
+async def test_what_is_of_the_cluster_is_shown_by_the_leader_alone() -> None:
+    marked = re.findall(r"^\| `(\w+)`.*\(leader\) \|$", PAGE, re.MULTILINE)
+    assert families().keys() - families(leading=False).keys() == set(marked)
+    assert len(marked) == 11

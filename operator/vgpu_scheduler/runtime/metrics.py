@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 
 from vgpu_scheduler import __version__
 from vgpu_scheduler.binding import Answer, Binder, BinderHooks, Reporter, Step
@@ -38,7 +39,8 @@ def binder_hooks(attempts: Attempts, on_step: Callable[[Step, Pod], Awaitable[No
 def add_metrics(
     metrics: Metrics, engine: Engine, binder: Binder, reporter: Reporter, observer: Observer, elector: Elector
 ) -> None:
-    """Make what the rooms count visible."""
+    """Make what the rooms count visible; what they know of the cluster only while this process leads."""
+    metrics.leads = lambda: elector.leading
     _add_queue(metrics, engine)
     _add_knowledge(metrics, engine)
     _add_binding(metrics, binder, reporter)
@@ -48,7 +50,7 @@ def add_metrics(
 
 
 def _add_queue(metrics: Metrics, engine: Engine) -> None:
-    queue = engine.queue
+    queue, add = engine.queue, partial(metrics.add, of_cluster=True)
 
     def pending() -> _Values:
         for place, count in queue.counts().items():
@@ -69,13 +71,14 @@ def _add_queue(metrics: Metrics, engine: Engine) -> None:
         for (plugin, profile), count in sorted(counts.items()):
             yield {"plugin": plugin, "profile": profile}, count
 
-    metrics.add("scheduler_pending_pods", "Pods that wait to be scheduled, by place.", pending)
-    metrics.add("scheduler_queue_incoming_pods_total", "Pods that came into a place of the queue.", incoming)
-    metrics.add("scheduler_unschedulable_pods", "Pods that wait, by each plugin that rejected them.", rejected)
+    add("scheduler_pending_pods", "Pods that wait to be scheduled, by place.", pending)
+    add("scheduler_queue_incoming_pods_total", "Pods that came into a place of the queue.", incoming)
+    add("scheduler_unschedulable_pods", "Pods that wait, by each plugin that rejected them.", rejected)
     metrics.add_number(
         "scheduler_pod_scheduled_after_flush_total",
         "Pods that were placed only because time had passed: each stands for a change that woke nobody.",
         lambda: queue.placed_after_flush,
+        of_cluster=True,
     )
 
 
@@ -92,22 +95,23 @@ def _add_knowledge(metrics: Metrics, engine: Engine) -> None:
             yield labels, report.limit if limits else report.used
 
     closed = engine.closed_nodes
-    metrics.add("scheduler_cache_size", "Nodes, and pods that count on one, assumed ones among them.", known)
-    metrics.add(
+    add, add_number = partial(metrics.add, of_cluster=True), partial(metrics.add_number, of_cluster=True)
+    add("scheduler_cache_size", "Nodes, and pods that count on one, assumed ones among them.", known)
+    add(
         "vgpu_scheduler_closed_nodes",
         "Nodes that are closed to some pods, by cause.",
         lambda: [({"cause": cause.value}, count) for cause, count in closed.counts().items()],
     )
-    metrics.add(
+    add(
         "vgpu_scheduler_rejected_by_kubelet_total",
         "Bound pods that their kubelet did not admit, by its reason.",
         lambda: [({"reason": reason}, count) for reason, count in closed.rejected.counts.items()],
     )
     # HAMi's names. Its label with the limit on what is used is left out: each change of a limit makes a new series.
-    metrics.add("hami_resource_quota_used", "What a namespace with a quota holds.", lambda: quotas(limits=False))
-    metrics.add("hami_resource_quota_limit", "What a namespace may hold.", lambda: quotas(limits=True))
-    metrics.add_number("vgpu_scheduler_nodes", "Known nodes.", lambda: len(engine.state.nodes))
-    metrics.add_number(
+    add("hami_resource_quota_used", "What a namespace with a quota holds.", lambda: quotas(limits=False))
+    add("hami_resource_quota_limit", "What a namespace may hold.", lambda: quotas(limits=True))
+    add_number("vgpu_scheduler_nodes", "Known nodes.", lambda: len(engine.state.nodes))
+    add_number(
         "vgpu_scheduler_over_capacity_nodes",
         "Nodes with a device used beyond what it has.",
         lambda: len(engine.state.over_capacity()),
@@ -129,6 +133,11 @@ def _add_binding(metrics: Metrics, binder: Binder, reporter: Reporter) -> None:
     metrics.add("vgpu_scheduler_binds_total", "Binds by result.", binds)
     metrics.add("vgpu_scheduler_node_locks_total", "Node locks by outcome.", locks)
     number = metrics.add_number
+    number(
+        "vgpu_scheduler_held_off_pods_total",
+        "Pods that were given a new version, so that no Binding of an earlier leader is carried out.",
+        lambda: binder.locker.held_off,
+    )
     number("vgpu_scheduler_bind_queue_depth", "Pods that wait at nodes.", lambda: binder.depth)
     number("vgpu_scheduler_bind_queue_deepest", "Pods that wait at one node, at most.", lambda: binder.deepest)
     number("vgpu_scheduler_reports_dropped_total", "Conditions and events not written.", lambda: reporter.dropped)

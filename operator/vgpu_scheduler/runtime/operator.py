@@ -8,8 +8,7 @@ import logging
 import signal
 import socket
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 
 from vgpu_scheduler import __version__
 from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError, connect
@@ -68,9 +67,7 @@ class Operator:
             Health(self._alive, self._ready),
             self.metrics,
             self._pages(),
-            partial(hami_metrics, self.engine.state)
-            if self.settings.hami_metrics and "hami" in self.settings.dialects
-            else lambda: iter(()),
+            self._hami_metrics,
         )
         log.info("vgpu-scheduler %s serves health and metrics on port %d", __version__, port)
         await asyncio.to_thread(warm_up)
@@ -102,6 +99,11 @@ class Operator:
     def stop(self) -> None:
         """Ask for the end."""
         self._stop.set()
+
+    def _hami_metrics(self) -> Iterator[str]:
+        """Return what HAMi's scheduler shows, where that is wanted; of a cluster, so the leader's to show."""
+        shown = self.settings.hami_metrics and "hami" in self.settings.dialects and self.metrics.leads()
+        return hami_metrics(self.engine.state) if shown else iter(())
 
     def _alive(self) -> str:
         stalled = self._replica.stalled_for() if self._replica else 0.0

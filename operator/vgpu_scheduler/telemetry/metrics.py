@@ -35,11 +35,15 @@ class Gauge:
         As Prometheus shows them; a name that ends in ``_total`` is a counter.
     read
         Returns the values by their labels.
+    of_cluster
+        It says something of the cluster, which all replicas know alike: only the leader shows it, so that sums over
+        replicas are right.
     """
 
     name: str
     help: str
     read: Callable[[], Iterable[tuple[Labels, float]]]
+    of_cluster: bool = False
 
 
 class Attempts:
@@ -124,11 +128,11 @@ class Attempts:
 
 
 class _Reader(Collector):
-    def __init__(self, gauges: list[Gauge]) -> None:
+    def __init__(self, gauges: Callable[[], Iterable[Gauge]]) -> None:
         self._gauges = gauges
 
     def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
-        for gauge in self._gauges:
+        for gauge in self._gauges():
             values = list(gauge.read())
             labels = sorted(values[0][0]) if values else []
             counter = gauge.name.endswith("_total")
@@ -139,23 +143,36 @@ class _Reader(Collector):
 
 
 class Metrics:
-    """The operator's metrics."""
+    """The operator's metrics.
+
+    Attributes
+    ----------
+    leads
+        Whether this process leads.
+    """
 
     def __init__(self) -> None:
+        self.leads: Callable[[], bool] = lambda: False
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
         self._gauges: list[Gauge] = []
         self.attempts = Attempts(self._registry)
         self.add("scheduler_schedule_attempts_total", "Attempts to schedule pods.", self.attempts.totals)
-        self._registry.register(_Reader(self._gauges))
+        self._registry.register(_Reader(self._shown))
 
-    def add(self, name: str, text: str, read: Callable[[], Iterable[tuple[Labels, float]]]) -> None:
-        """Add a number that is read when asked for."""
-        self._gauges.append(Gauge(name, text, read))
+    def add(
+        self, name: str, text: str, read: Callable[[], Iterable[tuple[Labels, float]]], *, of_cluster: bool = False
+    ) -> None:
+        """Add a number that is read when asked for; see :class:`Gauge`."""
+        self._gauges.append(Gauge(name, text, read, of_cluster))
 
-    def add_number(self, name: str, text: str, read: Callable[[], float]) -> None:
+    def add_number(self, name: str, text: str, read: Callable[[], float], *, of_cluster: bool = False) -> None:
         """Add a number without labels."""
-        self.add(name, text, lambda: [({}, read())])
+        self.add(name, text, lambda: [({}, read())], of_cluster=of_cluster)
+
+    def _shown(self) -> list[Gauge]:
+        leads = self.leads()
+        return [gauge for gauge in self._gauges if leads or not gauge.of_cluster]
 
     def render(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
