@@ -29,6 +29,7 @@ import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -77,6 +78,8 @@ class AuditRecord:
     name: str
     code: int
     uri: str
+    answered: float
+    """When, in seconds since 1970."""
 
     @classmethod
     def parse(cls, line: str) -> AuditRecord:
@@ -94,6 +97,7 @@ class AuditRecord:
             name=ref.get("name", ""),
             code=event.get("responseStatus", {}).get("code", 0),
             uri=event["requestURI"],
+            answered=datetime.fromisoformat(event["stageTimestamp"]).timestamp(),
         )
 
 

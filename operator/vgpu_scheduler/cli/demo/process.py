@@ -101,6 +101,21 @@ class OperatorProcess:
         self._process.send_signal(signal.SIGKILL)
         self._process.wait()
 
+    def freeze(self) -> None:
+        """Stop it where it is."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
+    def terminate(self) -> None:
+        """Ask it to end, without waiting."""
+        assert self._process is not None
+        self._process.terminate()
+
     def stop(self) -> int | None:
         """Ask it to end, and make sure that it does; return how it ended, None if it had to be killed."""
         if self._process is None or self._process.poll() is not None:
