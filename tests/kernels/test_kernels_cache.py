@@ -101,6 +101,58 @@ def test_it_compiles_where_nothing_can_be_kept(package: Path, tmp_path: Path) ->
     assert not list(tmp_path.glob("vgpu-scheduler-kernels-*")), "what a process keeps for itself goes with it"
 
 
+def test_what_an_image_brings_is_used_wherever_it_is_copied_to(package: Path, tmp_path: Path) -> None:
+    generic = {"NUMBA_CPU_NAME": "generic"}
+    assert call(package, **generic, NUMBA_CACHE_DIR=str(package / "kernels" / "compiled")) == "30 0"
+    brought = sorted((package / "kernels" / "compiled").rglob("*"))
+    assert call(package, **generic, NUMBA_CACHE_DIR=str(tmp_path / "empty")) == "30 1"
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    (package / "kernels" / "__pycache__").write_text("")
+    nowhere = {"NUMBA_CACHE_DIR": str(blocked), "XDG_CACHE_HOME": str(blocked), "TMPDIR": str(tmp_path)}
+    assert call(package, **generic, **nowhere) == "30 1"
+    assert sorted((package / "kernels" / "compiled").rglob("*")) == brought, "nothing is written there"
+    change(package)
+    assert call(package, **generic, NUMBA_CACHE_DIR=str(tmp_path / "later")) == "60 0", "it is of another version"
+
+
+WARM_UP = """
+import gc
+from numba.core.dispatcher import Dispatcher
+from vgpu_scheduler.runtime.warmup import warm_up
+
+warm_up()
+kernels = [found for found in gc.get_objects() if isinstance(found, Dispatcher) and found.signatures]
+print(len(kernels), sum(sum(kernel.stats.cache_misses.values()) for kernel in kernels))
+"""
+
+
+@pytest.mark.slow
+def test_a_new_pod_compiles_nothing(tmp_path: Path) -> None:
+    """As the image is built, and run with an empty cache."""
+    package = tmp_path / "operator" / "vgpu_scheduler"
+    shutil.copytree(Path(vgpu_scheduler.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    image = {"NUMBA_CPU_NAME": "generic", "PYTHONPATH": str(package.parent), "PYTHONDONTWRITEBYTECODE": "1"}
+    compiled = str(package / "kernels" / "compiled")
+    for command, place in (
+        (["-m", "vgpu_scheduler.runtime.warmup"], compiled),
+        (["-c", WARM_UP], str(tmp_path / "empty")),
+    ):
+        done = subprocess.run(
+            [sys.executable, *command],
+            env={**os.environ, **image, "NUMBA_CACHE_DIR": place},
+            cwd=package.parent,
+            capture_output=True,
+            text=True,
+            timeout=280,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+    kernels, compiled_anew = map(int, done.stdout.split())
+    assert kernels >= 5, "numba loads those that are called from Python, with all that they call"
+    assert not compiled_anew
+
+
 def test_names_and_contents_count(tmp_path: Path) -> None:
     def digest(**files: str) -> str:
         folder = tmp_path / "k"

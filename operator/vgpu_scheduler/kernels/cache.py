@@ -4,11 +4,16 @@ Numba compares a compiled function with the file that holds the function. It doe
 first one calls, or a constant, has changed in another file, and would go on to run the old code after an upgrade. So
 the name of the directory is a digest of all files that kernels are compiled from. Directories of other digests are left
 alone: another version may be running from them.
+
+An image brings a directory beside the kernels, compiled for any processor of its architecture
+(``NUMBA_CPU_NAME=generic``). Numba wants to write where it reads, and a root file system that is read-only does not let
+it; so what was brought is copied first.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from hashlib import sha256
@@ -23,6 +28,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _KERNELS = Path(__file__).parent
 _SOURCES = (_KERNELS, _KERNELS.parent / "model")
 """Kernels call each other, and are compiled with constants of the model (reasons, kinds of containers)."""
+_BROUGHT = _KERNELS / "compiled"
+"""Where an image has what was compiled when it was built."""
 _OPTIONS: dict[str, Any] = {"cache": True, "_nrt": False}
 _CONFIG: dict[str, Any] = vars(config)
 _PRIVATE: list[TemporaryDirectory[str]] = []
@@ -46,11 +53,14 @@ def _choose_directory() -> None:
     """
     if _CONFIG["DISABLE_JIT"]:
         return
-    digest = digest_of(_SOURCES)
-    directory = next((place / digest for place in _places() if _is_writable(place / digest)), None)
+    name = digest_of(_SOURCES)
+    directory = next((place / name for place in _places() if _is_writable(place / name)), None)
     if directory is None:
         _PRIVATE.append(TemporaryDirectory(prefix="vgpu-scheduler-kernels-"))
         directory = Path(_PRIVATE[-1].name)
+    brought = _BROUGHT / name
+    if brought != directory and brought.is_dir() and not any(directory.iterdir()):
+        shutil.copytree(brought, directory, dirs_exist_ok=True)
     _CONFIG["CACHE_DIR"] = str(directory)
 
 

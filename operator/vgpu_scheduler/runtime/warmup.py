@@ -1,4 +1,7 @@
-"""Compiles the kernels before the first decision: numba does it at the first call, which takes half a second each."""
+"""Compiles the kernels before the first decision: numba does it at the first call, which takes half a second each.
+
+An image is built with ``python -m vgpu_scheduler.runtime.warmup``, so that no new pod has to do it.
+"""
 
 from __future__ import annotations
 
@@ -64,3 +67,7 @@ def _warm_up_shares() -> None:
     spec = {"schedulerName": "warm-up", "containers": containers}
     engine.observe_pod(decode_pod({"metadata": {"name": "p", "namespace": "n", "uid": "p"}, "spec": spec}), 0.0)
     engine.attempt(0.0)
+
+
+if __name__ == "__main__":
+    warm_up()
