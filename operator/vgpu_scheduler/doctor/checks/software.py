@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from vgpu_scheduler.doctor.objects import ContainerSpec, Workload
 
@@ -63,8 +64,7 @@ def scheduler_name(workload: Workload) -> str:
 
 
 def _named(container: ContainerSpec) -> Iterator[str]:
-    words = [*container.command, *container.args]
-    for word, after in zip(words, [*words[1:], ""], strict=True):
+    for word, after in pairwise([*container.command, *container.args, ""]):
         flag, equals, value = word.partition("=")
         if flag == _SCHEDULER_NAME and (value if equals else after):
             yield value if equals else after
