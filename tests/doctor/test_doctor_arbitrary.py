@@ -51,11 +51,9 @@ def put(objects: Objects, place: tuple[Any, ...], value: Any) -> None:
     """Write a value where there was another; nothing, where an earlier one has taken the place away."""
     target: Any = objects
     for key in place[:-1]:
-        if isinstance(target, dict) and key in target:
+        try:
             target = target[key]
-        elif isinstance(target, list) and isinstance(key, int) and key < len(target):
-            target = target[key]
-        else:
+        except (KeyError, IndexError, TypeError):
             return
     if isinstance(target, dict) or (
         isinstance(target, list) and isinstance(place[-1], int) and place[-1] < len(target)

@@ -9,7 +9,7 @@ A check is a function from what was seen to findings, in a file of ``checks`` th
 a :class:`Diagnosis`, from which the sections of ``docs/doctor.md`` are rendered.
 """
 
-from vgpu_scheduler.doctor.access import Account, Answers, Question, Rbac
+from vgpu_scheduler.doctor.access import Account, Answers, Question, Rbac, Rights
 from vgpu_scheduler.doctor.check import RIGHTS, Check
 from vgpu_scheduler.doctor.checks import CHECKS
 from vgpu_scheduler.doctor.examine import DIAGNOSES, SETTINGS_UNREADABLE, examine, questions
@@ -36,6 +36,7 @@ __all__ = [
     "Question",
     "Rbac",
     "Report",
+    "Rights",
     "Seen",
     "Server",
     "Severity",

@@ -48,6 +48,8 @@ class Fact:
         Reads one.
     names
         The objects that are asked for one by one; all are listed if there are none.
+    older
+        Versions that older API servers serve instead.
     """
 
     kind: str
@@ -56,12 +58,13 @@ class Fact:
     resource: str
     decode: Decode[Any]
     names: tuple[str, ...] = ()
+    older: tuple[str, ...] = ()
 
     @property
-    def path(self) -> str:
-        """Where all of them are listed."""
+    def paths(self) -> tuple[str, ...]:
+        """Where all of them are listed, the newest version first."""
         prefix = f"/apis/{self.group}" if self.group else "/api"
-        return f"{prefix}/{self.version}/{self.resource}"
+        return tuple(f"{prefix}/{version}/{self.resource}" for version in (self.version, *self.older))
 
     @property
     def right(self) -> str:
@@ -104,7 +107,14 @@ FACTS: tuple[Fact, ...] = (
         decoder("CustomResourceDefinition", Definition),
         DEFINITIONS,
     ),
-    Fact("ResourceSlice", "resource.k8s.io", "v1", "resourceslices", decoder("ResourceSlice", ResourceSlice)),
+    Fact(
+        "ResourceSlice",
+        "resource.k8s.io",
+        "v1",
+        "resourceslices",
+        decoder("ResourceSlice", ResourceSlice),
+        older=("v1beta2", "v1beta1"),
+    ),
     *(
         Fact(kind, GROUP, VERSION, PLURALS[kind], decoder(kind, PolicyObject))
         for kind in (CLUSTER_KIND, NAMESPACED_KIND)
