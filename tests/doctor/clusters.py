@@ -21,6 +21,7 @@ from vgpu_scheduler.doctor import (
     Report,
     Seen,
     Server,
+    beside_fact,
     examine,
     take_in,
 )
@@ -145,7 +146,8 @@ def see(
     """Read objects as the command does; who may do what is answered by the roles among them."""
     values: dict[str, list[Any]] = {}
     findings: list[Finding] = []
-    for fact in (*FACTS, *ROLE_FACTS):
+    beside = (kind for dialect in expected.dialects if (kind := dialect.inventory.beside))
+    for fact in (*FACTS, *ROLE_FACTS, *map(beside_fact, beside)):
         if fact.kind not in (missing or {}):
             values[fact.kind], unreadable = take_in(fact, objects.get(fact.kind, []))
             findings += unreadable

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.doctor.clusters import Objects, healthy, look
+from tests.doctor.clusters import EXPECTED, Objects, healthy, look
 from tests.doctor.test_doctor_findings import PLANTED
+from tests.engine.builders import node_object, pod_object
+
+from vgpu_scheduler.dialects.hami import hami_dialect
+from vgpu_scheduler.dialects.koordinator import koordinator_dialect
+from vgpu_scheduler.dialects.volcano import volcano_dialect
 
 TEXTS = st.one_of(
     st.text(max_size=12),
@@ -44,6 +50,16 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return found
 
 
+VOLCANO = {"volcano.sh/vgpu-number": "10", "volcano.sh/vgpu-memory": "24576", "volcano.sh/vgpu-cores": "100"}
+REGISTERED = {"volcano.sh/node-vgpu-register": "c-gpu-0,10,24576,NVIDIA-A10,true,hami-core:"}
+CARD = {"type": "gpu", "minor": 0, "id": "d-gpu-0", "health": True, "resources": {"koordinator.sh/gpu-core": "100"}}
+BROKEN["Node"] += [node_object("c", annotations=REGISTERED, allocatable=VOLCANO), node_object("d")]
+BROKEN["Device"] = [{"metadata": {"name": "d"}, "spec": {"devices": [CARD]}}]
+HELD = {"volcano.sh/vgpu-ids-new": "c-gpu-0,NVIDIA,1024,10:;", "scheduling.koordinator.sh/device-allocated": "{}"}
+BROKEN["Pod"].append(
+    pod_object("both", {"limits": {"volcano.sh/vgpu-number": "1"}}, annotations=HELD, started=True, nodeName="c")
+)
+EVERY = replace(EXPECTED, dialects=(hami_dialect(), volcano_dialect(), koordinator_dialect()))
 PLACES = [place for place in places(BROKEN) if len(place) > 2 and "openAPIV3Schema" not in place[:-1]]
 
 
@@ -67,7 +83,7 @@ def test_no_object_crashes_a_check(changes: list[tuple[tuple[Any, ...], Any]]) -
     objects = deepcopy(BROKEN)
     for place, value in changes:
         put(objects, place, value)
-    report = look(objects)
+    report = look(objects, expected=EVERY)
     json.dumps([finding.as_json() for finding in report.findings])
     assert all(str(finding.ref) for finding in report.findings)
 

@@ -448,6 +448,14 @@ def test_hami_scaled_to_zero_does_not_run() -> None:
     assert found(look(objects)) == set()
 
 
+def test_hami_alone_decides_where_ours_is_not_installed() -> None:
+    objects = healthy()
+    two_schedulers(objects)
+    drop(objects, "Deployment", "vgpu-scheduler")
+    objects["Lease"] = []
+    assert names(look(objects)) == {"scheduler-not-running"}
+
+
 def test_hami_under_another_name_is_told_by_its_flag() -> None:
     objects = healthy()
     hami_scheduler(objects)

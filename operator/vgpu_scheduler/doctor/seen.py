@@ -233,12 +233,12 @@ class Seen:
         """Tell whether a pod names resources of devices that are served."""
         return bool(self.books.engine.dialects.owners(pod))
 
-    @property
+    @cached_property
     def own_deployments(self) -> list[Workload]:
         """The scheduler's Deployments, in all namespaces."""
         return [d for d in self.deployments if d.metadata.labels.get(APP_LABEL) == APP]
 
-    @property
+    @cached_property
     def account(self) -> Account:
         """The service account that the scheduler runs under."""
         namespace = self.expected.namespace
@@ -251,13 +251,13 @@ class Seen:
         """Return how long ago something was, in seconds of the API server's clock."""
         return (self.server.now - then).total_seconds()
 
-    @property
+    @cached_property
     def lease(self) -> Lease | None:
         """The scheduler's Lease; None if there is none."""
         wanted = f"{self.expected.lease_namespace}/{self.expected.lease_name}"
         return next((lease for lease in self.leases if lease.key == wanted), None)
 
-    @property
+    @cached_property
     def leading(self) -> bool:
         """Whether somebody holds the scheduler's Lease now."""
         return self.lease is not None and self.is_fresh(self.lease)

@@ -97,7 +97,9 @@ def slices(seen: Seen) -> Iterator[Finding]:
 
 
 def hami(seen: Seen) -> Iterator[Finding]:
-    """Find schedulers of HAMi that decide about the same cards."""
+    """Find schedulers of HAMi that decide about the same cards as ours, where ours is installed."""
+    if not seen.own_deployments and not seen.leading:
+        return
     for deployment in seen.deployments:
         if not is_hami_scheduler(deployment) or not deployment.spec.replicas:
             continue
@@ -132,5 +134,5 @@ CHECKS = (
     Check("gpu-components", ("DaemonSet", "Pod", "Node"), (STOCK_PLUGIN, MIG_MANAGER), components),
     Check("gpu-sharing", ("Node",), (TIME_SLICING,), sharing),
     Check("resource-slices", ("ResourceSlice", "Node"), (RESOURCE_SLICES,), slices),
-    Check("hami-scheduler", ("Deployment", "Pod", "Node"), (HAMI, SAME_NODES), hami),
+    Check("hami-scheduler", ("Deployment", "Lease", "Pod", "Node"), (HAMI, SAME_NODES), hami),
 )
