@@ -358,7 +358,9 @@ def load(file: Path | None, flags: Mapping[str, Any]) -> Settings:
     return _validated(Loaded, flags)
 
 
-def read(content: Mapping[str, Any], environment: Mapping[str, str]) -> Settings:
+def read(
+    content: Mapping[str, Any], environment: Mapping[str, str], flags: Mapping[str, Any] | None = None
+) -> Settings:
     """Return the settings of a scheduler that runs elsewhere.
 
     Parameters
@@ -367,6 +369,8 @@ def read(content: Mapping[str, Any], environment: Mapping[str, str]) -> Settings
         What its settings file says.
     environment
         Its environment variables.
+    flags
+        What its command line sets.
 
     Raises
     ------
@@ -389,7 +393,8 @@ def read(content: Mapping[str, Any], environment: Mapping[str, str]) -> Settings
             file_secret_settings: PydanticBaseSettingsSource,
         ) -> tuple[PydanticBaseSettingsSource, ...]:
             del init_settings, env_settings, dotenv_settings, file_secret_settings  # those of this process
-            return (Elsewhere(settings_cls), InitSettingsSource(settings_cls, dict(content)))
+            given, written = (InitSettingsSource(settings_cls, dict(kwargs)) for kwargs in (flags or {}, content))
+            return (given, Elsewhere(settings_cls), written)
 
     return _validated(Read, {})
 

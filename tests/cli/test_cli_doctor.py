@@ -211,6 +211,19 @@ async def test_the_environment_of_the_deployment_ranks_above_the_file() -> None:
     assert seen.expected.coexist_with == ("hami-scheduler",)
 
 
+async def test_flags_of_the_deployment_rank_above_all() -> None:
+    args = ["run", "--config=/etc/vgpu-scheduler/settings.yaml", "--scheduler-name=gpus", "--node-label-selector=a=b"]
+    container = {"args": args, "env": [{"name": "VGPU_SCHEDULER_NAMES", "value": "others"}]}
+    deployment = {DEPLOYMENT: {"spec": {"template": {"spec": {"containers": [container]}}}}}
+    seen, report = await look(Server(healthy(), config_map(scheduler_names=["more"]) | deployment))
+    assert seen.expected.scheduler_names == ("gpus",)
+    assert seen.expected.managed_nodes is not None
+    assert "settings-unreadable" not in ids(report)
+    args.append("--http-port=many")
+    _, report = await look(Server(healthy(), config_map() | deployment))
+    assert "settings-unreadable" in ids(report)
+
+
 async def test_settings_may_come_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "settings.yaml"
     file.write_text("coexist_with: [hami-scheduler]\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +29,21 @@ _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 @click.option("--log-level", type=click.Choice(["DEBUG", "INFO", "WARNING", "ERROR"]), help="How much is logged.")
 def run(config: Path | None, **flags: Any) -> None:
     """Run the operator. The flags of HAMi's scheduler are understood, too."""
-    hami, own, warnings = from_hami(flags)
+    given, warnings = given_settings(flags)
     for warning in warnings:
         click.echo(f"vgpu-scheduler: {warning}", err=True)
     try:
-        settings = load(config, {**hami, **{name: value for name, value in own.items() if value not in (None, ())}})
+        settings = load(config, given)
     except SettingsError as error:
         click.echo(f"vgpu-scheduler: {error}", err=True)
         sys.exit(2)
     run_operator(settings)
+
+
+def given_settings(flags: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return the settings that flags give, and warnings about those without effect."""
+    hami, own, warnings = from_hami(flags)
+    return {**hami, **{name: value for name, value in own.items() if value not in (None, ())}}, warnings
 
 
 def run_operator(settings: Settings) -> None:

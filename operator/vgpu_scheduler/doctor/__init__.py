@@ -15,6 +15,7 @@ from vgpu_scheduler.doctor.checks import CHECKS
 from vgpu_scheduler.doctor.examine import DIAGNOSES, SETTINGS_UNREADABLE, examine, questions
 from vgpu_scheduler.doctor.facts import FACTS, ROLE_FACTS, Fact, beside_fact, take_in
 from vgpu_scheduler.doctor.findings import PAGE, Diagnosis, Finding, ObjectRef, Report, Severity, Skipped
+from vgpu_scheduler.doctor.objects import ContainerSpec, decode_workload
 from vgpu_scheduler.doctor.seen import Expected, Seen, Server
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "Account",
     "Answers",
     "Check",
+    "ContainerSpec",
     "Diagnosis",
     "Expected",
     "Fact",
@@ -42,6 +44,7 @@ __all__ = [
     "Severity",
     "Skipped",
     "beside_fact",
+    "decode_workload",
     "examine",
     "questions",
     "take_in",

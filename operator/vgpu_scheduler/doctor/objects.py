@@ -301,6 +301,17 @@ def decoder(kind: str, value: type[_Value]) -> Callable[[Encoded], _Value]:
     return decode
 
 
+def decode_workload(obj: Encoded) -> Workload:
+    """Read a DaemonSet or a Deployment.
+
+    Raises
+    ------
+    DecodeError
+        If a field that matters has the wrong type.
+    """
+    return _workload(obj)
+
+
 def parse_time(text: str) -> datetime | None:
     """Return a time as Kubernetes writes it; None if it is none."""
     try:
@@ -324,3 +335,6 @@ def _key(obj: Encoded) -> str:
     if not isinstance(metadata, Mapping):
         return ""
     return "/".join(str(metadata[part]) for part in ("namespace", "name") if metadata.get(part))
+
+
+_workload = decoder("workload", Workload)

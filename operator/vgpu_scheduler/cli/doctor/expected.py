@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import click
 import yaml
 
 from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError
@@ -13,7 +14,8 @@ from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.dialects.koordinator import koordinator_dialect
 from vgpu_scheduler.dialects.volcano import volcano_dialect
-from vgpu_scheduler.doctor import SETTINGS_UNREADABLE, Expected, Finding, ObjectRef
+from vgpu_scheduler.doctor import SETTINGS_UNREADABLE, ContainerSpec, Expected, Finding, ObjectRef, decode_workload
+from vgpu_scheduler.kube import DecodeError
 from vgpu_scheduler.runtime.device_config import device_config, with_device_config
 from vgpu_scheduler.settings import Settings, SettingsError, load, read
 
@@ -23,6 +25,9 @@ _DEVICES, _DEVICES_FILE = "hami-scheduler-device", "device-config.yaml"
 """The ConfigMap of HAMi's chart, and the file in it."""
 _PREFIX = "VGPU_"
 _DEFAULTS = "assumed defaults"
+_CONFIG = "--config="
+_OF_THE_PROCESS = frozenset({"config", "kubeconfig", "context"})
+"""Flags that say nothing about what is scheduled."""
 
 
 async def expectations(api: ApiClient, config: Path | None, namespace: str) -> tuple[Expected, list[Finding]]:
@@ -63,9 +68,10 @@ async def _of_cluster(api: ApiClient, namespace: str) -> tuple[Settings, str, li
     if not isinstance(content, dict | None):
         return read({}, {}), _DEFAULTS, [_unreadable(namespace, f"{_FILE}: not a map of settings")]
     try:
-        return read(content or {}, _environment(deployment)), f"ConfigMap {namespace}/{_NAME}", []
+        settings = read(content or {}, _environment(deployment), _flags(deployment))
     except SettingsError as error:
         return read({}, {}), _DEFAULTS, [_unreadable(namespace, str(error))]
+    return settings, f"ConfigMap {namespace}/{_NAME}", []
 
 
 def _unreadable(namespace: str, problem: str) -> Finding:
@@ -74,12 +80,39 @@ def _unreadable(namespace: str, problem: str) -> Finding:
 
 def _environment(deployment: Mapping[str, Any] | None) -> dict[str, str]:
     """Return the settings in the environment of a Deployment's containers, as far as they are written there."""
-    try:
-        containers = (deployment or {})["spec"]["template"]["spec"]["containers"]
-        entries = [entry for container in containers for entry in container.get("env") or ()]
-        return {e["name"]: str(e["value"]) for e in entries if e["name"].startswith(_PREFIX) and "value" in e}
-    except (KeyError, TypeError, AttributeError):
+    return {
+        variable.name: variable.value
+        for container in _containers(deployment)
+        for variable in container.env
+        if variable.name.startswith(_PREFIX) and variable.value
+    }
+
+
+def _flags(deployment: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the settings on the command line of a Deployment's containers.
+
+    Raises
+    ------
+    SettingsError
+        If a flag cannot be understood.
+    """
+    flags = next((c.args[1:] for c in _containers(deployment) if c.args[:1] == ["run"]), [])
+    if all(flag.startswith(_CONFIG) for flag in flags):
         return {}
+    from vgpu_scheduler.cli.run import given_settings, run  # noqa: PLC0415 - imports the operator, seldom needed
+
+    try:
+        given, _ = given_settings(run.make_context("run", list(flags)).params)
+    except click.ClickException as error:
+        raise SettingsError(f"flags of the Deployment: {error.format_message()}") from None
+    return {name: value for name, value in given.items() if name not in _OF_THE_PROCESS}
+
+
+def _containers(deployment: Mapping[str, Any] | None) -> list[ContainerSpec]:
+    try:
+        return decode_workload(deployment or {}).containers
+    except DecodeError:
+        return []
 
 
 async def _get(api: ApiClient, path: str) -> Mapping[str, Any] | None:
