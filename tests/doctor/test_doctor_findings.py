@@ -208,6 +208,12 @@ def plugin_by_folder(objects: Objects) -> None:
     objects["DaemonSet"].append(workload("hami", "registry.example/hami", "own", "own", volumes=[PLUGIN_FOLDER]))
 
 
+def plugin_by_label(objects: Objects) -> None:
+    plugin = workload("gpu-agent", "registry.example/agent", "own", "agent")
+    plugin["spec"]["template"]["metadata"] = {"labels": {"app.kubernetes.io/component": "hami-device-plugin"}}
+    objects["DaemonSet"].append(plugin)
+
+
 def missing_right(objects: Objects) -> None:
     role = named(objects, "ClusterRole", "vgpu-scheduler")
     role["rules"] = [rule for rule in role["rules"] if "resourcequotas" not in rule["resources"]]
@@ -315,6 +321,7 @@ PLANTED: list[tuple[Plant, set[tuple[str, str]]]] = [
     (fails_open, {("admission-policy-fails-open", "ValidatingAdmissionPolicy vgpu-scheduler-nodes")}),
     (plugin_elsewhere, {("plugin-refused", "ServiceAccount dcu/dcu-plugin")}),
     (plugin_by_folder, {("plugin-refused", "ServiceAccount own/own")}),
+    (plugin_by_label, {("plugin-refused", "ServiceAccount own/agent")}),
     (missing_right, {("right-missing", f"ServiceAccount {SYSTEM}/vgpu-scheduler")}),
     (unbound_role, {("right-missing", f"ServiceAccount {SYSTEM}/vgpu-scheduler")}),
     (no_volumes, {("volume-right-missing", f"ServiceAccount {SYSTEM}/vgpu-scheduler")}),

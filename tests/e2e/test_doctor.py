@@ -110,6 +110,38 @@ async def changed(cluster: Cluster, path: str, patch: dict[str, Any], back: dict
             assert answer.status == 200, await answer.text()
 
 
+async def write(cluster: Cluster) -> tuple[int, list[str]]:
+    """Have a plugin that is not let in write what the guard guards; return the status and the warnings."""
+    value = str(asyncio.get_running_loop().time())  # what does not change is not guarded
+    headers = {
+        "Authorization": f"Bearer {cluster.plane.tokens[OTHER_PLUGIN]}",
+        "Content-Type": "application/merge-patch+json",
+    }
+    patch = json.dumps({"metadata": {"annotations": {"hami.io/bind-phase": value}}})
+    path = "/api/v1/namespaces/default/pods/tenant"
+    async with cluster.http.patch(path, data=patch, headers=headers) as answer:
+        return answer.status, answer.headers.getall("Warning", [])
+
+
+@contextlib.asynccontextmanager
+async def audited(cluster: Cluster) -> AsyncIterator[None]:
+    """Have the guard only watch; the API server takes a moment to take that up, and to take it back."""
+
+    async def until(status: int) -> None:
+        async def is_so() -> bool:
+            return (await write(cluster))[0] == status
+
+        await cluster.until(is_so, f"the guard to answer {status}")
+
+    audit, deny = ({"spec": {"validationActions": actions}} for actions in (["Audit", "Warn"], ["Deny"]))
+    try:
+        async with changed(cluster, BINDING, audit, deny):
+            await until(200)
+            yield
+    finally:
+        await until(403)
+
+
 def age(time: str, since: str) -> float:
     """Return the seconds between two times of the API."""
     return (datetime.fromisoformat(time) - datetime.fromisoformat(since)).total_seconds()
@@ -159,7 +191,6 @@ async def test_what_is_planted_is_found(cluster: Cluster, operator: OperatorProc
     role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/vgpu-scheduler-volume-binding"
     async with cluster.http.get(role) as answer:
         rules = (await answer.json())["rules"]
-    audit, deny = ({"spec": {"validationActions": actions}} for actions in (["Audit", "Warn"], ["Deny"]))
     async with (
         made(cluster, f"{apps}/default/daemonsets", daemon_set("dcu", "default", "projecthami/dcu-device-plugin:v1")),
         changed(cluster, role, {"rules": []}, {"rules": rules}),
@@ -185,7 +216,7 @@ async def test_what_is_planted_is_found(cluster: Cluster, operator: OperatorProc
         assert "error    Pod default/ghost: it holds card GPU-gone, which its node one does not list" in out
         assert out.splitlines()[-1].startswith("4 errors, 1 warning: ")
 
-        async with changed(cluster, BINDING, audit, deny):
+        async with audited(cluster):
             _, told = await report(cluster, tmp_path)
             assert ("plugin-not-let-in", "default", "dcu") in found(told)
             assert ("annotations-unguarded", "", "vgpu-scheduler-allocations") in found(told)
@@ -206,24 +237,12 @@ def test_the_component_audit_denies_nothing(installed_plane: ControlPlane, tmp_p
 async def test_a_plugin_that_is_not_let_in_is_warned_under_audit(cluster: Cluster) -> None:
     await cluster.nodes.register(["one"], ["T4"])
     await cluster.create(slice_pod("tenant"))
-    path = "/api/v1/namespaces/default/pods/tenant"
-    patch = json.dumps({"metadata": {"annotations": {"hami.io/bind-phase": "success"}}})
-    headers = {
-        "Authorization": f"Bearer {cluster.plane.tokens[OTHER_PLUGIN]}",
-        "Content-Type": "application/merge-patch+json",
-    }
-    warnings: list[str] = []
-
-    async def written() -> bool:
-        async with cluster.http.patch(path, data=patch, headers=headers) as answer:
-            warnings.extend(answer.headers.getall("Warning", []))
-            return answer.status == 200
-
-    assert not await written()
-    audit, deny = ({"spec": {"validationActions": actions}} for actions in (["Audit", "Warn"], ["Deny"]))
-    async with changed(cluster, BINDING, audit, deny):
-        await cluster.until(written, "the API server to take the binding up")
+    assert (await write(cluster))[0] == 403
+    async with audited(cluster):
+        status, warnings = await write(cluster)
+        assert status == 200
         assert any("vgpu-scheduler-allocation-writer" in warning for warning in warnings), warnings
+    assert (await write(cluster))[0] == 403
 
 
 async def test_without_rights_checks_are_skipped_by_name(

@@ -39,10 +39,12 @@ def is_device_plugin(workload: Workload) -> bool:
     It is so when
 
     - it has the folder of the kubelet's device plugins, or calls itself a device plugin, and
-    - its name or an image has HAMi's name, or the word of a maker, and
+    - its name, a label or an image has HAMi's name, or the word of a maker, and
     - it is not NVIDIA's own, which writes none.
     """
-    words = " ".join((workload.metadata.name, *(container.image for container in workload.containers))).lower()
+    labels = (*workload.metadata.labels.values(), *workload.spec.template.metadata.labels.values())
+    images = (container.image for container in workload.containers)
+    words = " ".join((workload.metadata.name, *labels, *images)).lower()
     folders = [volume.host_path.path for volume in workload.spec.template.spec.volumes if volume.host_path]
     plugin = "device-plugin" in words or any(folder.rstrip("/") == _PLUGIN_FOLDER for folder in folders)
     return plugin and bool(_MAKERS.search(words)) and not is_stock_plugin(workload)
