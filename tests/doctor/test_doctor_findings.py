@@ -384,6 +384,14 @@ def test_a_lock_of_a_moment_ago_is_none_of_our_business() -> None:
     assert found(look(objects)) == set()
 
 
+def test_a_lock_whose_plugin_has_answered_is_about_to_go() -> None:
+    objects = healthy()
+    unanswered_lock(objects)
+    objects["Pod"][-1]["metadata"]["annotations"]["hami.io/bind-phase"] = "success"
+    lock(objects, f"{ago(120)},default,starting")
+    assert found(look(objects)) == set()
+
+
 def test_a_phantom_says_which_node_has_the_card() -> None:
     objects = healthy()
     objects["Pod"].append(tenant("astray", "a", ("b-gpu-1", 1000, 10)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 
+from vgpu_scheduler.dialects import NodeSide
 from vgpu_scheduler.doctor.check import Check
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
 from vgpu_scheduler.doctor.seen import Seen
@@ -59,12 +60,13 @@ def locks(seen: Seen) -> Iterator[Finding]:
             said = f"lock {kind.annotation} was taken {_ago(age)} ago{_by(lock, owner)}"
             if status is LockStatus.ORPHANED:
                 yield STALE.of(ref, f"{said}, and nobody needs it any more")
-            elif owner is not None and _waits_for_plugin(owner, node):
+            elif owner is not None and _waits_for_plugin(side, owner, node):
                 yield UNANSWERED.of(ref, f"{said}, which is bound here and has had no answer of the device plugin")
 
 
-def _waits_for_plugin(owner: Pod, node: Node) -> bool:
-    return owner.node_name == node.name and not owner.terminal
+def _waits_for_plugin(side: NodeSide, owner: Pod, node: Node) -> bool:
+    answered = side.has_answered(owner.annotations) or side.nothing_left(owner.annotations)
+    return owner.node_name == node.name and not owner.terminal and not answered
 
 
 def _by(lock: FoundLock, owner: Pod | None) -> str:
