@@ -1,4 +1,4 @@
-"""Renders a page per maker from its file of facts, and their index.
+"""Renders a page per maker from its file of facts, their index, and what the doctor finds.
 
 ``--check`` only tells whether they are current.
 """
@@ -16,10 +16,13 @@ from vgpu_scheduler.allocators import Check, Selection
 from vgpu_scheduler.dialects.hami import Section, Vendor
 from vgpu_scheduler.dialects.hami.vendors import MAKERS
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
+from vgpu_scheduler.doctor import DIAGNOSES
 
 _PERCENT = 100
 HERE = Path(__file__).parent
 FOLDER = HERE / "makers"
+DOCTOR = HERE / "doctor.md"
+DOCTOR_BLOCK = re.compile(r"(<!-- BEGIN rendered from .*? -->\n).*?(<!-- END rendered -->)", re.DOTALL)
 WIDTH = 120
 HEAD = "<!-- Rendered from operator/vgpu_scheduler/dialects/hami/vendors by `make manifests`; do not edit. -->\n"
 
@@ -229,9 +232,20 @@ def _prose(text: str) -> str:
     )
 
 
+def doctor() -> str:
+    """Return the page of the doctor with a section for each thing that it may find."""
+    found = [f"| [`{one.id}`](#{one.id}) | {one.severity.value} |" for one in DIAGNOSES]
+    parts = ["\n".join(["| finding | severity |", "|---|---|", *found])]
+    for one in DIAGNOSES:
+        text = f"*{one.severity.value.capitalize()}.* {one.cause}"
+        parts.append(f"### {one.id}\n\n{fill(text, WIDTH)}\n\n{fill(f'**What to do:** {one.remedy}', WIDTH)}")
+    rendered = "\n\n".join(parts)
+    return DOCTOR_BLOCK.sub(lambda block: f"{block[1]}\n{rendered}\n\n{block[2]}", DOCTOR.read_text())
+
+
 def main() -> int:
     check = "--check" in sys.argv[1:]
-    expected = {path: text.rstrip("\n") + "\n" for path, text in pages()}
+    expected = {path: text.rstrip("\n") + "\n" for path, text in (*pages(), (DOCTOR, doctor()))}
     stale = [path for path, text in expected.items() if not path.exists() or path.read_text() != text]
     stale += [path for path in FOLDER.glob("*.md") if path not in expected]
     if check:

@@ -1,24 +1,30 @@
 """Renders install.yaml from the kustomization beside it, and the makers' facts into the admission policies.
 
+What `vgpu-scheduler doctor` compares a cluster with is rendered from the manifests into the package.
+
 ``--check`` only tells whether they are current.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from vgpu_scheduler.dialects.hami import vendors
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
 HEAD = "# Rendered from the kustomization beside this file by `make manifests`; apply it with `kubectl apply -f`.\n"
 WIDTH = 120
 
+ROLES = ("rbac.yaml", "volume-binding.yaml", "koordinator/rbac.yaml", "system-spread/rbac.yaml")
+"""Where the scheduler's roles are."""
 VENDORS = vendors()
 
 SHAPED = re.compile(r"hami\.io/.*-devices-(allocated|to-allocate)|huawei\.com/.*|hami\.io/vgpu-.*")
@@ -93,10 +99,37 @@ def mutation() -> tuple[str, str]:
     return condition, count + variable("amounts", "what means nothing without the count", nvidia.amounts)
 
 
+def documents(name: str) -> list[dict[str, Any]]:
+    """Return the objects of a file."""
+    return list(yaml.safe_load_all((HERE / name).read_text()))
+
+
+def shipped() -> str:
+    """Return which roles, writers and admission policies come with this version."""
+    roles = [
+        {"name": obj["metadata"]["name"], "file": name, "namespaced": obj["kind"] == "Role", "rules": obj["rules"]}
+        for name in ROLES
+        for obj in documents(name)
+        if obj["kind"] in {"Role", "ClusterRole"}
+    ]
+    writer, binding = documents("allocation-writers.yaml")
+    policies = [obj for obj in documents("admission.yaml") if obj["kind"] == "ValidatingAdmissionPolicy"]
+    found = {
+        "roles": roles,
+        "writer": writer["rules"][0],
+        "writers": [{"name": one["name"], "namespace": one["namespace"]} for one in binding["subjects"]],
+        "policies": [
+            {"name": obj["metadata"]["name"], "failurePolicy": obj["spec"]["failurePolicy"]} for obj in policies
+        ],
+    }
+    return json.dumps(found, indent=1) + "\n"
+
+
 RENDERED: tuple[tuple[str, Callable[[Path], str]], ...] = (
     ("admission.yaml", lambda path: with_facts(path, guard())),
     ("admission-policy/policy.yaml", lambda path: with_facts(path, *mutation())),
     ("install.yaml", lambda _: install()),  # contains the first
+    ("../operator/vgpu_scheduler/doctor/shipped.json", lambda _: shipped()),
 )
 
 
@@ -108,7 +141,7 @@ def main() -> None:
         if "--check" not in sys.argv[1:]:
             target.write_text(current)
         elif not target.exists() or target.read_text() != current:
-            raise SystemExit(f"manifests/{name} is not current: run `make manifests`")
+            raise SystemExit(f"{target.resolve().relative_to(HERE.parent)} is not current: run `make manifests`")
 
 
 if __name__ == "__main__":

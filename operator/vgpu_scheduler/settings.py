@@ -17,6 +17,8 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
+    EnvSettingsSource,
+    InitSettingsSource,
     NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
@@ -353,8 +355,53 @@ def load(file: Path | None, flags: Mapping[str, Any]) -> Settings:
             del dotenv_settings, file_secret_settings
             return (init_settings, env_settings, YamlConfigSettingsSource(settings_cls, yaml_file=file))
 
+    return _validated(Loaded, flags)
+
+
+def read(
+    content: Mapping[str, Any], environment: Mapping[str, str], flags: Mapping[str, Any] | None = None
+) -> Settings:
+    """Return the settings of a scheduler that runs elsewhere.
+
+    Parameters
+    ----------
+    content
+        What its settings file says.
+    environment
+        Its environment variables.
+    flags
+        What its command line sets.
+
+    Raises
+    ------
+    SettingsError
+        If anything does not validate; the message names the fields.
+    """
+
+    class Elsewhere(EnvSettingsSource):
+        def _load_env_vars(self) -> Mapping[str, str | None]:
+            return {name.lower(): value for name, value in environment.items()}
+
+    class Read(Settings):
+        @classmethod
+        def settings_customise_sources(
+            cls,
+            settings_cls: type[BaseSettings],
+            init_settings: PydanticBaseSettingsSource,
+            env_settings: PydanticBaseSettingsSource,
+            dotenv_settings: PydanticBaseSettingsSource,
+            file_secret_settings: PydanticBaseSettingsSource,
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            del init_settings, env_settings, dotenv_settings, file_secret_settings  # those of this process
+            given, written = (InitSettingsSource(settings_cls, dict(kwargs)) for kwargs in (flags or {}, content))
+            return (given, Elsewhere(settings_cls), written)
+
+    return _validated(Read, {})
+
+
+def _validated(settings: type[Settings], given: Mapping[str, Any]) -> Settings:
     try:
-        return Loaded(**flags)
+        return settings(**given)
     except ValidationError as error:
         lines = [f"{'.'.join(map(str, item['loc'])) or 'settings'}: {item['msg']}" for item in error.errors()]
         raise SettingsError("; ".join(lines)) from None

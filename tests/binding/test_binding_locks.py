@@ -12,11 +12,10 @@ from tests.binding.bench import LOCK, PENDING, PODS, Bench, bench
 from tests.engine.builders import OURS, allocation, node, pod
 
 from vgpu_scheduler.binding import Step
-from vgpu_scheduler.binding.locks import LockJudge, LockStatus, find_lock
 from vgpu_scheduler.devcluster import Fault
 from vgpu_scheduler.dialects import NodeLock
 from vgpu_scheduler.dialects.hami import format_lock, format_time, hami_dialect, parse_lock
-from vgpu_scheduler.engine import Cause, NodeClosure
+from vgpu_scheduler.engine import Cause, LockJudge, LockStatus, NodeClosure, find_lock
 from vgpu_scheduler.intake import NODES, list_all
 from vgpu_scheduler.intake import PODS as POD_KIND
 from vgpu_scheduler.kube import Node, Pod

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -170,7 +169,7 @@ def test_settings_are_shown() -> None:
 def run_settings(monkeypatch: pytest.MonkeyPatch, *flags: str) -> tuple[Settings, str]:
     """Return the settings that ``run`` starts with, and what it says."""
     found: list[Settings] = []
-    monkeypatch.setattr(sys.modules["vgpu_scheduler.cli.main"], "run_operator", found.append)
+    monkeypatch.setattr("vgpu_scheduler.cli.run.run_operator", found.append)
     result = CliRunner().invoke(main, ["run", *flags])
     assert result.exit_code == 0, result.output
     return found[0], result.output

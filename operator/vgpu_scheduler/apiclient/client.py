@@ -47,6 +47,8 @@ class ApiResponse:
     body: bytes
     retry_after: float | None = None
     """Seconds that the server asks to wait (429 and 503), None if it does not say."""
+    date: str = ""
+    """The server's time of day as HTTP writes it (``Date``), empty if it does not say."""
 
     @property
     def ok(self) -> bool:
@@ -184,7 +186,8 @@ class ApiClient:
                 params=params,
                 timeout=aiohttp.ClientTimeout(total=timeout),
             ) as answer:
-                return ApiResponse(answer.status, await answer.read(), _retry_after(answer.headers))
+                date = answer.headers.get("Date", "")
+                return ApiResponse(answer.status, await answer.read(), _retry_after(answer.headers), date)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise ApiUnreachableError(f"{method} {path}: {error or type(error).__name__}") from error
 

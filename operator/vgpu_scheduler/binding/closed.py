@@ -10,8 +10,7 @@ from contextlib import suppress
 from vgpu_scheduler.apiclient import ApiUnreachableError
 from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.binding.locker import NodeLocker
-from vgpu_scheduler.binding.locks import LockStatus
-from vgpu_scheduler.engine import Cause, NodeClosure, Problem
+from vgpu_scheduler.engine import Cause, LockStatus, NodeClosure, Problem
 
 log = logging.getLogger(__name__)
 

@@ -11,9 +11,9 @@ from datetime import timedelta
 from vgpu_scheduler.apiclient import JSON_PATCH, ApiUnreachableError
 from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.binding.fencing import AllocationFence
-from vgpu_scheduler.binding.locks import FoundLock, LockJudge, LockStatus, find_lock
 from vgpu_scheduler.binding.writes import LockChange, TokenPatch, release_operations
 from vgpu_scheduler.dialects import NodeLock, NodeSide
+from vgpu_scheduler.engine import FoundLock, LockJudge, LockStatus, find_lock
 from vgpu_scheduler.kube import DecodeError, Node, Pod, decode_pod
 from vgpu_scheduler.model import LAST_ALLOCATED
 from vgpu_scheduler.state import Phase

@@ -1,76 +1,44 @@
-"""``vgpu-scheduler``: runs the operator, shows it off, and answers questions without a cluster."""
+"""``vgpu-scheduler``: runs the operator, shows it off, and answers questions about clusters and without one."""
 
 from __future__ import annotations
 
-import logging
-import sys
-from pathlib import Path
-from typing import Any
+from importlib import import_module
 
 import click
-import uvloop
-from kubernetes_asyncio.config import ConfigException
 
 from vgpu_scheduler import __version__
-from vgpu_scheduler.cli.demo import demo
-from vgpu_scheduler.cli.hami_flags import from_hami, hami_flags
-from vgpu_scheduler.cli.policy_tests import policy_tests
-from vgpu_scheduler.cli.simulate import simulate_command
-from vgpu_scheduler.runtime import Operator
-from vgpu_scheduler.settings import Settings, SettingsError, describe, load
 
-_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+_COMMANDS = {
+    "demo": "demo:demo",
+    "doctor": "doctor:doctor_command",
+    "run": "run:run",
+    "settings": "show_settings:show_settings",
+    "simulate": "simulate:simulate_command",
+    "test": "policy_tests:policy_tests",
+}
+"""Where each command is, under this package."""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(click.Group):
+    """Commands that are imported when they are asked for: kopf and the kernels take a second."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands."""
+        del ctx
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command, None if there is none of that name."""
+        del ctx
+        if cmd_name not in _COMMANDS:
+            return None
+        module, name = _COMMANDS[cmd_name].split(":")
+        found = getattr(import_module(f"vgpu_scheduler.cli.{module}"), name)
+        assert isinstance(found, click.Command)
+        return found
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="vgpu-scheduler")
 def main() -> None:
     """Schedule shared GPUs on Kubernetes."""
-
-
-main.add_command(demo)
-main.add_command(policy_tests)
-main.add_command(simulate_command)
-
-
-@main.command("settings")
-def show_settings() -> None:
-    """Show every setting with its default and what it does."""
-    for line in describe():
-        click.echo(line)
-
-
-@main.command()
-@click.option("--config", type=click.Path(path_type=Path), help="Settings file (YAML).")
-@click.option("--kubeconfig", type=click.Path(path_type=Path), help="Kubeconfig file; default: the service account.")
-@click.option("--context", help="Context of the kubeconfig.")
-@click.option("--scheduler-name", "scheduler_names", multiple=True, help="Place pods that name this scheduler.")
-@click.option("--http-port", type=int, help="Port of health and metrics.")
-@hami_flags
-@click.option("--log-level", type=click.Choice(["DEBUG", "INFO", "WARNING", "ERROR"]), help="How much is logged.")
-def run(config: Path | None, **flags: Any) -> None:
-    """Run the operator. The flags of HAMi's scheduler are understood, too."""
-    hami, own, warnings = from_hami(flags)
-    for warning in warnings:
-        click.echo(f"vgpu-scheduler: {warning}", err=True)
-    try:
-        settings = load(config, {**hami, **{name: value for name, value in own.items() if value not in (None, ())}})
-    except SettingsError as error:
-        click.echo(f"vgpu-scheduler: {error}", err=True)
-        sys.exit(2)
-    run_operator(settings)
-
-
-def run_operator(settings: Settings) -> None:
-    """Run the operator with these settings until it ends, and exit accordingly."""
-    logging.basicConfig(level=settings.log_level, format=_FORMAT, stream=sys.stderr)
-    logging.getLogger("kopf.objects").setLevel(logging.WARNING)  # one line per event otherwise
-    try:
-        asked = uvloop.run(Operator(settings).run())
-    except SettingsError as error:  # of a file that the settings name
-        click.echo(f"vgpu-scheduler: {error}", err=True)
-        sys.exit(2)
-    except ConfigException as error:
-        click.echo(f"vgpu-scheduler: no way to the API server: {error}", err=True)
-        sys.exit(2)
-    sys.exit(0 if asked else 1)

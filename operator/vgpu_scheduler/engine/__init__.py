@@ -3,6 +3,7 @@
 from vgpu_scheduler.engine.closed_nodes import Cause, ClosedNodes, NodeClosure
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.engine import Engine
+from vgpu_scheduler.engine.locks import FoundLock, LockJudge, LockStatus, find_lock
 from vgpu_scheduler.engine.observing import ObservedKind, Sweep
 from vgpu_scheduler.engine.policy_report import ConditionReport, PolicyReport
 from vgpu_scheduler.engine.problems import Problem
@@ -16,7 +17,10 @@ __all__ = [
     "ConditionReport",
     "Cycle",
     "Engine",
+    "FoundLock",
     "Grouping",
+    "LockJudge",
+    "LockStatus",
     "NodeClosure",
     "ObservedKind",
     "Place",
@@ -27,4 +31,5 @@ __all__ = [
     "SchedulingQueue",
     "Sweep",
     "UnitKey",
+    "find_lock",
 ]

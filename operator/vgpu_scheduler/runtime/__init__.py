@@ -1,6 +1,31 @@
-"""The running operator: the loop, leader election, start-up, sweeps and shutdown."""
+"""The running operator: the loop, leader election, start-up, sweeps and shutdown.
 
-from vgpu_scheduler.runtime.elector import Elector, LeaseOptions
-from vgpu_scheduler.runtime.operator import Operator
+What is exported is imported when it is first used: commands that only read settings or device configurations start
+without kopf.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from vgpu_scheduler.runtime.elector import Elector, LeaseOptions
+    from vgpu_scheduler.runtime.operator import Operator
 
 __all__ = ["Elector", "LeaseOptions", "Operator"]
+
+_HOMES = {"Elector": "elector", "LeaseOptions": "elector", "Operator": "operator"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for.
+
+    Raises
+    ------
+    AttributeError
+        If there is nothing of that name.
+    """
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -46,6 +46,24 @@ def device_config(settings: Settings) -> tuple[Vendor, ...]:
     return found
 
 
+def with_device_config(settings: Settings, text: str) -> Settings:
+    """Return settings that name a file of HAMi's device configuration with the content of that file instead.
+
+    Raises
+    ------
+    SettingsError
+        If it cannot be read.
+    """
+    try:
+        content = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise SettingsError(f"HAMi's device configuration: {error}") from None
+    if not isinstance(content, dict | None):
+        raise SettingsError("HAMi's device configuration: not a map of sections")
+    sections = dict(_joined(content or {}, settings.hami_devices))
+    return settings.model_copy(update={"hami_device_config": None, "hami_devices": sections})
+
+
 def _read(file: Path) -> Mapping[str, Any]:
     """Return the content of the file; of a ConfigMap, that of the file in it."""
     try:

@@ -1,0 +1,242 @@
+"""Asks the API server for everything that the checks look at."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from vgpu_scheduler.apiclient import ApiClient, ApiResponse, ApiUnreachableError
+from vgpu_scheduler.cli.doctor.expected import expectations
+from vgpu_scheduler.doctor import (
+    FACTS,
+    RIGHTS,
+    ROLE_FACTS,
+    Answers,
+    Fact,
+    Finding,
+    Question,
+    Rbac,
+    Rights,
+    Seen,
+    Server,
+    beside_fact,
+    questions,
+    take_in,
+)
+
+_PAGE = 500
+_AT_ONCE = 8
+"""Requests under way at a time."""
+_UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _GONE = 401, 403, 404, 410
+_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+_REVIEW_RIGHT = "create subjectaccessreviews.authorization.k8s.io"
+
+
+class CannotLookError(Exception):
+    """The API server answers nothing at all to this user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """What is looked at.
+
+    Attributes
+    ----------
+    kubeconfig, context
+        Which cluster.
+    namespace
+        Where the scheduler is installed.
+    config
+        A file with its settings; None for those in the cluster.
+    """
+
+    kubeconfig: str | None
+    context: str | None
+    namespace: str
+    config: Path | None
+
+
+@dataclass(slots=True)
+class _Listed:
+    """What the API server has shown so far."""
+
+    objects: dict[str, list[Any]] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+
+
+class _Page(msgspec.Struct):
+    """A page of a list."""
+
+    items: list[msgspec.Raw] | None = None
+    metadata: dict[str, Any] = {}
+
+
+async def look_at(api: ApiClient, where: Where) -> Seen:
+    """Return what there is to be seen.
+
+    Raises
+    ------
+    CannotLookError
+        If the API server knows neither the user nor its own version.
+    ApiUnreachableError
+        If it does not answer.
+    SettingsError
+        If the settings file cannot be read.
+    """
+    server = await _server(api)
+    expected, findings = await expectations(api, where.config, where.namespace)
+    beside = (kind for dialect in expected.dialects if (kind := dialect.inventory.beside))
+    listed = _Listed(findings=findings)
+    await _list_all(api, [*FACTS, *map(beside_fact, beside)], listed)
+    seen = Seen(expected=expected, server=server, objects=listed.objects, missing=listed.missing)
+    rights: Rights | None = (
+        await _reviewed(api, questions(seen), listed) if await _may_review(api) else await _from_roles(api, listed)
+    )
+    return replace(seen, rights=rights, findings=tuple(listed.findings))
+
+
+async def _server(api: ApiClient) -> Server:
+    response = await api.request("GET", "/version")
+    local = datetime.now(UTC)
+    if response.status == _UNAUTHORIZED:
+        raise CannotLookError(f"{api.credentials.server}: {response.message}")
+    return Server(api.credentials.server, _version(response), _date(response) or local, local)
+
+
+def _version(response: ApiResponse) -> tuple[int, int] | None:
+    """Return major and minor version, without what vendors append (``34+``)."""
+    try:
+        found = response.json() if response.ok else {}
+        texts = (found.get("emulationMajor") or found["major"], found.get("emulationMinor") or found["minor"])
+        major, minor = (int("".join(filter(str.isdigit, text))) for text in texts)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return major, minor
+
+
+def _date(response: ApiResponse) -> datetime | None:
+    try:
+        return parsedate_to_datetime(response.date).astimezone(UTC)
+    except (ValueError, TypeError):
+        return None
+
+
+async def _list_all(api: ApiClient, facts: Iterable[Fact], listed: _Listed) -> None:
+    """List every kind, some at a time; what cannot be listed is missing, with the reason."""
+    gate = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(fact: Fact) -> None:
+        async with gate:
+            try:
+                response = await (_get(api, fact, listed) if fact.names else _list(api, fact, listed))
+            except ApiUnreachableError as error:
+                listed.missing[fact.kind] = str(error)
+                return
+        if response is not None:
+            refused = response.status in {_FORBIDDEN, _UNAUTHORIZED}
+            listed.missing[fact.kind] = fact.right if refused else f"{fact.right}: {response.message}"
+
+    await asyncio.gather(*(one(fact) for fact in facts))
+
+
+async def _list(api: ApiClient, fact: Fact, listed: _Listed) -> ApiResponse | None:
+    """List a kind page by page; return the answer that kept it from being listed, if any. Unknown kinds are empty."""
+    for path in fact.paths:
+        found: list[Any] = []
+        findings: list[Finding] = []
+        token = ""
+        while True:
+            page = {"limit": str(_PAGE), **({"continue": token} if token else {})}
+            response = await api.request("GET", path, params=page)
+            if response.status == _NOT_FOUND:
+                break
+            if response.status == _GONE and token:
+                found, findings, token = [], [], ""  # the snapshot behind the pages expired: begin again
+                continue
+            if not response.ok:
+                return response
+            content = msgspec.json.decode(response.body, type=_Page)
+            values, unreadable = take_in(fact, content.items or ())
+            found += values
+            findings += unreadable
+            token = str(content.metadata.get("continue") or "")
+            if not token:
+                listed.objects[fact.kind] = found
+                listed.findings += findings
+                return None
+    listed.objects[fact.kind] = []
+    return None
+
+
+async def _get(api: ApiClient, fact: Fact, listed: _Listed) -> ApiResponse | None:
+    """Read the objects that a fact names; return the answer that kept one from being read, if any."""
+    found: list[Any] = []
+    for name in fact.names:
+        response = await api.request("GET", f"{fact.paths[0]}/{name}")
+        if response.status == _NOT_FOUND:
+            continue
+        if not response.ok:
+            return response
+        values, unreadable = take_in(fact, [response.body])
+        found += values
+        listed.findings += unreadable
+    listed.objects[fact.kind] = found
+    return None
+
+
+async def _may_review(api: ApiClient) -> bool:
+    """Tell whether the API server may be asked who may do what."""
+    attributes = {"verb": "create", "group": "authorization.k8s.io", "resource": "subjectaccessreviews"}
+    body = {"spec": {"resourceAttributes": attributes}}
+    try:
+        response = await api.request("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body)
+        return response.ok and bool(response.json()["status"]["allowed"])
+    except (ApiUnreachableError, ValueError, KeyError, TypeError):
+        return False
+
+
+async def _reviewed(api: ApiClient, asked: Iterable[Question], listed: _Listed) -> Answers | None:
+    """Ask who may do what; None if a question was not answered."""
+    gate = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(question: Question) -> tuple[Question, bool]:
+        async with gate:
+            response = await api.request("POST", _REVIEWS, _review(question))
+        return question, response.ok and bool(response.json()["status"]["allowed"])
+
+    try:
+        return Answers(dict(await asyncio.gather(*(one(question) for question in asked))))
+    except (ApiUnreachableError, ValueError, KeyError, TypeError) as error:
+        listed.missing[RIGHTS] = f"{_REVIEW_RIGHT}: {error}"
+        return None
+
+
+def _review(question: Question) -> Mapping[str, Any]:
+    attributes = {
+        "verb": question.verb,
+        "group": question.group,
+        "resource": question.resource,
+        "subresource": question.subresource,
+        "namespace": question.namespace,
+        "name": question.name,
+    }
+    account = question.account
+    return {"spec": {"user": account.user, "groups": list(account.groups), "resourceAttributes": attributes}}
+
+
+async def _from_roles(api: ApiClient, listed: _Listed) -> Rbac | None:
+    """Return what roles say about who may do what; None if they may not be read."""
+    await _list_all(api, ROLE_FACTS, listed)
+    reasons = [listed.missing.pop(fact.kind) for fact in ROLE_FACTS if fact.kind in listed.missing]
+    if reasons:
+        listed.missing[RIGHTS] = f"{_REVIEW_RIGHT} (or {', '.join(reasons)})"
+        return None
+    return Rbac(*(tuple(listed.objects[fact.kind]) for fact in ROLE_FACTS))

@@ -1,0 +1,63 @@
+"""A report as text, and as JSON for scripts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from vgpu_scheduler.doctor import Report, Seen, Severity
+
+_MOST = 10
+"""Findings of one kind that the text names."""
+_COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
+_WIDTH = max(len(severity.value) for severity in Severity)
+
+
+def as_json(seen: Seen, report: Report) -> dict[str, Any]:
+    """Return the report for scripts."""
+    return {
+        "server": seen.server.address,
+        "settings": seen.expected.source,
+        "healthy": report.healthy,
+        "complete": report.complete,
+        "checks": report.checks,
+        "findings": [finding.as_json() for finding in report.findings],
+        "skipped": [{"check": skipped.check, "reason": skipped.reason} for skipped in report.skipped],
+    }
+
+
+def as_text(seen: Seen, report: Report) -> Iterator[str]:
+    """Yield the lines of the report for people; one line if there is nothing to say."""
+    told: Counter[str] = Counter()
+    for finding in report.findings:
+        name = finding.diagnosis.id
+        told[name] += 1
+        if told[name] > _MOST:
+            continue
+        head = click.style(f"{finding.severity.value:{_WIDTH}}", fg=_COLOURS[finding.severity])
+        yield f"{head}  {finding.ref}: {finding.message}"
+        yield f"{'':{_WIDTH}}  {finding.diagnosis.remedy} ({finding.docs})"
+    for name, times in told.items():
+        if times > _MOST:
+            yield f"{'':{_WIDTH}}  and {times - _MOST} more of {name}: -o json has them all"
+    for skipped in report.skipped:
+        yield f"{'skipped':{_WIDTH}}  {skipped.check}: needs {skipped.reason}"
+    yield _summary(seen, report)
+
+
+def _summary(seen: Seen, report: Report) -> str:
+    numbers = Counter(finding.severity for finding in report.findings)
+    parts = [_count(numbers[severity], severity.value) for severity in Severity if numbers[severity]]
+    found = ", ".join(parts) if parts else "nothing is wrong"
+    if report.skipped:
+        found += f", {_count(len(report.skipped), 'check')} skipped"
+    checks = _count(report.checks, "check")
+    return f"{found}: {checks} of {seen.server.address}, settings of {seen.expected.source}"
+
+
+def _count(number: int, word: str) -> str:
+    plural = word if word == "info" or number == 1 else f"{word}s"
+    return f"{number} {plural}"

@@ -1,0 +1,51 @@
+"""What is wrong in a cluster: findings about objects, made with the same code that schedules.
+
+The public way in: list the objects of :data:`FACTS` (and, where the API server may not be asked who may do what, of
+:data:`ROLE_FACTS`), read them with :func:`take_in`, put them into a :class:`Seen`, have :func:`questions` answered, and
+hand the whole to :func:`examine`. What could not be seen is named in ``Seen.missing``, and the checks that need it are
+skipped. Nothing here talks to a cluster; ``cli/doctor`` does.
+
+A check is a function from what was seen to findings, in a file of ``checks`` that has one subject. What it may find is
+a :class:`Diagnosis`, from which the sections of ``docs/doctor.md`` are rendered.
+"""
+
+from vgpu_scheduler.doctor.access import Account, Answers, Question, Rbac, Rights
+from vgpu_scheduler.doctor.check import RIGHTS, Check
+from vgpu_scheduler.doctor.checks import CHECKS
+from vgpu_scheduler.doctor.examine import DIAGNOSES, SETTINGS_UNREADABLE, examine, questions
+from vgpu_scheduler.doctor.facts import FACTS, ROLE_FACTS, Fact, beside_fact, take_in
+from vgpu_scheduler.doctor.findings import PAGE, Diagnosis, Finding, ObjectRef, Report, Severity, Skipped
+from vgpu_scheduler.doctor.objects import ContainerSpec, decode_workload
+from vgpu_scheduler.doctor.seen import Expected, Seen, Server
+
+__all__ = [
+    "CHECKS",
+    "DIAGNOSES",
+    "FACTS",
+    "PAGE",
+    "RIGHTS",
+    "ROLE_FACTS",
+    "SETTINGS_UNREADABLE",
+    "Account",
+    "Answers",
+    "Check",
+    "ContainerSpec",
+    "Diagnosis",
+    "Expected",
+    "Fact",
+    "Finding",
+    "ObjectRef",
+    "Question",
+    "Rbac",
+    "Report",
+    "Rights",
+    "Seen",
+    "Server",
+    "Severity",
+    "Skipped",
+    "beside_fact",
+    "decode_workload",
+    "examine",
+    "questions",
+    "take_in",
+]

@@ -1,0 +1,31 @@
+"""The checks, one file per subject."""
+
+from vgpu_scheduler.doctor.check import Check
+from vgpu_scheduler.doctor.checks import (
+    allocations,
+    definitions,
+    guard,
+    locks,
+    neighbours,
+    policies,
+    registrations,
+    rights,
+    scheduler,
+    versions,
+    waiting,
+)
+
+CHECKS: tuple[Check, ...] = (
+    *registrations.CHECKS,
+    *allocations.CHECKS,
+    *locks.CHECKS,
+    *scheduler.CHECKS,
+    *waiting.CHECKS,
+    *neighbours.CHECKS,
+    *guard.CHECKS,
+    *rights.CHECKS,
+    *definitions.CHECKS,
+    *policies.CHECKS,
+    *versions.CHECKS,
+)
+"""All of them, in the order in which reports tell."""

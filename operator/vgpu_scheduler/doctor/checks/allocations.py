@@ -1,0 +1,126 @@
+"""Whether what pods hold is there, is theirs, and fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vgpu_scheduler.doctor.check import Check
+from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
+from vgpu_scheduler.doctor.seen import Seen
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import Device, Usage
+from vgpu_scheduler.state import Reservation
+
+UNACCOUNTED = Diagnosis(
+    "pod-unaccounted",
+    Severity.ERROR,
+    "The pod runs on a node with shared cards, asks for some, and has no allocation that can be read. It may sit on any"
+    " of them, so it is charged on every card of that maker on the node, which takes fewer pods until it ends. Such a"
+    " pod was placed by a scheduler that knows nothing of cards, or its annotations were changed.",
+    "Delete the pod, and have what creates it name a scheduler that allocates cards.",
+)
+ELSEWHERE = Diagnosis(
+    "allocation-elsewhere",
+    Severity.ERROR,
+    "The pod's allocation names another node than the one that it runs on. What it says counts on neither; the pod is"
+    " charged on every card of that maker on its own node.",
+    "Delete the pod, so that it is placed anew.",
+)
+PHANTOM = Diagnosis(
+    "allocation-phantom",
+    Severity.ERROR,
+    "The pod holds a card that its node does not list: the card was taken out or has failed, the device plugin now"
+    " calls it otherwise, or somebody wrote the annotation. The reservation stays, in case the card comes back.",
+    "Delete the pod if its card is gone for good; else restore the device plugin's list.",
+)
+ORPHAN = Diagnosis(
+    "allocation-orphan",
+    Severity.WARNING,
+    "The pod is bound to a node that is not there any more. Kubernetes deletes such pods after a while, unless nothing"
+    " runs that does or a finalizer keeps them.",
+    "Delete the pod, by force if no kubelet is there to end it.",
+)
+UNBOUND = Diagnosis(
+    "allocation-unbound",
+    Severity.INFO,
+    "The pod is not bound and has annotations that allocate cards. They count for nothing and are overwritten when it"
+    " is bound. HAMi leaves them behind when a Binding of its fails; anybody who may write pods can write them where"
+    " the guard is missing.",
+    "Nothing needs to be done; if HAMi's scheduler still runs, name it in coexist_with.",
+)
+OVER_CAPACITY = Diagnosis(
+    "card-over-capacity",
+    Severity.ERROR,
+    "The pods on the card hold more shares, memory or compute than it has. Two schedulers gave it out without knowing"
+    " of each other, the card was registered smaller than before, or an allocation was written by hand.",
+    "Delete pods of those that the message names until the rest fits.",
+)
+
+
+def held(seen: Seen) -> Iterator[Finding]:
+    """Find allocations that cannot be read, or are on cards that are not there."""
+    nodes = {node.name for node in seen.nodes}
+    for pod in seen.pods:
+        if not pod.node_name or pod.terminal:
+            continue
+        uses = seen.books.engine.dialects.uses(pod)
+        if pod.node_name not in nodes:
+            if any(usage.charges for usage in uses.values()):
+                yield ORPHAN.of(_ref(pod), f"it holds cards of node {pod.node_name}, which is not there")
+            continue
+        for dialect, usage in uses.items():
+            yield from _of_dialect(seen, pod, dialect, usage)
+
+
+def _of_dialect(seen: Seen, pod: Pod, dialect: str, usage: Usage) -> Iterator[Finding]:
+    listed = seen.books.devices(pod.node_name).get(dialect, ())
+    if usage.problem and listed:
+        named = seen.books.engine.dialects.announced_node(pod)
+        if named and named != pod.node_name:
+            yield ELSEWHERE.of(_ref(pod), f"it runs on node {pod.node_name}, and its allocation names node {named}")
+        else:
+            yield UNACCOUNTED.of(
+                _ref(pod), f"it runs on node {pod.node_name}, and its cards are not known: {usage.problem}"
+            )
+    for uuid in sorted(usage.charges.keys() - {device.uuid for device in listed}):
+        home = seen.books.homes.get(uuid)
+        whose = f"node {home} does" if home else "no node does"
+        yield PHANTOM.of(_ref(pod), f"it holds card {uuid}, which its node {pod.node_name} does not list ({whose})")
+
+
+def unbound(seen: Seen) -> Iterator[Finding]:
+    """Find allocations on pods that are bound nowhere."""
+    expected = seen.expected
+    keys = frozenset(key for dialect in expected.dialects for key in dialect.allocation.keys)
+    for pod in seen.pods:
+        if pod.node_name or pod.terminal or pod.scheduler_name in expected.coexist_with:
+            continue
+        written = sorted(keys & pod.annotations.keys())
+        if written:
+            yield UNBOUND.of(_ref(pod), f"it is not bound, and has {', '.join(written)}")
+
+
+def over_capacity(seen: Seen) -> Iterator[Finding]:
+    """Find cards of which more is used than there is."""
+    state = seen.books.engine.state
+    for node, uuids in state.over_capacity().items():
+        listed = seen.books.devices(node)
+        for uuid in uuids:
+            pods = sorted(r.pod for r in state.reservations(node) if _is_on(r, listed, uuid))
+            message = f"card {uuid} is used beyond what it has, by {', '.join(pods)}"
+            yield OVER_CAPACITY.of(ObjectRef("Node", node), message)
+
+
+def _is_on(held: Reservation, listed: dict[str, tuple[Device, ...]], uuid: str) -> bool:
+    return any(uuid in held.device_charges(dialect, devices) for dialect, devices in listed.items())
+
+
+def _ref(pod: Pod) -> ObjectRef:
+    return ObjectRef("Pod", pod.name, pod.namespace)
+
+
+CHECKS = (
+    Check("allocations", ("Node", "Pod"), (UNACCOUNTED, ELSEWHERE, PHANTOM, ORPHAN), held),
+    Check("unbound-allocations", ("Pod",), (UNBOUND,), unbound),
+    Check("capacity", ("Node", "Pod"), (OVER_CAPACITY,), over_capacity),
+)

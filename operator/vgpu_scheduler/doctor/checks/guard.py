@@ -1,0 +1,162 @@
+"""The guard of allocations: whether it is in force, and whom it would refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vgpu_scheduler.doctor.access import Account, Question
+from vgpu_scheduler.doctor.check import RIGHTS, Check
+from vgpu_scheduler.doctor.checks.software import is_device_plugin, is_hami_scheduler
+from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
+from vgpu_scheduler.doctor.objects import Workload
+from vgpu_scheduler.doctor.seen import Seen
+from vgpu_scheduler.doctor.shipped import shipped
+
+GUARD = "vgpu-scheduler-allocations"
+"""The policy that guards the annotations that allocate cards."""
+
+MISSING = Diagnosis(
+    "admission-policy-missing",
+    Severity.WARNING,
+    "An admission policy that comes with the manifests is not installed. The one for allocations keeps tenants from"
+    " writing what device plugins obey; the one for nodes keeps the scheduler to its two annotations.",
+    "Apply manifests/admission.yaml, after you have let in your device plugins.",
+)
+UNBOUND = Diagnosis(
+    "admission-policy-unbound",
+    Severity.WARNING,
+    "The admission policy is installed, and no ValidatingAdmissionPolicyBinding puts it in force.",
+    "Apply manifests/admission.yaml, which has the binding.",
+)
+AUDIT_ONLY = Diagnosis(
+    "admission-policy-audit-only",
+    Severity.WARNING,
+    "The binding of the admission policy does not deny: what it would refuse is only warned of and audited. That is how"
+    " manifests/audit has it, for the time until all device plugins are let in.",
+    "Once the audit log names no device plugin any more, apply the manifests without the component audit.",
+)
+FAILS_OPEN = Diagnosis(
+    "admission-policy-fails-open",
+    Severity.WARNING,
+    "The admission policy has another failurePolicy than the manifests give it, so that requests pass which it cannot"
+    " judge.",
+    "Apply manifests/admission.yaml again.",
+)
+UNGUARDED = Diagnosis(
+    "annotations-unguarded",
+    Severity.ERROR,
+    "Whoever may create or change pods may write the annotations that device plugins obey, and so take cards that the"
+    " scheduler never gave. Kubernetes lets every tenant with the role edit do that; the guard is what refuses it.",
+    "Put the policy vgpu-scheduler-allocations in force with a binding that denies (manifests/admission.yaml).",
+)
+REFUSED = Diagnosis(
+    "plugin-refused",
+    Severity.ERROR,
+    "The guard is in force, and refuses what the service account of a device plugin or of HAMi's scheduler writes. Pods"
+    " of that plugin do not start.",
+    "Bind the ClusterRole vgpu-scheduler-allocation-writer to that account, in a ClusterRoleBinding of your own.",
+)
+WOULD_REFUSE = Diagnosis(
+    "plugin-not-let-in",
+    Severity.WARNING,
+    "The guard does not deny yet. Once it does, it would refuse what the service account of a device plugin or of"
+    " HAMi's scheduler writes, and pods of that plugin would not start.",
+    "Bind the ClusterRole vgpu-scheduler-allocation-writer to that account before the guard denies.",
+)
+
+
+def policies(seen: Seen) -> Iterator[Finding]:
+    """Find admission policies that are not in force as they should be."""
+    installed = {policy.metadata.name: policy for policy in seen.admission_policies}
+    for wanted in shipped().policies:
+        ref = ObjectRef("ValidatingAdmissionPolicy", wanted.name)
+        policy = installed.get(wanted.name)
+        if policy is None:
+            yield MISSING.of(ref, "it is not there")
+            continue
+        if policy.spec.failure_policy != wanted.failure_policy:
+            yield FAILS_OPEN.of(ref, f"its failurePolicy is {policy.spec.failure_policy}, not {wanted.failure_policy}")
+        bindings = [b for b in seen.admission_bindings if b.spec.policy_name == wanted.name]
+        if not bindings:
+            yield UNBOUND.of(ref, "no binding names it")
+        elif not _denies(seen, wanted.name):
+            for binding in bindings:
+                actions = ", ".join(binding.spec.validation_actions) or "nothing"
+                message = f"for what policy {wanted.name} refuses it does {actions}"
+                yield AUDIT_ONLY.of(ObjectRef("ValidatingAdmissionPolicyBinding", binding.metadata.name), message)
+
+
+def unguarded(seen: Seen) -> Iterator[Finding]:
+    """Find out whether tenants can write what device plugins obey."""
+    if not in_force(seen):
+        ref = ObjectRef("ValidatingAdmissionPolicy", GUARD)
+        yield UNGUARDED.of(ref, "tenants can write annotations that allocate cards, because this policy denies nothing")
+
+
+def writers(seen: Seen) -> Iterator[Finding]:
+    """Find service accounts of device plugins that the guard refuses, or would refuse."""
+    diagnosis = REFUSED if in_force(seen) else WOULD_REFUSE
+    for account, workload in plugin_accounts(seen).items():
+        if not _may_write(seen, account):
+            names = ", ".join(workload)
+            message = f"{names} runs under it, and it may not write allocations"
+            yield diagnosis.of(ObjectRef("ServiceAccount", account.name, account.namespace), message)
+
+
+def in_force(seen: Seen) -> bool:
+    """Tell whether the guard of allocations is there and denies."""
+    return any(policy.metadata.name == GUARD for policy in seen.admission_policies) and _denies(seen, GUARD)
+
+
+def plugin_accounts(seen: Seen) -> dict[Account, list[str]]:
+    """Return the service accounts that write allocations on pods, each with what runs under it."""
+    found: dict[Account, list[str]] = {}
+
+    def add(kind: str, workload: Workload) -> None:
+        account = Account(workload.metadata.namespace, workload.account)
+        found.setdefault(account, []).append(f"{kind} {workload.key}")
+
+    for daemon_set in seen.daemon_sets:
+        if is_device_plugin(daemon_set):
+            add("DaemonSet", daemon_set)
+    for deployment in seen.deployments:
+        if is_hami_scheduler(deployment) and deployment.spec.replicas:
+            add("Deployment", deployment)
+    return found
+
+
+def writing(account: Account) -> Question:
+    """Return the question that the guard asks about an account."""
+    rule = shipped().writer
+    return Question(account, rule.verbs[0], rule.api_groups[0], rule.resources[0])
+
+
+def _may_write(seen: Seen, account: Account) -> bool:
+    """Tell whether the guard lets an account in; where it is not installed, whether the manifests would let it in."""
+    if seen.rights is not None and seen.rights.allows(writing(account)):
+        return True
+    if any(policy.metadata.name == GUARD for policy in seen.admission_policies):
+        return False
+    return any(Account(writer.namespace, writer.name) == account for writer in shipped().writers)
+
+
+def _denies(seen: Seen, policy: str) -> bool:
+    return any(
+        "Deny" in binding.spec.validation_actions and not _is_narrow(binding.spec.match_resources)
+        for binding in seen.admission_bindings
+        if binding.spec.policy_name == policy
+    )
+
+
+def _is_narrow(resources: dict[str, object] | None) -> bool:
+    """Tell whether a binding leaves out namespaces or objects."""
+    return any(bool((resources or {}).get(name)) for name in ("namespaceSelector", "objectSelector", "resourceRules"))
+
+
+_POLICIES = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+
+CHECKS = (
+    Check("admission-policies", _POLICIES, (MISSING, UNBOUND, AUDIT_ONLY, FAILS_OPEN), policies),
+    Check("guarded-annotations", _POLICIES, (UNGUARDED,), unguarded),
+    Check("plugin-accounts", (*_POLICIES, "DaemonSet", "Deployment", RIGHTS), (REFUSED, WOULD_REFUSE), writers),
+)

@@ -1,0 +1,84 @@
+"""The node locks: who holds them, and whether that pod has a use for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from vgpu_scheduler.dialects import NodeSide
+from vgpu_scheduler.doctor.check import Check
+from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
+from vgpu_scheduler.doctor.seen import Seen
+from vgpu_scheduler.engine import FoundLock, LockJudge, LockStatus, find_lock
+from vgpu_scheduler.kube import Node, Pod
+
+MALFORMED = Diagnosis(
+    "lock-malformed",
+    Severity.ERROR,
+    "The annotation that locks the node says neither when it was taken nor by which pod. It may be anybody's, so nobody"
+    " replaces it, and the node takes no pod that needs the lock.",
+    "Find out who wrote the annotation, and remove it from the node.",
+)
+UNANSWERED = Diagnosis(
+    "lock-unanswered",
+    Severity.ERROR,
+    "A pod is bound to the node and holds its lock, and the device plugin has not allocated its cards, long after it"
+    " should have. The plugin has ended, cannot write its answer, or the kubelet has not asked it. Until it answers,"
+    " the node takes no other pod that needs the lock.",
+    "Look at the device plugin's log on that node; deleting the pod releases the lock.",
+)
+STALE = Diagnosis(
+    "lock-stale",
+    Severity.WARNING,
+    "The pod that holds the lock of the node has no use for it: it is gone, has ended, runs elsewhere or already has"
+    " its cards, or was never bound. This scheduler replaces such a lock when it next needs the node; HAMi's waits for"
+    " five minutes.",
+    "Remove the annotation from the node, unless the scheduler is about to do it.",
+)
+_UNBOUND = timedelta(seconds=60)
+"""How long a Binding may be under way."""
+
+
+def locks(seen: Seen) -> Iterator[Finding]:
+    """Find locks that keep pods away for no good reason."""
+    side, state = seen.books.engine.dialects.node_side, seen.books.engine.state
+    judge = LockJudge(side, frozenset(seen.expected.scheduler_names), _UNBOUND)
+    for node in seen.nodes:
+        for kind in side.locks:
+            lock = find_lock(node, kind, side)
+            if lock is None:
+                continue
+            ref = ObjectRef("Node", node.name)
+            if lock.parsed is None:
+                yield MALFORMED.of(ref, f"lock {kind.annotation} is {lock.value!r}, which names no time or no pod")
+                continue
+            age = seen.age(lock.parsed.taken_at)
+            if age <= seen.expected.patience:
+                continue
+            owner = state.find(lock.parsed.namespace, lock.parsed.name) if lock.parsed.owner else None
+            status = judge.status(lock, owner, seen.server.now)
+            said = f"lock {kind.annotation} was taken {_ago(age)} ago{_by(lock, owner)}"
+            if status is LockStatus.ORPHANED:
+                yield STALE.of(ref, f"{said}, and nobody needs it any more")
+            elif owner is not None and _waits_for_plugin(side, owner, node):
+                yield UNANSWERED.of(ref, f"{said}, which is bound here and has had no answer of the device plugin")
+
+
+def _waits_for_plugin(side: NodeSide, owner: Pod, node: Node) -> bool:
+    answered = side.has_answered(owner.annotations) or side.nothing_left(owner.annotations)
+    return owner.node_name == node.name and not owner.terminal and not answered
+
+
+def _by(lock: FoundLock, owner: Pod | None) -> str:
+    if lock.parsed is None or not lock.parsed.owner:
+        return " by nobody in particular"
+    return f" by pod {lock.parsed.owner}" + ("" if owner else " (which is not there)")
+
+
+def _ago(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+CHECKS = (Check("locks", ("Node", "Pod"), (MALFORMED, UNANSWERED, STALE), locks),)

@@ -1,0 +1,97 @@
+"""What nodes say of their devices, and whether the plugins that said it are there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from vgpu_scheduler.doctor.check import Check
+from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
+from vgpu_scheduler.doctor.seen import Seen
+from vgpu_scheduler.kube import Node
+from vgpu_scheduler.model import Device
+
+UNREADABLE = Diagnosis(
+    "registration-unreadable",
+    Severity.ERROR,
+    "The annotation or object in which a device plugin lists the cards of the node cannot be decoded. A scheduler that"
+    " knew an earlier list goes on with that; one that starts now gives none of these cards to anybody.",
+    "Restart the device plugin on that node, and compare its version with those that are served.",
+)
+TWICE = Diagnosis(
+    "device-registered-twice",
+    Severity.ERROR,
+    "Two device plugins of different ecosystems list the same card. Neither knows what the other gives out, so the card"
+    " is given to nobody.",
+    "Remove one of the two device plugins from that node, with the annotation that it leaves behind.",
+)
+SILENT = Diagnosis(
+    "plugin-silent",
+    Severity.ERROR,
+    "The node lists cards of a maker, but its kubelet offers none of the resources that ask for them: the device plugin"
+    " has ended, or never reached the kubelet. Pods that ask for these cards do not go there.",
+    "Look at the device plugin's pod on that node, and restart it.",
+)
+UNHEALTHY = Diagnosis(
+    "card-unhealthy",
+    Severity.WARNING,
+    "The device plugin says that cards are not healthy. They are given to nobody until it says otherwise.",
+    "Look for errors of these cards in the log of the device plugin and in the kernel's log of that node.",
+)
+_HANDSHAKE = "handshake"
+
+
+def registrations(seen: Seen) -> Iterator[Finding]:
+    """Find registrations that cannot be read or that contradict each other."""
+    known = {"RegistrationUnreadable": UNREADABLE, "DeviceRegisteredTwice": TWICE}
+    for problem in dict.fromkeys(seen.books.problems):
+        if problem.kind == "Node" and problem.reason in known:
+            yield known[problem.reason].of(ObjectRef("Node", problem.name), problem.message)
+
+
+def plugins(seen: Seen) -> Iterator[Finding]:
+    """Find nodes that list cards which their kubelet does not offer, and cards that are not healthy."""
+    for node in seen.nodes:
+        if not seen.manages(node):
+            continue
+        ref = ObjectRef("Node", node.name)
+        for vendor, names, devices in _makers(seen, node):
+            sick = [device.uuid for device in devices if not device.healthy]
+            if sick:
+                yield UNHEALTHY.of(
+                    ref, f"{len(sick)} of {len(devices)} {vendor} cards are unhealthy: {', '.join(sick)}"
+                )
+            if len(sick) < len(devices) and names and not any(node.allocatable.get(name) for name in names):
+                resources = " or ".join(sorted(names))
+                message = f"it lists {len(devices)} {vendor} cards, and its kubelet offers no {resources}"
+                yield SILENT.of(ref, message + _handshake(node.annotations))
+
+
+def _makers(seen: Seen, node: Node) -> Iterator[tuple[str, set[str], list[Device]]]:
+    """Yield each maker of which the node lists cards, with the resources that count them and the cards."""
+    listed = seen.books.devices(node.name)
+    for dialect in seen.books.engine.dialects:
+        inventory = dialect.inventory
+        if inventory.beside is not None:  # the kubelet has no part in these
+            continue
+        by_vendor: dict[str, list[Device]] = {}
+        for device in listed.get(dialect.name, ()):
+            by_vendor.setdefault(device.vendor, []).append(device)
+        for vendor, devices in by_vendor.items():
+            names = {
+                name
+                for name, resource in inventory.device_resources.items()
+                if resource.vendor == vendor and resource.dimension == 0 and name not in inventory.unknown_to_kubelet
+            }
+            yield vendor, names, devices
+
+
+def _handshake(annotations: Mapping[str, str]) -> str:
+    """Return what HAMi's scheduler and plugin last said to each other, where they did."""
+    said = [f"{name} is {value!r}" for name, value in sorted(annotations.items()) if _HANDSHAKE in name]
+    return f" ({'; '.join(said)})" if said else ""
+
+
+CHECKS = (
+    Check("registrations", ("Node",), (UNREADABLE, TWICE), registrations),
+    Check("plugins", ("Node",), (SILENT, UNHEALTHY), plugins),
+)

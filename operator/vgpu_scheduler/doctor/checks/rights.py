@@ -1,0 +1,65 @@
+"""Whether the scheduler's account has the rights that the manifests give it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vgpu_scheduler.doctor.access import Account, Question
+from vgpu_scheduler.doctor.check import RIGHTS, Check
+from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
+from vgpu_scheduler.doctor.objects import Rule
+from vgpu_scheduler.doctor.seen import Expected, Seen
+from vgpu_scheduler.doctor.shipped import ShippedRole, shipped
+
+MISSING = Diagnosis(
+    "right-missing",
+    Severity.ERROR,
+    "The service account of the scheduler may not do something that it has to do: its ClusterRole is of an older"
+    " version, was changed, or is not bound to it.",
+    "Apply the file of the manifests that the message names.",
+)
+VOLUMES = Diagnosis(
+    "volume-right-missing",
+    Severity.WARNING,
+    "The service account of the scheduler may not bind volumes. Pods whose claims wait for their first consumer wait"
+    " with a message that says so; all others are placed.",
+    "Apply manifests/volume-binding.yaml, if such pods are to be placed.",
+)
+_OPTIONAL = "volume-binding.yaml"
+
+
+def rights(seen: Seen) -> Iterator[Finding]:
+    """Find rights that the scheduler's account lacks."""
+    assert seen.rights is not None
+    account = seen.account
+    ref = ObjectRef("ServiceAccount", account.name, account.namespace)
+    for role in needed_roles(seen.expected):
+        lacking = [asked.right for asked in questions(role, account, seen.expected) if not seen.rights.allows(asked)]
+        if lacking:
+            diagnosis = VOLUMES if role.file == _OPTIONAL else MISSING
+            yield diagnosis.of(ref, f"it may not {', '.join(lacking)} (manifests/{role.file})")
+
+
+def needed_roles(expected: Expected) -> list[ShippedRole]:
+    """Return the roles that the scheduler needs under its settings."""
+    dialects = {dialect.name for dialect in expected.dialects}
+    wanted = {"koordinator": "koordinator" in dialects, "system-spread": expected.system_spread}
+    return [role for role in shipped().roles if wanted.get(role.file.partition("/")[0], True)]
+
+
+def questions(role: ShippedRole, account: Account, expected: Expected) -> Iterator[Question]:
+    """Yield whether an account may do each thing that a role allows."""
+    namespace = expected.lease_namespace if role.namespaced else ""
+    for rule in role.rules:
+        yield from _questions(rule, account, namespace, expected.lease_name if rule.resource_names else "")
+
+
+def _questions(rule: Rule, account: Account, namespace: str, name: str) -> Iterator[Question]:
+    for group in rule.api_groups:
+        for whole in rule.resources:
+            resource, _, subresource = whole.partition("/")
+            for verb in rule.verbs:
+                yield Question(account, verb, group, resource, subresource, namespace, name)
+
+
+CHECKS = (Check("scheduler-rights", (RIGHTS,), (MISSING, VOLUMES), rights),)

@@ -1,0 +1,72 @@
+"""What other software in a cluster looks like: device plugins, HAMi's scheduler, NVIDIA's own components."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+from vgpu_scheduler.doctor.objects import ContainerSpec, Workload
+
+HAMI_SCHEDULER = "hami-scheduler"
+"""The name that HAMi's scheduler has in ``spec.schedulerName`` unless its flag says otherwise."""
+
+_PLUGIN_FOLDER = "/var/lib/kubelet/device-plugins"
+_STOCK = re.compile(r"(^|/)(nvidia/)?k8s-device-plugin(:|@|$)|nvcr\.io/nvidia/k8s-device-plugin")
+"""NVIDIA's own device plugin; forks of it have names of their own."""
+_MAKERS = re.compile(
+    r"hami|vgpu|dcu|ascend|npu|mlu|cambricon|iluvatar|ix-device|mthreads|metax|enflame|gcu|kunlun|xpu|neuron|vastai|biren"
+)
+"""Words in the names and images of device plugins that write annotations on pods."""
+_SCHEDULER_NAME = "--scheduler-name"
+
+
+def is_stock_plugin(workload: Workload) -> bool:
+    """Tell whether a DaemonSet runs NVIDIA's own device plugin, which gives whole cards or time slices."""
+    return any(_STOCK.search(container.image) for container in workload.containers)
+
+
+def is_mig_manager(workload: Workload) -> bool:
+    """Tell whether a DaemonSet runs the GPU operator's MIG manager, which cuts cards by a label of their node."""
+    return any("mig-manager" in container.image for container in workload.containers) or (
+        "mig-manager" in workload.metadata.name
+    )
+
+
+def is_device_plugin(workload: Workload) -> bool:
+    """Tell whether a DaemonSet looks like a device plugin that writes annotations on pods.
+
+    It is so when
+
+    - it has the folder of the kubelet's device plugins, or calls itself a device plugin, and
+    - its name, a label or an image has HAMi's name, or the word of a maker, and
+    - it is not NVIDIA's own, which writes none.
+    """
+    labels = (*workload.metadata.labels.values(), *workload.spec.template.metadata.labels.values())
+    images = (container.image for container in workload.containers)
+    words = " ".join((workload.metadata.name, *labels, *images)).lower()
+    folders = [volume.host_path.path for volume in workload.spec.template.spec.volumes if volume.host_path]
+    plugin = "device-plugin" in words or any(folder.rstrip("/") == _PLUGIN_FOLDER for folder in folders)
+    return plugin and bool(_MAKERS.search(words)) and not is_stock_plugin(workload)
+
+
+def is_hami_scheduler(workload: Workload) -> bool:
+    """Tell whether a Deployment is HAMi's scheduler."""
+    component = "app.kubernetes.io/component"
+    labels = (workload.metadata.labels, workload.spec.template.metadata.labels)
+    return any(found.get(component) == HAMI_SCHEDULER for found in labels) or any(
+        container.name == "vgpu-scheduler-extender" or "projecthami/hami" in container.image
+        for container in workload.containers
+    )
+
+
+def scheduler_name(workload: Workload) -> str:
+    """Return the name that HAMi's scheduler serves."""
+    return next((name for container in workload.containers for name in _named(container)), HAMI_SCHEDULER)
+
+
+def _named(container: ContainerSpec) -> Iterator[str]:
+    for word, after in pairwise([*container.command, *container.args, ""]):
+        flag, equals, value = word.partition("=")
+        if flag == _SCHEDULER_NAME and (value if equals else after):
+            yield value if equals else after

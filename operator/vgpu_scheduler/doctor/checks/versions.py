@@ -1,0 +1,97 @@
+"""Versions and clocks that do not go together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vgpu_scheduler.doctor.check import Check
+from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
+from vgpu_scheduler.doctor.seen import APP, APP_LABEL, Seen
+
+OLDEST = (1, 30)
+"""The oldest minor version of Kubernetes that is supported."""
+MOST_SKEW = 5.0
+"""Seconds that clocks may differ."""
+
+TOO_OLD = Diagnosis(
+    "kubernetes-too-old",
+    Severity.ERROR,
+    "The API server is of a version that is not supported: ValidatingAdmissionPolicies are served as v1 since 1.30.",
+    "Upgrade the cluster to Kubernetes 1.30 or newer.",
+)
+IMAGES_DIFFER = Diagnosis(
+    "replica-images-differ",
+    Severity.WARNING,
+    "Replicas of the scheduler run different images, so what is decided depends on which of them leads. That is so for"
+    " a moment while a Deployment is rolled out.",
+    "Wait for the rollout, or give all replicas the same image.",
+)
+CLOCK_SKEW = Diagnosis(
+    "clock-skew",
+    Severity.WARNING,
+    "The clock of this machine and that of the API server differ. The ages in this report are by the API server's"
+    " clock; tokens and certificates may be refused.",
+    "Have both clocks set by NTP.",
+)
+LEASE_SKEW = Diagnosis(
+    "lease-clock-skew",
+    Severity.WARNING,
+    "The time that the leader wrote into its Lease is not the one at which the API server says it was written: the"
+    " clock of the leader's node is wrong. Leader election does not depend on it; the age of node locks does, by which"
+    " other schedulers judge them.",
+    "Have the clock of the leader's node set by NTP.",
+)
+
+
+def server_version(seen: Seen) -> Iterator[Finding]:
+    """Find an API server that is too old."""
+    version = seen.server.version
+    if version is not None and version < OLDEST:
+        message = f"it is version {version[0]}.{version[1]}; the oldest supported one is {OLDEST[0]}.{OLDEST[1]}"
+        yield TOO_OLD.of(_server(seen), message)
+
+
+def images(seen: Seen) -> Iterator[Finding]:
+    """Find replicas of the scheduler with different images."""
+    by_images: dict[tuple[str, ...], list[str]] = {}
+    namespace = seen.expected.namespace
+    for pod in seen.pods:
+        if pod.namespace == namespace and pod.labels.get(APP_LABEL) == APP and not pod.terminal:
+            by_images.setdefault(pod.spec.images, []).append(pod.name)
+    if len(by_images) > 1:
+        parts = [f"{', '.join(sorted(names))}: {', '.join(which)}" for which, names in sorted(by_images.items())]
+        name = next((d.metadata.name for d in seen.own_deployments if d.metadata.namespace == namespace), APP)
+        yield IMAGES_DIFFER.of(ObjectRef("Deployment", name, namespace), f"its pods differ ({'; '.join(parts)})")
+
+
+def local_clock(seen: Seen) -> Iterator[Finding]:
+    """Find a clock of ours that is not the API server's."""
+    skew = (seen.server.local - seen.server.now).total_seconds()
+    if abs(skew) > MOST_SKEW:
+        way = "ahead of" if skew > 0 else "behind"
+        yield CLOCK_SKEW.of(_server(seen), f"the clock of this machine is {abs(skew):.0f} s {way} the API server's")
+
+
+def lease_clock(seen: Seen) -> Iterator[Finding]:
+    """Find a leader whose clock is not the API server's."""
+    lease = seen.lease
+    if lease is None or lease.renewed is None or not lease.spec.holder_identity:
+        return
+    written = lease.written
+    skew = (lease.renewed - (written or seen.server.now)).total_seconds()
+    if skew > MOST_SKEW or (written is not None and skew < -MOST_SKEW and seen.is_fresh(lease)):
+        way = "ahead of" if skew > 0 else "behind"
+        ref = ObjectRef("Lease", lease.metadata.name, lease.metadata.namespace)
+        yield LEASE_SKEW.of(ref, f"{lease.spec.holder_identity} wrote a time {abs(skew):.0f} s {way} the API server's")
+
+
+def _server(seen: Seen) -> ObjectRef:
+    return ObjectRef("APIServer", seen.server.address)
+
+
+CHECKS = (
+    Check("server-version", (), (TOO_OLD,), server_version),
+    Check("replica-images", ("Pod", "Deployment"), (IMAGES_DIFFER,), images),
+    Check("local-clock", (), (CLOCK_SKEW,), local_clock),
+    Check("lease-clock", ("Lease",), (LEASE_SKEW,), lease_clock),
+)

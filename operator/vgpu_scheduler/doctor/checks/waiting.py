@@ -1,0 +1,63 @@
+"""Pods that wait and that nobody serves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vgpu_scheduler.doctor.check import Check
+from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
+from vgpu_scheduler.doctor.objects import parse_time
+from vgpu_scheduler.doctor.seen import Seen
+from vgpu_scheduler.kube import Pod
+
+UNSERVED = Diagnosis(
+    "pod-unserved",
+    Severity.ERROR,
+    "The pod waits, and the scheduler that it names does not run, or there is none of that name: nobody has even looked"
+    " at it.",
+    "Start that scheduler, add the name to scheduler_names, or create the pod anew with the right schedulerName.",
+)
+WRONG_SCHEDULER = Diagnosis(
+    "pod-names-another-scheduler",
+    Severity.WARNING,
+    "The pod asks for parts of cards, which no kubelet offers, and names a scheduler that looks for them there. It will"
+    " wait for ever. HAMi's webhook, or the policy or webhook of this scheduler, would have named the right one.",
+    "Create the pod anew with spec.schedulerName of this scheduler, or install the admission policy or webhook.",
+)
+_PATIENCE = 60.0
+"""Seconds within which a scheduler that runs has said something about a pod."""
+_DEFAULT = "default-scheduler"
+
+
+def waiting(seen: Seen) -> Iterator[Finding]:
+    """Find pods that wait for a scheduler that does not serve them."""
+    served = (*seen.expected.scheduler_names, *seen.expected.coexist_with)
+    for pod in seen.pods:
+        if pod.node_name or pod.terminal or pod.deleting or pod.spec.scheduling_gates:
+            continue
+        ref = ObjectRef("Pod", pod.name, pod.namespace)
+        if pod.scheduler_name in seen.expected.scheduler_names:
+            if not seen.leading and _for_a_while(seen, pod):
+                yield UNSERVED.of(ref, f"it names {pod.scheduler_name}, and no scheduler of that name runs")
+        elif not seen.asks_for_devices(pod) or pod.scheduler_name in served:
+            continue
+        elif pod.scheduler_name == _DEFAULT:
+            unknown = sorted(_names(pod) & seen.books.engine.dialects.unknown_to_kubelet)
+            if unknown:
+                yield WRONG_SCHEDULER.of(ref, f"it names {_DEFAULT} and asks for {', '.join(unknown)}")
+        elif pod.scheduled_condition is None and _for_a_while(seen, pod):
+            yield UNSERVED.of(
+                ref, f"it names {pod.scheduler_name}, which has not looked at it; ours are {', '.join(served)}"
+            )
+
+
+def _names(pod: Pod) -> set[str]:
+    return {name for container in pod.spec.containers for name in (*container.limits, *container.requests)}
+
+
+def _for_a_while(seen: Seen, pod: Pod) -> bool:
+    created = parse_time(pod.creation_timestamp)
+    return created is None or seen.age(created) > _PATIENCE
+
+
+CHECKS = (Check("waiting-pods", ("Pod", "Lease"), (UNSERVED, WRONG_SCHEDULER), waiting),)

@@ -1,0 +1,56 @@
+"""Runs the checks."""
+
+from __future__ import annotations
+
+from vgpu_scheduler.doctor.access import Question
+from vgpu_scheduler.doctor.check import Check
+from vgpu_scheduler.doctor.checks import CHECKS
+from vgpu_scheduler.doctor.checks.guard import plugin_accounts, writing
+from vgpu_scheduler.doctor.checks.rights import needed_roles
+from vgpu_scheduler.doctor.checks.rights import questions as rights_of
+from vgpu_scheduler.doctor.facts import OBJECT_UNREADABLE
+from vgpu_scheduler.doctor.findings import Diagnosis, Finding, Report, Severity, Skipped
+from vgpu_scheduler.doctor.seen import Seen
+
+SETTINGS_UNREADABLE = Diagnosis(
+    "settings-unreadable",
+    Severity.ERROR,
+    "The settings in the scheduler's ConfigMap cannot be understood. A scheduler that starts with them ends at once;"
+    " this report goes by the defaults.",
+    "Correct the setting that the message names (vgpu-scheduler settings shows all), and restart the scheduler.",
+)
+
+DIAGNOSES: tuple[Diagnosis, ...] = (
+    *(diagnosis for check in CHECKS for diagnosis in check.diagnoses),
+    SETTINGS_UNREADABLE,
+    OBJECT_UNREADABLE,
+)
+"""Everything that can be found."""
+
+
+def questions(seen: Seen) -> tuple[Question, ...]:
+    """Return all that the checks ask about who may do what."""
+    roles = needed_roles(seen.expected)
+    own = [asked for role in roles for asked in rights_of(role, seen.account, seen.expected)]
+    return tuple(dict.fromkeys((*own, *(writing(account) for account in plugin_accounts(seen)))))
+
+
+def examine(seen: Seen) -> Report:
+    """Make every check that can be made; the worst findings come first."""
+    findings = list(seen.findings)
+    skipped = []
+    for check in CHECKS:
+        reasons = [seen.missing[need] for need in check.needs if need in seen.missing]
+        if reasons:
+            skipped.append(Skipped(check.name, ", ".join(dict.fromkeys(reasons))))
+            continue
+        try:
+            findings += _run(check, seen)
+        except Exception as error:  # noqa: BLE001 - the other checks go on
+            skipped.append(Skipped(check.name, f"internal error: {error!r}"))
+    findings.sort(key=lambda finding: finding.severity.rank)
+    return Report(tuple(findings), tuple(skipped), len(CHECKS) - len(skipped))
+
+
+def _run(check: Check, seen: Seen) -> list[Finding]:
+    return list(check.run(seen))

@@ -1,0 +1,166 @@
+"""What is looked at: where the API server serves it, which right that takes, and how it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from vgpu_scheduler.dialects import BesideKind
+from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
+from vgpu_scheduler.doctor.objects import (
+    AdmissionBinding,
+    AdmissionPolicy,
+    Definition,
+    Lease,
+    PolicyObject,
+    ResourceSlice,
+    Role,
+    RoleBinding,
+    Workload,
+    decoder,
+)
+from vgpu_scheduler.kube import Decode, DecodeError, Encoded, decode_node, decode_pod
+from vgpu_scheduler.policy import CLUSTER_KIND, GROUP, NAMESPACED_KIND, PLURALS, VERSION
+
+OBJECT_UNREADABLE = Diagnosis(
+    "object-unreadable",
+    Severity.WARNING,
+    "A field of the object has another type than Kubernetes gives it, or a quantity is none. The scheduler passes over"
+    " such an object as well: a pod of this kind is never placed, and a node of this kind takes no pod.",
+    "Correct the field that the message names, or delete the object.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One kind of objects that checks look at.
+
+    Attributes
+    ----------
+    kind
+        As in ``kind``; checks name what they need by this.
+    group, version, resource
+        Where it is served; the group of the core API is empty.
+    decode
+        Reads one.
+    names
+        The objects that are asked for one by one; all are listed if there are none.
+    older
+        Versions that older API servers serve instead.
+    """
+
+    kind: str
+    group: str
+    version: str
+    resource: str
+    decode: Decode[Any]
+    names: tuple[str, ...] = ()
+    older: tuple[str, ...] = ()
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Where all of them are listed, the newest version first."""
+        prefix = f"/apis/{self.group}" if self.group else "/api"
+        return tuple(f"{prefix}/{version}/{self.resource}" for version in (self.version, *self.older))
+
+    @property
+    def right(self) -> str:
+        """The right to see them, in the words of kubectl."""
+        resource = f"{self.resource}.{self.group}" if self.group else self.resource
+        return f"{'get' if self.names else 'list'} {resource}"
+
+
+_RBAC = "rbac.authorization.k8s.io"
+_ADMISSION = "admissionregistration.k8s.io"
+
+DEFINITIONS = tuple(f"{plural}.{GROUP}" for plural in PLURALS.values())
+"""The names of the definitions of our policies."""
+
+FACTS: tuple[Fact, ...] = (
+    Fact("Node", "", "v1", "nodes", decode_node),
+    Fact("Pod", "", "v1", "pods", decode_pod),
+    Fact("DaemonSet", "apps", "v1", "daemonsets", decoder("DaemonSet", Workload)),
+    Fact("Deployment", "apps", "v1", "deployments", decoder("Deployment", Workload)),
+    Fact("Lease", "coordination.k8s.io", "v1", "leases", decoder("Lease", Lease)),
+    Fact(
+        "ValidatingAdmissionPolicy",
+        _ADMISSION,
+        "v1",
+        "validatingadmissionpolicies",
+        decoder("ValidatingAdmissionPolicy", AdmissionPolicy),
+    ),
+    Fact(
+        "ValidatingAdmissionPolicyBinding",
+        _ADMISSION,
+        "v1",
+        "validatingadmissionpolicybindings",
+        decoder("ValidatingAdmissionPolicyBinding", AdmissionBinding),
+    ),
+    Fact(
+        "CustomResourceDefinition",
+        "apiextensions.k8s.io",
+        "v1",
+        "customresourcedefinitions",
+        decoder("CustomResourceDefinition", Definition),
+        DEFINITIONS,
+    ),
+    Fact(
+        "ResourceSlice",
+        "resource.k8s.io",
+        "v1",
+        "resourceslices",
+        decoder("ResourceSlice", ResourceSlice),
+        older=("v1beta2", "v1beta1"),
+    ),
+    *(
+        Fact(kind, GROUP, VERSION, PLURALS[kind], decoder(kind, PolicyObject))
+        for kind in (CLUSTER_KIND, NAMESPACED_KIND)
+    ),
+)
+"""What every look at a cluster takes."""
+
+ROLE_FACTS: tuple[Fact, ...] = (
+    Fact("ClusterRole", _RBAC, "v1", "clusterroles", decoder("ClusterRole", Role)),
+    Fact("ClusterRoleBinding", _RBAC, "v1", "clusterrolebindings", decoder("ClusterRoleBinding", RoleBinding)),
+    Fact("Role", _RBAC, "v1", "roles", decoder("Role", Role)),
+    Fact("RoleBinding", _RBAC, "v1", "rolebindings", decoder("RoleBinding", RoleBinding)),
+)
+"""What tells who may do what, where the API server may not be asked that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """An object beside a node that lists its devices."""
+
+    name: str
+    content: dict[str, Any]
+
+
+def beside_fact(kind: BesideKind) -> Fact:
+    """Return the fact of a kind of objects that list the devices of nodes."""
+    _, _, group, version, resource = kind.path.split("/")
+    return Fact(kind.name, group, version, resource, _decode_beside)
+
+
+def take_in(fact: Fact, items: Iterable[Encoded]) -> tuple[list[Any], list[Finding]]:
+    """Read objects; return those that can be read, and findings about the others."""
+    values: list[Any] = []
+    findings: list[Finding] = []
+    for item in items:
+        try:
+            values.append(fact.decode(item))
+        except DecodeError as error:
+            namespace, _, name = error.key.rpartition("/")
+            ref = ObjectRef(fact.kind, name or "(unnamed)", namespace)
+            field = f"{error.field}: " if error.field else ""
+            findings.append(OBJECT_UNREADABLE.of(ref, f"it cannot be read: {field}{error.problem}"))
+    return values, findings
+
+
+def _decode_beside(obj: Encoded) -> Beside:
+    meta = decoder("object", Workload)(obj).metadata  # all that is read of it is its metadata
+    found = msgspec.json.decode(obj) if isinstance(obj, bytes | msgspec.Raw) else dict(obj)
+    return Beside(meta.name, found)

@@ -1,0 +1,149 @@
+"""What the checks find, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+PAGE = "docs/doctor.md"
+"""Has a section for each diagnosis, whose anchor is its id."""
+
+
+class Severity(Enum):
+    """How bad a finding is."""
+
+    ERROR = "error"
+    """Pods do not get what they should, or get what is somebody else's."""
+    WARNING = "warning"
+    """Nothing is wrong yet, or only for some; it will be if it stays so."""
+    INFO = "info"
+    """Nothing is wrong; somebody may want to know."""
+
+    @property
+    def rank(self) -> int:
+        """The worst first."""
+        return list(Severity).index(self)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRef:
+    """The object that a finding is about; the namespace of what has none is empty."""
+
+    kind: str
+    name: str
+    namespace: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """One thing that can be wrong.
+
+    Attributes
+    ----------
+    id
+        Its name for scripts and links; it never changes.
+    severity
+        How bad it is.
+    cause
+        What it means and where it comes from, for the page.
+    remedy
+        What to do, in one sentence.
+    """
+
+    id: str
+    severity: Severity
+    cause: str
+    remedy: str
+
+    def of(self, ref: ObjectRef, message: str) -> Finding:
+        """Return the finding that this is so of an object."""
+        return Finding(self, ref, message)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is wrong with one object.
+
+    Attributes
+    ----------
+    message
+        What is wrong with it, with names and numbers.
+    """
+
+    diagnosis: Diagnosis
+    ref: ObjectRef
+    message: str
+
+    @property
+    def severity(self) -> Severity:
+        """How bad it is."""
+        return self.diagnosis.severity
+
+    @property
+    def docs(self) -> str:
+        """Where the page says more."""
+        return f"{PAGE}#{self.diagnosis.id}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the finding for scripts."""
+        return {
+            "id": self.diagnosis.id,
+            "severity": self.severity.value,
+            "object": {"kind": self.ref.kind, "namespace": self.ref.namespace, "name": self.ref.name},
+            "message": self.message,
+            "remedy": self.diagnosis.remedy,
+            "docs": self.docs,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A check that could not be made.
+
+    Attributes
+    ----------
+    check
+        Its name.
+    reason
+        The right that is missing, or what else was in the way.
+    """
+
+    check: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was found.
+
+    Attributes
+    ----------
+    findings
+        The worst first.
+    skipped
+        The checks that could not be made.
+    checks
+        How many checks were made.
+    """
+
+    findings: tuple[Finding, ...]
+    skipped: tuple[Skipped, ...]
+    checks: int
+
+    @property
+    def healthy(self) -> bool:
+        """Whether nothing was found that somebody should do something about; information does not count."""
+        return not any(self._serious())
+
+    @property
+    def complete(self) -> bool:
+        """Whether every check was made."""
+        return not self.skipped
+
+    def _serious(self) -> Iterator[Finding]:
+        return (finding for finding in self.findings if finding.severity is not Severity.INFO)

@@ -1,0 +1,340 @@
+"""Objects of the API of which only some fields matter here, as values.
+
+What the API server leaves out has its default; what has another type than it should have is refused by name. Pods and
+nodes have a decoder of their own in :mod:`vgpu_scheduler.kube`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import msgspec
+
+from vgpu_scheduler.kube import DecodeError, Encoded
+
+_Value = TypeVar("_Value")
+
+
+class _Object(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """Something of which unknown fields are passed over."""
+
+
+class ManagedField(_Object, frozen=True):
+    """Who wrote last, and when by the API server's clock."""
+
+    time: str = ""
+
+
+class Meta(_Object, frozen=True):
+    """The metadata of an object."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    generation: int = 0
+    managed_fields: list[ManagedField] = []
+
+
+class Variable(_Object, frozen=True):
+    """A variable of a container's environment; empty where its value comes from elsewhere."""
+
+    name: str = ""
+    value: str = ""
+
+
+class ContainerSpec(_Object, frozen=True):
+    """A container of a template."""
+
+    name: str = ""
+    image: str = ""
+    command: list[str] = []
+    args: list[str] = []
+    env: list[Variable] = []
+
+
+class HostPath(_Object, frozen=True):
+    """A folder of the node."""
+
+    path: str = ""
+
+
+class VolumeSpec(_Object, frozen=True):
+    """A volume of a template."""
+
+    host_path: HostPath | None = None
+
+
+class TemplateSpec(_Object, frozen=True):
+    """What the pods of a workload are."""
+
+    service_account_name: str = ""
+    containers: list[ContainerSpec] = []
+    volumes: list[VolumeSpec] = []
+
+
+class Template(_Object, frozen=True):
+    """The template of a workload's pods."""
+
+    metadata: Meta = Meta()
+    spec: TemplateSpec = TemplateSpec()
+
+
+class WorkloadSpec(_Object, frozen=True):
+    """What a DaemonSet or Deployment is to be."""
+
+    replicas: int = 1
+    template: Template = Template()
+
+
+class WorkloadStatus(_Object, frozen=True):
+    """What has become of it."""
+
+    ready_replicas: int = 0
+
+
+class Workload(_Object, frozen=True):
+    """A DaemonSet or a Deployment."""
+
+    metadata: Meta = Meta()
+    spec: WorkloadSpec = WorkloadSpec()
+    status: WorkloadStatus = WorkloadStatus()
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+    @property
+    def containers(self) -> list[ContainerSpec]:
+        """The containers of its pods."""
+        return self.spec.template.spec.containers
+
+    @property
+    def account(self) -> str:
+        """The service account of its pods."""
+        return self.spec.template.spec.service_account_name or "default"
+
+
+class Rule(_Object, frozen=True):
+    """What a role allows."""
+
+    api_groups: list[str] = []
+    resources: list[str] = []
+    verbs: list[str] = []
+    resource_names: list[str] = []
+
+
+class Role(_Object, frozen=True):
+    """A Role or a ClusterRole."""
+
+    metadata: Meta = Meta()
+    rules: list[Rule] = []
+
+
+class RoleRef(_Object, frozen=True):
+    """The role that a binding gives."""
+
+    kind: str = ""
+    name: str = ""
+
+
+class Subject(_Object, frozen=True):
+    """Who is given a role."""
+
+    kind: str = ""
+    name: str = ""
+    namespace: str = ""
+
+
+class RoleBinding(_Object, frozen=True):
+    """A RoleBinding or a ClusterRoleBinding."""
+
+    metadata: Meta = Meta()
+    role_ref: RoleRef = RoleRef()
+    subjects: list[Subject] = []
+
+
+class AdmissionPolicySpec(_Object, frozen=True):
+    """What an admission policy says of itself."""
+
+    failure_policy: str = "Fail"
+
+
+class AdmissionPolicy(_Object, frozen=True):
+    """A ValidatingAdmissionPolicy."""
+
+    metadata: Meta = Meta()
+    spec: AdmissionPolicySpec = AdmissionPolicySpec()
+
+
+class AdmissionBindingSpec(_Object, frozen=True):
+    """Which policy is in force, and how."""
+
+    policy_name: str = ""
+    validation_actions: list[str] = []
+    match_resources: dict[str, Any] | None = None
+
+
+class AdmissionBinding(_Object, frozen=True):
+    """A ValidatingAdmissionPolicyBinding."""
+
+    metadata: Meta = Meta()
+    spec: AdmissionBindingSpec = AdmissionBindingSpec()
+
+
+class Condition(_Object, frozen=True):
+    """A condition of an object's status."""
+
+    type: str = ""
+    status: str = ""
+    message: str = ""
+    observed_generation: int = 0
+
+
+class VersionSchema(_Object, frozen=True):
+    """The schema of a version."""
+
+    open_apiv3_schema: dict[str, Any] = msgspec.field(default_factory=dict, name="openAPIV3Schema")
+
+
+class DefinedVersion(_Object, frozen=True):
+    """A version of a custom resource."""
+
+    name: str = ""
+    served: bool = False
+    schema: VersionSchema = VersionSchema()
+
+
+class DefinitionSpec(_Object, frozen=True):
+    """What a definition defines."""
+
+    versions: list[DefinedVersion] = []
+
+
+class ConditionedStatus(_Object, frozen=True):
+    """A status of which only the conditions matter."""
+
+    conditions: list[Condition] = []
+
+    def condition(self, kind: str) -> Condition | None:
+        """Return the condition of a type, None if there is none."""
+        return next((found for found in self.conditions if found.type == kind), None)
+
+
+class Definition(_Object, frozen=True):
+    """A CustomResourceDefinition."""
+
+    metadata: Meta = Meta()
+    spec: DefinitionSpec = DefinitionSpec()
+    status: ConditionedStatus = ConditionedStatus()
+
+
+class LeaseSpec(_Object, frozen=True):
+    """Who holds a Lease."""
+
+    holder_identity: str = ""
+    lease_duration_seconds: int = 0
+    renew_time: str = ""
+
+
+class Lease(_Object, frozen=True):
+    """A Lease."""
+
+    metadata: Meta = Meta()
+    spec: LeaseSpec = LeaseSpec()
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+    @property
+    def renewed(self) -> datetime | None:
+        """When its holder says that it renewed it."""
+        return parse_time(self.spec.renew_time)
+
+    @property
+    def written(self) -> datetime | None:
+        """When it was last written by the API server's clock, in whole seconds; None if that is not known."""
+        times = (parse_time(field.time) for field in self.metadata.managed_fields)
+        return max((time for time in times if time), default=None)
+
+
+class SliceSpec(_Object, frozen=True):
+    """Whose devices a ResourceSlice lists."""
+
+    driver: str = ""
+    node_name: str = ""
+
+
+class ResourceSlice(_Object, frozen=True):
+    """The devices that a driver of dynamic resource allocation offers."""
+
+    metadata: Meta = Meta()
+    spec: SliceSpec = SliceSpec()
+
+
+class PolicyObject(_Object, frozen=True):
+    """A VGPUPolicy or ClusterVGPUPolicy, of which what became of it matters."""
+
+    metadata: Meta = Meta()
+    status: ConditionedStatus = ConditionedStatus()
+
+
+def decoder(kind: str, value: type[_Value]) -> Callable[[Encoded], _Value]:
+    """Return what reads an object of a kind.
+
+    It raises :class:`DecodeError` if a field that matters has the wrong type.
+    """
+
+    def decode(obj: Encoded) -> _Value:
+        try:
+            found = msgspec.json.decode(obj) if isinstance(obj, bytes | msgspec.Raw) else obj
+            return msgspec.convert(_without_nulls(found), value)
+        except (ValueError, RecursionError) as error:
+            raise DecodeError(kind, _key(obj), "", str(error)) from None
+
+    return decode
+
+
+def decode_workload(obj: Encoded) -> Workload:
+    """Read a DaemonSet or a Deployment.
+
+    Raises
+    ------
+    DecodeError
+        If a field that matters has the wrong type.
+    """
+    return _workload(obj)
+
+
+def parse_time(text: str) -> datetime | None:
+    """Return a time as Kubernetes writes it; None if it is none."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _without_nulls(value: Any) -> Any:
+    """Leave out what is null: Go writes it where there is nothing."""
+    if isinstance(value, Mapping):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value if item is not None]
+    return value
+
+
+def _key(obj: Encoded) -> str:
+    metadata = obj.get("metadata") if isinstance(obj, Mapping) else None
+    if not isinstance(metadata, Mapping):
+        return ""
+    return "/".join(str(metadata[part]) for part in ("namespace", "name") if metadata.get(part))
+
+
+_workload = decoder("workload", Workload)

@@ -1,0 +1,273 @@
+"""A cluster as the checks see it: decoded objects, and what was expected of them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from vgpu_scheduler.dialects import Dialect
+from vgpu_scheduler.doctor.access import Account, Rights
+from vgpu_scheduler.doctor.facts import Beside
+from vgpu_scheduler.doctor.findings import Finding
+from vgpu_scheduler.doctor.objects import (
+    AdmissionBinding,
+    AdmissionPolicy,
+    Definition,
+    Lease,
+    PolicyObject,
+    ResourceSlice,
+    Workload,
+)
+from vgpu_scheduler.engine import Engine, Problem
+from vgpu_scheduler.kube import LabelSelector, Node, Pod
+from vgpu_scheduler.model import Device
+from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND, Policies, PolicyDefaults
+
+APP = "vgpu-scheduler"
+APP_LABEL = "app.kubernetes.io/name"
+"""The label of the scheduler's Deployment and pods, whose value is :data:`APP`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expected:
+    """What the scheduler is set to, as far as checks depend on it.
+
+    Attributes
+    ----------
+    source
+        Where that was read, for people.
+    dialects
+        The ecosystems that it serves.
+    scheduler_names, coexist_with, managed_nodes, system_spread
+        The settings of these names; nodes are managed if there is no selector.
+    namespace
+        Where it is installed.
+    lease_name, lease_namespace, lease_seconds
+        Its Lease, and for how long that holds.
+    patience
+        Seconds that a device plugin may take to answer.
+    """
+
+    source: str
+    dialects: tuple[Dialect, ...]
+    scheduler_names: tuple[str, ...] = (APP,)
+    coexist_with: tuple[str, ...] = ()
+    managed_nodes: LabelSelector | None = None
+    system_spread: bool = False
+    namespace: str = "vgpu-system"
+    lease_name: str = APP
+    lease_namespace: str = "vgpu-system"
+    lease_seconds: float = 15.0
+    patience: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """The API server.
+
+    Attributes
+    ----------
+    address
+        Where it is.
+    version
+        Major and minor; None if it does not say.
+    now
+        Its time of day.
+    local
+        Ours at the same moment.
+    """
+
+    address: str
+    version: tuple[int, int] | None
+    now: datetime
+    local: datetime
+
+
+class Books:
+    """What nodes have and who uses it, as the scheduler's own engine makes it from the objects.
+
+    Parameters
+    ----------
+    expected
+        The dialects and the scheduler names.
+    nodes, pods
+        What there is.
+    beside
+        Objects that list the devices of nodes.
+    """
+
+    def __init__(
+        self, expected: Expected, nodes: Sequence[Node], pods: Sequence[Pod], beside: Sequence[Beside] = ()
+    ) -> None:
+        self.engine = Engine(
+            expected.dialects, Policies(PolicyDefaults()), expected.scheduler_names, expected.coexist_with
+        )
+        self.problems: list[Problem] = []
+        """What could not be understood."""
+        for listing in beside:
+            self.problems += self.engine.observe_inventory(listing.name, listing.content, 0.0)
+        for node in nodes:
+            self.problems += self.engine.observe_node(node, 0.0)
+        for pod in pods:
+            self.problems += self.engine.observe_pod(pod, 0.0)
+
+    def devices(self, node: str) -> dict[str, tuple[Device, ...]]:
+        """Return the devices that a node lists, by dialect."""
+        row = self.engine.state.nodes.row(node)
+        matrices = self.engine.state.matrices.items()
+        return {} if row is None else {dialect: matrix.devices(row) for dialect, matrix in matrices}
+
+    @cached_property
+    def homes(self) -> Mapping[str, str]:
+        """The node that lists each device, by UUID."""
+        nodes = self.engine.state.all_nodes()
+        return {device.uuid: n.name for n in nodes for listed in self.devices(n.name).values() for device in listed}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """What was seen of a cluster.
+
+    Attributes
+    ----------
+    expected, server
+        What the scheduler is set to, and who told the rest.
+    objects
+        The objects of each kind that could be seen.
+    missing
+        What kept the objects of a kind from being seen: the right that is missing, or another reason.
+    rights
+        Answers who may do what; None if nobody would say, for the reason in ``missing["rights"]``.
+    findings
+        What was found out while they were read.
+    """
+
+    expected: Expected
+    server: Server
+    objects: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    missing: Mapping[str, str] = field(default_factory=dict)
+    rights: Rights | None = None
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        """The nodes."""
+        return self.objects.get("Node", ())
+
+    @property
+    def pods(self) -> Sequence[Pod]:
+        """The pods."""
+        return self.objects.get("Pod", ())
+
+    @property
+    def daemon_sets(self) -> Sequence[Workload]:
+        """The DaemonSets."""
+        return self.objects.get("DaemonSet", ())
+
+    @property
+    def deployments(self) -> Sequence[Workload]:
+        """The Deployments."""
+        return self.objects.get("Deployment", ())
+
+    @property
+    def leases(self) -> Sequence[Lease]:
+        """The Leases."""
+        return self.objects.get("Lease", ())
+
+    @property
+    def admission_policies(self) -> Sequence[AdmissionPolicy]:
+        """The ValidatingAdmissionPolicies."""
+        return self.objects.get("ValidatingAdmissionPolicy", ())
+
+    @property
+    def admission_bindings(self) -> Sequence[AdmissionBinding]:
+        """The ValidatingAdmissionPolicyBindings."""
+        return self.objects.get("ValidatingAdmissionPolicyBinding", ())
+
+    @property
+    def definitions(self) -> Sequence[Definition]:
+        """The definitions of our policies."""
+        return self.objects.get("CustomResourceDefinition", ())
+
+    @property
+    def resource_slices(self) -> Sequence[ResourceSlice]:
+        """The ResourceSlices of dynamic resource allocation."""
+        return self.objects.get("ResourceSlice", ())
+
+    @property
+    def policies(self) -> Sequence[tuple[str, PolicyObject]]:
+        """Our policies, each with its kind."""
+        return [(kind, policy) for kind in (CLUSTER_KIND, NAMESPACED_KIND) for policy in self.objects.get(kind, ())]
+
+    @cached_property
+    def books(self) -> Books:
+        """What nodes have and who uses it."""
+        kinds = [kind.name for dialect in self.expected.dialects if (kind := dialect.inventory.beside)]
+        beside = [listing for kind in kinds for listing in self.objects.get(kind, ())]
+        return Books(self.expected, self.nodes, self.pods, beside)
+
+    def manages(self, node: Node) -> bool:
+        """Tell whether pods are placed on a node."""
+        selector = self.expected.managed_nodes
+        return selector is None or selector.matches(node.labels)
+
+    @cached_property
+    def nodes_with_devices(self) -> Collection[str]:
+        """The managed nodes that list devices in any dialect."""
+        return {n.name for n in self.nodes if self.manages(n) and any(self.books.devices(n.name).values())}
+
+    @cached_property
+    def pods_of(self) -> Mapping[str, Sequence[Pod]]:
+        """The pods of each controller, by its UID."""
+        found: dict[str, list[Pod]] = defaultdict(list)
+        for pod in self.pods:
+            if pod.owner:
+                found[pod.owner].append(pod)
+        return found
+
+    def asks_for_devices(self, pod: Pod) -> bool:
+        """Tell whether a pod names resources of devices that are served."""
+        return bool(self.books.engine.dialects.owners(pod))
+
+    @cached_property
+    def own_deployments(self) -> list[Workload]:
+        """The scheduler's Deployments, in all namespaces."""
+        return [d for d in self.deployments if d.metadata.labels.get(APP_LABEL) == APP]
+
+    @cached_property
+    def account(self) -> Account:
+        """The service account that the scheduler runs under."""
+        namespace = self.expected.namespace
+        here = (
+            d for d in self.own_deployments if d.metadata.namespace == namespace and d.spec.template.spec.containers
+        )
+        return Account(namespace, next((deployment.account for deployment in here), APP))
+
+    def age(self, then: datetime) -> float:
+        """Return how long ago something was, in seconds of the API server's clock."""
+        return (self.server.now - then).total_seconds()
+
+    @cached_property
+    def lease(self) -> Lease | None:
+        """The scheduler's Lease; None if there is none."""
+        wanted = f"{self.expected.lease_namespace}/{self.expected.lease_name}"
+        return next((lease for lease in self.leases if lease.key == wanted), None)
+
+    @cached_property
+    def leading(self) -> bool:
+        """Whether somebody holds the scheduler's Lease now."""
+        return self.lease is not None and self.is_fresh(self.lease)
+
+    def is_fresh(self, lease: Lease) -> bool:
+        """Tell whether a Lease is held now, by the later of its holder's clock and the API server's."""
+        times = [time for time in (lease.renewed, lease.written) if time]
+        seconds = max(self.expected.lease_seconds, lease.spec.lease_duration_seconds)
+        return bool(lease.spec.holder_identity and times) and self.age(max(times)) <= seconds + _ROUNDING
+
+
+_ROUNDING = 2.0
+"""Seconds that the Date of an answer and the times of writes may be off: both are whole seconds."""

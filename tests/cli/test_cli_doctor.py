@@ -1,0 +1,293 @@
+"""``vgpu-scheduler doctor``: what it asks an API server, and what it makes of the answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.doctor.clusters import KUBE_SYSTEM, NOW, Obj, Objects, healthy, workload
+from tests.engine.builders import cards, node_object
+
+from vgpu_scheduler.apiclient import ApiResponse, ApiUnreachableError
+from vgpu_scheduler.cli.doctor.look import CannotLookError, Where, look_at
+from vgpu_scheduler.cli.doctor.show import as_json, as_text
+from vgpu_scheduler.doctor import FACTS, ROLE_FACTS, Fact, Report, Seen, examine
+
+CONFIG_MAPS = "/api/v1/namespaces/vgpu-system/configmaps"
+DEPLOYMENT = "/apis/apps/v1/namespaces/vgpu-system/deployments/vgpu-scheduler"
+REVIEW = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+SELF_REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+BY_PATH: dict[str, Fact] = {fact.paths[0]: fact for fact in (*FACTS, *ROLE_FACTS)}
+DENIED = ApiResponse(403, b'{"message": "forbidden"}')
+VERSION = ApiResponse(200, b'{"major": "1", "minor": "36+"}', date="Wed, 04 Mar 2026 05:06:07 GMT")
+
+
+@dataclass
+class Server:
+    """Stands for the client: answers from objects in memory.
+
+    Attributes
+    ----------
+    objects
+        By kind.
+    paths
+        Single objects by path.
+    refused
+        Kinds that may not be seen.
+    broken
+        Kinds for which the server answers something else.
+    may_review
+        Whether it may be asked who may do what; it then allows everything.
+    """
+
+    objects: Objects
+    paths: dict[str, Obj] = field(default_factory=dict)
+    refused: frozenset[str] = frozenset()
+    broken: dict[str, ApiResponse | ApiUnreachableError] = field(default_factory=dict)
+    may_review: bool = True
+    version: ApiResponse = VERSION
+    asked: list[tuple[str, str]] = field(default_factory=list)
+    page: int = 2
+    gone: int = 0
+
+    @property
+    def credentials(self) -> Server:
+        return self
+
+    server = "https://example"
+
+    async def request(
+        self, method: str, path: str, body: Any = None, *, params: Mapping[str, str] | None = None
+    ) -> ApiResponse:
+        self.asked.append((method, path))
+        if path == "/version":
+            return self.version
+        if path in {REVIEW, SELF_REVIEW}:
+            return (
+                answer({"status": {"allowed": self.may_review}}) if path == SELF_REVIEW or self.may_review else DENIED
+            )
+        if path in self.paths:
+            return answer(self.paths[path])
+        collection, _, name = path.rpartition("/")
+        fact = BY_PATH.get(path) or BY_PATH.get(collection)
+        if fact is None:
+            return ApiResponse(404, b"{}")
+        if fact.kind in self.refused:
+            return DENIED
+        if fact.kind in self.broken:
+            found = self.broken[fact.kind]
+            if isinstance(found, ApiUnreachableError):
+                raise found
+            return found
+        objects = self.objects.get(fact.kind, [])
+        if fact.names:
+            return next((answer(o) for o in objects if o["metadata"]["name"] == name), ApiResponse(404, b"{}"))
+        return self.list(objects, int((params or {}).get("continue", 0)))
+
+    def list(self, objects: list[Obj], first: int) -> ApiResponse:
+        if first and self.gone:
+            self.gone -= 1
+            return ApiResponse(410, b'{"message": "expired"}')
+        last = first + self.page
+        token = {"continue": str(last)} if last < len(objects) else {}
+        return answer({"items": objects[first:last], "metadata": token})
+
+
+def answer(obj: Any) -> ApiResponse:
+    return ApiResponse(200, json.dumps(obj).encode())
+
+
+def config_map(**settings: Any) -> dict[str, Obj]:
+    return {f"{CONFIG_MAPS}/vgpu-scheduler": {"data": {"settings.yaml": yaml.safe_dump(settings)}}}
+
+
+async def look(server: Server, config: Path | None = None) -> tuple[Seen, Report]:
+    seen = await look_at(server, Where(None, None, "vgpu-system", config))  # type: ignore[arg-type]
+    report = examine(seen)
+    assert not [skipped for skipped in report.skipped if "internal error" in skipped.reason], report.skipped
+    return seen, report
+
+
+def ids(report: Report) -> set[str]:
+    return {finding.diagnosis.id for finding in report.findings}
+
+
+async def test_what_is_listed_in_pages_is_seen_as_a_whole() -> None:
+    seen, report = await look(Server(healthy(), config_map()))
+    assert len(seen.pods) == 5
+    assert seen.server.now == NOW
+    assert seen.server.version == (1, 36)
+    assert ids(report) == {"clock-skew"}  # the server's is that of the objects, ours is not
+    assert report.complete
+
+
+async def test_a_list_that_expires_between_two_pages_is_begun_again() -> None:
+    seen, _ = await look(Server(healthy(), gone=1))
+    assert len({pod.uid for pod in seen.pods}) == len(seen.pods) == 5
+
+
+async def test_rights_are_asked_of_the_server_where_it_may_be_asked() -> None:
+    server = Server(healthy(), config_map())
+    server.objects["ClusterRole"] = []
+    _, report = await look(server)
+    assert "right-missing" not in ids(report)
+    assert sum(path == REVIEW for _, path in server.asked) > 30
+    assert ("GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles") not in server.asked
+
+
+async def test_rights_are_read_from_roles_where_the_server_may_not_be_asked() -> None:
+    server = Server(healthy(), config_map(), may_review=False)
+    _, report = await look(server)
+    assert "right-missing" not in ids(report)
+    server.objects["ClusterRole"] = []
+    _, report = await look(server)
+    assert "right-missing" in ids(report)
+
+
+async def test_rights_that_nobody_may_tell_are_skipped() -> None:
+    _, report = await look(Server(healthy(), config_map(), may_review=False, refused=frozenset({"ClusterRole"})))
+    skipped = {one.check: one.reason for one in report.skipped}
+    right = "create subjectaccessreviews.authorization.k8s.io (or list clusterroles.rbac.authorization.k8s.io)"
+    assert skipped == {"scheduler-rights": right, "plugin-accounts": right}
+
+
+@pytest.mark.parametrize("fact", FACTS, ids=lambda fact: fact.kind)
+async def test_a_kind_that_may_not_be_seen_is_named(fact: Fact) -> None:
+    _, report = await look(Server(healthy(), config_map(), refused=frozenset({fact.kind})))
+    assert report.skipped
+    assert all(fact.right in skipped.reason for skipped in report.skipped)
+
+
+@pytest.mark.parametrize(
+    "broken", [ApiResponse(500, b'{"message": "etcd"}'), ApiUnreachableError("GET: etcd")], ids=["answers", "is silent"]
+)
+async def test_a_server_that_fails_in_between_is_said(broken: ApiResponse | ApiUnreachableError) -> None:
+    _, report = await look(Server(healthy(), config_map(), broken={"Lease": broken}))
+    depend = {"scheduler", "leaders", "waiting-pods", "lease-clock", "hami-scheduler"}
+    assert {skipped.check for skipped in report.skipped} == depend
+    assert all("etcd" in skipped.reason for skipped in report.skipped)
+
+
+async def test_a_user_who_is_not_known_sees_nothing() -> None:
+    with pytest.raises(CannotLookError, match="https://example: Unauthorized"):
+        await look(Server({}, version=ApiResponse(401, b'{"message": "Unauthorized"}')))
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"major": null, "minor": 1}', b'{"major": "", "minor": "x"}'])
+async def test_a_server_without_a_version_is_looked_at_all_the_same(body: bytes) -> None:
+    seen, report = await look(Server(healthy(), config_map(), version=ApiResponse(200, body)))
+    assert seen.server.version is None
+    assert "kubernetes-too-old" not in ids(report)
+
+
+# Settings ------------------------------------------------------------------------------------------------------------
+
+
+def hami_beside() -> Objects:
+    objects = healthy()
+    hami = workload("hami-scheduler", "projecthami/hami:v2.10.0")
+    hami["metadata"]["labels"] = {"app.kubernetes.io/component": "hami-scheduler"}
+    objects["Deployment"].append(hami)
+    return objects
+
+
+async def test_settings_come_from_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VGPU_COEXIST_WITH", "what-this-machine-says")
+    seen, report = await look(Server(hami_beside(), config_map(coexist_with=["hami-scheduler"])))
+    assert seen.expected.source == "ConfigMap vgpu-system/vgpu-scheduler"
+    assert seen.expected.coexist_with == ("hami-scheduler",)
+    assert "hami-scheduler-uncounted" not in ids(report)
+
+
+async def test_the_environment_of_the_deployment_ranks_above_the_file() -> None:
+    container = {"env": [{"name": "VGPU_COEXIST_WITH", "value": "hami-scheduler"}, {"name": "VGPU_X", "valueFrom": {}}]}
+    deployment = {DEPLOYMENT: {"spec": {"template": {"spec": {"containers": [container]}}}}}
+    seen, _ = await look(Server(hami_beside(), config_map(coexist_with=[]) | deployment))
+    assert seen.expected.coexist_with == ("hami-scheduler",)
+
+
+async def test_flags_of_the_deployment_rank_above_all() -> None:
+    args = ["run", "--config=/etc/vgpu-scheduler/settings.yaml", "--scheduler-name=gpus", "--node-label-selector=a=b"]
+    container = {"args": args, "env": [{"name": "VGPU_SCHEDULER_NAMES", "value": "others"}]}
+    deployment = {DEPLOYMENT: {"spec": {"template": {"spec": {"containers": [container]}}}}}
+    seen, report = await look(Server(healthy(), config_map(scheduler_names=["more"]) | deployment))
+    assert seen.expected.scheduler_names == ("gpus",)
+    assert seen.expected.managed_nodes is not None
+    assert "settings-unreadable" not in ids(report)
+    args.append("--http-port=many")
+    _, report = await look(Server(healthy(), config_map() | deployment))
+    assert "settings-unreadable" in ids(report)
+
+
+async def test_settings_may_come_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text("coexist_with: [hami-scheduler]\n")
+    seen, _ = await look(Server(hami_beside(), config_map()), file)
+    assert (seen.expected.source, seen.expected.coexist_with) == (f"file {file}", ("hami-scheduler",))
+
+
+async def test_defaults_are_assumed_and_said_where_there_are_no_settings() -> None:
+    seen, report = await look(Server(hami_beside()))
+    assert seen.expected.source == "assumed defaults"
+    assert "hami-scheduler-uncounted" in ids(report)
+    assert list(as_text(seen, report))[-1].endswith("settings of assumed defaults")
+
+
+@pytest.mark.parametrize(
+    "text", ["a: [", "- a", "no_such_setting: 1", "hami_devices: {nvidia: {resourceCountName: 1}}"]
+)
+async def test_settings_that_cannot_be_understood_are_found(text: str) -> None:
+    seen, report = await look(Server(healthy(), {f"{CONFIG_MAPS}/vgpu-scheduler": {"data": {"settings.yaml": text}}}))
+    found = [finding for finding in report.findings if finding.diagnosis.id == "settings-unreadable"]
+    assert [str(finding.ref) for finding in found] == ["ConfigMap vgpu-system/vgpu-scheduler"]
+    assert seen.expected.source == "assumed defaults"
+
+
+async def test_names_of_resources_are_those_of_hamis_device_configuration() -> None:
+    objects = healthy()
+    objects["Node"].append(
+        node_object("c", cards("c", 1), allocatable={"nvidia.com/gpu": "0", "example.com/gpu": "10"})
+    )
+    paths = config_map(hami_device_config="/etc/hami/device-config.yaml")
+    seen, report = await look(Server(objects, paths))
+    assert "with the names of HAMi's chart" in seen.expected.source
+    assert "plugin-silent" in ids(report)
+    devices = {"data": {"device-config.yaml": "nvidia: {resourceCountName: example.com/gpu}"}}
+    for node in objects["Node"]:
+        node["status"]["allocatable"]["example.com/gpu"] = "10"
+    _, report = await look(Server(objects, paths | {f"{CONFIG_MAPS}/hami-scheduler-device": devices}))
+    assert "plugin-silent" not in ids(report)
+
+
+async def test_a_card_that_two_dialects_register_is_found() -> None:
+    objects = healthy()
+    amounts = {"volcano.sh/vgpu-number": "10", "volcano.sh/vgpu-memory": "24576", "volcano.sh/vgpu-cores": "100"}
+    both = node_object("c", cards("c", 1), allocatable=amounts)
+    both["metadata"]["annotations"]["volcano.sh/node-vgpu-register"] = "c-gpu-0,10,24576,NVIDIA-A10,true,hami-core:"
+    objects["Node"].append(both)
+    seen, report = await look(Server(objects, config_map(dialects=["hami", "volcano", "koordinator"])))
+    assert [d.name for d in seen.expected.dialects] == ["hami", "volcano", "koordinator"]
+    found = {(finding.diagnosis.id, str(finding.ref)) for finding in report.findings}
+    assert ("device-registered-twice", "Node c") in found
+    assert not [skipped for skipped in report.skipped if skipped.check == "registrations"]
+
+
+# What is shown -------------------------------------------------------------------------------------------------------
+
+
+async def test_many_findings_of_one_kind_are_counted_in_the_text_and_listed_for_scripts() -> None:
+    objects = healthy()
+    objects["DaemonSet"] += [
+        workload(f"plugin-{number}", "projecthami/dcu-device-plugin", KUBE_SYSTEM) for number in range(13)
+    ]
+    seen, report = await look(Server(objects, config_map(), may_review=False))
+    text = "\n".join(as_text(seen, report))
+    assert text.count("plugin-refused)") == 10
+    assert "and 3 more of plugin-refused: -o json has them all" in text
+    listed = as_json(seen, report)["findings"]
+    assert sum(finding["id"] == "plugin-refused" for finding in listed) == 13
