@@ -9,8 +9,9 @@ from typing import Any
 from tests.kube.objects import Obj
 from tests.kube.storage_objects import SELECTED_NODE
 from tests.simulation.cluster import SimPod
+from tests.simulation.leaders import LeadersWorld
 from tests.simulation.things import CLAIMS, VOLUMES, SimThing
-from tests.simulation.world import REACHED, World
+from tests.simulation.world import REACHED
 
 from vgpu_scheduler.intake import Kind
 from vgpu_scheduler.kube import Claim, Volume
@@ -21,7 +22,7 @@ class VolumeError(Exception):
     """The volumes of a pod cannot be bound as decided."""
 
 
-class BindingWorld(World):
+class BindingWorld(LeadersWorld):
     """Plays the binder."""
 
     def __init__(self) -> None:
@@ -155,10 +156,18 @@ class BindingWorld(World):
         placement = self._recheck(uid) if self._volumes_are_bound(uid, fate) else None
         if placement is None:
             return False
-        code = 0
+        if placement.dialect:
+            if not self._claim(uid, placement.node):
+                self._give_back(uid)
+                return False
+            placement = self._recheck(uid)  # what was learned of others' allocations may have taken its cards
+            if placement is None:
+                return False
+        code, pod = 0, self.engine.state.pod(uid)
+        assert pod is not None
         if fate in {"succeeds", "lost"}:
-            pod = self.engine.state.pod(uid)
-            code = self.api.bind(uid, placement, self.engine.dialects.annotations(placement, 0, pod))
+            annotations = self.engine.dialects.annotations(placement, 0, pod)
+            code = self.api.bind(uid, pod.resource_version, placement, annotations)
         said = {201: "bound", 404: "gone", 409: "conflict"}
         answer = {"succeeds": said.get(code, ""), "lost": "unknown", "dropped": "unknown"}.get(fate, fate)
         self.answers.append((uid, answer))

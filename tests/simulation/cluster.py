@@ -15,7 +15,7 @@ from tests.simulation.things import SimThing, key_of
 from vgpu_scheduler.dialects.hami.mig import MigProfile, Span
 from vgpu_scheduler.intake import NODES, PODS, Kind, Listing
 from vgpu_scheduler.kube import Node, Pod, decode_node, decode_pod
-from vgpu_scheduler.model import Amounts, Placement
+from vgpu_scheduler.model import LAST_ALLOCATED, Amounts, Placement
 
 OTHERS = "default-scheduler"
 MIG: Mapping[str, Any] = {
@@ -53,6 +53,8 @@ class SimNode:
     labels: Mapping[str, str] = field(default_factory=dict)
     registration: str = ""
     others: frozenset[str] = frozenset(OTHER_CARDS)
+    token: str = ""
+    """The UID of the pod that was last allocated there."""
 
     def shown(self) -> Node:
         """Return it as the program sees it."""
@@ -60,7 +62,8 @@ class SimNode:
             card(c.uuid, memory=c.memory, count=c.count, healthy=c.healthy, index=i, **(MIG if c.mig else {}))
             for i, c in enumerate(self.cards)
         ]
-        cordoned = {"hami.io/device-cordon": ",".join(sorted(self.cordoned))} if self.cordoned else {}
+        notes = {"hami.io/device-cordon": ",".join(sorted(self.cordoned))} if self.cordoned else {}
+        notes |= {LAST_ALLOCATED: self.token} if self.token else {}
         more = [OTHER_CARDS[maker] for maker in sorted(self.others)]
         amounts = {"cpu": "6", "pods": "8", "nvidia.com/gpu": str(sum(c.count for c in self.cards))}
         for other in more:
@@ -70,7 +73,7 @@ class SimNode:
             self.registration or listed,
             uid=self.uid,
             version=self.version,
-            annotations={**cordoned, **{key: text for other in more for key, text in other.said(self.name).items()}},
+            annotations={**notes, **{key: text for other in more for key, text in other.said(self.name).items()}},
             labels=self.labels,
             allocatable=amounts,
             unschedulable=self.unschedulable,
@@ -280,12 +283,22 @@ class SimApi:
         self.version += 1
         self.events.append(Event(replace(self.nodes.pop(name), version=self.version), gone=True))
 
-    def bind(self, uid: str, placement: Placement, annotations: Mapping[str, str]) -> int:
-        """Carry out a Binding and return the status code."""
+    def claim(self, node: str, expected: str, uid: str) -> int:
+        """Replace the token of a node, if it is the expected one, and return the status code."""
+        current = self.nodes.get(node)
+        if current is None:
+            return 404
+        if current.token != expected:
+            return 422
+        self.put_node(replace(current, token=uid))
+        return 200
+
+    def bind(self, uid: str, version: int, placement: Placement, annotations: Mapping[str, str]) -> int:
+        """Carry out a Binding of a version of a pod and return the status code."""
         current = self.pods.get(uid)
         if current is None:
             return 404
-        if current.node or current.deleting or current.gated:
+        if current.node or current.deleting or current.gated or current.version != version:
             return 409
         merged = {**current.annotations, **annotations}
         self.put_pod(replace(current, node=placement.node, annotations=merged, placement=placement))

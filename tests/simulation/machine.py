@@ -198,12 +198,14 @@ class SchedulerMachine(BindingWorld):
     def node_is_deleted(self, pick: int) -> None:
         if node := self._a_node(pick):
             self.api.delete_node(node.name)
+            self._forget_held_back(node.name)
             REACHED["node deleted"] += 1
 
     @rule(pick=picks, number=st.integers(1, 3))
     def node_is_made_anew(self, pick: int, number: int) -> None:
         if node := self._a_node(pick):
             self.api.delete_node(node.name)
+            self._forget_held_back(node.name)
             self._add_node(node.name, number)
 
     @rule(pick=picks)
@@ -222,6 +224,42 @@ class SchedulerMachine(BindingWorld):
             self.api.delete_pod(pod.uid)
 
     # Catastrophes ----------------------------------------------------------------------------------------------------
+
+    @precondition(lambda self: self.in_flight)
+    @rule(picks=st.lists(st.tuples(picks, st.booleans()), min_size=1, max_size=4))
+    def leader_is_frozen(self, picks: list[tuple[int, bool]]) -> None:
+        """Another process takes over; what this one was about to write comes whenever it goes on."""
+        lanes: set[str] = set()
+        for pick, claimed in picks:
+            if not self.in_flight:
+                break
+            uid = self._flying(pick)
+            if self._was_sent(uid) or not self._volumes_are_bound(uid, "succeeds"):
+                continue
+            placement = self._recheck(uid)
+            if placement is not None and not (placement.dialect and placement.node in lanes):
+                lanes.add(placement.node)
+                self._hold_back(uid, placement, claimed=claimed)
+        REACHED["leader frozen"] += 1
+        self.restart()
+
+    @rule(picks=st.lists(st.tuples(picks, st.booleans()), min_size=1, max_size=4), number=st.integers(1, 4))
+    def leader_after_leader(self, picks: list[tuple[int, bool]], number: int) -> None:
+        """One is frozen on its way, another one serves pods that are more urgent, and then the first one goes on."""
+        self._deliver_all()
+        self._decide(len(picks))
+        if self.in_flight:
+            self.leader_is_frozen(picks)
+            self._more_urgent_pods_come()
+            self.all_goes_well(number)
+        while self.held_back:
+            self.frozen_leader_goes_on(0)
+
+    @precondition(lambda self: self.held_back)
+    @rule(pick=picks)
+    def frozen_leader_goes_on(self, pick: int) -> None:
+        held = self.held_back.pop(pick % len(self.held_back))
+        REACHED[f"held back, {held.send(self.api)}"] += 1
 
     @rule()
     def restart(self) -> None:
@@ -247,6 +285,7 @@ class SchedulerMachine(BindingWorld):
         self._sweep()
         self.api.restore(self.backup)
         self.listing = None
+        self.held_back.clear()
         self._note_disorder()
         answers, self.answers = self.answers, []
         for uid, _ in answers:

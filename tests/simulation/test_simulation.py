@@ -39,6 +39,11 @@ BY_ANY = (
     "a sweep that lasted",
     "restart",
     "restored",
+    "token: refused",
+    "leader frozen",
+    "held back, binding: 201",
+    "held back, binding: 409",
+    "held back, token: 422",
 )
 BY_CARDS = (
     *BY_ANY,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
 from collections.abc import Coroutine, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar, cast
 
 from hypothesis.stateful import RuleBasedStateMachine
 from tests.engine.builders import make_engine
@@ -26,6 +25,8 @@ SWEPT: Final[tuple[Kind[Any], ...]] = (*STORAGE, NAMESPACES, PODS, NODES)
 """In the order of the operator."""
 AT_ONCE = 3
 """Objects of a list that are taken in between two looks at everything else: few, so that much comes in between."""
+
+_Result = TypeVar("_Result")
 
 Lists = list[tuple[Kind[Any], Listing[Any]]]
 Shape = tuple[int, int, int] | tuple[str, int]
@@ -146,11 +147,13 @@ class World(RuleBasedStateMachine):
             except StopIteration:
                 self.sweeping = None
 
-    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+    def _run(self, work: Coroutine[Any, Any, _Result]) -> _Result:
         """Carry out something that pauses, with nothing between."""
-        with contextlib.suppress(StopIteration):
-            while True:
+        while True:
+            try:
                 work.send(None)
+            except StopIteration as end:
+                return cast("_Result", end.value)
 
     def _give_up_sweeping(self) -> None:
         if self.sweeping is not None:
