@@ -229,7 +229,8 @@ class Engine:
         self.quotas.wake(self.state, self.queue, now)
         if self.closed_nodes.rejected.expire(now):
             self._released |= Hint.REJECTION
-        self.queue.hint(self._released | self.storage.take_released(), now)
+        self.queue.hint(self._released, now)
+        self.storage.wake(now)
         self._released = Hint.NONE
         while (uid := self.queue.pop(now)) is not None:
             pod = self.state.pod(uid)

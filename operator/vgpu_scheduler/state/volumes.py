@@ -205,26 +205,48 @@ class Volumes:
 
     # Pods ------------------------------------------------------------------------------------------------------------
 
-    def add(self, pod: Pod, node: str, plan: VolumePlan = NO_VOLUMES) -> None:
-        """Take in that a pod is on a node, and what was decided about its claims."""
-        spec = pod.spec
-        if not (spec.claims or spec.disks or plan):
-            return
-        claims = {(f"{pod.namespace}/{each.claim(pod.name)}", each.ephemeral): None for each in spec.claims}
-        use = self._uses[pod.uid] = _Use(node, tuple(claims), spec.disks, plan)
-        for claim, ephemeral in use.claims:
-            self._users.setdefault(claim, {})[pod.uid, ephemeral] = node
-            if claim not in self._counted:
-                self._counted[claim] = self._count(claim)
-            self._use(claim, pod.uid, ephemeral, node, 1)
-        self._use_disks(use, 1)
-        self._decide(plan, node, 1)
+    def add(self, pod: Pod, node: str, plan: VolumePlan = NO_VOLUMES) -> Hint:
+        """Take in that a pod is on a node, and what was decided about its claims, or what of that has changed.
 
-    def remove(self, uid: str) -> None:
-        """Take in that a pod is on its node no more; what was decided about its claims is given back."""
-        use = self._uses.pop(uid, None)
+        Returns
+        -------
+        Hint
+            Whether this may help those whom attach limits keep away.
+        """
+        self._put(pod.uid, _use_of(pod, node, plan))
+        return self._freed()
+
+    def remove(self, uid: str) -> Hint:
+        """Take in that a pod is on its node no more, and give back what was decided about its claims.
+
+        Returns
+        -------
+        Hint
+            Whether this may help those whom attach limits keep away.
+        """
+        self._put(uid, None)
+        return self._freed()
+
+    def _put(self, uid: str, use: _Use | None) -> None:
+        """Replace what a pod uses, if it is something else now."""
+        before = self._uses.get(uid)
+        if before == use:
+            return
+        if before is not None:
+            self._take_off(uid, before)
         if use is None:
             return
+        self._uses[uid] = use
+        for claim, ephemeral in use.claims:
+            self._users.setdefault(claim, {})[uid, ephemeral] = use.node
+            if claim not in self._counted:
+                self._counted[claim] = self._count(claim)
+            self._use(claim, uid, ephemeral, use.node, 1)
+        self._use_disks(use, 1)
+        self._decide(use.plan, use.node, 1)
+
+    def _take_off(self, uid: str, use: _Use) -> None:
+        del self._uses[uid]
         for claim, ephemeral in use.claims:
             self._use(claim, uid, ephemeral, use.node, -1)
             users = self._users[claim]
@@ -267,7 +289,11 @@ class Volumes:
             self._reattach(attachment)
         if isinstance(found, CSINode):
             self.attached.observe_node(found.name, None if after is None else found)
-        return Hint.VOLUMES if helps(before, after) else Hint.NONE
+        return helps(before, after) | self._freed()
+
+    def _freed(self) -> Hint:
+        """Return whether those may be helped whom attach limits keep away."""
+        return Hint.ATTACH_LIMIT if self.attached.take_freed() else Hint.NONE
 
     def _place(self, volume: Volume, *, add: bool) -> None:
         """Have a volume found among the free ones, if it is free, or not any more."""
@@ -386,6 +412,15 @@ class Volumes:
                 self._place(volume, add=True)
         for claim in plan.provisioned:
             _tally(self._selected, claim, node, change)
+
+
+def _use_of(pod: Pod, node: str, plan: VolumePlan) -> _Use | None:
+    """Return what a pod uses on a node; None if it is nothing."""
+    spec = pod.spec
+    if not (spec.claims or spec.disks or plan):
+        return None
+    claims = {(f"{pod.namespace}/{each.claim(pod.name)}", each.ephemeral): None for each in spec.claims}
+    return _Use(node, tuple(claims), spec.disks, plan)
 
 
 def _tally(counts: dict[str, dict[str, int]], key: str, name: str, change: int) -> None:
