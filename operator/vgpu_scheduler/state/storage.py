@@ -23,7 +23,7 @@ from vgpu_scheduler.kube import (
     VolumeAttachment,
 )
 from vgpu_scheduler.model import Hint
-from vgpu_scheduler.state.places import LARGEST, Places
+from vgpu_scheduler.state.places import Places
 
 __all__ = ["STORAGE_KINDS", "StorageObjects", "StorageStore", "helps", "same"]
 
@@ -157,7 +157,7 @@ class StorageObjects:
     def _place_capacity(self, capacity: StorageCapacity, *, add: bool) -> None:
         if capacity.largest is None or capacity.nodes is None:
             return
-        places = self._capacities_of.setdefault(capacity.class_name, Places(LARGEST))
+        places = self._capacities_of.setdefault(capacity.class_name, Places())
         place: Callable[[NodeSelector | None, tuple[int, str]], None] = places.add if add else places.discard
         place(_node_selector(capacity.nodes), (capacity.largest, capacity.key))
         if not places:
