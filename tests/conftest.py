@@ -7,7 +7,8 @@ import os
 from typing import TYPE_CHECKING, NoReturn
 
 import pytest
-from tests.apiserver.control_plane import AssetsUnavailableError, ControlPlane, assets
+from tests.apiserver.binaries import AssetsUnavailableError, assets
+from tests.apiserver.control_plane import ControlPlane
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,83 +22,22 @@ import signal
 import socket
 import ssl
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
+
+from tests.apiserver.audit import AUDIT_POLICY, AuditRecord
+from tests.apiserver.binaries import AssetsUnavailableError, assets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-_HERE = Path(__file__).resolve().parent
-_NO_GO = 3  # build.sh's exit status without a Go toolchain
 _ADMIN = "admin"
-_AUDIT_POLICY = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n"
-
-
-class AssetsUnavailableError(RuntimeError):
-    """There are no API server binaries here, and no Go to build them with."""
-
-
-def assets() -> Path:
-    """Build the binaries if needed and return the folder that holds them; the build's progress goes to stderr.
-
-    Raises
-    ------
-    AssetsUnavailableError
-        Without Go and without ``KUBEBUILDER_ASSETS``.
-    """
-    run = subprocess.run(
-        [str(_HERE / "build.sh")], stdout=subprocess.PIPE, stderr=sys.__stderr__, text=True, check=False
-    )
-    if run.returncode == _NO_GO:
-        raise AssetsUnavailableError("no real API server: neither Go nor KUBEBUILDER_ASSETS is there")
-    if run.returncode:
-        raise RuntimeError(f"build.sh failed with status {run.returncode}")
-    return Path(run.stdout.strip())
-
-
-@dataclass(frozen=True, slots=True)
-class AuditRecord:
-    """One answered request, as the API server's audit log tells it."""
-
-    verb: str
-    user: str
-    user_agent: str
-    group: str
-    resource: str
-    subresource: str
-    namespace: str
-    name: str
-    code: int
-    uri: str
-    answered: float
-    """When, in seconds since 1970."""
-
-    @classmethod
-    def parse(cls, line: str) -> AuditRecord:
-        """Read one line of the log."""
-        event = json.loads(line)
-        ref: dict[str, str] = event.get("objectRef", {})
-        return cls(
-            verb=event["verb"],
-            user=event["user"].get("username", ""),
-            user_agent=event.get("userAgent", ""),
-            group=ref.get("apiGroup", ""),
-            resource=ref.get("resource", ""),
-            subresource=ref.get("subresource", ""),
-            namespace=ref.get("namespace", ""),
-            name=ref.get("name", ""),
-            code=event.get("responseStatus", {}).get("code", 0),
-            uri=event["requestURI"],
-            answered=datetime.fromisoformat(event["stageTimestamp"]).timestamp(),
-        )
 
 
 @dataclass(slots=True)
@@ -175,7 +114,7 @@ class ControlPlane:
         self.tokens = {user: secrets.token_hex(16) for user in everyone}
         rows = [f'{self.tokens[user]},{user},{user},"{",".join(groups)}"' for user, groups in everyone.items()]
         self._file("tokens.csv").write_text("\n".join(rows) + "\n")
-        self._file("audit-policy.yaml").write_text(_AUDIT_POLICY)
+        self._file("audit-policy.yaml").write_text(AUDIT_POLICY)
         self._file("service-account.key").write_text(_ec_private_key())
 
     def _start_processes(self) -> None:

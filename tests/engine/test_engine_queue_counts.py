@@ -59,6 +59,7 @@ def test_every_way_into_a_place_is_counted_once() -> None:
         (Hint.AFFINITY | Hint.RESOURCES | Hint.DEVICE_FREED, QueueEvent.ASSIGNED_POD_DELETE),
         (Hint.AFFINITY, QueueEvent.ASSIGNED_POD_UPDATE),
         (Hint.VOLUMES, QueueEvent.STORAGE_UPDATE),
+        (Hint.ATTACH_LIMIT, QueueEvent.STORAGE_UPDATE),
         (Hint.REJECTION, QueueEvent.REJECTION_OVER),
         (Hint.POLICY, QueueEvent.OTHER),
     ],

@@ -167,7 +167,8 @@ def test_what_a_driver_can_attach() -> None:
         (CLAIM, claim("c9", "default"), False),  # it is nobody's who waits
         (VOLUME, local("v", "a"), True),
         (CLASS, storage_class("another"), True),
-        ("CSINode", csi_node("a"), True),
+        ("CSINode", csi_node("a"), False),  # it says of no plugin that it is migrated
+        ("CSINode", csi_node("a", migrated="kubernetes.io/gce-pd"), True),
         ("CSIDriver", csi_driver(), True),
         ("CSIStorageCapacity", storage_capacity(), True),
         ("VolumeAttachment", attachment(), False),
@@ -274,11 +275,33 @@ def test_a_claim_wakes_those_who_name_it_and_nobody_else() -> None:
     assert not engine.storage._by_claim
 
 
-def test_pods_that_name_different_claims_are_not_tried_for_each_other() -> None:
+def test_pods_that_were_alike_before_storage_was_unknown_are_not_tried_for_each_other() -> None:
     engine = cluster()
     for name, claimed in (("one", "c0"), ("two", "c1")):
         assert placed(engine, name, **using(claimed))[0] == ""
     kept = {"namespace": "default", "name": "c1"}
+    engine.storage.unknown()
     take(engine, VOLUME, local("v", "b", claimRef=kept), now=20.0)
+    engine.storage.known()
     found = {decision.pod: decision.outcome for decision in (decide(engine, 20.0), decide(engine, 20.0))}
     assert found == {"default/one": Outcome.UNSCHEDULABLE, "default/two": Outcome.PLACED}
+
+
+def test_a_volume_that_is_kept_for_a_claim_wakes_those_who_name_that_claim_now_or_did() -> None:
+    engine = cluster(claims=3)
+    for name, claimed in (("one", "c0"), ("two", "c1"), ("three", "c2")):
+        assert placed(engine, name, **using(claimed))[0] == ""
+    take(engine, VOLUME, local("v", "c", claimRef={"namespace": "default", "name": "c1"}), now=20.0)
+    assert decide(engine, 20.0).pod == "default/two"
+    assert engine.attempt(20.0) is None
+    take(engine, VOLUME, local("v", "c", claimRef={"namespace": "default", "name": "c2"}), version=6, now=60.0)
+    assert {decide(engine, 60.0).pod, decide(engine, 60.0).pod} == {"default/two", "default/three"}
+    assert engine.attempt(60.0) is None
+
+
+def test_pods_one_of_which_has_a_volume_kept_for_its_claim_are_not_tried_for_each_other() -> None:
+    engine = cluster(local("v", "c", claimRef={"namespace": "default", "name": "c1"}))
+    for name, claimed in (("one", "c0"), ("two", "c1")):
+        assert placed(engine, name, **using(claimed))[0] == ""
+    take(engine, VOLUME, local("far", "c"), now=20.0)
+    assert {decide(engine, 20.0).pod, decide(engine, 20.0).pod} == {"default/one", "default/two"}

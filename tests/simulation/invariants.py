@@ -66,7 +66,7 @@ def check_indexes(state: State, rebuilt: State) -> None:
     assert counted(state) == counted(rebuilt)
     assert taken_ports(state) == taken_ports(rebuilt)
     assert state.volumes.as_values() == rebuilt.volumes.as_values()
-    for wanted, places in state.volumes._free.items():
+    for wanted, places in state.volumes._free._kinds.items():
         assert places.as_values() == rebuilt.volumes.free(wanted).as_values()
     for volume, claims in state.volumes._taken.items():
         assert len(claims) == 1, f"{volume} is taken for {sorted(claims)}"

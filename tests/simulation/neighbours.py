@@ -45,14 +45,16 @@ class NeighboursMachine(SchedulerMachine):
         asked=st.lists(askings, min_size=3, max_size=12),
         volumes=st.integers(0, 4),
         claims=st.sampled_from([3, 5, 7, 7]),
+        limit=st.sampled_from([0, 0, 1, 2, 3]),
     )
-    def begin(self, zones: Sequence[str], asked: Sequence[Asking], volumes: int, claims: int) -> None:
+    def begin(self, zones: Sequence[str], asked: Sequence[Asking], volumes: int, claims: int, limit: int) -> None:
         """Begin with nodes in zones, pods that wait, and some claims and volumes for them."""
         self.storage.begin()
         self.api.put(NAMESPACES, {"metadata": {"name": "other", "labels": {"team": "x"}}})
         self.api.put(NAMESPACES, {"metadata": {"name": "default"}})
         for number, (name, zone) in enumerate(zip(NODES[:3], zones, strict=False)):
             self._put_node(SimNode(name, f"{name}-{self.api.serial()}", 0, _cards(name), others=frozenset()), zone)
+            self.storage.say("limit", name, limit)
             for volume in VOLUME_NAMES[number : max(volumes, number) : 3]:
                 self.storage.make_volume(volume, 1 + number, {HOST: [name]})
         for name in CLAIM_NAMES[:claims]:

@@ -14,7 +14,7 @@ from tests.simulation.neighbours import NeighboursMachine
 from tests.simulation.world import REACHED
 
 FIXED = "SIMULATION_RUNS" not in os.environ
-BATCHES = 4
+BATCHES = 8
 RUNS = int(os.environ.get("SIMULATION_RUNS", "120"))
 BY_ANY = (
     "placed",
@@ -67,6 +67,7 @@ BY_NEIGHBOURS = (
     "volumes: waited for",
     *(f"controller: {what}" for what in ("bind", "provision", "give_up", "release", "reclaim", "lose")),
     "storage known again",
+    "kept away by an attach limit",
 )
 
 

@@ -28,7 +28,7 @@ CLASS_OF: Final = dict(zip(CLAIM_NAMES, ("local", "local", "made", "made", "loca
 """Two kinds of claims wait for their first consumer: for volumes that are there, and for some that are made."""
 EXCLUSIVE: Final = ("c3", "c4")
 """The claims that one pod has for itself."""
-
+ANOTHER_DRIVER: Final = "csi.other.com"
 
 Work = tuple[str, SimThing, tuple[Any, ...]]
 """What is to be done with an object, and with what else."""
@@ -92,7 +92,7 @@ class Storage:
                 places = [None, [{ZONE: ["a"]}], [{HOST: [node]}, {ZONE: ["b"]}]][number % 3]
                 self._api.put(CLASSES, _class("made", topologies=places))
         elif what == "limit":
-            limits: dict[str, int | None] = {"csi.example.com": number} if number else {}
+            limits: dict[str, int | None] = {"csi.example.com": number - 1, ANOTHER_DRIVER: 1} if number else {}
             self._api.put(CSI_NODES, csi_node(node, limits=limits))
         elif what == "driver":
             self._api.put(CSI_DRIVERS, csi_driver(storage_capacity=bool(number % 2)))
@@ -187,7 +187,8 @@ def _class(name: str, topologies: list[Obj] | None = None) -> Obj:
 
 
 def _made(name: str, about: SimThing, nodes: Obj) -> Obj:
-    """A volume that was made for a claim."""
+    """A volume that was made for a claim; some are of another driver than their class says."""
     size, modes = about.spec["resources"]["requests"]["storage"], about.spec["accessModes"]
     named, bound = about.spec["storageClassName"], about.as_object()
-    return volume(name, size=size, storage_class=named, bound_to=bound, nodes=nodes, accessModes=modes, csi=csi(name))
+    source = csi(name, ANOTHER_DRIVER) if int(name.removeprefix("pv-")) % 3 == 0 else csi(name)
+    return volume(name, size=size, storage_class=named, bound_to=bound, nodes=nodes, accessModes=modes, csi=source)

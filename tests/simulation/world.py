@@ -175,6 +175,7 @@ class World(RuleBasedStateMachine):
                 return
             REACHED[decision.outcome.value] += 1
             REACHED["held back by a quota"] += "ResourceQuotaNotFit" in decision.reasons
+            REACHED["kept away by an attach limit"] += "NodeVolumeLimits" in decision.rejected_by
             assert decision.outcome is not Outcome.ERROR, decision.error
             if decision.placement is not None:
                 REACHED["placed on a MIG card"] += bool(_pieces(decision.placement))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -13,7 +12,7 @@ from tests.kube.objects import node
 
 from vgpu_scheduler.kube import NodeSelector, NodeSelectorTerm, Operator, Requirement, decode_node
 from vgpu_scheduler.state import NodeTable
-from vgpu_scheduler.state.places import HOW_MANY, LARGEST, Item, Measure, Places
+from vgpu_scheduler.state.places import Item, Places, from_size
 
 Move = tuple[int, int, int]
 
@@ -43,10 +42,9 @@ def selector(number: int) -> NodeSelector | None:
 class World:
     """Nodes and things, and the same things in a plain list."""
 
-    def __init__(self, measure: Measure) -> None:
+    def __init__(self) -> None:
         self.nodes = NodeTable()
-        self.places = Places(measure)
-        self.measure = measure
+        self.places = Places()
         self.things: list[tuple[NodeSelector | None, Item]] = []
         self._named = 0
 
@@ -76,14 +74,17 @@ class World:
         assert known is not None
         return known.labels
 
-    def check(self) -> None:
+    def check(self, size: int, at_most: int) -> None:
         rows = self.nodes.rows()
-        measured = self.places.measure(self.nodes, rows, self.matches).tolist()
-        for row, found in zip(rows.tolist(), measured, strict=True):
+        counts = self.places.count(self.nodes, rows, self.matches, size, at_most).tolist()
+        for row, found in zip(rows.tolist(), counts, strict=True):
             labels = self._labels(row)
             there = sorted(item for where, item in self.things if where is None or where.matches("", labels))
-            assert sorted(item for items in self.places.at(labels) for item in items) == there
-            assert found == (self.measure.of(there) if there else self.measure.nothing)
+            listed = list(self.places.at(labels))
+            assert sorted(item for items in listed for item in items) == there
+            large = [item for item in there if item[0] >= size]
+            assert sorted(item for items in listed for item in items[from_size(items, size) :]) == large
+            assert found == len(large) or at_most <= found < len(large)
         assert bool(self.places) == bool(self.things)
 
 
@@ -91,34 +92,33 @@ numbers = st.integers(0, 200)
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.sampled_from([HOW_MANY, LARGEST]), st.lists(st.tuples(st.integers(0, 4), numbers, numbers), max_size=40))
-def test_it_equals_a_look_at_each_thing(measure: Measure, moves: list[Move]) -> None:
-    world = World(measure)
-    for move in moves:
+@given(st.lists(st.tuples(st.integers(0, 4), numbers, numbers), max_size=40))
+def test_it_equals_a_look_at_each_thing(moves: list[Move]) -> None:
+    world = World()
+    for number, move in enumerate(moves):
         world.move(*move)
-        world.check()
+        world.check(move[2] % 8, 1 + number % 6)
 
 
-@pytest.mark.parametrize("measure", [HOW_MANY, LARGEST])
-def test_it_equals_a_look_at_each_thing_at_length(measure: Measure) -> None:
+def test_it_equals_a_look_at_each_thing_at_length() -> None:
     rng = np.random.default_rng(3)
     for _ in range(4):
-        world = World(measure)
+        world = World()
         for number, move in enumerate(rng.integers(0, 5000, (1500, 3)).tolist()):
             world.move(*move)
             if number % 4 == 0:
-                world.check()
+                world.check(move[2] % 8, 1 + number // 4 % 6)
 
 
 def test_a_copy_changes_on_its_own() -> None:
-    world, how = World(HOW_MANY), np.random.default_rng(5)
+    world, how = World(), np.random.default_rng(5)
     for one, two in how.integers(0, 5000, (60, 2)).tolist():
         world.move(3, one, two)
         world.move(0, one, two)
     before, twin = world.places.as_values(), world.places.copy()
-    world.check()
+    world.check(0, 1)
     for thing in world.things:
         twin.discard(*thing)
     assert not twin
     assert world.places.as_values() == before
-    world.check()
+    world.check(3, 2)

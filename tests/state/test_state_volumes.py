@@ -14,7 +14,7 @@ from tests.state.volumes_world import MOVES, Move, World
 
 from vgpu_scheduler.kube import decode_claim, decode_pod, decode_volume
 from vgpu_scheduler.model import Usage, VolumePlan
-from vgpu_scheduler.state import State, Volumes, Wanted
+from vgpu_scheduler.state import State, Volumes, Wanted, from_size
 
 numbers = st.integers(0, 60)
 moves = st.lists(st.tuples(st.integers(0, MOVES - 1), numbers, numbers, numbers), max_size=40)
@@ -47,8 +47,29 @@ def scratch(state: State) -> State:
     return twin
 
 
+def walked(volumes: Volumes, wanted: Wanted) -> list[tuple[int, str]]:
+    """Look at every volume for those that will do for a claim."""
+    free = (volume for volume in volumes.objects.volumes if volumes.reference(volume) is None)
+    return sorted((volume.capacity, volume.name) for volume in free if wanted.accepts(volume))
+
+
+def indexed(volumes: Volumes, wanted: Wanted, labels: list[dict[str, str]]) -> set[tuple[int, str]]:
+    """Return those that are found at some nodes."""
+    lists = [items for each in labels for items in volumes.free(wanted).at(each)]
+    return {item for items in lists for item in items[from_size(items, wanted.size) :]}
+
+
 def check(world: World) -> None:
     expected = told(world.state)
+    labels = [dict(found.labels) for found in world.state.all_nodes()]
+    for wanted in wanted_of(world.state.volumes):
+        there = {
+            (capacity, name)
+            for capacity, name in walked(world.state.volumes, wanted)
+            for reached in (world.state.volumes.objects.volumes[name].node_affinity,)
+            if any(reached is None or reached.matches("", each) for each in labels)
+        }
+        assert indexed(world.state.volumes, wanted, labels) == there
     assert told(scratch(world.state)) == expected
     assert told(world.state.rebuild()) == expected
     assert told(world.state.overlay()) == expected
@@ -198,11 +219,19 @@ def test_what_is_written_goes_before_what_was_decided() -> None:
 
 
 def test_free_volumes_of_rare_kinds_are_kept_up_for_the_latest_kinds_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vgpu_scheduler.state.volumes._WANTED", 2)
+    monkeypatch.setattr("vgpu_scheduler.state.free_volumes._KINDS", 2)
     known = kept(volume("v", size="9Gi"))
-    wanted = [Wanted.by(decode_claim(claim(size=f"{gib}Gi"))) for gib in (1, 2, 3)]
+    wanted = [Wanted.by(decode_claim(claim(storage_class=name))) for name in ("one", "two", "three")]
     first, second = known.free(wanted[0]), known.free(wanted[1])
     assert known.free(wanted[0]) is first
     known.free(wanted[2])
     assert known.free(wanted[0]) is first
     assert known.free(wanted[1]) is not second
+
+
+def test_claims_that_differ_in_size_alone_share_what_is_kept_up() -> None:
+    known = kept(volume("v", size="9Gi"))
+    small, large = (Wanted.by(decode_claim(claim(size=size))) for size in ("1Gi", "20Gi"))
+    assert known.free(small) is known.free(large)
+    assert indexed(known, small, [{}])
+    assert not indexed(known, large, [{}])

@@ -17,7 +17,7 @@ from vgpu_scheduler.engine.closed_nodes import ClosedNodes, NodeClosure
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.effective_policies import EffectivePolicies
 from vgpu_scheduler.engine.kinds import observed_kinds
-from vgpu_scheduler.engine.observing import Sweep
+from vgpu_scheduler.engine.observing import ConsistentLists, Sweep
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queue_events import QueueEvent
@@ -87,13 +87,11 @@ class Engine:
         """What was given back between two attempts."""
         self._departed: dict[str, int] = {}
         """Pods that are known to wait no longer, and since which version, of which nothing newer was seen yet."""
-        self._listed: dict[str, int] = {}
         self._registrations = Registrations(self.dialects, self.state)
-        self.epoch = 0
-        """Counts how often the store was found to be restored from an older copy."""
         self.system_spread = system_spread
         self.kinds = observed_kinds(self)
         """The kinds of objects that are taken in, by name."""
+        self._lists = ConsistentLists(self.kinds, self._departed.clear)
 
     # Observations ----------------------------------------------------------------------------------------------------
 
@@ -183,53 +181,24 @@ class Engine:
 
     def listed(self, kind: str) -> int:
         """Return the version of the list of a kind that was taken in last; 0 if none was."""
-        return self._listed.get(kind, 0)
+        return self._lists.listed(kind)
+
+    @property
+    def epoch(self) -> int:
+        """How often the store was found to be restored from an older copy."""
+        return self._lists.epoch
 
     def sweep(self, kind: str, version: int | None, since: int | None = None) -> Sweep[Any] | None:
-        """Begin to take in a consistent list of a kind; None if a newer one was taken in since this was asked for.
-
-        Parameters
-        ----------
-        kind
-            The name of the kind; see ``kinds``.
-        version
-            The list's resource version; None where there is no such kind at all. One below that of a list that had
-            been taken in before this one was asked for means that the store was restored from an older copy: what is
-            known is then forgotten in favour of the list.
-        since
-            What ``listed`` was when this list was asked for; what it is now if it is not given.
-        """
-        listed = self.listed(kind)
-        since = listed if since is None else since
-        if since < listed and (version is None or since <= version < listed):
-            return None
-        if version is None:
-            return Sweep(self.kinds[kind], 0, restored=True)
-        restored = version < since
-        self._listed[kind] = version
-        if restored:
-            self.epoch += 1
-            self._departed.clear()
-            self.kinds[kind].forget_versions()
-        return Sweep(self.kinds[kind], version, restored=restored)
+        """Begin to take in a consistent list of a kind; see :meth:`ConsistentLists.sweep`."""
+        return self._lists.sweep(kind, version, since)
 
     def sweep_pods(self, listed: Iterable[Pod], version: int, now: float) -> int:
         """Bring the pods in line with a consistent list of all of them; return how many were gone."""
-        return self._sweep("Pod", listed, version, now)
+        return self._lists.sweep_at_once("Pod", listed, version, now)
 
     def sweep_nodes(self, listed: Iterable[Node], version: int, now: float) -> int:
         """Bring the nodes in line with a consistent list of all of them; return how many were gone."""
-        return self._sweep("Node", listed, version, now)
-
-    def _sweep(self, kind: str, listed: Iterable[Any], version: int, now: float) -> int:
-        sweep = self.sweep(kind, version)
-        assert sweep is not None  # it is as if it had been asked for just now
-        for found in listed:
-            sweep.take(found, now)
-        gone = sweep.missing()
-        for found in gone:
-            sweep.remove(found, now)
-        return len(gone)
+        return self._lists.sweep_at_once("Node", listed, version, now)
 
     def open_node(self, name: str, closure: NodeClosure, now: float) -> None:
         """Let pods go to a closed node again, and wake those that wait for that."""
@@ -260,7 +229,8 @@ class Engine:
         self.quotas.wake(self.state, self.queue, now)
         if self.closed_nodes.rejected.expire(now):
             self._released |= Hint.REJECTION
-        self.queue.hint(self._released | self.storage.take_released(), now)
+        self.queue.hint(self._released, now)
+        self.storage.wake(now)
         self._released = Hint.NONE
         while (uid := self.queue.pop(now)) is not None:
             pod = self.state.pod(uid)

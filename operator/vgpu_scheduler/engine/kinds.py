@@ -171,22 +171,23 @@ def _storage(engine: Observing, kind: type[StorageObject]) -> ObservedKind[Stora
     volumes = engine.state.volumes
     store = volumes.objects.store(kind)
 
-    def changed(found: StorageObject, hint: Hint, now: float) -> None:
+    def changed(before: StorageObject | None, found: StorageObject, hint: Hint, now: float) -> None:
         if not engine.storage.synced:
             return  # whoever waits for these objects is tried when all of them are known
-        if hint and isinstance(found, Volume) and found.claim is not None:  # it is there for one claim alone
-            engine.storage.claim_changed(f"{found.claim.namespace}/{found.claim.name}", now)
-        if hint and isinstance(found, Claim):
-            engine.storage.claim_changed(found.key, now)
-        else:
-            engine.queue.hint(hint, now)
+        if hint:
+            for claim in {*volumes.objects.claims_about(before), *volumes.objects.claims_about(found)}:
+                engine.storage.claim_changed(claim, now)
+        if isinstance(found, Claim) or (isinstance(found, Volume) and found.claim is not None):
+            hint &= ~Hint.VOLUMES  # it is there for those claims alone
+        engine.queue.hint(hint, now)
 
     def observe(found: StorageObject, now: float) -> tuple[Problem, ...]:
-        changed(found, volumes.observe(found), now)
+        before = store.get(found.key)
+        changed(before, found, volumes.observe(found), now)
         return ()
 
     def remove(found: StorageObject, version: int, now: float) -> None:
-        changed(found, volumes.forget(found, version), now)
+        changed(None, found, volumes.forget(found, version), now)
 
     return ObservedKind(
         key=lambda found: found.key,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -83,3 +83,69 @@ class Sweep(Generic[_Value]):
         """Take in that an object is gone that the list does not show; there is nothing to understand."""
         self._kind.remove(found, self._version, now)
         return ()
+
+
+class ConsistentLists:
+    """Which consistent lists were taken in: one that a newer one has overtaken is told from a restored store.
+
+    Parameters
+    ----------
+    kinds
+        The kinds of objects, by name.
+    store_restored
+        Called when a list shows that the store was restored from an older copy.
+
+    Attributes
+    ----------
+    epoch : int
+        Counts how often the store was found to be restored.
+    """
+
+    def __init__(self, kinds: Mapping[str, ObservedKind[Any]], store_restored: Callable[[], None]) -> None:
+        self.epoch = 0
+        self._kinds = kinds
+        self._store_restored = store_restored
+        self._listed: dict[str, int] = {}
+
+    def listed(self, kind: str) -> int:
+        """Return the version of the list of a kind that was taken in last; 0 if none was."""
+        return self._listed.get(kind, 0)
+
+    def sweep(self, kind: str, version: int | None, since: int | None = None) -> Sweep[Any] | None:
+        """Begin to take in a list of a kind; None if a newer one was taken in since this was asked for.
+
+        Parameters
+        ----------
+        kind
+            The name of the kind; one of ``kinds``.
+        version
+            The list's resource version; None where there is no such kind at all. One below that of a list that had
+            been taken in before this one was asked for means that the store was restored from an older copy: what is
+            known is then forgotten in favour of the list.
+        since
+            What ``listed`` was when this list was asked for; what it is now if it is not given.
+        """
+        listed = self.listed(kind)
+        since = listed if since is None else since
+        if since < listed and (version is None or since <= version < listed):
+            return None
+        if version is None:
+            return Sweep(self._kinds[kind], 0, restored=True)
+        restored = version < since
+        self._listed[kind] = version
+        if restored:
+            self.epoch += 1
+            self._store_restored()
+            self._kinds[kind].forget_versions()
+        return Sweep(self._kinds[kind], version, restored=restored)
+
+    def sweep_at_once(self, kind: str, listed: Iterable[Any], version: int, now: float) -> int:
+        """Take in a list that was asked for just now, from its first object to what is gone; return how many were."""
+        sweep = self.sweep(kind, version)
+        assert sweep is not None
+        for found in listed:
+            sweep.take(found, now)
+        gone = sweep.missing()
+        for found in gone:
+            sweep.remove(found, now)
+        return len(gone)

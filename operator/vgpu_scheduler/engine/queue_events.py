@@ -60,6 +60,6 @@ _BY_HINT = (
     (Hint.FEATURES, QueueEvent.NODE_FEATURE),
     (Hint.DEVICES, QueueEvent.NODE_ANNOTATION),
     (Hint.AFFINITY, QueueEvent.ASSIGNED_POD_UPDATE),
-    (Hint.VOLUMES, QueueEvent.STORAGE_UPDATE),
+    (Hint.VOLUMES | Hint.ATTACH_LIMIT, QueueEvent.STORAGE_UPDATE),
     (Hint.REJECTION, QueueEvent.REJECTION_OVER),
 )

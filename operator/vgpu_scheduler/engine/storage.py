@@ -12,6 +12,9 @@ from vgpu_scheduler.model import Decision, Hint, Outcome, VolumePlan
 CLAIMS, VOLUMES = "persistentvolumeclaims", "persistentvolumes"
 """The resources that binding volumes writes to."""
 
+_ANY = Hint.VOLUMES | Hint.ATTACH_LIMIT
+"""What may help where not everything that happened to storage objects was seen."""
+
 
 class StorageAccess:
     """Who needs storage objects, whether those are known, and which writes to them the API server denies.
@@ -38,6 +41,7 @@ class StorageAccess:
         self._by_claim: dict[str, dict[str, None]] = {}
         self._denied: dict[str, str] = {}
         self._released = Hint.NONE
+        self._relearned = False
 
     # Who needs them --------------------------------------------------------------------------------------------------
 
@@ -92,13 +96,14 @@ class StorageAccess:
 
     def known(self) -> None:
         """Take in that all kinds are known now."""
+        self._relearned = not self.synced
         self.synced, self.unreadable = True, ""
-        self._released = Hint.VOLUMES
+        self._released = _ANY
 
     def unknown(self, problem: str = "") -> None:
         """Take in that some kind is not known, and why it cannot become known, if something stands in the way."""
         if problem and problem != self.unreadable:
-            self._released = Hint.VOLUMES
+            self._released = _ANY
         self.synced, self.unreadable = False, problem
 
     # What may be written ---------------------------------------------------------------------------------------------
@@ -110,17 +115,26 @@ class StorageAccess:
     def allow(self, resource: str) -> None:
         """Take in that it allows them again."""
         if self._denied.pop(resource, ""):
-            self._released = Hint.VOLUMES
+            self._released |= Hint.VOLUMES
 
     def denial(self, plan: VolumePlan) -> str:
         """Return why a plan cannot be carried out; empty if nothing is known to stand in the way."""
         needed = ((VOLUMES, plan.matched), (CLAIMS, plan.provisioned))
         return next((self._denied[resource] for resource, claims in needed if claims and resource in self._denied), "")
 
-    def take_released(self) -> Hint:
-        """Return what changes since the last call may help."""
-        released, self._released = self._released, Hint.NONE
-        return released
+    # Who is woken ----------------------------------------------------------------------------------------------------
+
+    def wake(self, now: float) -> None:
+        """Wake those whom what has changed since the last call may help.
+
+        While not all was known nobody was told of the changes of his own claims, so that those who were alike may be so
+        no more: each is tried.
+        """
+        if self._relearned:
+            named = dict.fromkeys(uid for uids in self._by_claim.values() for uid in uids)
+            self._queue.wake(named, now, QueueEvent.STORAGE_UPDATE)
+        released, self._released, self._relearned = self._released, Hint.NONE, False
+        self._queue.hint(released, now)
 
 
 def _claims(pod: Pod) -> Iterator[str]:

@@ -32,8 +32,7 @@ class Hint(IntFlag):
     """What inter-pod terms and spread constraints count changed: a pod came to a node, went or changed its labels, or a
     namespace changed its labels."""
     VOLUMES = 256
-    """A storage object changed (a claim, a volume, a class, what a CSI driver says of a node), or a pod that uses
-    claims or disks left its node."""
+    """A storage object changed (a claim, a volume, a class), or a pod that uses claims or disks left its node."""
     LABELS = 512
     """Labels of a node changed."""
     TAINTS = 1024
@@ -44,6 +43,8 @@ class Hint(IntFlag):
     """The features that a node declares changed."""
     REJECTION = 8192
     """Nodes that rejected pods like this one may be tried again."""
+    ATTACH_LIMIT = 16384
+    """A CSI driver can attach more volumes to a node than before, or one is attached there already that was not."""
 
 
 class CardReason(IntEnum):

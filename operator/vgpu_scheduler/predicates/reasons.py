@@ -113,7 +113,7 @@ CLAIM_IN_USE: Final = Reason(
     _VOLUMES,
 )
 DISK_IN_USE: Final = Reason("VolumeRestrictions", "node(s) had no available disk", True, _VOLUMES)
-TOO_MANY_VOLUMES: Final = Reason("NodeVolumeLimits", "node(s) exceed max volume count", True, _VOLUMES)
+TOO_MANY_VOLUMES: Final = Reason("NodeVolumeLimits", "node(s) exceed max volume count", True, Hint.ATTACH_LIMIT)
 VOLUME_ELSEWHERE: Final = Reason(
     "VolumeBinding", "node(s) didn't match PersistentVolume's node affinity", False, _VOLUMES
 )

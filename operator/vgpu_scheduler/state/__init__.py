@@ -2,22 +2,25 @@
 
 from vgpu_scheduler.state.attached import UNLIMITED
 from vgpu_scheduler.state.counts import NodeCounts
+from vgpu_scheduler.state.free_volumes import Wanted
 from vgpu_scheduler.state.interpod import InterPodCounts, PodCounter
 from vgpu_scheduler.state.matrix import DeviceMatrix, canonical, distinct
 from vgpu_scheduler.state.nodes import NodeTable
+from vgpu_scheduler.state.places import Item, from_size
 from vgpu_scheduler.state.quotas import QuotaUsage
 from vgpu_scheduler.state.reservations import Phase, Reservation
 from vgpu_scheduler.state.resident_terms import ResidentTerm
 from vgpu_scheduler.state.selecting import SelectingObjects
 from vgpu_scheduler.state.state import Ledger, State
 from vgpu_scheduler.state.storage import STORAGE_KINDS
-from vgpu_scheduler.state.volumes import Volumes, Wanted
+from vgpu_scheduler.state.volumes import Volumes
 
 __all__ = [
     "STORAGE_KINDS",
     "UNLIMITED",
     "DeviceMatrix",
     "InterPodCounts",
+    "Item",
     "Ledger",
     "NodeCounts",
     "NodeTable",
@@ -32,4 +35,5 @@ __all__ = [
     "Wanted",
     "canonical",
     "distinct",
+    "from_size",
 ]

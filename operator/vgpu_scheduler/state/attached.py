@@ -68,6 +68,8 @@ class AttachedVolumes:
         self._rows: dict[str, int] = {}
         self._capacity = 0
         self._columns: dict[str, DriverColumns] = {}
+        self._gained: dict[tuple[str, int], int] = {}  # by driver and row: how many more it can attach than before
+        self._shared = False
         self.migrated: InternedColumn[frozenset[str]] = InternedColumn(0)
         """The in-tree plugins that are migrated on each node; absent for nodes without a CSINode."""
 
@@ -105,6 +107,15 @@ class AttachedVolumes:
         nodes_of = {volume: set(nodes) for volume, nodes in self._nodes_of.items()}
         return self._by_pods, self._attachments, nodes_of, columns, migrated
 
+    def take_freed(self) -> bool:
+        """Tell whether some driver can attach more to a node than when this was asked last, all changes taken together.
+
+        So it can where a pod has come to a volume that is attached already, or beyond the limit: it is there for all.
+        """
+        gained, shared = self._gained, self._shared
+        self._gained, self._shared = {}, False
+        return shared or any(more > 0 and self._has_room(driver, row) for (driver, row), more in gained.items())
+
     # Events ----------------------------------------------------------------------------------------------------------
 
     def use(self, node: str, volume: AttachedVolume, change: int) -> None:
@@ -114,6 +125,7 @@ class AttachedVolumes:
             nodes = self._nodes_of.setdefault(volume, {})
             if change > 0:
                 nodes[node] = None
+                self._note_shared(node, volume)
             else:
                 del nodes[node]
                 if not nodes:
@@ -139,6 +151,8 @@ class AttachedVolumes:
             self._write_limits(node, row)
             for driver in old.keys() - new.keys():
                 self._columns[driver].set_limit(row, UNLIMITED)
+            for driver in old.keys() | new.keys():
+                self._gain(driver, row, new.get(driver, UNLIMITED) - old.get(driver, UNLIMITED))
         for driver in old.keys() - new.keys():
             self._limited[driver] -= 1
             if not self._limited[driver]:
@@ -196,7 +210,22 @@ class AttachedVolumes:
         column, row = self._columns.get(volume[0]), self._rows.get(node)
         if column is not None and row is not None and volume not in others.get(node, {}):
             column.left[row] -= change
+            if column.limit[row] < UNLIMITED:
+                self._gain(volume[0], row, -change)
         return True
+
+    def _gain(self, driver: str, row: int, more: int) -> None:
+        self._gained[driver, row] = self._gained.get((driver, row), 0) + more
+
+    def _has_room(self, driver: str, row: int) -> bool:
+        column = self._columns.get(driver)
+        return column is None or bool(column.left[row] > 0)
+
+    def _note_shared(self, node: str, volume: AttachedVolume) -> None:
+        """Note that a pod has come to a volume, if that helps those who need the same one."""
+        column, row = self._columns.get(volume[0]), self._rows.get(node)
+        if column is not None and row is not None and column.limit[row] < UNLIMITED:
+            self._shared |= volume in self._attachments.get(node, {}) or bool(column.left[row] < 0)
 
     def _limits_on(self, node: str) -> Mapping[str, int]:
         said = self._csi_nodes.get(node)

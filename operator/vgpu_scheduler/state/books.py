@@ -131,7 +131,11 @@ class Books:
 
     def recount(self, held: Reservation) -> Hint:
         """Have a pod counted anew of which labels, terms or volumes changed."""
-        return self._uncount(held) | self._count(held)
+        pod, row = self._pod_of(held.uid), self._indexes.nodes.row(held.node)
+        hint = self._indexes.volumes.add(pod, held.node, held.volumes)
+        interpod = self._indexes.interpod
+        moved = (interpod.remove(held.namespace, held.uid, row), interpod.add(pod, held.node, row))
+        return hint | (Hint.AFFINITY if any(moved) else Hint.NONE)
 
     @contextmanager
     def uncounted(self, uid: str) -> Iterator[None]:
@@ -146,20 +150,19 @@ class Books:
     def _count(self, held: Reservation) -> Hint:
         """Count a pod in what depends on more than its node."""
         pod, row = self._pod_of(held.uid), self._indexes.nodes.row(held.node)
-        self._indexes.volumes.add(pod, held.node, held.volumes)
-        return Hint.AFFINITY if self._indexes.interpod.add(pod, held.node, row) else Hint.NONE
+        hint = self._indexes.volumes.add(pod, held.node, held.volumes)
+        return hint | (Hint.AFFINITY if self._indexes.interpod.add(pod, held.node, row) else Hint.NONE)
 
     def _uncount(self, held: Reservation) -> Hint:
         row = self._indexes.nodes.row(held.node)
-        self._indexes.volumes.remove(held.uid)
-        return Hint.AFFINITY if self._indexes.interpod.remove(held.namespace, held.uid, row) else Hint.NONE
+        hint = self._indexes.volumes.remove(held.uid)
+        gone = self._indexes.interpod.remove(held.namespace, held.uid, row)
+        return hint | (Hint.AFFINITY if gone else Hint.NONE)
 
     def carried_out(self, reservation: Reservation) -> Hint:
         """Replace a reservation by one that is charged the same and has no plan for volumes any more."""
         self._reservations[reservation.uid] = reservation
-        self._indexes.volumes.remove(reservation.uid)
-        self._indexes.volumes.add(self._pod_of(reservation.uid), reservation.node)
-        return Hint.VOLUMES
+        return Hint.VOLUMES | self._indexes.volumes.add(self._pod_of(reservation.uid), reservation.node)
 
     def use_volumes(self, node: str) -> bool:
         """Tell whether a pod on a node uses claims or disks."""

@@ -1,28 +1,23 @@
 """Nodes as columns: what Kubernetes' filters ask of every node, in arrays addressed by row."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.kube import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, PREFER_NO_SCHEDULE, HostPort, Node, Taint
+from vgpu_scheduler.kube import PREFER_NO_SCHEDULE, HostPort, Node, Taint
 from vgpu_scheduler.model import Hint
 from vgpu_scheduler.state.columns import InternedColumn
 from vgpu_scheduler.state.images import NodeImages
 from vgpu_scheduler.state.labels import NodeLabels
 from vgpu_scheduler.state.node_changes import changes
+from vgpu_scheduler.state.node_resources import NodeResources
 from vgpu_scheduler.state.ports import HostPorts
 
 __all__ = ["NodeTable"]
 
 _FIRST_CAPACITY: Final = 16
-_FIRST_RESOURCES: Final = (CPU, MEMORY, EPHEMERAL_STORAGE, PODS)
-
-# A pod's share of a column is held below this, so that a node would need thousands of absurd pods before its sum leaves
-# int64. 2**52 bytes are 4 PiB.
-_MOST_PER_POD: Final = 1 << 52
 
 
 class NodeTable:
@@ -30,9 +25,6 @@ class NodeTable:
 
     A node keeps its row for as long as it is there; rows of removed nodes are reused. All arrays have ``capacity``
     rows, dead ones included, and are replaced when the table grows: read them from the table each time.
-
-    Resource columns exist for what some node offers. What pods hold of anything else is remembered aside and moves into
-    a column when one appears, so pods cannot make the table wider.
     """
 
     def __init__(self) -> None:
@@ -40,16 +32,12 @@ class NodeTable:
         self._nodes: list[Node | None] = [None] * _FIRST_CAPACITY
         self._free: list[int] = list(range(_FIRST_CAPACITY - 1, -1, -1))
         self._generation = 0
-        self._columns: dict[str, int] = {name: index for index, name in enumerate(_FIRST_RESOURCES)}
-        self._aside: dict[int, Counter[str]] = {}
+        self._resources = NodeResources(_FIRST_CAPACITY)
         self.ports = HostPorts()
         self._alive = np.zeros(_FIRST_CAPACITY, dtype=np.bool_)
         self._unschedulable = np.zeros(_FIRST_CAPACITY, dtype=np.bool_)
         self._version = np.zeros(_FIRST_CAPACITY, dtype=np.int64)
         self._static_version = np.zeros(_FIRST_CAPACITY, dtype=np.int64)
-        # One contiguous line per resource: filters read few resources of many nodes.
-        self._allocatable = np.zeros((len(_FIRST_RESOURCES), _FIRST_CAPACITY), dtype=np.int64)
-        self._used = np.zeros_like(self._allocatable)
         self._taints: InternedColumn[tuple[Taint, ...]] = InternedColumn(_FIRST_CAPACITY)
         self._soft_taints = 0
         self._features: InternedColumn[tuple[str, ...]] = InternedColumn(_FIRST_CAPACITY)
@@ -104,17 +92,16 @@ class NodeTable:
 
         A column of it is contiguous, a row is not.
         """
-        return self._allocatable.T
+        return self._resources.allocatable
 
     @property
     def used(self) -> NDArray[np.int64]:
         """What is charged to each row, in the units of ``allocatable``; shape (capacity, resources)."""
-        return self._used.T
+        return self._resources.used
 
     def offered(self) -> frozenset[str]:
         """Return the resources of which some node has more than nothing."""
-        most = self._allocatable[:, self._alive].max(axis=1, initial=0)
-        return frozenset(name for name, column in self._columns.items() if most[column] > 0)
+        return self._resources.offered(self._alive)
 
     @property
     def taint_set(self) -> NDArray[np.int32]:
@@ -171,12 +158,11 @@ class NodeTable:
     @property
     def resources(self) -> Mapping[str, int]:
         """Column of each resource that has one."""
-        return self._columns
+        return self._resources.columns
 
     def resource_column(self, name: str) -> int:
         """Column of a resource, made now if there is none."""
-        column = self._columns.get(name)
-        return self._add_resource(name) if column is None else column
+        return self._resources.column(name)
 
     def charge(self, row: int, requests: Mapping[str, int], pods: int = 1, ports: Sequence[HostPort] = ()) -> None:
         """Count a pod on a node.
@@ -192,20 +178,19 @@ class NodeTable:
         ports
             The host ports that it takes.
         """
-        self._account(row, requests, pods, 1)
+        self._resources.charge(row, requests, pods, 1)
+        self._version[row] += 1
         self.ports.charge(row, ports, 1)
 
     def discharge(self, row: int, requests: Mapping[str, int], pods: int = 1, ports: Sequence[HostPort] = ()) -> None:
         """Take back exactly what :meth:`charge` counted."""
-        self._account(row, requests, pods, -1)
+        self._resources.charge(row, requests, pods, -1)
+        self._version[row] += 1
         self.ports.charge(row, ports, -1)
 
     def over_capacity(self, row: int) -> list[str]:
         """Return the resources that a live row offers and has given out more of than it has, sorted."""
-        over = self._used[:, row] > self._allocatable[:, row]
-        if not over.any():
-            return []
-        return sorted(name for name in self._node(row).allocatable if over[self._columns[name]])
+        return self._resources.over_capacity(row, self._node(row).allocatable)
 
     # Labels ----------------------------------------------------------------------------------------------------------
 
@@ -259,12 +244,10 @@ class NodeTable:
         self._soft_taints -= _has_soft_taint(self._node(row))
         self._nodes[row] = None
         self._free.append(row)
-        self._aside.pop(row, None)
+        self._resources.clear(row)
         self.ports.clear(row)
         self._alive[row] = False
         self._unschedulable[row] = False
-        self._allocatable[:, row] = 0
-        self._used[:, row] = 0
         self._taints.set(row, None)
         self._features.set(row, None)
         self._labels.set(row, {})
@@ -287,15 +270,12 @@ class NodeTable:
         other._nodes = list(self._nodes)
         other._free = list(self._free)
         other._generation = self._generation
-        other._columns = dict(self._columns)
-        other._aside = {row: Counter(amounts) for row, amounts in self._aside.items()}
+        other._resources = self._resources.copy()
         other.ports = self.ports.copy()
         other._alive = self._alive.copy()
         other._unschedulable = self._unschedulable.copy()
         other._version = self._version.copy()
         other._static_version = self._static_version.copy()
-        other._allocatable = self._allocatable.copy()
-        other._used = self._used.copy()
         other._taints = self._taints.copy()
         other._soft_taints = self._soft_taints
         other._features = self._features.copy()
@@ -334,11 +314,7 @@ class NodeTable:
 
     def _fill(self, row: int, node: Node, old: Node | None) -> None:
         """Write the static columns of a row."""
-        for name in node.allocatable:
-            self.resource_column(name)
-        self._allocatable[:, row] = 0
-        for name, amount in node.allocatable.items():
-            self._allocatable[self._columns[name], row] = amount
+        self._resources.offer(row, node.allocatable)
         self._nodes[row] = node
         self._unschedulable[row] = node.unschedulable
         self._taints.set(row, node.taints)
@@ -349,37 +325,6 @@ class NodeTable:
         self._static_version[row] += 1
         self._version[row] += 1
 
-    def _account(self, row: int, requests: Mapping[str, int], pods: int, sign: int) -> None:
-        used = self._used
-        for name, amount in requests.items():
-            change = sign * min(amount, _MOST_PER_POD)
-            column = self._columns.get(name)
-            if column is not None:
-                used[column, row] += change
-            else:
-                self._account_aside(row, name, change)
-        used[self._columns[PODS], row] += sign * pods
-        self._version[row] += 1
-
-    def _account_aside(self, row: int, name: str, change: int) -> None:
-        aside = self._aside.setdefault(row, Counter())
-        aside[name] += change
-        if not aside[name]:
-            del aside[name]
-        if not aside:
-            del self._aside[row]
-
-    def _add_resource(self, name: str) -> int:
-        column = self._columns[name] = len(self._columns)
-        width = ((0, 1), (0, 0))
-        self._allocatable = np.pad(self._allocatable, width)
-        self._used = np.pad(self._used, width)
-        for row in self._rows.values():
-            aside = self._aside.get(row)
-            if aside:
-                self._used[column, row] = aside.pop(name, 0)
-        return column
-
     def _grow(self, capacity: int) -> None:
         more = capacity - self.capacity
         self._free.extend(range(capacity - 1, self.capacity - 1, -1))
@@ -388,8 +333,7 @@ class NodeTable:
         self._unschedulable = np.pad(self._unschedulable, (0, more))
         self._version = np.pad(self._version, (0, more))
         self._static_version = np.pad(self._static_version, (0, more))
-        self._allocatable = np.pad(self._allocatable, ((0, 0), (0, more)))
-        self._used = np.pad(self._used, ((0, 0), (0, more)))
+        self._resources.grow(capacity)
         self._taints.grow(capacity)
         self._features.grow(capacity)
         self._labels.grow(capacity)

@@ -19,59 +19,45 @@ from vgpu_scheduler.kube import NodeSelector, Operator
 from vgpu_scheduler.state.columns import InternedColumn
 from vgpu_scheduler.state.nodes import NodeTable
 
-__all__ = ["Item", "Matches", "Measure", "Places"]
+__all__ = ["Item", "Matches", "Places", "from_size"]
 
 Item = tuple[int, str]
 """An amount, and the name of the thing."""
 Matches = Callable[[NodeSelector, NDArray[np.int64]], NDArray[np.bool_]]
 """Tells for node rows whether a selector selects them."""
 
-
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """What is asked of the things at a node.
-
-    Attributes
-    ----------
-    of
-        Returns the measure of some things, of which there is at least one; they are sorted.
-    nothing
-        The measure where there is none.
-    combine
-        Makes one measure of two, in place of the first.
-    """
-
-    of: Callable[[Sequence[Item]], int]
-    nothing: int
-    combine: np.ufunc
+_AMOUNTS: Final = 4
+"""How many of the largest amounts are kept at least: few pods have more claims than that."""
+_NOTHING: Final = -1
+"""Stands for the amount of a thing that is not there."""
 
 
-HOW_MANY: Final = Measure(len, 0, np.add)
-LARGEST: Final = Measure(lambda items: items[-1][0], -1, np.maximum)
+def from_size(items: Sequence[Item], size: int) -> int:
+    """Return from which position on sorted things have at least an amount."""
+    return bisect_left(items, (size, ""))
 
 
 @dataclass(slots=True)
 class _Table:
-    """The measure for each value of a label; the last entry is that of nodes without the label."""
+    """The largest amounts for each value of a label, the largest first; the last entry is of nodes without the label.
+
+    Attributes
+    ----------
+    largest : NDArray[int64], shape (amounts, values + 1)
+        :data:`_NOTHING` where there are fewer things.
+    """
 
     column: InternedColumn[str]
     epoch: int
-    measures: NDArray[np.int64]
+    largest: NDArray[np.int64]
 
 
 class Places:
-    """Things at nodes.
+    """Things at nodes; how many of at least some amount are where is read off the largest ones at each place."""
 
-    Parameters
-    ----------
-    measure
-        What is asked of them.
-    """
+    __slots__ = ("_by_label", "_everywhere", "_others", "_tables")
 
-    __slots__ = ("_by_label", "_everywhere", "_measure", "_others", "_tables")
-
-    def __init__(self, measure: Measure) -> None:
-        self._measure = measure
+    def __init__(self) -> None:
         self._everywhere: list[Item] = []
         self._by_label: dict[str, dict[str, list[Item]]] = {}
         self._others: dict[NodeSelector, list[Item]] = {}
@@ -122,21 +108,31 @@ class Places:
             if selector.matches("", labels):
                 yield items
 
-    def measure(self, nodes: NodeTable, rows: NDArray[np.int64], matches: Matches) -> NDArray[np.int64]:
-        """Return the measure for each of the rows; shape as ``rows``."""
-        measure = self._measure
-        found = np.full(rows.shape[0], measure.of(self._everywhere) if self._everywhere else measure.nothing)
+    def count(
+        self, nodes: NodeTable, rows: NDArray[np.int64], matches: Matches, size: int, at_most: int = 1
+    ) -> NDArray[np.int64]:
+        """Return how many things of at least an amount are at each of the rows; shape as ``rows``.
+
+        Parameters
+        ----------
+        size
+            The amount.
+        at_most
+            Where there are more than so many it may return any number from this on.
+        """
+        size = max(size, 0)
+        found = np.full(rows.shape[0], _number(self._everywhere, size), dtype=np.int64)
         for key in self._by_label:
             column = nodes.label(key)
-            measure.combine(found, self._table(key, column).take(column.ids.take(rows)), out=found)
+            largest = self._table(key, column, at_most)[:at_most]
+            found += np.count_nonzero(largest >= size, axis=0).take(column.ids.take(rows))
         for selector, items in self._others.items():
-            there = np.where(matches(selector, rows), measure.of(items), measure.nothing)
-            measure.combine(found, there, out=found)
+            found += np.where(matches(selector, rows), _number(items, size), 0)
         return found
 
     def copy(self) -> Places:
         """Return an independent copy."""
-        twin = Places(self._measure)
+        twin = Places()
         twin._everywhere = list(self._everywhere)
         twin._by_label = {
             key: {value: list(items) for value, items in by_value.items()} for key, by_value in self._by_label.items()
@@ -148,31 +144,38 @@ class Places:
         """Return what is where, to be compared."""
         return deepcopy((self._everywhere, self._by_label, self._others))
 
-    def _table(self, key: str, column: InternedColumn[str]) -> NDArray[np.int64]:
-        table, size = self._tables.get(key), len(column.values) + 1
-        if table is None or table.column is not column or table.epoch != column.epoch:
-            table = self._tables[key] = _Table(column, column.epoch, np.full(size, self._measure.nothing))
+    def _table(self, key: str, column: InternedColumn[str], amounts: int) -> NDArray[np.int64]:
+        """Return the largest amounts for each value of a label: so many of them, or more."""
+        table, values = self._tables.get(key), len(column.values)
+        if table is None or table.column is not column or table.epoch != column.epoch or len(table.largest) < amounts:
+            largest = np.full((max(amounts, _AMOUNTS), values + 1), _NOTHING, dtype=np.int64)
+            table = self._tables[key] = _Table(column, column.epoch, largest)
             for value, items in self._by_label[key].items():
-                self._write(table, value, items)
-        elif table.measures.shape[0] != size:
-            first = table.measures.shape[0] - 1
+                _write(table, value, items)
+        elif table.largest.shape[1] != values + 1:
+            first = table.largest.shape[1] - 1
+            table.largest = np.pad(table.largest, ((0, 0), (0, values - first)), constant_values=_NOTHING)
             by_value = self._by_label[key]
-            new = [
-                self._measure.of(by_value[value]) if value in by_value else self._measure.nothing
-                for value in column.values[first:]
-            ]
-            table.measures = np.array([*table.measures[:-1], *new, self._measure.nothing], dtype=np.int64)
-        return table.measures
+            for value in column.values[first:]:
+                _write(table, value, by_value.get(value, ()))
+        return table.largest
 
     def _changed(self, key: str, value: str) -> None:
         table = self._tables.get(key)
         if table is not None:
-            self._write(table, value, self._by_label[key].get(value, ()))
+            _write(table, value, self._by_label[key].get(value, ()))
 
-    def _write(self, table: _Table, value: str, items: Sequence[Item]) -> None:
-        value_id = table.column.find(value)
-        if value_id is not None and value_id < table.measures.shape[0] - 1:
-            table.measures[value_id] = self._measure.of(items) if items else self._measure.nothing
+
+def _write(table: _Table, value: str, items: Sequence[Item]) -> None:
+    value_id = table.column.find(value)
+    if value_id is not None and value_id < table.largest.shape[1] - 1:
+        amounts = [amount for amount, _ in items[: -len(table.largest) - 1 : -1]]
+        table.largest[:, value_id] = _NOTHING
+        table.largest[: len(amounts), value_id] = amounts
+
+
+def _number(items: Sequence[Item], size: int) -> int:
+    return len(items) - from_size(items, size)
 
 
 def _one_label(selector: NodeSelector | None) -> tuple[str, frozenset[str]] | None:

@@ -22,7 +22,8 @@ from vgpu_scheduler.kube import (
     Volume,
     VolumeAttachment,
 )
-from vgpu_scheduler.state.places import LARGEST, Places
+from vgpu_scheduler.model import Hint
+from vgpu_scheduler.state.places import Places
 
 __all__ = ["STORAGE_KINDS", "StorageObjects", "StorageStore", "helps", "same"]
 
@@ -96,6 +97,16 @@ class StorageObjects:
         """Return the claims that name a volume."""
         return self._claims_of.get(volume, ())
 
+    def claims_about(self, obj: StorageObject | None) -> Iterable[str]:
+        """Return the claims for which it matters if an object changes, where these are a few: by ``namespace/name``."""
+        match obj:
+            case Claim():
+                return (obj.key,)
+            case Volume():
+                kept = () if obj.claim is None else (f"{obj.claim.namespace}/{obj.claim.name}",)
+                return {*self.claims_of(obj.name), *kept}
+        return ()
+
     def attachments_of(self, volume: str) -> Iterable[str]:
         """Return the VolumeAttachments that name a volume."""
         return self._attachments_of.get(volume, ())
@@ -146,7 +157,7 @@ class StorageObjects:
     def _place_capacity(self, capacity: StorageCapacity, *, add: bool) -> None:
         if capacity.largest is None or capacity.nodes is None:
             return
-        places = self._capacities_of.setdefault(capacity.class_name, Places(LARGEST))
+        places = self._capacities_of.setdefault(capacity.class_name, Places())
         place: Callable[[NodeSelector | None, tuple[int, str]], None] = places.add if add else places.discard
         place(_node_selector(capacity.nodes), (capacity.largest, capacity.key))
         if not places:
@@ -169,16 +180,26 @@ class StorageObjects:
         return self._claims_of, self._attachments_of, self._kept_for, capacities
 
 
-def helps(before: StorageObject | None, after: StorageObject | None) -> bool:
-    """Tell whether a change of an object can help a pod that waits for its volumes."""
-    if after is None:
-        return not isinstance(before, StorageCapacity)
-    if before is None:
-        return not isinstance(after, VolumeAttachment)
-    if isinstance(before, StorageCapacity) and isinstance(after, StorageCapacity):
-        grew = (after.largest or 0) > (before.largest or 0)
-        return grew or (after.nodes, after.class_name) != (before.nodes, before.class_name)
-    return not same(before, after)
+def helps(before: StorageObject | None, after: StorageObject | None) -> Hint:
+    """Return what a change of an object may help, beyond what it frees of attach limits."""
+    match before, after:
+        case (VolumeAttachment(), _) | (_, VolumeAttachment()):
+            return Hint.NONE
+        case (CSINode(), _) | (_, CSINode()):
+            return Hint.VOLUMES if _migrated(before) != _migrated(after) else Hint.NONE
+        case (StorageCapacity(), None):
+            return Hint.NONE
+        case (StorageCapacity() as said, StorageCapacity() as says):
+            grew = (says.largest or 0) > (said.largest or 0)
+            elsewhere = (says.nodes, says.class_name) != (said.nodes, said.class_name)
+            return Hint.VOLUMES if grew or elsewhere else Hint.NONE
+        case (StorageClass() as was, _) if was.driver != (after.driver if isinstance(after, StorageClass) else ""):
+            return Hint.VOLUMES | Hint.ATTACH_LIMIT  # of its claims those without a volume count as its driver's
+    return Hint.VOLUMES
+
+
+def _migrated(csi_node: StorageObject | None) -> frozenset[str]:
+    return csi_node.migrated_plugins if isinstance(csi_node, CSINode) else frozenset()
 
 
 def same(before: StorageObject, after: StorageObject) -> bool:

@@ -6,13 +6,10 @@ is given back with the reservation. What was written meanwhile is in the objects
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from typing import Final, NamedTuple
-
-import msgspec
 
 from vgpu_scheduler.kube import (
     AttachedVolume,
@@ -21,7 +18,6 @@ from vgpu_scheduler.kube import (
     CSINode,
     DiskKey,
     InlineDisk,
-    LabelSelector,
     Pod,
     StorageClass,
     StorageObject,
@@ -30,55 +26,11 @@ from vgpu_scheduler.kube import (
 )
 from vgpu_scheduler.model import NO_VOLUMES, Hint, VolumePlan
 from vgpu_scheduler.state.attached import AttachedVolumes
-from vgpu_scheduler.state.places import HOW_MANY, Places
+from vgpu_scheduler.state.free_volumes import FreeVolumes, Wanted
+from vgpu_scheduler.state.places import Places
 from vgpu_scheduler.state.storage import StorageObjects, helps, same
 
 __all__ = ["DiskUse", "Volumes", "Wanted"]
-
-_WANTED: Final = 128
-"""Of how many kinds of wanted volumes the free ones are kept; the least recently asked for goes."""
-
-
-class Wanted(msgspec.Struct, frozen=True):
-    """What a claim wants of a volume that is free, wherever that is."""
-
-    class_name: str
-    size: int
-    volume_mode: str
-    attributes_class: str
-    access_modes: frozenset[str]
-    selector: LabelSelector | None
-
-    @classmethod
-    def by(cls, claim: Claim) -> Wanted:
-        """Return what a claim wants."""
-        return cls(
-            claim.class_name or "",
-            claim.requested or 0,
-            claim.volume_mode,
-            claim.attributes_class,
-            claim.access_modes,
-            claim.selector,
-        )
-
-    def fits(self, volume: Volume) -> bool:
-        """Tell whether a volume is large enough and of the right kind; one that is kept for a claim need be no more."""
-        return (
-            volume.class_name == self.class_name
-            and volume.capacity >= self.size
-            and volume.volume_mode == self.volume_mode
-            and volume.attributes_class == self.attributes_class
-            and not volume.deleting
-        )
-
-    def accepts(self, volume: Volume) -> bool:
-        """Tell whether a free volume will do."""
-        return (
-            self.fits(volume)
-            and volume.phase == "Available"
-            and self.access_modes <= volume.access_modes
-            and (self.selector is None or self.selector.matches(volume.labels))
-        )
 
 
 class DiskUse(NamedTuple):
@@ -137,7 +89,7 @@ class Volumes:
         self._taken: dict[str, dict[str, int]] = {}  # by volume: claims, and how many reservations say so
         self._taken_for: dict[str, dict[str, int]] = {}  # the same by claim
         self._selected: dict[str, dict[str, int]] = {}  # by claim: nodes
-        self._free: OrderedDict[Wanted, Places] = OrderedDict()
+        self._free = FreeVolumes()
         self.being_made: frozenset[str] = frozenset()
 
     @contextmanager
@@ -182,18 +134,11 @@ class Volumes:
         return None
 
     def free(self, wanted: Wanted) -> Places:
-        """Return the free volumes that will do, by size and name, at the nodes that reach them; kept up from now on."""
-        places = self._free.get(wanted)
-        if places is None:
-            places = self._free[wanted] = Places(HOW_MANY)
-            for volume in self.objects.volumes:
-                if wanted.accepts(volume) and self.reference(volume) is None:
-                    places.add(volume.node_affinity, (volume.capacity, volume.name))
-            if len(self._free) > _WANTED:
-                self._free.popitem(last=False)
-        else:
-            self._free.move_to_end(wanted)
-        return places
+        """Return the free volumes that will do but for their size, at the nodes that reach them; kept up from now on.
+
+        They are there by size and name.
+        """
+        return self._free.like(wanted, (each for each in self.objects.volumes if self.reference(each) is None))
 
     def pods_of(self, claim: str) -> Iterable[str]:
         """Return the nodes of the pods that use a claim by its name; ephemeral volumes are not among them."""
@@ -205,26 +150,48 @@ class Volumes:
 
     # Pods ------------------------------------------------------------------------------------------------------------
 
-    def add(self, pod: Pod, node: str, plan: VolumePlan = NO_VOLUMES) -> None:
-        """Take in that a pod is on a node, and what was decided about its claims."""
-        spec = pod.spec
-        if not (spec.claims or spec.disks or plan):
-            return
-        claims = {(f"{pod.namespace}/{each.claim(pod.name)}", each.ephemeral): None for each in spec.claims}
-        use = self._uses[pod.uid] = _Use(node, tuple(claims), spec.disks, plan)
-        for claim, ephemeral in use.claims:
-            self._users.setdefault(claim, {})[pod.uid, ephemeral] = node
-            if claim not in self._counted:
-                self._counted[claim] = self._count(claim)
-            self._use(claim, pod.uid, ephemeral, node, 1)
-        self._use_disks(use, 1)
-        self._decide(plan, node, 1)
+    def add(self, pod: Pod, node: str, plan: VolumePlan = NO_VOLUMES) -> Hint:
+        """Take in that a pod is on a node, and what was decided about its claims, or what of that has changed.
 
-    def remove(self, uid: str) -> None:
-        """Take in that a pod is on its node no more; what was decided about its claims is given back."""
-        use = self._uses.pop(uid, None)
+        Returns
+        -------
+        Hint
+            Whether this may help those whom attach limits keep away.
+        """
+        self._put(pod.uid, _use_of(pod, node, plan))
+        return self._freed()
+
+    def remove(self, uid: str) -> Hint:
+        """Take in that a pod is on its node no more, and give back what was decided about its claims.
+
+        Returns
+        -------
+        Hint
+            Whether this may help those whom attach limits keep away.
+        """
+        self._put(uid, None)
+        return self._freed()
+
+    def _put(self, uid: str, use: _Use | None) -> None:
+        """Replace what a pod uses, if it is something else now."""
+        before = self._uses.get(uid)
+        if before == use:
+            return
+        if before is not None:
+            self._take_off(uid, before)
         if use is None:
             return
+        self._uses[uid] = use
+        for claim, ephemeral in use.claims:
+            self._users.setdefault(claim, {})[uid, ephemeral] = use.node
+            if claim not in self._counted:
+                self._counted[claim] = self._count(claim)
+            self._use(claim, uid, ephemeral, use.node, 1)
+        self._use_disks(use, 1)
+        self._decide(use.plan, use.node, 1)
+
+    def _take_off(self, uid: str, use: _Use) -> None:
+        del self._uses[uid]
         for claim, ephemeral in use.claims:
             self._use(claim, uid, ephemeral, use.node, -1)
             users = self._users[claim]
@@ -267,16 +234,17 @@ class Volumes:
             self._reattach(attachment)
         if isinstance(found, CSINode):
             self.attached.observe_node(found.name, None if after is None else found)
-        return Hint.VOLUMES if helps(before, after) else Hint.NONE
+        return helps(before, after) | self._freed()
+
+    def _freed(self) -> Hint:
+        """Return whether those may be helped whom attach limits keep away."""
+        return Hint.ATTACH_LIMIT if self.attached.take_freed() else Hint.NONE
 
     def _place(self, volume: Volume, *, add: bool) -> None:
         """Have a volume found among the free ones, if it is free, or not any more."""
-        if self.reference(volume) is not None:
-            return
-        for wanted, places in self._free.items():
-            if wanted.accepts(volume):
-                place = places.add if add else places.discard
-                place(volume.node_affinity, (volume.capacity, volume.name))
+        if self.reference(volume) is None:
+            place = self._free.add if add else self._free.discard
+            place(volume)
 
     def _claims_about(self, obj: StorageObject | None) -> Iterable[str]:
         """Return the claims that may count as something else when an object changes."""
@@ -386,6 +354,15 @@ class Volumes:
                 self._place(volume, add=True)
         for claim in plan.provisioned:
             _tally(self._selected, claim, node, change)
+
+
+def _use_of(pod: Pod, node: str, plan: VolumePlan) -> _Use | None:
+    """Return what a pod uses on a node; None if it is nothing."""
+    spec = pod.spec
+    if not (spec.claims or spec.disks or plan):
+        return None
+    claims = {(f"{pod.namespace}/{each.claim(pod.name)}", each.ephemeral): None for each in spec.claims}
+    return _Use(node, tuple(claims), spec.disks, plan)
 
 
 def _tally(counts: dict[str, dict[str, int]], key: str, name: str, change: int) -> None:

@@ -6,7 +6,7 @@ looked for, the smallest that will do, the smallest claim first; for what is lef
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,7 +28,7 @@ from vgpu_scheduler.predicates.reasons import (
     volume_problem,
 )
 from vgpu_scheduler.predicates.volumes.common import NamedClaim, VolumeFilter, claims_of, existing_claims, has_claims
-from vgpu_scheduler.state import State, Wanted
+from vgpu_scheduler.state import Item, State, Wanted, from_size
 
 __all__ = ["VOLUME_BINDING_PLUGIN", "volume_plan"]
 
@@ -229,36 +229,66 @@ class _Binding(VolumeFilter):
         places = objects.capacities_of(found.name)
         if places is None:
             return np.zeros(rows.shape[0], dtype=np.bool_)
-        return places.measure(self._state.nodes, rows, self._selected) >= claim.requested
+        return places.count(self._state.nodes, rows, self._selected, claim.requested) > 0
 
     def _match(self, claims: Sequence[Claim], rows: Rows, asked: Mask) -> list[Mask]:
         """Return for each claim the nodes where a volume is found for it, which no claim before it takes there."""
-        counted = []
-        taken = 0
+        matched: dict[str, Mask] = {}
+        others: dict[Hashable, list[tuple[Claim, Wanted]]] = {}
         for claim in claims:
             kept = self._state.volumes.kept_for(claim)
             if kept is not None:
-                counted.append((self._kept_reached(kept, rows), 0))
+                matched[claim.key] = self._kept_reached(kept, rows)
             else:
-                places = self._state.volumes.free(Wanted.by(claim))
-                counted.append((places.measure(self._state.nodes, rows, self._selected), taken))
-                taken += 1
+                wanted = Wanted.by(claim)
+                others.setdefault(wanted.apart, []).append((claim, wanted))
+        for group in others.values():
+            counts = [self._free(wanted, rows, len(group)) for _, wanted in group]
+            if len({wanted.of_any_size for _, wanted in group}) == 1:
+                found = _found_of_one_kind(counts)
+            else:
+                found = self._found_of_many_kinds([claim for claim, _ in group], counts, rows, asked)
+            matched.update(zip((claim.key for claim, _ in group), found, strict=True))
+        return [matched[claim.key] for claim in claims]
+
+    def _free(self, wanted: Wanted, rows: Rows, at_most: int) -> NDArray[np.int64]:
+        places = self._state.volumes.free(wanted)
+        return places.count(self._state.nodes, rows, self._selected, wanted.size, at_most)
+
+    def _found_of_many_kinds(
+        self, claims: Sequence[Claim], counts: Sequence[NDArray[np.int64]], rows: Rows, asked: Mask
+    ) -> list[Mask]:
+        """Return where volumes are found for claims of which one may want what another does, but not all of that."""
         # Claims before this one take at most one volume each: where there are more than that, one is left.
-        matched = [count > before for count, before in counted]
-        if taken > 1:
-            unsure = np.zeros(rows.shape[0], dtype=np.bool_)
-            for count, before in counted:
-                unsure |= (count > 0) & (count <= before)
-            for position in np.flatnonzero(unsure & asked).tolist():
-                found = _assign(claims, self._state, int(rows[position]))
-                for mask, volume in zip(matched, found, strict=True):
-                    mask[position] = volume is not None
+        matched = [count > before for before, count in enumerate(counts)]
+        unsure = np.zeros(rows.shape[0], dtype=np.bool_)
+        for before, count in enumerate(counts):
+            unsure |= (count > 0) & (count <= before)
+        for position in np.flatnonzero(unsure & asked).tolist():
+            found = _assign(claims, self._state, int(rows[position]))
+            for mask, volume in zip(matched, found, strict=True):
+                mask[position] = volume is not None
         return matched
 
-    def _kept_reached(self, kept: Volume, rows: Rows) -> NDArray[np.int64]:
+    def _kept_reached(self, kept: Volume, rows: Rows) -> Mask:
         if kept.node_affinity is None:
-            return np.ones(rows.shape[0], dtype=np.int64)
-        return self._selected(kept.node_affinity, rows).astype(np.int64)
+            return np.ones(rows.shape[0], dtype=np.bool_)
+        return self._selected(kept.node_affinity, rows)
+
+
+def _found_of_one_kind(counts: Sequence[NDArray[np.int64]]) -> list[Mask]:
+    """Return where volumes are found for claims that want the same but for their sizes, the smallest claim first.
+
+    Each takes the smallest that is large enough, so that what is left for the next one are the largest of all: as many
+    as were left before, less the one that was taken. Of these no more will do than are large enough for the next one.
+    """
+    found = []
+    left = counts[0]
+    for count in counts:
+        left = np.minimum(left, count)
+        found.append(left > 0)
+        left = np.maximum(left - 1, 0)
+    return found
 
 
 def _assign(claims: Sequence[Claim], state: State, row: int) -> list[str | None]:
@@ -273,15 +303,19 @@ def _assign(claims: Sequence[Claim], state: State, row: int) -> list[str | None]
             reached = _reaches(kept.node_affinity, node.labels)
             found.append(kept.name if reached else None)
             continue
-        firsts = (
-            next((item for item in items if item[1] not in taken), None)
-            for items in state.volumes.free(Wanted.by(claim)).at(node.labels)
-        )
+        wanted = Wanted.by(claim)
+        firsts = (_first(items, wanted.size, taken) for items in state.volumes.free(wanted).at(node.labels))
         best = min((item for item in firsts if item is not None), default=None)
         found.append(None if best is None else best[1])
         if best is not None:
             taken.add(best[1])
     return found
+
+
+def _first(items: Sequence[Item], size: int, taken: Set[str]) -> Item | None:
+    """Return the smallest of sorted volumes that is large enough and not taken."""
+    positions = range(from_size(items, size), len(items))
+    return next((items[position] for position in positions if items[position][1] not in taken), None)
 
 
 def _reaches(selector: NodeSelector | None, labels: Mapping[str, str]) -> bool:

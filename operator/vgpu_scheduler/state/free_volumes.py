@@ -1,0 +1,103 @@
+"""Free volumes: those that claims want, whatever their size, at the nodes that reach them."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable
+from typing import Final
+
+import msgspec
+
+from vgpu_scheduler.kube import Claim, LabelSelector, Volume
+from vgpu_scheduler.state.places import Places
+
+__all__ = ["FreeVolumes", "Wanted"]
+
+_KINDS: Final = 128
+"""Of how many kinds of wanted volumes the free ones are kept; the least recently asked for goes."""
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """What a claim wants of a volume that is free, wherever that is."""
+
+    class_name: str
+    size: int
+    volume_mode: str
+    attributes_class: str
+    access_modes: frozenset[str]
+    selector: LabelSelector | None
+
+    @classmethod
+    def by(cls, claim: Claim) -> Wanted:
+        """Return what a claim wants."""
+        return cls(
+            claim.class_name or "",
+            claim.requested or 0,
+            claim.volume_mode,
+            claim.attributes_class,
+            claim.access_modes,
+            claim.selector,
+        )
+
+    @property
+    def of_any_size(self) -> Wanted:
+        """The same, of any size."""
+        return msgspec.structs.replace(self, size=0)
+
+    @property
+    def apart(self) -> Hashable:
+        """Claims that differ in this never want the same volume."""
+        return self.class_name, self.volume_mode, self.attributes_class
+
+    def fits(self, volume: Volume) -> bool:
+        """Tell whether a volume is large enough and of the right kind; one that is kept for a claim need be no more."""
+        return (
+            volume.class_name == self.class_name
+            and volume.capacity >= self.size
+            and volume.volume_mode == self.volume_mode
+            and volume.attributes_class == self.attributes_class
+            and not volume.deleting
+        )
+
+    def accepts(self, volume: Volume) -> bool:
+        """Tell whether a free volume will do."""
+        return (
+            self.fits(volume)
+            and volume.phase == "Available"
+            and self.access_modes <= volume.access_modes
+            and (self.selector is None or self.selector.matches(volume.labels))
+        )
+
+
+class FreeVolumes:
+    """The free volumes of each kind that was asked for. Claims that differ in what they request want one kind."""
+
+    def __init__(self) -> None:
+        self._kinds: OrderedDict[Wanted, Places] = OrderedDict()
+
+    def like(self, wanted: Wanted, free: Iterable[Volume]) -> Places:
+        """Return those that will do but for their size; taken from all that are free when a kind is new."""
+        kind = wanted.of_any_size
+        places = self._kinds.get(kind)
+        if places is not None:
+            self._kinds.move_to_end(kind)
+            return places
+        places = self._kinds[kind] = Places()
+        for volume in free:
+            if kind.accepts(volume):
+                places.add(volume.node_affinity, (volume.capacity, volume.name))
+        if len(self._kinds) > _KINDS:
+            self._kinds.popitem(last=False)
+        return places
+
+    def add(self, volume: Volume) -> None:
+        """Take in that a volume is free."""
+        for kind, places in self._kinds.items():
+            if kind.accepts(volume):
+                places.add(volume.node_affinity, (volume.capacity, volume.name))
+
+    def discard(self, volume: Volume) -> None:
+        """Take in that a volume is not free any more."""
+        for kind, places in self._kinds.items():
+            if kind.accepts(volume):
+                places.discard(volume.node_affinity, (volume.capacity, volume.name))

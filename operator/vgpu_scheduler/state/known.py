@@ -1,0 +1,152 @@
+"""What is known of nodes, devices, pods and reservations, to be read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+from vgpu_scheduler.kube import Node, Pod, VersionedStore
+from vgpu_scheduler.model import Uses
+from vgpu_scheduler.state.assumptions import Assumptions
+from vgpu_scheduler.state.books import Books, Indexes
+from vgpu_scheduler.state.ledger import Ledger, over_capacity, read_ledger
+from vgpu_scheduler.state.matrix import DeviceMatrix
+from vgpu_scheduler.state.nominations import Nominations
+from vgpu_scheduler.state.reservations import Reservation
+from vgpu_scheduler.state.selecting import SelectingObjects
+from vgpu_scheduler.state.unrequested import Unrequested
+
+__all__ = ["Known", "KnownPod"]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPod:
+    """The last accepted observation of a pod."""
+
+    pod: Pod
+    uses: Uses
+
+    @property
+    def uid(self) -> str:
+        """The pod's UID."""
+        return self.pod.uid
+
+    @property
+    def resource_version(self) -> int:
+        """The pod's version."""
+        return self.pod.resource_version
+
+
+class Known:
+    """What is known, as it is now; :class:`State` is what changes it.
+
+    Parameters
+    ----------
+    indexes
+        What every reservation is booked in.
+    """
+
+    def __init__(self, indexes: Indexes) -> None:
+        self._adopt(indexes)
+        self._in_flight: set[str] = set()
+        self._pods: VersionedStore[str, KnownPod] = VersionedStore(self._in_flight.__contains__)
+        self._uids: dict[str, str] = {}
+        self._node_objects: VersionedStore[str, Node] = VersionedStore()
+        self._books = Books(self._indexes, self._known_pod)
+        self.unrequested = Unrequested(self.nodes, self._books, self._known_pod)
+        """What the pods of nodes are taken to use beyond what they request."""
+        self._assumptions = Assumptions(self.nodes, self.matrices)
+        self.nominations = Nominations()
+        self.selecting = SelectingObjects()
+        """Services and controllers; shared with overlays and rebuilds, for nothing that is held depends on them."""
+
+    def _adopt(self, indexes: Indexes) -> None:
+        self._indexes = indexes
+        self.nodes = indexes.nodes
+        self.matrices = indexes.matrices
+        """The devices of each dialect over the same node rows, so that a column means one thing."""
+        self.quotas = indexes.quotas
+        self.interpod = indexes.interpod
+        self.volumes = indexes.volumes
+
+    def _known_pod(self, uid: str) -> Pod:
+        return self._pods[uid].pod
+
+    @property
+    def devices(self) -> DeviceMatrix:
+        """The devices of the dialect that is listed first."""
+        return next(iter(self.matrices.values()))
+
+    def matrix(self, dialect: str) -> DeviceMatrix:
+        """Return the devices of a dialect; of the one that is listed first for an empty name."""
+        return self.matrices[dialect] if dialect else self.devices
+
+    def pod(self, uid: str) -> Pod | None:
+        """Return a pod as last observed."""
+        known = self._pods.get(uid)
+        return known.pod if known else None
+
+    def find(self, namespace: str, name: str) -> Pod | None:
+        """Return the pod that has this name now, as last observed."""
+        return self.pod(self._uids.get(f"{namespace}/{name}", ""))
+
+    def pods(self) -> Iterable[Pod]:
+        """Return all known pods."""
+        return (known.pod for known in self._pods)
+
+    def pod_version(self, uid: str) -> int:
+        """Return the resource version up to which a pod is known; 0 if any would be accepted."""
+        return self._pods.version(uid)
+
+    def missing_pods(self, listed: Collection[str], version: int) -> list[Pod]:
+        """Return the pods that a consistent list of a version does not have; those with a write in flight are kept."""
+        gone = self._pods.missing(listed, version)
+        return [known.pod for known in gone if known.uid not in self._in_flight]
+
+    def was_removed(self, uid: str) -> bool:
+        """Tell whether a pod is known to be gone."""
+        return self._pods.was_removed(uid)
+
+    def in_flight(self, uid: str) -> bool:
+        """Tell whether a write for this pod may still be on its way."""
+        return uid in self._in_flight
+
+    def node(self, name: str) -> Node | None:
+        """Return a node as last observed."""
+        return self._node_objects.get(name)
+
+    def all_nodes(self) -> Iterable[Node]:
+        """Return all known nodes."""
+        return iter(self._node_objects)
+
+    def missing_nodes(self, listed: Collection[str], version: int) -> list[Node]:
+        """Return the nodes that a consistent list of a version does not have."""
+        return self._node_objects.missing(listed, version)
+
+    def reservation(self, uid: str) -> Reservation | None:
+        """Return what a pod holds, or None."""
+        return self._books.get(uid)
+
+    def reservations(self, node: str | None = None) -> Iterable[Reservation]:
+        """Return all reservations, or those on one node, oldest first."""
+        return iter(self._books) if node is None else self._books.on(node)
+
+    def unchanged_since_assumed(self, uid: str, pod: Pod) -> bool:
+        """Tell whether an assumed placement needs no second look.
+
+        That is so while the pod asks for the same, its node looks the same (labels, taints, allocatable, devices and
+        their health), and nothing on the node is used beyond what it has, its ports included: other pods assumed since
+        then were decided with this one in sight.
+        """
+        return self._assumptions.holds(self._books[uid], pod)
+
+    def ledger(self, names: Iterable[str] | None = None) -> Ledger:
+        """Return the used amounts of every device in use, of all nodes or of some."""
+        return read_ledger(self.nodes, self.matrices, self._node_names() if names is None else names)
+
+    def over_capacity(self) -> dict[str, list[str]]:
+        """Return the devices used beyond what they have, by node."""
+        return over_capacity(self.nodes, self.matrices, self._node_names())
+
+    def _node_names(self) -> Iterator[str]:
+        return (node.name for node in self._node_objects)

@@ -1,0 +1,136 @@
+"""Resources of nodes as columns: what each node offers, and what pods there hold."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vgpu_scheduler.kube import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
+
+__all__ = ["NodeResources"]
+
+_FIRST: Final = (CPU, MEMORY, EPHEMERAL_STORAGE, PODS)
+
+# A pod's share of a column is held below this, so that a node would need thousands of absurd pods before its sum leaves
+# int64. 2**52 bytes are 4 PiB.
+_MOST_PER_POD: Final = 1 << 52
+
+
+class NodeResources:
+    """Amounts per node row and resource, cpu in milli and all else in whole units.
+
+    Columns exist for what some node offers. What pods hold of anything else is remembered aside and moves into a column
+    when one appears, so pods cannot make the table wider.
+
+    Parameters
+    ----------
+    rows
+        For how many rows there is room.
+    """
+
+    def __init__(self, rows: int) -> None:
+        self._columns: dict[str, int] = {name: index for index, name in enumerate(_FIRST)}
+        self._aside: dict[int, Counter[str]] = {}
+        # One contiguous line per resource: filters read few resources of many nodes.
+        self._allocatable = np.zeros((len(_FIRST), rows), dtype=np.int64)
+        self._used = np.zeros_like(self._allocatable)
+
+    # Reading ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def columns(self) -> Mapping[str, int]:
+        """Column of each resource that has one."""
+        return self._columns
+
+    @property
+    def allocatable(self) -> NDArray[np.int64]:
+        """What each row offers; shape (rows, resources). A column of it is contiguous, a row is not."""
+        return self._allocatable.T
+
+    @property
+    def used(self) -> NDArray[np.int64]:
+        """What is charged to each row; shape (rows, resources)."""
+        return self._used.T
+
+    def offered(self, rows: NDArray[np.bool_]) -> frozenset[str]:
+        """Return the resources of which one of the rows has more than nothing."""
+        most = self._allocatable[:, rows].max(axis=1, initial=0)
+        return frozenset(name for name, column in self._columns.items() if most[column] > 0)
+
+    def over_capacity(self, row: int, names: Iterable[str]) -> list[str]:
+        """Return those of some resources of which a row has given out more than it has, sorted."""
+        over = self._used[:, row] > self._allocatable[:, row]
+        return sorted(name for name in names if over[self._columns[name]]) if over.any() else []
+
+    # Changing --------------------------------------------------------------------------------------------------------
+
+    def column(self, name: str) -> int:
+        """Return the column of a resource, made now if there is none."""
+        column = self._columns.get(name)
+        return self._add(name) if column is None else column
+
+    def offer(self, row: int, allocatable: Mapping[str, int]) -> None:
+        """Take in what a row offers, and nothing else."""
+        for name in allocatable:
+            self.column(name)
+        self._allocatable[:, row] = 0
+        for name, amount in allocatable.items():
+            self._allocatable[self._columns[name], row] = amount
+
+    def charge(self, row: int, requests: Mapping[str, int], pods: int, sign: int) -> None:
+        """Count requests and pods on a row (``sign`` = 1), or take back exactly what was counted (-1)."""
+        used = self._used
+        for name, amount in requests.items():
+            change = sign * min(amount, _MOST_PER_POD)
+            column = self._columns.get(name)
+            if column is not None:
+                used[column, row] += change
+            else:
+                self._charge_aside(row, name, change)
+        used[self._columns[PODS], row] += sign * pods
+
+    def clear(self, row: int) -> None:
+        """Forget what a row offers and all that is charged to it."""
+        self._aside.pop(row, None)
+        self._allocatable[:, row] = 0
+        self._used[:, row] = 0
+
+    def grow(self, rows: int) -> None:
+        """Make room for more rows."""
+        width = ((0, 0), (0, rows - self._used.shape[1]))
+        self._allocatable = np.pad(self._allocatable, width)
+        self._used = np.pad(self._used, width)
+
+    def copy(self) -> NodeResources:
+        """Return an independent copy."""
+        twin = NodeResources(0)
+        twin._columns = dict(self._columns)
+        twin._aside = {row: Counter(amounts) for row, amounts in self._aside.items()}
+        twin._allocatable = self._allocatable.copy()
+        twin._used = self._used.copy()
+        return twin
+
+    # Inside ----------------------------------------------------------------------------------------------------------
+
+    def _charge_aside(self, row: int, name: str, change: int) -> None:
+        aside = self._aside.setdefault(row, Counter())
+        aside[name] += change
+        if not aside[name]:
+            del aside[name]
+        if not aside:
+            del self._aside[row]
+
+    def _add(self, name: str) -> int:
+        column = self._columns[name] = len(self._columns)
+        width = ((0, 1), (0, 0))
+        self._allocatable = np.pad(self._allocatable, width)
+        self._used = np.pad(self._used, width)
+        for row, aside in list(self._aside.items()):
+            self._used[column, row] = aside.pop(name, 0)
+            if not aside:
+                del self._aside[row]
+        return column

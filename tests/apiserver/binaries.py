@@ -1,0 +1,32 @@
+"""The binaries of the control plane: found, or built from Go modules."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+_HERE = Path(__file__).resolve().parent
+_NO_GO = 3  # build.sh's exit status without a Go toolchain
+
+
+class AssetsUnavailableError(RuntimeError):
+    """There are no API server binaries here, and no Go to build them with."""
+
+
+def assets() -> Path:
+    """Build the binaries if needed and return the folder that holds them; the build's progress goes to stderr.
+
+    Raises
+    ------
+    AssetsUnavailableError
+        Without Go and without ``KUBEBUILDER_ASSETS``.
+    """
+    run = subprocess.run(
+        [str(_HERE / "build.sh")], stdout=subprocess.PIPE, stderr=sys.__stderr__, text=True, check=False
+    )
+    if run.returncode == _NO_GO:
+        raise AssetsUnavailableError("no real API server: neither Go nor KUBEBUILDER_ASSETS is there")
+    if run.returncode:
+        raise RuntimeError(f"build.sh failed with status {run.returncode}")
+    return Path(run.stdout.strip())
