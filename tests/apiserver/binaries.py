@@ -14,17 +14,21 @@ class AssetsUnavailableError(RuntimeError):
     """There are no API server binaries here, and no Go to build them with."""
 
 
-def assets() -> Path:
+def assets(*, older: bool = False) -> Path:
     """Build the binaries if needed and return the folder that holds them; the build's progress goes to stderr.
+
+    Parameters
+    ----------
+    older
+        With the API server of the module ``older``.
 
     Raises
     ------
     AssetsUnavailableError
         Without Go and without ``KUBEBUILDER_ASSETS``.
     """
-    run = subprocess.run(
-        [str(_HERE / "build.sh")], stdout=subprocess.PIPE, stderr=sys.__stderr__, text=True, check=False
-    )
+    command = [str(_HERE / "build.sh"), *(["older"] if older else [])]
+    run = subprocess.run(command, stdout=subprocess.PIPE, stderr=sys.__stderr__, text=True, check=False)
     if run.returncode == _NO_GO:
         raise AssetsUnavailableError("no real API server: neither Go nor KUBEBUILDER_ASSETS is there")
     if run.returncode:

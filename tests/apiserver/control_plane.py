@@ -55,12 +55,15 @@ class ControlPlane:
         Further users: name to groups. Their tokens are in :attr:`tokens`.
     api_flags
         Further flags for the API server.
+    older
+        Run the API server of the module ``older``.
     """
 
     folder: Path | None = None
     service_accounts: bool = False
     users: Mapping[str, Sequence[str]] = field(default_factory=dict)
     api_flags: Sequence[str] = ()
+    older: bool = False
     url: str = ""
     tokens: dict[str, str] = field(default_factory=dict)
     _binaries: Path = field(default_factory=Path)
@@ -81,7 +84,7 @@ class ControlPlane:
 
     def start(self, timeout: float = 60.0) -> None:
         """Start both processes and return when the API server is ready."""
-        self._binaries = assets()
+        self._binaries = assets(older=self.older)
         self._own_folder = self.folder is None
         self._root = self.folder or Path(tempfile.mkdtemp(prefix="control-plane-"))
         self._write_credentials()

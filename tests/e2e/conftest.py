@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 import aiohttp
@@ -25,6 +27,8 @@ PLUGIN = "system:serviceaccount:kube-system:hami-device-plugin"
 OTHER_PLUGIN = "system:serviceaccount:gpu-system:device-plugin"
 """One that no manifest knows."""
 TENANT = "tenant"
+OLDER = os.environ.get("APISERVER") == "older"
+"""Whether the tests run on the API server that does less than the newest one."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -121,13 +125,25 @@ def slice_pod(name: str, **asks: int) -> dict[str, Any]:
     }
 
 
+def kustomized(plane: ControlPlane, *components: str) -> str:
+    """Return the manifests with some components, as kubectl renders them."""
+    with TemporaryDirectory() as folder:
+        base = os.path.relpath(MANIFESTS, Path(folder).resolve())
+        lines = ["resources:", f"  - {base}", "components:", *(f"  - {base}/{component}" for component in components)]
+        (Path(folder) / "kustomization.yaml").write_text("\n".join(lines))
+        return str(plane.kubectl("kustomize", folder).stdout)
+
+
 @pytest.fixture(scope="session")
 def installed_plane() -> Iterator[ControlPlane]:
     """A control plane with ServiceAccount admission on, the manifests applied, and the users that the tests play."""
     groups = ["system:serviceaccounts", "system:serviceaccounts:vgpu-system", "system:authenticated"]
     users = {OPERATOR: groups, PLUGIN: ["system:masters"], TENANT: [], OTHER_PLUGIN: []}
-    for plane in running_control_plane(ControlPlane(service_accounts=True, users=users)):
-        plane.kubectl("apply", "-f", str(MANIFESTS / "install.yaml"))
+    for plane in running_control_plane(ControlPlane(service_accounts=True, users=users, older=OLDER)):
+        if OLDER:
+            plane.kubectl("apply", "-f", "-", stdin=kustomized(plane, "before-1.35"))
+        else:
+            plane.kubectl("apply", "-f", str(MANIFESTS / "install.yaml"))
         plane.create_namespace("default", exist_ok=True)
         plane.create_namespace("kube-system", exist_ok=True)
         for number, user in enumerate((TENANT, OTHER_PLUGIN)):

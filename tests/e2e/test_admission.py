@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from tests.apiserver.certificates import Authority
-from tests.e2e.conftest import MANIFESTS, OTHER_PLUGIN, TENANT, Cluster
+from tests.e2e.conftest import MANIFESTS, OTHER_PLUGIN, TENANT, Cluster, kustomized
 
 from vgpu_scheduler.cli.demo.process import OperatorProcess
 from vgpu_scheduler.dialects.hami import vendors
@@ -245,17 +244,10 @@ async def test_the_policy(cluster: Cluster) -> None:
 # The manifests -----------------------------------------------------------------------------------------------------
 
 
-def test_the_components_add_up(cluster: Cluster, tmp_path: Path) -> None:
+def test_the_components_add_up(cluster: Cluster) -> None:
     """The webhook and HAMi's configuration are added to the base as the documents say."""
-    base = os.path.relpath(MANIFESTS, tmp_path.resolve())
-    lines = ["resources:", f"  - {base}", "components:"]
-    components = ("admission-webhook", "admission-webhook/cert-manager", "hami-config")
-    lines += [f"  - {base}/{component}" for component in components]
-    (tmp_path / "kustomization.yaml").write_text("\n".join(lines))
-    found = {
-        (item["kind"], item["metadata"]["name"]): item
-        for item in yaml.safe_load_all(cluster.plane.kubectl("kustomize", str(tmp_path)).stdout)
-    }
+    text = kustomized(cluster.plane, "admission-webhook", "admission-webhook/cert-manager", "hami-config")
+    found = {(item["kind"], item["metadata"]["name"]): item for item in yaml.safe_load_all(text)}
     container = found["Deployment", "vgpu-scheduler"]["spec"]["template"]["spec"]["containers"][0]
     assert {port["name"] for port in container["ports"]} == {"http", "admission"}
     variables = {variable["name"]: variable["value"] for variable in container["env"]}

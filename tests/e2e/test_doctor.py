@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import shutil
 import sys
 from collections.abc import AsyncIterator
@@ -16,7 +15,7 @@ from typing import Any
 import yaml
 from tests.apiserver.control_plane import ControlPlane
 from tests.e2e.as_hami import annotate
-from tests.e2e.conftest import MANIFESTS, OTHER_PLUGIN, TENANT, Cluster, dump, slice_pod
+from tests.e2e.conftest import OTHER_PLUGIN, TENANT, Cluster, dump, kustomized, slice_pod
 
 from vgpu_scheduler.cli.demo.process import OperatorProcess
 from vgpu_scheduler.doctor import CHECKS
@@ -222,10 +221,8 @@ async def test_what_is_planted_is_found(cluster: Cluster, operator: OperatorProc
             assert ("annotations-unguarded", "", "vgpu-scheduler-allocations") in found(told)
 
 
-def test_the_component_audit_denies_nothing(installed_plane: ControlPlane, tmp_path: Path) -> None:
-    base = os.path.relpath(MANIFESTS, tmp_path.resolve())
-    (tmp_path / "kustomization.yaml").write_text(f"resources: [{base}]\ncomponents: [{base}/audit]\n")
-    built = list(yaml.safe_load_all(installed_plane.kubectl("kustomize", str(tmp_path)).stdout))
+def test_the_component_audit_denies_nothing(installed_plane: ControlPlane) -> None:
+    built = list(yaml.safe_load_all(kustomized(installed_plane, "audit")))
     bindings = {o["metadata"]["name"]: o["spec"] for o in built if o["kind"] == "ValidatingAdmissionPolicyBinding"}
     assert bindings["vgpu-scheduler-allocations"] == {
         "policyName": "vgpu-scheduler-allocations",

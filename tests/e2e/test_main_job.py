@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.e2e.conftest import OPERATOR, PLUGIN, TENANT, Cluster, allocations, slice_pod
+from tests.e2e.conftest import OLDER, OPERATOR, PLUGIN, TENANT, Cluster, allocations, slice_pod
 
 from vgpu_scheduler.cli.demo.process import OperatorProcess
 
@@ -37,7 +37,8 @@ async def test_200_pods_on_20_nodes(cluster: Cluster, operator: OperatorProcess)
         assert "hami.io/mutex.lock" not in (await cluster.node(name))["metadata"]["annotations"]
 
     writes, events, reads = _requests(cluster, mark)
-    assert (writes, events, reads) == (2 * PODS, PODS, 0)
+    # Below Kubernetes 1.35 the label goes by a write of its own.
+    assert (writes, events, reads) == ((3 if OLDER else 2) * PODS, PODS, 0)
 
 
 async def test_a_pod_that_does_not_fit_says_why_and_is_bound_when_it_can_be(
