@@ -54,11 +54,11 @@ async def test_a_right_that_comes_back_lets_pods_go_on_whatever_the_answers_were
         made.submit()
         await made.until(lambda: made.engine.state.reservation(uid) is None)
         assert made.engine.storage.denial(VolumePlan(provisioned=("default/c",))) == (
-            'binding volumes: this scheduler cannot patch resource "persistentvolumeclaims"'
+            'binding volumes: this scheduler cannot patch resource "persistentvolumeclaims" in the namespace "default"'
         )
         made.cluster.heal(fault)
         await made.until(lambda: len(reviews.asked) >= 8)
-        assert reviews.asked[0] == {"verb": "patch", "resource": "persistentvolumeclaims"}
+        assert reviews.asked[0] == {"verb": "patch", "resource": "persistentvolumeclaims", "namespace": "default"}
         await made.until(lambda: not made.engine.storage.denial(VolumePlan(provisioned=("default/c",))))
         made.clock.ahead += 20.0
         assert made.submit() == 1
@@ -98,14 +98,40 @@ async def test_what_all_pods_say_of_a_right_that_is_missing_names_nobodys_claim(
         await rights.stop()
 
 
+async def test_a_right_that_is_missing_in_one_namespace_is_asked_for_and_missed_there_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reviews = Reviews(monkeypatch, False, False, True)
+    async with bench(tmp_path) as made:
+        rights, storage = VolumeRights(made.context, 1.0, 0.02), made.engine.storage
+        plans = {name: VolumePlan(provisioned=(f"{name}/c",)) for name in ("ours", "theirs")}
+        for name, plan in plans.items():
+            assert not storage.denial(plan)
+            await rights.refused("persistentvolumeclaims", "forbidden", name)
+            assert storage.denial(plan).endswith(f'in the namespace "{name}"')
+        assert not storage.denial(VolumePlan({"ours/c": "v"})), "volumes are of no namespace"
+        await made.until(lambda: not any(storage.denial(plan) for plan in plans.values()))
+        asked = {str(each["namespace"]) for each in reviews.asked if isinstance(each, dict)}
+        assert asked == {"ours", "theirs"}
+        await rights.stop()
+
+
+async def test_a_pod_of_a_namespace_where_the_right_is_there_is_not_held_up(tmp_path: Path) -> None:
+    async with bench(tmp_path) as made:
+        await wanting(made)
+        made.engine.storage.deny(CLAIM_RESOURCE, "binding volumes: may not patch", "other")
+        assert made.submit() == 1
+        await made.until(lambda: selected(made))
+
+
 async def test_a_right_that_is_missing_is_named_and_the_pod_is_tried_when_it_is_there(tmp_path: Path) -> None:
     async with bench(tmp_path) as made:
         await wanting(made)
-        made.engine.storage.deny(CLAIM_RESOURCE, "binding volumes: may not patch")
+        made.engine.storage.deny(CLAIM_RESOURCE, "binding volumes: may not patch", "default")
         (decision,) = made.engine.attempt_unit(made.clock.monotonic())
         assert decision.outcome is Outcome.REFUSED
         assert decision.message == "0/2 nodes are available: binding volumes: may not patch."
-        made.engine.storage.allow(CLAIM_RESOURCE)
+        made.engine.storage.allow(CLAIM_RESOURCE, "default")
         made.clock.ahead += 20.0
         assert made.submit() == 1
         await made.until(lambda: selected(made))

@@ -262,3 +262,46 @@ def test_namespaces_are_known_from_sweeps_too() -> None:
     for gone in sweep.missing():
         sweep.remove(gone, 0.0)
     assert engine.cycle.decide(asking).placement is not None
+
+
+# More kinds of terms than are counted --------------------------------------------------------------------------------
+
+
+def crowded(monkeypatch: pytest.MonkeyPatch) -> Engine:
+    """Return an engine that counts for one pod at a time, with two that wait for different friends."""
+    monkeypatch.setattr(cluster_part, "_FILTERS", 1)
+    engine = zones()
+    for app in ("friend", "buddy"):
+        assert placed(engine, f"wants-{app}", **near(term(app))) == ""
+    return engine
+
+
+def test_pods_whose_terms_are_counted_no_more_are_woken_by_what_these_are_about(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine = crowded(monkeypatch)
+    engine.observe_pod(foreign("stranger", "a1", "stranger"), 20.0)
+    assert engine.attempt(20.0) is None, "nobody wants to be near"
+    engine.observe_pod(foreign("friend", "b1", "friend"), 20.0)
+    decisions = [decision for _ in range(3) if (decision := engine.attempt(20.0)) is not None]
+    assert [decision.pod for decision in decisions if decision.placement] == ["default/wants-friend"]
+    engine.observe_pod(foreign("stranger-too", "a1", "stranger"), 40.0)
+    assert engine.attempt(40.0) is None
+    engine.observe_pod(foreign("buddy", "b1", "buddy"), 40.0)
+    assert decide(engine, 40.0).placement
+
+
+def test_what_nobody_who_waits_asks_for_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = crowded(monkeypatch)
+    assert engine.state.interpod.any_forgotten
+    for app in ("friend", "buddy"):
+        engine.remove_pod(f"uid-wants-{app}", 1.0)
+    assert engine.attempt(1.0) is None
+    assert not engine.state.interpod.any_forgotten
+
+
+def test_whoever_waits_is_woken_by_any_pod_once_too_much_was_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vgpu_scheduler.state.interpod._FORGOTTEN", 0)
+    engine = crowded(monkeypatch)
+    engine.observe_pod(foreign("stranger", "a1", "stranger"), 20.0)
+    assert engine.attempt(20.0) is not None

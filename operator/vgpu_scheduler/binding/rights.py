@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from typing import NamedTuple
 
 from vgpu_scheduler.apiclient import ApiError
 from vgpu_scheduler.binding.context import BindContext
@@ -13,6 +14,17 @@ log = logging.getLogger(__name__)
 
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _USER = re.compile(r'User "([^"]+)" cannot ')
+
+
+class _Right(NamedTuple):
+    """To patch a resource; where it has namespaces, in one of these, because a Role may grant it there alone."""
+
+    resource: str
+    namespace: str
+
+    def __str__(self) -> str:
+        place = f' in the namespace "{self.namespace}"' if self.namespace else ""
+        return f'patch resource "{self.resource}"{place}'
 
 
 class VolumeRights:
@@ -35,26 +47,27 @@ class VolumeRights:
         self._storage = context.engine.storage
         self._timeout = timeout
         self._ask_again = ask_again
-        self._asking: dict[str, asyncio.Task[None]] = {}
+        self._asking: dict[_Right, asyncio.Task[None]] = {}
 
-    async def refused(self, resource: str, message: str) -> None:
+    async def refused(self, resource: str, message: str, namespace: str = "") -> None:
         """Take in that a patch was refused, and why; if the right to it is missing, pods that need it wait for it."""
-        if resource in self._asking:
+        right = _Right(resource, namespace)
+        if right in self._asking:
             return
         try:
-            allowed = await self._allowed(resource)
+            allowed = await self._allowed(right)
         except Exception as error:  # noqa: BLE001 - nobody knows: the refusal is this one write's
-            log.warning("whether %s may be patched is not known: %s", resource, error)
+            log.warning("whether we may %s is not known: %s", right, error)
             return
-        if allowed or resource in self._asking:
+        if allowed or right in self._asking:
             return
         # What was refused is somebody's; what all may read names only us and what we lack.
         found = _USER.search(message)
         user = f'user "{found[1]}"' if found else "this scheduler"
-        self._storage.deny(resource, f'binding volumes: {user} cannot patch resource "{resource}"')
-        task = asyncio.create_task(self._ask(resource), name=f"right-{resource}")
-        self._asking[resource] = task
-        task.add_done_callback(lambda _: self._asking.pop(resource, None))
+        self._storage.deny(resource, f"binding volumes: {user} cannot {right}", namespace)
+        task = asyncio.create_task(self._ask(right), name=f"right-{resource}-{namespace}")
+        self._asking[right] = task
+        task.add_done_callback(lambda _: self._asking.pop(right, None))
 
     async def stop(self) -> None:
         """Ask no more."""
@@ -63,18 +76,18 @@ class VolumeRights:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _ask(self, resource: str) -> None:
+    async def _ask(self, right: _Right) -> None:
         """Ask until the right is there."""
         while True:
             await asyncio.sleep(self._ask_again)
             try:
-                if await self._allowed(resource):
-                    self._storage.allow(resource)
+                if await self._allowed(right):
+                    self._storage.allow(right.resource, right.namespace)
                     return
             except Exception as error:  # noqa: BLE001 - whatever it is, pods wait for the answer
-                log.warning("whether %s may be patched is not known: %s", resource, error)
+                log.warning("whether we may %s is not known: %s", right, error)
 
-    async def _allowed(self, resource: str) -> bool:
+    async def _allowed(self, right: _Right) -> bool:
         """Ask the API server.
 
         Raises
@@ -82,10 +95,11 @@ class VolumeRights:
         ApiError, ApiUnreachableError
             If it does not say.
         """
+        place = {"namespace": right.namespace} if right.namespace else {}
         body = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": {"verb": "patch", "resource": resource}},
+            "spec": {"resourceAttributes": {"verb": "patch", "resource": right.resource, **place}},
         }
         response = await self._api.request("POST", _REVIEWS, body, timeout=self._timeout)
         if not response.ok:

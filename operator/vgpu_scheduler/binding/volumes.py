@@ -45,6 +45,7 @@ class _Write(NamedTuple):
     resource: str
     path: str
     body: Mapping[str, Any]
+    namespace: str = ""
 
 
 class VolumeBinder:
@@ -151,7 +152,7 @@ class VolumeBinder:
             return None
         body = {"metadata": _exactly(claim) | {"annotations": {SELECTED_NODE: node}}}
         path = f"/api/v1/namespaces/{claim.namespace}/{_CLAIMS}/{claim.name}"
-        return _Write("PersistentVolumeClaim", _CLAIMS, path, body)
+        return _Write("PersistentVolumeClaim", _CLAIMS, path, body, claim.namespace)
 
     def _claim(self, key: str) -> Claim:
         claim = self._engine.state.volumes.objects.claims.get(key)
@@ -217,7 +218,7 @@ class VolumeBinder:
         if response.status == _CONFLICT:
             raise VolumeConflictError(response.message)
         if response.status == _FORBIDDEN:
-            await self._rights.refused(write.resource, response.message)
+            await self._rights.refused(write.resource, response.message, write.namespace)
         raise VolumeError(response.message)
 
     async def _wait(self, uid: str, placement: Placement, deadline: float) -> None:

@@ -15,7 +15,7 @@ from vgpu_scheduler.predicates import CLUSTER_PLUGINS, ClusterFilter, FilterErro
 from vgpu_scheduler.state import State
 
 _FILTERS = 512
-"""How many of each plugin are remembered; one costs about a byte per node and term."""
+"""How many of each plugin are remembered; one costs about eight bytes per node and term."""
 
 
 @dataclass(frozen=True, slots=True)

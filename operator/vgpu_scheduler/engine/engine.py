@@ -232,6 +232,8 @@ class Engine:
         self.queue.hint(self._released, now)
         self.storage.wake(now)
         self._released = Hint.NONE
+        if self.state.interpod.any_forgotten and not self.queue.anybody_waits_for(Hint.AFFINITY):
+            self.state.interpod.nobody_waits()
         while (uid := self.queue.pop(now)) is not None:
             pod = self.state.pod(uid)
             if pod is None or self.state.reservation(uid) is not None:

@@ -63,6 +63,10 @@ class ParkedPods:
             for alike in groups
         ]
 
+    def any_for(self, hints: Hint) -> bool:
+        """Tell whether one of some hints could help any group."""
+        return any(waits_for & hints for waits_for in self._groups)
+
     def alike(self, alike: Hashable) -> list[GroupKey]:
         """Return the groups whose pods get the same answer, whatever they wait for."""
         return [GroupKey(alike, waits_for) for waits_for, groups in self._groups.items() if alike in groups]

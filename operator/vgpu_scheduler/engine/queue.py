@@ -227,6 +227,10 @@ class SchedulingQueue:
         """Yield the unschedulable pods, or those that one of some hints could help."""
         return (uid for key in self._parked.waiting_for(waits_for) for uid in self._parked.uids(key))
 
+    def anybody_waits_for(self, hints: Hint) -> bool:
+        """Tell whether one of some hints could help an unschedulable pod."""
+        return self._parked.any_for(hints)
+
     def wake(self, woken: Iterable[str], now: float, event: QueueEvent) -> int:
         """Let those of some pods that are unschedulable be tried again, each after its back-off; return how many."""
         count = 0

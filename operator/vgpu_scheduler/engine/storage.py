@@ -39,7 +39,7 @@ class StorageAccess:
         self._queue = queue
         self._pods: dict[str, None] = {}  # those that wait no more are left out when somebody asks
         self._by_claim: dict[str, dict[str, None]] = {}
-        self._denied: dict[str, str] = {}
+        self._denied: dict[tuple[str, str], str] = {}  # by resource and namespace
         self._released = Hint.NONE
         self._relearned = False
 
@@ -108,19 +108,22 @@ class StorageAccess:
 
     # What may be written ---------------------------------------------------------------------------------------------
 
-    def deny(self, resource: str, problem: str) -> None:
-        """Take in that the API server denies writes to ``persistentvolumeclaims`` or ``persistentvolumes``."""
-        self._denied[resource] = problem
+    def deny(self, resource: str, problem: str, namespace: str = "") -> None:
+        """Take in that the API server denies writes to the claims of a namespace, or to volumes, which are of none."""
+        self._denied[resource, namespace] = problem
 
-    def allow(self, resource: str) -> None:
+    def allow(self, resource: str, namespace: str = "") -> None:
         """Take in that it allows them again."""
-        if self._denied.pop(resource, ""):
+        if self._denied.pop((resource, namespace), ""):
             self._released |= Hint.VOLUMES
 
     def denial(self, plan: VolumePlan) -> str:
         """Return why a plan cannot be carried out; empty if nothing is known to stand in the way."""
-        needed = ((VOLUMES, plan.matched), (CLAIMS, plan.provisioned))
-        return next((self._denied[resource] for resource, claims in needed if claims and resource in self._denied), "")
+        if not self._denied:
+            return ""
+        needed = [(VOLUMES, "")] if plan.matched else []
+        needed += ((CLAIMS, claim.partition("/")[0]) for claim in plan.provisioned)
+        return next((self._denied[right] for right in needed if right in self._denied), "")
 
     # Who is woken ----------------------------------------------------------------------------------------------------
 

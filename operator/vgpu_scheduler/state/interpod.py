@@ -7,7 +7,7 @@ changes its labels needs no upkeep.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -19,6 +19,9 @@ __all__ = ["InterPodCounts", "PodCounter"]
 
 HARD_AFFINITY_WEIGHT: Final = 1
 """What a pod is worth to one whose required affinity is about it: hardPodAffinityWeight of kube-scheduler."""
+
+_FORGOTTEN: Final = 8192
+"""How many counters that are dropped are remembered by what they counted; one costs about a kilobyte."""
 
 RowOf = Callable[[str], int | None]
 
@@ -83,8 +86,10 @@ class InterPodCounts:
         self._counters_by_label: LabelIndex[PodCounter] = LabelIndex()
         self._anti_affinity = ResidentTerms()
         self._preferences = ResidentTerms()
-        self._some_forgotten = False
-        """Whether a counter was dropped: somebody who waits may ask for pods that are counted no more."""
+        self._forgotten: dict[tuple[tuple[PodSelector, ...], bool], PodCounter] = {}
+        """Counters that were dropped, which count no more: somebody who waits may ask for their pods yet."""
+        self._forgotten_by_label: LabelIndex[PodCounter] = LabelIndex()
+        self._too_many_forgotten = False
 
     # Questions -------------------------------------------------------------------------------------------------------
 
@@ -136,6 +141,7 @@ class InterPodCounts:
         """
         counter = self._counters.get((selectors, lasting))
         if counter is None:
+            self._remember((selectors, lasting))
             counter = self._counters[selectors, lasting] = PodCounter(selectors, lasting)
             self._counters_by_label.add(counter, counter.index_selector)
             for namespace in self._residents:
@@ -147,9 +153,33 @@ class InterPodCounts:
         """Give a counter back; it is dropped when nobody uses it."""
         counter.users -= 1
         if not counter.users:
-            self._some_forgotten = True
             del self._counters[counter.selectors, counter.lasting]
             self._counters_by_label.discard(counter, counter.index_selector)
+            self._forget(counter)
+
+    @property
+    def any_forgotten(self) -> bool:
+        """Whether somebody who waits may ask for pods that are counted no more."""
+        return bool(self._forgotten) or self._too_many_forgotten
+
+    def nobody_waits(self) -> None:
+        """Take in that nobody waits for what is counted: all who will do so ask for it anew before."""
+        self._forgotten.clear()
+        self._forgotten_by_label = LabelIndex()
+        self._too_many_forgotten = False
+
+    def _forget(self, counter: PodCounter) -> None:
+        if len(self._forgotten) >= _FORGOTTEN:
+            self._too_many_forgotten = True
+            return
+        dropped = PodCounter(counter.selectors, counter.lasting)
+        self._forgotten[counter.selectors, counter.lasting] = dropped
+        self._forgotten_by_label.add(dropped, dropped.index_selector)
+
+    def _remember(self, key: tuple[tuple[PodSelector, ...], bool]) -> None:
+        dropped = self._forgotten.pop(key, None)
+        if dropped is not None:
+            self._forgotten_by_label.discard(dropped, dropped.index_selector)
 
     def _count_namespace(
         self,
@@ -228,16 +258,21 @@ class InterPodCounts:
             self._anti_affinity.count(resident.anti_affinity, row, change)
         if resident.preferences:
             self._preferences.count(resident.preferences, row, change)
-        matters = bool(resident.anti_affinity) or self._some_forgotten
-        if not self._counters:
-            return matters
+        matters = bool(resident.anti_affinity) or self._too_many_forgotten
+        for counter in self._counting(self._counters_by_label, namespace, resident):
+            counter.nodes.add(row, change)
+            matters = True
+        return matters or any(self._counting(self._forgotten_by_label, namespace, resident))
+
+    def _counting(self, index: LabelIndex[PodCounter], namespace: str, resident: _Resident) -> Iterator[PodCounter]:
+        """Yield the counters of an index that a pod counts for."""
+        if not index:
+            return
         known = self._namespaces.get(namespace)
-        for counter in self._counters_by_label.candidates(resident.labels):
+        for counter in index.candidates(resident.labels):
             counts = not (counter.lasting and resident.deleting)
             if counts and counter.selects(namespace, known, resident.labels):
-                counter.nodes.add(row, change)
-                matters = True
-        return matters
+                yield counter
 
     # The whole -------------------------------------------------------------------------------------------------------
 
@@ -253,7 +288,7 @@ class InterPodCounts:
         twin._namespaces = dict(self._namespaces)
         twin._anti_affinity = self._anti_affinity.copy()
         twin._preferences = self._preferences.copy()
-        twin._some_forgotten = True  # the counters are not copied
+        twin._too_many_forgotten = True  # the counters are not copied
         return twin
 
 
