@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from tests.apiserver.certificates import Authority
-from tests.e2e.conftest import MANIFESTS, OTHER_PLUGIN, TENANT, Cluster, kustomized
+from tests.e2e.conftest import MANIFESTS, OLDER, OTHER_PLUGIN, TENANT, Cluster, kustomized
 
 from vgpu_scheduler.cli.demo.process import OperatorProcess
 from vgpu_scheduler.dialects.hami import vendors
@@ -220,6 +220,7 @@ def policy(cluster: Cluster) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("policy")
+@pytest.mark.skipif(OLDER, reason="MutatingAdmissionPolicy is served as v1 since Kubernetes 1.36")
 async def test_the_policy(cluster: Cluster) -> None:
     await cluster.until(lambda: completes(cluster), "the policy to be in force")
     two = pod({MEM: "1000"}, initContainers=[{"name": "init", "image": "example"}])
