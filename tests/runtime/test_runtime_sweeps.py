@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.engine.builders import allocation, cards, node, pod
 from tests.intake.watching import Watcher
 
 from vgpu_scheduler.apiclient import ApiClient, connect
@@ -84,6 +85,23 @@ async def test_an_older_list_that_was_asked_for_after_a_newer_one_proves_a_resto
     await watcher.observer.sweep(PODS, before)
     assert watcher.engine.epoch == 1
     assert not watcher.pods
+
+
+async def test_an_audit_repairs_what_is_wrong_and_says_why(watcher: Watcher, caplog: pytest.LogCaptureFixture) -> None:
+    """It comes in the middle of a bind, which is no mistake."""
+    watcher.engine.observe_node(node("a", cards("a", 2)), 0.0)
+    for name in ("on-its-way", "forgotten"):
+        watcher.engine.observe_pod(pod(name), 0.0)
+        assert watcher.engine.attempt(0.0) is not None
+    await sweeps(watcher).audit()
+    stats = watcher.observer.stats
+    assert (stats.repaired, stats.drift) == (0, 0)
+    on_a = pod("forgotten", version=2, nodeName="a", annotations=allocation("a", ("a-gpu-0", 1000, 0)))
+    watcher.engine.observe_pod(on_a, 0.0)
+    watcher.engine.state._books.take_off(on_a.uid)
+    await sweeps(watcher).audit()
+    assert (stats.repaired, stats.drift) == (1, 0)
+    assert "the ledger of node a was wrong and is repaired: pod default/forgotten was not booked" in caplog.text
 
 
 def test_a_list_from_before_a_kind_was_defined_does_not_empty_it(watcher: Watcher) -> None:

@@ -122,6 +122,14 @@ def test_a_malformed_claim_that_runs_is_charged_as_whole_cards() -> None:
     assert engine.state.ledger() == {"a": {"a-gpu-0": (1, 8000, 100)}}
 
 
+def test_a_rebuild_of_some_nodes_knows_the_pods_that_are_on_their_way_there() -> None:
+    engine = engine_with([node("a", cards("a", 2)), node("b", cards("b", 2))], [pod("p")])
+    assert engine.attempt(0.0) is not None
+    [held] = engine.state.reservations()
+    assert not engine.state.drift([held.node])
+    assert engine.state.rebuild({held.node}).ledger() == engine.state.ledger()
+
+
 # Widened usage -------------------------------------------------------------------------------------------------------
 
 

@@ -14,6 +14,7 @@ from vgpu_scheduler.dialects import Dialects, placement_usage
 from vgpu_scheduler.engine.annotation_limits import metadata_problem
 from vgpu_scheduler.engine.closed_nodes import Cause, ClosedNodes
 from vgpu_scheduler.engine.cluster_part import ClusterParts
+from vgpu_scheduler.engine.culprits import culprits
 from vgpu_scheduler.engine.filtered import Filtered
 from vgpu_scheduler.engine.nearest import nearest_miss
 from vgpu_scheduler.engine.nominated import NominatedPods
@@ -312,7 +313,8 @@ class Cycle:
             uid=pod.uid,
             pod=pod.key,
             outcome=Outcome.UNSCHEDULABLE,
-            message=unschedulable_message(int(rows.shape[0]), counts, turned_away.text if turned_away else ""),
+            message=unschedulable_message(int(rows.shape[0]), counts, turned_away.text if turned_away else "")
+            + culprits(self, pod, shape.node, found.passing),
             nodes=int(rows.shape[0]),
             reasons=counts,
             verdicts=self._verdicts(shape, pod, found) if explain else {},

@@ -200,6 +200,13 @@ class Engine:
         """Bring the nodes in line with a consistent list of all of them; return how many were gone."""
         return self._lists.sweep_at_once("Node", listed, version, now)
 
+    def repair(self, name: str, now: float) -> list[str]:
+        """Bring what is booked on a node in line with the objects; return what was wrong, a sentence each."""
+        wrong = self.state.repair(name)
+        if wrong:
+            self.queue.hint(Hint.DEVICE_FREED | Hint.RESOURCES, now)
+        return wrong
+
     def open_node(self, name: str, closure: NodeClosure, now: float) -> None:
         """Let pods go to a closed node again, and wake those that wait for that."""
         if self.closed_nodes.open(name, closure):

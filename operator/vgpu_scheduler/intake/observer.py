@@ -31,7 +31,9 @@ class IntakeStats:
     relists: int = 0
     swept: int = 0
     drift: int = 0
-    """Nodes whose ledger differed from its rebuild at the last sweep."""
+    """Nodes whose ledger differed from its rebuild at the last sweep, and could not be repaired."""
+    repaired: int = 0
+    """Mistakes in the ledger that were repaired."""
 
     def restarted(self) -> None:
         """Count that kopf had to be started again."""

@@ -163,3 +163,4 @@ def _add_intake(metrics: Metrics, engine: Engine, observer: Observer) -> None:
     number("vgpu_scheduler_relists_total", "Times that a stream had to list again.", lambda: stats.relists)
     number("vgpu_scheduler_swept_objects_total", "Objects whose deletion was missed.", lambda: stats.swept)
     number("vgpu_scheduler_ledger_drift_nodes", "Nodes whose ledger differs from its rebuild.", lambda: stats.drift)
+    number("vgpu_scheduler_ledger_repairs_total", "Mistakes in the ledger that were repaired.", lambda: stats.repaired)

@@ -101,7 +101,20 @@ class Sweeps:
             self._wanted.clear()
             await self.sweep()
             if audit:
-                self._observer.stats.drift = len(await drift(self._engine.state))
+                await self.audit()
+
+    async def audit(self) -> None:
+        """Compare the ledger with its rebuild, and repair where it differs: that would be an error of ours."""
+        engine, stats = self._engine, self._observer.stats
+        stats.drift = 0
+        for node in await drift(engine.state):
+            wrong = engine.repair(node, self._observer.monotonic())
+            for what in wrong:
+                log.error("the ledger of node %s was wrong and is repaired: %s", node, what)
+            stats.repaired += len(wrong)
+            stats.drift += bool(engine.state.drift([node]))
+        if stats.repaired:
+            self._observer.changed()
 
 
 async def ledger(state: State) -> Ledger:

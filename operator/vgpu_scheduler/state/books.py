@@ -64,6 +64,8 @@ class Books:
         self._pod_of = pod_of
         self._reservations: dict[str, Reservation] = {}
         self._on_node: dict[str, dict[str, None]] = {}
+        self.closing: dict[str, None] = {}
+        """The UIDs of the pods of which nobody can tell which cards they are on."""
 
     def __contains__(self, uid: object) -> bool:
         return uid in self._reservations
@@ -86,6 +88,8 @@ class Books:
         """Book a reservation; return what that may help: others may want to be near the pod."""
         self._reservations[reservation.uid] = reservation
         self._on_node.setdefault(reservation.node, {})[reservation.uid] = None
+        if reservation.closes_cards:
+            self.closing[reservation.uid] = None
         at = self._indexes
         at.quotas.charge(reservation.namespace, reservation.uses, 1, reservation.node)
         row = at.nodes.row(reservation.node)
@@ -98,6 +102,7 @@ class Books:
     def take_off(self, uid: str) -> Hint:
         """Take a reservation off the books; return whom among those that ask for other pods this may help."""
         reservation = self._reservations.pop(uid)
+        self.closing.pop(uid, None)
         on_node = self._on_node[reservation.node]
         del on_node[uid]
         if not on_node:
@@ -180,6 +185,28 @@ class Books:
         for reservation in self.on(node):
             self._charge(dialect, row, reservation, 1)
 
+    def correct(self, node: str, rebuilt: Books) -> list[str]:
+        """Book on a node what a rebuild from the objects has there; return what was wrong, a sentence each.
+
+        What is widened is no mistake: it is known from allocations that nobody can see any more.
+        """
+        wrong = []
+        for held in list(self.on(node)):
+            twin = rebuilt.get(held.uid)
+            if held.widened or (twin is not None and (twin.node, twin.uses) == (held.node, held.uses)):
+                continue
+            self.take_off(held.uid)
+            if twin is None:
+                wrong.append(f"pod {held.pod} was booked, but does not hold anything there")
+            else:
+                self.hold(twin)
+                wrong.append(f"pod {held.pod} was booked with other amounts than it holds")
+        for twin in rebuilt.on(node):
+            if twin.uid not in self:
+                self.hold(twin)
+                wrong.append(f"pod {twin.pod} was not booked")
+        return wrong
+
     def doubt_confirmations(self) -> None:
         """Let pods tell from now on where they are: what the API server confirmed may have been undone."""
         for uid, held in self._reservations.items():
@@ -190,6 +217,7 @@ class Books:
         """Return an independent copy over copies of the indexes."""
         twin = Books(indexes, pod_of)
         twin._reservations = dict(self._reservations)
+        twin.closing = dict(self.closing)
         twin._on_node = {name: dict(uids) for name, uids in self._on_node.items()}
         return twin
 

@@ -90,6 +90,10 @@ class Known:
         """Return the pod that has this name now, as last observed."""
         return self.pod(self._uids.get(f"{namespace}/{name}", ""))
 
+    def closing_cards(self) -> list[Reservation]:
+        """Return what those hold of whom nobody can tell which cards they are on, by name."""
+        return sorted((self._books[uid] for uid in self._books.closing), key=lambda held: (held.pod, held.uid))
+
     def pods(self) -> Iterable[Pod]:
         """Return all known pods."""
         return (known.pod for known in self._pods)

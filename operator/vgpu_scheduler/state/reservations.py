@@ -77,6 +77,11 @@ class Reservation:
         """Whether the pod holds anything of any device."""
         return any(usage.charges or usage.unreadable for usage in self.uses.values())
 
+    @property
+    def closes_cards(self) -> bool:
+        """Whether nobody can tell which cards the pod is on, so that it is charged on all that it may be on."""
+        return any(usage.unreadable for usage in self.uses.values())
+
     def device_charges(self, dialect: str, devices: tuple[Device, ...]) -> dict[str, Amounts]:
         """Return what the pod is charged on each of the node's devices of a dialect; UUIDs not listed are left out.
 

@@ -293,13 +293,16 @@ class State(Known):
             if names is None or node.name in names:
                 row = self.nodes.row(node.name)
                 twin.observe_node(node, {} if row is None else {d: m.devices(row) for d, m in self.matrices.items()})
+        unseen = [
+            held for held in self._books if held.phase is not Phase.BOUND and (names is None or held.node in names)
+        ]
+        on_their_way = {held.uid for held in unseen}
         for known in self._pods:
-            if names is None or known.pod.node_name in names:
+            if names is None or known.pod.node_name in names or known.uid in on_their_way:
                 twin.observe_pod(known.pod, known.uses)
-        for reservation in self._books:
-            unseen = reservation.phase is not Phase.BOUND and reservation.uid not in twin._books
-            if unseen and (names is None or reservation.node in names):
-                twin._books.hold(reservation)
+        for held in unseen:
+            if held.uid not in twin._books:
+                twin._books.hold(held)
         return twin
 
     def drift(self, names: Collection[str] | None = None) -> dict[str, tuple[Ledger, Ledger]]:
@@ -309,6 +312,22 @@ class State(Known):
         by it.
         """
         return differences(self.ledger(names), self.rebuild(names and frozenset(names)).ledger())
+
+    def repair(self, name: str) -> list[str]:
+        """Bring what is booked on a node in line with the objects; return what was wrong, a sentence each.
+
+        It is never wrong unless there is an error in this program: whoever calls it has something to report.
+        """
+        wrong = self._books.correct(name, self.rebuild({name})._books)
+        row, before = self.nodes.row(name), self.ledger([name])
+        if row is not None:
+            for dialect, matrix in self.matrices.items():
+                matrix.replace(row, matrix.devices(row))
+                self._books.devices_replaced(dialect, name, row)
+            self.nodes.touch(row)
+        if self.ledger([name]) != before:
+            wrong.append("the amounts of its cards were not those that its pods hold")
+        return wrong
 
     def overlay(self, without: Iterable[str] = ()) -> State:
         """Return a view of this state that can be changed freely.
