@@ -55,7 +55,8 @@ class Throughput:
         return self.pods / self.seconds
 
 
-def _pod(name: str, scheduler: str, limits: dict[str, str]) -> dict[str, Any]:
+def pod(name: str, scheduler: str, limits: dict[str, str]) -> dict[str, Any]:
+    """Return a pod; without limits it asks for a little CPU."""
     resources = {"limits": limits} if limits else {"requests": {"cpu": "10m"}}
     return {
         "metadata": {"name": name},
@@ -81,7 +82,7 @@ async def _each(http: aiohttp.ClientSession, requests: Sequence[tuple[str, dict[
 async def _bare_bindings(http: aiohttp.ClientSession) -> Throughput:
     """Bind pods with the bare API call, without deciding anything: what the API server gives at most."""
     path = "/api/v1/namespaces/default/pods"
-    await _each(http, [(path, _pod(f"bare-{n}", "nobody", {})) for n in range(ROUND)])
+    await _each(http, [(path, pod(f"bare-{n}", "nobody", {})) for n in range(ROUND)])
     bodies = [
         (
             f"{path}/bare-{n}/binding",
@@ -186,7 +187,7 @@ async def _through(
     """Have pods that wait already bound by a scheduler that starts: the creation of pods takes nothing from it."""
     path = "/api/v1/namespaces/default/pods"
     prefix = re.sub(r"[^a-z0-9]+", "-", f"{what} {candidate.name}".lower()).strip("-")
-    await _each(http, [(path, _pod(f"{prefix}-{n}", candidate.scheduler, limits)) for n in range(ROUND)])
+    await _each(http, [(path, pod(f"{prefix}-{n}", candidate.scheduler, limits)) for n in range(ROUND)])
     async with candidate.running():
         deadline = time.perf_counter() + WITHIN
         looks: list[_Look] = []

@@ -127,9 +127,12 @@ class Operator:
             state = self.engine.state
             return {"ledger": await ledger(state), "drift": await drift(state)}
 
+        async def tasks() -> object:
+            return {"tasks": len(asyncio.all_tasks())}
+
         pages: dict[str, Page] = {"/configz": configuration}
         if self.settings.debug_endpoints:
-            pages["/debug/ledger"] = books
+            pages |= {"/debug/ledger": books, "/debug/tasks": tasks}
         return pages
 
 
