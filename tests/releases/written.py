@@ -38,12 +38,9 @@ def dialects() -> Dialects:
 
 def asked() -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield names and what a container asks for."""
-    for name, resources in {
-        "slice": asks(1, 1000, 30),
-        "two-slices": asks(2, 2000, 10),
-        "whole-card": asks(1, 8000, 100),
-    }.items():
-        yield name, resources
+    yield "slice", asks(1, 1000, 30)
+    yield "two-slices", asks(2, 2000, 10)
+    yield "whole-card", asks(1, 8000, 100)
     for maker, card in OTHER_CARDS.items():
         for number, claim in enumerate(card.claims):
             yield f"{maker.lower()}-{number}", asks(0, **dict(claim))
