@@ -99,6 +99,37 @@ async def test_broken_watches_lose_nothing(stage: Stage) -> None:
     assert stage.operator.stop() == 0
 
 
+async def test_a_standby_makes_up_for_broken_watches_as_the_leader_does(stage: Stage, tmp_path: Path) -> None:
+    """A node goes meanwhile, of which kopf never tells when it watches again."""
+    standby = OperatorProcess(stage.kubeconfig, tmp_path / "standby.log")
+    stage.operator.start()
+    await stage.operator.until_leading()
+    try:
+        standby.start()
+        await stage.create("on-it", nodeSelector={"kubernetes.io/hostname": "node-b"})
+        await stage.nodes.until(lambda: stage.nodes.counts["running"] == 1)
+
+        async def holds(number: int) -> bool:
+            ready, _ = await standby.get("/readyz")
+            used = (await standby.ledger())["ledger"] if ready == 200 else None
+            return used is not None and sum(len(cards) for cards in used.values()) == number
+
+        await until(lambda: holds(1), within=60.0)
+        faults = [
+            stage.cluster.inject(Fault(verb="watch", user_agent="kopf", status=410)),
+            stage.cluster.inject(Fault(verb="watch", user_agent="vgpu-scheduler", drop=True)),
+        ]
+        stage.cluster.compact()
+        stage.cluster.end_watches(expired=True)
+        await stage.nodes.remove("node-b")
+        for fault in faults:
+            stage.cluster.heal(fault)
+        await until(lambda: holds(0))
+        assert await standby.metric("vgpu_scheduler_leader") == 0
+    finally:
+        standby.stop()
+
+
 async def _slots(stage: Stage, number: int) -> bool:
     used = [amounts[0] for cards in (await stage.books()).values() for amounts in cards.values()]
     return sum(used) == number
