@@ -3,20 +3,41 @@
 from __future__ import annotations
 
 from importlib import import_module
+from typing import Final, NamedTuple
 
 import click
 
 from vgpu_scheduler import __version__
 
-_COMMANDS = {
-    "demo": "demo:demo",
-    "doctor": "doctor:doctor_command",
-    "run": "run:run",
-    "settings": "show_settings:show_settings",
-    "simulate": "simulate:simulate_command",
-    "test": "policy_tests:policy_tests",
+__all__ = ["COMMANDS", "main"]
+
+
+class Listed(NamedTuple):
+    """A command as the help lists it, without being imported.
+
+    Attributes
+    ----------
+    module, name
+        Where it is, under this package.
+    about
+        The first sentence of its help.
+    """
+
+    module: str
+    name: str
+    about: str
+
+
+COMMANDS: Final = {
+    "demo": Listed("demo", "demo", "Show placements on an embedded cluster with simulated cards."),
+    "doctor": Listed("doctor", "doctor_command", "Look for what is wrong in a cluster, without changing anything."),
+    "run": Listed("run", "run", "Run the operator."),
+    "settings": Listed("show_settings", "show_settings", "Show every setting with its default and what it does."),
+    "simulate": Listed("simulate", "simulate_command", "Place pods on a copy of a cluster, without one."),
+    "test": Listed(
+        "policy_tests", "policy_tests", "Run unit tests for policies: files of cases, or folders of such files."
+    ),
 }
-"""Where each command is, under this package."""
 
 
 class _Commands(click.Group):
@@ -25,17 +46,23 @@ class _Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands."""
         del ctx
-        return list(_COMMANDS)
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a command, None if there is none of that name."""
         del ctx
-        if cmd_name not in _COMMANDS:
+        listed = COMMANDS.get(cmd_name)
+        if listed is None:
             return None
-        module, name = _COMMANDS[cmd_name].split(":")
-        found = getattr(import_module(f"vgpu_scheduler.cli.{module}"), name)
+        found = getattr(import_module(f"vgpu_scheduler.cli.{listed.module}"), listed.name)
         assert isinstance(found, click.Command)
         return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write what each command is about, without importing any."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, listed.about) for name, listed in COMMANDS.items()])
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
