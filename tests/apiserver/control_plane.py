@@ -152,6 +152,7 @@ class ControlPlane:
             f"--service-account-signing-key-file={key}",
             f"--audit-policy-file={self._file('audit-policy.yaml')}",
             f"--audit-log-path={self._file('audit.log')}",
+            "--audit-log-maxsize=2000",  # MB: one file tells of all
         ]
         if not self.service_accounts:
             flags.append("--disable-admission-plugins=ServiceAccount")

@@ -403,7 +403,7 @@ def test_a_phantom_says_which_node_has_the_card() -> None:
 def test_a_missing_right_is_named() -> None:
     objects = healthy()
     missing_right(objects)
-    assert "it may not get resourcequotas, list resourcequotas, watch resourcequotas" in messages(look(objects))
+    assert "it may not list resourcequotas, watch resourcequotas" in messages(look(objects))
 
 
 def test_rights_of_the_lease_are_those_of_its_name() -> None:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -31,11 +31,31 @@ OLDER = os.environ.get("APISERVER") == "older"
 """Whether the tests run on the API server that does less than the newest one."""
 
 
+LAST = "test_rights_used.py"
+"""What looks back at all other tests of this folder."""
+_DESELECTED: list[str] = []
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what is in this folder, so that ``-m e2e`` runs all of it."""
+    """Mark what is in this folder, so that ``-m e2e`` runs all of it, and have the one that looks back run last."""
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.e2e)
+    items.sort(key=lambda item: item.path == HERE / LAST)
+
+
+def pytest_deselected(items: Sequence[pytest.Item]) -> None:
+    """Remember which tests of this folder are not run."""
+    _DESELECTED.extend(item.nodeid for item in items if item.path.is_relative_to(HERE))
+
+
+def left_out(session: pytest.Session) -> str:
+    """Return what of this folder is not run in a session; empty if all of it is."""
+    run = {item.path for item in session.items}
+    absent = [path.name for path in HERE.glob("test_*.py") if path not in run]
+    named = [argument for argument in session.config.args if "::" in argument]
+    parts = (*absent, *_DESELECTED, *named)
+    return f"only a part of the end-to-end tests is run ({parts[0]})" if parts else ""
 
 
 class Cluster:

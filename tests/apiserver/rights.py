@@ -1,0 +1,79 @@
+"""What the manifests allow the scheduler's account, right by right, and which requests each right is about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from tests.apiserver.audit import AuditRecord
+
+MANIFESTS = Path(__file__).parents[2] / "manifests"
+ACCOUNT = {"kind": "ServiceAccount", "name": "vgpu-scheduler", "namespace": "vgpu-system"}
+_RENDERED = MANIFESTS / "install.yaml"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Right:
+    """One verb on one resource, as a rule of a role gives it.
+
+    Attributes
+    ----------
+    file
+        Where the role is, below the manifests.
+    group, resource, verb
+        As the rule has them; the resource with its subresource, such as ``pods/binding``.
+    name
+        The only object that it is about, empty for all.
+    namespace
+        The only namespace that it is about, empty for all.
+    """
+
+    file: str
+    group: str
+    resource: str
+    verb: str
+    name: str = ""
+    namespace: str = ""
+
+    def allows(self, record: AuditRecord) -> bool:
+        """Tell whether a request needs this right."""
+        resource = f"{record.resource}/{record.subresource}" if record.subresource else record.resource
+        return (
+            (record.group, resource, record.verb) == (self.group, self.resource, self.verb)
+            and self.name in {"", record.name}
+            and self.namespace in {"", record.namespace}
+        )
+
+    def __str__(self) -> str:
+        place = f" {self.name or '*'} in {self.namespace}" if self.namespace else ""
+        return f"{self.file}: {self.verb} {self.resource}{f'.{self.group}' if self.group else ''}{place}"
+
+
+def granted() -> list[Right]:
+    """Return every right that a role of the manifests gives the scheduler's account."""
+    objects = [
+        (path.relative_to(MANIFESTS).as_posix(), obj)
+        for path in sorted(MANIFESTS.rglob("*.yaml"))
+        if path != _RENDERED
+        for obj in yaml.safe_load_all(path.read_text())
+        if isinstance(obj, dict) and "kind" in obj
+    ]
+    roles = {(obj["kind"], obj["metadata"]["name"]): (file, obj) for file, obj in objects if "rules" in obj}
+    found: list[Right] = []
+    for _, binding in objects:
+        if binding["kind"] in {"RoleBinding", "ClusterRoleBinding"} and ACCOUNT in binding["subjects"]:
+            file, role = roles[binding["roleRef"]["kind"], binding["roleRef"]["name"]]
+            found += _rights(file, role["rules"], binding["metadata"].get("namespace", ""))
+    return found
+
+
+def _rights(file: str, rules: list[dict[str, Any]], namespace: str) -> Iterator[Right]:
+    for rule in rules:
+        for group in rule["apiGroups"]:
+            for resource in rule["resources"]:
+                for verb in rule["verbs"]:
+                    for name in rule.get("resourceNames", [""]):
+                        yield Right(file, group, resource, verb, name, namespace)
