@@ -415,7 +415,8 @@ class State:
                 row = self.nodes.row(node.name)
                 twin.observe_node(node, {} if row is None else {d: m.devices(row) for d, m in self.matrices.items()})
         for known in self._pods:
-            if names is None or known.pod.node_name in names:
+            held = self._books.get(known.pod.uid)  # its pod is not bound yet, as far as is known
+            if names is None or known.pod.node_name in names or (held is not None and held.node in names):
                 twin.observe_pod(known.pod, known.uses)
         for reservation in self._books:
             unseen = reservation.phase is not Phase.BOUND and reservation.uid not in twin._books
