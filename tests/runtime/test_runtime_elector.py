@@ -174,6 +174,28 @@ async def test_a_lease_given_up_is_free_at_once(api: ApiClient) -> None:
     assert (await spec(api))["holderIdentity"] == "two"
 
 
+async def test_a_lease_from_before_the_last_one_says_that_the_store_went_back(api: ApiClient) -> None:
+    """The lease is ours there, too, or another's: neither must be taken for what it was."""
+    clock = HeldClock()
+    ours, waits = (Elector(api, OPTIONS, name, clock) for name in ("ours", "waits"))
+    await ours.acquire()
+    assert not await waits._try()
+    real = api.request
+
+    async def restored(method: str, path: str, *more: Any, **options: Any) -> ApiResponse:
+        if method == "PUT":
+            return ApiResponse(409, b"{}")
+        answer = await real(method, path, *more, **options)
+        lease = answer.json()
+        lease["metadata"]["resourceVersion"] = "1"
+        return ApiResponse(200, json.dumps(lease).encode())
+
+    api.request = restored  # type: ignore[method-assign]
+    for elector in (ours, waits):
+        with pytest.raises(RuntimeError, match="restored from an older copy"):
+            await asyncio.wait_for(elector.hold(), 5)
+
+
 async def test_a_restart_is_not_its_predecessor(api: ApiClient) -> None:
     await Elector(api, OPTIONS, "host_1", HeldClock()).acquire()
     assert not await Elector(api, OPTIONS, "host_2", HeldClock())._try()

@@ -57,6 +57,12 @@ def test_a_placement_does_not_hold_on_a_node_that_was_made_anew() -> None:
     assert not engine.state.unchanged_since_assumed("uid-p", asking)
 
 
+@pytest.mark.parametrize("names", [None, ["a"], ["b"]])
+def test_a_rebuild_of_some_nodes_has_what_is_assumed_there(engine: Engine, names: list[str] | None) -> None:
+    assert set(engine.state.ledger()) == {"a"}
+    assert not engine.state.drift(names)
+
+
 def confirm(engine: Engine) -> None:
     engine.confirmed("uid-p")
 

@@ -56,6 +56,8 @@ class Elector:
         """When that has expired, unless it is renewed."""
         self._written: dict[str, Any] | None = None
         """The Lease as it was when it was last written here, until an answer does not say so."""
+        self._newest = 0
+        """The highest resource version of the Lease so far."""
 
     @property
     def leading(self) -> bool:
@@ -67,14 +69,27 @@ class Elector:
         return self._clock.monotonic() + seconds < self._held_until
 
     async def acquire(self) -> None:
-        """Wait until the Lease is held: it is looked at now and then, and in the moment in which it expires."""
+        """Wait until the Lease is held: it is looked at now and then, and in the moment in which it expires.
+
+        Raises
+        ------
+        RuntimeError
+            If the Lease is an older one than before, see :meth:`hold`.
+        """
         while not await self._try():
             left = self._expires - self._clock.monotonic()
             await asyncio.sleep(min(self._options.renew_interval, max(left, _AT_ONCE)))
         log.info("leading as %s", self.identity)
 
     async def hold(self) -> None:
-        """Renew the Lease; returns when it is lost."""
+        """Renew the Lease; returns when it is lost.
+
+        Raises
+        ------
+        RuntimeError
+            If the Lease is an older one than before: the API server's store was restored from an older copy. Watches
+            do not tell that, they stay deaf until the store catches up.
+        """
         while True:
             await asyncio.sleep(self._options.renew_interval)
             await self._try()
@@ -119,7 +134,7 @@ class Elector:
         if not response.ok:
             log.warning("lease: %s", response.message)
             return False
-        lease = response.json()
+        lease = self._newer(response)
         if not self._free(lease):
             return False
         return await self._put(lease, limit)
@@ -133,10 +148,19 @@ class Elector:
     def _keep(self, response: ApiResponse) -> bool:
         """Remember the Lease as it was written, so that the next renewal needs no reading."""
         if response.ok:
-            self._written = response.json()
+            self._written = self._newer(response)
         elif response.status != _CONFLICT:  # a conflict only says that another one was faster
             log.warning("lease: %s", response.message)
         return response.ok
+
+    def _newer(self, response: ApiResponse) -> dict[str, Any]:
+        """Return the Lease as an answer shows it, which is never one from before the last one."""
+        lease: dict[str, Any] = response.json()
+        version = int(lease["metadata"]["resourceVersion"])
+        if version < self._newest:
+            raise RuntimeError("the API server's store was restored from an older copy: starting anew")
+        self._newest = version
+        return lease
 
     def _free(self, lease: dict[str, Any]) -> bool:
         """Tell whether the Lease is ours, nobody's, or has not changed for its duration."""
