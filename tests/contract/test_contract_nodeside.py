@@ -232,6 +232,23 @@ async def test_a_lock_that_is_taken_away_is_recorded(api: Api) -> None:
         assert "taken away before Allocate was done" in side.violations[0]
 
 
+async def test_a_pod_that_is_gone_before_it_was_served_gets_nothing(api: Api) -> None:
+    slow = Behaviour(delay=0.3)
+    async with NodeSide(api.server.url, token=api.server.token, tls=api.server.tls, behave=lambda _: slow) as side:
+        await side.register([_node(api)], ["A10"])
+        await side.start()
+        await _gpu_pod(api, "a")
+        await _take_lock(api, "a")
+        await _bind(api, "a", _entry(side, api) + ";")
+        await side.until(lambda: side.busy)
+        await api.merge(f"/api/v1/nodes/{_node(api)}", {"metadata": {"annotations": {LOCK: None}}})
+        await side.delete(api.namespace, "a")
+        await side.until(lambda: not side.busy)
+        assert side.counts["running"] == 0
+        assert side.used(_node(api)) == {}
+        assert side.violations == []
+
+
 async def test_what_ran_before_is_counted(api: Api, side: NodeSide) -> None:
     await _gpu_pod(api, "a")
     await _take_lock(api, "a")

@@ -312,12 +312,11 @@ class NodeSide:
     def _observe(self, kind: str, pod: Object) -> None:
         uid, phase = pod["metadata"]["uid"], pod["status"].get("phase", "Pending")
         self._changed.set()
-        if kind == "DELETED" or phase in _TERMINAL:
-            self._release(uid)
-            if kind == "DELETED":
-                self._seen.discard(uid)
         if kind == "DELETED":
+            self._forget(uid)
             return
+        if phase in _TERMINAL:
+            self._release(uid)
         if "deletionTimestamp" in pod["metadata"]:
             self._begin(uid + "/end", self._terminate(pod))
         elif uid not in self._seen and phase not in _TERMINAL:
@@ -326,6 +325,14 @@ class NodeSide:
                 self._plugin.charge(pod)  # it ran before this node side started to watch
             else:
                 self._begin(uid, self._admit(pod))
+
+    def _forget(self, uid: str) -> None:
+        """Give up a pod that is gone, whatever its plugins were about to hand out to it."""
+        admission = self._tasks.get(uid)
+        if admission is not None:
+            admission.cancel()
+        self._seen.discard(uid)
+        self._release(uid)
 
     def _begin(self, key: str, work: Coroutine[Any, Any, None]) -> None:
         if key in self._tasks:
