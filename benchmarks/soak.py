@@ -52,6 +52,10 @@ had had to be repaired, and the node side had nothing to object to.
 |---:|---:|---:|---:|---:|---:|---:|---:|
 """
 
+TAIL = """The first window includes the start, and the pods that fill the cluster. Memory rises until as much is remembered
+of removed objects as ever is: 10,000 of each kind.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Look:
@@ -265,7 +269,7 @@ def report(minutes: float, seed: int, churn: Churn, began: float, looks: Sequenc
             f"| {found.descriptors} | {found.tasks} | {per_pod:.1f} ms |\n"
         )
         cpu = found.cpu
-    return text + "\nThe first window includes the start, and the pods that fill the cluster.\n"
+    return f"{text}\n{TAIL}"
 
 
 def main() -> None:
