@@ -337,8 +337,10 @@ def load(file: Path | None, flags: Mapping[str, Any]) -> Settings:
     if file is not None:
         try:
             content = yaml.safe_load(file.read_text())
-        except (OSError, yaml.YAMLError) as error:
+        except (OSError, yaml.YAMLError, ValueError) as error:
             raise SettingsError(f"settings file {file}: {error}") from None
+        except RecursionError:
+            raise SettingsError(f"settings file {file}: nested too deeply") from None
         if not isinstance(content, dict | None):
             raise SettingsError(f"settings file {file}: not a map of settings")
 

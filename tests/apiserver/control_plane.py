@@ -34,6 +34,8 @@ from typing import TYPE_CHECKING, Any, Self
 from tests.apiserver.audit import AUDIT_POLICY, AuditRecord
 from tests.apiserver.binaries import AssetsUnavailableError, assets
 
+from vgpu_scheduler.kube import loads
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -346,7 +348,7 @@ def _poll(condition: Callable[[], bool], timeout: float, interval: float = 0.05)
 
 def _json_or_text(data: bytes) -> Any:
     try:
-        return json.loads(data)
+        return loads(data)
     except ValueError:
         return data.decode(errors="replace")
 

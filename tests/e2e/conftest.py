@@ -19,6 +19,7 @@ from tests.conftest import running_control_plane
 
 from vgpu_scheduler.cli.demo.process import OperatorProcess
 from vgpu_scheduler.devcluster import NodeSide
+from vgpu_scheduler.kube import loads
 
 HERE = Path(__file__).parent
 MANIFESTS = HERE.parents[1] / "manifests"
@@ -96,17 +97,17 @@ class Cluster:
     async def pod(self, name: str) -> dict[str, Any]:
         """Return one pod."""
         async with self.http.get(f"/api/v1/namespaces/default/pods/{name}") as answer:
-            return dict(await answer.json())
+            return dict(await answer.json(loads=loads))
 
     async def pods(self) -> list[dict[str, Any]]:
         """Return all pods."""
         async with self.http.get("/api/v1/namespaces/default/pods") as answer:
-            return list((await answer.json())["items"])
+            return list((await answer.json(loads=loads))["items"])
 
     async def node(self, name: str) -> dict[str, Any]:
         """Return one node."""
         async with self.http.get(f"/api/v1/nodes/{name}") as answer:
-            return dict(await answer.json())
+            return dict(await answer.json(loads=loads))
 
     async def message(self, name: str) -> str:
         """Return the message of the pod's PodScheduled=False condition, empty without one."""

@@ -72,6 +72,13 @@ def test_refused(text: str) -> None:
             function(text)
 
 
+@pytest.mark.parametrize("sign", ["", "+", "-"])
+def test_zeros_before_an_exponent_are_no_digits(sign: str) -> None:
+    """``int()`` refuses thousands of them with another error."""
+    assert parse_quantity(f"2e{sign}{'0' * 5000}1") == parse_quantity(f"2e{sign}1")
+    assert parse_quantity(f"2e{sign}{'0' * 5000}") == 2
+
+
 def test_numbers_of_yaml_files() -> None:
     assert to_int(4) == 4
     assert to_milli(0.5) == 500

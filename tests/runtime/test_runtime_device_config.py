@@ -182,6 +182,8 @@ def test_a_configuration_of_hami_as_it_is_has_no_warnings(tmp_path: Path, caplog
         ),
         ("nvidia: [", "while parsing"),
         ("- a", "not a map of sections"),
+        ("nvidia: " + "[" * 5000, "nested too deeply"),
+        ("nvidia: 2026-99-99", "month must be in 1..12"),
         ({"kind": "ConfigMap", "data": {}}, "the ConfigMap has no data['device-config.yaml']"),
     ],
 )

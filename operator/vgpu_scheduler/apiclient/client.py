@@ -19,6 +19,8 @@ import aiohttp
 from kubernetes_asyncio import config
 from kubernetes_asyncio.client import Configuration
 
+from vgpu_scheduler.kube import loads
+
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
@@ -57,7 +59,7 @@ class ApiResponse:
 
     def json(self) -> Any:
         """Return the decoded body."""
-        return json.loads(self.body)
+        return loads(self.body)
 
     @property
     def message(self) -> str:

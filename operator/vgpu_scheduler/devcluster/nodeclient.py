@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 import aiohttp
 import msgspec
 
+from vgpu_scheduler.kube import decode_json
+
 from . import patches
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ USER_AGENT = "nodeside"
 _MAX_BACKOFF = 1.0
 _LINE_LIMIT = 16 * 1024 * 1024
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder().decode
+_decode = decode_json
 
 
 class RequestError(Exception):

@@ -22,7 +22,7 @@ from vgpu_scheduler.doctor.objects import (
     Workload,
     decoder,
 )
-from vgpu_scheduler.kube import Decode, DecodeError, Encoded, decode_node, decode_pod
+from vgpu_scheduler.kube import Decode, DecodeError, Encoded, decode_json, decode_node, decode_pod
 from vgpu_scheduler.policy import CLUSTER_KIND, GROUP, NAMESPACED_KIND, PLURALS, VERSION
 
 OBJECT_UNREADABLE = Diagnosis(
@@ -162,5 +162,5 @@ def take_in(fact: Fact, items: Iterable[Encoded]) -> tuple[list[Any], list[Findi
 
 def _decode_beside(obj: Encoded) -> Beside:
     meta = decoder("object", Workload)(obj).metadata  # all that is read of it is its metadata
-    found = msgspec.json.decode(obj) if isinstance(obj, bytes | msgspec.Raw) else dict(obj)
+    found = decode_json(obj) if isinstance(obj, bytes | msgspec.Raw) else dict(obj)
     return Beside(meta.name, found)

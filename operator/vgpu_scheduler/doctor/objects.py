@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from vgpu_scheduler.kube import DecodeError, Encoded
+from vgpu_scheduler.kube import DecodeError, Encoded, decode_json
 
 _Value = TypeVar("_Value")
 
@@ -293,7 +293,7 @@ def decoder(kind: str, value: type[_Value]) -> Callable[[Encoded], _Value]:
 
     def decode(obj: Encoded) -> _Value:
         try:
-            found = msgspec.json.decode(obj) if isinstance(obj, bytes | msgspec.Raw) else obj
+            found = decode_json(obj) if isinstance(obj, bytes | msgspec.Raw) else obj
             return msgspec.convert(_without_nulls(found), value)
         except (ValueError, RecursionError) as error:
             raise DecodeError(kind, _key(obj), "", str(error)) from None

@@ -25,6 +25,7 @@ from vgpu_scheduler.kube import (
     decode_claim,
     decode_csi_driver,
     decode_csi_node,
+    decode_json,
     decode_namespace,
     decode_node,
     decode_pod,
@@ -74,7 +75,7 @@ def _decode_policy(kind: str, obj: Encoded) -> PolicyResource:
 
 def _decoded(kind: str, obj: Encoded) -> Mapping[str, Any]:
     try:
-        found: Any = msgspec.json.decode(obj) if isinstance(obj, bytes | msgspec.Raw) else obj
+        found: Any = decode_json(obj) if isinstance(obj, bytes | msgspec.Raw) else obj
     except ValueError as error:
         raise DecodeError(kind, "", "", str(error)) from error
     if not isinstance(found, Mapping):

@@ -18,6 +18,7 @@ from typing import Any
 import kopf
 
 from vgpu_scheduler.apiclient import Credentials
+from vgpu_scheduler.intake.kopf_json import read_any_depth
 from vgpu_scheduler.intake.watching import EventHandler
 
 log = logging.getLogger(__name__)
@@ -149,6 +150,7 @@ class SupervisedKopf(ABC):
             await asyncio.sleep(delay)
 
     async def _run_once(self) -> None:
+        read_any_depth()
         registry = kopf.OperatorRegistry()
         self._login(registry)
         self._register(registry)

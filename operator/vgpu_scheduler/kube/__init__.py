@@ -20,6 +20,7 @@ from vgpu_scheduler.kube.decoding import (
 )
 from vgpu_scheduler.kube.images import Image
 from vgpu_scheduler.kube.namespaces import Namespace, decode_namespace
+from vgpu_scheduler.kube.nesting import decode_json, loads, of_any_depth
 from vgpu_scheduler.kube.objects import ANY_ADDRESS, Condition, Container, HostPort, Node, Pod, PodSpec
 from vgpu_scheduler.kube.podterms import PodSelector, PodTerm, TopologyTerm
 from vgpu_scheduler.kube.podvolumes import ClaimVolume, DiskKey, InlineDisk
@@ -144,6 +145,7 @@ __all__ = [
     "decode_csi_driver",
     "decode_csi_node",
     "decode_event",
+    "decode_json",
     "decode_list",
     "decode_namespace",
     "decode_node",
@@ -155,6 +157,8 @@ __all__ = [
     "decode_volume",
     "has_unit",
     "is_zero",
+    "loads",
+    "of_any_depth",
     "parse_label_selector",
     "parse_quantity",
     "taint",

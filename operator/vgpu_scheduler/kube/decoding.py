@@ -8,6 +8,7 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from vgpu_scheduler.kube.images import node_images
+from vgpu_scheduler.kube.nesting import decode_json, shallow
 from vgpu_scheduler.kube.objects import Condition, Node, Pod
 from vgpu_scheduler.kube.podspecs import intern_pod_spec, resized_requests
 from vgpu_scheduler.kube.quantities import QuantityError, to_exact_int, to_int, to_milli
@@ -202,12 +203,21 @@ def _without_object(event: WireEvent) -> tuple[str, WatchStatus | None]:
 def _wire(obj: Encoded, kind: str, decoder: msgspec.json.Decoder[_Wire]) -> _Wire:
     """Typed form of an object as the API writes it."""
     try:
-        return decoder.decode(obj) if isinstance(obj, bytes | msgspec.Raw) else msgspec.convert(obj, decoder.type)
+        if isinstance(obj, bytes | msgspec.Raw):
+            return _decoded(obj, decoder)
+        return msgspec.convert(obj, decoder.type)
     except OverflowError as error:  # an integer of more than 64 bits, which only files can hold
         raise DecodeError(kind, _key_of(obj), "", "an integer is out of range") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         problem, _, path = str(error).partition(" - at `$")
         raise DecodeError(kind, _key_of(obj), path.lstrip(".").rstrip("`"), problem) from error
+
+
+def _decoded(obj: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[_Wire]) -> _Wire:
+    try:
+        return decoder.decode(obj)
+    except RecursionError:
+        return decoder.decode(shallow(bytes(obj)))
 
 
 def decode_object(
@@ -241,10 +251,10 @@ def _key_of(obj: object) -> str:
     """``namespace/name`` of an object that could not be read as a whole, as far as it can be."""
     try:
         if isinstance(obj, bytes | msgspec.Raw):
-            obj = msgspec.json.decode(obj)
+            obj = decode_json(obj)
         metadata = obj["metadata"]  # type: ignore[index]
         name, namespace = metadata.get("name"), metadata.get("namespace")
-    except (msgspec.DecodeError, UnicodeDecodeError, AttributeError, LookupError, TypeError):
+    except (ValueError, AttributeError, LookupError, TypeError):
         return ""
     return f"{namespace}/{name}" if namespace else str(name or "")
 

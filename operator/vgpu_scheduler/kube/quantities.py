@@ -95,10 +95,10 @@ def to_nano(q: str | float) -> int:
 
 def _exponent(text: str, q: object) -> int:
     """Exponent after ``e``; apimachinery reads it as an int64."""
-    digits = text.lstrip("+-").lstrip("0")
+    digits = text.lstrip("+-").lstrip("0")  # int() refuses thousands of digits, leading zeros included
     if len(digits) > 19 or int(digits or "0") > MAX_INT64:
         raise QuantityError(q)
-    return int(text)
+    return int(f"{text[0] if text[0] in '+-' else ''}{digits or '0'}")
 
 
 def _magnitude(whole: str, fraction: str, power: int, shift: int) -> int:

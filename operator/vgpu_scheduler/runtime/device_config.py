@@ -56,8 +56,10 @@ def with_device_config(settings: Settings, text: str) -> Settings:
     """
     try:
         content = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:
         raise SettingsError(f"HAMi's device configuration: {error}") from None
+    except RecursionError:
+        raise SettingsError("HAMi's device configuration: nested too deeply") from None
     if not isinstance(content, dict | None):
         raise SettingsError("HAMi's device configuration: not a map of sections")
     sections = dict(_joined(content or {}, settings.hami_devices))
@@ -72,8 +74,10 @@ def _read(file: Path) -> Mapping[str, Any]:
             content = yaml.safe_load((content.get("data") or {}).get(_KEY) or "")
             if content is None:
                 raise SettingsError(f"HAMi's device configuration {file}: the ConfigMap has no data[{_KEY!r}]")
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, yaml.YAMLError, ValueError) as error:
         raise SettingsError(f"HAMi's device configuration {file}: {error}") from None
+    except RecursionError:
+        raise SettingsError(f"HAMi's device configuration {file}: nested too deeply") from None
     if not isinstance(content, dict | None):
         raise SettingsError(f"HAMi's device configuration {file}: not a map of sections")
     return content or {}

@@ -63,7 +63,7 @@ async def _of_cluster(api: ApiClient, namespace: str) -> tuple[Settings, str, li
         return read({}, {}), _DEFAULTS, []
     try:
         content = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         return read({}, {}), _DEFAULTS, [_unreadable(namespace, str(error))]
     if not isinstance(content, dict | None):
         return read({}, {}), _DEFAULTS, [_unreadable(namespace, f"{_FILE}: not a map of settings")]

@@ -30,6 +30,7 @@ from vgpu_scheduler.doctor import (
     questions,
     take_in,
 )
+from vgpu_scheduler.kube import of_any_depth
 
 _PAGE = 500
 _AT_ONCE = 8
@@ -77,6 +78,9 @@ class _Page(msgspec.Struct):
 
     items: list[msgspec.Raw] | None = None
     metadata: dict[str, Any] = {}
+
+
+_PAGES = msgspec.json.Decoder(_Page)
 
 
 async def look_at(api: ApiClient, where: Where) -> Seen:
@@ -163,7 +167,7 @@ async def _list(api: ApiClient, fact: Fact, listed: _Listed) -> ApiResponse | No
                 continue
             if not response.ok:
                 return response
-            content = msgspec.json.decode(response.body, type=_Page)
+            content = of_any_depth(response.body, _PAGES.decode)
             values, unreadable = take_in(fact, content.items or ())
             found += values
             findings += unreadable
