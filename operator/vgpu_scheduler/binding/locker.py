@@ -148,13 +148,38 @@ class NodeLocker:
         return self._judge(lock, await self._owner(lock, pod), pod)
 
     async def _owner(self, lock: FoundLock | None, pod: Pod | None) -> Pod | None:
-        """Read the pod that a lock names, unless it is the one that wants it."""
-        if lock is None or lock.parsed is None or not lock.parsed.owner or (pod and lock.parsed.owner == pod.key):
+        """Read the pod that holds a lock, unless it is the one that wants it."""
+        if lock is None or lock.parsed is None:
             return None
-        owner = await self._read_pod(lock.parsed.namespace, lock.parsed.name)
+        taker = self._taker(lock)
+        namespace, name = (
+            (taker.namespace, taker.name) if taker is not None else (lock.parsed.namespace, lock.parsed.name)
+        )
+        if not name or (pod and pod.key == f"{namespace}/{name}"):
+            return None
+        owner = await self._read_pod(namespace, name)
         if owner:
             self.context.engine.observe_pod(owner, self.context.clock.monotonic())
-        return owner
+        return owner if taker is None or (owner and owner.uid == taker.uid) else None
+
+    def _taker(self, lock: FoundLock) -> Pod | None:
+        """Return the pod of ours that took a lock which names nobody, as far as that is certain.
+
+        The node's token is written with the lock. Another scheduler writes no token: its lock may have followed ours
+        only if a pod of the node waits for its plugin.
+        """
+        state = self.context.engine.state
+        pod = state.pod(lock.token or "")
+        if lock.parsed is None or lock.parsed.owner or pod is None or pod.node_name:
+            return None
+        if pod.scheduler_name not in self.context.engine.scheduler_names:
+            return None
+        there = (state.pod(held.uid) for held in state.reservations(lock.node) if held.phase is not Phase.ASSUMED)
+        waits = any(other and self._in_turn(other) and not self.is_served(other) for other in there)
+        return None if waits else pod
+
+    def _in_turn(self, pod: Pod) -> bool:
+        return self._node_side.in_turn(self.context.engine.cycle.claims(pod))
 
     def _judge(self, lock: FoundLock | None, owner: Pod | None, pod: Pod | None) -> LockStatus:
         judge = LockJudge(self._node_side, self.context.engine.scheduler_names, timedelta(seconds=2 * self.timeout))

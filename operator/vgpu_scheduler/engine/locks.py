@@ -84,7 +84,8 @@ class LockJudge:
         lock
             The lock as found.
         owner
-            The pod that it names, or None if that is gone or it names none.
+            The pod that it names, or None if that is gone. Of a lock that names none, the pod of ours that took it, or
+            None if that is not certain.
         now
             The time of day.
         pod
@@ -99,6 +100,8 @@ class LockJudge:
         if not lock.parsed.owner:
             if pod is not None and lock.token == pod.uid:
                 return LockStatus.OWN
+            if owner is not None and not owner.node_name:
+                expiry = min(expiry, self.unbound_expiry)
             return LockStatus.ORPHANED if age > expiry else LockStatus.HELD
         if pod is not None and lock.parsed.owner == pod.key:
             return LockStatus.OWN
