@@ -179,3 +179,19 @@ async def test_a_lock_that_names_nobody_may_be_that_of_a_pod_that_waits_for_its_
         assert seen is not None
         assert await b.binder.locker.try_take(seen, wants) == (None, True)
         assert (await b.node("node-a"))[MLU_LOCK] == value
+
+
+async def test_a_lock_that_seems_to_come_from_the_future_is_as_old_as_it_has_been_seen(tmp_path: Path) -> None:
+    """The clock of this machine was put back, or that of the machine before was ahead."""
+    async with bench(tmp_path) as b:
+        frozen = await b.create("frozen", GPU, **NOWHERE)
+        wants = await b.create("wants", GPU, **ON_A)
+        await b.annotate_node("node-a", {TOKEN: frozen.uid, LOCK: taken("frozen", -3600.0)})
+        await b.learn()
+        seen = b.engine.state.node("node-a")
+        assert seen is not None
+        assert await b.binder.locker.try_take(seen, wants) == (None, True)
+        b.clock.ahead += 60.0
+        value, _ = await b.binder.locker.try_take(seen, wants)
+        assert value is not None
+        assert await bind_late(b, frozen, "node-a") == 409

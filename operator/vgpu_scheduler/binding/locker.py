@@ -52,6 +52,8 @@ class NodeLocker:
     timeout: float
     stats: LockStats = field(default_factory=LockStats)
     _fence: AllocationFence = field(init=False)
+    _seen: dict[str, tuple[str, float]] = field(default_factory=dict)
+    """By node, the lock that was judged last, and when it was for the first time (seconds, monotonic)."""
 
     def __post_init__(self) -> None:
         self._fence = AllocationFence(self.context, self.timeout)
@@ -183,7 +185,18 @@ class NodeLocker:
 
     def _judge(self, lock: FoundLock | None, owner: Pod | None, pod: Pod | None) -> LockStatus:
         judge = LockJudge(self._node_side, self.context.engine.scheduler_names, timedelta(seconds=2 * self.timeout))
-        return judge.status(lock, owner, self.context.clock.now(), pod)
+        return judge.status(lock, owner, self.context.clock.now(), pod, self._stood(lock))
+
+    def _stood(self, lock: FoundLock | None) -> timedelta:
+        """Return for how long a lock has been there, as seen from here: clocks jump, and differ between machines."""
+        now = self.context.clock.monotonic()
+        if lock is None:
+            return timedelta(0)
+        value, since = self._seen.get(lock.node, ("", now))
+        if value != lock.value:
+            since = now
+        self._seen[lock.node] = (lock.value, since)
+        return timedelta(seconds=now - since)
 
     def has_answered(self, pod: Pod) -> bool:
         """Tell whether the node side has said on a pod that it allocated, or that it failed."""
@@ -213,6 +226,7 @@ class NodeLocker:
     def forget(self, node: str) -> None:
         """Forget a node that is gone."""
         self._fence.forget(node)
+        self._seen.pop(node, None)
 
     def holding(self, node: str, lock: str) -> str | None:
         """Return the annotation of a node that has a lock's value, or None if none has.

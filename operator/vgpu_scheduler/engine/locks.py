@@ -76,7 +76,14 @@ class LockJudge:
     scheduler_names: frozenset[str]
     unbound_expiry: timedelta
 
-    def status(self, lock: FoundLock | None, owner: Pod | None, now: datetime, pod: Pod | None = None) -> LockStatus:
+    def status(
+        self,
+        lock: FoundLock | None,
+        owner: Pod | None,
+        now: datetime,
+        pod: Pod | None = None,
+        stood: timedelta = timedelta(0),
+    ) -> LockStatus:
         """Return what a lock is.
 
         Parameters
@@ -90,13 +97,15 @@ class LockJudge:
             The time of day.
         pod
             The pod that wants it, where one does.
+        stood
+            For how long it has been seen here: it is as old at least, whatever the clocks say.
         """
         if lock is None:
             return LockStatus.FREE
         if lock.parsed is None:
             return LockStatus.MALFORMED
         expiry = timedelta(seconds=lock.kind.expiry)
-        age = now - lock.parsed.taken_at
+        age = max(now - lock.parsed.taken_at, stood)
         if not lock.parsed.owner:
             if pod is not None and lock.token == pod.uid:
                 return LockStatus.OWN
