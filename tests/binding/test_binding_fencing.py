@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.binding.bench import LOCK, PODS, Bench, bench
+from tests.binding.bench import LOCK, PENDING, PODS, Bench, bench
 from tests.engine.builders import allocation
 from tests.engine.dialect_worlds import CORE, RATIO, beside, engine_of, koordinator_node
 
 from vgpu_scheduler.apiclient import MERGE_PATCH
 from vgpu_scheduler.devcluster import Fault
-from vgpu_scheduler.dialects.hami import format_lock
+from vgpu_scheduler.dialects.hami import format_lock, format_time
 from vgpu_scheduler.engine import Place
 from vgpu_scheduler.kube import Pod
 
@@ -139,3 +139,59 @@ async def test_cards_without_a_lock_are_claimed_by_the_token_one_pod_after_the_o
         assert b.sent("patch", "pods/status") == 1, "they know each other's tokens"
         assert await bind_late(b, frozen, "k") == 409
         assert not b.engine.state.over_capacity()
+
+
+MLU_LOCK = "cambricon.com/dsmlu.lock"
+MLU = {"limits": {"cambricon.com/vmlu": "1", "cambricon.com/mlu.smlu.vmemory": "4"}}
+
+
+def of_the_mlu(**more: Any) -> dict[str, Any]:
+    return {"containers": [{"name": "main", "resources": MLU}], **more}
+
+
+async def test_a_lock_that_names_nobody_is_that_of_the_pod_that_was_never_bound(tmp_path: Path) -> None:
+    """An earlier leader has taken it with the token: it need not expire, which takes minutes."""
+    async with bench(tmp_path) as b:
+        frozen = await b.create("frozen", **of_the_mlu(**NOWHERE))
+        wants = await b.create("wants", **of_the_mlu())
+        value = format_time(datetime.now(UTC) - timedelta(seconds=5))
+        await b.annotate_node("node-a", {TOKEN: frozen.uid, MLU_LOCK: value})
+        await b.learn()
+        seen = b.engine.state.node("node-a")
+        assert seen is not None
+        taken, _ = await b.binder.locker.try_take(seen, wants)
+        assert taken is not None
+        assert (await b.node("node-a"))[MLU_LOCK] == taken != value
+        assert await bind_late(b, frozen, "node-a") == 409
+
+
+async def test_a_lock_that_names_nobody_may_be_that_of_a_pod_that_waits_for_its_plugin(tmp_path: Path) -> None:
+    """Another scheduler writes no token: the pod of ours that was last allocated says nothing of its lock."""
+    async with bench(tmp_path) as b:
+        frozen = await b.create("frozen", **of_the_mlu(**NOWHERE))
+        wants = await b.create("wants", **of_the_mlu())
+        await b.create("theirs", scheduler="hami-scheduler", **of_the_mlu())
+        await b.bind_elsewhere("theirs", "node-a", PENDING)
+        value = format_time(datetime.now(UTC) - timedelta(seconds=5))
+        await b.annotate_node("node-a", {TOKEN: frozen.uid, MLU_LOCK: value})
+        await b.learn()
+        seen = b.engine.state.node("node-a")
+        assert seen is not None
+        assert await b.binder.locker.try_take(seen, wants) == (None, True)
+        assert (await b.node("node-a"))[MLU_LOCK] == value
+
+
+async def test_a_lock_that_seems_to_come_from_the_future_is_as_old_as_it_has_been_seen(tmp_path: Path) -> None:
+    """The clock of this machine was put back, or that of the machine before was ahead."""
+    async with bench(tmp_path) as b:
+        frozen = await b.create("frozen", GPU, **NOWHERE)
+        wants = await b.create("wants", GPU, **ON_A)
+        await b.annotate_node("node-a", {TOKEN: frozen.uid, LOCK: taken("frozen", -3600.0)})
+        await b.learn()
+        seen = b.engine.state.node("node-a")
+        assert seen is not None
+        assert await b.binder.locker.try_take(seen, wants) == (None, True)
+        b.clock.ahead += 60.0
+        value, _ = await b.binder.locker.try_take(seen, wants)
+        assert value is not None
+        assert await bind_late(b, frozen, "node-a") == 409

@@ -338,7 +338,7 @@ MLU_LOCK = "cambricon.com/dsmlu.lock"
 
 
 async def test_a_maker_has_a_lock_of_its_own(tmp_path: Path) -> None:
-    async with bench(tmp_path) as b:
+    async with bench(tmp_path, timeout=5.0) as b:  # longer than a lock is precise
         mlu = {"limits": {"cambricon.com/vmlu": "1", "cambricon.com/mlu.smlu.vmemory": "4"}}
         made = await b.create("p", containers=[{"name": "main", "resources": mlu}])
         await b.learn()

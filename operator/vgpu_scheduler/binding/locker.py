@@ -52,6 +52,8 @@ class NodeLocker:
     timeout: float
     stats: LockStats = field(default_factory=LockStats)
     _fence: AllocationFence = field(init=False)
+    _seen: dict[str, tuple[str, float]] = field(default_factory=dict)
+    """By node, the lock that was judged last, and when it was for the first time (seconds, monotonic)."""
 
     def __post_init__(self) -> None:
         self._fence = AllocationFence(self.context, self.timeout)
@@ -148,17 +150,53 @@ class NodeLocker:
         return self._judge(lock, await self._owner(lock, pod), pod)
 
     async def _owner(self, lock: FoundLock | None, pod: Pod | None) -> Pod | None:
-        """Read the pod that a lock names, unless it is the one that wants it."""
-        if lock is None or lock.parsed is None or not lock.parsed.owner or (pod and lock.parsed.owner == pod.key):
+        """Read the pod that holds a lock, unless it is the one that wants it."""
+        if lock is None or lock.parsed is None:
             return None
-        owner = await self._read_pod(lock.parsed.namespace, lock.parsed.name)
+        taker = self._taker(lock)
+        namespace, name = (
+            (taker.namespace, taker.name) if taker is not None else (lock.parsed.namespace, lock.parsed.name)
+        )
+        if not name or (pod and pod.key == f"{namespace}/{name}"):
+            return None
+        owner = await self._read_pod(namespace, name)
         if owner:
             self.context.engine.observe_pod(owner, self.context.clock.monotonic())
-        return owner
+        return owner if taker is None or (owner and owner.uid == taker.uid) else None
+
+    def _taker(self, lock: FoundLock) -> Pod | None:
+        """Return the pod of ours that took a lock which names nobody, as far as that is certain.
+
+        The node's token is written with the lock. Another scheduler writes no token: its lock may have followed ours
+        only if a pod of the node waits for its plugin.
+        """
+        state = self.context.engine.state
+        pod = state.pod(lock.token or "")
+        if lock.parsed is None or lock.parsed.owner or pod is None or pod.node_name:
+            return None
+        if pod.scheduler_name not in self.context.engine.scheduler_names:
+            return None
+        there = (state.pod(held.uid) for held in state.reservations(lock.node) if held.phase is not Phase.ASSUMED)
+        waits = any(other and self._in_turn(other) and not self.is_served(other) for other in there)
+        return None if waits else pod
+
+    def _in_turn(self, pod: Pod) -> bool:
+        return self._node_side.in_turn(self.context.engine.cycle.claims(pod))
 
     def _judge(self, lock: FoundLock | None, owner: Pod | None, pod: Pod | None) -> LockStatus:
         judge = LockJudge(self._node_side, self.context.engine.scheduler_names, timedelta(seconds=2 * self.timeout))
-        return judge.status(lock, owner, self.context.clock.now(), pod)
+        return judge.status(lock, owner, self.context.clock.now(), pod, self._stood(lock))
+
+    def _stood(self, lock: FoundLock | None) -> timedelta:
+        """Return for how long a lock has been there, as seen from here: clocks jump, and differ between machines."""
+        now = self.context.clock.monotonic()
+        if lock is None:
+            return timedelta(0)
+        value, since = self._seen.get(lock.node, ("", now))
+        if value != lock.value:
+            since = now
+        self._seen[lock.node] = (lock.value, since)
+        return timedelta(seconds=now - since)
 
     def has_answered(self, pod: Pod) -> bool:
         """Tell whether the node side has said on a pod that it allocated, or that it failed."""
@@ -188,6 +226,7 @@ class NodeLocker:
     def forget(self, node: str) -> None:
         """Forget a node that is gone."""
         self._fence.forget(node)
+        self._seen.pop(node, None)
 
     def holding(self, node: str, lock: str) -> str | None:
         """Return the annotation of a node that has a lock's value, or None if none has.

@@ -76,7 +76,14 @@ class LockJudge:
     scheduler_names: frozenset[str]
     unbound_expiry: timedelta
 
-    def status(self, lock: FoundLock | None, owner: Pod | None, now: datetime, pod: Pod | None = None) -> LockStatus:
+    def status(
+        self,
+        lock: FoundLock | None,
+        owner: Pod | None,
+        now: datetime,
+        pod: Pod | None = None,
+        stood: timedelta = timedelta(0),
+    ) -> LockStatus:
         """Return what a lock is.
 
         Parameters
@@ -84,21 +91,26 @@ class LockJudge:
         lock
             The lock as found.
         owner
-            The pod that it names, or None if that is gone or it names none.
+            The pod that it names, or None if that is gone. Of a lock that names none, the pod of ours that took it, or
+            None if that is not certain.
         now
             The time of day.
         pod
             The pod that wants it, where one does.
+        stood
+            For how long it has been seen here: it is as old at least, whatever the clocks say.
         """
         if lock is None:
             return LockStatus.FREE
         if lock.parsed is None:
             return LockStatus.MALFORMED
         expiry = timedelta(seconds=lock.kind.expiry)
-        age = now - lock.parsed.taken_at
+        age = max(now - lock.parsed.taken_at, stood)
         if not lock.parsed.owner:
             if pod is not None and lock.token == pod.uid:
                 return LockStatus.OWN
+            if owner is not None and not owner.node_name:
+                expiry = min(expiry, self.unbound_expiry)
             return LockStatus.ORPHANED if age > expiry else LockStatus.HELD
         if pod is not None and lock.parsed.owner == pod.key:
             return LockStatus.OWN
