@@ -52,8 +52,8 @@ had had to be repaired, and the node side had nothing to object to.
 |---:|---:|---:|---:|---:|---:|---:|---:|
 """
 
-TAIL = """The first window includes the start, and the pods that fill the cluster. Memory rises until as much is remembered
-of removed objects as ever is: 10,000 of each kind.
+TAIL = """The first window includes the start, and the pods that fill the cluster. Memory rises until as much is
+remembered of removed objects as ever is: 10,000 of each kind.
 """
 
 
