@@ -25,6 +25,12 @@ PLUGIN = "system:serviceaccount:kube-system:hami-device-plugin"
 OTHER_PLUGIN = "system:serviceaccount:gpu-system:device-plugin"
 """One that no manifest knows."""
 TENANT = "tenant"
+USERS = {
+    OPERATOR: ["system:serviceaccounts", "system:serviceaccounts:vgpu-system", "system:authenticated"],
+    PLUGIN: ["system:masters"],
+    TENANT: [],
+    OTHER_PLUGIN: [],
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -124,16 +130,19 @@ def slice_pod(name: str, **asks: int) -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def installed_plane() -> Iterator[ControlPlane]:
     """A control plane with ServiceAccount admission on, the manifests applied, and the users that the tests play."""
-    groups = ["system:serviceaccounts", "system:serviceaccounts:vgpu-system", "system:authenticated"]
-    users = {OPERATOR: groups, PLUGIN: ["system:masters"], TENANT: [], OTHER_PLUGIN: []}
-    for plane in running_control_plane(ControlPlane(service_accounts=True, users=users)):
-        plane.kubectl("apply", "-f", str(MANIFESTS / "install.yaml"))
-        plane.create_namespace("default", exist_ok=True)
-        plane.create_namespace("kube-system", exist_ok=True)
-        for number, user in enumerate((TENANT, OTHER_PLUGIN)):
-            role = "--clusterrole=system:aggregate-to-edit"  # nobody aggregates it to edit here
-            plane.kubectl("create", "rolebinding", f"edits-{number}", "-n", "default", role, f"--user={user}")
+    for plane in running_control_plane(ControlPlane(service_accounts=True, users=USERS)):
+        install(plane)
         yield plane
+
+
+def install(plane: ControlPlane) -> None:
+    """Apply the manifests, and give the users that the tests play their rights."""
+    plane.kubectl("apply", "-f", str(MANIFESTS / "install.yaml"))
+    plane.create_namespace("default", exist_ok=True)
+    plane.create_namespace("kube-system", exist_ok=True)
+    for number, user in enumerate((TENANT, OTHER_PLUGIN)):
+        role = "--clusterrole=system:aggregate-to-edit"  # nobody aggregates it to edit here
+        plane.kubectl("create", "rolebinding", f"edits-{number}", "-n", "default", role, f"--user={user}")
 
 
 @asynccontextmanager
