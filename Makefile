@@ -7,7 +7,7 @@ ARGS ?=
 DIR ?= tests/vectors
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format vectors bench e2e older manifests clean
+.PHONY: help demo test lint format vectors bench e2e older faults manifests clean
 
 help: ## explain the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,7 +51,10 @@ e2e: .venv/ready ## run the end-to-end tests only
 	@$(BIN)/pytest -m e2e $(ARGS)
 
 older: .venv/ready ## run the end-to-end tests on an API server that does less
-	@APISERVER=older $(BIN)/pytest -m e2e $(ARGS)
+	@APISERVER=older $(BIN)/pytest tests/e2e $(ARGS)
+
+faults: .venv/ready ## play all faults on the operator, and write docs/faults.md (ARGS="--times 20")
+	@$(BIN)/python -m tests.faults $(ARGS)
 
 manifests: .venv/ready ## render the CRDs, the admission rules, manifests/install.yaml, and the pages in docs that follow from code
 	@$(BIN)/python crds/render.py

@@ -72,8 +72,8 @@ class ControlPlane:
     _root: Path = field(default_factory=Path)
     _processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
     _own_folder: bool = False
-    _etcd: str = ""
-    _port: int = 0
+    _ports: tuple[int, ...] = ()
+    """Of etcd for clients and for peers, and of the API server."""
 
     def __enter__(self) -> Self:
         self.start()
@@ -123,19 +123,22 @@ class ControlPlane:
         self._file("service-account.key").write_text(_ec_private_key())
 
     def _start_processes(self) -> None:
-        client, peer, self._port = _free_ports(3)
-        etcd = self._etcd = f"http://127.0.0.1:{client}"
-        self.url = f"https://127.0.0.1:{self._port}"
+        self._ports = self._ports or tuple(_free_ports(3))
+        self.url = f"https://127.0.0.1:{self._ports[2]}"
         self._spawn(
             "etcd",
             f"--data-dir={self._file('etcd')}",
-            f"--listen-client-urls={etcd}",
-            f"--advertise-client-urls={etcd}",
-            f"--listen-peer-urls=http://127.0.0.1:{peer}",
+            f"--listen-client-urls={self._etcd}",
+            f"--advertise-client-urls={self._etcd}",
+            f"--listen-peer-urls=http://127.0.0.1:{self._ports[1]}",
             "--unsafe-no-fsync",
             "--log-level=warn",
         )
         self._start_api_server()
+
+    @property
+    def _etcd(self) -> str:
+        return f"http://127.0.0.1:{self._ports[0]}"
 
     def _start_api_server(self) -> None:
         key = self._file("service-account.key")
@@ -144,7 +147,7 @@ class ControlPlane:
             "--bind-address=127.0.0.1",
             "--advertise-address=127.0.0.1",
             "--endpoint-reconciler-type=none",  # it refuses a loopback address
-            f"--secure-port={self._port}",
+            f"--secure-port={self._ports[2]}",
             f"--cert-dir={self._file('certificates')}",
             "--service-cluster-ip-range=10.0.0.0/24",
             "--authorization-mode=RBAC",

@@ -35,6 +35,12 @@ OLDER = os.environ.get("APISERVER") == "older"
 LAST = "test_rights_used.py"
 """What looks back at all other tests of this folder."""
 _DESELECTED: list[str] = []
+USERS = {
+    OPERATOR: ["system:serviceaccounts", "system:serviceaccounts:vgpu-system", "system:authenticated"],
+    PLUGIN: ["system:masters"],
+    TENANT: [],
+    OTHER_PLUGIN: [],
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -158,19 +164,22 @@ def kustomized(plane: ControlPlane, *components: str) -> str:
 @pytest.fixture(scope="session")
 def installed_plane() -> Iterator[ControlPlane]:
     """A control plane with ServiceAccount admission on, the manifests applied, and the users that the tests play."""
-    groups = ["system:serviceaccounts", "system:serviceaccounts:vgpu-system", "system:authenticated"]
-    users = {OPERATOR: groups, PLUGIN: ["system:masters"], TENANT: [], OTHER_PLUGIN: []}
-    for plane in running_control_plane(ControlPlane(service_accounts=True, users=users, older=OLDER)):
-        if OLDER:
-            plane.kubectl("apply", "-f", "-", stdin=kustomized(plane, "before-1.35"))
-        else:
-            plane.kubectl("apply", "-f", str(MANIFESTS / "install.yaml"))
-        plane.create_namespace("default", exist_ok=True)
-        plane.create_namespace("kube-system", exist_ok=True)
-        for number, user in enumerate((TENANT, OTHER_PLUGIN)):
-            role = "--clusterrole=system:aggregate-to-edit"  # nobody aggregates it to edit here
-            plane.kubectl("create", "rolebinding", f"edits-{number}", "-n", "default", role, f"--user={user}")
+    for plane in running_control_plane(ControlPlane(service_accounts=True, users=USERS, older=OLDER)):
+        install(plane)
         yield plane
+
+
+def install(plane: ControlPlane) -> None:
+    """Apply the manifests, and give the users that the tests play their rights."""
+    if plane.older:
+        plane.kubectl("apply", "-f", "-", stdin=kustomized(plane, "before-1.35"))
+    else:
+        plane.kubectl("apply", "-f", str(MANIFESTS / "install.yaml"))
+    plane.create_namespace("default", exist_ok=True)
+    plane.create_namespace("kube-system", exist_ok=True)
+    for number, user in enumerate((TENANT, OTHER_PLUGIN)):
+        role = "--clusterrole=system:aggregate-to-edit"  # nobody aggregates it to edit here
+        plane.kubectl("create", "rolebinding", f"edits-{number}", "-n", "default", role, f"--user={user}")
 
 
 @asynccontextmanager

@@ -3,34 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
 
 import pytest
 from tests.apiserver.control_plane import ControlPlane
 from tests.e2e.conftest import OPERATOR, Cluster, slice_pod
 from tests.e2e.volumes import (
+    CLAIMS,
+    CLASSES,
+    CONTROLLERS,
     SELECTED_NODE,
+    STATEFUL_SETS,
+    VOLUMES,
     ZONE,
     Provisioner,
     claim,
+    create,
+    delete_all,
+    get,
     local_volume,
     mounting,
     storage_class,
 )
 
 from vgpu_scheduler.cli.demo.process import OperatorProcess
-
-CONTROLLERS = (
-    "persistentvolume-binder-controller",
-    "ephemeral-volume-controller",
-    "statefulset-controller",
-    "deployment-controller",
-    "replicaset-controller",
-)
-CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
-VOLUMES = "/api/v1/persistentvolumes"
-CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
-STATEFUL_SETS = "/apis/apps/v1/namespaces/default/statefulsets"
 
 
 @pytest.fixture(scope="module")
@@ -50,31 +45,6 @@ async def storage(cluster: Cluster, controllers: None) -> AsyncIterator[Provisio
     async with Provisioner(cluster.http) as provisioner:
         yield provisioner
     await delete_all(cluster)
-
-
-async def create(cluster: Cluster, path: str, *objects: dict[str, Any]) -> None:
-    for obj in objects:
-        async with cluster.http.post(path, json=obj) as answer:
-            assert answer.status == 201, await answer.text()
-
-
-async def get(cluster: Cluster, path: str) -> dict[str, Any]:
-    async with cluster.http.get(path) as answer:
-        return dict(await answer.json())
-
-
-async def delete_all(cluster: Cluster) -> None:
-    """Delete the storage objects; finalizers have nobody who removes them once their owners are gone."""
-    await (await cluster.http.delete(STATEFUL_SETS)).release()
-    cluster.plane.clear()
-    for path in (CLAIMS, VOLUMES):
-        for item in (await get(cluster, path))["items"]:
-            one = f"{path}/{item['metadata']['name']}"
-            patch = {"metadata": {"finalizers": None}}
-            headers = {"Content-Type": "application/merge-patch+json"}
-            await (await cluster.http.delete(one)).release()
-            await (await cluster.http.patch(one, json=patch, headers=headers)).release()
-    await (await cluster.http.delete(CLASSES)).release()
 
 
 async def test_a_volume_is_made_where_the_cards_are(

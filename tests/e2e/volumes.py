@@ -8,11 +8,23 @@ from contextlib import suppress
 from typing import Any, Self
 
 import aiohttp
+from tests.e2e.conftest import Cluster
 
 DRIVER = "disks.example.com"
 ZONE = "topology.kubernetes.io/zone"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 PROVISIONER = "volume.kubernetes.io/storage-provisioner"
+CONTROLLERS = (
+    "persistentvolume-binder-controller",
+    "ephemeral-volume-controller",
+    "statefulset-controller",
+    "deployment-controller",
+    "replicaset-controller",
+)
+CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
+VOLUMES = "/api/v1/persistentvolumes"
+CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
+STATEFUL_SETS = "/apis/apps/v1/namespaces/default/statefulsets"
 MERGE = {"Content-Type": "application/merge-patch+json"}
 
 Object = dict[str, Any]
@@ -51,6 +63,35 @@ def mounting(pod: Object, *claims: str) -> Object:
         {"name": f"v{number}", "persistentVolumeClaim": {"claimName": name}} for number, name in enumerate(claims)
     ]
     return pod
+
+
+async def create(cluster: Cluster, path: str, *objects: dict[str, Any]) -> None:
+    for obj in objects:
+        async with cluster.http.post(path, json=obj) as answer:
+            assert answer.status == 201, await answer.text()
+
+
+async def get(cluster: Cluster, path: str) -> dict[str, Any]:
+    async with cluster.http.get(path) as answer:
+        return dict(await answer.json())
+
+
+async def delete_all(cluster: Cluster) -> None:
+    """Delete what the tests with volumes have made."""
+    await (await cluster.http.delete(STATEFUL_SETS)).release()
+    cluster.plane.clear()
+    await delete_storage(cluster)
+
+
+async def delete_storage(cluster: Cluster) -> None:
+    """Delete the storage objects; finalizers have nobody who removes them once their owners are gone."""
+    for path in (CLAIMS, VOLUMES):
+        for item in (await get(cluster, path))["items"]:
+            one = f"{path}/{item['metadata']['name']}"
+            patch = {"metadata": {"finalizers": None}}
+            await (await cluster.http.delete(one)).release()
+            await (await cluster.http.patch(one, json=patch, headers=MERGE)).release()
+    await (await cluster.http.delete(CLASSES)).release()
 
 
 class Provisioner:

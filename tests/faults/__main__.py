@@ -1,0 +1,143 @@
+"""Plays all faults many times and writes the report: ``python -m tests.faults --times 20``.
+
+Each time each fault is played once, with a seed of its own. The report says how often each was injected, and what
+failed. Ends with 0 when nothing failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.e2e.conftest import USERS, install
+from tests.faults.plane import FaultyPlane
+from tests.faults.stage import Stage, opened
+from tests.faults.table import FAULTS, Fault
+
+REPORT = Path(__file__).parents[2] / "docs" / "faults.md"
+
+_HEAD = """# Faults
+
+What was done to the operator, on a real API server, while bursts of pods came: slices with HAMi's lock and with
+Cambricon's, of Moore Threads' and Enflame's cards that have none, and plain pods. After each the same is checked
+(`tests/faults/invariants.py`):
+
+- every pod for which there is a place is bound and runs;
+- the operator's ledger equals its rebuild, and what the annotations of bound pods say;
+- no card has more in use than it has, and no pod has annotations that name another node or its cards;
+- no lock is left;
+- the device plugins saw nothing that a scheduler must not do.
+
+`make faults` writes this page, `make faults ARGS="--times 20"` after playing each fault so many times, each time with
+another seed: which writes are hit, in which order pods come and go, at which moment a process dies. CI plays each once.
+
+"""
+
+
+@dataclass
+class Record:
+    """What came of one fault.
+
+    Attributes
+    ----------
+    played, failures
+        How often, and the seeds and first lines of what failed.
+    injected
+        What was done, and how often.
+    seconds
+        How long it all took.
+    """
+
+    played: int = 0
+    failures: list[str] = field(default_factory=list)
+    injected: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+
+
+async def play(faults: Sequence[Fault], times: int, seed: int, records: dict[str, Record]) -> None:
+    """Play faults so many times."""
+    with tempfile.TemporaryDirectory(prefix="faults-") as folder:
+        plane = FaultyPlane(service_accounts=True, users=USERS)
+        await asyncio.to_thread(plane.start)
+        try:
+            await asyncio.to_thread(install, plane)
+            async with opened(plane, Path(folder)) as stage:
+                for number in range(times):
+                    for fault in faults:
+                        await play_once(stage, fault, seed + number, records[title(fault)])
+        finally:
+            await asyncio.to_thread(plane.stop)
+
+
+async def play_once(stage: Stage, fault: Fault, seed: int, record: Record) -> None:
+    """Play one fault once, and record what came of it; after a failure the next one starts with new operators."""
+    began = time.monotonic()
+    outcome = "ok"
+    try:
+        record.injected.update(await fault.play(stage, seed))
+    except Exception as error:  # noqa: BLE001 - whatever it is, the others are played
+        outcome = f"{type(error).__name__}: {str(error) or traceback.format_exc()}"
+        record.failures.append(f"seed {seed}: {outcome.splitlines()[0]}")  # the rest is printed
+        await stage.dismiss()
+    record.played += 1
+    took = time.monotonic() - began
+    record.seconds += took
+    print(f"{title(fault)}, seed {seed}: {took:.1f} s, {outcome}", flush=True)
+
+
+def title(fault: Fault) -> str:
+    return f"{fault.group}: {fault.name}"
+
+
+def rendered(faults: Sequence[Fault], records: dict[str, Record], times: int, seed: int) -> str:
+    """Return the page."""
+    failed = sum(len(record.failures) for record in records.values())
+    done = sum(sum(record.injected.values()) for record in records.values())
+    stories = sum(record.played for record in records.values())
+    seconds = sum(record.seconds for record in records.values())
+    lines = [
+        f"This page: {len(faults)} faults, each played {times} times (seeds {seed} to {seed + times - 1}):",
+        f"{stories} stories, {done} injections, {failed} failures, {seconds / 60:.0f} minutes.",
+        "",
+    ]
+    for group in dict.fromkeys(fault.group for fault in faults):
+        lines += [f"## {group[0].upper()}{group[1:]}", ""]
+        lines += ["| fault | how | played | injected | checked besides | failures |", "|---|---|---|---|---|---|"]
+        for fault in faults:
+            if fault.group == group:
+                record = records[title(fault)]
+                injected = "; ".join(f"{what}: {count}" for what, count in sorted(record.injected.items()))
+                cells = (fault.name, fault.how, record.played, injected, fault.checked, len(record.failures))
+                lines.append("| " + " | ".join(str(cell) for cell in cells) + " |")
+        lines.append("")
+    failures = [f"- {name}: {text}" for name, record in records.items() for text in record.failures]
+    lines += ["## Failures", "", *(failures or ["None."]), ""]
+    return _HEAD + "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Play, and write the report."""
+    parser = argparse.ArgumentParser(prog="python -m tests.faults", description="Play faults on the operator.")
+    parser.add_argument("--times", type=int, default=1, help="how often each fault is played")
+    parser.add_argument("--seed", type=int, default=1, help="of the first time; each further one has the next")
+    parser.add_argument("--only", default="", help="those with this text in their names; nothing is written then")
+    parser.add_argument("--report", type=Path, default=REPORT, help="where the report goes")
+    options = parser.parse_args(arguments)
+    faults = [fault for fault in FAULTS if options.only in title(fault)]
+    records = {title(fault): Record() for fault in faults}
+    asyncio.run(play(faults, options.times, options.seed, records))
+    if not options.only:
+        options.report.write_text(rendered(faults, records, options.times, options.seed))
+    return 1 if any(record.failures for record in records.values()) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

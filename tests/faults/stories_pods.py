@@ -1,0 +1,92 @@
+"""Pods that are deleted, evicted, deleted by force and made anew under the same name, in every phase of their way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import Any
+
+from tests.faults.catalogue import Fault, Story
+from tests.faults.pods import burst, on, pod
+from tests.faults.proxy import Do, Rule, What
+from tests.faults.stage import Stage
+
+from vgpu_scheduler.devcluster import BEHAVIOUR, CAMBRICON, ENFLAME_DRS, MTHREADS, NVIDIA
+
+Object = dict[str, Any]
+Hit = Callable[[Stage, Object], Awaitable[None]]
+
+HELD = {
+    "locked": (NVIDIA, "gpu-1", Do.HOLD),
+    "sent": (NVIDIA, "mixed", Do.HOLD_ANSWER),
+    "locked-mlu": (CAMBRICON, "mlu", Do.HOLD),
+    "token-gcu": (ENFLAME_DRS, "gcu", Do.HOLD),
+    "plain": (None, "gcu", Do.HOLD),
+    "plain-sent": (None, "mlu", Do.HOLD_ANSWER),
+}
+"""Pods whose Binding is kept back, or the answer to it."""
+
+
+async def every_phase(stage: Stage) -> list[Object]:
+    """Bring a pod into each phase, and return them."""
+    running = pod("running", MTHREADS, **on("mixed"))
+    allocating = pod("allocating", NVIDIA, **on("gpu-0"))
+    allocating["metadata"]["annotations"][BEHAVIOUR] = "held"
+    await stage.come(running, allocating)
+    await stage.some_run(1)
+    await stage.one_is_allocating()
+    rules = [stage.proxy.add(Rule(What.BINDING, do, name=f"/pods/{name}/binding")) for name, (_, _, do) in HELD.items()]
+    held = [pod(name, maker, **on(node)) for name, (maker, node, _) in HELD.items()]
+    queued = [pod(f"queued-{number}", NVIDIA, **on("gpu-0")) for number in range(2)]
+    waiting = pod("waiting", NVIDIA, nodeSelector={"nowhere": "yes"})
+    await stage.come(*held, *queued, waiting)
+    await asyncio.wait_for(asyncio.gather(*(rule.held.wait() for rule in rules)), 30)
+    await stage.until(lambda: stage.message("waiting"), "a reason")
+    return [running, allocating, *held, *queued, waiting]
+
+
+async def delete(stage: Stage, found: Object) -> None:
+    await stage.delete(found["metadata"]["name"])
+
+
+async def force(stage: Stage, found: Object) -> None:
+    await stage.delete(found["metadata"]["name"], gracePeriodSeconds=0)
+
+
+async def evict(stage: Stage, found: Object) -> None:
+    await stage.evict(found["metadata"]["name"])
+
+
+async def make_anew(stage: Stage, found: Object) -> None:
+    await force(stage, found)
+    await stage.come(found)
+    stage.waiting |= {"waiting"}
+
+
+def story_of(hit: Hit) -> Story:
+    """Return the story of pods to which something is done in each phase."""
+
+    async def story(stage: Stage, random: Random) -> None:
+        pods = await every_phase(stage)
+        random.shuffle(pods)
+        for found in pods:
+            await hit(stage, found)
+            stage.count(f"pod {hit.__name__.replace('_', ' ')}")
+        stage.nodes.let_go()
+        stage.proxy.heal()
+        await stage.come(*burst("next-"))
+
+    return story
+
+
+_PHASES = "waiting, queued, locked, Binding under way (4 makers and none), bound unseen, allocating, running"
+FAULTS = [
+    Fault("pods", name, f"pods in each phase: {_PHASES}", story_of(hit))
+    for name, hit in (
+        ("deleted", delete),
+        ("evicted", evict),
+        ("deleted by force", force),
+        ("made anew under the same name", make_anew),
+    )
+]
