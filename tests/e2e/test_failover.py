@@ -106,7 +106,8 @@ class Burst:
         assert await transitions(cluster) == self._led + 1
         assert leader.exit_code is None
         bound = sorted(record.answered for record in self._bindings() if record.code == 201)
-        assert len(bound) == number
+        # One that was carried out for a client that was killed before its answer has another code.
+        assert number - 1 <= len(bound) <= number
         gap = max(later - earlier for earlier, later in pairwise(bound))
         print(f"{number} pods; longest time without a Binding: {gap:.2f} s; Bindings in conflict: {self.refused}")
         return gap

@@ -24,7 +24,7 @@ from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import decode_node, decode_pod
 from vgpu_scheduler.policy import Policies, PolicyDefaults
 
-FOLDER = Path(__file__).parents[1] / "vectors" / "releases"
+FOLDER = Path(__file__).parent / "written_by"
 NODE = "node-a"
 
 Case = dict[str, Any]
