@@ -54,7 +54,7 @@ async def explain(stage: Stage) -> str:
     stuck = [
         (one["metadata"]["name"], one["spec"].get("nodeName"), one["metadata"].get("annotations"), one["status"])
         for one in await stage.pods()
-        if one["status"].get("phase") not in {"Running", *_ENDED}
+        if one["status"].get("phase") != "Running"
     ]
     nodes = {}
     for name in stage.makers:

@@ -20,6 +20,7 @@ from tests.faults.proxy import FaultProxy
 
 from vgpu_scheduler.cli.demo.process import COMMAND, OperatorProcess
 from vgpu_scheduler.devcluster import Card, Maker, NodeSide
+from vgpu_scheduler.devcluster.kubelet import pod_status, running
 
 Object = dict[str, Any]
 
@@ -228,6 +229,13 @@ class Stage(Cluster):
     async def patch_node(self, name: str, **fields: Any) -> None:
         """Change a node by a merge patch."""
         async with self.http.patch(f"/api/v1/nodes/{name}", json=fields, headers=_MERGE) as answer:
+            assert answer.status == 200, await answer.text()
+
+    async def run(self, pod: Object) -> None:
+        """Say that a pod runs, as its kubelet does."""
+        headers = {"Content-Type": "application/strategic-merge-patch+json"}
+        body = {"status": pod_status(pod, "Running", running())}
+        async with self.http.patch(f"{_PODS}/{pod['metadata']['name']}/status", json=body, headers=headers) as answer:
             assert answer.status == 200, await answer.text()
 
     async def delete(self, name: str, **options: Any) -> None:

@@ -30,7 +30,11 @@ fault = lister(FAULTS, "two leaders")
 def wants_all(name: str, node: str, **spec: object) -> Object:
     """Return a pod that leaves no room for another one like it."""
     maker, limits = WHOLE[node]
-    return pod(f"{name}-{node}", maker, limits=limits, **on(node), **spec)
+    made = pod(f"{name}-{node}", maker, limits=limits, **on(node), **spec)
+    if maker is ENFLAME_DRS:  # a container gets slices of one card
+        containers = made["spec"]["containers"]
+        containers.append({**containers[0], "name": "second"})
+    return made
 
 
 async def frozen(stage: Stage, what: What) -> tuple[Replica, list[Rule]]:

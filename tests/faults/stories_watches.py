@@ -6,9 +6,12 @@ import asyncio
 from random import Random
 
 from tests.faults.catalogue import Fault, lister
-from tests.faults.pods import NUMBERS, burst
+from tests.faults.pods import NUMBERS, Object, burst
 from tests.faults.proxy import Do, Rule, What
 from tests.faults.stage import Cast, Stage
+
+from vgpu_scheduler.devcluster import CAMBRICON, ENFLAME_DRS, MTHREADS, NVIDIA
+from vgpu_scheduler.devcluster.allocation import PHASE
 
 SWEEPING = Cast(settings={"VGPU_SWEEP_INTERVAL": "1"})
 AS_INSTALLED = Cast(settings={"VGPU_LEASE__DURATION": "8", "VGPU_LEASE__RENEW_INTERVAL": "1"})
@@ -142,8 +145,22 @@ async def restored(stage: Stage, random: Random) -> None:
     await stage.nodes.stop()
     await asyncio.to_thread(stage.plane.restore)
     stage.count("etcd restored")
+    for found in await stage.pods():
+        if _was_served(found):
+            await stage.run(found)  # its kubelet knows, whatever the API server has forgotten
     await stage.nodes.start()
     await stage.until(lambda: _started_anew(stage), "the operator to start anew")
+
+
+def _was_served(pod: Object) -> bool:
+    """Tell whether a plugin has given a pod devices, all or some, which does not run yet as far as is known.
+
+    Moore Threads' plugin writes nothing on a pod, so each of its pods that is bound is taken for served.
+    """
+    notes = pod["metadata"].get("annotations") or {}
+    told = notes.get(PHASE) == "success" or any(notes.get(maker.flag) == "true" for maker in (CAMBRICON, ENFLAME_DRS))
+    told = told or MTHREADS.time in notes or notes.get(NVIDIA.to_allocate) != notes.get(NVIDIA.allocated)
+    return bool(pod["spec"].get("nodeName")) and told and pod["status"].get("phase") == "Pending"
 
 
 async def _started_anew(stage: Stage) -> bool:

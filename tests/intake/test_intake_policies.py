@@ -18,6 +18,7 @@ from vgpu_scheduler.intake import (
     Listing,
     PolicySource,
     list_all,
+    policies,
     supervised,
 )
 from vgpu_scheduler.intake import (
@@ -144,6 +145,22 @@ async def test_definitions_may_come_after_it(watcher: Watcher, monkeypatch: pyte
         await define(watcher)
         await put(watcher, CLUSTER, "late", SPREAD)
         await until(lambda: known(watcher) == {"late"}, within=30)
+
+
+async def test_it_looks_again_when_new_definitions_must_be_served(
+    watcher: Watcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An API server tells of a definition before it serves the kind, and kopf looks only when it is told."""
+    monkeypatch.setattr(policies, "_SERVED_WITHIN", 0.2)
+    monkeypatch.setattr(supervised, "_RESTART_DELAY", 0.05)
+    async with running(watcher):
+        watched = {"verb": "watch", "resource": "customresourcedefinitions"}
+        await until(lambda: watcher.cluster.requests.total(**watched) > 0)
+        await define(watcher)
+        await until(lambda: watcher.observer.stats.restarts == 1)
+        await put(watcher, CLUSTER, "packs", SPREAD)
+        await until(lambda: known(watcher) == {"packs"})
+        assert watcher.observer.stats.restarts == 1
 
 
 async def test_definitions_may_go_and_come_back(watcher: Watcher, source: PolicySource) -> None:

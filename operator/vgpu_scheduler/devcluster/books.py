@@ -138,11 +138,13 @@ class Books:
             self.nodes[name].instances.pop(uid, None)
 
     def forget(self) -> None:
-        """Forget what all pods hold."""
+        """Forget what all pods hold, and which ones were served."""
         self._charged.clear()
         for node in self.nodes.values():
             node.used.clear()
             node.instances.clear()
+            for rack in node.racks:
+                rack.served.clear()
 
 
 def _overcommitted(card: Card, used: Amount) -> Iterator[str]:

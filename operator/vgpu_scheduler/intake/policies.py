@@ -7,6 +7,7 @@ no policies, and scheduling goes on.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,8 @@ from vgpu_scheduler.intake.watching import EventHandler
 from vgpu_scheduler.policy import GROUP, PLURALS, VERSION
 
 _DEFINITIONS = frozenset(f"{plural}.{GROUP}" for plural in PLURALS.values())
+_SERVED_WITHIN = 3.0
+"""Seconds after which the API server serves what is defined, and no longer what was."""
 
 
 class PolicySource(SupervisedKopf):
@@ -46,6 +49,7 @@ class PolicySource(SupervisedKopf):
         super().__init__(
             credentials, "policies", lost_track=lost_track, after_spawn=after_spawn, restarted=observer.stats.restarted
         )
+        self._timer: asyncio.TimerHandle | None = None
         kinds = (CLUSTER_POLICIES, POLICIES)
         self._policies = {kind.name: EventHandler(kind, observer, lost_track) for kind in kinds}
         self._namespaces = EventHandler(NAMESPACES, observer, lost_track)
@@ -59,5 +63,11 @@ class PolicySource(SupervisedKopf):
 
         @kopf.on.event("apiextensions.k8s.io", "v1", "customresourcedefinitions", registry=registry)
         async def definition_event(event: Any, **_: Any) -> None:
-            if event["type"] == "DELETED" and event["object"]["metadata"]["name"] in _DEFINITIONS:
+            if event["type"] is None or event["object"]["metadata"]["name"] not in _DEFINITIONS:
+                return
+            if event["type"] == "DELETED":
                 self._lost_track()  # kopf stops watching what has no definition, maybe before it saw its objects go
+            if self._timer is not None:
+                self._timer.cancel()
+            # kopf looks for what is defined when it is told of it, which may be before the API server serves that.
+            self._timer = asyncio.get_running_loop().call_later(_SERVED_WITHIN, self.begin_anew)

@@ -114,6 +114,7 @@ class SupervisedKopf(ABC):
         self._lost_track = lost_track
         self._after_spawn = after_spawn
         self._restarted = restarted
+        self._over = asyncio.Event()
 
     @staticmethod
     def _watch(registry: kopf.OperatorRegistry, handler: EventHandler[Any], *resource: str) -> None:
@@ -130,6 +131,10 @@ class SupervisedKopf(ABC):
 
     def _configure(self, settings: kopf.OperatorSettings) -> None:  # noqa: B027 - most have nothing to change
         """Change settings where this operator needs it."""
+
+    def begin_anew(self) -> None:
+        """End kopf, so that it is started again: it discovers what there is only when it starts, or is told of it."""
+        self._over.set()
 
     async def run(self) -> None:
         """Run kopf, and run it again whenever it ends, until cancelled."""
@@ -154,8 +159,13 @@ class SupervisedKopf(ABC):
         registry = kopf.OperatorRegistry()
         self._login(registry)
         self._register(registry)
+        self._over = asyncio.Event()
         tasks = await kopf.spawn_tasks(
-            registry=registry, settings=self._kopf_settings(), clusterwide=True, standalone=True
+            registry=registry,
+            settings=self._kopf_settings(),
+            clusterwide=True,
+            standalone=True,
+            stop_flag=self._over,
         )
         self._after_spawn()
         await kopf.run_tasks(tasks, ignored=_Everything())
