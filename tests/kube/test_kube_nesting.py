@@ -64,3 +64,10 @@ def test_what_is_no_json_stays_none(data: bytes) -> None:
     except ValueError:
         with pytest.raises(ValueError, match=r"."):
             json.loads(shallow(data, 200))
+
+
+@pytest.mark.parametrize("value", [{"spec": "\ud800"}, {"spec": {"containers": [{"name": "\ud800"}]}}])
+def test_half_of_a_surrogate_pair_is_refused(value: dict[str, object]) -> None:
+    """JSON that Python has decoded may hold one; no encoder takes it."""
+    with pytest.raises(DecodeError):
+        decode_pod({"metadata": {"name": "a", "uid": "a"}, **value})
