@@ -66,8 +66,15 @@ def test_what_is_no_json_stays_none(data: bytes) -> None:
             json.loads(shallow(data, 200))
 
 
-@pytest.mark.parametrize("value", [{"spec": "\ud800"}, {"spec": {"containers": [{"name": "\ud800"}]}}])
-def test_half_of_a_surrogate_pair_is_refused(value: dict[str, object]) -> None:
-    """JSON that Python has decoded may hold one; no encoder takes it."""
+BEYOND = {"name": "a", "resources": {"limits": {"nvidia.com/gpu": 2**70}}}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [{"spec": "\ud800"}, {"spec": {"containers": [{"name": "\ud800"}]}}, {"spec": {"containers": [BEYOND]}}],
+    ids=["a text", "a text within", "an integer"],
+)
+def test_what_only_python_decodes_is_refused(value: dict[str, object]) -> None:
+    """Half of a surrogate pair, or an integer of more than 64 bits: no encoder takes them."""
     with pytest.raises(DecodeError):
         decode_pod({"metadata": {"name": "a", "uid": "a"}, **value})

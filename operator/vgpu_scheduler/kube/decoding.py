@@ -245,8 +245,8 @@ def decode_object(
         return build(typed)
     except FieldError as error:
         raise DecodeError(kind, _key_of(obj), error.field, error.problem) from error
-    except UnicodeEncodeError as error:  # half a surrogate pair, which only JSON that Python decoded can hold
-        raise DecodeError(kind, "", "", f"a text is none: {error}") from error
+    except (UnicodeEncodeError, OverflowError) as error:  # which only JSON that Python decoded can hold
+        raise DecodeError(kind, "", "", f"a text or an integer is none of the API's: {error}") from error
 
 
 def _key_of(obj: object) -> str:
