@@ -235,7 +235,8 @@ class Settings(BaseSettings):
     hami_metrics: bool = False
     """Serve HAMi's scheduler metrics, too, under HAMi's names: a few lines per card and per pod, for its dashboards."""
     debug_endpoints: bool = False
-    """Serve /debug/ledger: what every device is used for, and how that compares with a rebuild."""
+    """Serve /debug/ledger, to the same machine only (kubectl port-forward): what every device is used for, and how that
+    compares with a rebuild."""
     policy_status_interval: Annotated[float, Field(ge=1, le=3600)] = 10.0
     """Seconds between two looks at what the status of policies should say where no policy changed (counts of pods)."""
     sweep_interval: Annotated[float, Field(gt=0)] = 300.0

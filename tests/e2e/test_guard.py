@@ -11,7 +11,8 @@ from posixpath import normpath
 from typing import Any
 
 import pytest
-from tests.e2e.conftest import MANIFESTS, TENANT, Cluster
+import yaml
+from tests.e2e.conftest import MANIFESTS, TENANT, Cluster, kustomized
 
 Obj = dict[str, Any]
 PODS = "/api/v1/namespaces/default/pods"
@@ -138,6 +139,25 @@ async def test_what_changes_no_annotation_is_not_judged(bold: Cluster, bindings:
     binding = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}}
     code, text = await as_tenant(bold, "POST", bindings, binding)
     assert code == 201, text
+
+
+async def test_the_components_of_other_dialects_guard_their_annotations(bold: Cluster) -> None:
+    text = kustomized(bold.plane, "volcano", "koordinator")
+    guard = next(one for one in yaml.safe_load_all(text) if one["metadata"]["name"] == "vgpu-scheduler-allocations")
+    keys = ("volcano.sh/vgpu-ids-new", "volcano.sh/bind-phase", "scheduling.koordinator.sh/device-allocated")
+
+    async def answers() -> list[int]:
+        return [(await as_tenant(bold, "POST", f"{PODS}?dryRun=All", a_pod("q", {key: "x"})))[0] for key in keys]
+
+    async def refused() -> bool:
+        return await answers() == [403] * len(keys)
+
+    assert await answers() == [201] * len(keys)
+    bold.plane.kubectl("apply", "--validate=strict", "-f", "-", stdin=yaml.safe_dump(guard))
+    try:
+        await bold.until(refused, "the guard to know the annotations")
+    finally:
+        bold.plane.kubectl("apply", "-f", str(MANIFESTS / "admission.yaml"))
 
 
 async def test_updates_of_a_status_cost_less_than_without_the_condition(bold: Cluster) -> None:

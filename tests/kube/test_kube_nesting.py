@@ -44,10 +44,10 @@ def test_what_is_deep_where_a_field_is_read_is_refused_by_name() -> None:
 
 
 @given(JSON, st.integers(1, 6))
-def test_what_is_deeper_is_null_and_the_rest_as_it_was(value: object, deepest: int) -> None:
+def test_what_is_deeper_is_nothing_and_the_rest_as_it_was(value: object, deepest: int) -> None:
     def cut(part: object, level: int) -> object:
         if isinstance(part, dict | list) and level > deepest:
-            return None
+            return 0
         if isinstance(part, dict):
             return {key: cut(inner, level + 1) for key, inner in part.items()}
         return [cut(inner, level + 1) for inner in part] if isinstance(part, list) else part
@@ -64,3 +64,17 @@ def test_what_is_no_json_stays_none(data: bytes) -> None:
     except ValueError:
         with pytest.raises(ValueError, match=r"."):
             json.loads(shallow(data, 200))
+
+
+BEYOND = {"name": "a", "resources": {"limits": {"nvidia.com/gpu": 2**70}}}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [{"spec": "\ud800"}, {"spec": {"containers": [{"name": "\ud800"}]}}, {"spec": {"containers": [BEYOND]}}],
+    ids=["a text", "a text within", "an integer"],
+)
+def test_what_only_python_decodes_is_refused(value: dict[str, object]) -> None:
+    """Half of a surrogate pair, or an integer of more than 64 bits: no encoder takes them."""
+    with pytest.raises(DecodeError):
+        decode_pod({"metadata": {"name": "a", "uid": "a"}, **value})

@@ -208,7 +208,7 @@ def _wire(obj: Encoded, kind: str, decoder: msgspec.json.Decoder[_Wire]) -> _Wir
         return msgspec.convert(obj, decoder.type)
     except OverflowError as error:  # an integer of more than 64 bits, which only files can hold
         raise DecodeError(kind, _key_of(obj), "", "an integer is out of range") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeError) as error:
         problem, _, path = str(error).partition(" - at `$")
         raise DecodeError(kind, _key_of(obj), path.lstrip(".").rstrip("`"), problem) from error
 
@@ -245,6 +245,8 @@ def decode_object(
         return build(typed)
     except FieldError as error:
         raise DecodeError(kind, _key_of(obj), error.field, error.problem) from error
+    except (UnicodeEncodeError, OverflowError) as error:  # which only JSON that Python decoded can hold
+        raise DecodeError(kind, "", "", f"a text or an integer is none of the API's: {error}") from error
 
 
 def _key_of(obj: object) -> str:

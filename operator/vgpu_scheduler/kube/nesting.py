@@ -9,36 +9,39 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
+import numpy as np
 
 __all__ = ["DEEPEST", "decode_json", "loads", "of_any_depth", "shallow"]
 
-DEEPEST = 200
+DEEPEST: Final = 200
 """Levels that are kept; no field of a list of definitions, the deepest objects that are read, lies below 100."""
-_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]|[\]}]', re.DOTALL)
+_ESCAPE: Final = re.compile(rb"\\.", re.DOTALL)
+_STEP: Final = np.zeros(256, np.int8)
+_STEP[list(b"[{")] = 1
+_STEP[list(b"]}")] = -1
 
 _Value = TypeVar("_Value")
 
 
 def shallow(data: bytes, deepest: int = DEEPEST) -> bytes:
-    """Return JSON with ``null`` instead of every list and object below a level; what is no JSON stays none."""
-    kept: list[bytes] = []
-    depth, begin = 0, 0
-    for token in _TOKEN.finditer(data):
-        first = data[token.start()]
-        if first in b"[{":
-            depth += 1
-            if depth == deepest + 1:
-                kept += data[begin : token.start()], b"null"
-        elif first in b"]}":
-            if depth == deepest + 1:
-                begin = token.end()
-            depth -= 1
-    if depth <= deepest:
-        kept.append(data[begin:])
-    return b"".join(kept)
+    """Return JSON with a 0 instead of every list and object below a level, which are not looked at.
+
+    It takes the same time whatever is in there, about that of decoding it.
+    """
+    text = np.frombuffer(data, np.uint8)
+    plain = np.frombuffer(_ESCAPE.sub(b"__", data), np.uint8)
+    in_string = np.cumsum(plain == ord('"'), dtype=np.uint8) & 1
+    step = np.where(in_string, np.int8(0), _STEP[plain])
+    depth = np.cumsum(step, dtype=np.int32)
+    deep = (depth > deepest) | ((step < 0) & (depth == deepest))  # from the opening to the closing bracket
+    begins = deep.copy()
+    begins[1:] &= ~deep[:-1]
+    kept = np.where(deep, np.uint8(ord(" ")), text)
+    kept[begins] = ord("0")
+    return kept.tobytes()
 
 
 def of_any_depth(data: bytes, decode: Callable[[bytes], _Value]) -> _Value:

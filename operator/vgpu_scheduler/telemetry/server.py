@@ -1,8 +1,13 @@
-"""Health, metrics and configuration over HTTP."""
+"""Health, metrics and configuration over HTTP.
+
+Whoever reaches the port reads health and metrics. Pages tell more, and are for callers on the same machine only, as
+``kubectl port-forward`` is one, which takes the right to do that.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -48,7 +53,7 @@ async def serve(
     addresses
         Hosts and ports to listen on.
     pages
-        Path to what it shows, made when asked for.
+        Path to what it shows to the same machine, made when asked for.
     more_metrics
         Returns text to be added to the metrics, in pieces; other work goes on between two of them.
 
@@ -78,6 +83,8 @@ async def serve(
         return response
 
     async def page(request: web.Request) -> web.Response:
+        if not is_local(request.remote):
+            return web.Response(status=403, text="this page is shown to the same machine only: kubectl port-forward\n")
         shown = await pages[request.path]()
         # In a thread: a page may be large, and everything else goes on meanwhile.
         text = await asyncio.to_thread(json.dumps, shown, indent=2, sort_keys=True)
@@ -98,3 +105,13 @@ async def serve(
     for host, port in addresses:
         await web.TCPSite(runner, host, port).start()
     return runner, int(runner.addresses[0][1])
+
+
+def is_local(address: str | None) -> bool:
+    """Tell whether a caller is on this machine; one without an address is not."""
+    try:
+        found = ipaddress.ip_address(address or "")
+    except ValueError:
+        return False
+    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
+    return (mapped or found).is_loopback
