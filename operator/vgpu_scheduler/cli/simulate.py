@@ -80,7 +80,7 @@ def simulate_command(
         raise click.UsageError("say which pods are to be placed: -f FILE, or --pending")
     try:
         settings = load(config, {name: value for name, value in flags.items() if value is not None})
-        world = World(_dialect(dialect, settings), policy_defaults(settings))
+        world = World([_dialect(dialect, settings)], policy_defaults(settings))
         world.add(_objects(clusters))
         answers = simulate(world, list(world.pending.values()), as_they_are=True) if pending else []
         answers += simulate(world, _new_pods(world, pods))

@@ -253,7 +253,7 @@ def check_case(case: Case) -> CaseResult:
 
 
 def _world(case: Case) -> World:
-    world = World(make_dialect(case.dialect), case.settings.defaults(), strict=True)
+    world = World([make_dialect(case.dialect)], case.settings.defaults(), strict=True)
     world.add({"kind": "Namespace", "metadata": {"name": n, "labels": d}} for n, d in case.namespaces.items())
     world.add(case.policies)
     world.add(in_full(case.nodes, ShortNode, world, "nodes"))

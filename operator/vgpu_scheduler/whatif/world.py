@@ -61,8 +61,8 @@ class World:
 
     Parameters
     ----------
-    dialect
-        The wire format of its nodes and pods.
+    dialects
+        The wire formats of its nodes and pods; short forms are written in the first one.
     defaults
         What holds where no policy says otherwise.
     strict
@@ -70,10 +70,12 @@ class World:
         there twice, pods on nodes and cards that are not there. Without it, such things are in ``problems``.
     """
 
-    def __init__(self, dialect: Dialect, defaults: PolicyDefaults | None = None, *, strict: bool = False) -> None:
+    def __init__(
+        self, dialects: Sequence[Dialect], defaults: PolicyDefaults | None = None, *, strict: bool = False
+    ) -> None:
         defaults = replace(defaults or PolicyDefaults(), read_arguments=parse_binpack_arguments)
-        self.engine = Engine([dialect], Policies(defaults), [SCHEDULER])
-        self.cards = WRITERS[dialect.name]
+        self.engine = Engine(dialects, Policies(defaults), [SCHEDULER])
+        self.cards = WRITERS[dialects[0].name]
         self.ignored: dict[str, int] = {}
         """Kinds of objects that mean nothing here, and how many there were."""
         self.problems: list[str] = []
@@ -87,8 +89,12 @@ class World:
         self._takers = self._takers_by_kind()
         self._default_class = ""
         self._written: dict[str, Object] = {}  # pods by UID, as they were written
+        self.nodes: dict[str, Object] = {}
+        """Nodes by name, as they were written."""
         self.pending: dict[str, Pod] = {}
         """Pods that are not bound and have not ended, by UID."""
+        self.bound: dict[str, Pod] = {}
+        """Pods that are bound and have not ended, by UID."""
 
     def add(self, objects: Iterable[Object]) -> None:
         """Take in the objects of a cluster; lists are taken apart, and pods count only where they are bound.
@@ -113,9 +119,7 @@ class World:
     def _takers_by_kind(self) -> Mapping[str, Callable[[Object, str, Object], None]]:
         """Return what takes in an object of each kind: told the object, its name and its metadata."""
         return {
-            "Node": lambda obj, name, metadata: self._add_node(
-                _decoded(decode_node, obj, {**metadata, "uid": metadata.get("uid") or f"node-{name}"})
-            ),
+            "Node": lambda obj, *_: self._add_node(obj),
             "Pod": lambda obj, *_: self._add_pod(self.pod(obj)),
             NAMESPACED_KIND: lambda obj, *_: self._add_policy(obj),
             CLUSTER_KIND: lambda obj, *_: self._add_policy(obj),
@@ -194,9 +198,11 @@ class World:
         for problem in self.engine.quotas.observe(quota):
             self._problem(f"ResourceQuota {quota.namespace}/{quota.name}: {problem.message}")
 
-    def _add_node(self, node: Node) -> None:
+    def _add_node(self, obj: Object) -> None:
+        node = _node(obj)
         if self.has_node(node.name):
             self._problem(f"Node {node.name} is there twice")
+        self.nodes[node.name] = obj
         for problem in self.engine.observe_node(node, 0.0):
             self._problem(f"Node {node.name}: {problem.message}")
         for device in self.devices(node.name):
@@ -208,6 +214,7 @@ class World:
         unreadable = self.engine.observe_pod(pod, 0.0)
         if pod.terminal:
             return
+        self.bound[pod.uid] = pod
         if not self.has_node(pod.node_name):
             self._problem(f"Pod {pod.key}: there is no node {pod.node_name}")
             return
@@ -237,8 +244,7 @@ class World:
         if wanted and wanted not in self._priorities:
             self._problem(f"Pod {full.get('name', '')}: there is no PriorityClass {wanted}")
         pod = _decoded(decode_pod, with_defaults(obj, self._priorities), full)
-        if any(claim.ephemeral for claim in pod.spec.claims):
-            self._written[pod.uid] = obj
+        self._written[pod.uid] = obj
         return pod
 
     def ensure_namespace(self, name: str) -> None:
@@ -253,7 +259,45 @@ class World:
         """Return a UID that no other pod has."""
         return f"whatif-{next(self._numbers)}"
 
+    # What if -----------------------------------------------------------------------------------------------------------
+
+    def replace_node(self, obj: Object) -> None:
+        """Put another version of a node in its place.
+
+        Raises
+        ------
+        WorldError
+            If it cannot be understood.
+        """
+        node = _node(obj)
+        self.nodes[node.name] = obj
+        self.engine.observe_node(replace(node, resource_version=0), 0.0)
+
+    def remove_node(self, name: str) -> None:
+        """Take a node away, with the pods that are bound to it."""
+        for pod in [pod for pod in self.bound.values() if pod.node_name == name]:
+            self.remove_pod(pod.uid)
+        self.nodes.pop(name, None)
+        self.engine.remove_node(name)
+
+    def remove_pod(self, uid: str) -> None:
+        """Take a pod away: what it held is free."""
+        self.pending.pop(uid, None)
+        if self.bound.pop(uid, None) is not None:
+            self.engine.remove_pod(uid, 0.0)
+
+    def restore_pod(self, pod: Pod) -> None:
+        """Bring a bound pod back that was taken away: as a new one, for the dead stay dead."""
+        again = msgspec.structs.replace(pod, uid=self.new_uid(), resource_version=0)
+        self._written[again.uid] = self._written.get(pod.uid, {})
+        self.bound[again.uid] = again
+        self.engine.observe_pod(again, 0.0)
+
     # What is there ---------------------------------------------------------------------------------------------------
+
+    def written(self, pod: Pod) -> Object:
+        """Return a pod as it was written."""
+        return self._written[pod.uid]
 
     def has_node(self, name: str) -> bool:
         """Tell whether there is a node of that name."""
@@ -303,6 +347,11 @@ def _metadata(obj: Object) -> Mapping[str, Any]:
     if not isinstance(metadata, Mapping):
         raise WorldError(f"{obj.get('kind') or 'an object'}: metadata is missing")
     return metadata
+
+
+def _node(obj: Object) -> Node:
+    metadata = _metadata(obj)
+    return _decoded(decode_node, obj, {**metadata, "uid": metadata.get("uid") or f"node-{metadata.get('name', '')}"})
 
 
 def _decoded(decode: Callable[[Object], _Value], obj: Object, metadata: Object) -> _Value:
