@@ -1,7 +1,8 @@
 """Questions to the engine, without a cluster: what would happen to these pods, and is a policy what it should be."""
 
 from vgpu_scheduler.whatif.cases import Case, CaseError, CaseResult, check_case, read_cases
-from vgpu_scheduler.whatif.simulation import Answer, simulate
+from vgpu_scheduler.whatif.remedies import Remedy, RemedyKind, remedies
+from vgpu_scheduler.whatif.simulation import Answer, ask, simulate
 from vgpu_scheduler.whatif.storage import STORAGE_DECODERS
 from vgpu_scheduler.whatif.tables import aligned, explain, number
 from vgpu_scheduler.whatif.workloads import claims_of, pods_of
@@ -13,9 +14,12 @@ __all__ = [
     "Case",
     "CaseError",
     "CaseResult",
+    "Remedy",
+    "RemedyKind",
     "World",
     "WorldError",
     "aligned",
+    "ask",
     "check_case",
     "claims_of",
     "explain",
@@ -24,5 +28,6 @@ __all__ = [
     "number",
     "pods_of",
     "read_cases",
+    "remedies",
     "simulate",
 ]

@@ -99,9 +99,7 @@ def simulate(world: World, pods: Iterable[Pod], *, as_they_are: bool = False) ->
     engine = world.engine
     waiting: dict[str, Pod] = {}
     for number, pod in enumerate(pods):
-        world.ensure_namespace(pod.namespace)
-        ours = _created(pod, pod.uid if as_they_are else world.new_uid())
-        world.make_ephemeral_claims(ours, pod.uid)
+        ours = created(world, pod, pod.uid if as_they_are else world.new_uid())
         waiting[ours.uid] = ours
         engine.observe_pod(ours, float(number))
     now = float(len(waiting))
@@ -125,8 +123,21 @@ def _answer(world: World, pod: Pod, decision: Decision) -> Answer:
     return Answer(pod, decision, annotations, decision.sources or engine.policies.resolve(pod).source_of)
 
 
+def ask(world: World, pod: Pod) -> Answer:
+    """Decide one pod as if it had been created a moment ago; nothing is placed."""
+    ours = created(world, pod, pod.uid)
+    return _answer(world, pod, world.engine.cycle.decide(ours, explain=True))
+
+
+def created(world: World, pod: Pod, uid: str) -> Pod:
+    """Return a pod as it was when it was created, with the claims of its ephemeral volumes made."""
+    world.ensure_namespace(pod.namespace)
+    ours = _created(pod, uid)
+    world.make_ephemeral_claims(ours, pod.uid)
+    return ours
+
+
 def _created(pod: Pod, uid: str) -> Pod:
-    """Return a pod as it was when it was created."""
     return msgspec.structs.replace(
         pod,
         uid=uid,

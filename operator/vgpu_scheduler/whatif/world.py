@@ -14,7 +14,7 @@ from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.dialects.koordinator import koordinator_dialect
 from vgpu_scheduler.dialects.volcano import parse_binpack_arguments, volcano_dialect
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.kube import DecodeError, Namespace, Node, Pod, ResourceQuota, decode_node, decode_pod, decode_quota
+from vgpu_scheduler.kube import DecodeError, Namespace, Node, Pod, decode_node, decode_pod, decode_quota
 from vgpu_scheduler.model import Assignment, Device, Placement
 from vgpu_scheduler.policy import (
     CLUSTER_KIND,
@@ -88,9 +88,12 @@ class World:
         self._numbers = count(1)
         self._takers = self._takers_by_kind()
         self._default_class = ""
+        self._quotas: dict[tuple[str, str], Object] = {}
         self._written: dict[str, Object] = {}  # pods by UID, as they were written
         self.nodes: dict[str, Object] = {}
         """Nodes by name, as they were written."""
+        self.beside: dict[str, Object] = {}
+        """The objects beside nodes that list their devices, by the name of the node."""
         self.pending: dict[str, Pod] = {}
         """Pods that are not bound and have not ended, by UID."""
         self.bound: dict[str, Pod] = {}
@@ -124,9 +127,7 @@ class World:
             NAMESPACED_KIND: lambda obj, *_: self._add_policy(obj),
             CLUSTER_KIND: lambda obj, *_: self._add_policy(obj),
             "Namespace": lambda _, name, metadata: self._add_namespace(name, metadata.get("labels") or {}),
-            "ResourceQuota": lambda obj, _, metadata: self._add_quota(
-                replace(_decoded(decode_quota, obj, metadata), resource_version=0)
-            ),
+            "ResourceQuota": lambda obj, *_: self.replace_quota(obj),
             "Device": lambda obj, name, _: self._add_device(name, obj),
             "PriorityClass": lambda obj, name, _: self._add_priority_class(name, obj.get("value")),
             **dict.fromkeys(STORAGE_DECODERS, lambda obj, *_: self._add_storage(str(obj["kind"]), obj)),
@@ -146,6 +147,7 @@ class World:
         self._namespaces_matter |= policy.namespace_selector is not None
 
     def _add_device(self, name: str, obj: Object) -> None:
+        self.beside[name] = obj
         self.engine.observe_inventory(name, obj, 0.0)
 
     def _add_priority_class(self, name: str, value: object) -> None:
@@ -194,7 +196,17 @@ class World:
         self.engine.effective_policies.observe_namespace(Namespace(name, dict(labels)))
         self._namespaces.add(name)
 
-    def _add_quota(self, quota: ResourceQuota) -> None:
+    def replace_quota(self, obj: Object) -> None:
+        """Take in a quota, or another version of one.
+
+        Raises
+        ------
+        WorldError
+            If it cannot be understood.
+        """
+        metadata = _metadata(obj)
+        quota = replace(_decoded(decode_quota, obj, metadata), resource_version=0)
+        self._quotas[quota.namespace, quota.name] = obj
         for problem in self.engine.quotas.observe(quota):
             self._problem(f"ResourceQuota {quota.namespace}/{quota.name}: {problem.message}")
 
@@ -230,8 +242,13 @@ class World:
             raise WorldError(text)
         self.problems.append(text)
 
-    def pod(self, obj: Object) -> Pod:
+    def pod(self, obj: Object, *, again: bool = False) -> Pod:
         """Read a pod of a file, which need not have what the API server fills in.
+
+        Parameters
+        ----------
+        again
+            It was read before, and is only asked about in another form.
 
         Raises
         ------
@@ -241,10 +258,11 @@ class World:
         metadata = _metadata(obj)
         full = {"namespace": "default", **metadata, "uid": metadata.get("uid") or self.new_uid()}
         wanted = missing_class(obj)
-        if wanted and wanted not in self._priorities:
+        if wanted and wanted not in self._priorities and not again:
             self._problem(f"Pod {full.get('name', '')}: there is no PriorityClass {wanted}")
         pod = _decoded(decode_pod, with_defaults(obj, self._priorities), full)
-        self._written[pod.uid] = obj
+        if not again:
+            self._written[pod.uid] = obj
         return pod
 
     def ensure_namespace(self, name: str) -> None:
@@ -259,7 +277,7 @@ class World:
         """Return a UID that no other pod has."""
         return f"whatif-{next(self._numbers)}"
 
-    # What if -----------------------------------------------------------------------------------------------------------
+    # What if --------------------------------------------------------------------------------------------------------
 
     def replace_node(self, obj: Object) -> None:
         """Put another version of a node in its place.
@@ -271,13 +289,15 @@ class World:
         """
         node = _node(obj)
         self.nodes[node.name] = obj
-        self.engine.observe_node(replace(node, resource_version=0), 0.0)
+        self.engine.observe_node(node, 0.0)
 
     def remove_node(self, name: str) -> None:
         """Take a node away, with the pods that are bound to it."""
         for pod in [pod for pod in self.bound.values() if pod.node_name == name]:
             self.remove_pod(pod.uid)
         self.nodes.pop(name, None)
+        if self.beside.pop(name, None) is not None:
+            self.engine.observe_inventory(name, None, 0.0)
         self.engine.remove_node(name)
 
     def remove_pod(self, uid: str) -> None:
@@ -295,6 +315,10 @@ class World:
 
     # What is there ---------------------------------------------------------------------------------------------------
 
+    def quotas_of(self, namespace: str) -> list[Object]:
+        """Return the quotas of a namespace as they were written, by name."""
+        return [obj for (home, _), obj in sorted(self._quotas.items(), key=lambda each: each[0]) if home == namespace]
+
     def written(self, pod: Pod) -> Object:
         """Return a pod as it was written."""
         return self._written[pod.uid]
@@ -303,10 +327,11 @@ class World:
         """Tell whether there is a node of that name."""
         return self.engine.state.node(name) is not None
 
-    def devices(self, node: str) -> tuple[Device, ...]:
-        """Return the devices of a node."""
+    def devices(self, node: str, dialect: str = "") -> tuple[Device, ...]:
+        """Return the devices of a node in a dialect; in the first one unless it is named."""
         row = self.engine.state.nodes.row(node)
-        return () if row is None else self.engine.state.devices.devices(row)
+        matrix = self.engine.state.matrix(self.engine.dialects[dialect].name)
+        return () if row is None else matrix.devices(row)
 
     def device(self, node: str, name: str) -> Device | None:
         """Return a device by its UUID, or by what people call it; None if the node has none such."""
