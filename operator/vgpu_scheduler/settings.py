@@ -26,8 +26,8 @@ from pydantic_settings import (
 )
 from pydantic_settings import SettingsError as SourceError
 
-from vgpu_scheduler.allocators import DEVICE_POLICIES, OrderKind, policy_words
 from vgpu_scheduler.kube import LabelSelector, parse_label_selector
+from vgpu_scheduler.model import DEVICE_POLICIES, OrderKind, policy_words
 
 _NAME = r"^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$"
 _ANY_HOST = "0.0.0.0"  # noqa: S104 - probes and scrapes come from outside the pod

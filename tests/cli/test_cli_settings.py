@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from vgpu_scheduler.allocators import OrderKind
 from vgpu_scheduler.cli import main
+from vgpu_scheduler.model import OrderKind
 from vgpu_scheduler.settings import Settings, SettingsError, describe, load
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field, ValidationError, field_validator
 
-from vgpu_scheduler.allocators import DEVICE_POLICIES, OrderKind, policy_words
+from vgpu_scheduler.model import DEVICE_POLICIES, OrderKind, policy_words
 from vgpu_scheduler.policy import PolicyDefaults
 from vgpu_scheduler.whatif.expectation import Expectation, Texts
 from vgpu_scheduler.whatif.forms import RunningPod, Short, ShortNode, ShortPod, in_full, one_in_full, problems

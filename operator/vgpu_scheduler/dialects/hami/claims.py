@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from vgpu_scheduler.allocators import BEST_FIT, CardChoice, HamiAllocator, card_order
+from vgpu_scheduler.allocators import CardChoice, HamiAllocator, card_order
 from vgpu_scheduler.dialects.claims import FollowedByNode, Scorers
 from vgpu_scheduler.dialects.hami.names import NAME
 from vgpu_scheduler.dialects.hami.rules import parse_rules
@@ -16,7 +16,7 @@ from vgpu_scheduler.dialects.hami.vendors.admitting import Draft
 from vgpu_scheduler.dialects.hami.vendors.base import MODE_WORD
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import NUMA_BIND
 from vgpu_scheduler.kube import Container, Pod
-from vgpu_scheduler.model import NO_TERMS, Claim, ClaimTerms, ContainerClaims, DeviceResource, PodClaims
+from vgpu_scheduler.model import BEST_FIT, NO_TERMS, Claim, ClaimTerms, ContainerClaims, DeviceResource, PodClaims
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from vgpu_scheduler.allocators import (
-    BEST_FIT,
-    BINPACK,
-    DEVICE_POLICIES,
-    MUTEX,
-    SPREAD,
-    CardChoice,
-    HamiAllocator,
-    policy_words,
-)
+from vgpu_scheduler.allocators import CardChoice, HamiAllocator
 from vgpu_scheduler.dialects.claims import FollowedByNode, Scorers, names_any
 from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.volcano import names as keys
@@ -24,7 +15,17 @@ from vgpu_scheduler.dialects.volcano.names import VolcanoNames
 from vgpu_scheduler.dialects.volcano.order import volcano_order
 from vgpu_scheduler.dialects.volcano.rules import parse_rules
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import NO_TERMS, ClaimTerms, PodClaims
+from vgpu_scheduler.model import (
+    BEST_FIT,
+    BINPACK,
+    DEVICE_POLICIES,
+    MUTEX,
+    NO_TERMS,
+    SPREAD,
+    ClaimTerms,
+    PodClaims,
+    policy_words,
+)
 
 _FOLLOWED = frozenset({BINPACK, SPREAD, MUTEX})
 
