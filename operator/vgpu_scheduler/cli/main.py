@@ -31,12 +31,16 @@ class Listed(NamedTuple):
 COMMANDS: Final = {
     "demo": Listed("demo", "demo", "Show placements on an embedded cluster with simulated cards."),
     "doctor": Listed("doctor", "doctor_command", "Look for what is wrong in a cluster, without changing anything."),
+    "explain": Listed(
+        "commands.explain", "explain", "Say why a pod waits and what would help, or why it is where it is."
+    ),
     "run": Listed("run", "run", "Run the operator."),
     "settings": Listed("show_settings", "show_settings", "Show every setting with its default and what it does."),
     "simulate": Listed("simulate", "simulate_command", "Place pods on a copy of a cluster, without one."),
     "test": Listed(
         "policy_tests", "policy_tests", "Run unit tests for policies: files of cases, or folders of such files."
     ),
+    "top": Listed("commands.top", "top", "Show how much of the cards is used, and by whom."),
 }
 
 

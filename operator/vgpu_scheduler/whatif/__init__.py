@@ -1,6 +1,7 @@
 """Questions to the engine, without a cluster: what would happen to these pods, and is a policy what it should be."""
 
 from vgpu_scheduler.whatif.cases import Case, CaseError, CaseResult, check_case, read_cases
+from vgpu_scheduler.whatif.explanation import Explanation, explain_bound, explain_pod
 from vgpu_scheduler.whatif.remedies import Remedy, RemedyKind, remedies
 from vgpu_scheduler.whatif.simulation import Answer, ask, simulate
 from vgpu_scheduler.whatif.storage import STORAGE_DECODERS
@@ -14,6 +15,7 @@ __all__ = [
     "Case",
     "CaseError",
     "CaseResult",
+    "Explanation",
     "Remedy",
     "RemedyKind",
     "World",
@@ -23,6 +25,8 @@ __all__ = [
     "check_case",
     "claims_of",
     "explain",
+    "explain_bound",
+    "explain_pod",
     "flatten",
     "make_dialect",
     "number",
