@@ -128,7 +128,7 @@ def _from_the_pod_alone(cluster: ClusterOptions, key: str, error: NotSeenError, 
     if isinstance(found, str):
         give_up(f"{error}, and the pod itself cannot be seen: {found}")
     conditions = found.get("status", {}).get("conditions") or ()
-    scheduled = next((each for each in conditions if each.get("type") == "PodScheduled"), {})
+    scheduled: Mapping[str, Any] = next((each for each in conditions if each.get("type") == "PodScheduled"), {})
     node = found.get("spec", {}).get("nodeName", "")
     record = _record(found["metadata"].get("annotations") or {})
     if output != TABLE:

@@ -36,7 +36,7 @@ COMMANDS: Final = {
     ),
     "run": Listed("run", "run", "Run the operator."),
     "settings": Listed("show_settings", "show_settings", "Show every setting with its default and what it does."),
-    "simulate": Listed("simulate", "simulate_command", "Place pods on a copy of a cluster, without one."),
+    "simulate": Listed("commands.simulate", "simulate", "Place pods on a copy of a cluster, without touching it."),
     "test": Listed(
         "policy_tests", "policy_tests", "Run unit tests for policies: files of cases, or folders of such files."
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,7 +84,9 @@ class Answer:
         }
 
 
-def simulate(world: World, pods: Iterable[Pod], *, as_they_are: bool = False) -> list[Answer]:
+def simulate(
+    world: World, pods: Iterable[Pod], *, as_they_are: bool = False, told: Callable[[Answer], None] = lambda _: None
+) -> list[Answer]:
     """Decide pods in the order of the queue: by priority, then as given.
 
     Every pod is treated as one of ours that was created a moment ago, whatever scheduler it names and wherever it is
@@ -95,6 +97,8 @@ def simulate(world: World, pods: Iterable[Pod], *, as_they_are: bool = False) ->
     ----------
     as_they_are
         The pods wait in this world: they are asked about themselves.
+    told
+        Told of each answer as it comes.
     """
     engine = world.engine
     waiting: dict[str, Pod] = {}
@@ -106,6 +110,7 @@ def simulate(world: World, pods: Iterable[Pod], *, as_they_are: bool = False) ->
     answers = []
     while (decision := engine.attempt(now, explain=True)) is not None:
         answers.append(_answer(world, waiting.pop(decision.uid), decision))
+        told(answers[-1])
         if decision.outcome is not Outcome.PLACED:
             engine.remove_pod(decision.uid, now)  # it must not be tried again when others end
     for uid, pod in waiting.items():

@@ -87,6 +87,7 @@ class World:
         self._priorities = dict(SYSTEM_CLASSES)
         self._numbers = count(1)
         self._takers = self._takers_by_kind()
+        self._pod_names: set[str] = set()
         self._default_class = ""
         self._quotas: dict[tuple[str, str], Object] = {}
         self._written: dict[str, Object] = {}  # pods by UID, as they were written
@@ -134,6 +135,9 @@ class World:
         }
 
     def _add_pod(self, pod: Pod) -> None:
+        if pod.key in self._pod_names and not self._strict:  # short forms need not be named
+            self._problem(f"Pod {pod.key} is there twice")
+        self._pod_names.add(pod.key)
         if pod.node_name:
             self._add_bound(pod)
         elif not (pod.terminal or pod.deleting):

@@ -57,11 +57,14 @@ class Look:
         The rights that were missing, or what else kept a kind from being seen, by kind.
     found
         What its scheduler is set to.
+    live
+        Whether it is no copy.
     """
 
     objects: Sequence[Object]
     missing: Mapping[str, str]
     found: Found
+    live: bool = False
 
 
 def look(options: ClusterOptions, told: Told = lambda _: None) -> Look:
@@ -78,7 +81,7 @@ def look(options: ClusterOptions, told: Told = lambda _: None) -> Look:
         If files cannot be read, or the cluster not be reached.
     """
     if options.files:
-        return Look(read_files(options.files, told), {}, settings_of_file(options.config))
+        return Look(read_files(options.files, told), {}, settings_of_file(options.config, options.given))
     return asyncio.run(_connected(options, told))
 
 
@@ -122,7 +125,7 @@ async def look_at(api: ApiClient, options: ClusterOptions, told: Told = lambda _
     SettingsError
         If the settings file cannot be read.
     """
-    found = await settings_of(api, options.config, options.scheduler_namespace)
+    found = await settings_of(api, options.config, options.scheduler_namespace, options.given)
     beside = {kind.name: kind.path for dialect in found.dialects if (kind := dialect.inventory.beside)}
     objects: dict[str, list[Object]] = {}
     missing: dict[str, str] = {}
@@ -141,7 +144,7 @@ async def look_at(api: ApiClient, options: ClusterOptions, told: Told = lambda _
         for name, path in {**_PATHS, **beside}.items():
             group.create_task(one(name, path))
     ordered = [obj for name in (*_PATHS, *beside) for obj in objects.get(name, ())]
-    return Look(ordered, missing, found)
+    return Look(ordered, missing, found, live=True)
 
 
 async def get_object(options: ClusterOptions, path: str) -> Object | str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,8 @@ class ClusterOptions:
         A settings file that stands for the settings of the cluster.
     files
         Files with the objects of a cluster, which stand for a live one.
+    given
+        Settings by name that rank above those.
     """
 
     kubeconfig: str | None
@@ -36,6 +38,7 @@ class ClusterOptions:
     scheduler_namespace: str
     config: Path | None
     files: tuple[Path, ...] = ()
+    given: Mapping[str, Any] = field(default_factory=dict)
 
 
 def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:

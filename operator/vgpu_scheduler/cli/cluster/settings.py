@@ -50,8 +50,15 @@ class Found:
     dialects: tuple[Dialect, ...]
 
 
-async def settings_of(api: ApiClient, config: Path | None, namespace: str) -> Found:
+async def settings_of(
+    api: ApiClient, config: Path | None, namespace: str, given: Mapping[str, Any] = _NOTHING
+) -> Found:
     """Return what the scheduler of a cluster is set to: by a file, or by what is installed in a namespace.
+
+    Parameters
+    ----------
+    given
+        What ranks above all that.
 
     Raises
     ------
@@ -59,8 +66,8 @@ async def settings_of(api: ApiClient, config: Path | None, namespace: str) -> Fo
         If the file cannot be read.
     """
     if config is not None:
-        return settings_of_file(config)
-    settings, source, problem = await _of_cluster(api, namespace)
+        return settings_of_file(config, given)
+    settings, source, problem = await _of_cluster(api, namespace, given)
     try:
         if settings.hami_device_config is not None:
             found = await _get(api, f"/api/v1/namespaces/{namespace}/configmaps/{_DEVICES}")
@@ -70,7 +77,7 @@ async def settings_of(api: ApiClient, config: Path | None, namespace: str) -> Fo
                 source += ", with the names of HAMi's chart, for its device configuration could not be read"
         return Found(settings, source, problem, tuple(make_dialects(settings)))
     except SettingsError as error:
-        return _assumed(str(error))
+        return _assumed(str(error), given)
 
 
 def settings_of_file(config: Path | None, given: Mapping[str, Any] = _NOTHING) -> Found:
@@ -86,28 +93,28 @@ def settings_of_file(config: Path | None, given: Mapping[str, Any] = _NOTHING) -
     return Found(settings, source, "", tuple(make_dialects(settings)))
 
 
-def _assumed(problem: str) -> Found:
-    settings = read({}, {})
+def _assumed(problem: str, given: Mapping[str, Any]) -> Found:
+    settings = read({}, {}, given)
     return Found(settings, DEFAULTS, problem, tuple(make_dialects(settings)))
 
 
-async def _of_cluster(api: ApiClient, namespace: str) -> tuple[Settings, str, str]:
+async def _of_cluster(api: ApiClient, namespace: str, given: Mapping[str, Any]) -> tuple[Settings, str, str]:
     """Return the settings in the ConfigMap, under those of the Deployment's environment."""
     config_map = await _get(api, f"/api/v1/namespaces/{namespace}/configmaps/{_NAME}")
     deployment = await _get(api, f"/apis/apps/v1/namespaces/{namespace}/deployments/{_NAME}")
     text = _text(config_map, "data", _FILE)
     if config_map is None or text is None:
-        return read({}, {}), DEFAULTS, ""
+        return read({}, {}, given), DEFAULTS, ""
     try:
         content = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        return read({}, {}), DEFAULTS, str(error)
+        return read({}, {}, given), DEFAULTS, str(error)
     if not isinstance(content, dict | None):
-        return read({}, {}), DEFAULTS, f"{_FILE}: not a map of settings"
+        return read({}, {}, given), DEFAULTS, f"{_FILE}: not a map of settings"
     try:
-        settings = read(content or {}, _environment(deployment), _flags(deployment))
+        settings = read(content or {}, _environment(deployment), {**_flags(deployment), **given})
     except SettingsError as error:
-        return read({}, {}), DEFAULTS, str(error)
+        return read({}, {}, given), DEFAULTS, str(error)
     return settings, f"ConfigMap {namespace}/{_NAME}", ""
 
 

@@ -50,14 +50,30 @@ def open_world(options: ClusterOptions) -> tuple[World, Look]:
         If nodes or pods may not be seen.
     """
     seen = look(options, progress)
+    world = make_world(seen)
+    tell(world, seen)
+    return world, seen
+
+
+def make_world(seen: Look) -> World:
+    """Make a world of what was seen.
+
+    Raises
+    ------
+    WorldError
+        If an object cannot be understood.
+    NotSeenError
+        If nodes or pods may not be seen.
+    """
     if NEEDED & seen.missing.keys():
         raise NotSeenError(seen)
     world = World(seen.found.dialects, policy_defaults(seen.found.settings))
     progress(f"{len(seen.objects)} objects")
     world.add(seen.objects)
     progress("")
-    tell(world, seen)
-    return world, seen
+    if not world.nodes and not seen.live:
+        raise WorldError("there is no Node among the objects of the cluster")
+    return world
 
 
 def tell(world: World, seen: Look) -> None:
@@ -90,6 +106,7 @@ def progress(text: str) -> None:
 
 def give_up(message: str) -> NoReturn:
     """End with an error that is not the answer."""
+    progress("")
     click.echo(f"Error: {message}", err=True)
     raise SystemExit(_COULD_NOT)
 
