@@ -238,7 +238,7 @@ def test_errors_name_the_object_and_the_field(pods: list[Any], cluster: list[Any
         (("--cluster", "no.yaml"), "'no.yaml' does not exist"),
         (("--cluster", "broken.yaml"), "broken.yaml:2: no YAML: "),
         (("--config", "broken.yaml"), "settings file broken.yaml: "),
-        (("--config", "unknown.yaml"), "no_such_setting: Extra inputs are not permitted"),
+        (("--config", "unknown.yaml"), "no_such_setting: there is no such setting"),
         (("--device-policy", "middle"), "device_policy: Value error, 'middle' is not one of binpack"),
         (("--node-policy", "middle"), "'middle' is not one of 'binpack', 'spread'"),
         (("-o", "xml"), "'xml' is not one of 'table', 'json', 'yaml'"),

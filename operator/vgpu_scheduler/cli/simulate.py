@@ -76,7 +76,7 @@ def run(
         tell(world, seen)
         _show_capacities(capacities, question.count, output)
         return
-    answers = guarded(lambda: _answers(world, question))
+    answers = guarded(lambda: _answers(world, question, explained=explained or output != TABLE))
     progress("")
     tell(world, seen)
     if output == TABLE:
@@ -146,7 +146,7 @@ def _leave_out(world: World, text: str) -> None:
 # The pods ------------------------------------------------------------------------------------------------------------
 
 
-def _answers(world: World, question: _Question) -> list[Answer]:
+def _answers(world: World, question: _Question, *, explained: bool) -> list[Answer]:
     done = 0
 
     def told(answer: Answer) -> None:
@@ -155,8 +155,9 @@ def _answers(world: World, question: _Question) -> list[Answer]:
         if done % 100 == 0:
             progress(f"{done} pods decided, {answer.pod.key} last")
 
-    answers = simulate(world, list(world.pending.values()), as_they_are=True, told=told) if question.pending else []
-    answers += simulate(world, _new_pods(world, question.pods), told=told)
+    waiting = list(world.pending.values()) if question.pending else []
+    answers = simulate(world, waiting, as_they_are=True, explained=explained, told=told)
+    answers += simulate(world, _new_pods(world, question.pods), explained=explained, told=told)
     if not answers:
         raise WorldError("there is no pod to place")
     return answers

@@ -49,7 +49,7 @@ def how_many(world: World, pod: Pod, most: int = MOST, told: Callable[[int], Non
     """
     nodes: dict[str, int] = {}
     for count in range(most):
-        (answer,) = simulate(world, [pod])
+        (answer,) = simulate(world, [pod], explained=False)
         if not answer.node:
             return Capacity(pod.key, count, dict(sorted(nodes.items())), answer)
         nodes[answer.node] = nodes.get(answer.node, 0) + 1

@@ -65,7 +65,11 @@ def copy_of(world: World, name: str, copy: str) -> list[Object]:
         for dialect in world.engine.dialects
         for device in world.devices(name, dialect.name)
     ]
-    node = _renamed(_without_taints(world.nodes[name], _TAINTS_OF_STATE), copy, cards)
+    like: Object = _without_taints(world.nodes[name], _TAINTS_OF_STATE)
+    for dialect in world.engine.dialects:
+        for key in dialect.inventory.cordons.values():
+            like = with_annotation(like, key, "")
+    node = _renamed(like, copy, cards)
     node["metadata"]["uid"] = world.new_uid()
     node["metadata"]["labels"] = {**(node["metadata"].get("labels") or {}), "kubernetes.io/hostname": copy}
     beside = world.beside.get(name)

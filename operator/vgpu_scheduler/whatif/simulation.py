@@ -85,7 +85,12 @@ class Answer:
 
 
 def simulate(
-    world: World, pods: Iterable[Pod], *, as_they_are: bool = False, told: Callable[[Answer], None] = lambda _: None
+    world: World,
+    pods: Iterable[Pod],
+    *,
+    as_they_are: bool = False,
+    explained: bool = True,
+    told: Callable[[Answer], None] = lambda _: None,
 ) -> list[Answer]:
     """Decide pods in the order of the queue: by priority, then as given.
 
@@ -97,6 +102,8 @@ def simulate(
     ----------
     as_they_are
         The pods wait in this world: they are asked about themselves.
+    explained
+        Have each answer say what every node scored, and why others do not fit: that takes longer than the decision.
     told
         Told of each answer as it comes.
     """
@@ -108,7 +115,7 @@ def simulate(
         engine.observe_pod(ours, float(number))
     now = float(len(waiting))
     answers = []
-    while (decision := engine.attempt(now, explain=True)) is not None:
+    while (decision := engine.attempt(now, explain=explained)) is not None:
         answers.append(_answer(world, waiting.pop(decision.uid), decision))
         told(answers[-1])
         if decision.outcome is not Outcome.PLACED:

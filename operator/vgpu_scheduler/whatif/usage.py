@@ -175,6 +175,16 @@ def _cards_of(
         )
 
 
+def is_idle(world: World, card: CardUsage) -> bool:
+    """Tell whether nobody has anything of a card now."""
+    row = world.engine.state.nodes.row(card.node)
+    if row is None:
+        return False
+    used = dict(world.engine.state.matrix(card.dialect).usage(row))
+    uuids = [device.uuid for device in world.devices(card.node, card.dialect)]
+    return not any(any(used[uuid]) for uuid in uuids if card_name(card.vendor, uuid) == card.card)
+
+
 def _memory(dialect: Dialect, device: Device, used: Amounts) -> Held:
     column, unit = dialect.inventory.memory, dialect.inventory.memory_unit
     return Held(used[column] * unit // _MIB, device.total[column] * unit // _MIB)

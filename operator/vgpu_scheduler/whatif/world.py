@@ -95,6 +95,8 @@ class World:
         """Nodes by name, as they were written."""
         self.beside: dict[str, Object] = {}
         """The objects beside nodes that list their devices, by the name of the node."""
+        self.budgets: list[Object] = []
+        """The disruption budgets, as they were written."""
         self.pending: dict[str, Pod] = {}
         """Pods that are not bound and have not ended, by UID."""
         self.bound: dict[str, Pod] = {}
@@ -130,6 +132,7 @@ class World:
             "Namespace": lambda _, name, metadata: self._add_namespace(name, metadata.get("labels") or {}),
             "ResourceQuota": lambda obj, *_: self.replace_quota(obj),
             "Device": lambda obj, name, _: self._add_device(name, obj),
+            "PodDisruptionBudget": lambda obj, *_: self.budgets.append(obj),
             "PriorityClass": lambda obj, name, _: self._add_priority_class(name, obj.get("value")),
             **dict.fromkeys(STORAGE_DECODERS, lambda obj, *_: self._add_storage(str(obj["kind"]), obj)),
         }
@@ -310,12 +313,13 @@ class World:
         if self.bound.pop(uid, None) is not None:
             self.engine.remove_pod(uid, 0.0)
 
-    def restore_pod(self, pod: Pod) -> None:
-        """Bring a bound pod back that was taken away: as a new one, for the dead stay dead."""
+    def restore_pod(self, pod: Pod) -> Pod:
+        """Bring a bound pod back that was taken away, and return it: with a new UID, for the dead stay dead."""
         again = msgspec.structs.replace(pod, uid=self.new_uid(), resource_version=0)
         self._written[again.uid] = self._written.get(pod.uid, {})
         self.bound[again.uid] = again
         self.engine.observe_pod(again, 0.0)
+        return again
 
     # What is there ---------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -12,7 +12,7 @@ from vgpu_scheduler import __version__
 from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError, connect
 from vgpu_scheduler.cli.cluster.lists import list_objects
 from vgpu_scheduler.cli.cluster.options import ClusterOptions
-from vgpu_scheduler.cli.cluster.settings import Found, settings_of, settings_of_file
+from vgpu_scheduler.cli.cluster.settings import Found, Installed, settings_of_file, settings_of_objects
 from vgpu_scheduler.cli.files import FileError, documents, yaml_files
 from vgpu_scheduler.kube import decode_json
 from vgpu_scheduler.policy import CLUSTER_KIND, GROUP, NAMESPACED_KIND, PLURALS, VERSION
@@ -59,12 +59,15 @@ class Look:
         What its scheduler is set to.
     live
         Whether it is no copy.
+    installed
+        The objects that the settings of a live cluster were read from.
     """
 
     objects: Sequence[Object]
     missing: Mapping[str, str]
     found: Found
     live: bool = False
+    installed: Sequence[Object] = ()
 
 
 def look(options: ClusterOptions, told: Told = lambda _: None) -> Look:
@@ -81,7 +84,10 @@ def look(options: ClusterOptions, told: Told = lambda _: None) -> Look:
         If files cannot be read, or the cluster not be reached.
     """
     if options.files:
-        return Look(read_files(options.files, told), {}, settings_of_file(options.config, options.given))
+        objects = read_files(options.files, told)
+        if options.config is None and (installed := Installed.among(objects, options.scheduler_namespace)).config_map:
+            return Look(installed.left(objects), {}, settings_of_objects(installed, options.given))
+        return Look(objects, {}, settings_of_file(options.config, options.given))
     return asyncio.run(_connected(options, told))
 
 
@@ -115,8 +121,20 @@ async def _connected(options: ClusterOptions, told: Told) -> Look:
         await api.close()
 
 
-async def look_at(api: ApiClient, options: ClusterOptions, told: Told = lambda _: None) -> Look:
+async def look_at(
+    api: ApiClient,
+    options: ClusterOptions,
+    told: Told = lambda _: None,
+    kinds: Collection[str] = frozenset(_PATHS),
+) -> Look:
     """Look at a live cluster.
+
+    Parameters
+    ----------
+    told
+        Told what is read, for whoever waits.
+    kinds
+        What is listed; what lists devices beside nodes is in any case.
 
     Raises
     ------
@@ -125,7 +143,12 @@ async def look_at(api: ApiClient, options: ClusterOptions, told: Told = lambda _
     SettingsError
         If the settings file cannot be read.
     """
-    found = await settings_of(api, options.config, options.scheduler_namespace, options.given)
+    installed = await Installed.at(api, options.scheduler_namespace)
+    found = (
+        settings_of_objects(installed, options.given)
+        if options.config is None
+        else settings_of_file(options.config, options.given)
+    )
     beside = {kind.name: kind.path for dialect in found.dialects if (kind := dialect.inventory.beside)}
     objects: dict[str, list[Object]] = {}
     missing: dict[str, str] = {}
@@ -142,9 +165,10 @@ async def look_at(api: ApiClient, options: ClusterOptions, told: Told = lambda _
 
     async with asyncio.TaskGroup() as group:
         for name, path in {**_PATHS, **beside}.items():
-            group.create_task(one(name, path))
+            if name in kinds or name in beside:
+                group.create_task(one(name, path))
     ordered = [obj for name in (*_PATHS, *beside) for obj in objects.get(name, ())]
-    return Look(ordered, missing, found, live=True)
+    return Look(ordered, missing, found, live=True, installed=installed.objects)
 
 
 async def get_object(options: ClusterOptions, path: str) -> Object | str:

@@ -41,41 +41,52 @@ class ClusterOptions:
     given: Mapping[str, Any] = field(default_factory=dict)
 
 
-def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options, and hand them to the command together, as ``cluster``."""
-    options = (
-        click.option("--kubeconfig", help="Kubeconfig file; default: kubectl's."),
-        click.option("--context", help="Context of the kubeconfig."),
-        click.option(
-            "--cluster",
-            "files",
-            multiple=True,
-            type=FILE,
-            help="A file or folder with the objects of a cluster, instead of the live one (- is stdin): what"
-            " `vgpu-scheduler snapshot` wrote, or kubectl get ... -A -o yaml.",
-        ),
-        click.option(
-            "--scheduler-namespace",
-            default="vgpu-system",
-            show_default=True,
-            help="Where the scheduler is installed: its settings are read there.",
-        ),
-        click.option(
-            "--config",
-            type=click.Path(exists=True, dir_okay=False, path_type=Path),
-            help="Settings file of the scheduler (YAML), instead of the cluster's ConfigMap.",
-        ),
-    )
+_Command = Callable[..., Any]
+_LIVE: tuple[Callable[[_Command], _Command], ...] = (
+    click.option("--kubeconfig", help="Kubeconfig file; default: kubectl's."),
+    click.option("--context", help="Context of the kubeconfig."),
+    click.option(
+        "--scheduler-namespace",
+        default="vgpu-system",
+        show_default=True,
+        help="Where the scheduler is installed: its settings are read there.",
+    ),
+    click.option(
+        "--config",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="Settings file of the scheduler (YAML), instead of the cluster's ConfigMap.",
+    ),
+)
+_COPY = click.option(
+    "--cluster",
+    "files",
+    multiple=True,
+    type=FILE,
+    help="A file or folder with the objects of a cluster, instead of the live one (- is stdin): what"
+    " `vgpu-scheduler snapshot` wrote, or kubectl get ... -A -o yaml.",
+)
 
-    @functools.wraps(command)
+
+def live_options(command: _Command) -> _Command:
+    """Add the options of a live cluster, and hand them to the command together, as ``cluster``."""
+    return _together(command, _LIVE)
+
+
+def cluster_options(command: _Command) -> _Command:
+    """Add the options of a live cluster or a copy of one, and hand them to the command together, as ``cluster``."""
+    return _together(command, (*_LIVE, _COPY))
+
+
+def _together(command: _Command, options: tuple[Callable[[_Command], _Command], ...]) -> _Command:
     def with_cluster(**given: Any) -> Any:
         names = ("kubeconfig", "context", "scheduler_namespace", "config", "files")
-        cluster = ClusterOptions(**{name: given.pop(name) for name in names})
+        cluster = ClusterOptions(**{name: given.pop(name) for name in names if name in given})
         return command(cluster=cluster, **given)
 
+    wrapped: _Command = functools.wraps(command)(with_cluster)
     for option in reversed(options):
-        with_cluster = option(with_cluster)
-    return with_cluster
+        wrapped = option(wrapped)
+    return wrapped
 
 
 def namespace_options(command: Callable[..., Any]) -> Callable[..., Any]:

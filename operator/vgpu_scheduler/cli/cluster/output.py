@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import click
 import yaml
-from tabulate import tabulate
 
 from vgpu_scheduler.cli.cluster.options import JSON
+from vgpu_scheduler.whatif import aligned
 
 
 def dump(content: object, output: str) -> None:
@@ -23,4 +23,4 @@ def dump(content: object, output: str) -> None:
 def table(rows: Sequence[Sequence[object]], head: Sequence[str]) -> str:
     """Return rows in columns under a head, as kubectl writes them."""
     cells = [[str(cell) or "-" for cell in row] for row in rows]
-    return tabulate(cells, headers=[word.upper() for word in head], tablefmt="plain", disable_numparse=True)
+    return "\n".join(aligned([[word.upper() for word in head], *cells]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,16 @@ import click
 import yaml
 
 from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError
+from vgpu_scheduler.cli.commands.run import run
+from vgpu_scheduler.cli.hami_settings import given_settings
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.doctor import ContainerSpec, decode_workload
 from vgpu_scheduler.kube import DecodeError
 from vgpu_scheduler.runtime.assembly import make_dialects
 from vgpu_scheduler.runtime.device_config import with_device_config
 from vgpu_scheduler.settings import Settings, SettingsError, load, read
+
+Object = Mapping[str, Any]
 
 _NAME = "vgpu-scheduler"
 _FILE = "settings.yaml"
@@ -50,15 +54,56 @@ class Found:
     dialects: tuple[Dialect, ...]
 
 
-async def settings_of(
-    api: ApiClient, config: Path | None, namespace: str, given: Mapping[str, Any] = _NOTHING
-) -> Found:
-    """Return what the scheduler of a cluster is set to: by a file, or by what is installed in a namespace.
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """The objects that say what a scheduler is set to.
 
-    Parameters
+    Attributes
     ----------
-    given
-        What ranks above all that.
+    namespace
+        Where it is installed.
+    config_map, deployment
+        Its own; None where they are not there or may not be read.
+    devices
+        The ConfigMap of HAMi's device configuration; None like these.
+    """
+
+    namespace: str
+    config_map: Object | None = None
+    deployment: Object | None = None
+    devices: Object | None = None
+
+    @classmethod
+    async def at(cls, api: ApiClient, namespace: str) -> Installed:
+        """Read them from the API."""
+        core, apps = f"/api/v1/namespaces/{namespace}", f"/apis/apps/v1/namespaces/{namespace}"
+        paths = (f"{core}/configmaps/{_NAME}", f"{apps}/deployments/{_NAME}", f"{core}/configmaps/{_DEVICES}")
+        return cls(namespace, *[await _get(api, path) for path in paths])
+
+    @classmethod
+    def among(cls, objects: Iterable[Object], namespace: str) -> Installed:
+        """Find them among the objects of a snapshot."""
+        found = {
+            (obj.get("kind"), metadata.get("name")): obj
+            for obj in objects
+            if (metadata := obj.get("metadata") or {}).get("namespace") == namespace
+        }
+        names = (("ConfigMap", _NAME), ("Deployment", _NAME), ("ConfigMap", _DEVICES))
+        return cls(namespace, *(found.get(name) for name in names))
+
+    @property
+    def objects(self) -> list[Object]:
+        """Those that are there, with their kinds."""
+        kinds = (("ConfigMap", self.config_map), ("Deployment", self.deployment), ("ConfigMap", self.devices))
+        return [{**obj, "kind": kind} for kind, obj in kinds if obj is not None]
+
+    def left(self, objects: Iterable[Object]) -> list[Object]:
+        """Return the others of some objects."""
+        return [obj for obj in objects if obj not in (self.config_map, self.deployment, self.devices)]
+
+
+async def settings_of(api: ApiClient, config: Path | None, namespace: str) -> Found:
+    """Return what the scheduler of a cluster is set to: by a file, or by what is installed in a namespace.
 
     Raises
     ------
@@ -66,12 +111,22 @@ async def settings_of(
         If the file cannot be read.
     """
     if config is not None:
-        return settings_of_file(config, given)
-    settings, source, problem = await _of_cluster(api, namespace, given)
+        return settings_of_file(config)
+    return settings_of_objects(await Installed.at(api, namespace))
+
+
+def settings_of_objects(installed: Installed, given: Mapping[str, Any] = _NOTHING) -> Found:
+    """Return what is installed; the defaults, with a problem, where that cannot be understood.
+
+    Parameters
+    ----------
+    given
+        Settings that rank above all that.
+    """
+    settings, source, problem = _of_cluster(installed, given)
     try:
         if settings.hami_device_config is not None:
-            found = await _get(api, f"/api/v1/namespaces/{namespace}/configmaps/{_DEVICES}")
-            text = _text(found, "data", _DEVICES_FILE)
+            text = _text(installed.devices, "data", _DEVICES_FILE)
             settings = with_device_config(settings, text or "")
             if text is None:
                 source += ", with the names of HAMi's chart, for its device configuration could not be read"
@@ -98,12 +153,10 @@ def _assumed(problem: str, given: Mapping[str, Any]) -> Found:
     return Found(settings, DEFAULTS, problem, tuple(make_dialects(settings)))
 
 
-async def _of_cluster(api: ApiClient, namespace: str, given: Mapping[str, Any]) -> tuple[Settings, str, str]:
+def _of_cluster(installed: Installed, given: Mapping[str, Any]) -> tuple[Settings, str, str]:
     """Return the settings in the ConfigMap, under those of the Deployment's environment."""
-    config_map = await _get(api, f"/api/v1/namespaces/{namespace}/configmaps/{_NAME}")
-    deployment = await _get(api, f"/apis/apps/v1/namespaces/{namespace}/deployments/{_NAME}")
-    text = _text(config_map, "data", _FILE)
-    if config_map is None or text is None:
+    text = _text(installed.config_map, "data", _FILE)
+    if text is None:
         return read({}, {}, given), DEFAULTS, ""
     try:
         content = yaml.safe_load(text)
@@ -112,10 +165,10 @@ async def _of_cluster(api: ApiClient, namespace: str, given: Mapping[str, Any]) 
     if not isinstance(content, dict | None):
         return read({}, {}, given), DEFAULTS, f"{_FILE}: not a map of settings"
     try:
-        settings = read(content or {}, _environment(deployment), {**_flags(deployment), **given})
+        settings = read(content or {}, _environment(installed.deployment), {**_flags(installed.deployment), **given})
     except SettingsError as error:
         return read({}, {}, given), DEFAULTS, str(error)
-    return settings, f"ConfigMap {namespace}/{_NAME}", ""
+    return settings, f"ConfigMap {installed.namespace}/{_NAME}", ""
 
 
 def _environment(deployment: Mapping[str, Any] | None) -> dict[str, str]:
@@ -139,8 +192,6 @@ def _flags(deployment: Mapping[str, Any] | None) -> dict[str, Any]:
     flags = next((c.args[1:] for c in _containers(deployment) if c.args[:1] == ["run"]), [])
     if all(flag.startswith(_CONFIG) for flag in flags):
         return {}
-    from vgpu_scheduler.cli.run import given_settings, run  # noqa: PLC0415 - imports the operator, seldom needed
-
     try:
         given, _ = given_settings(run.make_context("run", list(flags)).params)
     except click.ClickException as error:

@@ -21,7 +21,6 @@ from vgpu_scheduler.whatif import World, WorldError
 UNREADABLE = (FileError, SettingsError, WorldError, ApiUnreachableError, ConfigException, OSError)
 _COULD_NOT = 2
 _MOST_PROBLEMS = 10
-_PASSED_OVER = frozenset({"PodDisruptionBudget"})
 
 
 class NotSeenError(Exception):
@@ -83,9 +82,8 @@ def tell(world: World, seen: Look) -> None:
     if len(world.problems) > _MOST_PROBLEMS:
         _warn(f"and {len(world.problems) - _MOST_PROBLEMS} more")
     for kind, times in sorted(world.ignored.items()):
-        if kind not in _PASSED_OVER:
-            objects = "object" if times == 1 else "objects"
-            click.echo(f"ignored: {times} {objects} of kind {kind or '(none)'}", err=True)
+        objects = "object" if times == 1 else "objects"
+        click.echo(f"ignored: {times} {objects} of kind {kind or '(none)'}", err=True)
     for kind, right in sorted(seen.missing.items()):
         _warn(f"objects of kind {kind} could not be seen ({right}): the answer assumes that there are none")
     if seen.found.problem:

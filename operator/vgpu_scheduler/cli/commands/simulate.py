@@ -43,11 +43,11 @@ from vgpu_scheduler.cli.cluster.options import FILE, carried_out_by, cluster_opt
 @output_option()
 @click.option("--explain", "explained", is_flag=True, help="Say what every node scored, and why others do not fit.")
 def simulate(**options: Any) -> None:
-    """Place pods on a copy of a cluster: the live one, or one of files.
+    """Place pods on a copy of a cluster.
 
-    The real engine decides, with the policies of the cluster in force; nothing is written. Pods are tried by priority,
-    then in the order of the files; each finds what those before it took. Deployments, ReplicaSets, StatefulSets and
-    Jobs stand for their pods; other kinds are told and passed over. Ends with 1 when a pod finds no place, and with 2
-    when something cannot be read.
+    Of the live one, or of one in files; nothing is written. The real engine decides, with its policies in force. Pods
+    are tried by priority, then in the order of the files; each finds what those before it took. Deployments,
+    ReplicaSets, StatefulSets and Jobs stand for their pods; other kinds are told and passed over. Ends with 1 when a
+    pod finds no place, and with 2 when something cannot be read.
     """
     carried_out_by("simulate", **options)

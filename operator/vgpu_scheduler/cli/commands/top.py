@@ -19,9 +19,10 @@ SUBJECTS = ("nodes", "cards", "pods", "namespaces")
 @click.option("-w", "--watch", is_flag=True, help="Look again and again.")
 @click.option("--interval", type=click.FloatRange(min=0.5), default=2.0, show_default=True, help="Seconds, with -w.")
 def top(**options: Any) -> None:
-    """Show how much of the cards is used: memory in MiB, compute in percent of a card, shares.
+    """Show how much of the cards is used.
 
-    FRAG is the part of the free memory that lies on partly used cards, in percent: a pod that wants a whole card cannot
-    have it. Cards that are unhealthy or cordoned count as capacity, and not as free.
+    Memory is in MiB, compute in percent of a card. FRAG is the part of the free memory that lies on partly used cards,
+    in percent: a pod that wants a whole card cannot have it. Cards that are unhealthy or cordoned count as capacity,
+    and not as free.
     """
     carried_out_by("top", **options)
