@@ -12,7 +12,7 @@ import click
 from vgpu_scheduler.cli.cluster.look import Look, get_object
 from vgpu_scheduler.cli.cluster.options import TABLE, ClusterOptions
 from vgpu_scheduler.cli.cluster.output import dump
-from vgpu_scheduler.cli.cluster.world import UNREADABLE, NotSeenError, give_up, guarded, open_world
+from vgpu_scheduler.cli.cluster.world import UNREADABLE, NotSeenError, give_up, guarded, open_world, tell_about
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import DECISION
 from vgpu_scheduler.predicates import gated
@@ -59,6 +59,7 @@ def _explain_waiting(world: World, look: Look, pod: Pod, node: str, output: str)
     if node and not world.has_node(node):
         give_up(f"there is no node {node}")
     found = explain_pod(world, pod, node)
+    tell_about(world, [pod])
     if output != TABLE:
         dump({**found.as_json(), "settings": look.found.source}, output)
     else:

@@ -12,7 +12,7 @@ import click
 from vgpu_scheduler.cli.cluster.look import Look, look, read_files
 from vgpu_scheduler.cli.cluster.options import TABLE, ClusterOptions
 from vgpu_scheduler.cli.cluster.output import dump, table
-from vgpu_scheduler.cli.cluster.world import guarded, make_world, progress, tell
+from vgpu_scheduler.cli.cluster.world import guarded, make_world, progress, tell, tell_about
 from vgpu_scheduler.cli.files import FileError
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.whatif import (
@@ -72,13 +72,16 @@ def run(
         raise click.UsageError("--count is about the pods of files, --pending about those that wait")
     world, seen = guarded(lambda: _world(replace(cluster, given=given), question))
     if question.count:
-        capacities = guarded(lambda: _capacities(world, question))
+        pods = guarded(lambda: _new_pods(world, question.pods))
+        capacities = guarded(lambda: _capacities(world, pods, question.count))
         tell(world, seen)
+        tell_about(world, pods)
         _show_capacities(capacities, question.count, output)
         return
     answers = guarded(lambda: _answers(world, question, explained=explained or output != TABLE))
     progress("")
     tell(world, seen)
+    tell_about(world, (answer.pod for answer in answers))
     if output == TABLE:
         _show(answers, explained=explained)
     else:
@@ -163,11 +166,10 @@ def _answers(world: World, question: _Question, *, explained: bool) -> list[Answ
     return answers
 
 
-def _capacities(world: World, question: _Question) -> list[Capacity]:
-    pods = _new_pods(world, question.pods)
+def _capacities(world: World, pods: Sequence[Pod], count: int) -> list[Capacity]:
     if not pods:
         raise WorldError("there is no pod to place")
-    return [how_many(world, pod, question.count, lambda count: progress(f"{count} fit so far")) for pod in pods]
+    return [how_many(world, pod, count, lambda count: progress(f"{count} fit so far")) for pod in pods]
 
 
 def _new_pods(world: World, files: Sequence[Path]) -> list[Pod]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 import click
@@ -14,6 +14,7 @@ from vgpu_scheduler.cli.cluster.look import NEEDED, Look, look
 from vgpu_scheduler.cli.cluster.options import ClusterOptions
 from vgpu_scheduler.cli.cluster.settings import DEFAULTS
 from vgpu_scheduler.cli.files import TOO_DEEP, FileError
+from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.runtime.assembly import policy_defaults
 from vgpu_scheduler.settings import SettingsError
 from vgpu_scheduler.whatif import World, WorldError
@@ -90,6 +91,17 @@ def tell(world: World, seen: Look) -> None:
         _warn(f"the settings of the cluster cannot be read: {seen.found.problem}")
     if seen.found.source == DEFAULTS:
         click.echo("settings: assumed (the defaults; --config gives others)", err=True)
+
+
+def tell_about(world: World, pods: Iterable[Pod]) -> None:
+    """Say on stderr what pods that are asked about hardly mean; the same of many pods of one template only once."""
+    told: dict[str, list[str]] = {}
+    for pod in pods:
+        for text in world.engine.suspicions.of_pod(pod):
+            told.setdefault(text, []).append(pod.key)
+    for text, keys in told.items():
+        more = f" and {len(keys) - 1} more" if len(keys) > 1 else ""
+        _warn(f"Pod {keys[0]}{more}: {text}")
 
 
 def _warn(text: str) -> None:

@@ -14,7 +14,7 @@ from vgpu_scheduler.dialects.volcano.claims import pod_claims
 from vgpu_scheduler.dialects.volcano.names import VolcanoNames
 from vgpu_scheduler.dialects.volcano.order import volcano_order
 from vgpu_scheduler.dialects.volcano.rules import parse_rules
-from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.kube import Container, Pod
 from vgpu_scheduler.model import (
     BEST_FIT,
     BINPACK,
@@ -65,6 +65,11 @@ class VolcanoClaims:
             If an amount is malformed or cannot be followed; the message names the container, the resource and the fix.
         """
         return pod_claims(pod, self.names, terms)
+
+    def suspicions(self, container: Container) -> tuple[str, ...]:
+        """Return nothing: what is not followed as written is refused."""
+        del container
+        return ()
 
     def allocator(self, annotations: Mapping[str, str], claims: PodClaims, choice: CardChoice) -> HamiAllocator:
         """Return the allocator for claims, under what the annotations and policies say.
