@@ -207,19 +207,12 @@ BAD_POD["spec"]["containers"][0]["resources"]["limits"]["cpu"] = "1 core"
 @pytest.mark.parametrize(
     ("pods", "cluster", "says"),
     [
-        ([pod()], [BAD_NODE], "Node n: status.allocatable[cpu]: 'many' is not a quantity"),
-        ([pod()], [BAD_POD], "Pod default/bad: spec.containers[0].resources.limits[cpu]: '1 core'"),
         ([BAD_POD], [NODE], "Pod default/bad: spec.containers[0].resources.limits[cpu]: '1 core' is not a quantity"),
         ([{"kind": "Node", "metadata": {"name": "n"}}], [NODE], "there is no pod to place"),
         ([pod()], [], "there is no Node among the objects of the cluster"),
         ([{"kind": "Pod"}], [NODE], "Pod: metadata is missing"),
         ([5], [NODE], "p.yaml: '5' is no Kubernetes object"),
         ([pod()], [[pod()]], "c.yaml: "),
-        (
-            [pod()],
-            [{"kind": "Namespace", "metadata": {"name": "n", "labels": 5}}],
-            "Namespace n: metadata.labels is no",
-        ),
         ([], [NODE], "there is no pod to place"),
     ],
 )
@@ -230,6 +223,81 @@ def test_errors_name_the_object_and_the_field(pods: list[Any], cluster: list[Any
     assert result.stderr.startswith("Error: ")
     assert len(result.stderr.splitlines()) == 1
     assert says in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("bad", "says"),
+    [
+        (BAD_NODE, "c.yaml: Node n: status.allocatable[cpu]: 'many' is not a quantity"),
+        (BAD_POD, "c.yaml: Pod default/bad: spec.containers[0].resources.limits[cpu]: '1 core'"),
+        ({"kind": "Namespace", "metadata": {"name": "n", "labels": 5}}, "c.yaml: Namespace n: metadata.labels is no"),
+        (
+            {"kind": "Node", "metadata": {"name": "m", "labels": {"size": 5}}},
+            "c.yaml: Node m: metadata.labels[size]: Expected `str`, got `int`",
+        ),
+        (
+            pod("p", nodeName="node-a") | {"metadata": {"name": "p", "annotations": {"a/b": 1}}},
+            "metadata.annotations[a/b]",
+        ),
+    ],
+)
+def test_a_bad_object_of_a_cluster_is_told_and_left_out(bad: Any, says: str) -> None:
+    write("one.yaml", pod())
+    result = run("-f", "one.yaml", "--cluster", "cluster.yaml", "--cluster", write("c.yaml", bad))
+    assert result.exit_code == 0
+    told = next(line for line in result.stderr.splitlines() if says in line)
+    assert told.startswith("warning: ")
+    assert told.endswith(": it is left out, as the scheduler leaves it out")
+
+
+TOO_LARGE = pod("large")
+TOO_LARGE["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpumem"] = 10**20
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        (TOO_LARGE, "Pod default/large: spec.containers[0].resources.limits.nvidia.com/gpumem: 1000"),
+        ({"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": []}}, "spec.containers is empty"),
+        (
+            {"kind": "Pod", "metadata": {"name": "p", "labels": {"x": 5}}, "spec": {}},
+            "p.yaml: Pod default/p: meta",
+        ),
+    ],
+)
+def test_pods_that_no_api_server_takes(asked: Any, says: str) -> None:
+    result = run("-f", write("p.yaml", asked), "--cluster", "cluster.yaml")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert says in result.stderr
+
+
+ANNOTATION = "nvidia.com/use-gputy"
+
+
+def test_what_has_no_effect_in_a_pod_is_told() -> None:
+    odd = pod("odd", schedularName="x", nodeselector={"a": "b"})
+    odd["spec"]["containers"][0]["resources"] |= {"limit": {"cpu": 1}, "limits": {"nvidia.com/gpu": 1}}
+    odd["metadata"]["annotations"] = {"nvidia.com/use-gputyp": "A100"}
+    template = {"metadata": {}, "spec": {**pod()["spec"], "restartpolicy": "Never"}}
+    job = {"kind": "Job", "metadata": {"name": "j"}, "spec": {"parallelism": 2, "template": template}}
+    result = run("-f", write("odd.yaml", odd, odd, job), "--cluster", "cluster.yaml")
+    assert result.exit_code == 0
+    told = [line.removeprefix("warning: ") for line in result.stderr.splitlines() if line.startswith("warning: ")]
+    none = "there is no such field, and it has no effect, did you mean"
+    of_each = [
+        f"Pod odd: spec.schedularName: {none} schedulerName?",
+        f"Pod odd: spec.nodeselector: {none} nodeSelector?",
+        f"Pod odd: spec.containers[0].resources.limit: {none} limits?",
+    ]
+    assert sorted(told) == sorted(
+        [
+            *of_each,
+            *of_each,
+            f"Job j: spec.restartpolicy: {none} restartPolicy?",
+            "Pod default/odd is there 2 times: each is placed",
+            f"Pod default/odd and 1 more: annotation {ANNOTATION}p has no effect, did you mean {ANNOTATION}pe?",
+        ]
+    )
 
 
 @pytest.mark.parametrize(
@@ -297,3 +365,11 @@ def test_claims_may_come_with_the_pods() -> None:
     result = run("-f", "with-claim.yaml", "--cluster", "cluster.yaml", "--explain")
     assert result.exit_code == 0
     assert "claim default/data has a volume made for node-" in result.stdout
+
+
+def test_an_empty_file_and_an_empty_folder_are_no_cluster() -> None:
+    write("one.yaml", pod())
+    write("empty.yaml")
+    Path("nothing").mkdir()
+    assert "there is no Node among the objects" in run("-f", "one.yaml", "--cluster", "empty.yaml").stderr
+    assert "nothing: there is no YAML or JSON file in it" in run("-f", "one.yaml", "--cluster", "nothing").stderr

@@ -66,7 +66,16 @@ def run(*, paths: Sequence[Path], junit: Path | None, quiet: bool) -> None:
 
 
 def run_path(path: Path) -> Iterator[Ran]:
-    """Run all cases of a file, or of the files of a folder."""
+    """Run all cases of a file, or of the files of a folder; a file that is named must have some."""
+    ran = 0
+    for case in _run_files(path):
+        ran += 1
+        yield case
+    if not ran and path.is_file():
+        yield Ran(path, CaseResult(""), error="there is no case in it")
+
+
+def _run_files(path: Path) -> Iterator[Ran]:
     for file in yaml_files(path):
         try:
             found = documents(file)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -12,7 +13,7 @@ import click
 from vgpu_scheduler.cli.cluster.look import Look, look, read_files
 from vgpu_scheduler.cli.cluster.options import TABLE, ClusterOptions
 from vgpu_scheduler.cli.cluster.output import dump, table
-from vgpu_scheduler.cli.cluster.world import guarded, make_world, progress, tell, tell_about
+from vgpu_scheduler.cli.cluster.world import guarded, make_world, progress, tell, tell_about, warn
 from vgpu_scheduler.cli.files import FileError
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.whatif import (
@@ -31,6 +32,7 @@ from vgpu_scheduler.whatif import (
     number,
     pods_of,
     simulate,
+    unknown_fields,
 )
 
 _HEAD: Final = ("POD", "OUTCOME", "NODE", "CARDS", "SCORE", "POLICY")
@@ -179,7 +181,32 @@ def _new_pods(world: World, files: Sequence[Path]) -> list[Pod]:
     world.add(obj for obj in others if obj.get("kind") != "Node")
     workloads = [obj for obj in objects if obj.get("kind") in WORKLOADS]
     world.make_claims(claim for obj in workloads for claim in claims_of(obj))
-    return [world.pod(pod) for obj in workloads for pod in pods_of(obj)]
+    pods = [_pod(world, obj, pod) for obj in workloads for pod in _checked(obj)]
+    for key, times in Counter(pod.key for pod in pods).items():
+        if times > 1:
+            warn(f"Pod {key} is there {times} times: each is placed")
+    return pods
+
+
+def _checked(workload: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the pods of a workload, after what has no effect in them was told, once for all of them."""
+    pods = [dict(pod) for pod in pods_of(workload)]
+    name = (workload.get("metadata") or {}).get("name", "")
+    for text in unknown_fields(pods[0]) if pods else ():
+        warn(f"{workload.get('kind')} {name}: {text}")
+    return list(pods)
+
+
+def _pod(world: World, workload: Mapping[str, Any], pod: Mapping[str, Any]) -> Pod:
+    """Read a pod as the API server would take it."""
+    title = f"{workload.get('kind')} {(workload.get('metadata') or {}).get('name', '')}"
+    try:
+        read = world.pod(pod)
+    except WorldError as error:
+        raise WorldError(f"{getattr(workload, 'origin', 'the file')}: {error}") from None
+    if not read.spec.containers:
+        raise WorldError(f"{title}: spec.containers is empty: the API server takes no such pod")
+    return read
 
 
 # The answer ----------------------------------------------------------------------------------------------------------

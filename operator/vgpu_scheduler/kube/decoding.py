@@ -42,6 +42,8 @@ __all__ = [
 _Wire = TypeVar("_Wire")
 _Value = TypeVar("_Value", bound=Versioned)
 
+_LEAST, _MOST = -(2**63), 2**64 - 1
+
 _pods: Final = msgspec.json.Decoder(WirePod)
 _nodes: Final = msgspec.json.Decoder(WireNode)
 _lists: Final = msgspec.json.Decoder(WireList)
@@ -210,7 +212,22 @@ def _wire(obj: Encoded, kind: str, decoder: msgspec.json.Decoder[_Wire]) -> _Wir
         raise DecodeError(kind, _key_of(obj), "", "an integer is out of range") from error
     except (msgspec.DecodeError, UnicodeError) as error:
         problem, _, path = str(error).partition(" - at `$")
-        raise DecodeError(kind, _key_of(obj), path.lstrip(".").rstrip("`"), problem) from error
+        raise DecodeError(kind, _key_of(obj), _with_key(obj, path.lstrip(".").rstrip("`")), problem) from error
+
+
+def _with_key(obj: object, path: str) -> str:
+    """Put the key that is meant into a path that ends in one of a mapping, of texts that must be texts."""
+    before, mapping, after = path.partition("[...]")
+    if not mapping or after:
+        return path
+    try:
+        found: Any = decode_json(obj) if isinstance(obj, bytes | msgspec.Raw) else obj
+        for name in before.split("."):
+            found = found[name]
+        key = next(key for key, value in found.items() if not isinstance(value, str))
+    except (ValueError, LookupError, TypeError, AttributeError, StopIteration):
+        return path
+    return f"{before}[{key}]"
 
 
 def _decoded(obj: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[_Wire]) -> _Wire:
@@ -246,7 +263,8 @@ def decode_object(
     except FieldError as error:
         raise DecodeError(kind, _key_of(obj), error.field, error.problem) from error
     except (UnicodeEncodeError, OverflowError) as error:  # which only JSON that Python decoded can hold
-        raise DecodeError(kind, _key_of(obj), "", f"a text or an integer is none of the API's: {error}") from error
+        place, problem = _no_json(obj, "") or ("", f"a text or an integer is none of the API's: {error}")
+        raise DecodeError(kind, _key_of(obj), place, problem) from error
 
 
 def _key_of(obj: object) -> str:
@@ -260,6 +278,29 @@ def _key_of(obj: object) -> str:
         return ""
     key = f"{namespace}/{name}" if namespace else str(name or "")
     return key.encode(errors="backslashreplace").decode()
+
+
+def _no_json(value: object, path: str) -> tuple[str, str] | None:
+    """Return the field of an object that no API server could have sent, and what is wrong with it."""
+    if type(value) is int and not _LEAST <= value <= _MOST:
+        return path, f"{str(value)[:40]} is beyond 64 bits"
+    if isinstance(value, str) and not _is_unicode(value):
+        return path, f"{value[:40].encode(errors='backslashreplace').decode()!r} is no text"
+    if isinstance(value, Mapping):
+        inner = ((each, f"{path}.{key}" if path else str(key)) for key, each in value.items())
+    elif isinstance(value, list):
+        inner = ((each, f"{path}[{number}]") for number, each in enumerate(value))
+    else:
+        return None
+    return next(filter(None, (_no_json(each, where) for each, where in inner)), None)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _pod(wire: WirePod) -> Pod:

@@ -105,13 +105,20 @@ class World:
     def add(self, objects: Iterable[Object]) -> None:
         """Take in the objects of a cluster; lists are taken apart, and pods count only where they are bound.
 
+        What cannot be understood is among the problems, and otherwise left out, as it is in a cluster.
+
         Raises
         ------
         WorldError
-            If an object cannot be understood.
+            If something is no object at all; if an object cannot be understood, in a strict world.
         """
         for obj in flatten(objects):
-            self._add(obj)
+            try:
+                self._add(obj)
+            except WorldError as error:
+                if self._strict:
+                    raise
+                self.problems.append(f"{_origin(obj)}{error}: it is left out, as the scheduler leaves it out")
 
     def _add(self, obj: Object) -> None:
         kind = str(obj.get("kind", ""))
@@ -349,6 +356,22 @@ class World:
     def annotations(self, node: str, assignments: Sequence[Assignment]) -> dict[str, str]:
         """Return what is written on a pod with one container that was given these devices."""
         return self.engine.dialects.annotations(Placement(node, (tuple(assignments),), self.cards.name), 0)
+
+
+class Written(dict[str, Any]):
+    """An object of a file.
+
+    Attributes
+    ----------
+    origin
+        The file.
+    """
+
+    origin = ""
+
+
+def _origin(obj: Object) -> str:
+    return f"{obj.origin}: " if isinstance(obj, Written) else ""
 
 
 def flatten(objects: Iterable[Object]) -> Iterable[Object]:

@@ -16,7 +16,7 @@ from vgpu_scheduler.cli.cluster.settings import Found, Installed, settings_of_fi
 from vgpu_scheduler.cli.files import FileError, documents, yaml_files
 from vgpu_scheduler.kube import decode_json
 from vgpu_scheduler.policy import CLUSTER_KIND, GROUP, NAMESPACED_KIND, PLURALS, VERSION
-from vgpu_scheduler.whatif import WorldError, flatten
+from vgpu_scheduler.whatif import WorldError, Written, flatten
 
 Object = Mapping[str, Any]
 Told = Callable[[str], None]
@@ -107,7 +107,10 @@ def read_files(paths: Sequence[Path], told: Told = lambda _: None) -> list[Objec
         for file in files:
             told(f"reading {file}")
             try:
-                found += flatten(documents(file))
+                for obj in flatten(documents(file)):
+                    written = Written(obj)
+                    written.origin = str(file)
+                    found.append(written)
             except WorldError as error:
                 raise FileError(f"{file}: {error}") from None
     return found

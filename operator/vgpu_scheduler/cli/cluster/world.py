@@ -79,16 +79,16 @@ def make_world(seen: Look) -> World:
 def tell(world: World, seen: Look) -> None:
     """Say on stderr what of a cluster could not be seen or is not followed, and which settings are assumed."""
     for problem in world.problems[:_MOST_PROBLEMS]:
-        _warn(problem)
+        warn(problem)
     if len(world.problems) > _MOST_PROBLEMS:
-        _warn(f"and {len(world.problems) - _MOST_PROBLEMS} more")
+        warn(f"and {len(world.problems) - _MOST_PROBLEMS} more")
     for kind, times in sorted(world.ignored.items()):
         objects = "object" if times == 1 else "objects"
         click.echo(f"ignored: {times} {objects} of kind {kind or '(none)'}", err=True)
     for kind, right in sorted(seen.missing.items()):
-        _warn(f"objects of kind {kind} could not be seen ({right}): the answer assumes that there are none")
+        warn(f"objects of kind {kind} could not be seen ({right}): the answer assumes that there are none")
     if seen.found.problem:
-        _warn(f"the settings of the cluster cannot be read: {seen.found.problem}")
+        warn(f"the settings of the cluster cannot be read: {seen.found.problem}")
     if seen.found.source == DEFAULTS:
         click.echo("settings: assumed (the defaults; --config gives others)", err=True)
 
@@ -101,10 +101,11 @@ def tell_about(world: World, pods: Iterable[Pod]) -> None:
             told.setdefault(text, []).append(pod.key)
     for text, keys in told.items():
         more = f" and {len(keys) - 1} more" if len(keys) > 1 else ""
-        _warn(f"Pod {keys[0]}{more}: {text}")
+        warn(f"Pod {keys[0]}{more}: {text}")
 
 
-def _warn(text: str) -> None:
+def warn(text: str) -> None:
+    """Say something on stderr that is not the answer."""
     click.echo(f"warning: {text}", err=True)
 
 
