@@ -33,7 +33,7 @@ class Server:
     url: str
     token: str
     tls: ssl.SSLContext | None
-    kubeconfig: Path
+    kubeconfig: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
