@@ -163,7 +163,8 @@ def test_a_file_of_somebody_is_not_overwritten(tmp_path: Path) -> None:
     refused = CliRunner().invoke(main, ["demo", "--keep", "--kubeconfig", str(mine)])
     assert (refused.exit_code, mine.read_text()) == (2, "mine")
     assert "there is such a file already" in refused.output
-    assert CliRunner().invoke(main, ["demo", "--kubeconfig", str(tmp_path / "new")]).exit_code == 2
+    for arguments in (["--kubeconfig", "new"], ["--keep", "--kubeconfig", str(tmp_path / "none" / "new")]):
+        assert CliRunner().invoke(main, ["demo", *arguments]).exit_code == 2
 
 
 # ---------------------------------------------------------------------------------------------------- what is shown

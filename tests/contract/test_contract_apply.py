@@ -95,6 +95,8 @@ async def test_a_dry_run_applies_nothing(api: Api) -> None:
     [
         ({"kind": "ConfigMap"}, 400, "invalid object type"),
         ({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"managedFields": [{}]}}, 400, "must be nil"),
+        ({"apiVersion": "v1", "kind": "ConfigMap", "metadata": ["c"]}, 500, ".metadata: expected map"),
+        ({"apiVersion": "v1", "kind": "Secret"}, 400, ""),
         ({"apiVersion": "v1", "kind": "ConfigMap", "dta": {"a": "b"}}, 500, ".dta: field not declared in schema"),
     ],
 )

@@ -50,6 +50,8 @@ def _configuration(target: Target, data: bytes) -> Object:
         text = f"patch of {parsed['apiVersion']} {parsed['kind']} does not fit {resource.api_version} {resource.kind}"
         raise status.bad_request(text)
     metadata = parsed.setdefault("metadata", {})
+    if not isinstance(metadata, dict):
+        raise _untyped(target, f".metadata: expected map, got {metadata}")
     if metadata.get("managedFields"):
         raise status.bad_request("metadata.managedFields must be nil")
     name = metadata.setdefault("name", target.name)
@@ -58,9 +60,14 @@ def _configuration(target: Target, data: bytes) -> Object:
     unknown = drop_unknown(resource, parsed)
     if unknown:
         words = ", ".join(f".{path}: field not declared in schema" for path in unknown)
-        what = f"({target.namespace}/{target.name}; {resource.group}/{resource.version}, Kind={resource.kind})"
-        raise status.ApiError(500, "", f"failed to create typed patch object {what}: {words}")
+        raise _untyped(target, words)
     return parsed
+
+
+def _untyped(target: Target, why: str) -> status.ApiError:
+    resource = target.resource
+    what = f"({target.namespace}/{target.name}; {resource.group}/{resource.version}, Kind={resource.kind})"
+    return status.ApiError(500, "", f"failed to create typed patch object {what}: {why}")
 
 
 def _merge(registry: Registry, target: Target, entry: Entry, applied: Object, options: WriteOptions) -> Answer:

@@ -28,6 +28,7 @@ _VERSIONED = re.compile(r"((?:[A-Z][a-z]+?)??)(V\d+(?:(?:alpha|beta)\d+)?)([A-Z]
 _MODELS = {("Event", ""): "CoreV1Event", ("Event", "events.k8s.io"): "EventsV1Event"}
 
 
+@cache
 def model_of(group: str, version: str, kind: str) -> str:
     """Return the library's name of a kind, or an empty string where it knows none."""
     name = _MODELS.get((kind, group), f"{version.capitalize()}{kind}")

@@ -91,7 +91,7 @@ class ApiServer:
             options = query.write_options(what.verb, what.user_agent)
             sent = (request.content_type, await request.read())
             code, body = self._dispatch(what.verb, target, query, options, sent)
-            if not form.plain and what.verb in {"get", "list"} and code == 200:
+            if not form.plain and what.verb in {"get", "list"} and body:
                 body = form.answer(target.resource, body)
             if target.resource is DEFINITIONS and what.verb not in {"get", "list"}:
                 self._follow_definitions()

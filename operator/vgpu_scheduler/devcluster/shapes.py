@@ -50,6 +50,11 @@ class Shape:
         """Return the keys of the list at a path, ``()`` for a set, ``None`` for an atomic list."""
         return self.list_keys.get(tuple(part[2:] for part in path if part.startswith("f:")))
 
+    def _keys_of(self, value: Any, path: Path) -> tuple[str, ...] | None:
+        """Return the keys of a value's items, ``None`` for what does not merge: no list, or one without the keys."""
+        keys = self.keys(path) if isinstance(value, list) else None
+        return None if keys and not all(isinstance(item, dict) for item in value) else keys
+
     def atomic(self, path: Path) -> bool:
         """Tell whether the map at a path has one owner."""
         return bool(path) and path[-1][2:] in self.atomic_maps
@@ -58,7 +63,7 @@ class Shape:
         """Return the path element of an item of a list."""
         if not keys:
             return "v:" + to_json(item)
-        found = {key: item.get(key, _DEFAULT_KEYS.get(key)) for key in keys} if isinstance(item, dict) else {}
+        found = {key: item.get(key, _DEFAULT_KEYS.get(key)) for key in keys}
         return "k:" + to_json({key: value for key, value in found.items() if value is not None})
 
     def leaves(self, obj: Object) -> dict[Path, Any]:
@@ -78,7 +83,7 @@ class Shape:
             for name, part in value.items():
                 self._leaves(part, (*path, f"f:{name}"), found)
             return
-        keys = self.keys(path) if isinstance(value, list) and value else None
+        keys = self._keys_of(value, path) if value else None
         if keys is None:
             found[path] = value
             return
@@ -99,8 +104,8 @@ class Shape:
                 inner = (*path, f"f:{name}")
                 merged[name] = self.merge(live[name], part, inner) if name in live else part
             return merged
-        keys = self.keys(path) if isinstance(live, list) and isinstance(applied, list) else None
-        if keys is None:
+        keys = self._keys_of(applied, path)
+        if keys is None or self._keys_of(live, path) is None:
             return applied
         wanted = {self.element(item, keys): item for item in applied}
         merged_items = []

@@ -23,5 +23,7 @@ def demo(once: bool, keep: bool, kubeconfig: Path | None, pods: int, keep_log: P
         raise click.UsageError("--kubeconfig goes with --keep: the cluster is gone at the end otherwise")
     if kubeconfig is not None and kubeconfig.exists():
         raise click.UsageError(f"--kubeconfig {kubeconfig}: there is such a file already, and it would be lost")
+    if kubeconfig is not None and not kubeconfig.parent.is_dir():
+        raise click.UsageError(f"--kubeconfig {kubeconfig}: there is no folder {kubeconfig.parent}")
     play = import_module("vgpu_scheduler.cli.demo.play")  # half a second, which help and errors need not wait for
     sys.exit(play.run(play.show_for(plain=once), pods, log=keep_log, keep=keep, kubeconfig=kubeconfig))

@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Coroutine, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from importlib import import_module
 from pathlib import Path
 
@@ -59,18 +59,18 @@ async def play(show: Show, burst: int, *, log: Path | None, keep: bool, kubeconf
         If a signal ends the story.
     """
     stop = asyncio.Event()
-    with _signals(stop):
+    passed = f"OK {len(STEPS)}/{len(STEPS)}"
+    with _signals(stop), contextlib.closing(show):
         async with open_stage(log, kubeconfig) as stage:
-            following = asyncio.create_task(_follow(stage, show))
-            try:
+            async with _followed(stage, show):
                 await _unless(stop, Story(show, burst).tell(stage))
-                click.echo(f"OK {len(STEPS)}/{len(STEPS)}")
                 if keep:
-                    await _keep(stage, show, stop)
-            finally:
-                following.cancel()
-                await asyncio.gather(following, return_exceptions=True)
-                show.close()
+                    click.echo(passed)
+                    await _unless(stop, _set(stage))
+            if keep:
+                await _stay(stage, show, stop)
+    if not keep:
+        click.echo(passed)
 
 
 @contextlib.contextmanager
@@ -102,15 +102,32 @@ async def _unless(stop: asyncio.Event, telling: Coroutine[object, object, None])
         await asyncio.gather(told, stopped, return_exceptions=True)
 
 
-async def _follow(stage: Stage, show: Show) -> None:
-    while True:
-        show.follow(await stage.look())
-        await asyncio.sleep(_LOOK_EVERY)
+@contextlib.asynccontextmanager
+async def _followed(stage: Stage, show: Show) -> AsyncIterator[None]:
+    """Let the show follow the fleet for the time of a block."""
+
+    async def follow() -> None:
+        while True:
+            show.follow(await stage.look())
+            await asyncio.sleep(_LOOK_EVERY)
+
+    following = asyncio.create_task(follow())
+    try:
+        yield
+    finally:
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
 
 
-async def _keep(stage: Stage, show: Show, stop: asyncio.Event) -> None:
-    """Set the scene, say how to get there, and tell what changes until it ends."""
-    await _unless(stop, set_scene(stage))
+async def _set(stage: Stage) -> None:
+    try:
+        await set_scene(stage)
+    except (TimeoutError, RuntimeError) as error:
+        raise Failure(f"the cluster to keep: {error}") from error
+
+
+async def _stay(stage: Stage, show: Show, stop: asyncio.Event) -> None:
+    """Say how to get to the cluster, and tell what changes until it ends."""
     show.title("the cluster is yours")
     for line in _ways_in(stage.kubeconfig):
         show.say(line)

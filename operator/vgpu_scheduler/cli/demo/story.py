@@ -153,14 +153,15 @@ class Story:
         await stage.create(
             [pod_of(f"forged-{n}", {"gpu": 1}, annotations=forged, spec=nowhere) for n in range(_FORGED)]
         )
+        before = stage.started()
         await stage.create([pod_of(f"kill-{n}", _SLICE) for n in range(self._burst)])
-        await stage.until_async(lambda: self._some_run(stage, self._burst // 4), "a quarter of the burst", _WITHIN)
+        await stage.until(lambda: stage.started() - before >= self._burst // 4, "a quarter of the burst", _WITHIN)
         stage.operator.kill()
         survived = await stage.running()
         self._show.say(f"killed with {survived} of {self._burst} pods running, the rest on their way")
         began = time.monotonic()
         await stage.start_operator()
-        await stage.until_async(lambda: self._some_run(stage, self._burst), "the rest of the burst", _WITHIN)
+        await stage.until(lambda: stage.started() - before >= self._burst, "the rest of the burst", _WITHIN)
         lost = self._burst - await stage.running()
         doubled = len(stage.nodes.violations)
         self._show.say(f"restarted: all bound {time.monotonic() - began:.1f} s later, lost {lost}, doubled {doubled}")
@@ -173,17 +174,14 @@ class Story:
     # Parts -----------------------------------------------------------------------------------------------------------
 
     async def _run_burst(self, stage: Stage, name: str, annotations: Mapping[str, str]) -> float:
-        began = time.monotonic()
+        began, before = time.monotonic(), stage.started()
         await stage.create([pod_of(f"{name}-{n}", _SLICE, annotations=annotations) for n in range(self._burst)])
-        await stage.until_async(lambda: self._some_run(stage, self._burst), "the burst to run", _WITHIN)
+        await stage.until(lambda: stage.started() - before >= self._burst, "the burst to run", _WITHIN)
         return time.monotonic() - began
 
     async def _events_settle(self, stage: Stage, before: int) -> None:
         """Events are written behind the binds: wait for one per pod."""
         await stage.until(lambda: stage.requests()[1] - before >= self._burst, "one event per pod", _WITHIN)
-
-    async def _some_run(self, stage: Stage, number: int) -> bool:
-        return await stage.running() >= number
 
     async def _bound(self, stage: Stage, name: str) -> bool:
         return bool((await stage.pod(name))["spec"].get("nodeName"))
