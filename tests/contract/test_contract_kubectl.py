@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.contract.kubectl import node, pod
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from tests.contract.kubectl import Kubectl, Object
 
+CRDS = Path(__file__).parents[2] / "crds"
 LIMITS = [{"name": "main", "image": "example.com/image:1", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]
 
 
@@ -294,6 +296,52 @@ def test_delete_with_grace_and_without(kubectl: Kubectl) -> None:
     kubectl("delete", "pod", "a", "--force", "--grace-period=0")
     assert kubectl("get", "pods", "-o", "name") == ""
     assert 'pods "a" not found' in kubectl.fails("delete", "pod", "a")
+
+
+# ---------------------------------------------------------------------------------------------------- policies
+
+
+@pytest.fixture
+def defined(kubectl: Kubectl) -> Iterator[Kubectl]:
+    """kubectl on a server that knows our kinds."""
+    kubectl("apply", "-k", str(CRDS))
+    kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRDS / "vgpupolicies.yaml"))
+    yield kubectl
+    kubectl("delete", "-k", str(CRDS), "--timeout=30s")
+
+
+def test_policies_are_kinds_like_others(defined: Kubectl) -> None:
+    policy: Object = {
+        "apiVersion": "vgpu-scheduler.io/v1alpha1",
+        "kind": "VGPUPolicy",
+        "metadata": {"name": "house"},
+        "spec": {"nodes": {"policy": "binpack"}},
+    }
+    assert defined("apply", "-f", "-", stdin=policy).endswith("/house created\n")
+    policy["spec"] = {"nodes": {"policy": "spread"}, "priority": 5}
+    assert defined("apply", "-f", "-", stdin=policy).endswith("/house configured\n")
+    ready = {
+        "type": "Ready",
+        "status": "True",
+        "reason": "InForce",
+        "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    status = json.dumps({"status": {"conditions": [ready], "nodes": "spread"}})
+    defined("patch", "vgp", "house", "--type=merge", "--subresource=status", "-p", status)
+    heading, row = defined.rows("vgp")
+    shown = dict(zip(heading, row, strict=True))
+    assert (shown["NAME"], shown["READY"], shown["PRIORITY"], shown["NODES"]) == ("house", "True", "5", "spread")
+    assert "REASON" not in heading
+    assert dict(zip(*defined.rows("vgp", "-o", "wide"), strict=True))["REASON"] == "InForce"
+    described = [line.split() for line in defined("describe", "vgp", "house").splitlines()]
+    assert ["Priority:", "5"] in described
+    assert ["Policy:", "spread"] in described
+    refused = defined.fails("apply", "-f", "-", stdin={**policy, "spec": {"nodes": {"polcy": "spread"}}})
+    assert 'strict decoding error: unknown field "spec.nodes.polcy"' in refused
+    apply = ("apply", "--server-side", "--force-conflicts", "-f", "-")
+    assert defined(*apply, stdin={**policy, "spec": {"devices": {"policy": "spread"}}}).endswith("serverside-applied\n")
+    assert defined.get("vgp", "house")["spec"]["devices"] == {"policy": "spread"}
 
 
 # ---------------------------------------------------------------------------------------------------- asking
