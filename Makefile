@@ -7,7 +7,7 @@ ARGS ?=
 DIR ?= tests/vectors
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format vectors bench e2e older faults manifests clean
+.PHONY: help demo test lint format vectors bench e2e older faults manifests picture clean
 
 help: ## explain the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,7 +22,7 @@ help: ## explain the targets
 	@$(BIN)/python -c 'from vgpu_scheduler.runtime.warmup import warm_up; warm_up()'
 	@touch $@
 
-demo: .venv/ready ## show placements on an embedded cluster (ARGS=--once for a check without a show)
+demo: .venv/ready ## show placements on an embedded cluster (ARGS=--once: a check without a show; ARGS=--keep: it goes on)
 	@$(BIN)/vgpu-scheduler demo $(ARGS)
 
 test: .venv/ready ## run all test suites, on a real API server where Go can build it
@@ -60,6 +60,9 @@ manifests: .venv/ready ## render the CRDs, the admission rules, manifests/instal
 	@$(BIN)/python crds/render.py
 	@$(BIN)/python manifests/render.py
 	@$(BIN)/python docs/render.py
+
+picture: .venv/ready ## play the demo, and draw docs/demo.svg from what it showed
+	@$(BIN)/python docs/picture.py
 
 clean: ## remove what was built in the tree
 	rm -rf .venv build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

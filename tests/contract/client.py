@@ -13,11 +13,14 @@ import aiohttp
 if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
 Object = dict[str, Any]
 
 MERGE = "application/merge-patch+json"
 JSON = "application/json-patch+json"
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+APPLY = "application/apply-patch+yaml"
 STRATEGIC = "application/strategic-merge-patch+json"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/{ns}/leases"
 
@@ -30,6 +33,7 @@ class Server:
     url: str
     token: str
     tls: ssl.SSLContext | None
+    kubeconfig: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,7 @@ class Answer:
 
     code: int
     body: Any
+    warnings: tuple[str, ...] = ()
 
     @property
     def message(self) -> str:
@@ -111,10 +116,16 @@ class Api:
         headers = {"Content-Type": content_type}
         async with self.session.request(method, path, data=data, params=query, headers=headers) as response:
             text = await response.text()
+        warnings = tuple(response.headers.getall("Warning", ()))
         try:
-            return Answer(response.status, json.loads(text))
+            return Answer(response.status, json.loads(text), warnings)
         except ValueError:
-            return Answer(response.status, text)
+            return Answer(response.status, text, warnings)
+
+    async def table(self, path: str, **query: str) -> Answer:
+        """Get what kubectl gets."""
+        async with self.session.get(path, params=query, headers={"Accept": TABLE}) as response:
+            return Answer(response.status, await response.json())
 
     async def get(self, path: str, **query: str) -> Answer:
         return await self.request("GET", path, **query)
@@ -131,6 +142,9 @@ class Api:
     async def json_patch(self, path: str, *operations: Object, **query: str) -> Answer:
         return await self.request("PATCH", path, list(operations), JSON, **query)
 
+    async def apply(self, path: str, body: object, manager: str, **query: str) -> Answer:
+        return await self.request("PATCH", path, body, APPLY, fieldManager=manager, **query)
+
     async def strategic(self, path: str, body: object, **query: str) -> Answer:
         return await self.request("PATCH", path, body, STRATEGIC, **query)
 
@@ -138,9 +152,10 @@ class Api:
         return await self.request("DELETE", path, body, **query)
 
     @contextlib.asynccontextmanager
-    async def watch(self, path: str, **query: str) -> AsyncIterator[Events]:
-        timeout = aiohttp.ClientTimeout(total=None)
-        async with self.session.get(path, params={"watch": "true", **query}, timeout=timeout) as response:
+    async def watch(self, path: str, accept: str = "application/json", **query: str) -> AsyncIterator[Events]:
+        timeout, headers = aiohttp.ClientTimeout(total=None), {"Accept": accept}
+        parameters = {"watch": "true", **query}
+        async with self.session.get(path, params=parameters, timeout=timeout, headers=headers) as response:
             assert response.status == 200, await response.text()
             yield Events(response)
 

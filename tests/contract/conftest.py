@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 import pytest_asyncio
+from tests.apiserver.binaries import AssetsUnavailableError, assets
+from tests.conftest import unavailable
 from tests.contract.client import Api, Server
+from tests.contract.kubectl import Kubectl
 
 from vgpu_scheduler.devcluster import DevCluster
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
 
     from tests.apiserver.control_plane import ControlPlane
 
@@ -25,13 +29,34 @@ def devcluster() -> Iterator[DevCluster]:
 
 
 @pytest.fixture(scope="session", params=["devcluster", pytest.param("kube-apiserver", marks=pytest.mark.apiserver)])
-def server(request: pytest.FixtureRequest) -> Server:
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Server:
     """The server under test."""
     if request.param == "devcluster":
         cluster: DevCluster = request.getfixturevalue("devcluster")
-        return Server(request.param, cluster.url, "unchecked", None)
+        kubeconfig = cluster.kubeconfig(tmp_path_factory.mktemp("devcluster") / "kubeconfig")
+        return Server(request.param, cluster.url, "unchecked", None, kubeconfig)
     plane: ControlPlane = request.getfixturevalue("control_plane")
-    return Server(request.param, plane.url, plane.token, plane.ssl_context())
+    return Server(request.param, plane.url, plane.token, plane.ssl_context(), plane.kubeconfig())
+
+
+@pytest.fixture(scope="session")
+def kubectl_home(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The kubectl that is built for the tests, and a folder for its caches."""
+    try:
+        return assets() / "kubectl", tmp_path_factory.mktemp("kubectl")
+    except AssetsUnavailableError as error:
+        unavailable(str(error))
+
+
+@pytest.fixture
+def kubectl(server: Server, kubectl_home: tuple[Path, Path]) -> Iterator[Kubectl]:
+    """A kubectl on the server under test, in a namespace of its own; what it made is gone afterwards."""
+    binary, home = kubectl_home
+    kubectl = Kubectl(binary, home / server.name, server.kubeconfig, f"t-{uuid.uuid4().hex[:10]}")
+    kubectl("create", "namespace", kubectl.namespace)
+    yield kubectl
+    kubectl("delete", "pods", "--all", "--force", "--grace-period=0", "--ignore-not-found")
+    kubectl("delete", "nodes", "--selector", f"made-by={kubectl.namespace}", "--ignore-not-found")
 
 
 @pytest_asyncio.fixture

@@ -163,3 +163,22 @@ async def test_two_clusters_do_not_mix() -> None:
         async with Api(Server("2", two.url, "", None), "default") as second:
             assert (await second.get(f"{second.pods}/a")).code == 404
         await asyncio.to_thread(one.end_watches)
+
+
+@pytest.mark.parametrize("what", ["log", "exec", "attach", "portforward"])
+async def test_simulated_nodes_have_no_containers(api: Api, what: str) -> None:
+    await api.pod("a")
+    await api.bind("a", "n1")
+    refused = await api.get(f"{api.pods}/a/{what}")
+    text = "node n1 is simulated: pod a has no containers to log, run in or reach"
+    assert (refused.code, refused.message) == (400, text)
+    assert (await api.get(f"{api.pods}/none/{what}")).code == 404
+
+
+async def test_an_apply_to_an_untracked_object_meets_who_was_there_before(api: Api) -> None:
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "1"}}
+    await api.post(api.maps, body)
+    refused = await api.apply(f"{api.maps}/c", {**body, "data": {"a": "2"}}, "one")
+    assert refused.message == 'Apply failed with 1 conflict: conflict with "before-first-apply" using v1: .data.a'
+    shared = (await api.apply(f"{api.maps}/c", body, "one")).ok()
+    assert [one["manager"] for one in shared["metadata"]["managedFields"]] == ["one", "before-first-apply"]

@@ -1,4 +1,4 @@
-"""The pods' own verbs: Binding and Eviction."""
+"""The pods' own verbs: Binding and Eviction, and what would need containers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from . import status
 from .objects import Target, revision_mismatch, uid_mismatch
 from .pods import condition, set_condition
-from .registry import Answer, DeleteOptions, Registry
+from .registry import Answer, DeleteOptions, Registry, WriteOptions
 from .resources import NODES, PODS
 from .store import Entry, Object, Store, encode
 from .validation import untyped_metadata
@@ -19,7 +19,7 @@ _TOPOLOGY_LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/regio
 _DONE = encode(status.success(201))
 
 
-def bind(registry: Registry, target: Target, binding: Object, *, dry_run: bool = False) -> Answer:
+def bind(registry: Registry, target: Target, binding: Object, write: WriteOptions) -> Answer:
     """Bind a pod: node name, annotations, labels and the condition in one transaction.
 
     As on the API server, neither the node's existence nor the annotations and labels are checked, and an invalid
@@ -40,7 +40,7 @@ def bind(registry: Registry, target: Target, binding: Object, *, dry_run: bool =
     pod = entry.thaw()
     if refusal := _unbindable(pod):
         raise status.conflict(PODS, target.name, refusal, subresource="binding")
-    if not dry_run:
+    if not write.dry_run:
         labels = {**_topology(registry.store, node["name"]), **(metadata.get("labels") or {})}
         _assign(pod, node["name"], metadata.get("annotations") or {}, labels)
         registry.store.put(PODS, pod, entry)
@@ -79,11 +79,22 @@ def _unbindable(pod: Object) -> str:
     return ""
 
 
-def evict(registry: Registry, target: Target, eviction: Object, *, dry_run: bool = False) -> Answer:
+def evict(registry: Registry, target: Target, eviction: Object, write: WriteOptions) -> Answer:
     """Evict a pod: a deletion with the eviction's options. There are no disruption budgets here."""
     options = DeleteOptions.parse(eviction.get("deleteOptions") or {})
-    if dry_run or options.dry_run:
+    if write.dry_run or options.dry_run:
         registry.existing(target)
     else:
         registry.delete(Target(PODS, target.namespace, target.name), options)
     return 201, _DONE
+
+
+def reach_containers(registry: Registry, target: Target) -> Answer:
+    """Refuse what a kubelet would have to do with a pod's containers; the log of a pod without a node is empty."""
+    node = registry.existing(target).thaw()["spec"].get("nodeName")
+    if node:
+        text = f"node {node} is simulated: pod {target.name} has no containers to log, run in or reach"
+        raise status.bad_request(text)
+    if target.subresource == "log":
+        return 200, b""
+    raise status.bad_request(f"pod {target.name} does not have a host assigned")

@@ -15,6 +15,7 @@ from aiohttp import web
 from .definitions import DEFINITIONS
 from .objects import Target
 from .resources import BUILT_IN, Resource
+from .reviews import REVIEWS, USER
 from .server import ApiServer
 from .store import Store
 
@@ -61,7 +62,7 @@ class DevCluster:
         self._host = host
         self._port = port
         self._store = Store(log_size)
-        rows = (*BUILT_IN, DEFINITIONS, *resources)
+        rows = (*BUILT_IN, *REVIEWS, DEFINITIONS, *resources)
         self._api = ApiServer(rows, self._store, watch_queue=watch_queue, bookmarks=bookmark_interval)
         self._api.log.on_request = on_request
         self._runner: web.ServerRunner | None = None
@@ -139,8 +140,8 @@ class DevCluster:
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{"name": "devcluster", "cluster": {"server": self.url}}],
-            "users": [{"name": "developer", "user": {"token": "unchecked"}}],
-            "contexts": [{"name": "devcluster", "context": {"cluster": "devcluster", "user": "developer"}}],
+            "users": [{"name": USER, "user": {"token": "unchecked"}}],
+            "contexts": [{"name": "devcluster", "context": {"cluster": "devcluster", "user": USER}}],
             "current-context": "devcluster",
         }
         target = Path(path)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from .clock import now
 from .resources import Resource
-from .schema import Schema, apply_defaults, check, prune
+from .schema import Schema, apply_defaults, check
 from .status import Cause
 from .strategies import Strategy
 
@@ -67,7 +67,7 @@ class DefinitionStrategy(Strategy):
 
 
 class CustomStrategy(Strategy):
-    """Objects of a defined kind: defaulted, pruned and validated by its schema.
+    """Objects of a defined kind: defaulted and validated by its schema.
 
     Parameters
     ----------
@@ -82,8 +82,7 @@ class CustomStrategy(Strategy):
         self.status = status
 
     def default(self, obj: Object) -> None:
-        """Drop unknown fields and fill in defaults."""
-        prune(self._schema, obj, root=True)
+        """Fill in defaults."""
         apply_defaults(self._schema, obj)
 
     def causes(self, obj: Object, old: Object | None) -> list[Cause]:
@@ -126,6 +125,8 @@ def _row(spec: Object, names: Object, version: Object) -> Resource:
         short_names=tuple(names.get("shortNames") or ()),
         categories=tuple(names.get("categories") or ()),
         subresources={"status": names["kind"]} if has_status else {},
+        schema=schema,
+        columns=tuple(version.get("additionalPrinterColumns") or ()),
         merge_keys=None,  # custom resources know no strategic merge patch
         strategy=CustomStrategy(schema, status=has_status),
         generation=True,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .resources import READ_WRITE, Resource, rank
+from .resources import Resource, rank
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,7 +21,10 @@ VERSION = {
     "platform": "",
 }
 
-_CREATE_ONLY = ("binding", "eviction")
+_STREAMS = ["create", "get"]
+_VERBS = {"binding": ["create"], "eviction": ["create"], "log": ["get"]} | dict.fromkeys(
+    ("attach", "exec", "portforward"), _STREAMS
+)
 
 
 def document(path: str, resources: Iterable[Resource], address: str) -> dict[str, Any] | None:
@@ -67,7 +70,7 @@ def _rows(row: Resource) -> list[dict[str, Any]]:
         "singularName": row.kind.lower(),
         "namespaced": row.namespaced,
         "kind": row.kind,
-        "verbs": list(READ_WRITE),
+        "verbs": list(row.verbs),
     }
     if row.short_names:
         main["shortNames"] = list(row.short_names)
@@ -75,7 +78,7 @@ def _rows(row: Resource) -> list[dict[str, Any]]:
         main["categories"] = list(row.categories)
     rows = [main]
     for name, kind in sorted(row.subresources.items()):
-        verbs = ["create"] if name in _CREATE_ONLY else ["get", "patch", "update"]
+        verbs = _VERBS.get(name, ["get", "patch", "update"])
         entry = {"name": f"{row.plural}/{name}", "singularName": "", "namespaced": row.namespaced, "kind": kind}
         if kind == "Eviction":
             entry |= {"group": "policy", "version": "v1"}

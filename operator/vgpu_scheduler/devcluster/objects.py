@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from . import status
+from . import builtin_schemas, status
+from .schema import prune
 from .store import Entry, Object, encode
 
 if TYPE_CHECKING:
@@ -24,13 +25,21 @@ class Target:
     subresource: str = ""
 
 
-def typed(resource: Resource, obj: Object) -> Object:
-    """Check kind and apiVersion of a body and return it in the stored form."""
+def check_kind(resource: Resource, obj: Object) -> None:
+    """Refuse a body of another kind or version."""
     kind, version = obj.get("kind") or resource.kind, obj.get("apiVersion") or resource.api_version
     if kind != resource.kind or version != resource.api_version:
         text = f'{kind} in version "{version}" cannot be handled as a {resource.kind}'
         raise status.bad_request(text)
-    return stored_form(resource, obj)
+
+
+def drop_unknown(resource: Resource, obj: Object) -> list[str]:
+    """Drop the fields that the kind does not have, and return their paths."""
+    if resource.schema is None:
+        model = builtin_schemas.model_of(resource.group, resource.version, resource.kind)
+        return builtin_schemas.unknown(model, obj)
+    found = builtin_schemas.unknown("V1ObjectMeta", obj.get("metadata"), "metadata")
+    return [*found, *prune(resource.schema, obj, root=True)]
 
 
 def stored_form(resource: Resource, obj: Object) -> Object:
@@ -47,7 +56,7 @@ def stored_form(resource: Resource, obj: Object) -> Object:
 def tidy(metadata: Object) -> None:
     """Leave out what is empty, as Go's omitempty does."""
     for key in ("labels", "annotations", "finalizers", "ownerReferences", "generateName", "managedFields"):
-        if key in metadata and (not metadata[key] or key == "managedFields"):
+        if key in metadata and not metadata[key]:
             del metadata[key]
 
 

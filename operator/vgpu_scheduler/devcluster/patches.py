@@ -27,6 +27,7 @@ PRIMITIVE = ""  # the merge "key" of lists of plain strings, whose elements are 
 MERGE = "application/merge-patch+json"
 JSON = "application/json-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
+APPLY = frozenset(("application/apply-patch+yaml", "application/apply-patch+json"))
 
 
 def merge(document: Document, patch: Document) -> None:

@@ -7,23 +7,25 @@ Everything here is synchronous, so each request is one transaction. Refusals are
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from . import patches, status
+from . import managed_fields, patches, status
 from .clock import generated, now
-from .objects import Target, list_body, render, show, stored_form, tidy, typed, uid_mismatch
+from .objects import Target, check_kind, drop_unknown, list_body, render, show, stored_form, tidy, uid_mismatch
 from .resources import NAMESPACES, Resource
+from .shapes import shape_of
 from .store import Entry, Object, Store, encode
 from .validation import untyped_metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from .selectors import Selector
 
 Answer = tuple[int, bytes]
 
+_KEPT = ("namespace", "resourceVersion", "generateName")
 _SERVER_OWNED = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 
 
@@ -49,6 +51,34 @@ class DeleteOptions:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """How a write is to be made.
+
+    Attributes
+    ----------
+    dry_run
+        Nothing is kept.
+    manager
+        Who owns what a tracked object is changed in.
+    force
+        An apply takes over the fields of others.
+    validation
+        ``Strict`` refuses fields that the kind does not have, ``Warn`` tells of them; they are dropped in any case.
+    warnings
+        What the client is told beside the answer.
+    """
+
+    dry_run: bool = False
+    manager: str = "unknown"
+    force: bool = False
+    validation: str = "Ignore"
+    warnings: list[str] = field(default_factory=list)
+
+
+DEFAULTS = WriteOptions()
+
+
 @dataclass(slots=True)
 class Registry:
     """The verbs over one store."""
@@ -70,16 +100,19 @@ class Registry:
 
     # ------------------------------------------------------------------------------------------------ create
 
-    def create(self, target: Target, obj: Object, *, dry_run: bool = False) -> Answer:
-        """Create an object."""
+    def create(
+        self, target: Target, obj: Object, options: WriteOptions = DEFAULTS, managed: Sequence[Object] = ()
+    ) -> Answer:
+        """Create an object; ``managed`` says who owns its fields, where that is tracked."""
         resource, strategy = target.resource, target.resource.strategy
-        obj = typed(resource, obj)
+        check_kind(resource, obj)
+        obj = _known(resource, obj, options, _cannot_handle(resource))
         metadata = obj["metadata"]
         self._place(target, metadata)
         if not metadata.get("name") and metadata.get("generateName"):
             metadata["name"] = generated(metadata["generateName"])
         self._check_namespace(resource, target.namespace, metadata.get("name", ""))
-        _read(lambda: strategy.default(obj), _cannot_handle(resource))
+        default(resource, obj, _cannot_handle(resource))
         if message := untyped_metadata(metadata):
             raise status.bad_request(f"{_cannot_handle(resource)(message).message}")
         if message := strategy.admit(obj, self._lookup):
@@ -90,12 +123,13 @@ class Registry:
         metadata |= {"uid": str(uuid.uuid4()), "creationTimestamp": now()}
         if resource.generation:
             metadata["generation"] = 1
+        metadata["managedFields"] = list(managed)
         tidy(metadata)
         if causes := strategy.causes(obj, None):
             raise status.invalid(resource, metadata.get("name", ""), causes)
         if self.store.get(resource, target.namespace, metadata["name"]) is not None:
             raise status.already_exists(resource, metadata["name"])
-        if dry_run:
+        if options.dry_run:
             return 201, show(resource, obj)
         return 201, render(resource, self.store.put(resource, obj, None))
 
@@ -127,10 +161,11 @@ class Registry:
 
     # ------------------------------------------------------------------------------------------------ update
 
-    def replace(self, target: Target, obj: Object, *, dry_run: bool = False) -> Answer:
+    def replace(self, target: Target, obj: Object, options: WriteOptions = DEFAULTS) -> Answer:
         """Replace an object (PUT)."""
         resource = target.resource
-        obj = typed(resource, obj)
+        check_kind(resource, obj)
+        obj = _known(resource, obj, options, _cannot_handle(resource))
         if message := untyped_metadata(obj["metadata"]):
             raise status.bad_request(_cannot_handle(resource)(message).message)
         if obj["metadata"].get("name") != target.name:
@@ -144,10 +179,10 @@ class Registry:
         uid = obj["metadata"].get("uid")
         if uid and uid != entry.uid:
             raise status.conflict(resource, target.name, uid_mismatch(target, entry, uid))
-        _read(lambda: resource.strategy.default(obj), _cannot_handle(resource))
-        return self._write(target, entry, obj, dry_run=dry_run)
+        default(resource, obj, _cannot_handle(resource))
+        return self.write(target, entry, obj, options)
 
-    def patch(self, target: Target, content_type: str, body: patches.Json, *, dry_run: bool = False) -> Answer:
+    def patch(self, target: Target, content_type: str, body: patches.Json, options: WriteOptions = DEFAULTS) -> Answer:
         """Change a part of an object."""
         resource = target.resource
         entry = self.existing(target)
@@ -158,16 +193,25 @@ class Registry:
             patches.merge(obj, body)
         elif resource.merge_keys is not None:
             patches.strategic(obj, body, resource.merge_keys)
-        obj = stored_form(resource, obj)
+        obj = _known(resource, obj, options, status.unreadable_patch)
         message = untyped_metadata(obj["metadata"])
         if message:
             raise status.unreadable_patch(message)
         if obj["metadata"].get("name") != target.name:
             raise status.bad_request(_name_mismatch(obj["metadata"].get("name", ""), target.name))
-        _read(lambda: resource.strategy.default(obj), status.unreadable_patch)
-        return self._write(target, entry, obj, dry_run=dry_run)
+        default(resource, obj, status.unreadable_patch)
+        return self.write(target, entry, obj, options)
 
-    def _write(self, target: Target, entry: Entry, obj: Object, *, dry_run: bool) -> Answer:
+    def write(
+        self, target: Target, entry: Entry, obj: Object, options: WriteOptions, *, tracked: bool = False
+    ) -> Answer:
+        """Make an object the next revision of itself, as far as this way of writing may.
+
+        Parameters
+        ----------
+        tracked
+            The object says itself who owns its fields from now on.
+        """
         resource, metadata = target.resource, obj["metadata"]
         revision = metadata.get("resourceVersion")
         if revision and revision != str(entry.revision):
@@ -177,7 +221,7 @@ class Registry:
         causes = resource.strategy.causes(obj, old)
         if causes:
             raise status.invalid(resource, target.name, causes)
-        for key in (*_SERVER_OWNED, "namespace", "resourceVersion", "generateName"):
+        for key in (*_SERVER_OWNED, *(() if tracked else ("managedFields",)), *_KEPT):
             if key in old["metadata"]:
                 metadata[key] = old["metadata"][key]
             else:
@@ -185,9 +229,12 @@ class Registry:
         tidy(metadata)
         if obj == old:  # a write that changes nothing is none: no revision, no event
             return 200, render(resource, entry)
+        if not tracked and "managedFields" in metadata:
+            manager = managed_fields.Manager(options.manager, managed_fields.UPDATE, target.subresource)
+            metadata["managedFields"] = _owned_after(resource, manager, old, obj)
         if resource.generation and obj.get("spec") != old.get("spec"):
             metadata["generation"] = metadata.get("generation", 0) + 1
-        if dry_run:
+        if options.dry_run:
             return 200, show(resource, obj)
         if _finalized(metadata):
             self.store.remove(resource, entry)
@@ -240,9 +287,28 @@ class Registry:
         return 200, list_body(resource, self.store.revision, selected)
 
 
-def _read(default: Callable[[], None], refusal: Callable[[str], status.ApiError]) -> None:
+def _owned_after(resource: Resource, manager: managed_fields.Manager, old: Object, new: Object) -> list[Object]:
+    """Return who owns what after a write that is no apply."""
+    shape, metadata = shape_of(resource), old["metadata"]
+    owned = managed_fields.read(metadata)
+    owned = managed_fields.after_update(owned, manager, shape.leaves(old), shape.leaves(new))
+    return managed_fields.write(owned, metadata["managedFields"], resource.api_version, now())
+
+
+def _known(resource: Resource, obj: Object, options: WriteOptions, refusal: Callable[[str], status.ApiError]) -> Object:
+    """Return an object in the stored form, without the fields that its kind does not have."""
+    unknown = [f'unknown field "{path}"' for path in drop_unknown(resource, obj)]
+    if unknown and options.validation == "Strict":
+        raise refusal(f"strict decoding error: {', '.join(unknown)}")
+    if options.validation == "Warn":
+        options.warnings.extend(unknown)
+    return stored_form(resource, obj)
+
+
+def default(resource: Resource, obj: Object, refusal: Callable[[str], status.ApiError]) -> None:
+    """Fill in the defaults of an object, or refuse what cannot be read."""
     try:
-        default()
+        resource.strategy.default(obj)
     except (ValueError, TypeError, AttributeError) as error:
         raise refusal(str(error)) from error
 

@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any
 from . import events, patches
 from .nodes import NodeStrategy
 from .pods import PodStrategy
-from .strategies import EventStrategy, NamespaceStrategy, PriorityClassStrategy, QuotaStrategy, Strategy, VolumeStrategy
+from .strategies import (
+    BudgetStrategy,
+    EventStrategy,
+    NamespaceStrategy,
+    PriorityClassStrategy,
+    QuotaStrategy,
+    Strategy,
+    VolumeStrategy,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -40,6 +48,12 @@ class Resource:
         Whether a PUT may leave ``metadata.resourceVersion`` out.
     storage
         The table that holds the objects; two rows with one table are two versions of the same objects.
+    schema
+        The structural schema of a custom resource; a built-in kind has none here, see :mod:`.builtin_schemas`.
+    columns
+        The printer columns of a custom resource.
+    verbs
+        What is served; a kind that is only created is answered and not kept.
     outbound, inbound
         Conversions from and to the stored form, for the row that is not the stored one.
     """
@@ -58,6 +72,9 @@ class Resource:
     generation: bool = False
     unconditional_update: bool = True
     storage_key: str = ""
+    schema: Object | None = None
+    columns: tuple[Object, ...] = ()
+    verbs: tuple[str, ...] = READ_WRITE
     outbound: Callable[[Object], Object] | None = None
     inbound: Callable[[Object], Object] | None = None
 
@@ -155,12 +172,18 @@ _EVENT_FIELDS = {
     "type": ("type",),
 }
 
+CONTAINER_VERBS = {
+    "attach": "PodAttachOptions",
+    "exec": "PodExecOptions",
+    "log": "Pod",
+    "portforward": "PodPortForwardOptions",
+}
 PODS = Resource(
     plural="pods",
     kind="Pod",
     short_names=("po",),
     categories=("all",),
-    subresources={"status": "Pod", "binding": "Binding", "eviction": "Eviction"},
+    subresources={"status": "Pod", "binding": "Binding", "eviction": "Eviction", **CONTAINER_VERBS},
     fields=_POD_FIELDS,
     merge_keys=_POD_KEYS,
     strategy=PodStrategy(),
@@ -205,6 +228,18 @@ PRIORITY_CLASSES = Resource(
 )
 
 
+BUDGETS = Resource(
+    group="policy",
+    plural="poddisruptionbudgets",
+    kind="PodDisruptionBudget",
+    short_names=("pdb",),
+    subresources={"status": "PodDisruptionBudget"},
+    merge_keys=_METADATA,
+    strategy=BudgetStrategy(),
+    generation=True,
+)
+
+
 def _storage(plural: str, kind: str, *short: str, namespaced: bool = False) -> Resource:
     """Return a kind of the group storage.k8s.io."""
     return Resource(
@@ -223,6 +258,7 @@ BUILT_IN = (
     NAMESPACES,
     EVENTS,
     PRIORITY_CLASSES,
+    BUDGETS,
     Resource(
         group="events.k8s.io",
         plural="events",

@@ -44,25 +44,29 @@ def apply_defaults(schema: Schema, value: Any) -> None:
             apply_defaults(schema.get("items") or {}, item)
 
 
-def prune(schema: Schema, value: Any, *, root: bool = False) -> None:
-    """Drop the fields that the schema does not know, as the API server does without strict validation."""
+def prune(schema: Schema, value: Any, path: str = "", *, root: bool = False) -> list[str]:
+    """Drop the fields that the schema does not know, and return their paths."""
+    found: list[str] = []
     if isinstance(value, list):
-        for item in value:
-            prune(schema.get("items") or {}, item)
-        return
+        for index, item in enumerate(value):
+            found += prune(schema.get("items") or {}, item, f"{path}[{index}]")
+        return found
     if not isinstance(value, dict):
-        return
+        return found
     known = schema.get("properties") or {}
     every = schema.get("additionalProperties")
-    for name in list(value):
+    for name in sorted(value):
         if root and name in _IN_HEAD:
             continue
+        where = _join(path, name)
         if name in known:
-            prune(known[name], value[name])
+            found += prune(known[name], value[name], where)
         elif isinstance(every, dict):
-            prune(every, value[name])
+            found += prune(every, value[name], where)
         elif not schema.get("x-kubernetes-preserve-unknown-fields") and every is not True:
             del value[name]
+            found.append(where)
+    return found
 
 
 def check(schema: Schema, value: Any, path: str = "", *, root: bool = False) -> Iterator[Cause]:

@@ -1,32 +1,30 @@
 """HTTP: from a path, a query and a body to a verb of the registry, and back to bytes.
 
-Not there, on purpose: authentication, authorization, quota enforcement, managedFields and server-side apply, tables
-and protobuf, webhooks, CEL rules of custom resources. A request with a bearer token is served like any other.
+Not there, on purpose: authentication, authorization, quota enforcement, protobuf, webhooks, CEL rules of custom
+resources, containers. A request with a bearer token is served like any other.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs
+from typing import TYPE_CHECKING
 
-import msgspec
-import yaml
 from aiohttp import web
 
-from . import binding, discovery, patches, status
+from . import applying, binding, discovery, openapi, parsing, patches, reviews, status
 from .definitions import DEFINITIONS, defined
 from .lists import Lists
 from .log import Request, RequestLog
 from .objects import Target
-from .registry import DeleteOptions, Registry
-from .selectors import Selector, parse_fields, parse_labels
-from .store import Object, Store, decode, encode
+from .registry import Registry, WriteOptions
+from .resources import CONTAINER_VERBS
+from .selectors import Selector
+from .store import Object, Store, encode
+from .tables import Form
 from .watching import WatchOptions, stream, subscribe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from .faults import Fault
     from .resources import Resource
@@ -34,54 +32,6 @@ if TYPE_CHECKING:
 _HEALTH = frozenset(("/healthz", "/livez", "/readyz"))
 _VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _DAY = 86400.0
-
-
-class Query:
-    """The parameters of a request."""
-
-    __slots__ = ("_values",)
-
-    def __init__(self, text: str) -> None:
-        self._values = parse_qs(text, keep_blank_values=True) if text else {}
-
-    def text(self, name: str) -> str:
-        """Return a parameter, empty when it is absent."""
-        return self._values.get(name, [""])[0]
-
-    def flag(self, name: str) -> bool:
-        """Return a boolean; everything but absence, ``0`` and ``false`` is true, as for the API server."""
-        values = self._values.get(name)
-        return values is not None and values[0].lower() not in {"0", "false"}
-
-    def number(self, name: str) -> int:
-        """Return a whole number, zero when it is absent."""
-        text = self.text(name)
-        if not text:
-            return 0
-        try:
-            return int(text)
-        except ValueError:
-            message = f'invalid value for {name}: strconv.ParseInt: parsing "{text}": invalid syntax'
-            raise status.bad_request(message) from None
-
-    def seconds(self, name: str) -> float | None:
-        """Return a duration (``2s``, ``1m30s`` is not needed), ``None`` when it is absent."""
-        text = self.text(name)
-        if not text:
-            return None
-        for suffix, factor in (("ms", 0.001), ("s", 1.0), ("m", 60.0)):
-            if text.endswith(suffix):
-                with contextlib.suppress(ValueError):
-                    return float(text.removesuffix(suffix)) * factor
-        raise status.bad_request(f"invalid value for {name}: {text}")
-
-    def dry_run(self, kind: str) -> bool:
-        """Tell whether nothing is to be kept."""
-        value = self.text("dryRun")
-        if value in {"", "All"}:
-            return value == "All"
-        cause = status.Cause.unsupported("dryRun", value, ["All"])
-        raise status.invalid_options(kind, cause)
 
 
 class ApiServer:
@@ -127,7 +77,7 @@ class ApiServer:
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request."""
         path, method = request.path, request.method
-        query = Query(request.rel_url.raw_query_string)
+        query = parsing.Query(request.rel_url.raw_query_string)
         what = Request(request.headers.get("User-Agent", ""), method.lower(), "", "", "")
         try:
             target = self._target(path)
@@ -135,16 +85,21 @@ class ApiServer:
                 return self._finish(what, request, self._discover(path))
             what = _describe(what.user_agent, method, query, target)
             lost = await self._suffer(request, what, query)
-            if what.verb == "watch":
-                return await self._watch(request, what, target, query)
-            code, body = self._dispatch(what.verb, target, query, request.content_type, await request.read())
+            form = Form(request.headers.get("Accept", ""), query.text("includeObject"))
+            if what.verb == "watch" and "watch" in target.resource.verbs:
+                return await self._watch(request, what, target, query, form)
+            options = query.write_options(what.verb, what.user_agent)
+            sent = (request.content_type, await request.read())
+            code, body = self._dispatch(what.verb, target, query, options, sent)
+            if not form.plain and what.verb in {"get", "list"} and body:
+                body = form.answer(target.resource, body)
             if target.resource is DEFINITIONS and what.verb not in {"get", "list"}:
                 self._follow_definitions()
         except status.ApiError as error:
             return self._finish(what, request, _json(error.code, encode(error.status())))
         if lost:
             _cut(request)
-        return self._finish(what, request, _json(code, body))
+        return self._finish(what, request, _json(code, body, options.warnings))
 
     def _finish(self, what: Request, request: web.BaseRequest, response: web.Response) -> web.Response:
         self.log.record(what, request.method, request.path_qs, response.status)
@@ -154,7 +109,8 @@ class ApiServer:
         if path in _HEALTH or path.startswith("/readyz/"):
             return web.Response(text="ok")
         rows = [resource for served in self._resources.values() for resource in served.values()]
-        found = discovery.document(path, rows, self.address)
+        find = openapi.document(path, rows) if path.startswith(openapi.ROOT) else None
+        found = find or discovery.document(path, rows, self.address)
         if found is None:
             return web.Response(status=404, text="404 page not found\n")
         return _json(200, encode(found))
@@ -184,7 +140,7 @@ class ApiServer:
             raise status.unknown_path()
         return Target(resource, namespace, name, subresource)
 
-    async def _suffer(self, request: web.BaseRequest, what: Request, query: Query) -> bool:
+    async def _suffer(self, request: web.BaseRequest, what: Request, query: parsing.Query) -> bool:
         """Apply the faults that hit a request; tell whether its answer gets lost."""
         hits = [fault for fault in self.faults if fault.hits(what)] if self.faults else []
         allowed = query.seconds("timeout") if hits else None
@@ -201,69 +157,76 @@ class ApiServer:
 
     # ------------------------------------------------------------------------------------------------ verbs
 
-    def _dispatch(self, verb: str, target: Target, query: Query, content_type: str, body: bytes) -> tuple[int, bytes]:
+    def _dispatch(
+        self, verb: str, target: Target, query: parsing.Query, options: WriteOptions, sent: tuple[str, bytes]
+    ) -> tuple[int, bytes]:
+        content_type, data = sent
+        if target.subresource in CONTAINER_VERBS:
+            return binding.reach_containers(self.registry, target)
+        if verb not in target.resource.verbs:
+            raise _not_allowed()
         if verb == "get":
             answer = self.registry.get(target)
         elif verb == "list":
             answer = self._list(target, query)
         elif verb == "create":
-            answer = self._create(target, query, _body(body, content_type, target))
+            answer = self._create(target, parsing.object_body(data, content_type, target), options)
         elif verb == "update":
-            dry_run = query.dry_run("UpdateOptions")
-            answer = self.registry.replace(target, _body(body, content_type, target), dry_run=dry_run)
+            answer = self.registry.replace(target, parsing.object_body(data, content_type, target), options)
+        elif verb == "patch" and content_type in patches.APPLY:
+            answer = applying.apply(self.registry, target, data, options, named=bool(query.text("fieldManager")))
         elif verb == "patch":
-            patch = _patch_body(target, content_type, body)
-            answer = self.registry.patch(target, content_type, patch, dry_run=query.dry_run("PatchOptions"))
+            patch = parsing.patch_body(target, content_type, data)
+            answer = self.registry.patch(target, content_type, patch, options)
         elif verb == "delete":
-            answer = self.registry.delete(target, _delete_options(query, body))
-        elif verb == "deletecollection":
-            options = _delete_options(query, body)
-            answer = self.registry.delete_collection(target, _selector(target, query), options)
+            answer = self.registry.delete(target, parsing.delete_options(query, content_type, data))
         else:
-            message = "the server does not allow this method on the requested resource"
-            raise status.ApiError(405, "MethodNotAllowed", message, {})
+            chosen = parsing.selector(target, query)
+            answer = self.registry.delete_collection(target, chosen, parsing.delete_options(query, content_type, data))
         return answer
 
-    def _create(self, target: Target, query: Query, obj: Object) -> tuple[int, bytes]:
-        dry_run = query.dry_run("CreateOptions")
+    def _create(self, target: Target, obj: Object, options: WriteOptions) -> tuple[int, bytes]:
+        if target.resource in reviews.REVIEWS:
+            return reviews.answer(target, obj)
         if target.subresource == "binding":
-            return binding.bind(self.registry, target, obj, dry_run=dry_run)
+            return binding.bind(self.registry, target, obj, options)
         if target.subresource == "eviction":
-            return binding.evict(self.registry, target, obj, dry_run=dry_run)
-        return self.registry.create(target, obj, dry_run=dry_run)
+            return binding.evict(self.registry, target, obj, options)
+        return self.registry.create(target, obj, options)
 
-    def _list(self, target: Target, query: Query) -> tuple[int, bytes]:
-        selector = _selector(target, query)
-        _match_rule(query)
-        revision = _revision(query)
+    def _list(self, target: Target, query: parsing.Query) -> tuple[int, bytes]:
+        selector = parsing.selector(target, query)
+        parsing.match_rule(query)
+        revision = parsing.revision(query)
         if revision > self.store.revision:
             raise status.future_revision(revision, self.store.revision)
         return self.lists.page(target.resource, selector, query.number("limit"), query.text("continue"))
 
-    async def _watch(self, request: web.BaseRequest, what: Request, target: Target, query: Query) -> web.StreamResponse:
-        selector = _selector(target, query)
+    async def _watch(
+        self, request: web.BaseRequest, what: Request, target: Target, query: parsing.Query, form: Form
+    ) -> web.StreamResponse:
+        selector = parsing.selector(target, query)
         if target.name:
-            selector = Selector(selector.namespace, selector.labels, (*selector.fields, *_by_name(target)))
+            selector = Selector(selector.namespace, selector.labels, (*selector.fields, *parsing.by_name(target)))
         initial = query.flag("sendInitialEvents")
         if initial and query.text("resourceVersionMatch") != "NotOlderThan":
             message = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
             raise status.invalid_options("ListOptions", status.Cause.forbidden("resourceVersionMatch", message))
-        revision = _revision(query)
+        revision = parsing.revision(query)
         options = WatchOptions(
             revision=None if initial or not revision else revision,
             end_of_state=initial,
             bookmarks=query.flag("allowWatchBookmarks"),
             timeout=query.number("timeoutSeconds") or _DAY,
+            bookmark_interval=self._bookmark_interval,
+            convert=None if form.plain else form.events(target.resource),
         )
         self.log.record(what, request.method, request.path_qs, 200)
         watcher = subscribe(self.store, target.resource, selector, options, self._watch_queue)
-        return await stream(request, self.store, watcher, options, self._bookmark_interval)
+        return await stream(request, self.store, watcher, options)
 
 
-# ---------------------------------------------------------------------------------------------------- parsing
-
-
-def _describe(user_agent: str, method: str, query: Query, target: Target) -> Request:
+def _describe(user_agent: str, method: str, query: parsing.Query, target: Target) -> Request:
     verb = _VERBS.get(method, method.lower())
     if method == "GET" and query.flag("watch"):
         verb = "watch"
@@ -275,77 +238,17 @@ def _describe(user_agent: str, method: str, query: Query, target: Target) -> Req
     return Request(user_agent, verb, resource, target.namespace, target.name)
 
 
-def _selector(target: Target, query: Query) -> Selector:
-    labels, fields = query.text("labelSelector"), query.text("fieldSelector")
-    return Selector(target.namespace, parse_labels(labels), parse_fields(target.resource, fields))
+def _not_allowed() -> status.ApiError:
+    message = "the server does not allow this method on the requested resource"
+    return status.ApiError(405, "MethodNotAllowed", message, {})
 
 
-def _by_name(target: Target) -> tuple[Any, ...]:
-    return parse_fields(target.resource, f"metadata.name={target.name}")
-
-
-def _revision(query: Query) -> int:
-    text = query.text("resourceVersion")
-    if not text:
-        return 0
-    if not text.isdecimal():
-        invalid = status.Cause.invalid("resourceVersion", text, f'strconv.ParseUint: parsing "{text}": invalid syntax')
-        raise status.bad_request(f"invalid resource version: resourceVersion: {invalid.message}")
-    return int(text)
-
-
-def _match_rule(query: Query) -> None:
-    rule = query.text("resourceVersionMatch")
-    if not rule:
-        return
-    if rule not in {"Exact", "NotOlderThan"}:
-        cause = status.Cause.unsupported("resourceVersionMatch", rule, ["Exact", "NotOlderThan", ""])
-        raise status.invalid_options("ListOptions", cause)
-    if not query.text("resourceVersion"):
-        message = "resourceVersionMatch is forbidden unless resourceVersion is provided"
-        raise status.invalid_options("ListOptions", status.Cause.forbidden("resourceVersionMatch", message))
-
-
-def _body(body: bytes, content_type: str, target: Target) -> Object:
-    try:
-        parsed = yaml.safe_load(body) if content_type == "application/yaml" else decode(body)
-    except (msgspec.DecodeError, yaml.YAMLError, UnicodeDecodeError) as error:
-        kind = target.resource.kind
-        text = f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; {error}"
-        raise status.bad_request(text) from error
-    if not isinstance(parsed, dict):
-        raise status.bad_request("the object provided is unrecognized: it is no object")
-    return parsed
-
-
-def _patch_body(target: Target, content_type: str, body: bytes) -> patches.Json:
-    kinds = {patches.MERGE: dict, patches.JSON: list, patches.STRATEGIC: dict}
-    if content_type not in kinds or (content_type == patches.STRATEGIC and target.resource.merge_keys is None):
-        raise status.ApiError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
-    try:
-        parsed = decode(body)
-    except msgspec.DecodeError as error:
-        raise status.bad_request(f"error decoding patch: {error}") from error
-    if not isinstance(parsed, kinds[content_type]):
-        raise status.bad_request("error decoding patch: json: cannot unmarshal into Go value")
-    return parsed
-
-
-def _delete_options(query: Query, body: bytes) -> DeleteOptions:
-    try:
-        parsed = decode(body) if body else {}
-        options = DeleteOptions.parse(parsed)
-    except (msgspec.DecodeError, AttributeError, TypeError, ValueError) as error:
-        raise status.bad_request(f"the object provided is no DeleteOptions: {error}") from error
-    grace = query.text("gracePeriodSeconds")
-    dry_run = options.dry_run or query.dry_run("DeleteOptions")
-    if grace and options.grace is None:
-        return DeleteOptions(query.number("gracePeriodSeconds"), options.uid, options.revision, dry_run)
-    return DeleteOptions(options.grace, options.uid, options.revision, dry_run)
-
-
-def _json(code: int, body: bytes) -> web.Response:
-    return web.Response(status=code, body=body, content_type="application/json")
+def _json(code: int, body: bytes, warnings: Sequence[str] = ()) -> web.Response:
+    response = web.Response(status=code, body=body, content_type="application/json")
+    for text in warnings:
+        quoted = text.replace("\\", "\\\\").replace('"', '\\"')
+        response.headers.add("Warning", f'299 - "{quoted}"')
+    return response
 
 
 def _cut(request: web.BaseRequest) -> None:

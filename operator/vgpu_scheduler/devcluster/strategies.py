@@ -124,6 +124,16 @@ class QuotaStrategy(Strategy):
         obj["status"] = {}
 
 
+class BudgetStrategy(Strategy):
+    """Disruption budgets are stored and shown; nothing counts their pods, and evictions do not ask them."""
+
+    status = True
+
+    def prepare_create(self, obj: Object) -> None:
+        """Begin with a status that nobody has observed."""
+        obj["status"] = dict.fromkeys(("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"), 0)
+
+
 @dataclass(frozen=True)
 class EventStrategy(Strategy):
     """Events; the newer version insists on a time and on who reports."""

@@ -14,6 +14,8 @@ from .status import ApiError, expired
 from .store import Watcher, encode, event_pieces
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .resources import Resource
     from .selectors import Selector
     from .store import Store
@@ -31,12 +33,16 @@ class WatchOptions:
         Where to continue; ``None`` starts with the present state as ADDED events.
     end_of_state
         Whether a bookmark tells where the present state ends (``sendInitialEvents``).
+    convert
+        Brings whole lines into the form that the client asked for.
     """
 
     revision: int | None
     end_of_state: bool
     bookmarks: bool
     timeout: float
+    bookmark_interval: float = 30.0
+    convert: Callable[[bytes], bytes] | None = None
 
 
 def subscribe(store: Store, resource: Resource, selector: Selector, options: WatchOptions, limit: int) -> Watcher:
@@ -66,27 +72,26 @@ def subscribe(store: Store, resource: Resource, selector: Selector, options: Wat
     return watcher
 
 
-async def stream(
-    request: web.BaseRequest, store: Store, watcher: Watcher, options: WatchOptions, bookmark_interval: float
-) -> web.StreamResponse:
+async def stream(request: web.BaseRequest, store: Store, watcher: Watcher, options: WatchOptions) -> web.StreamResponse:
     """Send a watcher's events until the client goes away, the timeout is over or the watcher is closed."""
     response = web.StreamResponse(headers={"Content-Type": "application/json"})
     response.enable_chunked_encoding()
     loop = asyncio.get_running_loop()
     end = loop.time() + options.timeout
-    next_bookmark = loop.time() + bookmark_interval if options.bookmarks else float("inf")
+    next_bookmark = loop.time() + options.bookmark_interval if options.bookmarks else float("inf")
+    convert = options.convert or bytes
     try:
         await response.prepare(request)
         while True:
             if data := watcher.take():
-                await response.write(data)
+                await response.write(convert(data))
                 continue  # more may have come while the client took its time
             if watcher.closed or loop.time() >= end:
                 break
             if loop.time() >= next_bookmark:
-                next_bookmark = loop.time() + bookmark_interval
+                next_bookmark = loop.time() + options.bookmark_interval
                 # nothing is queued, so the client has seen everything up to this revision
-                await response.write(_line("BOOKMARK", bookmark(watcher.resource, store.revision)))
+                await response.write(convert(_line("BOOKMARK", bookmark(watcher.resource, store.revision))))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout_at(min(end, next_bookmark)):
                     await watcher.wake.wait()

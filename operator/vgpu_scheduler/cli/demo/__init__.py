@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
+from importlib import import_module
+from pathlib import Path
 
 import click
 
-from vgpu_scheduler.cli.demo.show import Show
-from vgpu_scheduler.cli.demo.story import STEPS, Failure, Story
+_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command()
 @click.option("--once", is_flag=True, help="No pauses, no colours: run the six checks and end with OK or a failure.")
+@click.option("--keep", is_flag=True, help="Leave cluster and operator running afterwards, until Ctrl-C.")
+@click.option("--kubeconfig", type=_FILE, help="With --keep: write the kubeconfig here; it is removed in the end.")
 @click.option("--pods", default=200, show_default=True, help="Slices in a burst.")
-@click.option("--keep-log", type=click.Path(dir_okay=False), help="Write the operator's log here.")
-def demo(once: bool, pods: int, keep_log: str | None) -> None:
+@click.option("--keep-log", type=_FILE, help="Write the operator's log here.")
+def demo(once: bool, keep: bool, kubeconfig: Path | None, pods: int, keep_log: Path | None) -> None:
     """Show placements on an embedded cluster with simulated cards."""
-    show = Show(live=sys.stdout.isatty() and not once)
-    try:
-        asyncio.run(Story(show, pods, keep_log).tell())
-    except Failure as failure:
-        click.echo(f"FAILED: {failure}")
-        sys.exit(1)
-    click.echo(f"OK {len(STEPS)}/{len(STEPS)}")
+    if kubeconfig is not None and not keep:
+        raise click.UsageError("--kubeconfig goes with --keep: the cluster is gone at the end otherwise")
+    if kubeconfig is not None and kubeconfig.exists():
+        raise click.UsageError(f"--kubeconfig {kubeconfig}: there is such a file already, and it would be lost")
+    if kubeconfig is not None and not kubeconfig.parent.is_dir():
+        raise click.UsageError(f"--kubeconfig {kubeconfig}: there is no folder {kubeconfig.parent}")
+    play = import_module("vgpu_scheduler.cli.demo.play")  # half a second, which help and errors need not wait for
+    sys.exit(play.run(play.show_for(plain=once), pods, log=keep_log, keep=keep, kubeconfig=kubeconfig))

@@ -11,13 +11,16 @@ from typing import Any
 
 import aiohttp
 
+from vgpu_scheduler.cli.demo.fleet import CardUse, Fleet, WaitingPod
+from vgpu_scheduler.cli.demo.pods import NAMESPACE
 from vgpu_scheduler.cli.demo.process import OperatorProcess
 from vgpu_scheduler.devcluster import DevCluster, NodeSide
 from vgpu_scheduler.policy import CLUSTER_KIND, GROUP, VERSION, crds
 
-NAMESPACE = "default"
+SYSTEM = "vgpu-system"
 AGENT = "vgpu-scheduler"
 _POLICIES = f"/apis/{GROUP}/{VERSION}/clustervgpupolicies"
+_ALL_PODS = "/api/v1/pods"
 _POLL = 0.02
 _CONCURRENT = 32
 
@@ -36,12 +39,37 @@ class Stage:
     """A cluster with an operator on it; make one with :func:`open_stage`."""
 
     def __init__(
-        self, cluster: DevCluster, http: aiohttp.ClientSession, nodes: NodeSide, folder: Path, log: Path
+        self, cluster: DevCluster, http: aiohttp.ClientSession, nodes: NodeSide, kubeconfig: Path, log: Path
     ) -> None:
         self.cluster = cluster
         self.nodes = nodes
+        self.kubeconfig = cluster.kubeconfig(kubeconfig)
         self._http = http
-        self.operator = OperatorProcess(cluster.kubeconfig(folder / "kubeconfig.yaml"), log)
+        self._fleet: list[str] = []
+        self.operator = OperatorProcess(self.kubeconfig, log)
+
+    async def register(self, node: str, cards: Sequence[str], **more: Any) -> None:
+        """Let a node with these cards come up; ``more`` is that of :meth:`NodeSide.register`."""
+        await self.nodes.register([node], cards, **more)
+        self._fleet.append(node)
+
+    async def look(self) -> Fleet:
+        """Return how the fleet is: what plugins have handed out, and which pods run and wait."""
+        pods = await self._list(_ALL_PODS)
+        waiting = [
+            WaitingPod(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}", unschedulable(pod))
+            for pod in pods
+            if not pod["spec"].get("nodeName")
+        ]
+        running = sum(pod["status"].get("phase") == "Running" for pod in pods)
+        return Fleet({node: self._cards(node) for node in self._fleet}, running, waiting)
+
+    def _cards(self, node: str) -> list[CardUse]:
+        used = self.nodes.used(node)
+        return [
+            CardUse(card.model, card.memory, used[card.uuid].memory if card.uuid in used else 0)
+            for card in self.nodes.cards(node)
+        ]
 
     # The operator ----------------------------------------------------------------------------------------------------
 
@@ -57,22 +85,23 @@ class Stage:
         gate = asyncio.Semaphore(_CONCURRENT)
 
         async def one(pod: Mapping[str, Any]) -> None:
-            async with gate, self._http.post(f"/api/v1/namespaces/{NAMESPACE}/pods", json=pod) as answer:
-                if answer.status >= 400:
-                    raise RuntimeError(f"pod {pod['metadata']['name']}: {await answer.text()}")
+            async with gate:
+                await self._send("POST", f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods", pod)
 
         await asyncio.gather(*(one(pod) for pod in pods))
 
     async def pods(self) -> list[dict[str, Any]]:
-        """Return all pods of the demo."""
-        async with self._http.get(f"/api/v1/namespaces/{NAMESPACE}/pods") as answer:
-            listed = await answer.json()
-        return list(listed["items"])
+        """Return all pods."""
+        return await self._list(_ALL_PODS)
 
     async def pod(self, name: str) -> dict[str, Any]:
         """Return one pod."""
         async with self._http.get(f"/api/v1/namespaces/{NAMESPACE}/pods/{name}") as answer:
             return dict(await answer.json())
+
+    def started(self) -> int:
+        """Count the pods that the nodes have ever started; that takes no request, so nothing measured suffers."""
+        return self.nodes.counts["running"]
 
     async def running(self) -> int:
         """Count the pods that run."""
@@ -81,8 +110,24 @@ class Stage:
     async def clear(self) -> None:
         """Delete all pods, and wait until they are gone."""
         for pod in await self.pods():
-            await self.nodes.delete(NAMESPACE, pod["metadata"]["name"])
+            await self.nodes.delete(pod["metadata"]["namespace"], pod["metadata"]["name"])
         await self.until_async(self._no_pods, "all pods to be gone", 30)
+
+    async def create_namespace(self, name: str) -> None:
+        """Create a namespace."""
+        await self._send("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+
+    async def create_settings(self, namespace: str) -> None:
+        """Write the operator's settings where an installed one has them."""
+        data = {"settings.yaml": f"scheduler_names: [{AGENT}]\n"}
+        await self._send(
+            "POST", f"/api/v1/namespaces/{namespace}/configmaps", {"metadata": {"name": AGENT}, "data": data}
+        )
+
+    async def _list(self, path: str) -> list[dict[str, Any]]:
+        async with self._http.get(path) as answer:
+            listed = await answer.json()
+        return list(listed["items"])
 
     async def _no_pods(self) -> bool:
         return not await self.pods() and not any((await self.operator.ledger())["ledger"].values())
@@ -160,17 +205,33 @@ class Stage:
             await asyncio.sleep(_POLL)
 
 
+def unschedulable(pod: Mapping[str, Any]) -> str:
+    """Return what the condition of a pod that waits says, empty when it has none."""
+    conditions = pod["status"].get("conditions", [])
+    found = [c for c in conditions if c["type"] == "PodScheduled" and c["status"] == "False"]
+    return str(found[0]["message"]) if found else ""
+
+
 @asynccontextmanager
-async def open_stage(log: str | None) -> AsyncIterator[Stage]:
-    """Set the stage, without the operator yet, and clear it in the end."""
+async def open_stage(log: Path | None, kubeconfig: Path | None = None) -> AsyncIterator[Stage]:
+    """Set the stage, without the operator yet, and clear it in the end.
+
+    Parameters
+    ----------
+    log
+        Where the operator's log is kept.
+    kubeconfig
+        Where the way to the cluster is written, until the end; in a folder of its own otherwise.
+    """
     with tempfile.TemporaryDirectory(prefix="vgpu-demo-") as name, DevCluster.thread() as cluster:
         async with aiohttp.ClientSession(cluster.url) as http, NodeSide(cluster.url) as nodes:
-            async with http.post("/api/v1/namespaces", json={"metadata": {"name": "vgpu-system"}}):
-                pass
             folder = Path(name)
-            stage = Stage(cluster, http, nodes, folder, Path(log) if log else folder / "operator.log")
-            await stage.define_policies()
+            where = (kubeconfig or folder / "kubeconfig.yaml").absolute()
+            stage = Stage(cluster, http, nodes, where, log or folder / "operator.log")
             try:
+                await stage.create_namespace(SYSTEM)
+                await stage.define_policies()
                 yield stage
             finally:
                 stage.operator.stop()
+                where.unlink(missing_ok=True)

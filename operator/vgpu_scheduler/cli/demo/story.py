@@ -7,8 +7,10 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from vgpu_scheduler.cli.demo.fleet import CardUse, Fleet
+from vgpu_scheduler.cli.demo.pods import NAMESPACE, pod_of
 from vgpu_scheduler.cli.demo.show import Show
-from vgpu_scheduler.cli.demo.stage import FLEET, POOL, POOL_TAINT, Stage, open_stage
+from vgpu_scheduler.cli.demo.stage import FLEET, POOL, POOL_TAINT, Stage, unschedulable
 from vgpu_scheduler.model import DECISION
 
 STEPS = (
@@ -38,16 +40,13 @@ class Story:
         Where it is told.
     burst
         Pods in a burst.
-    log
-        Where the operator's log is kept, or None.
     """
 
-    def __init__(self, show: Show, burst: int, log: str | None) -> None:
+    def __init__(self, show: Show, burst: int) -> None:
         self._show = show
         self._burst = burst
-        self._log = log
 
-    async def tell(self) -> None:
+    async def tell(self, stage: Stage) -> None:
         """Tell it.
 
         Raises
@@ -55,28 +54,27 @@ class Story:
         Failure
             If a claim does not hold.
         """
-        async with open_stage(self._log) as stage:
-            steps: tuple[Callable[[Stage], Awaitable[None]], ...] = (
-                self._fleet,
-                self._bind_burst,
-                self._stay_pending,
-                self._free_capacity,
-                self._compare,
-                self._kill,
-            )
-            for number, (title, step) in enumerate(zip(STEPS, steps, strict=True), start=1):
-                self._show.step(number, len(STEPS), title)
-                try:
-                    await step(stage)
-                except (TimeoutError, RuntimeError) as error:
-                    raise Failure(f"step {number} ({title}): {error}") from error
-                except Failure as failure:
-                    raise Failure(f"step {number} ({title}): {failure}") from failure
+        steps: tuple[Callable[[Stage], Awaitable[None]], ...] = (
+            self._fleet,
+            self._bind_burst,
+            self._stay_pending,
+            self._free_capacity,
+            self._compare,
+            self._kill,
+        )
+        for number, (title, step) in enumerate(zip(STEPS, steps, strict=True), start=1):
+            self._show.title(f"[{number}/{len(STEPS)}] {title}")
+            try:
+                await step(stage)
+            except (TimeoutError, RuntimeError) as error:
+                raise Failure(f"step {number} ({title}): {error}") from error
+            except Failure as failure:
+                raise Failure(f"step {number} ({title}): {failure}") from failure
 
     async def _fleet(self, stage: Stage) -> None:
         for name, cards in FLEET.items():
-            await stage.nodes.register([name], cards)
-        await stage.nodes.register(["reserved-0"], ("H100", "H100"), labels=POOL, taints=[POOL_TAINT])
+            await stage.register(name, cards)
+        await stage.register("reserved-0", ("H100", "H100"), labels=POOL, taints=[POOL_TAINT])
         await stage.nodes.start()
         began = time.monotonic()
         await stage.start_operator()
@@ -96,16 +94,16 @@ class Story:
         )
         self._show.say(f"{self._burst} pods bound and running in {seconds:.2f} s: {self._burst / seconds:.0f} pods/s")
         self._show.say(f"per pod: {writes:.2f} writes, {events:.2f} events, {reads:.2f} reads")
-        self._show.heat_map(await self._usage(stage))
+        self._show.heat_map(await self._booked(stage))
         self._check(writes + events + reads <= 3.05, "a pod took more than 3.05 requests on average")
         await self._check_books(stage)
 
     async def _stay_pending(self, stage: Stage) -> None:
         tolerations = [{"key": "pool", "operator": "Exists"}]
         reserved = {"nodeSelector": POOL, "tolerations": tolerations}
-        await stage.create([_pod("tenant", {"gpu": 2, "gpumem": 8192, "gpucores": 40}, spec=reserved)])
+        await stage.create([pod_of("tenant", {"gpu": 2, "gpumem": 8192, "gpucores": 40}, spec=reserved)])
         await stage.until_async(lambda: self._bound(stage, "tenant"), "the tenant to be bound", _WITHIN)
-        await stage.create([_pod("whole", {"gpu": 2, "gpumem-percentage": 100, "gpucores": 100}, spec=reserved)])
+        await stage.create([pod_of("whole", {"gpu": 2, "gpumem-percentage": 100, "gpucores": 100}, spec=reserved)])
         await stage.until_async(lambda: self._condition(stage, "whole"), "a condition on the pod", _WITHIN)
         message = await self._condition(stage, "whole")
         self._show.say(f"PodScheduled=False: {message}")
@@ -113,7 +111,7 @@ class Story:
 
     async def _free_capacity(self, stage: Stage) -> None:
         self._check(not await self._bound(stage, "whole"), "the pod was bound although it cannot fit")
-        await stage.nodes.finish("default", "tenant")
+        await stage.nodes.finish(NAMESPACE, "tenant")
         began = time.monotonic()
         await stage.until_async(lambda: self._bound(stage, "whole"), "the pod to be bound", _WITHIN)
         self._show.say(f"the tenant ended, and the pod was bound {time.monotonic() - began:.2f} s later")
@@ -125,18 +123,15 @@ class Story:
             await stage.clear()
             await stage.set_policy("house", {"nodes": {"policy": policy}, "devices": {"policy": policy}})
             await self._run_burst(stage, policy, {})
-            usage = await self._usage(stage)
-            idle[policy] = sum(share == 0 for row in usage.values() for _, share in row)
-            self._show.say(
-                f"ClusterVGPUPolicy house says {policy}: "
-                f"{idle[policy]} of {sum(map(len, usage.values()))} cards stay idle"
-            )
+            cards = [card for row in (await self._booked(stage)).cards.values() for card in row]
+            idle[policy] = sum(not card.used for card in cards)
+            self._show.say(f"ClusterVGPUPolicy house says {policy}: {idle[policy]} of {len(cards)} cards stay idle")
             decision = json.loads((await stage.pod(f"{policy}-0"))["metadata"]["annotations"][DECISION])
             source = decision["policy"]["nodes"]
             self._check(source == "ClusterVGPUPolicy house", f"the decision names {source} as its policy")
         self._check(idle["binpack"] > idle["spread"], "binpack left no more cards idle than spread")
         await stage.set_policy("house", {"limits": {"devicesPerPod": 1}})
-        await stage.create([_pod("greedy", {"gpu": 2, "gpumem": 1024})])
+        await stage.create([pod_of("greedy", {"gpu": 2, "gpumem": 1024})])
         await stage.until_async(lambda: self._condition(stage, "greedy"), "a condition on the pod", _WITHIN)
         message = await self._condition(stage, "greedy")
         self._show.say(f"with limits.devicesPerPod: 1, a pod that asks for two waits: {message}")
@@ -155,15 +150,18 @@ class Story:
             + ";",
         }
         nowhere = {"nodeSelector": {"kubernetes.io/hostname": "nowhere"}}
-        await stage.create([_pod(f"forged-{n}", {"gpu": 1}, annotations=forged, spec=nowhere) for n in range(_FORGED)])
-        await stage.create([_pod(f"kill-{n}", _SLICE) for n in range(self._burst)])
-        await stage.until_async(lambda: self._some_run(stage, self._burst // 4), "a quarter of the burst", _WITHIN)
+        await stage.create(
+            [pod_of(f"forged-{n}", {"gpu": 1}, annotations=forged, spec=nowhere) for n in range(_FORGED)]
+        )
+        before = stage.started()
+        await stage.create([pod_of(f"kill-{n}", _SLICE) for n in range(self._burst)])
+        await stage.until(lambda: stage.started() - before >= self._burst // 4, "a quarter of the burst", _WITHIN)
         stage.operator.kill()
         survived = await stage.running()
         self._show.say(f"killed with {survived} of {self._burst} pods running, the rest on their way")
         began = time.monotonic()
         await stage.start_operator()
-        await stage.until_async(lambda: self._some_run(stage, self._burst), "the rest of the burst", _WITHIN)
+        await stage.until(lambda: stage.started() - before >= self._burst, "the rest of the burst", _WITHIN)
         lost = self._burst - await stage.running()
         doubled = len(stage.nodes.violations)
         self._show.say(f"restarted: all bound {time.monotonic() - began:.1f} s later, lost {lost}, doubled {doubled}")
@@ -176,35 +174,34 @@ class Story:
     # Parts -----------------------------------------------------------------------------------------------------------
 
     async def _run_burst(self, stage: Stage, name: str, annotations: Mapping[str, str]) -> float:
-        began = time.monotonic()
-        await stage.create([_pod(f"{name}-{n}", _SLICE, annotations=annotations) for n in range(self._burst)])
-        await stage.until_async(lambda: self._some_run(stage, self._burst), "the burst to run", _WITHIN)
+        began, before = time.monotonic(), stage.started()
+        await stage.create([pod_of(f"{name}-{n}", _SLICE, annotations=annotations) for n in range(self._burst)])
+        await stage.until(lambda: stage.started() - before >= self._burst, "the burst to run", _WITHIN)
         return time.monotonic() - began
 
     async def _events_settle(self, stage: Stage, before: int) -> None:
         """Events are written behind the binds: wait for one per pod."""
         await stage.until(lambda: stage.requests()[1] - before >= self._burst, "one event per pod", _WITHIN)
 
-    async def _some_run(self, stage: Stage, number: int) -> bool:
-        return await stage.running() >= number
-
     async def _bound(self, stage: Stage, name: str) -> bool:
         return bool((await stage.pod(name))["spec"].get("nodeName"))
 
     async def _condition(self, stage: Stage, name: str) -> str:
-        conditions = (await stage.pod(name))["status"].get("conditions", [])
-        found = [c for c in conditions if c["type"] == "PodScheduled" and c["status"] == "False"]
-        return str(found[0]["message"]) if found else ""
+        return unschedulable(await stage.pod(name))
 
-    async def _usage(self, stage: Stage) -> dict[str, list[tuple[str, float]]]:
+    async def _booked(self, stage: Stage) -> Fleet:
+        """Return the fleet as the operator's ledger has it."""
         ledger = (await stage.operator.ledger())["ledger"]
-        usage = {}
-        for node in FLEET:
-            used = ledger.get(node, {})
-            usage[node] = [
-                (card.model, used.get(card.uuid, [0, 0, 0])[1] / card.memory) for card in stage.nodes.cards(node)
-            ]
-        return usage
+        return Fleet(
+            {
+                node: [
+                    CardUse(card.model, card.memory, ledger.get(node, {}).get(card.uuid, [0, 0, 0])[1])
+                    for card in stage.nodes.cards(node)
+                ]
+                for node in FLEET
+            },
+            await stage.running(),
+        )
 
     async def _held_by_forged(self, stage: Stage) -> int:
         """Count the cards that the ledger books beyond what bound pods were given."""
@@ -232,20 +229,3 @@ class Story:
 
 
 _SLICE = {"gpu": 1, "gpumem": 4096, "gpucores": 10}
-
-
-def _pod(
-    name: str,
-    asks: Mapping[str, int],
-    *,
-    annotations: Mapping[str, str] | None = None,
-    spec: Mapping[str, Any] | None = None,
-) -> Manifest:
-    limits = {f"nvidia.com/{resource}": str(amount) for resource, amount in asks.items()}
-    containers = [{"name": "main", "image": "example", "resources": {"limits": limits}}]
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "annotations": dict(annotations or {})},
-        "spec": {"schedulerName": "vgpu-scheduler", "containers": containers, **(spec or {})},
-    }

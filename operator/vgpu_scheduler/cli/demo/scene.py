@@ -1,0 +1,70 @@
+"""What is on the stage while the demo is kept: tenants with pods that run, and pods that wait for a reason each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from vgpu_scheduler.cli.demo.pods import pod_of
+from vgpu_scheduler.cli.demo.stage import POOL, SYSTEM, Stage
+
+Manifest = dict[str, Any]
+
+RESEARCH, SERVING = "research", "serving"
+WAITING = ("research/needs-memory", "research/wrong-model", "serving/too-many-cards")
+"""The pods that wait: for memory, for a model that no node has, and for a limit of a policy."""
+_POLICY = "serving-limits"
+_RESERVED: Mapping[str, Any] = {"nodeSelector": POOL, "tolerations": [{"key": "pool", "operator": "Exists"}]}
+_WITHIN = 60.0
+
+
+async def set_scene(stage: Stage) -> None:
+    """Fill the cluster of the demo.
+
+    Raises
+    ------
+    TimeoutError
+        If the pods that have room do not run in time, or those that have none do not say why.
+    """
+    await stage.clear()
+    for namespace in (RESEARCH, SERVING):
+        await stage.create_namespace(namespace)
+    await stage.create_settings(SYSTEM)
+    selector = {"matchLabels": {"kubernetes.io/metadata.name": SERVING}}
+    limits = {"devicesPerPod": 1}
+    await stage.set_policy(_POLICY, {"namespaceSelector": selector, "limits": limits, "nodes": {"policy": "spread"}})
+    running = [*_research(), *_serving()]
+    await stage.create(running)
+    await stage.until_async(lambda: _run(stage, len(running)), "the tenants' pods to run", _WITHIN)
+    await stage.create(_waiting())
+    await stage.until_async(lambda: _say_why(stage), "the waiting pods to say why", _WITHIN)
+
+
+def _research() -> list[Manifest]:
+    whole = {"gpu": 4, "gpumem-percentage": 100, "gpucores": 100}
+    training = [pod_of(f"training-{n}", whole, namespace=RESEARCH) for n in range(2)]
+    notebooks = [pod_of(f"notebook-{n}", {"gpu": 1, "gpumem": 10240}, namespace=RESEARCH) for n in range(12)]
+    tenant = {"gpu": 2, "gpumem": 49152, "gpucores": 50}
+    return [*training, *notebooks, pod_of("tenant", tenant, spec=_RESERVED, namespace=RESEARCH)]
+
+
+def _serving() -> list[Manifest]:
+    slices = {"gpu": 1, "gpumem": 6144, "gpucores": 15}
+    return [pod_of(f"model-{n}", slices, namespace=SERVING) for n in range(40)]
+
+
+def _waiting() -> list[Manifest]:
+    model = {"nvidia.com/use-gputype": "H200"}
+    return [
+        pod_of("needs-memory", {"gpu": 1, "gpumem": 40960}, spec=_RESERVED, namespace=RESEARCH),
+        pod_of("wrong-model", {"gpu": 1, "gpumem": 8192}, annotations=model, namespace=RESEARCH),
+        pod_of("too-many-cards", {"gpu": 2, "gpumem": 4096}, namespace=SERVING),
+    ]
+
+
+async def _run(stage: Stage, number: int) -> bool:
+    return await stage.running() >= number
+
+
+async def _say_why(stage: Stage) -> bool:
+    return sorted(pod.name for pod in (await stage.look()).waiting if pod.why) == sorted(WAITING)
