@@ -35,6 +35,7 @@ lint: .venv/ready ## check style, types, the arrows between rooms, and that rend
 	@$(BIN)/lint-imports
 	@$(BIN)/python crds/render.py --check
 	@$(BIN)/python manifests/render.py --check
+	@$(BIN)/python -m charts.render --check
 	@$(BIN)/python docs/render.py --check
 
 format: .venv/ready ## format the code
@@ -56,9 +57,10 @@ older: .venv/ready ## run the end-to-end tests on an API server that does less
 faults: .venv/ready ## play all faults on the operator, and write docs/faults.md (ARGS="--times 20")
 	@$(BIN)/python -m tests.faults $(ARGS)
 
-manifests: .venv/ready ## render the CRDs, the admission rules, manifests/install.yaml, and the pages in docs that follow from code
+manifests: .venv/ready ## render the CRDs, the admission rules, manifests/install.yaml, the chart, and the pages in docs that follow from code
 	@$(BIN)/python crds/render.py
 	@$(BIN)/python manifests/render.py
+	@$(BIN)/python -m charts.render
 	@$(BIN)/python docs/render.py
 
 clean: ## remove what was built in the tree
