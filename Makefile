@@ -7,7 +7,7 @@ ARGS ?=
 DIR ?= tests/vectors
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format vectors bench e2e older faults manifests clean
+.PHONY: help demo test lint format vectors bench e2e older faults manifests image bundle clean
 
 help: ## explain the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,7 +63,13 @@ manifests: .venv/ready ## render the CRDs, the admission rules, manifests/instal
 	@$(BIN)/python -m charts.render
 	@$(BIN)/python docs/render.py
 
+image: ## build the image for amd64 and arm64 (ARGS="--tag REGISTRY/vgpu-scheduler:VERSION --push")
+	@docker buildx build --platform linux/amd64,linux/arm64 $(ARGS) .
+
+bundle: .venv/ready ## make one archive for clusters without internet, in dist (ARGS="--machine aarch64")
+	@$(BIN)/python .ci/bundle.py $(ARGS)
+
 clean: ## remove what was built in the tree
-	rm -rf .venv build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	find . -name '*.egg-info' -type d -prune -exec rm -rf {} +
