@@ -7,7 +7,7 @@ ARGS ?=
 DIR ?= tests/vectors
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format vectors bench e2e older faults manifests image bundle clean
+.PHONY: help demo test lint format vectors bench e2e older faults manifests docs image bundle clean
 
 help: ## explain the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,7 +28,7 @@ demo: .venv/ready ## show placements on an embedded cluster (ARGS=--once for a c
 test: .venv/ready ## run all test suites, on a real API server where Go can build it
 	@$(BIN)/pytest $(ARGS)
 
-lint: .venv/ready ## check style, types, the arrows between rooms, and that rendered files are current
+lint: .venv/ready ## check style, types, the arrows between rooms, links, and that rendered files are current
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
@@ -37,6 +37,7 @@ lint: .venv/ready ## check style, types, the arrows between rooms, and that rend
 	@$(BIN)/python manifests/render.py --check
 	@$(BIN)/python -m charts.render --check
 	@$(BIN)/python docs/render.py --check
+	@$(BIN)/python docs/links.py
 
 format: .venv/ready ## format the code
 	@$(BIN)/ruff format --quiet .
@@ -62,6 +63,11 @@ manifests: .venv/ready ## render the CRDs, the admission rules, manifests/instal
 	@$(BIN)/python manifests/render.py
 	@$(BIN)/python -m charts.render
 	@$(BIN)/python docs/render.py
+
+docs: .venv/ready ## build the documentation as a site in build/docs, strictly
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	@$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --conf-dir docs . build/docs
+	@echo '<meta http-equiv="refresh" content="0; url=docs/">' > build/docs/index.html
 
 image: ## build the image for amd64 and arm64 (ARGS="--tag REGISTRY/vgpu-scheduler:VERSION --push")
 	@docker buildx build --platform linux/amd64,linux/arm64 $(ARGS) .
