@@ -20,10 +20,13 @@ from pydantic import BaseModel
 
 from charts.templating import Block, Choice, Each, Only, Text, document, merged, put, replaced
 from charts.values import HAMI, Values, schema
+from vgpu_scheduler.doctor.checks.versions import OLDEST
 
 ROOT = Path(__file__).resolve().parents[1]
 MANIFESTS = ROOT / "manifests"
 CHART = Path(__file__).resolve().parent / "vgpu-scheduler"
+NOTES = CHART / "templates" / "NOTES.txt"
+"""The only file of the chart that is not rendered."""
 HEAD = "Rendered by `make manifests`; do not edit."
 NAMESPACE = "vgpu-system"
 APP = "vgpu-scheduler"
@@ -232,7 +235,7 @@ def chart() -> str:
         "type": "application",
         "version": version,
         "appVersion": version,
-        "kubeVersion": ">=1.30.0-0",
+        "kubeVersion": f">={OLDEST[0]}.{OLDEST[1]}.0-0",
         "keywords": ["scheduler", "gpu", "vgpu", "hami"],
     }
     return f"# {HEAD}\n" + yaml.safe_dump(content, sort_keys=False, width=WIDTH)
@@ -286,14 +289,13 @@ def files() -> Iterable[tuple[str, str]]:
     yield "values.yaml", values_file(values)
     yield "values.schema.json", json.dumps(schema(), indent=1) + "\n"
     yield "README.md", readme(values)
-    yield "templates/NOTES.txt", (Path(__file__).parent / "NOTES.txt").read_text()
 
 
 def main() -> None:
     """Render, or check."""
     expected = {CHART / name: text for name, text in files()}
     stale = [path for path, text in expected.items() if not path.exists() or path.read_text() != text]
-    left = [path for path in CHART.rglob("*") if path.is_file() and path not in expected]
+    left = [path for path in CHART.rglob("*.*") if path.is_file() and path not in expected and path != NOTES]
     if "--check" in sys.argv[1:]:
         if stale or left:
             raise SystemExit(f"{(stale + left)[0].relative_to(ROOT)} is not current: run `make manifests`")
