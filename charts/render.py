@@ -19,7 +19,7 @@ import yaml
 from pydantic import BaseModel
 
 from charts.templating import Block, Choice, Each, Only, Text, document, merged, put, replaced
-from charts.values import HAMI, Values, schema
+from charts.values import HAMI, Enabled, Values, schema
 from vgpu_scheduler.doctor.checks.versions import OLDEST
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -30,6 +30,8 @@ NOTES = CHART / "templates" / "NOTES.txt"
 HEAD = "Rendered by `make manifests`; do not edit."
 NAMESPACE = "vgpu-system"
 APP = "vgpu-scheduler"
+BRACES = "OPENING_BRACES"
+"""Stands for braces of the manifests: alerts and dashboards have expressions of their own."""
 POD = "/spec/template/spec"
 WIDTH = 116
 
@@ -62,12 +64,9 @@ Objects = dict[tuple[str, str], tuple[str, str, dict[str, Any]]]
 # ------------------------------------------------------------------------------------------------- the manifests
 
 
-def load(path: Path) -> list[Any]:
-    """Return the documents of a file."""
-    text = path.read_text()
-    if "{{" in text:
-        raise SystemExit(f"{path}: Helm would take {{{{ for an expression of its own")
-    return list(yaml.safe_load_all(text))
+def documents(path: Path) -> list[Any]:
+    """Return the documents of a file; what Helm would take for an expression of its own is marked."""
+    return list(yaml.safe_load_all(path.read_text().replace("{{", BRACES)))
 
 
 def objects() -> Objects:
@@ -93,14 +92,14 @@ def _add(found: Objects, folder: Path, name: str, condition: str) -> None:
             _add(found, path, inner, condition)
         return
     file = str(path.relative_to(MANIFESTS if path.is_relative_to(MANIFESTS) else ROOT)).replace("/", "-")
-    for obj in load(path):
+    for obj in documents(path):
         key = (obj["kind"], obj["metadata"]["name"])
         assert key not in found, f"{key} is there twice"
         found[key] = (file, condition, obj)
 
 
 def _patch(found: Objects, folder: Path, patch: dict[str, Any], condition: str) -> None:
-    (content,) = load(folder / patch["path"])
+    (content,) = documents(folder / patch["path"])
     if isinstance(content, list):
         key = (patch["target"]["kind"], patch["target"]["name"])
         file, when, obj = found[key]
@@ -163,10 +162,10 @@ def _if_set(name: str, value: Any) -> Only:
 
 
 def named_by_values(text: str, kind: str) -> str:
-    """Return the text of a template with the names that the release and its values give."""
+    """Return the text of a template with the names that the release and its values give, and the braces that it has."""
     if kind == "Deployment":
         text = text.replace("name: hami-scheduler-device", "name: {{ .Values.hamiConfig.configMap }}")
-    return text.replace(NAMESPACE, "{{ .Release.Namespace }}")
+    return text.replace(NAMESPACE, "{{ .Release.Namespace }}").replace(BRACES, "{{ `{{` }}")
 
 
 # --------------------------------------------------------------------------------------------------------- files
@@ -263,7 +262,9 @@ def rows(values: BaseModel, prefix: str = "") -> Iterator[str]:
     """Yield the rows of the table of values."""
     for name, field in type(values).model_fields.items():
         value = getattr(values, name)
-        if isinstance(value, BaseModel):
+        if isinstance(value, Enabled):
+            yield f"| `{prefix}{field.alias}.enabled` | `{json.dumps(value.enabled)}` | {_told(field.description)} |"
+        elif isinstance(value, BaseModel):
             yield from rows(value, f"{prefix}{field.alias}.")
         else:
             shown = json.dumps(values.model_dump(by_alias=True, mode="json")[str(field.alias)])

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from charts.render import CHART, LEFT_OUT, MANIFESTS, OPTIONS
+from charts.render import CHART, LEFT_OUT, MANIFESTS, OPTIONS, documents, named_by_values
 from charts.templating import Block, Choice, Each, Only, Text, document, merged, put, replaced
 from charts.values import HAMI
 from tests.apiserver.binaries import AssetsUnavailableError, assets, helm
@@ -416,6 +416,17 @@ choice: []
 {{- end }}
 {{- end }}"""
     )
+
+
+def test_expressions_of_others_are_not_helms(tmp_path: Path) -> None:
+    """Alerts and dashboards have some."""
+    (tmp_path / "rule.yaml").write_text("kind: Rule\nsummary: 'on {{ $labels.node }} of vgpu-system'\n")
+    (obj,) = documents(tmp_path / "rule.yaml")
+    (tmp_path / "templates").mkdir()
+    (tmp_path / "templates" / "rule.yaml").write_text(named_by_values(document(obj), "Rule"))
+    (tmp_path / "Chart.yaml").write_text("{apiVersion: v2, name: rules, version: 0.0.1}")
+    done = run("helm", "template", "release", str(tmp_path), "--namespace", "gpus")
+    assert yaml.safe_load(done.stdout) == {"kind": "Rule", "summary": "on {{ $labels.node }} of gpus"}
 
 
 def test_patches_are_in_force_under_their_condition() -> None:
