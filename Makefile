@@ -48,6 +48,7 @@ vectors: .venv/ready ## run the golden vectors under DIR (tests/vectors)
 
 bench: .venv/ready ## measure, and write docs/performance.md
 	@$(BIN)/python -m benchmarks $(ARGS)
+	@$(BIN)/python docs/render.py
 
 e2e: .venv/ready ## run the end-to-end tests only
 	@$(BIN)/pytest -m e2e $(ARGS)
