@@ -8,7 +8,8 @@ import this module; everything else gets values.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from difflib import get_close_matches
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -26,8 +27,8 @@ from pydantic_settings import (
 )
 from pydantic_settings import SettingsError as SourceError
 
-from vgpu_scheduler.allocators import DEVICE_POLICIES, OrderKind, policy_words
 from vgpu_scheduler.kube import LabelSelector, parse_label_selector
+from vgpu_scheduler.model import DEVICE_POLICIES, OrderKind, policy_words
 
 _NAME = r"^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$"
 _ANY_HOST = "0.0.0.0"  # noqa: S104 - probes and scrapes come from outside the pod
@@ -344,6 +345,8 @@ def load(file: Path | None, flags: Mapping[str, Any]) -> Settings:
             raise SettingsError(f"settings file {file}: nested too deeply") from None
         if not isinstance(content, dict | None):
             raise SettingsError(f"settings file {file}: not a map of settings")
+        if content and content.get("kind") == "ConfigMap":
+            raise SettingsError(f"settings file {file}: a ConfigMap; give what is in its data, under settings.yaml")
 
     class Loaded(Settings):
         @classmethod
@@ -406,18 +409,28 @@ def _validated(settings: type[Settings], given: Mapping[str, Any]) -> Settings:
     try:
         return settings(**given)
     except ValidationError as error:
-        lines = [f"{'.'.join(map(str, item['loc'])) or 'settings'}: {item['msg']}" for item in error.errors()]
-        raise SettingsError("; ".join(lines)) from None
+        raise SettingsError(
+            "; ".join(_worded(item["type"], item["loc"], item["msg"]) for item in error.errors())
+        ) from None
     except SourceError as error:  # a section in the environment that is not JSON
         raise SettingsError(str(error)) from None
 
 
-def describe(model: type[BaseModel] = Settings, prefix: str = "") -> Iterator[str]:
-    """Yield one line per setting: name, default, meaning."""
-    for name, field in model.model_fields.items():
-        default = field.default
-        if isinstance(default, BaseModel):
-            yield from describe(type(default), f"{prefix}{name}.")
-            continue
-        shown = default.value if isinstance(default, Enum) else default
-        yield f"{prefix}{name} = {shown!r}: {' '.join((field.description or '').split())}"
+def _worded(kind: str, place: tuple[int | str, ...], message: str) -> str:
+    """Name a setting and what is wrong with it; one that is not known may be meant for another."""
+    path = ".".join(map(str, place)) or "settings"
+    if kind != "extra_forbidden":
+        return f"{path}: {message}"
+    meant = get_close_matches(str(place[-1]).lower(), _names_in(place[:-1]), 1, 0.6)
+    return f"{path}: there is no such setting" + (f", did you mean {meant[0]}?" if meant else "")
+
+
+def _names_in(section: tuple[int | str, ...]) -> list[str]:
+    """Return the settings of a section."""
+    model: type[BaseModel] = Settings
+    for name in section:
+        field = model.model_fields.get(str(name))
+        if field is None or not isinstance(field.default, BaseModel):
+            return []
+        model = type(field.default)
+    return list(model.model_fields)

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from tests.binding.bench import AGENT, LOCK, PODS, Bench, bench
-from tests.engine.builders import asks, pod_object
+from tests.engine.builders import allocation, asks, pod_object
 
 from vgpu_scheduler.apiclient import ApiResponse
 from vgpu_scheduler.binding import Answer, Step, classify
 from vgpu_scheduler.devcluster import Fault
+from vgpu_scheduler.dialects.hami import format_lock
 from vgpu_scheduler.engine import Place
 from vgpu_scheduler.kube import decode_pod
+from vgpu_scheduler.model import LAST_ALLOCATED
 from vgpu_scheduler.state import Phase
+
+ON_A = {"nodeSelector": {"kubernetes.io/hostname": "node-a"}}
+
+
+def lock_of(name: str) -> str:
+    """Return the lock that a pod has taken a second ago."""
+    return format_lock(datetime.now(UTC) - timedelta(seconds=1), "default", name)
 
 
 @pytest.mark.parametrize(
@@ -176,6 +186,23 @@ async def test_409_bound_elsewhere(tmp_path: Path) -> None:
         assert held is not None
         assert (held.node, held.phase) == ("node-b", Phase.BOUND)
         assert uid not in b.engine.queue
+
+
+async def test_409_bound_there_by_an_earlier_leader(tmp_path: Path) -> None:
+    """Its lock is adopted here, but its Binding came first: the node side needs the lock to find the pod."""
+    async with bench(tmp_path) as b:
+        made = await b.create("p", **ON_A)
+        await b.annotate_node("node-a", {LOCK: lock_of("p"), LAST_ALLOCATED: made.uid})
+        await b.learn()
+        card = b.nodes.cards("node-a")[0].uuid
+        await b.bind_elsewhere("p", "node-a", allocation("node-a", (card, 1000, 10)))
+        assert b.submit() == 1
+        await b.until(lambda: b.binder.stats.failed)
+        await b.until(lambda: not b.engine.state.in_flight(made.uid))
+        held = b.engine.state.reservation(made.uid)
+        assert held is not None
+        assert (held.node, held.phase) == ("node-a", Phase.BOUND)
+        assert LOCK in await b.node("node-a")
 
 
 async def test_409_gated(tmp_path: Path) -> None:

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
-from vgpu_scheduler.allocators import OrderKind
 from vgpu_scheduler.cli import main
-from vgpu_scheduler.settings import Settings, SettingsError, describe, load
+from vgpu_scheduler.cli.settings_reference import setting_infos, unknown_variables
+from vgpu_scheduler.model import OrderKind
+from vgpu_scheduler.settings import Settings, SettingsError, load
 
 
 @pytest.fixture(autouse=True)
@@ -84,8 +86,8 @@ def test_the_profile_decides_what_is_not_set(tmp_path: Path, text: str, order: O
         ("profile: HAMi29", "profile: "),
         ("scheduler_names: []", "scheduler_names: "),
         ("node_policy: middle", "node_policy: "),
-        ("no_such_setting: 1", "no_such_setting: Extra inputs are not permitted"),
-        ("bind: {no_such_setting: 1}", "bind.no_such_setting: Extra inputs are not permitted"),
+        ("no_such_setting: 1", "no_such_setting: there is no such setting"),
+        ("bind: {no_such_setting: 1}", "bind.no_such_setting: there is no such setting"),
         ("sweep_interval: 0", "sweep_interval: "),
         (
             "admission: {enabled: true, cert_file: a}",
@@ -129,9 +131,16 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_every_setting_has_a_meaning() -> None:
-    lines = list(describe())
-    assert all(not line.endswith(": None") for line in lines)
-    assert any(line.startswith("lease.duration = 8.0: Seconds") for line in lines)
+    infos = {info.path: info for info in setting_infos()}
+    assert all(info.about for info in infos.values())
+    duration = infos["lease", "duration"]
+    assert (duration.default, duration.values, duration.variable) == (
+        8.0,
+        "more than 0, at most 300",
+        "VGPU_LEASE__DURATION",
+    )
+    assert infos["node_policy",].values == "binpack, spread"
+    assert infos["dialects",].values == "a list of hami, volcano, koordinator"
 
 
 # The command line ----------------------------------------------------------------------------------------------------
@@ -159,11 +168,51 @@ def test_unknown_flags_are_refused() -> None:
     assert CliRunner().invoke(main, ["run", "--no-such-flag"]).exit_code == 2
 
 
-def test_settings_are_shown() -> None:
+def test_settings_are_shown_as_a_file_that_changes_nothing(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["settings"])
     assert result.exit_code == 0
-    assert "http_port = 8080: Port of the health and metrics endpoints" in result.output
-    assert len(result.output.splitlines()) == len(list(describe()))
+    assert "\n# Port of the health and metrics endpoints; 0 takes any free one. Values: 0 to 65535.\n" in result.output
+    assert "\n# VGPU_HTTP_PORT\nhttp_port: 8080\n" in result.output
+    assert "\nlease:\n" in result.output
+    shown = yaml.safe_load(result.output)
+    assert load(written(tmp_path, result.output), {}).model_dump() == Settings().model_dump()
+    assert set(shown) == set(Settings.model_fields)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("profil: HAMi210\n", "profil: there is no such setting, did you mean profile?"),
+        ("lease: {durations: 3}\n", "lease.durations: there is no such setting, did you mean duration?"),
+        ("zebra: 1\n", "zebra: there is no such setting\n"),
+        ("kind: ConfigMap\nmetadata: {name: x}\n", "a ConfigMap; give what is in its data, under settings.yaml"),
+        ("http_port: many\n", "http_port: "),
+    ],
+)
+def test_a_file_of_settings_is_checked(tmp_path: Path, text: str, says: str) -> None:
+    result = CliRunner().invoke(main, ["settings", "--check", str(written(tmp_path, text))])
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Error: ")
+    assert says in result.stderr
+    good = CliRunner().invoke(main, ["settings", "--check", str(written(tmp_path, "profile: HAMi210\n"))])
+    assert (good.exit_code, good.stderr) == (0, "")
+
+
+def test_variables_that_are_no_settings_are_told() -> None:
+    told = list(
+        unknown_variables(
+            {
+                "VGPU_NODE_POLICI": "binpack",
+                "VGPU_NODE_POLICY": "binpack",
+                "VGPU_LEASE__DURATION": "3",
+                "VGPU_LEASE": "{}",
+                "VGPU_SCHEDULER_METRICS_SERVICE_HOST": "10.0.0.1",
+                "VGPU_SCHEDULER_METRICS_PORT_8080_TCP": "tcp://10.0.0.1:8080",
+                "HOME": "/",
+            }
+        )
+    )
+    assert told == ["environment variable VGPU_NODE_POLICI: there is no such setting, did you mean VGPU_NODE_POLICY?"]
 
 
 def run_settings(monkeypatch: pytest.MonkeyPatch, *flags: str) -> tuple[Settings, str]:

@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from vgpu_scheduler.cli import main
 
+ASSUMED = "settings: assumed (the defaults; --config gives others)"
 DATA = Path(__file__).parents[1] / "whatif"
 TABLE = """\
 POD            OUTCOME        NODE    CARDS   SCORE  POLICY
@@ -72,7 +73,7 @@ def policy(spec: dict[str, Any], name: str = "p") -> dict[str, Any]:
 def test_a_table_of_pods_in_the_order_of_their_turns() -> None:
     result = simulate()
     assert result.stdout == TABLE
-    assert result.stderr == "ignored: 2 objects of kind ConfigMap\n"
+    assert result.stderr == f"ignored: 2 objects of kind ConfigMap\n{ASSUMED}\n"
     assert result.exit_code == 1
 
 
@@ -192,10 +193,12 @@ def test_what_a_cluster_may_contain_is_told() -> None:
         "ignored: 1 object of kind (none)",
         "ignored: 2 objects of kind ConfigMap",
         "ignored: 1 object of kind Secret",
+        ASSUMED,
     ]
     assert "PolicyNotReady: ClusterVGPUPolicy tenants: spec.limits.devicesPerPod" in result.stdout
 
 
+NODE = {"kind": "Node", "metadata": {"name": "n"}}
 BAD_NODE = {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "many"}}}
 BAD_POD = pod("bad", nodeName="node-a")
 BAD_POD["spec"]["containers"][0]["resources"]["limits"]["cpu"] = "1 core"
@@ -206,17 +209,18 @@ BAD_POD["spec"]["containers"][0]["resources"]["limits"]["cpu"] = "1 core"
     [
         ([pod()], [BAD_NODE], "Node n: status.allocatable[cpu]: 'many' is not a quantity"),
         ([pod()], [BAD_POD], "Pod default/bad: spec.containers[0].resources.limits[cpu]: '1 core'"),
-        ([BAD_POD], [], "Pod default/bad: spec.containers[0].resources.limits[cpu]: '1 core' is not a quantity"),
-        ([{"kind": "Node", "metadata": {"name": "n"}}], [], "Node n: only pods can be placed, and those of Deployment"),
-        ([{"kind": "Pod"}], [], "Pod: metadata is missing"),
-        ([5], [], "p.yaml: '5' is no Kubernetes object"),
+        ([BAD_POD], [NODE], "Pod default/bad: spec.containers[0].resources.limits[cpu]: '1 core' is not a quantity"),
+        ([{"kind": "Node", "metadata": {"name": "n"}}], [NODE], "there is no pod to place"),
+        ([pod()], [], "there is no Node among the objects of the cluster"),
+        ([{"kind": "Pod"}], [NODE], "Pod: metadata is missing"),
+        ([5], [NODE], "p.yaml: '5' is no Kubernetes object"),
         ([pod()], [[pod()]], "c.yaml: "),
         (
             [pod()],
             [{"kind": "Namespace", "metadata": {"name": "n", "labels": 5}}],
             "Namespace n: metadata.labels is no",
         ),
-        ([], [], "there is no pod to place"),
+        ([], [NODE], "there is no pod to place"),
     ],
 )
 def test_errors_name_the_object_and_the_field(pods: list[Any], cluster: list[Any], says: str) -> None:
@@ -234,10 +238,10 @@ def test_errors_name_the_object_and_the_field(pods: list[Any], cluster: list[Any
         (("--cluster", "no.yaml"), "'no.yaml' does not exist"),
         (("--cluster", "broken.yaml"), "broken.yaml:2: no YAML: "),
         (("--config", "broken.yaml"), "settings file broken.yaml: "),
-        (("--config", "unknown.yaml"), "no_such_setting: Extra inputs are not permitted"),
+        (("--config", "unknown.yaml"), "no_such_setting: there is no such setting"),
         (("--device-policy", "middle"), "device_policy: Value error, 'middle' is not one of binpack"),
         (("--node-policy", "middle"), "'middle' is not one of 'binpack', 'spread'"),
-        (("-o", "xml"), "'xml' is not one of 'table', 'json'"),
+        (("-o", "xml"), "'xml' is not one of 'table', 'json', 'yaml'"),
     ],
 )
 def test_arguments_that_make_no_sense(arguments: tuple[str, ...], says: str) -> None:

@@ -13,7 +13,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -62,19 +62,26 @@ class Record:
     seconds: float = 0.0
 
 
-async def play(faults: Sequence[Fault], times: int, seed: int, records: dict[str, Record]) -> None:
-    """Play faults so many times."""
+async def play(faults: Sequence[Fault], seeds: Iterable[int], records: dict[str, Record]) -> None:
+    """Play faults once with each seed."""
     with tempfile.TemporaryDirectory(prefix="faults-") as folder:
         plane = FaultyPlane(service_accounts=True, users=USERS)
         await asyncio.to_thread(plane.start)
         try:
             await asyncio.to_thread(install, plane)
             async with opened(plane, Path(folder)) as stage:
-                for number in range(times):
+                for seed in seeds:
                     for fault in faults:
-                        await play_once(stage, fault, seed + number, records[title(fault)])
+                        await play_once(stage, fault, seed, records[title(fault)])
         finally:
             await asyncio.to_thread(plane.stop)
+
+
+async def play_beside(faults: Sequence[Fault], seeds: range, servers: int, records: dict[str, Record]) -> None:
+    """Play faults with the seeds dealt out to several API servers, each with a stage of its own."""
+    async with asyncio.TaskGroup() as group:
+        for number in range(servers):
+            group.create_task(play(faults, seeds[number::servers], records))
 
 
 async def play_once(stage: Stage, fault: Fault, seed: int, record: Record) -> None:
@@ -130,10 +137,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the first time; each further one has the next")
     parser.add_argument("--only", default="", help="those with this text in their names; nothing is written then")
     parser.add_argument("--report", type=Path, default=REPORT, help="where the report goes")
+    parser.add_argument("--servers", type=int, default=1, help="on how many API servers they are played at a time")
     options = parser.parse_args(arguments)
     faults = [fault for fault in FAULTS if options.only in title(fault)]
     records = {title(fault): Record() for fault in faults}
-    asyncio.run(play(faults, options.times, options.seed, records))
+    asyncio.run(play_beside(faults, range(options.seed, options.seed + options.times), options.servers, records))
     if not options.only:
         options.report.write_text(rendered(faults, records, options.times, options.seed))
     return 1 if any(record.failures for record in records.values()) else 0

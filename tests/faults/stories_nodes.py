@@ -66,6 +66,7 @@ async def lose(stage: Stage, cards: list[Card]) -> None:
 @fault("deleted and registered anew", "while pods wait for it behind one that is allocating; its pods go with it")
 async def deleted(stage: Stage, random: Random) -> None:
     await queue_up(stage)
+    await stage.some_run(PODS)  # so that no plugin of another node is stopped while it serves
     await stage.nodes.stop()
     await stage.nodes.remove(NODE)
     stage.count("node deleted")

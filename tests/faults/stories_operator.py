@@ -92,7 +92,7 @@ async def clock_jumps(stage: Stage, random: Random) -> None:
         # A lock that a leader before left, of a pod that waits: it comes from the future, as this one sees it.
         await stage.come(pod("waits", nodeSelector={"nowhere": "yes"}))
         stage.waiting.add("waits")
-        await stage.until(lambda: _all_but(stage, "waits"), "the burst")
+        await stage.until(lambda: _all_but(stage, "waits", running=True), "the burst")  # needs its locks till then
         for node in ("gpu-0", "gpu-1", "mixed"):
             await annotate(stage, node, LOCKS[NVIDIA], f"{stamp(5)},default,waits")
         await annotate(stage, "mlu", LOCKS[CAMBRICON], stamp(600))
@@ -103,6 +103,9 @@ async def clock_jumps(stage: Stage, random: Random) -> None:
         stage.clock_file.unlink(missing_ok=True)
 
 
-async def _all_but(stage: Stage, name: str) -> bool:
-    pods = await stage.pods()
-    return all(pod["spec"].get("nodeName") for pod in pods if pod["metadata"]["name"] != name)
+async def _all_but(stage: Stage, name: str, *, running: bool = False) -> bool:
+    """Tell whether all pods but one are bound, or run."""
+    pods = [pod for pod in await stage.pods() if pod["metadata"]["name"] != name]
+    if running:
+        return all(pod["status"].get("phase") == "Running" for pod in pods)
+    return all(pod["spec"].get("nodeName") for pod in pods)

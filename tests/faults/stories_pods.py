@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from tests.faults.catalogue import Fault, Story
-from tests.faults.pods import burst, on, pod
+from tests.faults.pods import away_from, burst, on, pod
 from tests.faults.proxy import Do, Rule, What
 from tests.faults.stage import Stage
 
@@ -79,7 +79,7 @@ def story_of(hit: Hit) -> Story:
         if hit in {force, make_anew}:
             await stage.nodes.start()
         stage.proxy.heal()
-        await stage.come(*burst("next-"))
+        await stage.come(*burst("next-", **away_from("gpu-0")))  # there may be room for those who wait for it only
 
     return story
 

@@ -9,6 +9,7 @@ from tests.faults.catalogue import Fault, lister
 from tests.faults.pods import NUMBERS, Object, burst
 from tests.faults.proxy import Do, Rule, What
 from tests.faults.stage import Cast, Stage
+from tests.faults.stories_plugins import LOCKS, annotate
 
 from vgpu_scheduler.devcluster import CAMBRICON, ENFLAME_DRS, MTHREADS, NVIDIA
 from vgpu_scheduler.devcluster.allocation import PHASE
@@ -148,8 +149,20 @@ async def restored(stage: Stage, random: Random) -> None:
     for found in await stage.pods():
         if _was_served(found):
             await stage.run(found)  # its kubelet knows, whatever the API server has forgotten
+    await take_nameless_lock(stage)
     await stage.nodes.start()
     await stage.until(lambda: _started_anew(stage), "the operator to start anew")
+
+
+async def take_nameless_lock(stage: Stage) -> None:
+    """Take Cambricon's lock away if its pod is not bound any more, or was served: else it lasts for five minutes."""
+    served = all(
+        pod["status"].get("phase") != "Pending" for pod in await stage.pods() if pod["spec"].get("nodeName") == "mlu"
+    )
+    node = await stage.node("mlu")
+    if served and LOCKS[CAMBRICON] in (node["metadata"].get("annotations") or {}):
+        await annotate(stage, "mlu", LOCKS[CAMBRICON], None)
+        stage.count("lock taken away")
 
 
 def _was_served(pod: Object) -> bool:

@@ -20,7 +20,7 @@ from tests.golden import documented_topology as topology
 from tests.golden.outcome import Case, Outcome, differences
 from tests.naive import documented as literal
 
-from vgpu_scheduler.allocators import FitColumns, HamiAllocator, OrderKind, card_order, verdict
+from vgpu_scheduler.allocators import FitColumns, HamiAllocator, card_order, verdict
 from vgpu_scheduler.dialects import ClaimError
 from vgpu_scheduler.dialects.hami import CodecError, NvidiaNames, decode_assignments, hami_dialect, vendors
 from vgpu_scheduler.dialects.hami.allocation import NODE_ANNOTATION, TIME_ANNOTATION
@@ -28,7 +28,7 @@ from vgpu_scheduler.dialects.hami.rules import parse_rules
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import ALLOCATED_ANNOTATION
 from vgpu_scheduler.kernels import ClaimOnNode, DeviceColumns, Request, score_cards, select_best
 from vgpu_scheduler.kube import decode_node, decode_pod
-from vgpu_scheduler.model import Claim, ContainerClaims, ContainerKind, Device
+from vgpu_scheduler.model import Claim, ContainerClaims, ContainerKind, Device, OrderKind
 from vgpu_scheduler.policy import Policies, PolicyDefaults
 from vgpu_scheduler.state import State
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from tests.naive import documented as literal
 
-from vgpu_scheduler.allocators import HamiAllocator, OrderKind, card_order
+from vgpu_scheduler.allocators import HamiAllocator, card_order
 from vgpu_scheduler.dialects.hami.rules import DeviceRules
-from vgpu_scheduler.model import Claim, ContainerClaims, ContainerKind, Device
+from vgpu_scheduler.model import Claim, ContainerClaims, ContainerKind, Device, OrderKind
 from vgpu_scheduler.state import DeviceMatrix
 
 Obj = dict[str, Any]

@@ -22,14 +22,14 @@ from tests.naive.hami_cards import f32
 from tests.naive.hami_quirks import ALL, NONE, Quirk
 from tests.naive.hami_wire import Bad
 
-from vgpu_scheduler.allocators import FitColumns, OrderKind, verdict
+from vgpu_scheduler.allocators import FitColumns, verdict
 from vgpu_scheduler.dialects import Dialects, RegistrationError
 from vgpu_scheduler.dialects.hami import Section, configured, hami_dialect
 from vgpu_scheduler.engine import Cycle, Quotas
 from vgpu_scheduler.engine.shape import Refused
 from vgpu_scheduler.kernels import select_best
 from vgpu_scheduler.kube import decode_node, decode_pod, decode_quota
-from vgpu_scheduler.model import Placement
+from vgpu_scheduler.model import OrderKind, Placement
 from vgpu_scheduler.policy import Policies, PolicyDefaults
 from vgpu_scheduler.scorers import Workload
 from vgpu_scheduler.state import State

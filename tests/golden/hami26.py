@@ -16,7 +16,7 @@ from tests.naive.hami26.cluster import Answer26
 from tests.naive.hami26.quirks import ALL
 from tests.naive.hami_quirks import NONE
 
-from vgpu_scheduler.allocators import OrderKind
+from vgpu_scheduler.model import OrderKind
 
 PROFILE = "hami-2.6"
 

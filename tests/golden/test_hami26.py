@@ -14,7 +14,7 @@ from tests.naive.hami26 import cluster
 from tests.naive.hami26.quirks import ALL, Quirk26
 from tests.naive.hami_quirks import NONE
 
-from vgpu_scheduler.allocators import OrderKind
+from vgpu_scheduler.model import OrderKind
 
 Obj = dict[str, Any]
 

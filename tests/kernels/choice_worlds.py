@@ -13,19 +13,10 @@ import numpy as np
 from tests.kernels.worlds import number, some
 from tests.naive.choices import CHOICES, CLASSES, QUALITIES, Card, Want, choose, contention, same
 
-from vgpu_scheduler.allocators import (
-    CardChoice,
-    Check,
-    FitColumns,
-    FitRules,
-    HamiAllocator,
-    OrderKind,
-    Selection,
-    card_order,
-)
+from vgpu_scheduler.allocators import CardChoice, Check, FitColumns, FitRules, HamiAllocator, Selection, card_order
 from vgpu_scheduler.dialects.hami.rules import DeviceRules
 from vgpu_scheduler.kernels import fit_nodes
-from vgpu_scheduler.model import Claim, ContainerClaims, ContainerKind, Device, Piece, Schema
+from vgpu_scheduler.model import Claim, ContainerClaims, ContainerKind, Device, OrderKind, Piece, Schema
 from vgpu_scheduler.state import DeviceMatrix
 
 VENDOR = "V"

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from tests.policy.resources import policy
 
-from vgpu_scheduler.allocators import OrderKind, Strategy
+from vgpu_scheduler.allocators import Strategy
 from vgpu_scheduler.dialects.volcano import parse_binpack_arguments
 from vgpu_scheduler.kube import Namespace, Pod, decode_pod
+from vgpu_scheduler.model import OrderKind
 from vgpu_scheduler.policy import Bound, Policies, PolicyDefaults, PolicyResource, ResolvedPolicy, key_of
 from vgpu_scheduler.policy.translate import node_rule, unread
 from vgpu_scheduler.scorers import DEFAULT_WEIGHTS, BinpackScorer, WeightedScorer

@@ -2,8 +2,8 @@
 
 import pytest
 
-from vgpu_scheduler.allocators import OrderKind
 from vgpu_scheduler.kube import Pod, decode_pod
+from vgpu_scheduler.model import OrderKind
 from vgpu_scheduler.policy import Policies, PolicyDefaults, ResolvedPolicy, parse_weights
 from vgpu_scheduler.scorers import HamiScorer, NodePolicy
 

@@ -44,7 +44,7 @@ def test_the_recipes_are_accepted_and_a_snapshot_is_simulated_on(plane: ControlP
         it["metadata"]["name"]: decode_policy(it).spec for it in written
     }
 
-    world = World(make_dialect("hami"))
+    world = World([make_dialect("hami")])
     for name in ("large", "small"):
         (node,) = ShortNode(name=name, cards=8 if name == "large" else 2).objects(world)  # type: ignore[arg-type]
         plane.kubectl("create", "-f", "-", stdin=json.dumps({"apiVersion": "v1", **node}))

@@ -3,8 +3,9 @@
 import pytest
 from tests.scorers.clusters import NodeOf, cluster, pod
 
-from vgpu_scheduler.allocators import DEVICE_POLICIES, CardChoice, HamiAllocator, OrderKind, card_order
+from vgpu_scheduler.allocators import CardChoice, HamiAllocator, card_order
 from vgpu_scheduler.dialects.hami.rules import DeviceRules
+from vgpu_scheduler.model import DEVICE_POLICIES, OrderKind
 
 # 8000 MiB of these cards leave 8384, 576 and 960 MiB; the last is the fullest in shares of itself.
 CARDS = NodeOf(cards=(0, 16000, 32000), most=(16384, 24576, 40960))

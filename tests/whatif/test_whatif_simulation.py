@@ -11,7 +11,7 @@ from vgpu_scheduler.whatif import Answer, World, WorldError, flatten, make_diale
 
 
 def world(*objects: dict[str, Any]) -> World:
-    made = World(make_dialect("hami"))
+    made = World([make_dialect("hami")])
     made.add(objects)
     return made
 
@@ -115,7 +115,7 @@ def test_quotas_hold_as_in_a_cluster() -> None:
     assert answers(made, asked()) == [("p", "")]
     assert [problem.split(": ")[0] for problem in made.problems] == ["ResourceQuota default/q"]
     with pytest.raises(WorldError, match="ResourceQuota default/q"):
-        World(make_dialect("hami"), strict=True).add([broken])
+        World([make_dialect("hami")], strict=True).add([broken])
 
 
 def test_a_namespace_that_is_not_there_has_no_labels() -> None:
@@ -150,7 +150,7 @@ def test_pods_that_are_not_bound_do_not_count() -> None:
         (5, "'5' is no Kubernetes object"),
         ({"kind": "Pod"}, "Pod: metadata is missing"),
         ({**PLACED, "spec": {"nodeName": "n", "containers": [{"name": "c", "ports": [{"hostPort": 2**70}]}]}},
-         "Pod there: can't serialize ints"),
+         "Pod default/there: a text or an integer is none of the API's: can't serialize ints"),
         ({}, "an object: metadata is missing"),
         ({**NODE, "status": {"allocatable": {"cpu": "many"}}}, "Node full: status.allocatable[cpu]: 'many'"),
         ({**PLACED, "spec": {**PLACED["spec"], "containers": [{"name": "c", "resources": {"requests": {"cpu": "x"}}}]}},

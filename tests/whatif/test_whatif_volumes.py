@@ -36,7 +36,7 @@ def asked(name: str = "p", *, memory: int = 1024, **spec: Any) -> dict[str, Any]
 
 
 def world(*objects: dict[str, Any]) -> World:
-    made = World(make_dialect("hami"), strict=True)
+    made = World([make_dialect("hami")], strict=True)
     made.add([node("a", "zone-a"), node("b", "zone-b"), *objects])
     return made
 

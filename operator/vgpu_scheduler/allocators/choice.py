@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from vgpu_scheduler.allocators.order import OrderKind
+from vgpu_scheduler.model import OrderKind
 
 
 class Strategy(Enum):

@@ -10,23 +10,9 @@ Policies know one word more than HAMi's annotations: ``bestFit`` tries the card 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 
 from vgpu_scheduler.kernels import KEY_CORES_LEFT, KEY_INDEX, KEY_MEMORY_LEFT, KEY_NUMA, KEY_SCORE, KEY_USED
-
-
-class OrderKind(Enum):
-    """Which generation of card orders is in force."""
-
-    NUMA_FIRST = "NUMAFirst"
-    SCORE_FIRST = "ScoreFirst"
-
-
-BINPACK, SPREAD, NUMA, MUTEX, TOPOLOGY = "binpack", "spread", "numa", "mutex", "topology-aware"
-DEVICE_POLICIES = frozenset({BINPACK, SPREAD, NUMA, MUTEX, TOPOLOGY})
-"""HAMi's words, which annotations may use."""
-BEST_FIT = "bestFit"
-"""A word of policies only, and only alone."""
+from vgpu_scheduler.model import BEST_FIT, BINPACK, MUTEX, NUMA, SPREAD, TOPOLOGY, OrderKind, policy_words
 
 _CHAIN_KEYS = {BINPACK: KEY_SCORE, SPREAD: -KEY_SCORE, NUMA: KEY_NUMA}
 
@@ -38,11 +24,6 @@ class CardOrder:
     keys: tuple[int, ...]
     mutex: bool = False
     topology: bool = False
-
-
-def policy_words(policy: str) -> tuple[str, ...]:
-    """Split a policy value into its words."""
-    return tuple(word.strip() for word in policy.split(","))
 
 
 def card_order(policy: str, kind: OrderKind, *, numa_bind: bool) -> CardOrder:

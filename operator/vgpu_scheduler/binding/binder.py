@@ -255,8 +255,7 @@ class Binder:
         still = None if item.unit.stage is Stage.GIVEN_BACK else self._engine.recheck(item.uid)
         pod = self._engine.state.pod(item.uid) or pod
         if still is None:
-            if lock:
-                await self.locker.release(item.node, lock)
+            await self._release(item.uid, item.node, lock)
             self._turns.give_back(item)
         elif await self._send(item, pod, still, lock) and self._in_turn(item.decision):
             await self._plugins.finish(item, lock)
@@ -276,8 +275,7 @@ class Binder:
     async def _send(self, item: Item, pod: Pod, placement: Placement, lock: str) -> bool:
         """Send the Binding and follow its answer to the end; True if the pod is bound as decided."""
         if item.unit.stage is Stage.GIVEN_BACK:
-            if lock:
-                await self.locker.release(item.node, lock)
+            await self._release(item.uid, item.node, lock)
             return False
         item.unit.bindings += 1
         while True:
@@ -291,6 +289,16 @@ class Binder:
             if self._engine.recheck(item.uid) != placement:
                 break
         return await self._settle(item, pod, placement, lock, result)
+
+    async def _release(self, uid: str, node: str, lock: str) -> None:
+        """Release the lock of a pod that was not bound here, if it has one.
+
+        An earlier leader, whose lock it was, may have bound the pod there all the same: then the lock is the node
+        side's, which finds the pod by it.
+        """
+        pod = self._engine.state.pod(uid)
+        if lock and (pod is None or pod.node_name != node):
+            await self.locker.release(node, lock)
 
     async def _settle(self, item: Item, pod: Pod, placement: Placement, lock: str, result: BindResult) -> bool:
         item.sent = None
@@ -309,13 +317,13 @@ class Binder:
         item.unit.bindings -= 1
         delay: float | None = result.retry_after
         log.info("pod %s was not bound: %s", pod.key, result.message)
-        if lock:
-            await self.locker.release(placement.node, lock)
+        if result.answer is Answer.CONFLICT:
+            await self._sender.refresh(pod)
+        current = self._engine.state.pod(pod.uid)
+        await self._release(pod.uid, placement.node, lock)
         if result.answer is Answer.GONE:
             self._engine.remove_pod(pod.uid, self._clock.monotonic())
         elif result.answer is Answer.CONFLICT:
-            await self._sender.refresh(pod)
-            current = self._engine.state.pod(pod.uid)
             if current is not None and current.resource_version > pod.resource_version:
                 delay = None  # it has changed since it was decided on, no more: it is decided anew at once
         elif result.answer is Answer.REFUSED:

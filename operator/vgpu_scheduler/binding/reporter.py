@@ -11,6 +11,7 @@ import contextlib
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 from vgpu_scheduler.apiclient import MERGE_PATCH, STRATEGIC_PATCH, ApiClient, ApiUnreachableError
 from vgpu_scheduler.binding.clock import Clock
@@ -20,6 +21,11 @@ from vgpu_scheduler.binding.writes import EventSource, condition_body, event_bod
 from vgpu_scheduler.engine import Problem
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import ConditionReason
+
+POLICY_WARNING: Final = "PolicyWarning"
+"""The reason of events about what policies and annotations of a pod are not followed."""
+SUSPICIOUS_REQUEST: Final = "SuspiciousRequest"
+"""The reason of events about what a pod hardly means."""
 
 log = logging.getLogger(__name__)
 
@@ -153,10 +159,10 @@ class Reporter:
         """Say that a decided pod could not be bound; autoscalers must not act on that."""
         self._event(Event(_about(pod), "Warning", "BindingFailed", "Binding", message))
 
-    def warning(self, pod: Pod, message: str) -> None:
+    def warning(self, pod: Pod, message: str, reason: str = POLICY_WARNING) -> None:
         """Say something about a pod once; there may be several such things about one pod."""
-        if self._is_first(pod.uid, f"PolicyWarning{message}", message):
-            self._event(Event(_about(pod), "Warning", "PolicyWarning", "Scheduling", message))
+        if self._is_first(pod.uid, f"{reason}{message}", message):
+            self._event(Event(_about(pod), "Warning", reason, "Scheduling", message))
 
     def problem(self, problem: Problem) -> None:
         """Say that something is wrong with an object: once per text, or each time that it happens."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ _SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 # libyaml is ten times as fast, which is felt with a snapshot of a cluster.
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
+STDIN = Path("-")
 TOO_DEEP = "something in it contains itself, or is nested too deeply"
 
 
@@ -29,7 +31,7 @@ def documents(path: Path) -> list[Any]:
         If it cannot be read.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = sys.stdin.read() if path == STDIN else path.read_text(encoding="utf-8")
         found = [_json(text)] if path.suffix == ".json" else list(yaml.load_all(text, _Loader))
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
@@ -56,7 +58,7 @@ def _json(text: str) -> Any:
 
 def yaml_files(path: Path) -> Iterator[Path]:
     """Yield a file, or all YAML and JSON files of a folder and its folders, by name."""
-    if path.is_file():
+    if path == STDIN or path.is_file():
         yield path
         return
     for found in sorted(path.rglob("*")):

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import click
 
-from vgpu_scheduler.settings import parse_address
-
-_SETTINGS: Mapping[str, tuple[str, ...]] = {
+SETTINGS: Mapping[str, tuple[str, ...]] = {
     "--node-scheduler-policy": ("node_policy",),
     "--gpu-scheduler-policy": ("device_policy",),
     "--device-config-file": ("hami_device_config",),
@@ -54,7 +51,7 @@ _LOGS = "logs go to standard error; see --log-level"
 _SHARED_GCU = "HAMi gives out no shares of Enflame cards any more"
 _WRITERS = "who may write allocations is the ClusterRole vgpu-scheduler-allocation-writer"
 _COUNTED_ILUVATAR = "Iluvatar's plugins of that time are not served"
-_WITHOUT_EFFECT: Mapping[str, str] = {
+WITHOUT_EFFECT: Mapping[str, str] = {
     "--kube-qps": "binds are paced by the API server",
     "--kube-burst": "binds are paced by the API server",
     "--kube-timeout": "see the setting bind.timeout",
@@ -77,7 +74,7 @@ _WITHOUT_EFFECT: Mapping[str, str] = {
     "--log_file_max_size": _LOGS,
     "--log_backtrace_at": _LOGS,
 }
-_SWITCHES_WITHOUT_EFFECT: Mapping[str, str] = {
+SWITCHES_WITHOUT_EFFECT: Mapping[str, str] = {
     "--leader-elect": "a Lease is always held",
     "--legacy-metrics": "only HAMi's current metrics are served",
     "--profiling": "there is nothing to profile through HTTP",
@@ -101,73 +98,14 @@ _SWITCHES = frozenset({"--overwrite-env", "--force-overwrite-default-scheduler",
 
 def hami_flags(command: _Command) -> _Command:
     """Give a command HAMi's flags; they are left out of its help, which names the settings."""
-    for flag in (*(_SETTINGS.keys() - _SWITCHES), *_WITHOUT_EFFECT, "--metrics-bind-address", "--http_bind"):
+    for flag in (*(SETTINGS.keys() - _SWITCHES), *WITHOUT_EFFECT, "--metrics-bind-address", "--http_bind"):
         short = ("-v",) if flag == "--v" else ()
-        command = click.option(flag, *short, _variable(flag), hidden=True)(command)
-    for flag in (*_SWITCHES, *_SWITCHES_WITHOUT_EFFECT):
-        command = click.option(flag, _variable(flag), hidden=True, is_flag=False, flag_value="true")(command)
+        command = click.option(flag, *short, variable(flag), hidden=True)(command)
+    for flag in (*_SWITCHES, *SWITCHES_WITHOUT_EFFECT):
+        command = click.option(flag, variable(flag), hidden=True, is_flag=False, flag_value="true")(command)
     return command
 
 
-def from_hami(flags: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
-    """Split what a command line gave into settings that flags of HAMi stand for and all other flags.
-
-    Returns
-    -------
-    tuple
-        The settings by their names, the other flags, and warnings about flags that have no effect.
-
-    Raises
-    ------
-    click.BadParameter
-        If the value of one is malformed.
-    """
-    rest = dict(flags)
-    settings: dict[str, Any] = {}
-    warnings = []
-    for flag, path in _SETTINGS.items():
-        value = rest.pop(_variable(flag), None)
-        if value is not None:
-            section = settings
-            for name in path[:-1]:
-                section = section.setdefault(name, {})
-            section[path[-1]] = value
-    metax = settings.get("hami_devices", {}).get("metax", {})
-    if "sgpuTopologyAware" in metax:
-        metax["sgpuTopologyAware"] = _switch(metax["sgpuTopologyAware"], "--sgpu-topology-aware")
-    webhook = _address(rest, "--http_bind")
-    if {"cert_file", "key_file"} <= settings.get("admission", {}).keys():
-        # HAMi's scheduler serves its webhook wherever it has a certificate.
-        settings["admission"] |= {"enabled": True} | ({"port": parse_address(webhook)[1]} if webhook else {})
-    elif webhook:
-        warnings.append("--http_bind has no effect: without a certificate there is nothing to serve")
-    if metrics := _address(rest, "--metrics-bind-address"):
-        settings |= {"metrics_address": metrics, "hami_metrics": True}  # probes go on where they are
-    for flag, why in (*_WITHOUT_EFFECT.items(), *_SWITCHES_WITHOUT_EFFECT.items()):
-        if rest.pop(_variable(flag), None) is not None:
-            warnings.append(f"{flag} has no effect: {why}")
-    return settings, rest, warnings
-
-
-def _address(flags: dict[str, Any], flag: str) -> str:
-    """Take an address such as ``:9395`` from the flags; it is empty where none is given."""
-    address: str = flags.pop(_variable(flag), None) or ""
-    try:
-        if address:
-            parse_address(address)
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint=flag) from error
-    return address
-
-
-def _switch(text: str, flag: str) -> bool:
-    """Read a truth value as Go does."""
-    if text in {"1", "t", "T", "true", "TRUE", "True"}:
-        return True
-    if text in {"0", "f", "F", "false", "FALSE", "False"}:
-        return False
-    raise click.BadParameter(f"{text!r} is neither true nor false", param_hint=flag)
-
-
-def _variable(flag: str) -> str:
+def variable(flag: str) -> str:
+    """Return what a flag is called among the parameters of the command."""
     return f"hami_{flag[2:].replace('-', '_')}"

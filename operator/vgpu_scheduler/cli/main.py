@@ -29,14 +29,21 @@ class Listed(NamedTuple):
 
 
 COMMANDS: Final = {
+    "completion": Listed("commands.completion", "completion", "Print what completes commands in a shell."),
+    "cordon": Listed("commands.cordon", "cordon", "Take cards out of service."),
+    "defrag": Listed("commands.defrag", "defrag", "Plan which pods to move so that whole cards become free."),
     "demo": Listed("demo", "demo", "Show placements on an embedded cluster with simulated cards."),
-    "doctor": Listed("doctor", "doctor_command", "Look for what is wrong in a cluster, without changing anything."),
-    "run": Listed("run", "run", "Run the operator."),
-    "settings": Listed("show_settings", "show_settings", "Show every setting with its default and what it does."),
-    "simulate": Listed("simulate", "simulate_command", "Place pods on a copy of a cluster, without one."),
-    "test": Listed(
-        "policy_tests", "policy_tests", "Run unit tests for policies: files of cases, or folders of such files."
+    "doctor": Listed("commands.doctor", "doctor", "Look for what is wrong in a cluster, without changing anything."),
+    "explain": Listed(
+        "commands.explain", "explain", "Say why a pod waits and what would help, or why it is where it is."
     ),
+    "run": Listed("commands.run", "run", "Run the operator."),
+    "settings": Listed("commands.settings", "settings", "Show every setting with its default and what it does."),
+    "simulate": Listed("commands.simulate", "simulate", "Place pods on a copy of a cluster."),
+    "snapshot": Listed("commands.snapshot", "snapshot", "Write what decisions depend on into one file."),
+    "test": Listed("commands.test", "test", "Run unit tests for policies: files of cases, or folders of such files."),
+    "top": Listed("commands.top", "top", "Show how much of the cards is used."),
+    "uncordon": Listed("commands.cordon", "uncordon", "Put cards that were cordoned back into service."),
 }
 
 

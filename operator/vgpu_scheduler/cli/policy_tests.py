@@ -45,17 +45,8 @@ class Ran:
         return f"{self.file}: {self.result.name}" if self.result.name else str(self.file)
 
 
-@click.command("test")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
-@click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), help="Write the results there, as JUnit XML.")
-@click.option("-q", "--quiet", is_flag=True, help="Name only what is not as expected.")
-def policy_tests(paths: Sequence[Path], junit: Path | None, quiet: bool) -> None:
-    """Run unit tests for policies: files of cases, or folders of such files.
-
-    Each case is a cluster in a few lines, a pod, and what is expected of it; docs/policies.md describes the format. In
-    folders, files that hold Kubernetes objects (policies beside their tests) are passed over. Ends with 1 when a case
-    fails, and with 2 when there is none or one cannot be read.
-    """
+def run(*, paths: Sequence[Path], junit: Path | None, quiet: bool) -> None:
+    """Run the tests, and end accordingly."""
     warm_up()
     ran = []
     for path in paths:

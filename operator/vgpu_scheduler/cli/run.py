@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,25 +12,20 @@ import click
 import uvloop
 from kubernetes_asyncio.config import ConfigException
 
-from vgpu_scheduler.cli.hami_flags import from_hami, hami_flags
+from vgpu_scheduler.cli.hami_settings import given_settings
+from vgpu_scheduler.cli.settings_reference import unknown_variables
 from vgpu_scheduler.runtime import Operator
 from vgpu_scheduler.settings import Settings, SettingsError, load
 
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
-@click.command()
-@click.option("--config", type=click.Path(path_type=Path), help="Settings file (YAML).")
-@click.option("--kubeconfig", type=click.Path(path_type=Path), help="Kubeconfig file; default: the service account.")
-@click.option("--context", help="Context of the kubeconfig.")
-@click.option("--scheduler-name", "scheduler_names", multiple=True, help="Place pods that name this scheduler.")
-@click.option("--http-port", type=int, help="Port of health and metrics.")
-@hami_flags
-@click.option("--log-level", type=click.Choice(["DEBUG", "INFO", "WARNING", "ERROR"]), help="How much is logged.")
-def run(config: Path | None, **flags: Any) -> None:
-    """Run the operator. The flags of HAMi's scheduler are understood, too."""
+def run(*, config: Path | None, **flags: Any) -> None:
+    """Run the operator with what flags, the environment and a file say."""
     given, warnings = given_settings(flags)
     for warning in warnings:
+        click.echo(f"vgpu-scheduler: {warning}", err=True)
+    for warning in unknown_variables(os.environ):
         click.echo(f"vgpu-scheduler: {warning}", err=True)
     try:
         settings = load(config, given)
@@ -38,12 +33,6 @@ def run(config: Path | None, **flags: Any) -> None:
         click.echo(f"vgpu-scheduler: {error}", err=True)
         sys.exit(2)
     run_operator(settings)
-
-
-def given_settings(flags: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return the settings that flags give, and warnings about those without effect."""
-    hami, own, warnings = from_hami(flags)
-    return {**hami, **{name: value for name, value in own.items() if value not in (None, ())}}, warnings
 
 
 def run_operator(settings: Settings) -> None:

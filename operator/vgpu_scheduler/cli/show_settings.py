@@ -1,14 +1,51 @@
-"""``vgpu-scheduler settings``: every setting."""
+"""Carries out ``vgpu-scheduler settings``."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import wrap
+
 import click
+import yaml
 
-from vgpu_scheduler.settings import describe
+from vgpu_scheduler.cli.settings_reference import SettingInfo, setting_infos, unknown_variables
+from vgpu_scheduler.settings import SettingsError, load
+
+_WIDTH = 110
+_WRONG = 2
 
 
-@click.command("settings")
-def show_settings() -> None:
-    """Show every setting with its default and what it does."""
-    for line in describe():
-        click.echo(line)
+def run(*, check: Path | None) -> None:
+    """Show the settings, or check a file."""
+    if check is None:
+        for line in as_yaml(setting_infos()):
+            click.echo(line)
+        return
+    try:
+        load(check, {})
+    except SettingsError as error:
+        click.echo(f"Error: {error}", err=True)
+        raise SystemExit(_WRONG) from None
+    for problem in unknown_variables(os.environ):
+        click.echo(f"warning: {problem}", err=True)
+    click.echo(f"{check}: all settings are understood")
+
+
+def as_yaml(infos: Iterator[SettingInfo]) -> Iterator[str]:
+    """Yield the lines of a settings file that changes nothing."""
+    section: tuple[str, ...] = ()
+    for info in infos:
+        *outer, name = info.path
+        if tuple(outer) != section:
+            section = tuple(outer)
+            yield ""
+            yield f"{'  ' * (len(section) - 1)}{section[-1]}:" if section else ""
+        indent = "  " * len(section)
+        comment = f"{info.about} {f'Values: {info.values}.' if info.values else ''}".strip()
+        for line in wrap(comment, _WIDTH - len(indent)):
+            yield f"{indent}# {line}"
+        yield f"{indent}# {info.variable}"
+        value = yaml.safe_dump(info.default, default_flow_style=True, width=10_000).removesuffix("...\n").strip()
+        yield f"{indent}{name}: {value}"

@@ -1,141 +1,188 @@
-"""``vgpu-scheduler simulate``: where would these pods go."""
+"""Answers ``vgpu-scheduler simulate``."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Final
 
 import click
 
-from vgpu_scheduler.cli.files import TOO_DEEP, FileError, documents, yaml_files
-from vgpu_scheduler.dialects import Dialect
-from vgpu_scheduler.dialects.hami import hami_dialect
+from vgpu_scheduler.cli.cluster.look import Look, look, read_files
+from vgpu_scheduler.cli.cluster.options import TABLE, ClusterOptions
+from vgpu_scheduler.cli.cluster.output import dump, table
+from vgpu_scheduler.cli.cluster.world import guarded, make_world, progress, tell, tell_about
+from vgpu_scheduler.cli.files import FileError
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.runtime.assembly import policy_defaults
-from vgpu_scheduler.runtime.device_config import device_config
-from vgpu_scheduler.settings import Settings, SettingsError, load
 from vgpu_scheduler.whatif import (
-    STORAGE_DECODERS,
+    MOST,
+    WORKLOADS,
     Answer,
+    Capacity,
     World,
     WorldError,
     aligned,
     claims_of,
+    copy_of,
     explain,
-    flatten,
+    how_many,
     make_dialect,
     number,
     pods_of,
     simulate,
 )
 
-_HEAD = ("POD", "OUTCOME", "NODE", "CARDS", "SCORE", "POLICY")
-_HAMI = "hami"
-_MOST_PROBLEMS = 10
-_FILE = click.Path(exists=True, path_type=Path)
+_HEAD: Final = ("POD", "OUTCOME", "NODE", "CARDS", "SCORE", "POLICY")
+_NO_PLACE: Final = 1
+_AS_MANY_AS_FIT: Final = "max"
 
 
-@click.command("simulate")
-@click.option(
-    "-f",
-    "--file",
-    "pods",
-    multiple=True,
-    type=_FILE,
-    help="Pods, or workloads, to place; their claims may be there, too.",
-)
-@click.option("--pending", is_flag=True, help="Place the pods of the cluster that wait, whatever scheduler they name.")
-@click.option(
-    "--cluster",
-    "clusters",
-    multiple=True,
-    required=True,
-    type=_FILE,
-    help="Objects of the cluster: nodes, pods, namespaces, policies, storage (kubectl get ... -A -o yaml).",
-)
-@click.option("--config", type=_FILE, help="Settings file of the operator (YAML).")
-@click.option("--dialect", default=_HAMI, show_default=True, help="hami, volcano or koordinator.")
-@click.option("--node-policy", type=click.Choice(["binpack", "spread"]), help="Instead of the setting.")
-@click.option("--device-policy", help="Instead of the setting.")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
-@click.option("--explain", "explained", is_flag=True, help="Say what every node scored, and why others do not fit.")
-def simulate_command(
-    pods: Sequence[Path],
-    clusters: Sequence[Path],
-    config: Path | None,
-    dialect: str,
-    output: str,
-    **flags: Any,
-) -> None:
-    """Place pods on a copy of a cluster, without one.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Question:
+    """What is asked.
 
-    The real engine decides, with the policies among the cluster's objects in force. Pods are tried by priority, then in
-    the order of the files; each finds what those before it took. Deployments, ReplicaSets, StatefulSets and Jobs stand
-    for their pods. Ends with 1 when a pod finds no place, and with 2 when something cannot be read.
+    Attributes
+    ----------
+    pods
+        Files with pods.
+    count
+        Copies of each; 0 for the pods themselves.
     """
-    pending, explained = flags.pop("pending"), flags.pop("explained")
-    if not pods and not pending:
+
+    pods: Sequence[Path]
+    pending: bool
+    count: int
+    policies: Sequence[Path]
+    added: Sequence[str]
+    without: Sequence[str]
+
+
+def run(
+    *, cluster: ClusterOptions, output: str, explained: bool, count: str | None, dialect: str | None, **options: Any
+) -> None:
+    """Place pods, and say where they went."""
+    given = {name: value for name in ("node_policy", "device_policy") if (value := options.pop(name)) is not None}
+    if dialect is not None:
+        given["dialects"] = [guarded(lambda: make_dialect(dialect)).name]
+    question = _Question(count=_count(count), **options)
+    if not question.pods and not question.pending:
         raise click.UsageError("say which pods are to be placed: -f FILE, or --pending")
-    try:
-        settings = load(config, {name: value for name, value in flags.items() if value is not None})
-        world = World(_dialect(dialect, settings), policy_defaults(settings))
-        world.add(_objects(clusters))
-        answers = simulate(world, list(world.pending.values()), as_they_are=True) if pending else []
-        answers += simulate(world, _new_pods(world, pods))
-    except (FileError, SettingsError, WorldError) as error:
-        _give_up(str(error))
-    except RecursionError:
-        _give_up(TOO_DEEP)
-    if not answers:
-        _give_up("there is no pod to place")
-    _tell(world)
-    if output == "json":
-        click.echo(json.dumps([answer.as_json() for answer in answers], indent=2, sort_keys=True))
-    else:
+    if question.count and question.pending:
+        raise click.UsageError("--count is about the pods of files, --pending about those that wait")
+    world, seen = guarded(lambda: _world(replace(cluster, given=given), question))
+    if question.count:
+        pods = guarded(lambda: _new_pods(world, question.pods))
+        capacities = guarded(lambda: _capacities(world, pods, question.count))
+        tell(world, seen)
+        tell_about(world, pods)
+        _show_capacities(capacities, question.count, output)
+        return
+    answers = guarded(lambda: _answers(world, question, explained=explained or output != TABLE))
+    progress("")
+    tell(world, seen)
+    tell_about(world, (answer.pod for answer in answers))
+    if output == TABLE:
         _show(answers, explained=explained)
-    raise SystemExit(0 if all(answer.node for answer in answers) else 1)
+    else:
+        dump([answer.as_json() for answer in answers], output)
+    raise SystemExit(0 if all(answer.node for answer in answers) else _NO_PLACE)
+
+
+def _count(text: str | None) -> int:
+    if text is None:
+        return 0
+    if text == _AS_MANY_AS_FIT:
+        return MOST
+    if not text.isdecimal() or not 1 <= int(text) <= MOST:
+        raise click.UsageError(f"--count: {text!r} is neither a number from 1 to {MOST} nor max")
+    return int(text)
+
+
+# The cluster ---------------------------------------------------------------------------------------------------------
+
+
+def _world(cluster: ClusterOptions, question: _Question) -> tuple[World, Look]:
+    """Return the cluster with what is changed of it."""
+    seen = look(cluster, progress)
+    world = make_world(seen)
+    world.add(read_files(question.policies))
+    for text in question.added:
+        _add_nodes(world, text)
+    for text in question.without:
+        _leave_out(world, text)
+    return world, seen
+
+
+def _add_nodes(world: World, text: str) -> None:
+    """Add the nodes of a file, or copies of one that is there."""
+    name, _, number_of = text.partition("=")
+    if name in world.nodes:
+        if number_of and not number_of.isdecimal():
+            raise WorldError(f"--add-node {text}: {number_of!r} is no number")
+        for _ in range(int(number_of or 1)):
+            copy = next(f"{name}-{n}" for n in range(2, 10**9) if not world.has_node(f"{name}-{n}"))
+            world.add(copy_of(world, name, copy))
+        return
+    if not Path(text).exists():
+        raise WorldError(f"--add-node {text}: there is neither such a node nor such a file")
+    objects = read_files([Path(text)])
+    if not any(obj.get("kind") == "Node" for obj in objects):
+        raise FileError(f"{text}: there is no node in it")
+    world.add(objects)
+
+
+def _leave_out(world: World, text: str) -> None:
+    kind, _, name = text.partition("/")
+    if kind == "node" and world.has_node(name):
+        world.remove_node(name)
+        return
+    if kind == "pod":
+        pods = [pod for pod in (*world.bound.values(), *world.pending.values()) if pod.key == name]
+        for pod in pods:
+            world.remove_pod(pod.uid)
+        if pods:
+            return
+    raise WorldError(f"--without {text}: there is no such pod or node; write node/NAME or pod/NAMESPACE/NAME")
+
+
+# The pods ------------------------------------------------------------------------------------------------------------
+
+
+def _answers(world: World, question: _Question, *, explained: bool) -> list[Answer]:
+    done = 0
+
+    def told(answer: Answer) -> None:
+        nonlocal done
+        done += 1
+        if done % 100 == 0:
+            progress(f"{done} pods decided, {answer.pod.key} last")
+
+    waiting = list(world.pending.values()) if question.pending else []
+    answers = simulate(world, waiting, as_they_are=True, explained=explained, told=told)
+    answers += simulate(world, _new_pods(world, question.pods), explained=explained, told=told)
+    if not answers:
+        raise WorldError("there is no pod to place")
+    return answers
+
+
+def _capacities(world: World, pods: Sequence[Pod], count: int) -> list[Capacity]:
+    if not pods:
+        raise WorldError("there is no pod to place")
+    return [how_many(world, pod, count, lambda count: progress(f"{count} fit so far")) for pod in pods]
 
 
 def _new_pods(world: World, files: Sequence[Path]) -> list[Pod]:
     """Return the pods that files ask about, after what comes with them was made."""
-    objects = list(flatten(_objects(files)))
-    world.add(obj for obj in objects if obj.get("kind") in STORAGE_DECODERS)
-    workloads = [obj for obj in objects if obj.get("kind") not in STORAGE_DECODERS]
+    objects = read_files(files)
+    others = [obj for obj in objects if obj.get("kind") not in WORKLOADS]
+    world.add(obj for obj in others if obj.get("kind") != "Node")
+    workloads = [obj for obj in objects if obj.get("kind") in WORKLOADS]
     world.make_claims(claim for obj in workloads for claim in claims_of(obj))
     return [world.pod(pod) for obj in workloads for pod in pods_of(obj)]
 
 
-def _give_up(message: str) -> NoReturn:
-    click.echo(f"Error: {message}", err=True)
-    raise SystemExit(2)
-
-
-def _dialect(name: str, settings: Settings) -> Dialect:
-    return hami_dialect(device_config(settings)) if name == _HAMI else make_dialect(name)
-
-
-def _objects(paths: Iterable[Path]) -> Iterator[Any]:
-    """Yield the objects of files and folders; what is wrong with one is said with its file."""
-    for path in paths:
-        for file in yaml_files(path):
-            try:
-                yield from flatten(documents(file))
-            except WorldError as error:
-                raise FileError(f"{file}: {error}") from None
-
-
-def _tell(world: World) -> None:
-    """Say on stderr what of the cluster is not followed."""
-    for problem in world.problems[:_MOST_PROBLEMS]:
-        click.echo(f"warning: {problem}", err=True)
-    more = len(world.problems) - _MOST_PROBLEMS
-    if more > 0:
-        click.echo(f"warning: and {more} more", err=True)
-    for kind, times in sorted(world.ignored.items()):
-        objects = "object" if times == 1 else "objects"
-        click.echo(f"ignored: {times} {objects} of kind {kind or '(none)'}", err=True)
+# The answer ----------------------------------------------------------------------------------------------------------
 
 
 def _show(answers: Sequence[Answer], *, explained: bool) -> None:
@@ -157,3 +204,18 @@ def _row(answer: Answer) -> tuple[str, ...]:
         number(answer.decision.score) if answer.node else "-",
         answer.sources.get("nodes", "-"),
     )
+
+
+def _show_capacities(found: Sequence[Capacity], asked: int, output: str) -> None:
+    progress("")
+    if output != TABLE:
+        dump([capacity.as_json() for capacity in found], output)
+    else:
+        for capacity in found:
+            click.echo(f"{capacity.count} of {capacity.pod} fit.")
+            if capacity.nodes:
+                click.echo(table(list(capacity.nodes.items()), ("node", "pods")))
+            if capacity.next is not None:
+                click.echo(f"The next one: {capacity.next.decision.message}")
+    enough = asked == MOST or all(capacity.next is None for capacity in found)
+    raise SystemExit(0 if enough else _NO_PLACE)

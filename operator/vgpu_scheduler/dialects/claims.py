@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from vgpu_scheduler.allocators import Allocator, CardChoice
-from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.kube import Container, Pod
 from vgpu_scheduler.model import NO_TERMS, ClaimTerms, PodClaims
 from vgpu_scheduler.scorers import WeightedScorer
 
@@ -75,6 +75,9 @@ class Claims(Protocol):
         ClaimError
             If something is malformed or not understood; the message names the container, the field and the fix.
         """
+
+    def suspicions(self, container: Container) -> Iterable[str]:
+        """Say what a container asks that is followed otherwise than whoever wrote it may think."""
 
     def allocator(self, annotations: Mapping[str, str], claims: PodClaims, choice: CardChoice) -> Allocator:
         """Return the allocator for claims, of which at least one is not empty.

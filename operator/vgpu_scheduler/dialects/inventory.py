@@ -48,6 +48,9 @@ class Inventory(Protocol):
         Resource names that the Kubernetes resource filter must leave alone: no node advertises them.
     device_resources
         Resource names that stand for amounts of devices.
+    cordons
+        The annotation of a node that takes the cards in it out of service (UUIDs, separated by commas), by vendor;
+        vendors whose cards cannot be cordoned are left out.
     beside
         The kind of the objects that list the devices of nodes, each named as its node; None where nodes say it all.
     """
@@ -68,6 +71,8 @@ class Inventory(Protocol):
     def unknown_to_kubelet(self) -> frozenset[str]: ...  # noqa: D102
     @property
     def device_resources(self) -> Mapping[str, DeviceResource]: ...  # noqa: D102
+    @property
+    def cordons(self) -> Mapping[str, str]: ...  # noqa: D102
 
     @property
     def beside(self) -> BesideKind | None: ...  # noqa: D102

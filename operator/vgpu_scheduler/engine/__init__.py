@@ -1,5 +1,6 @@
 """State in, decisions out: the queue, the cycle and what ties them together."""
 
+from vgpu_scheduler.engine.card_verdicts import CardVerdict, Lack, card_verdicts
 from vgpu_scheduler.engine.closed_nodes import Cause, ClosedNodes, NodeClosure
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.engine import Engine
@@ -12,6 +13,7 @@ from vgpu_scheduler.engine.quotas import QuotaReport, Quotas
 from vgpu_scheduler.engine.units import Grouping, UnitKey
 
 __all__ = [
+    "CardVerdict",
     "Cause",
     "ClosedNodes",
     "ConditionReport",
@@ -19,6 +21,7 @@ __all__ = [
     "Engine",
     "FoundLock",
     "Grouping",
+    "Lack",
     "LockJudge",
     "LockStatus",
     "NodeClosure",
@@ -31,5 +34,6 @@ __all__ = [
     "SchedulingQueue",
     "Sweep",
     "UnitKey",
+    "card_verdicts",
     "find_lock",
 ]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators import Budgets, count_reasons, verdict
-from vgpu_scheduler.dialects import Dialects, placement_usage
+from vgpu_scheduler.dialects import Dialect, Dialects, placement_usage
 from vgpu_scheduler.engine.annotation_limits import metadata_problem
 from vgpu_scheduler.engine.closed_nodes import Cause, ClosedNodes
 from vgpu_scheduler.engine.cluster_part import ClusterParts
@@ -180,6 +180,10 @@ class Cycle:
         """Return which card came closest to fitting a pod that was found unschedulable."""
         shape = self.shape(pod)
         return None if isinstance(shape, Refused) else self._nearest(shape, self.state.nodes.rows())
+
+    def dialect(self, name: str) -> Dialect:
+        """Return a dialect by its name."""
+        return self._dialects[name]
 
     def claims(self, pod: Pod) -> PodClaims:
         """Return the pod's claims; empty where they cannot be understood."""

@@ -25,6 +25,7 @@ from vgpu_scheduler.engine.quotas import Quotas, counted_by_card
 from vgpu_scheduler.engine.registrations import Registrations
 from vgpu_scheduler.engine.rejected import REJECTED_WAIT, RejectedNodes
 from vgpu_scheduler.engine.storage import StorageAccess
+from vgpu_scheduler.engine.suspicions import Suspicions
 from vgpu_scheduler.engine.units import Grouping, UnitCycle, Units, each_alone, missing_members
 from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import Decision, Hint, Outcome, Placement
@@ -71,7 +72,8 @@ class Engine:
             counted_by_card(self.dialects),
         )
         self.queue = SchedulingQueue()
-        self.quotas = Quotas(self.dialects)
+        self.suspicions = Suspicions(self.dialects)
+        self.quotas = Quotas(self.dialects, self.suspicions)
         self.closed_nodes = ClosedNodes(
             self.dialects.node_side, self.state, frozenset(scheduler_names), RejectedNodes(rejected_node_wait)
         )

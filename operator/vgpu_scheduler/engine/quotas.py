@@ -15,6 +15,7 @@ from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queue_events import QueueEvent
+from vgpu_scheduler.engine.suspicions import Suspicions
 from vgpu_scheduler.kernels import UNLIMITED
 from vgpu_scheduler.kube import QuantityError, ResourceQuota, VersionedStore, has_unit, to_exact_int
 from vgpu_scheduler.model import Claim, ContainerKind, Hint, PodClaims, QuotaResource, VendorKey, dialect_of
@@ -51,9 +52,12 @@ class Quotas:
     ----------
     dialects
         Say which resources are limited, and what they stand for; a name belongs to the first one that knows it.
+    suspicions
+        Say which names are hardly meant.
     """
 
-    def __init__(self, dialects: Dialects) -> None:
+    def __init__(self, dialects: Dialects, suspicions: Suspicions | None = None) -> None:
+        self._suspicions = suspicions or Suspicions(dialects)
         self._resources: dict[str, QuotaResource] = {}
         self._dialects: dict[str, str] = {}
         self._cores = {dialect.name: dialect.inventory.cores for dialect in dialects}
@@ -82,6 +86,9 @@ class Quotas:
         return tuple(
             Problem("ResourceQuota", quota.namespace, quota.name, quota.uid, "QuotaUnreadable", text)
             for text in self._unreadable(quota)
+        ) + tuple(
+            Problem("ResourceQuota", quota.namespace, quota.name, quota.uid, "QuotaSuspicious", text)
+            for text in self._suspicions.of_quota(quota)
         )
 
     def remove(self, quota: ResourceQuota, version: int | None = None) -> None:

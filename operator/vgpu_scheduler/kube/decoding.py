@@ -246,7 +246,7 @@ def decode_object(
     except FieldError as error:
         raise DecodeError(kind, _key_of(obj), error.field, error.problem) from error
     except (UnicodeEncodeError, OverflowError) as error:  # which only JSON that Python decoded can hold
-        raise DecodeError(kind, "", "", f"a text or an integer is none of the API's: {error}") from error
+        raise DecodeError(kind, _key_of(obj), "", f"a text or an integer is none of the API's: {error}") from error
 
 
 def _key_of(obj: object) -> str:
@@ -258,7 +258,8 @@ def _key_of(obj: object) -> str:
         name, namespace = metadata.get("name"), metadata.get("namespace")
     except (ValueError, AttributeError, LookupError, TypeError):
         return ""
-    return f"{namespace}/{name}" if namespace else str(name or "")
+    key = f"{namespace}/{name}" if namespace else str(name or "")
+    return key.encode(errors="backslashreplace").decode()
 
 
 def _pod(wire: WirePod) -> Pod:

@@ -2,6 +2,17 @@
 
 from vgpu_scheduler.model.annotations import DECISION, LAST_ALLOCATED
 from vgpu_scheduler.model.decision import ConditionReason, Decision, NearMiss, NodeVerdict, Outcome, ScorePart
+from vgpu_scheduler.model.device_policies import (
+    BEST_FIT,
+    BINPACK,
+    DEVICE_POLICIES,
+    MUTEX,
+    NUMA,
+    SPREAD,
+    TOPOLOGY,
+    OrderKind,
+    policy_words,
+)
 from vgpu_scheduler.model.devices import (
     NO_TERMS,
     PLAIN_SCHEMA,
@@ -41,12 +52,19 @@ from vgpu_scheduler.model.placement import (
 from vgpu_scheduler.model.reasons import CardReason, Hint
 
 __all__ = [
+    "BEST_FIT",
+    "BINPACK",
     "DECISION",
+    "DEVICE_POLICIES",
     "LAST_ALLOCATED",
+    "MUTEX",
     "NO_TERMS",
     "NO_USAGE",
     "NO_VOLUMES",
+    "NUMA",
     "PLAIN_SCHEMA",
+    "SPREAD",
+    "TOPOLOGY",
     "Amounts",
     "Assignment",
     "CardReason",
@@ -65,6 +83,7 @@ __all__ = [
     "Hint",
     "NearMiss",
     "NodeVerdict",
+    "OrderKind",
     "Outcome",
     "Piece",
     "Placement",
@@ -83,4 +102,5 @@ __all__ = [
     "kinds_of",
     "makers",
     "peak",
+    "policy_words",
 ]

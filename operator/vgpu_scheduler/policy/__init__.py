@@ -1,6 +1,6 @@
 """Policies: what is in force for a pod, and where each part of it came from."""
 
-from vgpu_scheduler.policy.annotations import PolicyError, parse_weights
+from vgpu_scheduler.policy.annotations import OVERRIDES, PolicyError, parse_weights
 from vgpu_scheduler.policy.catalogue import Catalogue, PolicyKey, key_of, title
 from vgpu_scheduler.policy.models import (
     CLUSTER_KIND,
@@ -19,6 +19,7 @@ __all__ = [
     "CLUSTER_KIND",
     "GROUP",
     "NAMESPACED_KIND",
+    "OVERRIDES",
     "PLURALS",
     "SETTINGS",
     "VERSION",

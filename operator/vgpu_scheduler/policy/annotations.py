@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from vgpu_scheduler.allocators import DEVICE_POLICIES, SPREAD, policy_words
+from vgpu_scheduler.model import DEVICE_POLICIES, SPREAD, policy_words
 from vgpu_scheduler.scorers import NodePolicy
 
 NODE_POLICY = "hami.io/node-scheduler-policy"

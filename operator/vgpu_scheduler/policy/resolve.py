@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from vgpu_scheduler.allocators import CardChoice, CardLimits, OrderKind
+from vgpu_scheduler.allocators import CardChoice, CardLimits
 from vgpu_scheduler.kube import LabelSelector, Pod
-from vgpu_scheduler.model import NO_TERMS, ClaimTerms
+from vgpu_scheduler.model import NO_TERMS, ClaimTerms, OrderKind
 from vgpu_scheduler.policy.annotations import OVERRIDES, PolicyError, pod_words
 from vgpu_scheduler.policy.catalogue import Candidates, Catalogue, PolicyKey, key_of, title
 from vgpu_scheduler.policy.models import PolicyResource

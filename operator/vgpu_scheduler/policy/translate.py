@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from vgpu_scheduler.allocators import CardChoice, OrderKind, ShareOrder, Strategy, Weights
+from vgpu_scheduler.allocators import CardChoice, ShareOrder, Strategy, Weights
+from vgpu_scheduler.model import OrderKind
 from vgpu_scheduler.policy.spec import DevicesSection, NodesSection, ScorerEntry
 from vgpu_scheduler.scorers import (
     BIN_PACKING,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from vgpu_scheduler.allocators import OrderKind
 from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice, encode_register_json
 from vgpu_scheduler.dialects.hami.mig import MigProfile, Span
@@ -15,6 +14,7 @@ from vgpu_scheduler.dialects.hami.vendors.nvidia_names import REGISTER_ANNOTATIO
 from vgpu_scheduler.dialects.koordinator import koordinator_dialect
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import decode_node, decode_pod
+from vgpu_scheduler.model import OrderKind
 from vgpu_scheduler.policy import CLUSTER_KIND, Policies, PolicyDefaults, decode_policy
 
 _POLICIES = (

@@ -1,28 +1,51 @@
 """Questions to the engine, without a cluster: what would happen to these pods, and is a policy what it should be."""
 
+from vgpu_scheduler.whatif.capacity import MOST, Capacity, how_many
+from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.cases import Case, CaseError, CaseResult, check_case, read_cases
-from vgpu_scheduler.whatif.simulation import Answer, simulate
+from vgpu_scheduler.whatif.defrag import Move, Plan, defrag
+from vgpu_scheduler.whatif.explanation import Explanation, explain_bound, explain_pod
+from vgpu_scheduler.whatif.nodes import copy_of, listed_cards
+from vgpu_scheduler.whatif.remedies import Remedy, RemedyKind, remedies
+from vgpu_scheduler.whatif.simulation import Answer, ask, simulate
 from vgpu_scheduler.whatif.storage import STORAGE_DECODERS
 from vgpu_scheduler.whatif.tables import aligned, explain, number
-from vgpu_scheduler.whatif.workloads import claims_of, pods_of
+from vgpu_scheduler.whatif.workloads import WORKLOADS, claims_of, pods_of
 from vgpu_scheduler.whatif.world import World, WorldError, flatten, make_dialect
 
 __all__ = [
+    "MOST",
     "STORAGE_DECODERS",
+    "WORKLOADS",
     "Answer",
+    "Capacity",
     "Case",
     "CaseError",
     "CaseResult",
+    "Explanation",
+    "Move",
+    "Plan",
+    "Remedy",
+    "RemedyKind",
     "World",
     "WorldError",
     "aligned",
+    "ask",
+    "card_name",
     "check_case",
     "claims_of",
+    "copy_of",
+    "defrag",
     "explain",
+    "explain_bound",
+    "explain_pod",
     "flatten",
+    "how_many",
+    "listed_cards",
     "make_dialect",
     "number",
     "pods_of",
     "read_cases",
+    "remedies",
     "simulate",
 ]

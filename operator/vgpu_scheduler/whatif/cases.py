@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field, ValidationError, field_validator
 
-from vgpu_scheduler.allocators import DEVICE_POLICIES, OrderKind, policy_words
+from vgpu_scheduler.model import DEVICE_POLICIES, OrderKind, policy_words
 from vgpu_scheduler.policy import PolicyDefaults
 from vgpu_scheduler.whatif.expectation import Expectation, Texts
 from vgpu_scheduler.whatif.forms import RunningPod, Short, ShortNode, ShortPod, in_full, one_in_full, problems
@@ -253,7 +253,7 @@ def check_case(case: Case) -> CaseResult:
 
 
 def _world(case: Case) -> World:
-    world = World(make_dialect(case.dialect), case.settings.defaults(), strict=True)
+    world = World([make_dialect(case.dialect)], case.settings.defaults(), strict=True)
     world.add({"kind": "Namespace", "metadata": {"name": n, "labels": d}} for n, d in case.namespaces.items())
     world.add(case.policies)
     world.add(in_full(case.nodes, ShortNode, world, "nodes"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,7 +84,14 @@ class Answer:
         }
 
 
-def simulate(world: World, pods: Iterable[Pod], *, as_they_are: bool = False) -> list[Answer]:
+def simulate(
+    world: World,
+    pods: Iterable[Pod],
+    *,
+    as_they_are: bool = False,
+    explained: bool = True,
+    told: Callable[[Answer], None] = lambda _: None,
+) -> list[Answer]:
     """Decide pods in the order of the queue: by priority, then as given.
 
     Every pod is treated as one of ours that was created a moment ago, whatever scheduler it names and wherever it is
@@ -95,19 +102,22 @@ def simulate(world: World, pods: Iterable[Pod], *, as_they_are: bool = False) ->
     ----------
     as_they_are
         The pods wait in this world: they are asked about themselves.
+    explained
+        Have each answer say what every node scored, and why others do not fit: that takes longer than the decision.
+    told
+        Told of each answer as it comes.
     """
     engine = world.engine
     waiting: dict[str, Pod] = {}
     for number, pod in enumerate(pods):
-        world.ensure_namespace(pod.namespace)
-        ours = _created(pod, pod.uid if as_they_are else world.new_uid())
-        world.make_ephemeral_claims(ours, pod.uid)
+        ours = created(world, pod, pod.uid if as_they_are else world.new_uid())
         waiting[ours.uid] = ours
         engine.observe_pod(ours, float(number))
     now = float(len(waiting))
     answers = []
-    while (decision := engine.attempt(now, explain=True)) is not None:
+    while (decision := engine.attempt(now, explain=explained)) is not None:
         answers.append(_answer(world, waiting.pop(decision.uid), decision))
+        told(answers[-1])
         if decision.outcome is not Outcome.PLACED:
             engine.remove_pod(decision.uid, now)  # it must not be tried again when others end
     for uid, pod in waiting.items():
@@ -125,8 +135,21 @@ def _answer(world: World, pod: Pod, decision: Decision) -> Answer:
     return Answer(pod, decision, annotations, decision.sources or engine.policies.resolve(pod).source_of)
 
 
+def ask(world: World, pod: Pod) -> Answer:
+    """Decide one pod as if it had been created a moment ago; nothing is placed."""
+    ours = created(world, pod, pod.uid)
+    return _answer(world, pod, world.engine.cycle.decide(ours, explain=True))
+
+
+def created(world: World, pod: Pod, uid: str) -> Pod:
+    """Return a pod as it was when it was created, with the claims of its ephemeral volumes made."""
+    world.ensure_namespace(pod.namespace)
+    ours = _created(pod, uid)
+    world.make_ephemeral_claims(ours, pod.uid)
+    return ours
+
+
 def _created(pod: Pod, uid: str) -> Pod:
-    """Return a pod as it was when it was created."""
     return msgspec.structs.replace(
         pod,
         uid=uid,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tabulate import tabulate
+
 from vgpu_scheduler.model import ScorePart
 from vgpu_scheduler.whatif.simulation import Answer
 
@@ -14,8 +16,8 @@ _MOST_ROWS = 40
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return one line per row, its cells in columns."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    text = tabulate(rows, tablefmt="plain", disable_numparse=True, preserve_whitespace=True)
+    return [line.rstrip() for line in text.splitlines()]
 
 
 def number(value: float) -> str:

@@ -15,6 +15,8 @@ _NUMBER_OF: Final = {
     "StatefulSet": "replicas",
     "Job": "parallelism",
 }
+WORKLOADS: Final = frozenset({"Pod", *_NUMBER_OF})
+"""The kinds of which the pods are known."""
 _MOST_PODS: Final = 10_000
 
 

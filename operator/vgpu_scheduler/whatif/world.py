@@ -14,7 +14,7 @@ from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.dialects.koordinator import koordinator_dialect
 from vgpu_scheduler.dialects.volcano import parse_binpack_arguments, volcano_dialect
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.kube import DecodeError, Namespace, Node, Pod, ResourceQuota, decode_node, decode_pod, decode_quota
+from vgpu_scheduler.kube import DecodeError, Namespace, Node, Pod, decode_node, decode_pod, decode_quota
 from vgpu_scheduler.model import Assignment, Device, Placement
 from vgpu_scheduler.policy import (
     CLUSTER_KIND,
@@ -61,8 +61,8 @@ class World:
 
     Parameters
     ----------
-    dialect
-        The wire format of its nodes and pods.
+    dialects
+        The wire formats of its nodes and pods; short forms are written in the first one.
     defaults
         What holds where no policy says otherwise.
     strict
@@ -70,10 +70,12 @@ class World:
         there twice, pods on nodes and cards that are not there. Without it, such things are in ``problems``.
     """
 
-    def __init__(self, dialect: Dialect, defaults: PolicyDefaults | None = None, *, strict: bool = False) -> None:
+    def __init__(
+        self, dialects: Sequence[Dialect], defaults: PolicyDefaults | None = None, *, strict: bool = False
+    ) -> None:
         defaults = replace(defaults or PolicyDefaults(), read_arguments=parse_binpack_arguments)
-        self.engine = Engine([dialect], Policies(defaults), [SCHEDULER])
-        self.cards = WRITERS[dialect.name]
+        self.engine = Engine(dialects, Policies(defaults), [SCHEDULER])
+        self.cards = WRITERS[dialects[0].name]
         self.ignored: dict[str, int] = {}
         """Kinds of objects that mean nothing here, and how many there were."""
         self.problems: list[str] = []
@@ -85,10 +87,20 @@ class World:
         self._priorities = dict(SYSTEM_CLASSES)
         self._numbers = count(1)
         self._takers = self._takers_by_kind()
+        self._pod_names: set[str] = set()
         self._default_class = ""
+        self._quotas: dict[tuple[str, str], Object] = {}
         self._written: dict[str, Object] = {}  # pods by UID, as they were written
+        self.nodes: dict[str, Object] = {}
+        """Nodes by name, as they were written."""
+        self.beside: dict[str, Object] = {}
+        """The objects beside nodes that list their devices, by the name of the node."""
+        self.budgets: list[Object] = []
+        """The disruption budgets, as they were written."""
         self.pending: dict[str, Pod] = {}
         """Pods that are not bound and have not ended, by UID."""
+        self.bound: dict[str, Pod] = {}
+        """Pods that are bound and have not ended, by UID."""
 
     def add(self, objects: Iterable[Object]) -> None:
         """Take in the objects of a cluster; lists are taken apart, and pods count only where they are bound.
@@ -113,22 +125,22 @@ class World:
     def _takers_by_kind(self) -> Mapping[str, Callable[[Object, str, Object], None]]:
         """Return what takes in an object of each kind: told the object, its name and its metadata."""
         return {
-            "Node": lambda obj, name, metadata: self._add_node(
-                _decoded(decode_node, obj, {**metadata, "uid": metadata.get("uid") or f"node-{name}"})
-            ),
+            "Node": lambda obj, *_: self._add_node(obj),
             "Pod": lambda obj, *_: self._add_pod(self.pod(obj)),
             NAMESPACED_KIND: lambda obj, *_: self._add_policy(obj),
             CLUSTER_KIND: lambda obj, *_: self._add_policy(obj),
             "Namespace": lambda _, name, metadata: self._add_namespace(name, metadata.get("labels") or {}),
-            "ResourceQuota": lambda obj, _, metadata: self._add_quota(
-                replace(_decoded(decode_quota, obj, metadata), resource_version=0)
-            ),
+            "ResourceQuota": lambda obj, *_: self.replace_quota(obj),
             "Device": lambda obj, name, _: self._add_device(name, obj),
+            "PodDisruptionBudget": lambda obj, *_: self.budgets.append(obj),
             "PriorityClass": lambda obj, name, _: self._add_priority_class(name, obj.get("value")),
             **dict.fromkeys(STORAGE_DECODERS, lambda obj, *_: self._add_storage(str(obj["kind"]), obj)),
         }
 
     def _add_pod(self, pod: Pod) -> None:
+        if pod.key in self._pod_names and not self._strict:  # short forms need not be named
+            self._problem(f"Pod {pod.key} is there twice")
+        self._pod_names.add(pod.key)
         if pod.node_name:
             self._add_bound(pod)
         elif not (pod.terminal or pod.deleting):
@@ -142,6 +154,7 @@ class World:
         self._namespaces_matter |= policy.namespace_selector is not None
 
     def _add_device(self, name: str, obj: Object) -> None:
+        self.beside[name] = obj
         self.engine.observe_inventory(name, obj, 0.0)
 
     def _add_priority_class(self, name: str, value: object) -> None:
@@ -190,13 +203,25 @@ class World:
         self.engine.effective_policies.observe_namespace(Namespace(name, dict(labels)))
         self._namespaces.add(name)
 
-    def _add_quota(self, quota: ResourceQuota) -> None:
+    def replace_quota(self, obj: Object) -> None:
+        """Take in a quota, or another version of one.
+
+        Raises
+        ------
+        WorldError
+            If it cannot be understood.
+        """
+        metadata = _metadata(obj)
+        quota = replace(_decoded(decode_quota, obj, metadata), resource_version=0)
+        self._quotas[quota.namespace, quota.name] = obj
         for problem in self.engine.quotas.observe(quota):
             self._problem(f"ResourceQuota {quota.namespace}/{quota.name}: {problem.message}")
 
-    def _add_node(self, node: Node) -> None:
+    def _add_node(self, obj: Object) -> None:
+        node = _node(obj)
         if self.has_node(node.name):
             self._problem(f"Node {node.name} is there twice")
+        self.nodes[node.name] = obj
         for problem in self.engine.observe_node(node, 0.0):
             self._problem(f"Node {node.name}: {problem.message}")
         for device in self.devices(node.name):
@@ -208,6 +233,7 @@ class World:
         unreadable = self.engine.observe_pod(pod, 0.0)
         if pod.terminal:
             return
+        self.bound[pod.uid] = pod
         if not self.has_node(pod.node_name):
             self._problem(f"Pod {pod.key}: there is no node {pod.node_name}")
             return
@@ -223,8 +249,13 @@ class World:
             raise WorldError(text)
         self.problems.append(text)
 
-    def pod(self, obj: Object) -> Pod:
+    def pod(self, obj: Object, *, again: bool = False) -> Pod:
         """Read a pod of a file, which need not have what the API server fills in.
+
+        Parameters
+        ----------
+        again
+            It was read before, and is only asked about in another form.
 
         Raises
         ------
@@ -234,10 +265,10 @@ class World:
         metadata = _metadata(obj)
         full = {"namespace": "default", **metadata, "uid": metadata.get("uid") or self.new_uid()}
         wanted = missing_class(obj)
-        if wanted and wanted not in self._priorities:
+        if wanted and wanted not in self._priorities and not again:
             self._problem(f"Pod {full.get('name', '')}: there is no PriorityClass {wanted}")
         pod = _decoded(decode_pod, with_defaults(obj, self._priorities), full)
-        if any(claim.ephemeral for claim in pod.spec.claims):
+        if not again:
             self._written[pod.uid] = obj
         return pod
 
@@ -253,16 +284,62 @@ class World:
         """Return a UID that no other pod has."""
         return f"whatif-{next(self._numbers)}"
 
+    # What if --------------------------------------------------------------------------------------------------------
+
+    def replace_node(self, obj: Object) -> None:
+        """Put another version of a node in its place.
+
+        Raises
+        ------
+        WorldError
+            If it cannot be understood.
+        """
+        node = _node(obj)
+        self.nodes[node.name] = obj
+        self.engine.observe_node(node, 0.0)
+
+    def remove_node(self, name: str) -> None:
+        """Take a node away, with the pods that are bound to it."""
+        for pod in [pod for pod in self.bound.values() if pod.node_name == name]:
+            self.remove_pod(pod.uid)
+        self.nodes.pop(name, None)
+        if self.beside.pop(name, None) is not None:
+            self.engine.observe_inventory(name, None, 0.0)
+        self.engine.remove_node(name)
+
+    def remove_pod(self, uid: str) -> None:
+        """Take a pod away: what it held is free."""
+        self.pending.pop(uid, None)
+        if self.bound.pop(uid, None) is not None:
+            self.engine.remove_pod(uid, 0.0)
+
+    def restore_pod(self, pod: Pod) -> Pod:
+        """Bring a bound pod back that was taken away, and return it: with a new UID, for the dead stay dead."""
+        again = msgspec.structs.replace(pod, uid=self.new_uid(), resource_version=0)
+        self._written[again.uid] = self._written.get(pod.uid, {})
+        self.bound[again.uid] = again
+        self.engine.observe_pod(again, 0.0)
+        return again
+
     # What is there ---------------------------------------------------------------------------------------------------
+
+    def quotas_of(self, namespace: str) -> list[Object]:
+        """Return the quotas of a namespace as they were written, by name."""
+        return [obj for (home, _), obj in sorted(self._quotas.items(), key=lambda each: each[0]) if home == namespace]
+
+    def written(self, pod: Pod) -> Object:
+        """Return a pod as it was written."""
+        return self._written[pod.uid]
 
     def has_node(self, name: str) -> bool:
         """Tell whether there is a node of that name."""
         return self.engine.state.node(name) is not None
 
-    def devices(self, node: str) -> tuple[Device, ...]:
-        """Return the devices of a node."""
+    def devices(self, node: str, dialect: str = "") -> tuple[Device, ...]:
+        """Return the devices of a node in a dialect; in the first one unless it is named."""
         row = self.engine.state.nodes.row(node)
-        return () if row is None else self.engine.state.devices.devices(row)
+        matrix = self.engine.state.matrix(self.engine.dialects[dialect].name)
+        return () if row is None else matrix.devices(row)
 
     def device(self, node: str, name: str) -> Device | None:
         """Return a device by its UUID, or by what people call it; None if the node has none such."""
@@ -303,6 +380,11 @@ def _metadata(obj: Object) -> Mapping[str, Any]:
     if not isinstance(metadata, Mapping):
         raise WorldError(f"{obj.get('kind') or 'an object'}: metadata is missing")
     return metadata
+
+
+def _node(obj: Object) -> Node:
+    metadata = _metadata(obj)
+    return _decoded(decode_node, obj, {**metadata, "uid": metadata.get("uid") or f"node-{metadata.get('name', '')}"})
 
 
 def _decoded(decode: Callable[[Object], _Value], obj: Object, metadata: Object) -> _Value:

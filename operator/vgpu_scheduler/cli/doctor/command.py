@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from pathlib import Path
 from typing import NoReturn
 
 import click
@@ -13,6 +12,7 @@ from kubernetes_asyncio.config import ConfigException
 
 from vgpu_scheduler import __version__
 from vgpu_scheduler.apiclient import ApiUnreachableError, connect
+from vgpu_scheduler.cli.cluster.options import ClusterOptions
 from vgpu_scheduler.cli.doctor.look import CannotLookError, Where, look_at
 from vgpu_scheduler.cli.doctor.show import as_json, as_text
 from vgpu_scheduler.doctor import Report, Seen, examine
@@ -21,28 +21,10 @@ from vgpu_scheduler.settings import SettingsError
 _HEALTHY, _FINDINGS, _COULD_NOT_LOOK = 0, 1, 2
 
 
-@click.command("doctor")
-@click.option("--kubeconfig", type=click.Path(path_type=Path), help="Kubeconfig file; default: kubectl's.")
-@click.option("--context", help="Context of the kubeconfig.")
-@click.option("--namespace", default="vgpu-system", show_default=True, help="Where the scheduler is installed.")
-@click.option(
-    "--config",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Settings file of the scheduler (YAML); default: its ConfigMap in the cluster.",
-)
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def doctor_command(
-    kubeconfig: Path | None, context: str | None, namespace: str, config: Path | None, output: str
-) -> None:
-    """Look for what is wrong in a cluster, without changing anything.
-
-    Reads nodes, pods and what belongs to the scheduler with your own rights, and says of each finding which object it
-    is about, what is wrong and what to do; docs/doctor.md explains them all. Checks for which your rights do not
-    suffice are skipped, and name the right. Ends with 0 when all is well, with 1 when there are errors or warnings, and
-    with 2 when there are none but not everything could be looked at.
-    """
+def run(*, cluster: ClusterOptions, output: str) -> None:
+    """Look, and say what was found."""
     logging.getLogger("vgpu_scheduler").setLevel(logging.CRITICAL)  # what is wrong is in the report
-    where = Where(str(kubeconfig) if kubeconfig else None, context, namespace, config)
+    where = Where(cluster.kubeconfig, cluster.context, cluster.scheduler_namespace, cluster.config)
     try:
         seen = asyncio.run(_look(where))
     except (CannotLookError, ApiUnreachableError, SettingsError, ConfigException) as error:

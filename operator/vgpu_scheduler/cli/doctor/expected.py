@@ -1,33 +1,14 @@
-"""What the scheduler of a cluster is set to: its ConfigMap and its Deployment, a file, or the defaults."""
+"""What the scheduler of a cluster is expected to be, by its settings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
-import click
-import yaml
-
-from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError
-from vgpu_scheduler.dialects import Dialect
-from vgpu_scheduler.dialects.hami import hami_dialect
-from vgpu_scheduler.dialects.koordinator import koordinator_dialect
-from vgpu_scheduler.dialects.volcano import volcano_dialect
-from vgpu_scheduler.doctor import SETTINGS_UNREADABLE, ContainerSpec, Expected, Finding, ObjectRef, decode_workload
-from vgpu_scheduler.kube import DecodeError
-from vgpu_scheduler.runtime.device_config import device_config, with_device_config
-from vgpu_scheduler.settings import Settings, SettingsError, load, read
+from vgpu_scheduler.apiclient import ApiClient
+from vgpu_scheduler.cli.cluster.settings import Found, settings_of
+from vgpu_scheduler.doctor import SETTINGS_UNREADABLE, Expected, Finding, ObjectRef
 
 _NAME = "vgpu-scheduler"
-_FILE = "settings.yaml"
-_DEVICES, _DEVICES_FILE = "hami-scheduler-device", "device-config.yaml"
-"""The ConfigMap of HAMi's chart, and the file in it."""
-_PREFIX = "VGPU_"
-_DEFAULTS = "assumed defaults"
-_CONFIG = "--config="
-_OF_THE_PROCESS = frozenset({"config", "kubeconfig", "context"})
-"""Flags that say nothing about what is scheduled."""
 
 
 async def expectations(api: ApiClient, config: Path | None, namespace: str) -> tuple[Expected, list[Finding]]:
@@ -38,109 +19,16 @@ async def expectations(api: ApiClient, config: Path | None, namespace: str) -> t
     SettingsError
         If the file cannot be read.
     """
-    if config is not None:
-        settings, source = load(config, {}), f"file {config}"
-        return _expected(settings, source, namespace), []
-    settings, source, findings = await _of_cluster(api, namespace)
-    try:
-        if settings.hami_device_config is not None:
-            found = await _get(api, f"/api/v1/namespaces/{namespace}/configmaps/{_DEVICES}")
-            text = _text(found, "data", _DEVICES_FILE)
-            settings = with_device_config(settings, text or "")
-            if text is None:
-                source += ", with the names of HAMi's chart, for its device configuration could not be read"
-        return _expected(settings, source, namespace), findings
-    except SettingsError as error:
-        return _expected(read({}, {}), _DEFAULTS, namespace), [_unreadable(namespace, str(error))]
+    found = await settings_of(api, config, namespace)
+    unreadable = SETTINGS_UNREADABLE.of(ObjectRef("ConfigMap", _NAME, namespace), found.problem)
+    return _expected(found, namespace), [unreadable] if found.problem else []
 
 
-async def _of_cluster(api: ApiClient, namespace: str) -> tuple[Settings, str, list[Finding]]:
-    """Return the settings in the ConfigMap, under those of the Deployment's environment."""
-    config_map = await _get(api, f"/api/v1/namespaces/{namespace}/configmaps/{_NAME}")
-    deployment = await _get(api, f"/apis/apps/v1/namespaces/{namespace}/deployments/{_NAME}")
-    text = _text(config_map, "data", _FILE)
-    if config_map is None or text is None:
-        return read({}, {}), _DEFAULTS, []
-    try:
-        content = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        return read({}, {}), _DEFAULTS, [_unreadable(namespace, str(error))]
-    if not isinstance(content, dict | None):
-        return read({}, {}), _DEFAULTS, [_unreadable(namespace, f"{_FILE}: not a map of settings")]
-    try:
-        settings = read(content or {}, _environment(deployment), _flags(deployment))
-    except SettingsError as error:
-        return read({}, {}), _DEFAULTS, [_unreadable(namespace, str(error))]
-    return settings, f"ConfigMap {namespace}/{_NAME}", []
-
-
-def _unreadable(namespace: str, problem: str) -> Finding:
-    return SETTINGS_UNREADABLE.of(ObjectRef("ConfigMap", _NAME, namespace), problem)
-
-
-def _environment(deployment: Mapping[str, Any] | None) -> dict[str, str]:
-    """Return the settings in the environment of a Deployment's containers, as far as they are written there."""
-    return {
-        variable.name: variable.value
-        for container in _containers(deployment)
-        for variable in container.env
-        if variable.name.startswith(_PREFIX) and variable.value
-    }
-
-
-def _flags(deployment: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the settings on the command line of a Deployment's containers.
-
-    Raises
-    ------
-    SettingsError
-        If a flag cannot be understood.
-    """
-    flags = next((c.args[1:] for c in _containers(deployment) if c.args[:1] == ["run"]), [])
-    if all(flag.startswith(_CONFIG) for flag in flags):
-        return {}
-    from vgpu_scheduler.cli.run import given_settings, run  # noqa: PLC0415 - imports the operator, seldom needed
-
-    try:
-        given, _ = given_settings(run.make_context("run", list(flags)).params)
-    except click.ClickException as error:
-        raise SettingsError(f"flags of the Deployment: {error.format_message()}") from None
-    return {name: value for name, value in given.items() if name not in _OF_THE_PROCESS}
-
-
-def _containers(deployment: Mapping[str, Any] | None) -> list[ContainerSpec]:
-    try:
-        return decode_workload(deployment or {}).containers
-    except DecodeError:
-        return []
-
-
-async def _get(api: ApiClient, path: str) -> Mapping[str, Any] | None:
-    """Return an object; None if it is not there or may not be read."""
-    try:
-        response = await api.request("GET", path)
-        found = response.json() if response.ok else None
-    except (ApiUnreachableError, ValueError):
-        return None
-    return found if isinstance(found, Mapping) else None
-
-
-def _text(obj: Mapping[str, Any] | None, *path: str) -> str | None:
-    found: Any = obj
-    for name in path:
-        found = found.get(name) if isinstance(found, Mapping) else None
-    return found if isinstance(found, str) else None
-
-
-def _expected(settings: Settings, source: str, namespace: str) -> Expected:
-    makers: Mapping[str, Callable[[], Dialect]] = {
-        "hami": lambda: hami_dialect(device_config(settings)),
-        "volcano": volcano_dialect,
-        "koordinator": koordinator_dialect,
-    }
+def _expected(found: Found, namespace: str) -> Expected:
+    settings = found.settings
     return Expected(
-        source=source,
-        dialects=tuple(makers[name]() for name in settings.dialects),
+        source=found.source,
+        dialects=found.dialects,
         scheduler_names=settings.scheduler_names,
         coexist_with=settings.coexist_with,
         managed_nodes=settings.managed,

@@ -10,9 +10,8 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from vgpu_scheduler.apiclient import ApiClient, ApiResponse, ApiUnreachableError
+from vgpu_scheduler.cli.cluster.lists import Listed, list_objects
 from vgpu_scheduler.cli.doctor.expected import expectations
 from vgpu_scheduler.doctor import (
     FACTS,
@@ -30,12 +29,10 @@ from vgpu_scheduler.doctor import (
     questions,
     take_in,
 )
-from vgpu_scheduler.kube import of_any_depth
 
-_PAGE = 500
 _AT_ONCE = 8
 """Requests under way at a time."""
-_UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _GONE = 401, 403, 404, 410
+_UNAUTHORIZED, _NOT_FOUND = 401, 404
 _REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _REVIEW_RIGHT = "create subjectaccessreviews.authorization.k8s.io"
 
@@ -71,16 +68,6 @@ class _Listed:
     objects: dict[str, list[Any]] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
-
-
-class _Page(msgspec.Struct):
-    """A page of a list."""
-
-    items: list[msgspec.Raw] | None = None
-    metadata: dict[str, Any] = {}
-
-
-_PAGES = msgspec.json.Decoder(_Page)
 
 
 async def look_at(api: ApiClient, where: Where) -> Seen:
@@ -140,55 +127,35 @@ async def _list_all(api: ApiClient, facts: Iterable[Fact], listed: _Listed) -> N
     async def one(fact: Fact) -> None:
         async with gate:
             try:
-                response = await (_get(api, fact, listed) if fact.names else _list(api, fact, listed))
+                missing = await (_get(api, fact, listed) if fact.names else _list(api, fact, listed))
             except ApiUnreachableError as error:
-                listed.missing[fact.kind] = str(error)
-                return
-        if response is not None:
-            refused = response.status in {_FORBIDDEN, _UNAUTHORIZED}
-            listed.missing[fact.kind] = fact.right if refused else f"{fact.right}: {response.message}"
+                missing = str(error)
+        if missing is not None:
+            listed.missing[fact.kind] = missing
 
     await asyncio.gather(*(one(fact) for fact in facts))
 
 
-async def _list(api: ApiClient, fact: Fact, listed: _Listed) -> ApiResponse | None:
-    """List a kind page by page; return the answer that kept it from being listed, if any. Unknown kinds are empty."""
-    for path in fact.paths:
-        found: list[Any] = []
-        findings: list[Finding] = []
-        token = ""
-        while True:
-            page = {"limit": str(_PAGE), **({"continue": token} if token else {})}
-            response = await api.request("GET", path, params=page)
-            if response.status == _NOT_FOUND:
-                break
-            if response.status == _GONE and token:
-                found, findings, token = [], [], ""  # the snapshot behind the pages expired: begin again
-                continue
-            if not response.ok:
-                return response
-            content = of_any_depth(response.body, _PAGES.decode)
-            values, unreadable = take_in(fact, content.items or ())
-            found += values
-            findings += unreadable
-            token = str(content.metadata.get("continue") or "")
-            if not token:
-                listed.objects[fact.kind] = found
-                listed.findings += findings
-                return None
-    listed.objects[fact.kind] = []
+async def _list(api: ApiClient, fact: Fact, listed: _Listed) -> str | None:
+    """List a kind; return what kept it from being listed, if anything did."""
+    found = await list_objects(api, fact.paths)
+    if found.refusal is not None:
+        return found.right(fact.right)
+    values, findings = take_in(fact, found.items)
+    listed.objects[fact.kind] = values
+    listed.findings += findings
     return None
 
 
-async def _get(api: ApiClient, fact: Fact, listed: _Listed) -> ApiResponse | None:
-    """Read the objects that a fact names; return the answer that kept one from being read, if any."""
+async def _get(api: ApiClient, fact: Fact, listed: _Listed) -> str | None:
+    """Read the objects that a fact names; return what kept one from being read, if anything did."""
     found: list[Any] = []
     for name in fact.names:
         response = await api.request("GET", f"{fact.paths[0]}/{name}")
         if response.status == _NOT_FOUND:
             continue
         if not response.ok:
-            return response
+            return Listed(refusal=response).right(fact.right)
         values, unreadable = take_in(fact, [response.body])
         found += values
         listed.findings += unreadable

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from vgpu_scheduler.allocators import BEST_FIT, CardChoice, HamiAllocator, card_order
+from vgpu_scheduler.allocators import CardChoice, HamiAllocator, card_order
 from vgpu_scheduler.dialects.claims import FollowedByNode, Scorers
 from vgpu_scheduler.dialects.hami.names import NAME
 from vgpu_scheduler.dialects.hami.rules import parse_rules
@@ -15,8 +15,11 @@ from vgpu_scheduler.dialects.hami.vendors import Vendor
 from vgpu_scheduler.dialects.hami.vendors.admitting import Draft
 from vgpu_scheduler.dialects.hami.vendors.base import MODE_WORD
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import NUMA_BIND
-from vgpu_scheduler.kube import Container, Pod
-from vgpu_scheduler.model import NO_TERMS, Claim, ClaimTerms, ContainerClaims, DeviceResource, PodClaims
+from vgpu_scheduler.kube import Container, Pod, QuantityError, to_int
+from vgpu_scheduler.model import BEST_FIT, NO_TERMS, Claim, ClaimTerms, ContainerClaims, DeviceResource, PodClaims
+
+_CORES = 2
+_WHOLE = 100
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,23 @@ class HamiClaims:
         claims = (v.claims.read(v.key, container, terms, v.mode_of(pod.annotations)) for v in asked)
         return tuple(sorted((claim for claim in claims if claim), key=lambda claim: claim.vendor))
 
+    def suspicions(self, container: Container) -> Iterator[str]:
+        """Say where a container asks for more than a whole card, or for amounts of no card, as HAMi takes it."""
+        asked = {**container.requests, **container.limits}
+        for vendor in asked_vendors(container, self._names):
+            counts = [name for name in vendor.claims.counts if name in asked]
+            amounts = [name for name, *_ in vendor.claims.dimensions if name in asked and name not in counts]
+            if (
+                counts
+                and all(_number(asked[name]) == 0 for name in counts)
+                and any(map(_number, map(asked.get, amounts)))
+            ):
+                yield f"{counts[0]} is 0, so it gets no card, and {', '.join(amounts)} mean nothing"
+            for name, dimension, percent in vendor.claims.dimensions:
+                of_whole = percent or (dimension == _CORES and vendor.claims.units == _WHOLE)
+                if of_whole and (_number(asked.get(name)) or 0) > _WHOLE:
+                    yield f"{name}: {asked[name]} is more than a whole card, and counts as {_WHOLE}"
+
     def allocator(self, annotations: Mapping[str, str], claims: PodClaims, choice: CardChoice) -> HamiAllocator:
         """Return the allocator for claims, under what the annotations and policies say."""
         asked = {claim.vendor for container in claims for claim in container.claims}
@@ -120,6 +140,14 @@ class HamiClaims:
         for vendor in self.vendors:
             asks = vendor.asked_at_admission(draft) or asks
         return asks
+
+
+def _number(text: str | None) -> int | None:
+    """Return an amount as a whole number; None where it is none, which the claims say."""
+    try:
+        return None if text is None else to_int(text)
+    except QuantityError:
+        return None
 
 
 def asked_vendors(container: Container, names: Mapping[str, Vendor]) -> list[Vendor]:

@@ -60,6 +60,11 @@ class HamiInventory:
         """HAMi's names and Koordinator's for the same amounts: a policy may weigh either (D4-02)."""
         return dict(_device_resources(self.vendors))
 
+    @cached_property
+    def cordons(self) -> Mapping[str, str]:
+        """The annotation that takes single cards out of service, of makers that have one."""
+        return {vendor.key: vendor.cards.cordon for vendor in self.vendors if vendor.cards.cordon}
+
     def hardware(self, device: Device) -> str:
         """Return its UUID, which plugins take from the card."""
         return device.uuid

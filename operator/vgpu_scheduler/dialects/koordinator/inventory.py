@@ -24,6 +24,7 @@ class KoordinatorInventory:
     beside = BesideKind("Device", "/apis/scheduling.koordinator.sh/v1alpha1/devices")
     cards = frozenset({GPU})
     compute_units: ClassVar[Mapping[str, int]] = {}
+    cordons: ClassVar[Mapping[str, str]] = {}
     unknown_to_kubelet = frozenset({GPU_SHARED})
     """Koordinator writes a node's totals of all its other names; of this one only where a feature gate says so."""
     device_resources: ClassVar[Mapping[str, DeviceResource]] = DEVICE_RESOURCES

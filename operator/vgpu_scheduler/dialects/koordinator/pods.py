@@ -22,7 +22,7 @@ from vgpu_scheduler.dialects.koordinator.names import (
     PARTITION_ANNOTATION,
     TYPE_OF,
 )
-from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.kube import Container, Pod
 from vgpu_scheduler.model import NO_TERMS, CardReason, ClaimTerms, PodClaims
 from vgpu_scheduler.scorers import KOORDINATOR_SHARE_WEIGHTS, DeviceShareScorer, WeightedScorer
 
@@ -66,6 +66,11 @@ class KoordinatorClaims:
             If the requests do not go together, or something is not followed; the message names it and the fix.
         """
         return pod_claims(pod, terms)
+
+    def suspicions(self, container: Container) -> tuple[str, ...]:
+        """Return nothing: what is not followed as written is refused."""
+        del container
+        return ()
 
     def allocator(self, annotations: Mapping[str, str], claims: PodClaims, choice: CardChoice) -> ShareAllocator:
         """Return the allocator for claims: by the score of ``choice.share``, or the strategy that a word stands for.

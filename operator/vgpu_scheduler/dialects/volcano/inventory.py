@@ -38,6 +38,7 @@ class VolcanoInventory:
     beside = None
     cards = frozenset({keys.VENDOR})
     compute_units: ClassVar[Mapping[str, int]] = {}
+    cordons: ClassVar[Mapping[str, str]] = {}
 
     @property
     def dimensions(self) -> tuple[Dimension, ...]:

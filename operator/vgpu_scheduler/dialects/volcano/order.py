@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from vgpu_scheduler.allocators import BEST_FIT, CardOrder, OrderKind, card_order
+from vgpu_scheduler.allocators import CardOrder, card_order
 from vgpu_scheduler.kernels import KEY_INDEX, KEY_USED, KEY_USED_MEMORY
+from vgpu_scheduler.model import BEST_FIT, OrderKind
 
 # The last card of the sorted list is tried first: equal cards go by ascending index, so that key descends.
 _ORDERS = {

@@ -6,16 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from vgpu_scheduler.allocators import (
-    BEST_FIT,
-    BINPACK,
-    DEVICE_POLICIES,
-    MUTEX,
-    SPREAD,
-    CardChoice,
-    HamiAllocator,
-    policy_words,
-)
+from vgpu_scheduler.allocators import CardChoice, HamiAllocator
 from vgpu_scheduler.dialects.claims import FollowedByNode, Scorers, names_any
 from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.volcano import names as keys
@@ -23,8 +14,18 @@ from vgpu_scheduler.dialects.volcano.claims import pod_claims
 from vgpu_scheduler.dialects.volcano.names import VolcanoNames
 from vgpu_scheduler.dialects.volcano.order import volcano_order
 from vgpu_scheduler.dialects.volcano.rules import parse_rules
-from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import NO_TERMS, ClaimTerms, PodClaims
+from vgpu_scheduler.kube import Container, Pod
+from vgpu_scheduler.model import (
+    BEST_FIT,
+    BINPACK,
+    DEVICE_POLICIES,
+    MUTEX,
+    NO_TERMS,
+    SPREAD,
+    ClaimTerms,
+    PodClaims,
+    policy_words,
+)
 
 _FOLLOWED = frozenset({BINPACK, SPREAD, MUTEX})
 
@@ -64,6 +65,11 @@ class VolcanoClaims:
             If an amount is malformed or cannot be followed; the message names the container, the resource and the fix.
         """
         return pod_claims(pod, self.names, terms)
+
+    def suspicions(self, container: Container) -> tuple[str, ...]:
+        """Return nothing: what is not followed as written is refused."""
+        del container
+        return ()
 
     def allocator(self, annotations: Mapping[str, str], claims: PodClaims, choice: CardChoice) -> HamiAllocator:
         """Return the allocator for claims, under what the annotations and policies say.

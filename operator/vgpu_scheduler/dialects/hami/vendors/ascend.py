@@ -31,6 +31,8 @@ class NpuCards:
     chip: Chip
     soft: bool
 
+    cordon = ""
+
     @property
     def source(self) -> str:
         """What an error names."""

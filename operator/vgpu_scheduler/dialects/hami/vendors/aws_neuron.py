@@ -69,6 +69,8 @@ class NeuronCards:
 
     counted: Counted
 
+    cordon = ""
+
     @property
     def source(self) -> str:
         """What an error names."""

@@ -39,6 +39,10 @@ class Cards(Hashable, Protocol):
     def source(self) -> str:
         """What an error names: the annotation, or the resource of the capacity."""
 
+    @property
+    def cordon(self) -> str:
+        """The annotation of a node that takes the cards in it out of service; empty where there is none."""
+
     def facts(self, node: Node) -> Hashable | None:
         """Return all that the cards depend on; None where the node says nothing of such cards."""
 

@@ -56,6 +56,8 @@ class Counted:
     numa: Callable[[int, int], int] = lambda number, cards: 0  # noqa: ARG005
     compute: Compute = Compute.PERCENT
 
+    cordon = ""
+
     @property
     def source(self) -> str:
         """What an error names."""

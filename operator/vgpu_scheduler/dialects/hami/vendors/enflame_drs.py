@@ -80,6 +80,8 @@ class DrsCards:
 
     advertised: str
 
+    cordon = ""
+
     @property
     def source(self) -> str:
         """What an error names."""

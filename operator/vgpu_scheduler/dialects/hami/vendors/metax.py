@@ -35,6 +35,8 @@ class MetaxCards:
 
     counted: Counted
 
+    cordon = ""
+
     @property
     def source(self) -> str:
         """What an error names."""

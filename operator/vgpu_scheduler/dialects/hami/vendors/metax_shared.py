@@ -89,6 +89,7 @@ class SharedCards:
     """Cards of the plugin's own list: a card keeps one quality of service while it is in use."""
 
     source = f"annotation {REGISTER}"
+    cordon = ""
 
     def facts(self, node: Node) -> Hashable | None:
         """Return the registration."""

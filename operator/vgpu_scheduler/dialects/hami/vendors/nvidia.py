@@ -61,6 +61,7 @@ class NvidiaCards:
 
     names: NvidiaNames
     source = f"annotation {REGISTER_ANNOTATION}"
+    cordon = CORDON_ANNOTATION
 
     def facts(self, node: Node) -> Hashable | None:
         """Return the registration, the cordon and the pair scores."""

@@ -76,6 +76,8 @@ class Registered:
     annotation: str
     device: Callable[[RegisteredDevice, str], Device] = as_written
 
+    cordon = ""
+
     @property
     def source(self) -> str:
         """What an error names."""

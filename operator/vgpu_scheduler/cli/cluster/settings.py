@@ -1,0 +1,223 @@
+"""What the scheduler of a cluster is set to: its ConfigMap and its Deployment, a file, or the defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+
+from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError
+from vgpu_scheduler.cli.commands.run import run
+from vgpu_scheduler.cli.hami_settings import given_settings
+from vgpu_scheduler.dialects import Dialect
+from vgpu_scheduler.doctor import ContainerSpec, decode_workload
+from vgpu_scheduler.kube import DecodeError
+from vgpu_scheduler.runtime.assembly import make_dialects
+from vgpu_scheduler.runtime.device_config import with_device_config
+from vgpu_scheduler.settings import Settings, SettingsError, load, read
+
+Object = Mapping[str, Any]
+
+_NAME = "vgpu-scheduler"
+_FILE = "settings.yaml"
+_DEVICES, _DEVICES_FILE = "hami-scheduler-device", "device-config.yaml"
+"""The ConfigMap of HAMi's chart, and the file in it."""
+_PREFIX = "VGPU_"
+DEFAULTS = "assumed defaults"
+_NOTHING: Mapping[str, Any] = {}
+_CONFIG = "--config="
+_OF_THE_PROCESS = frozenset({"config", "kubeconfig", "context"})
+"""Flags that say nothing about what is scheduled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The settings of a scheduler.
+
+    Attributes
+    ----------
+    source
+        Where they are from, for people.
+    problem
+        Why those of the cluster could not be understood, and the defaults stand for them; empty if they could.
+    dialects
+        The dialects that are listed, under the configured names.
+    """
+
+    settings: Settings
+    source: str
+    problem: str
+    dialects: tuple[Dialect, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """The objects that say what a scheduler is set to.
+
+    Attributes
+    ----------
+    namespace
+        Where it is installed.
+    config_map, deployment
+        Its own; None where they are not there or may not be read.
+    devices
+        The ConfigMap of HAMi's device configuration; None like these.
+    """
+
+    namespace: str
+    config_map: Object | None = None
+    deployment: Object | None = None
+    devices: Object | None = None
+
+    @classmethod
+    async def at(cls, api: ApiClient, namespace: str) -> Installed:
+        """Read them from the API."""
+        core, apps = f"/api/v1/namespaces/{namespace}", f"/apis/apps/v1/namespaces/{namespace}"
+        paths = (f"{core}/configmaps/{_NAME}", f"{apps}/deployments/{_NAME}", f"{core}/configmaps/{_DEVICES}")
+        return cls(namespace, *[await _get(api, path) for path in paths])
+
+    @classmethod
+    def among(cls, objects: Iterable[Object], namespace: str) -> Installed:
+        """Find them among the objects of a snapshot."""
+        found = {
+            (obj.get("kind"), metadata.get("name")): obj
+            for obj in objects
+            if (metadata := obj.get("metadata") or {}).get("namespace") == namespace
+        }
+        names = (("ConfigMap", _NAME), ("Deployment", _NAME), ("ConfigMap", _DEVICES))
+        return cls(namespace, *(found.get(name) for name in names))
+
+    @property
+    def objects(self) -> list[Object]:
+        """Those that are there, with their kinds."""
+        kinds = (("ConfigMap", self.config_map), ("Deployment", self.deployment), ("ConfigMap", self.devices))
+        return [{**obj, "kind": kind} for kind, obj in kinds if obj is not None]
+
+    def left(self, objects: Iterable[Object]) -> list[Object]:
+        """Return the others of some objects."""
+        return [obj for obj in objects if obj not in (self.config_map, self.deployment, self.devices)]
+
+
+async def settings_of(api: ApiClient, config: Path | None, namespace: str) -> Found:
+    """Return what the scheduler of a cluster is set to: by a file, or by what is installed in a namespace.
+
+    Raises
+    ------
+    SettingsError
+        If the file cannot be read.
+    """
+    if config is not None:
+        return settings_of_file(config)
+    return settings_of_objects(await Installed.at(api, namespace))
+
+
+def settings_of_objects(installed: Installed, given: Mapping[str, Any] = _NOTHING) -> Found:
+    """Return what is installed; the defaults, with a problem, where that cannot be understood.
+
+    Parameters
+    ----------
+    given
+        Settings that rank above all that.
+    """
+    settings, source, problem = _of_cluster(installed, given)
+    try:
+        if settings.hami_device_config is not None:
+            text = _text(installed.devices, "data", _DEVICES_FILE)
+            settings = with_device_config(settings, text or "")
+            if text is None:
+                source += ", with the names of HAMi's chart, for its device configuration could not be read"
+        return Found(settings, source, problem, tuple(make_dialects(settings)))
+    except SettingsError as error:
+        return _assumed(str(error), given)
+
+
+def settings_of_file(config: Path | None, given: Mapping[str, Any] = _NOTHING) -> Found:
+    """Return the settings of a file and of options that rank above it, and the defaults where neither says anything.
+
+    Raises
+    ------
+    SettingsError
+        If they cannot be understood.
+    """
+    settings = load(config, given)
+    source = f"file {config}" if config else DEFAULTS
+    return Found(settings, source, "", tuple(make_dialects(settings)))
+
+
+def _assumed(problem: str, given: Mapping[str, Any]) -> Found:
+    settings = read({}, {}, given)
+    return Found(settings, DEFAULTS, problem, tuple(make_dialects(settings)))
+
+
+def _of_cluster(installed: Installed, given: Mapping[str, Any]) -> tuple[Settings, str, str]:
+    """Return the settings in the ConfigMap, under those of the Deployment's environment."""
+    text = _text(installed.config_map, "data", _FILE)
+    if text is None:
+        return read({}, {}, given), DEFAULTS, ""
+    try:
+        content = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        return read({}, {}, given), DEFAULTS, str(error)
+    if not isinstance(content, dict | None):
+        return read({}, {}, given), DEFAULTS, f"{_FILE}: not a map of settings"
+    try:
+        settings = read(content or {}, _environment(installed.deployment), {**_flags(installed.deployment), **given})
+    except SettingsError as error:
+        return read({}, {}, given), DEFAULTS, str(error)
+    return settings, f"ConfigMap {installed.namespace}/{_NAME}", ""
+
+
+def _environment(deployment: Mapping[str, Any] | None) -> dict[str, str]:
+    """Return the settings in the environment of a Deployment's containers, as far as they are written there."""
+    return {
+        variable.name: variable.value
+        for container in _containers(deployment)
+        for variable in container.env
+        if variable.name.startswith(_PREFIX) and variable.value
+    }
+
+
+def _flags(deployment: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the settings on the command line of a Deployment's containers.
+
+    Raises
+    ------
+    SettingsError
+        If a flag cannot be understood.
+    """
+    flags = next((c.args[1:] for c in _containers(deployment) if c.args[:1] == ["run"]), [])
+    if all(flag.startswith(_CONFIG) for flag in flags):
+        return {}
+    try:
+        given, _ = given_settings(run.make_context("run", list(flags)).params)
+    except click.ClickException as error:
+        raise SettingsError(f"flags of the Deployment: {error.format_message()}") from None
+    return {name: value for name, value in given.items() if name not in _OF_THE_PROCESS}
+
+
+def _containers(deployment: Mapping[str, Any] | None) -> list[ContainerSpec]:
+    try:
+        return decode_workload(deployment or {}).containers
+    except DecodeError:
+        return []
+
+
+async def _get(api: ApiClient, path: str) -> Mapping[str, Any] | None:
+    """Return an object; None if it is not there or may not be read."""
+    try:
+        response = await api.request("GET", path)
+        found = response.json() if response.ok else None
+    except (ApiUnreachableError, ValueError):
+        return None
+    return found if isinstance(found, Mapping) else None
+
+
+def _text(obj: Mapping[str, Any] | None, *path: str) -> str | None:
+    found: Any = obj
+    for name in path:
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found if isinstance(found, str) else None

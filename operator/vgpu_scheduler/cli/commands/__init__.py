@@ -1,0 +1,1 @@
+"""What each command takes; nothing here imports what takes time."""

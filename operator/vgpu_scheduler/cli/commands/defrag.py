@@ -1,0 +1,22 @@
+"""``vgpu-scheduler defrag``: which pods to move so that whole cards become free."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from vgpu_scheduler.cli.cluster.options import carried_out_by, cluster_options, output_option
+
+
+@click.command("defrag")
+@click.option("--cards", "most", type=click.IntRange(min=1), help="Free so many cards; default: as many as can be.")
+@cluster_options
+@output_option()
+def defrag(**options: Any) -> None:
+    """Plan which pods to move so that whole cards become free.
+
+    Only prints. Moves pods that a controller makes anew and whose disruption budgets allow it, from the cards with the
+    least on them to cards that are used already. Ends with 0 when a card can be freed, and with 1 when none can.
+    """
+    carried_out_by("defrag", **options)

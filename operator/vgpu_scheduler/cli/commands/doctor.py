@@ -1,0 +1,23 @@
+"""``vgpu-scheduler doctor``: what is wrong in a cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from vgpu_scheduler.cli.cluster.options import carried_out_by, live_options
+
+
+@click.command("doctor")
+@live_options
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def doctor(**options: Any) -> None:
+    """Look for what is wrong in a cluster, without changing anything.
+
+    Reads nodes, pods and what belongs to the scheduler with your own rights, and says of each finding which object it
+    is about, what is wrong and what to do; docs/doctor.md explains them all. Checks for which your rights do not
+    suffice are skipped, and name the right. Ends with 0 when all is well, with 1 when there are errors or warnings, and
+    with 2 when there are none but not everything could be looked at.
+    """
+    carried_out_by("doctor.command", **options)

@@ -1,0 +1,44 @@
+"""Answers ``vgpu-scheduler defrag``."""
+
+from __future__ import annotations
+
+import click
+
+from vgpu_scheduler.cli.cluster.options import TABLE, ClusterOptions
+from vgpu_scheduler.cli.cluster.output import dump, table
+from vgpu_scheduler.cli.cluster.world import guarded, open_world
+from vgpu_scheduler.whatif import Plan, defrag
+
+
+def run(*, most: int | None, cluster: ClusterOptions, output: str) -> None:
+    """Print a plan."""
+    world, _ = guarded(lambda: open_world(cluster))
+    plan = guarded(lambda: defrag(world, most or 0))
+    if output == TABLE:
+        _show(plan)
+    else:
+        dump(plan.as_json(), output)
+    raise SystemExit(0 if plan.freed else 1)
+
+
+def _show(plan: Plan) -> None:
+    if plan.freed:
+        moves = "1 move frees" if len(plan.moves) == 1 else f"{len(plan.moves)} moves free"
+        click.echo(f"{moves} {len(plan.freed)} {'card' if len(plan.freed) == 1 else 'cards'}.\n")
+        click.echo("1. Cordon, so that nothing else goes there:")
+        for node, card in plan.cordoned:
+            note = "" if (node, card) in plan.freed else "   # idle already"
+            click.echo(f"   vgpu-scheduler cordon card {card}{note}")
+        click.echo("\n2. Evict these pods, each when the one before runs again:")
+        rows = [
+            (number, move.pod, f"{move.node}/{','.join(move.cards)}", f"{move.to_node}/{','.join(move.to_cards)}")
+            for number, move in enumerate(plan.moves, 1)
+        ]
+        click.echo("   " + table(rows, ("", "pod", "from", "to")).replace("\n", "\n   "))
+        click.echo("\n3. Uncordon the cards of step 1. Free will be:")
+        for node, card in plan.freed:
+            click.echo(f"   {node}/{card}")
+    else:
+        click.echo("No card can be freed.")
+    for why, number in sorted(plan.stay.items()):
+        click.echo(f"{number} {'card keeps its' if number == 1 else 'cards keep their'} pods: {why}.", err=True)

@@ -1,0 +1,144 @@
+"""Answers ``vgpu-scheduler explain``."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import click
+
+from vgpu_scheduler.cli.cluster.look import Look, get_object
+from vgpu_scheduler.cli.cluster.options import TABLE, ClusterOptions
+from vgpu_scheduler.cli.cluster.output import dump
+from vgpu_scheduler.cli.cluster.world import UNREADABLE, NotSeenError, give_up, guarded, open_world, tell_about
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import DECISION
+from vgpu_scheduler.predicates import gated
+from vgpu_scheduler.whatif import World, explain_bound, explain_pod
+
+_WORDS: Final = frozenset({"pod", "pods", "po"})
+_FITS_NOWHERE: Final = 1
+
+
+def run(*, words: Sequence[str], namespace: str, node: str, cluster: ClusterOptions, output: str) -> None:
+    """Explain one pod."""
+    key = _key(words, namespace)
+    try:
+        world, look = guarded_open(cluster)
+    except NotSeenError as error:
+        _from_the_pod_alone(cluster, key, error, output)
+        return
+    waiting = next((pod for pod in world.pending.values() if pod.key == key), None)
+    if waiting is not None:
+        _explain_waiting(world, look, waiting, node, output)
+        return
+    bound = next((pod for pod in world.bound.values() if pod.key == key), None)
+    if bound is None:
+        give_up(f"there is no pod {key} that waits or runs")
+    _explain_bound(world, bound, output)
+
+
+def guarded_open(cluster: ClusterOptions) -> tuple[World, Look]:
+    """Open the world; what cannot be read ends the command, what may not be seen is raised."""
+    try:
+        return open_world(cluster)
+    except UNREADABLE as error:
+        give_up(str(error))
+
+
+def _key(words: Sequence[str], namespace: str) -> str:
+    named = [word for number, word in enumerate(words) if number or word not in _WORDS or len(words) == 1]
+    if len(named) != 1:
+        raise click.UsageError("name one pod: [pod] [NAMESPACE/]NAME")
+    return named[0] if "/" in named[0] else f"{namespace}/{named[0]}"
+
+
+def _explain_waiting(world: World, look: Look, pod: Pod, node: str, output: str) -> None:
+    if node and not world.has_node(node):
+        give_up(f"there is no node {node}")
+    found = explain_pod(world, pod, node)
+    tell_about(world, [pod])
+    if output != TABLE:
+        dump({**found.as_json(), "settings": look.found.source}, output)
+    else:
+        click.echo(found.text())
+        for line in _besides(world, look, pod, fits=bool(found.answer.node)):
+            click.echo(line)
+    raise SystemExit(0 if found.answer.node else _FITS_NOWHERE)
+
+
+def _besides(world: World, look: Look, pod: Pod, *, fits: bool) -> list[str]:
+    """Return what else there is to know about a pod that waits."""
+    lines = []
+    names = look.found.settings.scheduler_names
+    if pod.scheduler_name not in names:
+        lines.append(
+            f"It names the scheduler {pod.scheduler_name}: vgpu-scheduler places pods of {', '.join(names)} only."
+        )
+    if behind := gated(pod):
+        lines.append(f"It is not tried yet: {behind}")
+    elif fits:
+        others = sum(other.priority > pod.priority for other in world.pending.values())
+        before = f" {others} pods of higher priority wait, too." if others else ""
+        lines.append(f"It fits now: its turn comes, or its node is being waited for.{before}")
+    condition = pod.scheduled_condition
+    if condition is not None and condition.message:
+        lines.append(f"Its condition says: {condition.message}")
+    return ["", *lines] if lines else []
+
+
+def _explain_bound(world: World, pod: Pod, output: str) -> None:
+    record = _record(pod.annotations)
+    found = explain_bound(world, pod)
+    if output != TABLE:
+        dump({"pod": pod.key, "node": pod.node_name, "decided": record, "today": found.as_json()}, output)
+        return
+    click.echo(f"{pod.key} is bound to {pod.node_name}.")
+    for line in _recorded(record):
+        click.echo(f"  {line}")
+    here = "to the same node" if found.answer.node == pod.node_name else f"to {found.answer.node or 'no node'}"
+    click.echo(f"\nIf it were created now, without itself, it would go {here}:\n")
+    click.echo(found.text())
+
+
+def _record(annotations: Mapping[str, str]) -> dict[str, Any]:
+    try:
+        found = json.loads(annotations.get(DECISION, "{}"))
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _recorded(record: Mapping[str, Any]) -> list[str]:
+    """Word what was written down when a pod was decided."""
+    if not record:
+        return ["vgpu-scheduler wrote down no decision: somebody else bound it"]
+    lines = [f"decided among {record.get('nodes', '?')} nodes, score {record.get('score', '?')}"]
+    policy = record.get("policy")
+    for section, source in sorted(policy.items()) if isinstance(policy, Mapping) else ():
+        lines.append(f"{section} by {source}")
+    return lines
+
+
+def _from_the_pod_alone(cluster: ClusterOptions, key: str, error: NotSeenError, output: str) -> None:
+    """Say what a pod says itself, for those who may see no more."""
+    namespace, _, name = key.partition("/")
+    found = guarded(lambda: asyncio.run(get_object(cluster, f"/api/v1/namespaces/{namespace}/pods/{name}")))
+    if isinstance(found, str):
+        give_up(f"{error}, and the pod itself cannot be seen: {found}")
+    conditions = found.get("status", {}).get("conditions") or ()
+    scheduled: Mapping[str, Any] = next((each for each in conditions if each.get("type") == "PodScheduled"), {})
+    node = found.get("spec", {}).get("nodeName", "")
+    record = _record(found["metadata"].get("annotations") or {})
+    if output != TABLE:
+        dump({"pod": key, "node": node, "condition": scheduled, "decided": record, "missing": str(error)}, output)
+    else:
+        click.echo(f"{key} is bound to {node}." if node else f"{key} waits.")
+        if scheduled.get("message"):
+            click.echo(f"  {scheduled.get('reason', '')}: {scheduled['message']}")
+        for line in _recorded(record) if node else ():
+            click.echo(f"  {line}")
+        click.echo(f"\nMore cannot be told: {error}.")
+    raise SystemExit(0 if node else _FITS_NOWHERE)

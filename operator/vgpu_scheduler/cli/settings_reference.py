@@ -1,0 +1,110 @@
+"""What there is to be said about each setting, taken from the settings themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+from vgpu_scheduler.settings import Settings
+
+_PREFIX: Final = "VGPU_"
+_BETWEEN: Final = "__"
+_OF_SERVICES: Final = ("_SERVICE_HOST", "_SERVICE_PORT", "_PORT_")
+"""Kubernetes tells every pod of the Services of its namespace."""
+_NOT_SETTINGS: Final = frozenset({"VGPU_SCHEDULER_COMPLETE"})
+
+
+@dataclass(frozen=True, slots=True)
+class SettingInfo:
+    """One setting.
+
+    Attributes
+    ----------
+    path
+        Its sections and its name.
+    default
+        As it would be written in a file.
+    values
+        What it may be, in words; empty where its type says it all.
+    """
+
+    path: tuple[str, ...]
+    default: Any
+    about: str
+    values: str
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that sets it."""
+        return _PREFIX + _BETWEEN.join(name.upper() for name in self.path)
+
+
+def setting_infos() -> Iterator[SettingInfo]:
+    """Yield every setting, those without a section first."""
+    schema = Settings.model_json_schema()
+    defaults = Settings.model_construct().model_dump(mode="json")
+    found = list(_infos(Settings, schema, schema.get("$defs", {}), defaults, ()))
+    yield from sorted(found, key=lambda info: len(info.path) > 1)
+
+
+def _infos(
+    model: type[BaseModel],
+    schema: Mapping[str, Any],
+    definitions: Mapping[str, Any],
+    defaults: Mapping[str, Any],
+    section: tuple[str, ...],
+) -> Iterator[SettingInfo]:
+    for name, field in model.model_fields.items():
+        described = schema["properties"][name]
+        if isinstance(field.default, BaseModel):
+            inner = definitions[described["$ref"].rpartition("/")[2]]
+            yield from _infos(type(field.default), inner, definitions, defaults[name], (*section, name))
+            continue
+        about = " ".join((field.description or "").split())
+        yield SettingInfo((*section, name), defaults[name], about, _values(described, definitions))
+
+
+def _values(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
+    """Word what a setting may be."""
+    if "$ref" in schema:
+        return _values(definitions[schema["$ref"].rpartition("/")[2]], definitions)
+    if "anyOf" in schema:
+        words = [_values(each, definitions) for each in schema["anyOf"] if each.get("type") != "null"]
+        return ", ".join([*filter(None, words), "null"]) if any(words) else ""
+    if "enum" in schema:
+        return ", ".join(map(str, schema["enum"]))
+    if "items" in schema and (of := _values(schema["items"], definitions)):
+        return f"a list of {of}"
+    return "true, false" if schema.get("type") == "boolean" else _range(schema)
+
+
+def _range(schema: Mapping[str, Any]) -> str:
+    least, above, most = (schema.get(key) for key in ("minimum", "exclusiveMinimum", "maximum"))
+    lower = f"more than {above}" if above is not None else f"{least}" if least is not None else ""
+    if most is not None:
+        return f"{lower}, at most {most}" if above is not None else f"{lower} to {most}"
+    return f"{lower} or more" if least is not None else lower
+
+
+def unknown_variables(environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield a warning for each variable that looks like a setting and is none: it has no effect."""
+    known = {info.variable for info in setting_infos()}
+    sections = {variable.partition(_BETWEEN)[0] for variable in known}
+    for name in sorted(environment):
+        upper = name.upper()
+        if not upper.startswith(_PREFIX) or upper in known | sections | _NOT_SETTINGS:
+            continue
+        if (
+            upper.partition("_SERVICE_")[1]
+            or upper.partition("_PORT_")[1]
+            or upper.endswith(("_SERVICE_HOST", "_PORT"))
+        ):
+            continue  # Kubernetes tells every pod of the Services of its namespace
+        meant = get_close_matches(upper, known, 1, 0.6)
+        yield f"environment variable {name}: there is no such setting" + (
+            f", did you mean {meant[0]}?" if meant else ""
+        )

@@ -1,0 +1,122 @@
+"""Why each card of a node serves a pod, or does not: for those who ask about one pod, not for decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from vgpu_scheduler.allocators import FitColumns
+from vgpu_scheduler.dialects import Dialect
+from vgpu_scheduler.engine.cycle import Cycle
+from vgpu_scheduler.engine.policy_limits import LimitError, most_memory
+from vgpu_scheduler.engine.shape import Claimed, Refused
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import Amounts, CardReason, Claim, ContainerClaims, Device
+from vgpu_scheduler.state import DeviceMatrix
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """What a card has too little of, in the unit of its dimension."""
+
+    dimension: str
+    unit: str
+    asked: int
+    free: int
+
+    def __str__(self) -> str:
+        """Word it."""
+        return f"{self.free} of {self.asked} {self.unit} {self.dimension} free"
+
+
+@dataclass(frozen=True, slots=True)
+class CardVerdict:
+    """What one card of a node says to one claim of a pod, as if it were the node's only card.
+
+    Attributes
+    ----------
+    container
+        The container that claims.
+    device
+        The card.
+    used
+        What is used of it.
+    reason
+        Why it cannot serve the claim; None where it can.
+    lack
+        The amount of which most is missing, relatively; None where none is.
+    """
+
+    container: str
+    device: Device
+    used: Amounts
+    reason: CardReason | None
+    lack: Lack | None
+
+
+def card_verdicts(cycle: Cycle, pod: Pod, node: str) -> list[CardVerdict]:
+    """Return what each card of a node says to each claim of a pod, in the order of containers and cards.
+
+    A claim for several cards asks each card for one share. Quotas are about the pod as a whole and are left out, and so
+    is what the other containers of the pod take of a card.
+
+    Returns
+    -------
+    list
+        Empty for a pod that claims nothing or is refused, and for a node that is not known.
+    """
+    shape = cycle.shape(pod)
+    row = cycle.state.nodes.row(node)
+    if isinstance(shape, Refused) or row is None or not shape.claimed.dialect:
+        return []
+    claimed, dialect = shape.claimed, cycle.dialect(shape.claimed.dialect)
+    devices = cycle.state.matrix(dialect.name)
+    used = dict(devices.usage(row))
+    listed = [(device, used[device.uuid]) for device in devices.devices(row)]
+    found: list[CardVerdict] = []
+    for container in claimed.claims:
+        for claim in container.claims:
+            found += _about(claimed, dialect, container, claim, listed)
+    return found
+
+
+def _about(
+    claimed: Claimed,
+    dialect: Dialect,
+    container: ContainerClaims,
+    claim: Claim,
+    listed: Sequence[tuple[Device, Amounts]],
+) -> Iterator[CardVerdict]:
+    """Ask each card of the claim's maker as the only card of a node of its own."""
+    cards = [(device, used) for device, used in listed if device.vendor == claim.vendor]
+    if not cards:
+        return
+    alone = (replace(container, claims=(replace(claim, count=1),)),)
+    try:
+        bound = most_memory(claimed.claims, claimed.policy.limits, dialect)
+    except LimitError:  # the pod is refused as a whole
+        return
+    choice = replace(claimed.choice, limits=replace(claimed.choice.limits, most_memory=bound))
+    allocator = dialect.claims.allocator(claimed.annotations, alone, choice)
+    matrix = DeviceMatrix(len(dialect.inventory.dimensions))
+    matrix.ensure_rows(len(cards))
+    for row, (device, used) in enumerate(cards):
+        matrix.replace(row, [device])
+        number = matrix.position(row, device.uuid)
+        assert number is not None
+        matrix.charge(number, used, 1)
+    rows = np.arange(len(cards), dtype=np.int64)
+    columns = FitColumns.empty(len(cards))
+    allocator.fit(matrix, rows, columns)
+    numbers = np.array([matrix.position(row, device.uuid) for row, (device, _) in enumerate(cards)], dtype=np.int64)
+    relative, dimensions, asked, free = allocator.shortfall(matrix.columns, numbers)
+    for row, (device, used) in enumerate(cards):
+        reasons = np.flatnonzero(columns.counts[row])
+        lack = None
+        if relative[row] > 0:
+            about = dialect.inventory.dimensions[int(dimensions[row])]
+            lack = Lack(about.name, about.unit, int(asked[row]), int(free[row]))
+        reason = None if columns.fits[row] else CardReason(int(reasons[0])) if reasons.size else None
+        yield CardVerdict(container.name, device, used, reason, lack)

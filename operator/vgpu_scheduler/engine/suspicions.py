@@ -1,0 +1,90 @@
+"""What a pod or a quota says that is hardly meant: names one letter off, amounts that count otherwise.
+
+None of it keeps a pod from being placed: what a claim cannot mean is refused where claims are read. Names are compared
+with those that are known under the same domain, so that what belongs to others is let be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+from functools import lru_cache
+from typing import Final
+
+from vgpu_scheduler.dialects import Dialects
+from vgpu_scheduler.kube import Pod, ResourceQuota
+from vgpu_scheduler.policy import OVERRIDES
+
+_ALIKE: Final = 0.8
+"""How alike two names must be, of 1, for one to be taken for the other: one letter of six, about."""
+_REMEMBERED: Final = 4096
+_QUOTA_PREFIXES: Final = ("limits.", "requests.")
+
+
+class Suspicions:
+    """Looks at what others wrote.
+
+    Parameters
+    ----------
+    dialects
+        Whose names are known.
+    """
+
+    def __init__(self, dialects: Dialects) -> None:
+        self._dialects = dialects
+        self._resources = frozenset(name for dialect in dialects for name in dialect.claims.resources)
+        written = (name for dialect in dialects for name in dialect.allocation.keys)
+        self._annotations = frozenset((*dialects.pod_annotations, *OVERRIDES.values(), *written))
+        self._quotas = frozenset(name for dialect in dialects for name in dialect.allocation.quota_resources)
+        self._domains = frozenset(map(_domain, (*self._resources, *self._annotations)))
+        self._about = lru_cache(_REMEMBERED)(self._annotation)
+        self._named = lru_cache(_REMEMBERED)(self._resource)
+
+    def of_pod(self, pod: Pod) -> Iterator[str]:
+        """Yield what is suspicious about a pod, as sentences for its events."""
+        for name in pod.annotations:
+            if text := self._about(name):
+                yield text
+        owners = self._dialects.owners(pod)
+        for container in pod.spec.containers:
+            for name in dict.fromkeys((*container.limits, *container.requests)):
+                if text := self._named(name):
+                    yield f"container {container.name}: {text}"
+            for dialect in owners:
+                for text in dialect.claims.suspicions(container):
+                    yield f"container {container.name}: {text}"
+
+    def of_quota(self, quota: ResourceQuota) -> Iterator[str]:
+        """Yield what is suspicious about a quota, as sentences for its events."""
+        for key in quota.hard:
+            prefix = next((prefix for prefix in _QUOTA_PREFIXES if key.startswith(prefix)), "")
+            name = key.removeprefix(prefix)
+            if not prefix or name in self._resources | self._quotas or _domain(name) not in self._domains:
+                continue
+            if meant := _closest(name, self._quotas):
+                yield f"spec.hard[{key}]: no limit of devices is called so, did you mean limits.{meant}?"
+
+    def _annotation(self, name: str) -> str:
+        if name in self._annotations or _domain(name) not in self._domains:
+            return ""
+        if name in self._resources:
+            return f"annotation {name} has no effect: it is a resource, and belongs into the limits of a container"
+        meant = _closest(name, self._annotations)
+        return f"annotation {name} has no effect, did you mean {meant}?" if meant else ""
+
+    def _resource(self, name: str) -> str:
+        if name in self._resources or _domain(name) not in self._domains:
+            return ""
+        meant = _closest(name, self._resources)
+        return f"no device resource is called {name}, did you mean {meant}?" if meant else ""
+
+
+def _domain(name: str) -> str:
+    return name.rpartition("/")[0]
+
+
+def _closest(name: str, known: Iterable[str]) -> str:
+    same = sorted(other for other in known if _domain(other) == _domain(name))
+    words = {other.rpartition("/")[2]: other for other in same}
+    found = get_close_matches(name.rpartition("/")[2], words, 1, _ALIKE)
+    return words[found[0]] if found else ""

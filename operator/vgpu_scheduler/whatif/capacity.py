@@ -1,0 +1,57 @@
+"""How many more of a pod fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.whatif.simulation import Answer, simulate
+from vgpu_scheduler.whatif.world import World
+
+MOST: Final = 100_000
+"""Copies that are tried at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """How many copies of a pod found a place, one after the other.
+
+    Attributes
+    ----------
+    nodes
+        How many are on each node, by name.
+    next
+        What became of the first one that found none; None if all that were asked for did.
+    """
+
+    pod: str
+    count: int
+    nodes: dict[str, int] = field(default_factory=dict)
+    next: Answer | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        message = self.next.decision.message if self.next else ""
+        return {"pod": self.pod, "count": self.count, "nodes": self.nodes, "message": message}
+
+
+def how_many(world: World, pod: Pod, most: int = MOST, told: Callable[[int], None] = lambda _: None) -> Capacity:
+    """Place copies of a pod until one finds no place; those that found one stay in the world.
+
+    Parameters
+    ----------
+    most
+        So many at most.
+    told
+        Told how many have found a place so far.
+    """
+    nodes: dict[str, int] = {}
+    for count in range(most):
+        (answer,) = simulate(world, [pod], explained=False)
+        if not answer.node:
+            return Capacity(pod.key, count, dict(sorted(nodes.items())), answer)
+        nodes[answer.node] = nodes.get(answer.node, 0) + 1
+        told(count + 1)
+    return Capacity(pod.key, most, dict(sorted(nodes.items())))

@@ -1,0 +1,127 @@
+"""Why a pod waits, or is where it is: the decision, what each card says, and what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from vgpu_scheduler.engine import CardVerdict, card_verdicts
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import CardReason, NodeVerdict, Outcome
+from vgpu_scheduler.whatif.cards import card_name
+from vgpu_scheduler.whatif.remedies import Remedy, remedies
+from vgpu_scheduler.whatif.simulation import Answer, ask, created
+from vgpu_scheduler.whatif.tables import aligned, explain
+from vgpu_scheduler.whatif.world import World
+
+_MOST_NODES: Final = 8
+"""Nodes whose cards are shown one by one."""
+_CARD_REASONS: Final = frozenset(reason.text for reason in CardReason)
+_HEAD: Final = ("NODE", "CARD", "MODEL", "CONTAINER", "SAYS")
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What is to be said about one pod.
+
+    Attributes
+    ----------
+    answer
+        What would become of it if it had been created a moment ago.
+    cards
+        What the cards of nodes say that are not fit because of their cards, and those of the node that it goes to.
+    left_out
+        Nodes whose cards are not shown.
+    remedies
+        What would help, for a pod that fits nowhere.
+    """
+
+    answer: Answer
+    cards: Mapping[str, Sequence[CardVerdict]]
+    left_out: int
+    remedies: Sequence[Remedy]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {
+            **self.answer.as_json(),
+            "cards": {node: [_plain(verdict) for verdict in listed] for node, listed in self.cards.items()},
+            "remedies": [remedy.as_json() for remedy in self.remedies],
+        }
+
+    def text(self) -> str:
+        """Say it to people."""
+        parts = [explain(self.answer)]
+        rows = [
+            (
+                *(node, card_name(verdict.device.vendor, verdict.device.uuid), verdict.device.type),
+                *(verdict.container, _says(verdict)),
+            )
+            for node, listed in self.cards.items()
+            for verdict in listed
+        ]
+        if rows:
+            parts.append("\n".join(f"  {line}" for line in aligned([_HEAD, *rows])))
+        if self.left_out:
+            parts.append(f"  and the cards of {self.left_out} more nodes: --node NAME shows those of one")
+        if self.remedies:
+            lines = [f"  - {remedy.text} (goes to {remedy.node})" for remedy in self.remedies]
+            parts.append("\n".join(["Each of these alone would help:", *lines]))
+        elif not self.answer.node and self.answer.decision.outcome is Outcome.UNSCHEDULABLE:
+            parts.append("No single change that was tried would help.")
+        return "\n\n".join(parts)
+
+
+def explain_pod(world: World, pod: Pod, node: str = "") -> Explanation:
+    """Explain a pod that waits.
+
+    Parameters
+    ----------
+    node
+        Show the cards of this node only, whatever is the matter with it.
+    """
+    answer = ask(world, pod)
+    helps = [] if answer.node or answer.decision.outcome is Outcome.ERROR else remedies(world, pod)
+    shown = [node] if node else _nodes_with_cards(answer)
+    ours = created(world, pod, pod.uid)
+    cards = {name: card_verdicts(world.engine.cycle, ours, name) for name in shown[:_MOST_NODES]}
+    return Explanation(answer, cards, max(len(shown) - _MOST_NODES, 0), helps)
+
+
+def explain_bound(world: World, pod: Pod) -> Explanation:
+    """Explain where a bound pod would go if it were created now, without itself; it is not in the world afterwards."""
+    world.remove_pod(pod.uid)
+    return Explanation(ask(world, pod), {}, 0, ())
+
+
+def _nodes_with_cards(answer: Answer) -> list[str]:
+    """Return the nodes that are not fit because of their cards, the nearest miss first."""
+    decision = answer.decision
+    nearest = decision.near_miss.node if decision.near_miss else ""
+    by_cards = [node for node, verdict in decision.verdicts.items() if _is_about_cards(verdict)]
+    return sorted(by_cards, key=lambda node: (node != nearest, node))
+
+
+def _is_about_cards(verdict: NodeVerdict) -> bool:
+    return not _CARD_REASONS.isdisjoint(verdict.reasons)
+
+
+def _says(verdict: CardVerdict) -> str:
+    if verdict.reason is None:
+        return "fits"
+    lack = f": {verdict.lack}" if verdict.lack is not None else ""
+    return f"{verdict.reason.text}{lack}"
+
+
+def _plain(verdict: CardVerdict) -> dict[str, Any]:
+    lack = verdict.lack
+    return {
+        "card": card_name(verdict.device.vendor, verdict.device.uuid),
+        "model": verdict.device.type,
+        "container": verdict.container,
+        "reason": verdict.reason.text if verdict.reason is not None else "",
+        "lacks": {"dimension": lack.dimension, "unit": lack.unit, "asked": lack.asked, "free": lack.free}
+        if lack
+        else None,
+    }

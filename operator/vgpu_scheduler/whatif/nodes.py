@@ -1,0 +1,94 @@
+"""Nodes as they would be written if somebody changed them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from vgpu_scheduler.whatif.world import World, WorldError
+
+Object = Mapping[str, Any]
+
+_UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
+_STATES: Final = ("unschedulable", "not-ready", "unreachable", "memory-pressure", "disk-pressure", "pid-pressure")
+_TAINTS_OF_STATE: Final = frozenset(f"node.kubernetes.io/{state}" for state in _STATES)
+"""Taints that say how a node is, not what kind of node it is."""
+
+
+def is_cordoned(node: Object) -> bool:
+    """Tell whether a node takes no pods."""
+    return bool((node.get("spec") or {}).get("unschedulable"))
+
+
+def uncordoned(node: Object) -> Object:
+    """Return a node that takes pods again."""
+    return _without_taints(node, frozenset({_UNSCHEDULABLE}))
+
+
+def with_annotation(node: Object, name: str, value: str) -> Object:
+    """Return a node with another value of an annotation; without it, where the value is empty."""
+    metadata = dict(node["metadata"])
+    annotations = {key: text for key, text in (metadata.get("annotations") or {}).items() if key != name}
+    metadata["annotations"] = {**annotations, name: value} if value else annotations
+    return {**node, "metadata": metadata}
+
+
+def listed_cards(node: Object, annotation: str) -> list[str]:
+    """Return the cards that an annotation of a node lists, separated by commas."""
+    text = ((node["metadata"].get("annotations") or {}).get(annotation)) or ""
+    return [card.strip() for card in str(text).split(",") if card.strip()]
+
+
+def copy_of(world: World, name: str, copy: str) -> list[Object]:
+    """Return the objects of an empty node like one that is there, with cards of its own.
+
+    Parameters
+    ----------
+    name
+        The node that it is like.
+    copy
+        What it is called; its cards have this behind their names.
+
+    Raises
+    ------
+    WorldError
+        If there is no such node, or one of the new name.
+    """
+    if name not in world.nodes:
+        raise WorldError(f"there is no node {name}")
+    if world.has_node(copy):
+        raise WorldError(f"there is a node {copy} already")
+    cards = [
+        dialect.inventory.hardware(device)
+        for dialect in world.engine.dialects
+        for device in world.devices(name, dialect.name)
+    ]
+    like: Object = _without_taints(world.nodes[name], _TAINTS_OF_STATE)
+    for dialect in world.engine.dialects:
+        for key in dialect.inventory.cordons.values():
+            like = with_annotation(like, key, "")
+    node = _renamed(like, copy, cards)
+    node["metadata"]["uid"] = world.new_uid()
+    node["metadata"]["labels"] = {**(node["metadata"].get("labels") or {}), "kubernetes.io/hostname": copy}
+    beside = world.beside.get(name)
+    return [node] if beside is None else [_renamed(beside, copy, cards), node]
+
+
+def _renamed(obj: Object, name: str, cards: list[str]) -> dict[str, Any]:
+    text = json.dumps(obj)
+    if cards:
+        longest_first = sorted((json.dumps(card)[1:-1] for card in cards), key=len, reverse=True)
+        text = re.sub("|".join(map(re.escape, longest_first)), lambda found: f"{found[0]}-{name}", text)
+    found: dict[str, Any] = json.loads(text)
+    found["metadata"] = {key: each for key, each in found["metadata"].items() if key not in {"uid", "resourceVersion"}}
+    found["metadata"]["name"] = name
+    return found
+
+
+def _without_taints(node: Object, keys: frozenset[str]) -> dict[str, Any]:
+    spec = {key: value for key, value in (node.get("spec") or {}).items() if key != "unschedulable"}
+    if spec.get("taints"):
+        spec["taints"] = [taint for taint in spec["taints"] if taint.get("key") not in keys]
+    return {**node, "spec": spec}

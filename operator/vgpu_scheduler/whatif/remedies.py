@@ -1,0 +1,351 @@
+"""The smallest changes, each alone, after which a pod that waits would fit.
+
+A remedy is the objects as they would have to be, so that whoever doubts it can put them into the cluster and look.
+Within each kind it is minimal: of an amount one step more would not do, and of several pods none could go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from vgpu_scheduler.engine import Cycle
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import Outcome
+from vgpu_scheduler.whatif.amounts import Amount, amounts_of, with_amount
+from vgpu_scheduler.whatif.nodes import copy_of, is_cordoned, listed_cards, uncordoned, with_annotation
+from vgpu_scheduler.whatif.simulation import created
+from vgpu_scheduler.whatif.world import World, WorldError
+
+Object = Mapping[str, Any]
+
+_MOST_OF_A_KIND: Final = 3
+_MOST_NODES: Final = 64
+"""Nodes of which it is worked out which pods would have to end."""
+_MOST_MODELS: Final = 16
+"""Kinds of nodes of which one more is tried."""
+_LARGEST: Final = 2**40
+"""The most that an amount is searched up to, in steps."""
+_SCHEDULING: Final = (
+    ("nodeSelector", "nodeSelector"),
+    ("affinity.nodeAffinity", "node affinity"),
+    ("affinity.podAffinity", "pod affinity"),
+    ("affinity.podAntiAffinity", "pod anti-affinity"),
+    ("topologySpreadConstraints", "topology spread constraints"),
+)
+_OF_NODE: Final = frozenset({"DaemonSet", "Node"})
+"""Controllers whose pods come back to their node."""
+
+
+class RemedyKind(StrEnum):
+    """What somebody would have to do."""
+
+    ASK_LESS = "ask for less"
+    LET_GO = "ask for fewer things"
+    TOLERATE = "tolerate a taint"
+    UNCORDON_NODE = "uncordon a node"
+    UNCORDON_CARD = "uncordon a card"
+    END_PODS = "end pods"
+    RAISE_QUOTA = "raise a quota"
+    ADD_NODE = "add a node"
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """One change after which a pod fits.
+
+    Attributes
+    ----------
+    text
+        What is to be changed, as one sentence.
+    node
+        Where the pod would go then.
+    pod
+        The pod as it would have to be written; None where it stays.
+    objects
+        Other objects as they would have to be.
+    ended
+        UIDs of the pods that would have to end.
+    """
+
+    kind: RemedyKind
+    text: str
+    node: str
+    pod: Object | None = None
+    objects: tuple[Object, ...] = ()
+    ended: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the remedy as plain values."""
+        return {"kind": self.kind.value, "text": self.text, "node": self.node}
+
+
+def remedies(world: World, pod: Pod) -> list[Remedy]:
+    """Return what would help a pod that fits nowhere, kind by kind; nothing of the world is changed.
+
+    What would take several changes of different kinds at once is not searched for.
+    """
+    asked = _Asked(world, pod)
+    found: list[Remedy] = []
+    for search in _SEARCHES:
+        found += search(asked)
+    return found
+
+
+class _Asked:
+    """A pod that waits, and whether it would fit if it were another."""
+
+    def __init__(self, world: World, pod: Pod) -> None:
+        self.world = world
+        self.pod = pod
+        self.written = world.written(pod)
+        self.ours = created(world, pod, pod.uid)
+        self.cycle: Cycle = world.engine.cycle
+
+    def node(self, written: Object | None = None) -> str:
+        """Return where the pod goes, or goes if it is written in another way; empty where it fits nowhere."""
+        ours = self.ours
+        if written is not None:
+            try:
+                ours = created(self.world, self.world.pod(written, again=True), self.pod.uid)
+            except WorldError:
+                return ""
+        decision = self.cycle.decide(ours)
+        return decision.placement.node if decision.outcome is Outcome.PLACED and decision.placement else ""
+
+
+def _ask_less(asked: _Asked) -> Iterator[Remedy]:
+    """Search, of each amount that a container asks, the largest that fits while all others stay."""
+    for amount in amounts_of(asked.written, asked.world.engine.dialects, asked.ours):
+
+        def node_with(steps: int, of: Amount = amount) -> str:
+            return asked.node(with_amount(asked.written, of, steps))
+
+        found = _largest(node_with, amount)
+        if found:
+            steps, node = found
+            yield Remedy(RemedyKind.ASK_LESS, amount.worded(steps), node, with_amount(asked.written, amount, steps))
+
+
+def _largest(node_with: Callable[[int], str], amount: Amount) -> tuple[int, str] | None:
+    """Return the largest amount below the one that does not fit, and the node that it fits on then."""
+    low, high = 1, amount.steps
+    if high <= low or not node_with(low):
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        if node_with(middle):
+            low = middle
+        else:
+            high = middle
+    return low, node_with(low)
+
+
+def _let_go(asked: _Asked) -> Iterator[Remedy]:
+    """Leave out, one at a time, what keeps the pod from nodes and cards."""
+    spec = asked.written.get("spec") or {}
+    for path, words in _SCHEDULING:
+        outer, _, inner = path.partition(".")
+        if not (spec.get(outer) or {}) or (inner and not spec[outer].get(inner)):
+            continue
+        kept = {key: value for key, value in spec[outer].items() if key != inner} if inner else None
+        without: Object = {**asked.written, "spec": {**spec, outer: kept}}
+        if node := asked.node(without):
+            yield Remedy(RemedyKind.LET_GO, f"leave out its {words} (spec.{path})", node, without)
+    for name in asked.world.engine.dialects.pod_annotations:
+        if name in asked.pod.annotations:
+            without = with_annotation(asked.written, name, "")
+            if node := asked.node(without):
+                text = f"leave out its annotation {name} ({asked.pod.annotations[name]})"
+                yield Remedy(RemedyKind.LET_GO, text, node, without)
+
+
+def _tolerate(asked: _Asked) -> Iterator[Remedy]:
+    """Tolerate all taints of a node, of the nodes that have the fewest."""
+    spec = asked.written.get("spec") or {}
+    tried: set[tuple[tuple[str, str, str], ...]] = set()
+    found: list[Remedy] = []
+    for node in sorted(asked.world.nodes):
+        known = asked.world.engine.state.node(node)
+        taints = () if known is None else tuple(t for t in known.taints if t.effect != "PreferNoSchedule")
+        repelling = tuple(
+            (taint.key, taint.value, taint.effect)
+            for taint in taints
+            if not any(toleration.tolerates(taint) for toleration in asked.ours.spec.tolerations)
+        )
+        if not repelling or repelling in tried or any(key.endswith("/unschedulable") for key, _, _ in repelling):
+            continue
+        tried.add(repelling)
+        more = [{"key": key, "operator": "Equal", "value": value, "effect": effect} for key, value, effect in repelling]
+        tolerating = {**asked.written, "spec": {**spec, "tolerations": [*(spec.get("tolerations") or ()), *more]}}
+        if goes_to := asked.node(tolerating):
+            taints_worded = ", ".join(f"{key}={value}:{effect}" for key, value, effect in repelling)
+            found.append(Remedy(RemedyKind.TOLERATE, f"tolerate {taints_worded}", goes_to, tolerating))
+    minimal = [r for r in found if not any(_tolerates_less(other, r) for other in found)]
+    yield from minimal[:_MOST_OF_A_KIND]
+
+
+def _tolerates_less(one: Remedy, other: Remedy) -> bool:
+    return set(one.text.split()) < set(other.text.split())
+
+
+def _uncordon_nodes(asked: _Asked) -> Iterator[Remedy]:
+    """Uncordon one node at a time."""
+    found = 0
+    for name in sorted(asked.world.nodes):
+        written = asked.world.nodes[name]
+        if found == _MOST_OF_A_KIND or not is_cordoned(written):
+            continue
+        changed = uncordoned(written)
+        if node := _with_node(asked, changed):
+            found += 1
+            yield Remedy(RemedyKind.UNCORDON_NODE, f"uncordon node {name}", node, objects=(changed,))
+
+
+def _uncordon_cards(asked: _Asked) -> Iterator[Remedy]:
+    """Uncordon one card at a time."""
+    keys = sorted({key for dialect in asked.world.engine.dialects for key in dialect.inventory.cordons.values()})
+    found = 0
+    for name in sorted(asked.world.nodes):
+        written = asked.world.nodes[name]
+        for key in keys:
+            cards = listed_cards(written, key)
+            for card in cards:
+                if found == _MOST_OF_A_KIND:
+                    return
+                changed = with_annotation(written, key, ",".join(other for other in cards if other != card))
+                if node := _with_node(asked, changed):
+                    found += 1
+                    yield Remedy(
+                        RemedyKind.UNCORDON_CARD, f"uncordon card {card} of node {name}", node, objects=(changed,)
+                    )
+
+
+def _with_node(asked: _Asked, node: Object) -> str:
+    """Return where the pod goes if a node is as it is given."""
+    before = asked.world.nodes[node["metadata"]["name"]]
+    asked.world.replace_node(node)
+    try:
+        return asked.node()
+    finally:
+        asked.world.replace_node(before)
+
+
+def _end_pods(asked: _Asked) -> Iterator[Remedy]:
+    """Search the pods of one node without which the pod would fit there; of those none could stay."""
+    by_node: dict[str, list[Pod]] = {}
+    for pod in asked.world.bound.values():
+        if not _comes_back(asked.world.written(pod)):
+            by_node.setdefault(pod.node_name, []).append(pod)
+    candidates = [
+        (len(pods), node)
+        for node, pods in by_node.items()
+        if asked.cycle.fits_without(asked.ours, node, [pod.uid for pod in pods]) is not None
+    ]
+    found = []
+    for _, node in sorted(candidates)[:_MOST_NODES]:
+        pods = _needless(asked, node, by_node[node])
+        found.append((len(pods), max(pod.priority for pod in pods) if pods else 0, node, pods))
+    for count, _, node, pods in sorted(found, key=lambda each: each[:3])[:_MOST_OF_A_KIND]:
+        if count:
+            names = ", ".join(pod.key for pod in pods)
+            text = f"end pod {names} on node {node}" if count == 1 else f"end {count} pods on node {node}: {names}"
+            yield Remedy(RemedyKind.END_PODS, text, node, ended=tuple(pod.uid for pod in pods))
+
+
+def _needless(asked: _Asked, node: str, pods: Sequence[Pod]) -> list[Pod]:
+    """Return pods of a node that would have to end: one if one is enough, else a set of which none could stay."""
+    lowest_first = sorted(pods, key=lambda pod: (pod.priority, pod.key))
+    for pod in lowest_first:
+        if asked.cycle.fits_without(asked.ours, node, [pod.uid]) is not None:
+            return [pod]
+    ending = list(lowest_first)
+    for pod in reversed(lowest_first):
+        without = [other for other in ending if other is not pod]
+        if asked.cycle.fits_without(asked.ours, node, [other.uid for other in without]) is not None:
+            ending = without
+    return ending
+
+
+def _comes_back(pod: Object) -> bool:
+    owners = (pod.get("metadata") or {}).get("ownerReferences") or ()
+    return any(owner.get("kind") in _OF_NODE for owner in owners if isinstance(owner, Mapping))
+
+
+def _raise_quotas(asked: _Asked) -> Iterator[Remedy]:
+    """Search, of each limit of the pod's namespace, the smallest that lets it in while all others stay."""
+    for written in asked.world.quotas_of(asked.pod.namespace):
+        spec = written.get("spec") or {}
+        for name, limit in (spec.get("hard") or {}).items():
+
+            def with_limit(value: int, name: str = name, written: Object = written, spec: Object = spec) -> Object:
+                return {**written, "spec": {**spec, "hard": {**spec["hard"], name: str(value)}}}
+
+            found = _smallest(asked, written, with_limit, str(limit))
+            if found:
+                value, node = found
+                title = f"ResourceQuota {asked.pod.namespace}/{written['metadata']['name']}"
+                text = f"raise {name} of {title} to {value} (it is {limit})"
+                yield Remedy(RemedyKind.RAISE_QUOTA, text, node, objects=(with_limit(value),))
+
+
+def _smallest(
+    asked: _Asked, written: Object, with_limit: Callable[[int], Object], limit: str
+) -> tuple[int, str] | None:
+    """Return the smallest limit that lets the pod in, and the node that it goes to then."""
+
+    def node_with(value: int) -> str:
+        asked.world.replace_quota(with_limit(value))
+        return asked.node()
+
+    try:
+        low, high = int(limit) if limit.isdigit() else 0, _LARGEST
+        if not node_with(high):
+            return None
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if node_with(middle) else (middle, high)
+        return high, node_with(high)
+    finally:
+        asked.world.replace_quota(written)
+
+
+def _add_node(asked: _Asked) -> Iterator[Remedy]:
+    """Add an empty node like one that is there, one of each kind."""
+    kinds: dict[object, str] = {}
+    for name in sorted(asked.world.nodes):
+        kinds.setdefault(_kind_of(asked.world, name), name)
+    for name in list(kinds.values())[:_MOST_MODELS]:
+        copy = next(f"{name}-{n}" for n in range(2, 10**9) if not asked.world.has_node(f"{name}-{n}"))
+        objects = copy_of(asked.world, name, copy)
+        asked.world.add(objects)
+        try:
+            node = asked.node()
+        finally:
+            asked.world.remove_node(copy)
+        if node == copy:
+            text = f"add a node like {name}"
+            yield Remedy(RemedyKind.ADD_NODE, text, node, objects=tuple(objects))
+            return
+
+
+def _kind_of(world: World, name: str) -> object:
+    node = world.engine.state.node(name)
+    assert node is not None
+    labels = tuple(sorted((key, value) for key, value in node.labels.items() if key != "kubernetes.io/hostname"))
+    devices = tuple((device.type, device.total) for device in world.devices(name))
+    return labels, tuple(sorted(node.allocatable.items())), devices
+
+
+_SEARCHES: Final[tuple[Callable[[_Asked], Iterator[Remedy]], ...]] = (
+    _ask_less,
+    _let_go,
+    _tolerate,
+    _uncordon_nodes,
+    _uncordon_cards,
+    _end_pods,
+    _raise_quotas,
+    _add_node,
+)

@@ -1,0 +1,264 @@
+"""Who uses what: cards, nodes, pods and namespaces in numbers.
+
+Memory is in MiB, compute in percent of a card; a card of a dialect that knows no shares has none to count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from vgpu_scheduler.dialects import Dialect
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import Amounts, Device
+from vgpu_scheduler.whatif.cards import card_name
+from vgpu_scheduler.whatif.world import World
+
+_MIB: Final = 2**20
+_SLOTS: Final = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """So much of so much."""
+
+    used: int
+    total: int
+
+    @property
+    def free(self) -> int:
+        """What is left, never less than nothing."""
+        return max(self.total - self.used, 0)
+
+    @property
+    def percent(self) -> int:
+        """The part that is used, rounded down; 0 of nothing."""
+        return 100 * self.used // self.total if self.total else 0
+
+    def __add__(self, other: Held) -> Held:
+        """Add up."""
+        return Held(self.used + other.used, self.total + other.total)
+
+    def __str__(self) -> str:
+        """Word it."""
+        return f"{self.used}/{self.total}"
+
+
+_NOTHING: Final = Held(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class CardUsage:
+    """One card.
+
+    Attributes
+    ----------
+    vendor
+        The maker's word, in its dialect.
+    tenants
+        The pods that hold something of it, by ``namespace/name``.
+    state
+        ``ready``, ``unhealthy`` or ``cordoned``.
+    """
+
+    node: str
+    card: str
+    dialect: str
+    vendor: str
+    model: str
+    mode: str
+    numa: int
+    memory: Held
+    cores: Held
+    slots: Held
+    tenants: tuple[str, ...]
+    state: str
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody has anything of it."""
+        return not (self.memory.used or self.cores.used or self.slots.used)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUsage:
+    """The cards of one node, or of all.
+
+    Attributes
+    ----------
+    idle
+        Cards in service of which nobody has anything.
+    fragmentation
+        Percent of the free memory of cards in service that lies on cards that are partly used: what a pod that wants a
+        whole card cannot have.
+    """
+
+    node: str
+    cards: int
+    idle: int
+    memory: Held
+    cores: Held
+    slots: Held
+    pods: int
+    fragmentation: int
+
+
+@dataclass(frozen=True, slots=True)
+class PodUsage:
+    """What one pod holds of cards, or what a namespace does.
+
+    Attributes
+    ----------
+    cards
+        The cards that it has a part of.
+    memory, cores
+        Sums over these.
+    """
+
+    namespace: str
+    pod: str
+    node: str
+    cards: tuple[str, ...]
+    memory: int
+    cores: int
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceUsage:
+    """What the pods of a namespace hold of cards, and how many wait."""
+
+    namespace: str
+    pods: int
+    waiting: int
+    cards: int
+    memory: int
+    cores: int
+
+
+def cards(world: World) -> list[CardUsage]:
+    """Return all cards, by node and in the order of their node."""
+    tenants: dict[tuple[str, str, str], list[str]] = {}
+    for pod in world.bound.values():
+        for dialect, usage in world.engine.dialects.uses(pod).items():
+            for uuid in usage.charges:
+                tenants.setdefault((pod.node_name, dialect, uuid), []).append(pod.key)
+    found: list[CardUsage] = []
+    for name in sorted(world.nodes):
+        for each in world.engine.dialects:
+            found += _cards_of(world, each, name, tenants)
+    return found
+
+
+def _cards_of(
+    world: World, dialect: Dialect, node: str, tenants: dict[tuple[str, str, str], list[str]]
+) -> Iterable[CardUsage]:
+    row = world.engine.state.nodes.row(node)
+    if row is None:
+        return
+    used = dict(world.engine.state.matrix(dialect.name).usage(row))
+    for device in world.devices(node, dialect.name):
+        amounts = used[device.uuid]
+        yield CardUsage(
+            node=node,
+            card=card_name(device.vendor, device.uuid),
+            dialect=dialect.name,
+            vendor=device.vendor,
+            model=device.type,
+            mode=device.mode,
+            numa=device.numa,
+            memory=_memory(dialect, device, amounts),
+            cores=_cores(dialect, device, amounts),
+            slots=Held(amounts[_SLOTS], device.total[_SLOTS]),
+            tenants=tuple(sorted(tenants.get((node, dialect.name, device.uuid), ()))),
+            state="unhealthy" if not device.healthy else "cordoned" if device.cordoned else "ready",
+        )
+
+
+def is_idle(world: World, card: CardUsage) -> bool:
+    """Tell whether nobody has anything of a card now."""
+    row = world.engine.state.nodes.row(card.node)
+    if row is None:
+        return False
+    used = dict(world.engine.state.matrix(card.dialect).usage(row))
+    uuids = [device.uuid for device in world.devices(card.node, card.dialect)]
+    return not any(any(used[uuid]) for uuid in uuids if card_name(card.vendor, uuid) == card.card)
+
+
+def _memory(dialect: Dialect, device: Device, used: Amounts) -> Held:
+    column, unit = dialect.inventory.memory, dialect.inventory.memory_unit
+    return Held(used[column] * unit // _MIB, device.total[column] * unit // _MIB)
+
+
+def _cores(dialect: Dialect, device: Device, used: Amounts) -> Held:
+    column = dialect.inventory.cores
+    total = device.total[column]
+    return Held(round(device.compute_percent(used[column], total)), 100 if total else 0)
+
+
+def nodes(world: World) -> list[NodeUsage]:
+    """Return what the nodes with cards have, by name."""
+    by_node: dict[str, list[CardUsage]] = {}
+    for card in cards(world):
+        by_node.setdefault(card.node, []).append(card)
+    return [summed(name, listed) for name, listed in by_node.items()]
+
+
+def summed(name: str, listed: Sequence[CardUsage]) -> NodeUsage:
+    """Add up cards."""
+    ready = [card for card in listed if card.state == "ready"]
+    free = sum(card.memory.free for card in ready)
+    stranded = sum(card.memory.free for card in ready if not card.idle)
+    return NodeUsage(
+        node=name,
+        cards=len(listed),
+        idle=sum(card.idle for card in ready),
+        memory=sum((card.memory for card in listed), _NOTHING),
+        cores=sum((card.cores for card in listed), _NOTHING),
+        slots=sum((card.slots for card in listed), _NOTHING),
+        pods=len({tenant for card in listed for tenant in card.tenants}),
+        fragmentation=100 * stranded // free if free else 0,
+    )
+
+
+def pods(world: World) -> list[PodUsage]:
+    """Return the bound pods that hold something of a card, by namespace and name."""
+    found = [usage for pod in world.bound.values() if (usage := _of_pod(world, pod)).cards]
+    return sorted(found, key=lambda usage: (usage.namespace, usage.pod))
+
+
+def _of_pod(world: World, pod: Pod) -> PodUsage:
+    held: list[str] = []
+    memory = cores = 0
+    for name, usage in world.engine.dialects.uses(pod).items():
+        dialect = world.engine.dialects[name]
+        devices = {device.uuid: device for device in world.devices(pod.node_name, name)}
+        for uuid, amounts in usage.charges.items():
+            device = devices.get(uuid)
+            held.append(card_name(device.vendor, uuid) if device else uuid)
+            memory += amounts[dialect.inventory.memory] * dialect.inventory.memory_unit // _MIB
+            if device is not None:
+                cores += _cores(dialect, device, amounts).used
+    return PodUsage(pod.namespace, pod.name, pod.node_name, tuple(held), memory, cores)
+
+
+def namespaces(world: World) -> list[NamespaceUsage]:
+    """Return the namespaces whose pods hold something of a card, or wait for one, by name."""
+    held: dict[str, list[PodUsage]] = {}
+    for usage in pods(world):
+        held.setdefault(usage.namespace, []).append(usage)
+    waiting: dict[str, int] = {}
+    for pod in world.pending.values():
+        if world.engine.dialects.owners(pod):
+            waiting[pod.namespace] = waiting.get(pod.namespace, 0) + 1
+    return [
+        NamespaceUsage(
+            namespace=name,
+            pods=len(listed := held.get(name, [])),
+            waiting=waiting.get(name, 0),
+            cards=len({(usage.node, card) for usage in listed for card in usage.cards}),
+            memory=sum(usage.memory for usage in listed),
+            cores=sum(usage.cores for usage in listed),
+        )
+        for name in sorted({*held, *waiting})
+    ]

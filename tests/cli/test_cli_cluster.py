@@ -1,0 +1,315 @@
+"""Commands that look at a live cluster: what they read, with whose rights, and what they say where these do not do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
+
+from vgpu_scheduler.apiclient import ApiResponse
+from vgpu_scheduler.cli import main
+from vgpu_scheduler.cli.cluster.look import _PATHS
+
+Object = dict[str, Any]
+KINDS = {path: kind for kind, path in _PATHS.items()}
+FORBIDDEN = ApiResponse(403, b'{"message": "nodes is forbidden"}')
+SETTINGS = "/api/v1/namespaces/vgpu-system/configmaps/vgpu-scheduler"
+
+
+@dataclass
+class Api:
+    """Stands for the client: answers from objects in memory, and takes patches of nodes."""
+
+    objects: list[Object]
+    refused: frozenset[str] = frozenset()
+    settings: str | None = None
+    conflicts: int = 0
+    patches: list[tuple[str, Object]] = field(default_factory=list)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        content_type: str = "",
+        params: Mapping[str, str] | None = None,
+    ) -> ApiResponse:
+        del content_type, params
+        if method == "PATCH":
+            if self.conflicts:
+                self.conflicts -= 1
+                return ApiResponse(409, b'{"message": "the object has been modified"}')
+            self.patches.append((path, body))
+            return ApiResponse(200, b"{}")
+        if path == SETTINGS and self.settings is not None:
+            metadata = {"name": "vgpu-scheduler", "namespace": "vgpu-system"}
+            return self._answer({"metadata": metadata, "data": {"settings.yaml": self.settings}})
+        kind = KINDS.get(path)
+        if kind in self.refused:
+            return FORBIDDEN
+        if kind is not None:
+            items = [{k: v for k, v in obj.items() if k != "kind"} for obj in self.objects if obj["kind"] == kind]
+            return self._answer({"items": items, "metadata": {}})
+        with suppress(StopIteration):
+            return self._answer(next(obj for obj in self.objects if path.endswith(f"/pods/{obj['metadata']['name']}")))
+        return ApiResponse(404, b'{"message": "not found"}')
+
+    @staticmethod
+    def _answer(content: Object) -> ApiResponse:
+        return ApiResponse(200, json.dumps(content).encode())
+
+    async def close(self) -> None:
+        """Be a client."""
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> Api:
+    """A cluster with a node, two pods on it and two that wait."""
+    tight = node("a", cards=2, cordoned=(1,))
+    tight["metadata"]["resourceVersion"] = "7"
+    told = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes: told before"}
+    waiting = {**pod("large", {GPU: 1, MEMORY: 12000}), "status": {"phase": "Pending", "conditions": [told]}}
+    waiting["spec"]["schedulerName"] = "vgpu-scheduler"
+    bound = running("first", "a", "GPU-a-0", 6000)
+    bound["metadata"]["annotations"]["vgpu-scheduler.io/decision"] = json.dumps(
+        {"nodes": 3, "score": 1.5, "policy": {"nodes": "settings"}}
+    )
+    found = Api([tight, bound, waiting, pod("plain", {}, schedulerName="default-scheduler")])
+
+    async def connect(*_: object) -> Api:
+        return found
+
+    for module in ("look", "../cordon"):
+        name = "vgpu_scheduler.cli.cordon" if ".." in module else f"vgpu_scheduler.cli.cluster.{module}"
+        monkeypatch.setattr(f"{name}.connect", connect)
+    return found
+
+
+def run(*arguments: str) -> Result:
+    result = CliRunner().invoke(main, list(arguments))
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    assert "Traceback" not in result.output
+    return result
+
+
+def test_top_shows_nodes_cards_pods_and_namespaces(api: Api) -> None:
+    assert run("top").stdout.splitlines() == [
+        "NODE  CARDS  IDLE  MEMORY      MEM%  CORES  CORES%  PODS  FRAG",
+        "a     2      0     6000/32768  18%   0/200  0%      1     100%",
+    ]
+    assert run("top", "cards").stdout.splitlines()[1:] == [
+        "a     GPU-a-0  NVIDIA-A100  6000/16384  36%   0/100  1/10    1        ready",
+        "a     GPU-a-1  NVIDIA-A100  0/16384     0%    0/100  0/10    0        cordoned",
+    ]
+    wide = run("top", "pods", "-o", "wide").stdout.splitlines()
+    assert wide[1].split() == ["default", "first", "a", "GPU-a-0", "6000", "0"]
+    assert run("top", "pods", "-n", "other").stdout == "no pods hold cards\n"
+    (found,) = json.loads(run("top", "namespaces", "-o", "json").stdout)
+    assert found == {"namespace": "default", "pods": 1, "waiting": 1, "cards": 1, "memory": 6000, "cores": 0}
+    (card, _) = yaml.safe_load(run("top", "cards", "-o", "yaml").stdout)
+    assert card["memory"] == {"used": 6000, "total": 16384, "free": 10384}
+    assert card["tenants"] == ["default/first"]
+
+
+def test_settings_are_those_of_the_cluster_or_assumed(api: Api) -> None:
+    assert "settings: assumed" in run("top").stderr
+    api.settings = "nvidia: {resource_count_name: example.com/gpu}\n"
+    result = run("top", "pods")
+    assert "assumed" not in result.stderr
+    assert result.stdout == "no pods hold cards\n"  # nobody asks for any by that name
+    api.settings = "profil: x\n"
+    assert "the settings of the cluster cannot be read: profil: there is no such setting" in run("top").stderr
+
+
+def test_explain_says_why_a_pod_waits_and_what_would_help(api: Api) -> None:
+    result = run("explain", "pod", "default/large")
+    assert result.exit_code == 1
+    lines = result.stdout.splitlines()
+    assert lines[0] == "default/large waits (unschedulable)"
+    assert "  a     GPU-a-0  NVIDIA-A100  main       CardInsufficientMemory: 10384 of 12000 MiB memory free" in lines
+    assert "  a     GPU-a-1  NVIDIA-A100  main       CardCordoned" in lines
+    helps = [line for line in lines if line.startswith("  - ")]
+    assert helps == [
+        "  - ask 10384 of nvidia.com/gpumem instead of 12000 in container main, 1616 less (goes to a)",
+        "  - uncordon card GPU-a-1 of node a (goes to a)",
+        "  - end pod default/first on node a (goes to a)",
+        "  - add a node like a (goes to a-2)",
+    ]
+    assert lines[-1] == "Its condition says: 0/1 nodes: told before"
+    found = json.loads(run("explain", "large", "-o", "json").stdout)
+    assert found["remedies"][0]["kind"] == "ask for less"
+    assert found["cards"]["a"][0]["lacks"] == {"dimension": "memory", "unit": "MiB", "asked": 12000, "free": 10384}
+
+
+def test_explain_a_pod_of_another_scheduler(api: Api) -> None:
+    result = run("explain", "plain")
+    assert result.exit_code == 0
+    assert (
+        "It names the scheduler default-scheduler: vgpu-scheduler places pods of vgpu-scheduler only." in result.stdout
+    )
+
+
+def test_explain_a_bound_pod(api: Api) -> None:
+    result = run("explain", "first")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[:5] == [
+        "default/first is bound to a.",
+        "  decided among 3 nodes, score 1.5",
+        "  nodes by settings",
+        "",
+        "If it were created now, without itself, it would go to the same node:",
+    ]
+
+
+def test_explain_without_rights_says_what_the_pod_says(api: Api) -> None:
+    api.refused = frozenset({"Node", "Pod"})
+    result = run("explain", "large")
+    assert result.exit_code == 1
+    assert result.stdout.splitlines() == [
+        "default/large waits.",
+        "  Unschedulable: 0/1 nodes: told before",
+        "",
+        "More cannot be told: you may not list nodes, list pods.",
+    ]
+    assert "decided among 3 nodes" in run("explain", "first").stdout
+    gone = run("explain", "gone")
+    assert (gone.exit_code, gone.stdout) == (2, "")
+    assert gone.stderr.endswith("the pod itself cannot be seen: not found\n")
+
+
+def test_what_may_not_be_seen_is_told(api: Api) -> None:
+    api.refused = frozenset({"ResourceQuota"})
+    told = run("top").stderr
+    assert "objects of kind ResourceQuota could not be seen (list resourcequotas)" in told
+    api.refused = frozenset({"Pod"})
+    result = run("top")
+    assert (result.exit_code, result.stderr.splitlines()[-1]) == (2, "Error: you may not list pods")
+
+
+@pytest.mark.parametrize("words", [("pod",), ("a", "b"), ("pod", "a", "b")])
+def test_explain_is_about_one_pod(api: Api, words: tuple[str, ...]) -> None:
+    result = run("explain", *words)
+    assert result.exit_code == 2
+
+
+def test_simulate_on_the_live_cluster(api: Api, tmp_path: Path) -> None:
+    file = tmp_path / "p.yaml"
+    file.write_text(yaml.safe_dump(pod("one", {GPU: 1, MEMORY: 5000})))
+    assert "2 of default/one fit." in run("simulate", "-f", str(file), "--count", "max").stdout
+    more = run("simulate", "-f", str(file), "--count", "max", "--add-node", "a=2", "-o", "json")
+    assert json.loads(more.stdout)[0]["nodes"] == {"a": 2, "a-2": 6, "a-3": 6}
+    without = run("simulate", "-f", str(file), "--count", "max", "--without", "pod/default/first", "-o", "yaml")
+    assert yaml.safe_load(without.stdout)[0]["count"] == 3
+    few = run("simulate", "-f", str(file), "--count", "3")
+    assert (few.exit_code, few.stdout.splitlines()[0]) == (1, "2 of default/one fit.")
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (("--count", "many"), "'many' is neither a number"),
+        (("--count", "0"), "'0' is neither a number"),
+        (("--add-node", "b"), "there is neither such a node nor such a file"),
+        (("--add-node", "a=x"), "'x' is no number"),
+        (("--without", "node/b"), "there is no such pod or node"),
+        (("--without", "a"), "there is no such pod or node"),
+    ],
+)
+def test_questions_that_make_no_sense(api: Api, tmp_path: Path, flags: tuple[str, ...], says: str) -> None:
+    file = tmp_path / "p.yaml"
+    file.write_text(yaml.safe_dump(pod("one", {GPU: 1})))
+    result = run("simulate", "-f", str(file), *flags)
+    assert result.exit_code == 2
+    assert says in result.stderr
+
+
+def test_a_policy_that_is_tried(api: Api, tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(yaml.safe_dump(pod("one", {GPU: 1, MEMORY: 5000})))
+    limit = {"kind": "ClusterVGPUPolicy", "metadata": {"name": "l"}, "spec": {"limits": {"memoryPerPod": "4Gi"}}}
+    (tmp_path / "l.yaml").write_text(yaml.safe_dump(limit))
+    result = run("simulate", "-f", str(tmp_path / "p.yaml"), "--policy", str(tmp_path / "l.yaml"))
+    assert result.exit_code == 1
+    assert "limits.memoryPerPod" in result.stdout
+
+
+def test_a_snapshot_stands_for_the_cluster(api: Api, tmp_path: Path) -> None:
+    api.settings = "node_policy: spread\n"
+    secret = {"name": "PASSWORD", "value": "hunter2"}
+    api.objects[1]["spec"]["containers"][0] |= {"env": [secret], "command": ["run", "hunter2"]}
+    api.objects[1]["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"] = "hunter2"
+    api.objects[1]["metadata"]["managedFields"] = [{"manager": "hunter2"}]
+    file = tmp_path / "cluster.json"
+    result = run("snapshot", "-f", str(file))
+    assert result.exit_code == 0
+    assert "hunter2" not in file.read_text()
+    live, copied = run("explain", "large"), run("explain", "large", "--cluster", str(file))
+    assert copied.stdout == live.stdout
+    assert copied.stderr == ""  # its settings are those of the cluster
+    assert run("top", "cards", "--cluster", str(file)).stdout == run("top", "cards").stdout
+    assert json.loads(run("snapshot").stdout)["kind"] == "List"
+
+
+def test_cards_are_cordoned_by_the_annotation_of_their_dialect(api: Api) -> None:
+    assert run("cordon", "card", "GPU-a-0").stdout == "card a/GPU-a-0 cordoned\n"
+    (path, body) = api.patches.pop()
+    assert path == "/api/v1/nodes/a"
+    annotations = {"hami.io/device-cordon": "GPU-a-1,GPU-a-0"}
+    assert body == {"metadata": {"resourceVersion": "7", "annotations": annotations}}
+    api.conflicts = 2
+    assert run("uncordon", "GPU-a-1").stdout == "card a/GPU-a-1 uncordoned\n"
+    assert api.patches.pop()[1]["metadata"]["annotations"] == {"hami.io/device-cordon": None}
+    assert run("cordon", "GPU-a-1").stdout == "card a/GPU-a-1 is cordoned already\n"
+    assert not api.patches
+
+
+def test_cards_that_cannot_be_cordoned_are_refused(api: Api) -> None:
+    assert "there is no card GPU-x" in run("cordon", "GPU-x").stderr
+    card = "x,10,8192,NVIDIA-T4,true,hami-core:"
+    advertised = {"volcano.sh/vgpu-number": "10", "volcano.sh/vgpu-memory": "8192", "volcano.sh/vgpu-cores": "100"}
+    api.objects.append(
+        {
+            "kind": "Node",
+            "metadata": {"name": "v", "annotations": {"volcano.sh/node-vgpu-register": card}},
+            "status": {"allocatable": advertised},
+        }
+    )
+    api.settings = "dialects: [hami, volcano]\n"
+    result = run("cordon", "x")
+    assert (result.exit_code, api.patches) == (2, [])
+    assert "have no annotation that cordons them; cordon node v" in result.stderr
+
+
+def test_a_plan_of_moves(api: Api) -> None:
+    api.objects[0] = node("a", cards=2)
+    made = running("more", "a", "GPU-a-1", 2000)
+    made["metadata"]["ownerReferences"] = [{"kind": "ReplicaSet", "name": "r", "uid": "r", "controller": True}]
+    result_without = run("defrag")
+    assert (result_without.exit_code, result_without.stdout) == (1, "No card can be freed.\n")
+    api.objects.append(made)
+    result = run("defrag", "--cards", "1")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
+        "1 move frees 1 card.",
+        "",
+        "1. Cordon, so that nothing else goes there:",
+        "   vgpu-scheduler cordon card GPU-a-1",
+        "",
+        "2. Evict these pods, each when the one before runs again:",
+        "   -  POD           FROM       TO".replace("-", " ", 1),
+        "   1  default/more  a/GPU-a-1  a/GPU-a-0",
+        "",
+        "3. Uncordon the cards of step 1. Free will be:",
+        "   a/GPU-a-1",
+    ]
+    found = json.loads(run("defrag", "-o", "json").stdout)
+    assert found["freed"] == [{"node": "a", "card": "GPU-a-1"}]
+    assert found["moves"][0]["to"] == {"node": "a", "cards": ["GPU-a-0"]}

@@ -1,0 +1,87 @@
+"""What a pod or a quota hardly means is told; what belongs to others, and what is right, is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.engine.builders import pod_object
+
+from vgpu_scheduler.dialects import Dialects
+from vgpu_scheduler.dialects.hami import hami_dialect
+from vgpu_scheduler.dialects.koordinator import koordinator_dialect
+from vgpu_scheduler.dialects.volcano import volcano_dialect
+from vgpu_scheduler.engine.suspicions import Suspicions
+from vgpu_scheduler.kube import decode_pod, decode_quota
+
+ALL = Suspicions(Dialects([hami_dialect(), volcano_dialect(), koordinator_dialect()]))
+
+
+def told(limits: dict[str, Any], annotations: dict[str, str] | None = None) -> list[str]:
+    found = pod_object("p", uid="u")
+    found["metadata"]["annotations"] = annotations or {}
+    found["spec"]["containers"] = [{"name": "main", "resources": {"limits": {k: str(v) for k, v in limits.items()}}}]
+    return list(ALL.of_pod(decode_pod(found)))
+
+
+@pytest.mark.parametrize(
+    ("limits", "says"),
+    [
+        ({"nvidia.com/gpu": 1, "nvidia.com/gpucores": 150}, "nvidia.com/gpucores: 150 is more than a whole card"),
+        ({"nvidia.com/gpu": 1, "nvidia.com/gpumem-percentage": 101}, "nvidia.com/gpumem-percentage: 101 is more than"),
+        (
+            {"nvidia.com/gpu": 0, "nvidia.com/gpumem": 1},
+            "nvidia.com/gpu is 0, so it gets no card, and nvidia.com/gpumem",
+        ),
+        ({"nvidia.com/gpu": 1, "nvidia.com/gpumen": 1}, "no device resource is called nvidia.com/gpumen, did you mean"),
+        ({"nvidia.com/gpus": 1}, "no device resource is called nvidia.com/gpus, did you mean nvidia.com/gpu?"),
+    ],
+)
+def test_what_is_hardly_meant_of_amounts(limits: dict[str, Any], says: str) -> None:
+    (found,) = told(limits)
+    assert found.startswith(f"container main: {says}")
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("nvidia.com/use-gputyp", "has no effect, did you mean nvidia.com/use-gputype?"),
+        ("nvidia.com/gpumem", "has no effect: it is a resource, and belongs into the limits of a container"),
+        ("hami.io/gpu-scheduler-polcy", "has no effect, did you mean hami.io/gpu-scheduler-policy?"),
+    ],
+)
+def test_annotations_one_letter_off(name: str, says: str) -> None:
+    assert told({"nvidia.com/gpu": 1}, {name: "x"}) == [f"annotation {name} {says}"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "annotations"),
+    [
+        ({"nvidia.com/gpu": 1, "nvidia.com/gpumem": 1000, "nvidia.com/gpucores": 100, "cpu": 1}, {}),
+        ({"nvidia.com/gpu": 1}, {"nvidia.com/use-gputype": "A100", "hami.io/node-scheduler-policy": "spread"}),
+        ({"nvidia.com/mig-1g.5gb": 1}, {"nvidia.com/driver.version": "1", "example.com/use-gputyp": "x"}),
+        ({"koordinator.sh/gpu-core": 200, "koordinator.sh/gpu-memory-ratio": 200}, {}),
+        ({"example.com/gpumen": 1}, {"kubernetes.io/config.source": "api"}),
+    ],
+)
+def test_what_is_right_or_belongs_to_others_is_let_be(limits: dict[str, Any], annotations: dict[str, str]) -> None:
+    assert told(limits, annotations) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "says"),
+    [
+        (
+            "limits.nvidia.com/gpumen",
+            ["spec.hard[limits.nvidia.com/gpumen]: no limit of devices is called so, did you"],
+        ),
+        ("limits.nvidia.com/gpumem", []),
+        ("requests.nvidia.com/gpu", []),
+        ("requests.nvidia.com/mig-1g.5gb", []),
+        ("pods", []),
+    ],
+)
+def test_limits_of_quotas(key: str, says: list[str]) -> None:
+    quota = {"metadata": {"name": "q", "namespace": "n", "uid": "u"}, "spec": {"hard": {key: "1"}}}
+    found = list(ALL.of_quota(decode_quota(quota)))
+    assert [text[: len(start)] for text, start in zip(found, says, strict=True)] == says

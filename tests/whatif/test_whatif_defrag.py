@@ -1,0 +1,133 @@
+"""Plans of moves: whoever follows one frees the cards that it names, and no others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
+
+from vgpu_scheduler.whatif import Plan, World, defrag, listed_cards, make_dialect, simulate, usage
+from vgpu_scheduler.whatif.nodes import with_annotation
+
+CORDON = "hami.io/device-cordon"
+REPLICA_SET = {"kind": "ReplicaSet", "name": "r", "uid": "r", "controller": True}
+
+
+def owned(obj: dict[str, Any], owner: dict[str, Any] | None = None) -> dict[str, Any]:
+    return {**obj, "metadata": {**obj["metadata"], "ownerReferences": [owner or REPLICA_SET]}}
+
+
+def world_of(*objects: dict[str, Any]) -> World:
+    made = World([make_dialect("hami")])
+    made.add(objects)
+    return made
+
+
+def idle(world: World) -> set[tuple[str, str]]:
+    return {(card.node, card.card) for card in usage.cards(world) if card.idle}
+
+
+def follow(world: World, plan: Plan) -> None:
+    """Do what a plan says: cordon, delete one pod after the other and have it made anew, uncordon."""
+    before = dict(world.nodes)
+    for name, card in plan.cordoned:
+        listed = [*listed_cards(world.nodes[name], CORDON), card]
+        world.replace_node(with_annotation(world.nodes[name], CORDON, ",".join(listed)))
+    placed: dict[str, str] = {}
+    for move in plan.moves:
+        assert move.pod not in placed
+        (moved,) = [pod for pod in world.bound.values() if pod.key == move.pod]
+        assert moved.node_name == move.node
+        world.remove_pod(moved.uid)
+        (answer,) = simulate(world, [moved])
+        assert (answer.node, answer.cards) == (move.to_node, move.to_cards)
+        placed[move.pod] = answer.node
+    for written in before.values():
+        world.replace_node(written)
+
+
+def test_the_card_with_the_least_on_it_is_freed() -> None:
+    objects = [
+        node("a", cards=2),
+        owned(running("small", "a", "GPU-a-0", 2000)),
+        owned(running("large", "a", "GPU-a-1", 9000)),
+    ]
+    plan = defrag(world_of(*objects))
+    assert plan.freed == (("a", "GPU-a-0"),)
+    assert [(move.pod, move.to_cards) for move in plan.moves] == [("default/small", ("GPU-a-1",))]
+    assert plan.cordoned == (("a", "GPU-a-0"),)
+    assert plan.stay == {}
+
+
+def test_idle_cards_are_no_place_to_move_to() -> None:
+    objects = [node("a", cards=2), owned(running("only", "a", "GPU-a-0", 2000))]
+    plan = defrag(world_of(*objects))
+    assert (plan.freed, plan.moves) == ((), ())
+    assert plan.stay == {"its pods fit nowhere else": 1}
+
+
+@pytest.mark.parametrize(
+    ("owner", "why"),
+    [
+        (None, "a pod on it has no controller that would make it anew"),
+        ({**REPLICA_SET, "kind": "DaemonSet"}, "a pod on it would come back to its node"),
+        (REPLICA_SET, "a disruption budget does not allow it"),
+    ],
+)
+def test_pods_that_must_stay(owner: dict[str, Any] | None, why: str) -> None:
+    small = running("small", "a", "GPU-a-0", 2000)
+    small["metadata"]["labels"] = {"app": "x"}
+    budget = {
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "b", "namespace": "default"},
+        "spec": {"selector": {"matchLabels": {"app": "x"}}},
+        "status": {"disruptionsAllowed": 0},
+    }
+    large = owned(running("large", "a", "GPU-a-1", 15000))
+    plan = defrag(world_of(node("a"), owned(small, owner) if owner else small, large, budget))
+    assert plan.freed == ()
+    assert plan.stay[why] == 1
+    budget["status"] = {"disruptionsAllowed": 1}
+    freed = defrag(world_of(node("a"), owned(small), large, budget)).freed
+    assert freed == ()  # 2000 beside 15000 do not fit
+    large = owned(running("large", "a", "GPU-a-1", 9000))
+    assert defrag(world_of(node("a"), owned(small), large, budget)).freed == (("a", "GPU-a-0"),)
+
+
+def test_no_more_cards_are_freed_than_asked_for() -> None:
+    objects = [node("a", cards=3), *(owned(running(f"p{n}", "a", f"GPU-a-{n}", 3000)) for n in range(3))]
+    assert len(defrag(world_of(*objects)).freed) == 2
+    assert len(defrag(world_of(*objects), most=1).freed) == 1
+
+
+def _random(seed: int) -> list[dict[str, Any]]:
+    rng = np.random.default_rng(seed)
+    objects: list[dict[str, Any]] = []
+    for number in range(int(rng.integers(1, 4))):
+        name, cards = f"n{number}", int(rng.integers(1, 5))
+        spec = {"cordoned": (0,)} if rng.random() < 0.2 else {}
+        objects.append(node(name, cards, **spec))
+        for card in range(cards):
+            for tenant in range(int(rng.integers(0, 4))):
+                made = running(f"{name}-{card}-{tenant}", name, f"GPU-{name}-{card}", int(rng.integers(500, 5000)))
+                objects.append(owned(made) if rng.random() < 0.85 else made)
+        if cards > 1 and rng.random() < 0.5:
+            limits = {GPU: 2, MEMORY: 1000}
+            entry = f"GPU-{name}-0,NVIDIA,1000,0:GPU-{name}-1,NVIDIA,1000,0:;"
+            annotations = {"hami.io/vgpu-node": name, "hami.io/vgpu-devices-allocated": entry}
+            objects.append(owned(pod(f"{name}-two", limits, nodeName=name, metadata={"annotations": annotations})))
+    return objects
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_whoever_follows_a_plan_frees_the_cards_that_it_names(seed: int) -> None:
+    objects = _random(seed)
+    plan = defrag(world_of(*objects))
+    world = world_of(*objects)
+    before = idle(world)
+    follow(world, plan)
+    assert idle(world) - before == set(plan.freed)
+    assert before <= idle(world), "a card that was idle is used now"
+    assert bool(plan.moves) == bool(plan.freed)

@@ -1,0 +1,224 @@
+"""Remedies: what is suggested makes the pod fit, and less of it does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import Outcome
+from vgpu_scheduler.whatif import Remedy, RemedyKind, World, ask, make_dialect, remedies
+from vgpu_scheduler.whatif.amounts import amounts_of, with_amount
+from vgpu_scheduler.whatif.simulation import created
+
+GPU, MEMORY, CORES = "nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpucores"
+
+
+def node(name: str, cards: int = 2, memory: int = 16384, **spec: Any) -> dict[str, Any]:
+    registered = ":".join(f"GPU-{name}-{n},10,{memory},100,NVIDIA-A100,0,true,{n},hami-core" for n in range(cards))
+    annotations = {"hami.io/node-nvidia-register": registered + ":"} if cards else {}
+    if cordoned := spec.pop("cordoned", ()):
+        annotations["hami.io/device-cordon"] = ",".join(f"GPU-{name}-{n}" for n in cordoned)
+    allocatable = {"cpu": "8", "memory": "32Gi", "pods": "110", GPU: str(10 * cards)}
+    return {
+        "kind": "Node",
+        "metadata": {"name": name, "labels": spec.pop("labels", {}), "annotations": annotations},
+        "spec": spec,
+        "status": {"allocatable": allocatable, "capacity": allocatable},
+    }
+
+
+def pod(name: str, limits: dict[str, Any], **more: Any) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "default", **more.pop("metadata", {})}
+    resources = {"limits": {key: str(value) for key, value in limits.items()}}
+    return {
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {"containers": [{"name": "main", "resources": resources}], **more},
+    }
+
+
+def running(name: str, where: str, card: str, memory: int, cores: int = 0, **more: Any) -> dict[str, Any]:
+    entry = f"{card},NVIDIA,{memory},{cores}:;"
+    annotations = {"hami.io/vgpu-node": where, "hami.io/vgpu-devices-allocated": entry}
+    return pod(
+        name, {GPU: 1, MEMORY: memory, CORES: cores}, nodeName=where, metadata={"annotations": annotations}, **more
+    )
+
+
+def world_of(*objects: dict[str, Any]) -> tuple[World, Pod]:
+    made = World([make_dialect("hami")])
+    made.add(objects)
+    (waiting,) = made.pending.values()
+    return made, waiting
+
+
+def kinds(found: list[Remedy]) -> dict[RemedyKind, list[str]]:
+    told: dict[RemedyKind, list[str]] = {}
+    for remedy in found:
+        told.setdefault(remedy.kind, []).append(remedy.text)
+    return told
+
+
+def test_less_memory_or_one_pod_less_or_one_more_node() -> None:
+    made, waiting = world_of(
+        node("a", cards=1),
+        running("first", "a", "GPU-a-0", 4000),
+        running("second", "a", "GPU-a-0", 6000),
+        pod("large", {GPU: 1, MEMORY: 12000}),
+    )
+    assert kinds(remedies(made, waiting)) == {
+        RemedyKind.ASK_LESS: ["ask 6384 of nvidia.com/gpumem instead of 12000 in container main, 5616 less"],
+        RemedyKind.END_PODS: ["end pod default/second on node a"],
+        RemedyKind.ADD_NODE: ["add a node like a"],
+    }
+
+
+def test_several_pods_of_which_none_could_stay() -> None:
+    made, waiting = world_of(
+        node("a", cards=1),
+        *(running(f"p{n}", "a", "GPU-a-0", 5000, priority=n) for n in range(3)),
+        pod("large", {GPU: 1, MEMORY: 11000}),
+    )
+    told = kinds(remedies(made, waiting))
+    assert told[RemedyKind.END_PODS] == ["end 2 pods on node a: default/p0, default/p1"]
+
+
+def test_memory_of_which_nothing_was_said() -> None:
+    made, waiting = world_of(
+        node("a", cards=1), running("first", "a", "GPU-a-0", 4000), pod("whole", {GPU: 1, CORES: 10})
+    )
+    (text,) = kinds(remedies(made, waiting))[RemedyKind.ASK_LESS]
+    assert text == "ask 12384 of nvidia.com/gpumem (it does not say, and gets whole cards) in container main"
+
+
+def test_nodes_and_cards_are_uncordoned() -> None:
+    made, waiting = world_of(
+        node("a", cards=2, cordoned=(0, 1)), node("b", unschedulable=True), pod("p", {GPU: 1, MEMORY: 1000})
+    )
+    told = kinds(remedies(made, waiting))
+    assert told[RemedyKind.UNCORDON_CARD] == ["uncordon card GPU-a-0 of node a", "uncordon card GPU-a-1 of node a"]
+    assert told[RemedyKind.UNCORDON_NODE] == ["uncordon node b"]
+
+
+def test_what_keeps_it_from_nodes_is_left_out() -> None:
+    made, waiting = world_of(
+        node("a", labels={"pool": "x"}, taints=[{"key": "team", "value": "b", "effect": "NoSchedule"}]),
+        node("b"),
+        pod(
+            "p",
+            {GPU: 1, MEMORY: 1000},
+            nodeSelector={"pool": "y"},
+            metadata={"annotations": {"nvidia.com/use-gputype": "A100"}},
+        ),
+    )
+    told = kinds(remedies(made, waiting))
+    assert told == {RemedyKind.LET_GO: ["leave out its nodeSelector (spec.nodeSelector)"]}
+
+
+def test_taints_are_tolerated_the_fewest_first() -> None:
+    one, two = ({"key": key, "value": "x", "effect": "NoSchedule"} for key in ("one", "two"))
+    made, waiting = world_of(node("a", taints=[one, two]), node("b", taints=[two]), pod("p", {GPU: 1, MEMORY: 1000}))
+    assert kinds(remedies(made, waiting))[RemedyKind.TOLERATE] == ["tolerate two=x:NoSchedule"]
+
+
+def test_a_quota_is_raised_by_as_little_as_does() -> None:
+    quota = {
+        "kind": "ResourceQuota",
+        "metadata": {"name": "q", "namespace": "default"},
+        "spec": {"hard": {"limits.nvidia.com/gpumem": "5000"}},
+    }
+    made, waiting = world_of(node("a"), quota, running("r", "a", "GPU-a-0", 2000), pod("p", {GPU: 1, MEMORY: 4000}))
+    told = kinds(remedies(made, waiting))
+    assert told[RemedyKind.RAISE_QUOTA] == [
+        "raise limits.nvidia.com/gpumem of ResourceQuota default/q to 6000 (it is 5000)"
+    ]
+    assert told[RemedyKind.ASK_LESS] == ["ask 3000 of nvidia.com/gpumem instead of 4000 in container main, 1000 less"]
+
+
+def _random_objects(seed: int) -> list[dict[str, Any]]:
+    rng = np.random.default_rng(seed)
+    objects: list[dict[str, Any]] = []
+    for number in range(int(rng.integers(1, 5))):
+        name, cards = f"n{number}", int(rng.integers(0, 4))
+        spec: dict[str, Any] = {"labels": {"pool": str(rng.choice(["x", "y"]))}}
+        if rng.random() < 0.3:
+            spec["unschedulable"] = True
+        if rng.random() < 0.3:
+            spec["taints"] = [{"key": str(rng.choice(["k", "l"])), "value": "v", "effect": "NoSchedule"}]
+        if cards and rng.random() < 0.4:
+            spec["cordoned"] = tuple(range(int(rng.integers(1, cards + 1))))
+        objects.append(node(name, cards, int(rng.choice([8192, 16384])), **spec))
+        for card in range(cards):
+            for tenant in range(int(rng.integers(0, 4))):
+                memory, cores = int(rng.integers(500, 3000)), int(rng.integers(0, 4)) * 10
+                objects.append(
+                    running(
+                        f"{name}-{card}-{tenant}",
+                        name,
+                        f"GPU-{name}-{card}",
+                        memory,
+                        cores,
+                        priority=int(rng.integers(0, 3)),
+                    )
+                )
+    limits: dict[str, Any] = {GPU: int(rng.integers(1, 4)), "cpu": str(int(rng.integers(1, 12)))}
+    if rng.random() < 0.8:
+        limits[MEMORY] = int(rng.integers(4000, 20000))
+    if rng.random() < 0.5:
+        limits[CORES] = int(rng.integers(1, 101))
+    more: dict[str, Any] = {"nodeSelector": {"pool": "x"}} if rng.random() < 0.4 else {}
+    return [*objects, pod("asked", limits, **more)]
+
+
+def _node_of(made: World, asked: Pod) -> str:
+    answer = ask(made, asked)
+    return answer.node if answer.decision.outcome is Outcome.PLACED else ""
+
+
+def _applied(objects: list[dict[str, Any]], remedy: Remedy, made: World) -> tuple[World, Pod]:
+    """Return the cluster made anew with what a remedy suggests, from its objects alone."""
+    ended = {made.bound[uid].key for uid in remedy.ended}
+    changed = {(each["kind"], each["metadata"]["name"]): each for each in remedy.objects}
+    kept = [
+        changed.pop((each["kind"], each["metadata"]["name"]), each)
+        for each in objects
+        if each["kind"] != "Pod" or f"default/{each['metadata']['name']}" not in ended
+    ]
+    pods = {"asked": remedy.pod} if remedy.pod is not None else {}
+    kept = [pods.get(each["metadata"]["name"], each) if each["kind"] == "Pod" else each for each in kept]
+    return world_of(*kept, *changed.values())
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_each_remedy_helps_and_is_minimal(seed: int) -> None:
+    objects = _random_objects(seed)
+    made, waiting = world_of(*objects)
+    if _node_of(made, waiting):
+        return
+    found = remedies(made, waiting)
+    assert not _node_of(made, waiting), "a search left something behind"
+    for remedy in found:
+        assert _node_of(*_applied(objects, remedy, made)) == remedy.node, remedy.text
+        if remedy.kind is RemedyKind.END_PODS:
+            for uid in remedy.ended:
+                fewer = Remedy(remedy.kind, "", "", ended=tuple(other for other in remedy.ended if other != uid))
+                again, asked = _applied(objects, fewer, made)
+                assert again.engine.cycle.refit(created(again, asked, asked.uid), remedy.node) is None, remedy.text
+    for amount in amounts_of(made.written(waiting), made.engine.dialects, waiting):
+        told = [r for r in found if r.kind is RemedyKind.ASK_LESS and f" of {amount.resource} " in r.text]
+        fits = [
+            steps
+            for steps in (1, amount.steps // 2, amount.steps - 1)
+            if 0 < steps < amount.steps and _fits_with(objects, with_amount(made.written(waiting), amount, steps))
+        ]
+        assert bool(told) >= bool(fits), f"{amount.resource} at {fits} would do"
+        if told:
+            steps = int(told[0].text.split()[1].rstrip("mMi"))
+            assert not _fits_with(objects, with_amount(made.written(waiting), amount, steps + 1)), told[0].text
+
+
+def _fits_with(objects: list[dict[str, Any]], asked: Any) -> bool:
+    return bool(_node_of(*world_of(*objects[:-1], asked)))
