@@ -78,7 +78,7 @@ async def test_the_operator_runs_from_the_chart_and_policies_outlive_it(plane: C
             await process.until_leading()
             await cluster.create(slice_pod("first", gpu=1, gpumem=1000), slice_pod("second", gpu=1, gpumem=1000))
             await cluster.nodes.until(lambda: cluster.nodes.counts["running"] == 2, within=60)
-            _, told, _ = await doctor(cluster, tmp_path, "--namespace", NAMESPACE, "-o", "json")
+            _, told, _ = await doctor(cluster, tmp_path, "--scheduler-namespace", NAMESPACE, "-o", "json")
             assert [one for one in json.loads(told)["findings"] if one["severity"] == "error"] == []
             assert {await cluster.bound("first"), await cluster.bound("second")} == {"one", "two"}, (
                 "node_policy: spread"
