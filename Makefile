@@ -7,7 +7,7 @@ ARGS ?=
 DIR ?= tests/vectors
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format vectors bench e2e older faults manifests picture clean
+.PHONY: help demo test lint format vectors bench e2e older faults manifests picture docs image bundle clean
 
 help: ## explain the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,14 +28,16 @@ demo: .venv/ready ## show placements on an embedded cluster (ARGS=--once: a chec
 test: .venv/ready ## run all test suites, on a real API server where Go can build it
 	@$(BIN)/pytest $(ARGS)
 
-lint: .venv/ready ## check style, types, the arrows between rooms, and that rendered files are current
+lint: .venv/ready ## check style, types, the arrows between rooms, links, and that rendered files are current
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python crds/render.py --check
 	@$(BIN)/python manifests/render.py --check
+	@$(BIN)/python -m charts.render --check
 	@$(BIN)/python docs/render.py --check
+	@$(BIN)/python docs/links.py
 
 format: .venv/ready ## format the code
 	@$(BIN)/ruff format --quiet .
@@ -46,6 +48,7 @@ vectors: .venv/ready ## run the golden vectors under DIR (tests/vectors)
 
 bench: .venv/ready ## measure, and write docs/performance.md
 	@$(BIN)/python -m benchmarks $(ARGS)
+	@$(BIN)/python docs/render.py
 
 e2e: .venv/ready ## run the end-to-end tests only
 	@$(BIN)/pytest -m e2e $(ARGS)
@@ -56,15 +59,27 @@ older: .venv/ready ## run the end-to-end tests on an API server that does less
 faults: .venv/ready ## play all faults on the operator, and write docs/faults.md (ARGS="--times 20")
 	@$(BIN)/python -m tests.faults $(ARGS)
 
-manifests: .venv/ready ## render the CRDs, the admission rules, manifests/install.yaml, and the pages in docs that follow from code
+manifests: .venv/ready ## render the CRDs, the admission rules, manifests/install.yaml, the chart, and the pages in docs that follow from code
 	@$(BIN)/python crds/render.py
 	@$(BIN)/python manifests/render.py
+	@$(BIN)/python -m charts.render
 	@$(BIN)/python docs/render.py
 
 picture: .venv/ready ## play the demo, and draw docs/demo.svg from what it showed
 	@$(BIN)/python docs/picture.py
 
+docs: .venv/ready ## build the documentation as a site in build/docs, strictly
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	@$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --conf-dir docs . build/docs
+	@echo '<meta http-equiv="refresh" content="0; url=docs/">' > build/docs/index.html
+
+image: ## build the image for amd64 and arm64 (ARGS="--tag REGISTRY/vgpu-scheduler:VERSION --push")
+	@docker buildx build --platform linux/amd64,linux/arm64 $(ARGS) .
+
+bundle: .venv/ready ## make one archive for clusters without internet, in dist (ARGS="--machine aarch64")
+	@$(BIN)/python .ci/bundle.py $(ARGS)
+
 clean: ## remove what was built in the tree
-	rm -rf .venv build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	find . -name '*.egg-info' -type d -prune -exec rm -rf {} +

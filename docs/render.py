@@ -1,4 +1,4 @@
-"""Renders a page per maker from its file of facts, their index, and what the doctor finds.
+"""Renders a page per maker from its file of facts, their index, what the doctor finds, and sizes from the benchmark.
 
 ``--check`` only tells whether they are current.
 """
@@ -22,7 +22,9 @@ _PERCENT = 100
 HERE = Path(__file__).parent
 FOLDER = HERE / "makers"
 DOCTOR = HERE / "doctor.md"
-DOCTOR_BLOCK = re.compile(r"(<!-- BEGIN rendered from .*? -->\n).*?(<!-- END rendered -->)", re.DOTALL)
+OPERATIONS = HERE / "operations.md"
+PERFORMANCE = HERE / "performance.md"
+BLOCK = re.compile(r"(<!-- BEGIN rendered from .*? -->\n).*?(<!-- END rendered -->)", re.DOTALL)
 WIDTH = 120
 HEAD = "<!-- Rendered from operator/vgpu_scheduler/dialects/hami/vendors by `make manifests`; do not edit. -->\n"
 
@@ -240,12 +242,40 @@ def doctor() -> str:
         text = f"*{one.severity.value.capitalize()}.* {one.cause}"
         parts.append(f"### {one.id}\n\n{fill(text, WIDTH)}\n\n{fill(f'**What to do:** {one.remedy}', WIDTH)}")
     rendered = "\n\n".join(parts)
-    return DOCTOR_BLOCK.sub(lambda block: f"{block[1]}\n{rendered}\n\n{block[2]}", DOCTOR.read_text())
+    return BLOCK.sub(lambda block: f"{block[1]}\n{rendered}\n\n{block[2]}", DOCTOR.read_text())
+
+
+def measured(*names: str) -> list[str]:
+    """Return the row of a table of the benchmark that begins with some cells."""
+    rows = [[cell.strip() for cell in line.strip("| \n").split(" |")] for line in PERFORMANCE.read_text().splitlines()]
+    found = [row for row in rows if row[: len(names)] == list(names)]
+    if len(found) != 1:
+        raise SystemExit(f"{PERFORMANCE.name}: {len(found)} rows begin with {', '.join(names)}")
+    return found[0]
+
+
+def sizes() -> str:
+    """Return the page of operations with the numbers that sizes follow from."""
+    lines = ["| pods | nodes | pods a second | CPU per pod |", "|---|---:|---:|---:|"]
+    for name, shown, nodes in (
+        ("slices, node side with all its writes", "slices of cards, with a node lock", "500"),
+        ("plain pods, no node lock", "pods without cards", "500"),
+        ("plain pods, no node lock, 5,000 nodes", "pods without cards", "5,000"),
+    ):
+        _, pace, _, cpu = measured(name)
+        lines.append(f"| {shown} | {nodes} | {pace} | {cpu} |")
+    lines += ["", "| one decision, nodes with 8 cards | nodes | p50 | p99 |", "|---|---:|---:|---:|"]
+    for name, shown in (("repeated shape", "a replica of a pod before it"), ("new shape", "the first pod of its kind")):
+        for nodes in ("1,000", "5,000"):
+            _, _, p50, p99 = measured(name, nodes)
+            lines.append(f"| {shown} | {nodes} | {p50} | {p99} |")
+    rendered = "\n".join(lines)
+    return BLOCK.sub(lambda block: f"{block[1]}\n{rendered}\n\n{block[2]}", OPERATIONS.read_text())
 
 
 def main() -> int:
     check = "--check" in sys.argv[1:]
-    expected = {path: text.rstrip("\n") + "\n" for path, text in (*pages(), (DOCTOR, doctor()))}
+    expected = {path: text.rstrip("\n") + "\n" for path, text in (*pages(), (DOCTOR, doctor()), (OPERATIONS, sizes()))}
     stale = [path for path, text in expected.items() if not path.exists() or path.read_text() != text]
     stale += [path for path in FOLDER.glob("*.md") if path not in expected]
     if check:

@@ -1,6 +1,7 @@
 """Renders install.yaml from the kustomization beside it, and the makers' facts into the admission policies.
 
-What `vgpu-scheduler doctor` compares a cluster with is rendered from the manifests into the package.
+The image of the Deployment has the version of the package. What `vgpu-scheduler doctor` compares a cluster with is
+rendered from the manifests into the package.
 
 ``--check`` only tells whether they are current.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import tomllib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,7 @@ WIDTH = 120
 ROLES = ("rbac.yaml", "volume-binding.yaml", "koordinator/rbac.yaml", "system-spread/rbac.yaml")
 """Where the scheduler's roles are."""
 VENDORS = vendors()
+IMAGE = re.compile(r"(?<=image: vgpu-scheduler:)\S+")
 
 SHAPED = re.compile(r"hami\.io/.*-devices-(allocated|to-allocate)|huawei\.com/.*|hami\.io/vgpu-.*")
 """Keys that the guard knows by their shape."""
@@ -49,6 +52,11 @@ def resources(folder: Path) -> list[str]:
 def install() -> str:
     """Return the resources of the kustomization in its order, in one file."""
     return HEAD + "\n---\n".join(resources(HERE)) + "\n"
+
+
+def version() -> str:
+    """Return the version of the package: pyproject.toml is where it is set."""
+    return str(tomllib.loads((HERE.parent / "pyproject.toml").read_text())["project"]["version"])
 
 
 def with_facts(path: Path, *blocks: str) -> str:
@@ -126,9 +134,10 @@ def shipped() -> str:
 
 
 RENDERED: tuple[tuple[str, Callable[[Path], str]], ...] = (
+    ("deployment.yaml", lambda path: IMAGE.sub(version(), path.read_text())),
     ("admission.yaml", lambda path: with_facts(path, guard())),
     ("admission-policy/policy.yaml", lambda path: with_facts(path, *mutation())),
-    ("install.yaml", lambda _: install()),  # contains the first
+    ("install.yaml", lambda _: install()),  # contains the two above
     ("../operator/vgpu_scheduler/doctor/shipped.json", lambda _: shipped()),
 )
 

@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, NoReturn
 
 import pytest
-from tests.apiserver.binaries import AssetsUnavailableError, assets
+from tests.apiserver.binaries import AssetsUnavailableError, assets, helm
 from tests.apiserver.control_plane import ControlPlane
 
 if TYPE_CHECKING:
@@ -24,11 +24,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Build the API server before the first test: it takes minutes the first time, more than a test may."""
-    if session.config.option.collectonly or not any(item.get_closest_marker("apiserver") for item in session.items):
+    """Build what tests need before the first test: it takes minutes the first time, more than a test may."""
+    if session.config.option.collectonly:
         return
-    with contextlib.suppress(AssetsUnavailableError):  # the fixtures skip, or fail, with the reason
-        assets()
+    for marker, build in (("apiserver", assets), ("helm", helm)):
+        if any(item.get_closest_marker(marker) for item in session.items):
+            with contextlib.suppress(AssetsUnavailableError):  # the fixtures skip, or fail, with the reason
+                build()
 
 
 @pytest.fixture(scope="session")

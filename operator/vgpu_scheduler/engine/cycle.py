@@ -20,7 +20,7 @@ from vgpu_scheduler.engine.nearest import nearest_miss
 from vgpu_scheduler.engine.nominated import NominatedPods
 from vgpu_scheduler.engine.preferences import Preferences, Ranked
 from vgpu_scheduler.engine.quotas import Quotas
-from vgpu_scheduler.engine.recent import Recent
+from vgpu_scheduler.engine.recent import Recent, weight_of_texts
 from vgpu_scheduler.engine.rejected import replaced_with
 from vgpu_scheduler.engine.shape import Claimed, Fitted, NodePart, Refused, Shape
 from vgpu_scheduler.engine.shape_builder import make_node_part, read_claims
@@ -85,7 +85,7 @@ class Cycle:
         self._quotas = quotas or Quotas(dialects)
         self._closed_nodes = closed_nodes
         self._storage = storage
-        self._claimed: Recent[Claimed | Refused] = Recent(_CLAIMS)
+        self._claimed: Recent[Claimed | Refused] = Recent(_CLAIMS, weigh=weight_of_texts)
         self._node_parts: Recent[NodePart | Refused] = Recent(_NODE_PARTS)
         self._cluster_parts = ClusterParts(state)
         self._preferences = Preferences(state)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -18,6 +18,10 @@ class Image(msgspec.Struct, frozen=True):
     size: int
 
 
+_LONGEST: Final = 2048
+"""Characters of an image's names; images with more are not remembered, so that they do not fill the memory."""
+
+
 @lru_cache(maxsize=16384)
 def _image(names: tuple[str, ...], size: int) -> Image:
     return Image(names, size)
@@ -25,7 +29,10 @@ def _image(names: tuple[str, ...], size: int) -> Image:
 
 def node_images(images: Iterable[WireImage]) -> tuple[Image, ...]:
     """Return the images of a node; nodes list the 50 largest."""
-    return tuple(_image(tuple(image.names or ()), image.size_bytes) for image in images)
+    return tuple(
+        (_image if sum(map(len, image.names or ())) <= _LONGEST else Image)(tuple(image.names or ()), image.size_bytes)
+        for image in images
+    )
 
 
 def image_name(name: str) -> str:

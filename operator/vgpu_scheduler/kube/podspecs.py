@@ -22,6 +22,8 @@ from vgpu_scheduler.kube.wire import REQUIRED, FieldError, Quantities, WireConta
 __all__ = ["intern_pod_spec", "resized_requests"]
 
 _INTERNED: Final = 4096
+_LARGEST: Final = 8 * 1024
+"""Bytes of a shape, encoded; larger ones live as long as their pods, lest somebody fill the memory with them."""
 
 _encoder: Final = msgspec.msgpack.Encoder()
 # The weak table makes identity hold for as long as any pod of the shape lives; the bounded one keeps recent shapes
@@ -49,11 +51,14 @@ def intern_pod_spec(wire: WirePodSpec) -> PodSpec:
         wire.resource_claims, wire.scheduling_group, wire.workload_ref, wire.host_network, wire.host_users,
         image_volumes,
     )  # fmt: skip
-    fingerprint = _digest(shape)
+    encoded = _encoder.encode(shape)
+    fingerprint = blake2b(encoded, digest_size=16).digest()
     spec = _live.get(fingerprint)
     if spec is None:
         spec = _build(wire, fingerprint, volumes)
         _live[fingerprint] = spec
+    if len(encoded) > _LARGEST:
+        return spec
     _recent[fingerprint] = spec
     _recent.move_to_end(fingerprint)
     if len(_recent) > _INTERNED:

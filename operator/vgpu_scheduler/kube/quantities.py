@@ -7,9 +7,10 @@ sums stay exact until they are rounded once, at the end, as kube-scheduler does.
 """
 
 import re
+from collections.abc import Callable
 from fractions import Fraction
-from functools import lru_cache
-from typing import Final
+from functools import lru_cache, wraps
+from typing import Final, TypeVar
 
 __all__ = [
     "MAX_INT64",
@@ -38,6 +39,21 @@ _MOST_DIGITS: Final = 60
 _SATURATED: Final = 10**_MOST_DIGITS * NANO
 
 _CACHE: Final = 1 << 14
+_LONGEST: Final = 64
+"""Texts that are longer are not remembered: whoever writes pods could fill the memory with them."""
+
+_Read = TypeVar("_Read")
+
+
+def _remembered(read: Callable[[str | float], _Read]) -> Callable[[str | float], _Read]:
+    """Remember what texts of usual length are read as."""
+    recent = lru_cache(maxsize=_CACHE, typed=True)(read)
+
+    @wraps(read)
+    def look_up(q: str | float) -> _Read:
+        return read(q) if isinstance(q, str) and len(q) > _LONGEST else recent(q)
+
+    return look_up
 
 
 class QuantityError(ValueError):
@@ -75,7 +91,7 @@ def parse_quantity(text: str | float) -> Fraction:
     return Fraction(to_nano(text), NANO)
 
 
-@lru_cache(maxsize=_CACHE, typed=True)
+@_remembered
 def to_nano(q: str | float) -> int:
     """Value of a quantity in billionths, the finest unit there is; made for sums that are rounded at their end.
 
@@ -138,7 +154,7 @@ def nano_to_int(nanos: int) -> int:
     return _ceil_int64(nanos, NANO)
 
 
-@lru_cache(maxsize=_CACHE, typed=True)
+@_remembered
 def to_milli(q: str | float) -> int:
     """Quantity in thousandths, rounded up: how kube-scheduler compares ``cpu``.
 
@@ -150,7 +166,7 @@ def to_milli(q: str | float) -> int:
     return nano_to_milli(to_nano(q))
 
 
-@lru_cache(maxsize=_CACHE, typed=True)
+@_remembered
 def to_int(q: str | float) -> int:
     """Quantity in whole units, rounded up: how kube-scheduler compares everything but ``cpu``.
 
@@ -178,7 +194,7 @@ def has_unit(q: str | float) -> bool:
     return not str(q).strip().lstrip("+").isdigit()
 
 
-@lru_cache(maxsize=_CACHE, typed=True)
+@_remembered
 def to_exact_int(q: str | float) -> int | None:
     """Quantity as an integer if it is exactly one that fits int64, else None.
 

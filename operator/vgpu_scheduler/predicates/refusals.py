@@ -1,7 +1,8 @@
 """Pods that are not tried at all: gated ones, and ones that ask for what is not checked here."""
 
 from collections.abc import Iterator
-from functools import lru_cache
+from typing import Final
+from weakref import WeakKeyDictionary
 
 from vgpu_scheduler.kube import Pod, PodSpec
 
@@ -26,10 +27,17 @@ def refusals(pod: Pod) -> tuple[str, ...]:
         One sentence per field that cannot be understood or asks for something that is not checked here; empty for pods
         that can be placed.
     """
-    return _refusals(pod.spec)
+    spec = pod.spec
+    known = _known.get(spec)
+    if known is None:
+        known = _known[spec] = _refusals(spec)
+    return known
 
 
-@lru_cache(maxsize=1024)
+_known: Final[WeakKeyDictionary[PodSpec, tuple[str, ...]]] = WeakKeyDictionary()
+"""By spec, for as long as that lives."""
+
+
 def _refusals(spec: PodSpec) -> tuple[str, ...]:
     unsupported = tuple(
         f"{field} is not supported: this scheduler does not check {what}, so it will not place the pod"

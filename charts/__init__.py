@@ -1,0 +1,1 @@
+"""The Helm chart, and what renders it from the manifests."""
