@@ -73,11 +73,7 @@ def story_of(hit: Hit) -> Story:
         for found in pods:
             await hit(stage, found)
             stage.count(f"pod {hit.__name__.replace('_', ' ')}")
-        if hit in {force, make_anew}:  # a plugin that is serving a pod knows nothing of that: its kubelet starts anew
-            await stage.nodes.stop()
         stage.nodes.let_go()
-        if hit in {force, make_anew}:
-            await stage.nodes.start()
         stage.proxy.heal()
         await stage.come(*burst("next-", **away_from("gpu-0")))  # there may be room for those who wait for it only
 
