@@ -1,4 +1,4 @@
-"""Renders a page per maker from its file of facts, their index, what the doctor finds, and sizes from the benchmark.
+"""Renders the pages that follow from code: of makers, of what the doctor finds, of commands, and of sizes.
 
 ``--check`` only tells whether they are current.
 """
@@ -11,6 +11,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import fill
+
+from commands_page import commands_page
 
 from vgpu_scheduler.allocators import Check, Selection
 from vgpu_scheduler.dialects.hami import Section, Vendor
@@ -273,9 +275,17 @@ def sizes() -> str:
     return BLOCK.sub(lambda block: f"{block[1]}\n{rendered}\n\n{block[2]}", OPERATIONS.read_text())
 
 
+def all_pages() -> Iterator[tuple[Path, str]]:
+    """Yield the path and text of every page, and of those that are rendered in part."""
+    yield from pages()
+    yield DOCTOR, doctor()
+    yield OPERATIONS, sizes()
+    yield HERE / "commands.md", commands_page()
+
+
 def main() -> int:
     check = "--check" in sys.argv[1:]
-    expected = {path: text.rstrip("\n") + "\n" for path, text in (*pages(), (DOCTOR, doctor()), (OPERATIONS, sizes()))}
+    expected = {path: text.rstrip("\n") + "\n" for path, text in all_pages()}
     stale = [path for path, text in expected.items() if not path.exists() or path.read_text() != text]
     stale += [path for path in FOLDER.glob("*.md") if path not in expected]
     if check:

@@ -1,0 +1,42 @@
+"""Renders the page of the commands from the commands themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+
+from vgpu_scheduler.cli.main import COMMANDS, main
+
+HEAD = """\
+# Commands
+
+<!-- Rendered from the commands by `make manifests`; do not edit. -->
+
+`vgpu-scheduler COMMAND`, or `kubectl vgpu COMMAND`: `pip install` puts both into the path. Commands that look at a
+cluster read it from the API with your own rights, and run the same engine as the scheduler on your machine; nothing
+needs an endpoint of the scheduler, and all but `cordon` and `uncordon` only read. `--cluster` takes files instead:
+what `vgpu-scheduler snapshot` wrote, or `kubectl get … -o yaml`. The settings are those of the scheduler's ConfigMap,
+or of `--config`; where neither can be read, the answer says that they are assumed. What your rights do not let you
+see is said, too. `-o json` and `-o yaml` are for scripts; the answer goes to stdout, everything else to stderr,
+without colours unless it is a terminal.
+
+`source <(vgpu-scheduler completion bash)` completes commands; zsh and fish have theirs.
+"""
+_WIDTH = 100
+
+
+def commands_page() -> str:
+    """Return the page."""
+    return HEAD + "".join(_sections())
+
+
+def _sections() -> Iterator[str]:
+    for name in COMMANDS:
+        with click.Context(main) as context:
+            command = main.get_command(context, name)
+        assert command is not None
+        called = f"vgpu-scheduler {name}"
+        with click.Context(command, info_name=called, terminal_width=_WIDTH, max_content_width=_WIDTH) as own:
+            text = command.get_help(own)
+        yield f"\n## {name}\n\n```text\n{text.rstrip()}\n```\n"
