@@ -32,7 +32,7 @@ def guided(target: Target, seconds: float, findings: Path) -> Ran:
             *(kept, str(CORPUS / target.name), f"-max_total_time={max(round(seconds), 1)}", f"-max_len={target.most}"),
             *(
                 "-timeout=20",
-                "-rss_limit_mb=3000",
+                "-rss_limit_mb=8000",  # instrumented code keeps more the longer it runs; without guidance nothing grows
                 "-print_final_stats=1",
                 f"-artifact_prefix={findings}/{target.name}-",
             ),

@@ -94,6 +94,15 @@ def test_memory_of_which_nothing_was_said() -> None:
     assert text == "ask 12384 of nvidia.com/gpumem (it does not say, and gets whole cards) in container main"
 
 
+@pytest.mark.parametrize(("written", "shown"), [("12k", "12k"), ("12000", "12000")])
+def test_amounts_as_the_api_server_writes_them(written: str, shown: str) -> None:
+    made, waiting = world_of(
+        node("a", cards=1), running("r", "a", "GPU-a-0", 6000), pod("p", {GPU: 1, MEMORY: written})
+    )
+    (text,) = kinds(remedies(made, waiting))[RemedyKind.ASK_LESS]
+    assert text == f"ask 10384 of nvidia.com/gpumem instead of {shown} in container main, 1616 less"
+
+
 def test_nodes_and_cards_are_uncordoned() -> None:
     made, waiting = world_of(
         node("a", cards=2, cordoned=(0, 1)), node("b", unschedulable=True), pod("p", {GPU: 1, MEMORY: 1000})

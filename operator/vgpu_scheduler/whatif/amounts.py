@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from vgpu_scheduler.dialects import Dialects
-from vgpu_scheduler.kube import Pod, QuantityError, has_unit, to_int, to_milli
+from vgpu_scheduler.kube import Pod, QuantityError, to_int, to_milli
 
 Object = Mapping[str, Any]
 
@@ -84,7 +84,7 @@ def _amount(field: str, index: int, container: str, name: str, quantity: str) ->
     try:
         if name == _CPU:
             return Amount(field, index, container, name, to_milli(quantity), "m", quantity)
-        if name in _BYTES or name.startswith("hugepages-") or has_unit(quantity):
+        if name in _BYTES or name.startswith("hugepages-") or quantity.endswith("i"):  # 8000 is written 8k by the API
             return Amount(field, index, container, name, -(-to_int(quantity) // _MIB), "Mi", quantity)
         return Amount(field, index, container, name, to_int(quantity), "", quantity)
     except QuantityError:
