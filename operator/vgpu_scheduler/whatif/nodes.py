@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from vgpu_scheduler.whatif.world import World, WorldError
@@ -77,14 +76,21 @@ def copy_of(world: World, name: str, copy: str) -> list[Object]:
 
 
 def _renamed(obj: Object, name: str, cards: list[str]) -> dict[str, Any]:
-    text = json.dumps(obj)
-    if cards:
-        longest_first = sorted((json.dumps(card)[1:-1] for card in cards), key=len, reverse=True)
-        text = re.sub("|".join(map(re.escape, longest_first)), lambda found: f"{found[0]}-{name}", text)
-    found: dict[str, Any] = json.loads(text)
+    longest_first = sorted(filter(None, cards), key=len, reverse=True)
+    pattern = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
+    found: dict[str, Any] = _with_texts(obj, lambda text: pattern.sub(lambda card: f"{card[0]}-{name}", text))
     found["metadata"] = {key: each for key, each in found["metadata"].items() if key not in {"uid", "resourceVersion"}}
     found["metadata"]["name"] = name
     return found
+
+
+def _with_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Return a copy in which every text was changed; keys stay."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {key: _with_texts(each, change) for key, each in value.items()}
+    return [_with_texts(each, change) for each in value] if isinstance(value, list) else value
 
 
 def _without_taints(node: Object, keys: frozenset[str]) -> dict[str, Any]:

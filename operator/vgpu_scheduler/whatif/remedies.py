@@ -26,6 +26,7 @@ _MOST_NODES: Final = 64
 """Nodes of which it is worked out which pods would have to end."""
 _MOST_MODELS: Final = 16
 """Kinds of nodes of which one more is tried."""
+_DIGITS: Final = 12
 _LARGEST: Final = 2**40
 """The most that an amount is searched up to, in steps."""
 _SCHEDULING: Final = (
@@ -301,7 +302,7 @@ def _smallest(
         return asked.node()
 
     try:
-        low, high = int(limit) if limit.isdigit() else 0, _LARGEST
+        low, high = int(limit) if limit.isdecimal() and len(limit) < _DIGITS else 0, _LARGEST
         if not node_with(high):
             return None
         while high - low > 1:

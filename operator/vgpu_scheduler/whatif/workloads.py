@@ -115,6 +115,8 @@ class _Workload:
     def _claim_names(self, index: int) -> dict[str, str]:
         """Return the name of each claim by that of its template."""
         names = [str(_mapping(claim, "metadata", self._title).get("name", "")) for claim in self._claims]
+        if len(set(names)) < len(names):
+            raise WorldError(f"{self._title}: spec.volumeClaimTemplates: two have the same name")
         return {name: f"{name}-{self._metadata.get('name', '')}-{index}" for name in names}
 
 

@@ -392,6 +392,8 @@ def _items(objects: Iterable[Object]) -> Iterable[Object]:
     for obj in objects:
         if not isinstance(obj, Mapping):
             raise WorldError(f"{str(obj)[:40]!r} is no Kubernetes object")
+        if not isinstance(obj.get("kind", ""), str):
+            raise WorldError(f"kind: {str(obj['kind'])[:40]!r} is no kind")
         if str(obj.get("kind", "")).endswith("List") and isinstance(obj.get("items"), list):
             yield from _items(obj["items"])
         else:
