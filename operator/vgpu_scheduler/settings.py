@@ -347,6 +347,9 @@ def load(file: Path | None, flags: Mapping[str, Any]) -> Settings:
             raise SettingsError(f"settings file {file}: not a map of settings")
         if content and content.get("kind") == "ConfigMap":
             raise SettingsError(f"settings file {file}: a ConfigMap; give what is in its data, under settings.yaml")
+        if content and {"apiVersion", "kind"} <= content.keys():
+            raise SettingsError(f"settings file {file}: a Kubernetes object, and no settings")
+        _check_names(content or {})
 
     class Loaded(Settings):
         @classmethod
@@ -383,6 +386,7 @@ def read(
     SettingsError
         If anything does not validate; the message names the fields.
     """
+    _check_names(content)
 
     class Elsewhere(EnvSettingsSource):
         def _load_env_vars(self) -> Mapping[str, str | None]:
@@ -403,6 +407,15 @@ def read(
             return (given, Elsewhere(settings_cls), written)
 
     return _validated(Read, {})
+
+
+def _check_names(content: Mapping[Any, Any], place: str = "") -> None:
+    """Refuse names that are no texts, which YAML allows."""
+    for name, value in content.items():
+        if not isinstance(name, str):
+            raise SettingsError(f"{place}{name}: the name of a setting is a text")
+        if isinstance(value, Mapping):
+            _check_names(value, f"{place}{name}.")
 
 
 def _validated(settings: type[Settings], given: Mapping[str, Any]) -> Settings:

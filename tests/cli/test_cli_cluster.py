@@ -313,3 +313,59 @@ def test_a_plan_of_moves(api: Api) -> None:
     found = json.loads(run("defrag", "-o", "json").stdout)
     assert found["freed"] == [{"node": "a", "card": "GPU-a-1"}]
     assert found["moves"][0]["to"] == {"node": "a", "cards": ["GPU-a-0"]}
+
+
+def test_a_server_that_does_not_answer_is_told(tmp_path: Path) -> None:
+    config = {
+        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": {}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(config))
+    for words in (("top",), ("explain", "p"), ("snapshot",), ("cordon", "c"), ("defrag",), ("simulate", "--pending")):
+        result = run(*words, "--kubeconfig", str(tmp_path / "kubeconfig"))
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert result.stderr.startswith("Error: ")
+        assert "127.0.0.1" in result.stderr or "/api" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"kind": "ConfigMap", "metadata": 5},
+        {"kind": "ConfigMap", "metadata": {"name": ["a"], "namespace": "vgpu-system"}},
+        {"kind": "PodDisruptionBudget", "metadata": {"name": "b"}, "spec": 5},
+        {"kind": "PodDisruptionBudget", "metadata": {"name": "b"}, "spec": {"selector": {"matchLabels": 5}}},
+        {
+            "kind": "ConfigMap",
+            "metadata": {"name": "vgpu-scheduler", "namespace": "vgpu-system"},
+            "data": {"settings.yaml": "5: x"},
+        },
+    ],
+)
+@pytest.mark.parametrize("words", [("top",), ("defrag",), ("explain", "p")])
+def test_odd_objects_give_no_traceback(tmp_path: Path, odd: Object, words: tuple[str, ...]) -> None:
+    (tmp_path / "c.yaml").write_text(yaml.safe_dump_all([node("a"), pod("p", {GPU: 1}), odd]))
+    assert run(*words, "--cluster", str(tmp_path / "c.yaml")).exit_code in {0, 1, 2}
+
+
+def test_flags_of_the_scheduler_count_without_a_settings_file(tmp_path: Path) -> None:
+    container = {"name": "s", "args": ["run", "--resource-name=example.com/gpu"], "env": [{"name": "X", "value": "y"}]}
+    deployment = {
+        "kind": "Deployment",
+        "metadata": {"name": "vgpu-scheduler", "namespace": "vgpu-system"},
+        "spec": {"template": {"spec": {"containers": [container]}}},
+    }
+    config = {"kind": "ConfigMap", "metadata": {"name": "vgpu-scheduler", "namespace": "vgpu-system"}, "data": {}}
+    objects = [node("a"), running("r", "a", "GPU-a-0", 4000), deployment, config]
+    (tmp_path / "c.yaml").write_text(yaml.safe_dump_all(objects))
+    result = run("top", "pods", "--cluster", str(tmp_path / "c.yaml"))
+    assert (result.stdout, result.stderr) == ("no pods hold cards\n", "")
+
+
+def test_nobody_waits_and_why_is_explain(api: Api) -> None:
+    assert run("why", "large").stdout == run("explain", "large").stdout
+    api.objects = api.objects[:2]
+    result = run("simulate", "--pending")
+    assert (result.exit_code, result.stdout) == (0, "no pod waits\n")

@@ -187,6 +187,9 @@ def test_settings_are_shown_as_a_file_that_changes_nothing(tmp_path: Path) -> No
         ("zebra: 1\n", "zebra: there is no such setting\n"),
         ("kind: ConfigMap\nmetadata: {name: x}\n", "a ConfigMap; give what is in its data, under settings.yaml"),
         ("http_port: many\n", "http_port: "),
+        ("5: x\n", "5: the name of a setting is a text"),
+        ("lease: {1: x}\n", "lease.1: the name of a setting is a text"),
+        ("apiVersion: v1\nkind: Pod\n", "a Kubernetes object, and no settings"),
     ],
 )
 def test_a_file_of_settings_is_checked(tmp_path: Path, text: str, says: str) -> None:
@@ -203,6 +206,7 @@ def test_variables_that_are_no_settings_are_told() -> None:
         unknown_variables(
             {
                 "VGPU_NODE_POLICI": "binpack",
+                "VGPU_HTPP_PORT": "8080",
                 "VGPU_NODE_POLICY": "binpack",
                 "VGPU_LEASE__DURATION": "3",
                 "VGPU_LEASE": "{}",
@@ -212,7 +216,10 @@ def test_variables_that_are_no_settings_are_told() -> None:
             }
         )
     )
-    assert told == ["environment variable VGPU_NODE_POLICI: there is no such setting, did you mean VGPU_NODE_POLICY?"]
+    assert told == [
+        "environment variable VGPU_HTPP_PORT: there is no such setting, did you mean VGPU_HTTP_PORT?",
+        "environment variable VGPU_NODE_POLICI: there is no such setting, did you mean VGPU_NODE_POLICY?",
+    ]
 
 
 def run_settings(monkeypatch: pytest.MonkeyPatch, *flags: str) -> tuple[Settings, str]:

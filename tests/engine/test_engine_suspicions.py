@@ -31,7 +31,7 @@ def told(limits: dict[str, Any], annotations: dict[str, str] | None = None) -> l
         ({"nvidia.com/gpu": 1, "nvidia.com/gpumem-percentage": 101}, "nvidia.com/gpumem-percentage: 101 is more than"),
         (
             {"nvidia.com/gpu": 0, "nvidia.com/gpumem": 1},
-            "nvidia.com/gpu is 0, so it gets no card, and nvidia.com/gpumem",
+            "nvidia.com/gpu is 0, so it gets no card, whatever else",
         ),
         ({"nvidia.com/gpu": 1, "nvidia.com/gpumen": 1}, "no device resource is called nvidia.com/gpumen, did you mean"),
         ({"nvidia.com/gpus": 1}, "no device resource is called nvidia.com/gpus, did you mean nvidia.com/gpu?"),

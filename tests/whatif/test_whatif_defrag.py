@@ -96,6 +96,20 @@ def test_pods_that_must_stay(owner: dict[str, Any] | None, why: str) -> None:
     assert defrag(world_of(node("a"), owned(small), large, budget)).freed == (("a", "GPU-a-0"),)
 
 
+def test_pods_of_other_schedulers_stay() -> None:
+    objects = [
+        node("a", cards=2),
+        owned(running("small", "a", "GPU-a-0", 2000, schedulerName="default-scheduler")),
+        owned(running("large", "a", "GPU-a-1", 9000)),
+    ]
+    assert (
+        defrag(world_of(*objects), schedulers=["vgpu-scheduler"]).stay["a pod on it is placed by another scheduler"]
+        == 1
+    )
+    both = defrag(world_of(*objects), schedulers=["vgpu-scheduler", "default-scheduler"])
+    assert both.freed == (("a", "GPU-a-0"),)
+
+
 def test_no_more_cards_are_freed_than_asked_for() -> None:
     objects = [node("a", cards=3), *(owned(running(f"p{n}", "a", f"GPU-a-{n}", 3000)) for n in range(3))]
     assert len(defrag(world_of(*objects)).freed) == 2
@@ -117,7 +131,8 @@ def _random(seed: int) -> list[dict[str, Any]]:
             limits = {GPU: 2, MEMORY: 1000}
             entry = f"GPU-{name}-0,NVIDIA,1000,0:GPU-{name}-1,NVIDIA,1000,0:;"
             annotations = {"hami.io/vgpu-node": name, "hami.io/vgpu-devices-allocated": entry}
-            objects.append(owned(pod(f"{name}-two", limits, nodeName=name, metadata={"annotations": annotations})))
+            spec = {"nodeName": name, "schedulerName": "vgpu-scheduler"}
+            objects.append(owned(pod(f"{name}-two", limits, metadata={"annotations": annotations}, **spec)))
     return objects
 
 

@@ -43,6 +43,7 @@ def pod(name: str, limits: dict[str, Any], **more: Any) -> dict[str, Any]:
 def running(name: str, where: str, card: str, memory: int, cores: int = 0, **more: Any) -> dict[str, Any]:
     entry = f"{card},NVIDIA,{memory},{cores}:;"
     annotations = {"hami.io/vgpu-node": where, "hami.io/vgpu-devices-allocated": entry}
+    more = {"schedulerName": "vgpu-scheduler", **more}
     return pod(
         name, {GPU: 1, MEMORY: memory, CORES: cores}, nodeName=where, metadata={"annotations": annotations}, **more
     )
@@ -129,8 +130,16 @@ def test_what_keeps_it_from_nodes_is_left_out() -> None:
 
 def test_taints_are_tolerated_the_fewest_first() -> None:
     one, two = ({"key": key, "value": "x", "effect": "NoSchedule"} for key in ("one", "two"))
-    made, waiting = world_of(node("a", taints=[one, two]), node("b", taints=[two]), pod("p", {GPU: 1, MEMORY: 1000}))
-    assert kinds(remedies(made, waiting))[RemedyKind.TOLERATE] == ["tolerate two=x:NoSchedule"]
+    asked = pod("p", {GPU: 1, MEMORY: 1000})
+    for fewest in (one, two):
+        made, waiting = world_of(node("a", taints=[one, two]), node("b", taints=[fewest]), asked)
+        assert kinds(remedies(made, waiting))[RemedyKind.TOLERATE] == [f"tolerate {fewest['key']}=x:NoSchedule"]
+
+
+def test_nobody_is_told_to_tolerate_a_node_that_is_not_ready() -> None:
+    not_ready = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+    made, waiting = world_of(node("a", taints=[not_ready]), pod("p", {GPU: 1, MEMORY: 1000}))
+    assert RemedyKind.TOLERATE not in kinds(remedies(made, waiting))
 
 
 def test_a_quota_is_raised_by_as_little_as_does() -> None:

@@ -12,8 +12,8 @@ from vgpu_scheduler.whatif import Plan, defrag
 
 def run(*, most: int | None, cluster: ClusterOptions, output: str) -> None:
     """Print a plan."""
-    world, _ = guarded(lambda: open_world(cluster))
-    plan = guarded(lambda: defrag(world, most or 0))
+    world, look = guarded(lambda: open_world(cluster))
+    plan = guarded(lambda: defrag(world, most or 0, look.found.settings.scheduler_names))
     if output == TABLE:
         _show(plan)
     else:

@@ -47,6 +47,9 @@ COMMANDS: Final = {
 }
 
 
+_ALIASES: Final = {"why": "explain"}
+
+
 class _Commands(click.Group):
     """Commands that are imported when they are asked for: kopf and the kernels take a second."""
 
@@ -58,7 +61,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a command, None if there is none of that name."""
         del ctx
-        listed = COMMANDS.get(cmd_name)
+        listed = COMMANDS.get(_ALIASES.get(cmd_name, cmd_name))
         if listed is None:
             return None
         found = getattr(import_module(f"vgpu_scheduler.cli.{listed.module}"), listed.name)

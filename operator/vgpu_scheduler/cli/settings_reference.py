@@ -98,13 +98,9 @@ def unknown_variables(environment: Mapping[str, str]) -> Iterator[str]:
         upper = name.upper()
         if not upper.startswith(_PREFIX) or upper in known | sections | _NOT_SETTINGS:
             continue
-        if (
-            upper.partition("_SERVICE_")[1]
-            or upper.partition("_PORT_")[1]
-            or upper.endswith(("_SERVICE_HOST", "_PORT"))
-        ):
-            continue  # Kubernetes tells every pod of the Services of its namespace
-        meant = get_close_matches(upper, known, 1, 0.6)
-        yield f"environment variable {name}: there is no such setting" + (
-            f", did you mean {meant[0]}?" if meant else ""
-        )
+        of_service = any(part in upper for part in _OF_SERVICES) or environment[name].startswith("tcp://")
+        meant = get_close_matches(upper, known, 1, 0.9 if of_service else 0.6)
+        if of_service and not meant:
+            continue
+        hint = f", did you mean {meant[0]}?" if meant else ""
+        yield f"environment variable {name}: there is no such setting{hint}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count, islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,6 +38,7 @@ from vgpu_scheduler.whatif import (
 
 _HEAD: Final = ("POD", "OUTCOME", "NODE", "CARDS", "SCORE", "POLICY")
 _NO_PLACE: Final = 1
+_MOST_NODES: Final = 1000
 _AS_MANY_AS_FIT: Final = "max"
 
 
@@ -70,11 +72,13 @@ def run(
     question = _Question(count=_count(count), **options)
     if not question.pods and not question.pending:
         raise click.UsageError("say which pods are to be placed: -f FILE, or --pending")
+    if question.count and explained:
+        raise click.UsageError("--explain is about single pods, and --count about how many")
     if question.count and question.pending:
         raise click.UsageError("--count is about the pods of files, --pending about those that wait")
     world, seen = guarded(lambda: _world(replace(cluster, given=given), question))
     if question.count:
-        pods = guarded(lambda: _new_pods(world, question.pods))
+        pods = guarded(lambda: _new_pods(world, question.pods, once=True))
         capacities = guarded(lambda: _capacities(world, pods, question.count))
         tell(world, seen)
         tell_about(world, pods)
@@ -84,7 +88,9 @@ def run(
     progress("")
     tell(world, seen)
     tell_about(world, (answer.pod for answer in answers))
-    if output == TABLE:
+    if output == TABLE and not answers:
+        click.echo("no pod waits")
+    elif output == TABLE:
         _show(answers, explained=explained)
     else:
         dump([answer.as_json() for answer in answers], output)
@@ -120,10 +126,10 @@ def _add_nodes(world: World, text: str) -> None:
     """Add the nodes of a file, or copies of one that is there."""
     name, _, number_of = text.partition("=")
     if name in world.nodes:
-        if number_of and not number_of.isdecimal():
-            raise WorldError(f"--add-node {text}: {number_of!r} is no number")
-        for _ in range(int(number_of or 1)):
-            copy = next(f"{name}-{n}" for n in range(2, 10**9) if not world.has_node(f"{name}-{n}"))
+        if number_of and not (number_of.isdecimal() and 1 <= int(number_of) <= _MOST_NODES):
+            raise WorldError(f"--add-node {text}: {number_of!r} is no number from 1 to {_MOST_NODES}")
+        free = (copy for n in count(2) if not world.has_node(copy := f"{name}-{n}"))
+        for copy in islice(free, int(number_of or 1)):
             world.add(copy_of(world, name, copy))
         return
     if not Path(text).exists():
@@ -163,7 +169,7 @@ def _answers(world: World, question: _Question, *, explained: bool) -> list[Answ
     waiting = list(world.pending.values()) if question.pending else []
     answers = simulate(world, waiting, as_they_are=True, explained=explained, told=told)
     answers += simulate(world, _new_pods(world, question.pods), explained=explained, told=told)
-    if not answers:
+    if not answers and question.pods:
         raise WorldError("there is no pod to place")
     return answers
 
@@ -174,14 +180,15 @@ def _capacities(world: World, pods: Sequence[Pod], count: int) -> list[Capacity]
     return [how_many(world, pod, count, lambda count: progress(f"{count} fit so far")) for pod in pods]
 
 
-def _new_pods(world: World, files: Sequence[Path]) -> list[Pod]:
-    """Return the pods that files ask about, after what comes with them was made."""
+def _new_pods(world: World, files: Sequence[Path], *, once: bool = False) -> list[Pod]:
+    """Return the pods that files ask about, or one of each workload, after what comes with them was made."""
     objects = read_files(files)
     others = [obj for obj in objects if obj.get("kind") not in WORKLOADS]
     world.add(obj for obj in others if obj.get("kind") != "Node")
     workloads = [obj for obj in objects if obj.get("kind") in WORKLOADS]
     world.make_claims(claim for obj in workloads for claim in claims_of(obj))
-    pods = [_pod(world, obj, pod) for obj in workloads for pod in _checked(obj)]
+    first = slice(1) if once else slice(None)
+    pods = [_pod(world, obj, pod) for obj in workloads for pod in _checked(obj)[first]]
     for key, times in Counter(pod.key for pod in pods).items():
         if times > 1:
             warn(f"Pod {key} is there {times} times: each is placed")
@@ -239,7 +246,8 @@ def _show_capacities(found: Sequence[Capacity], asked: int, output: str) -> None
         dump([capacity.as_json() for capacity in found], output)
     else:
         for capacity in found:
-            click.echo(f"{capacity.count} of {capacity.pod} fit.")
+            at_least = "at least " if capacity.count == MOST else ""
+            click.echo(f"{at_least}{capacity.count} of {capacity.pod} fit.")
             if capacity.nodes:
                 click.echo(table(list(capacity.nodes.items()), ("node", "pods")))
             if capacity.next is not None:

@@ -9,27 +9,33 @@ from typing import Any, Final
 
 import click
 
-from vgpu_scheduler.cli.cluster.look import look
+from vgpu_scheduler.cli.cluster.look import NEEDED, look
 from vgpu_scheduler.cli.cluster.options import ClusterOptions
-from vgpu_scheduler.cli.cluster.world import give_up, guarded, progress
+from vgpu_scheduler.cli.cluster.world import NotSeenError, give_up, guarded, progress
+from vgpu_scheduler.cli.files import STDIN
 
 Object = Mapping[str, Any]
 
 _OF_CONTAINERS: Final = ("name", "image", "resources", "ports", "restartPolicy", "resizePolicy")
 _CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
 _PRIVATE_VOLUMES: Final = frozenset({"secret", "configMap", "projected", "downwardAPI"})
+_OF_CONFIG_MAPS: Final = ("settings.yaml", "device-config.yaml")
+_OF_DRIVERS: Final = frozenset({"volumeAttributes", "options", "secretRef", "nodePublishSecretRef"})
+_PREFIX: Final = "VGPU_"
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def run(*, file: Path | None, cluster: ClusterOptions) -> None:
     """Write a snapshot."""
     seen = guarded(lambda: look(cluster, progress))
+    if NEEDED & seen.missing.keys():
+        give_up(str(NotSeenError(seen)))
     items = [without_private_parts(obj) for obj in (*seen.objects, *seen.installed)]
     text = json.dumps({"apiVersion": "v1", "kind": "List", "items": items}, separators=(",", ":"))
     progress("")
     for kind, right in sorted(seen.missing.items()):
         click.echo(f"warning: objects of kind {kind} could not be seen ({right}): the snapshot has none", err=True)
-    if file is None:
+    if file is None or file == STDIN:
         click.echo(text)
         return
     try:
@@ -48,7 +54,22 @@ def without_private_parts(obj: Object) -> dict[str, Any]:
     spec = obj.get("spec")
     if obj.get("kind") == "Pod" and isinstance(spec, Mapping):
         found["spec"] = _pod_spec(spec)
+    if obj.get("kind") == "ConfigMap":
+        found["data"] = {key: text for key, text in (obj.get("data") or {}).items() if key in _OF_CONFIG_MAPS}
+    if obj.get("kind") == "Deployment" and isinstance(spec, Mapping):
+        found["spec"] = {"template": {"spec": {"containers": [_command(each) for each in _containers(spec)]}}}
     return found
+
+
+def _containers(spec: Object) -> list[Object]:
+    inner = ((spec.get("template") or {}).get("spec") or {}).get("containers")
+    return [each for each in inner if isinstance(each, Mapping)] if isinstance(inner, list) else []
+
+
+def _command(container: Object) -> dict[str, Any]:
+    """Return what of the scheduler's own container says how it is set."""
+    ours = [each for each in container.get("env") or () if str(each.get("name", "")).startswith(_PREFIX)]
+    return {**{key: container[key] for key in ("name", "args") if key in container}, "env": ours}
 
 
 def _pod_spec(spec: Object) -> dict[str, Any]:
@@ -62,6 +83,13 @@ def _pod_spec(spec: Object) -> dict[str, Any]:
             ]
     if isinstance(spec.get("volumes"), list):
         found["volumes"] = [
-            volume for volume in spec["volumes"] if isinstance(volume, Mapping) and not _PRIVATE_VOLUMES & volume.keys()
+            {key: _source(value) for key, value in volume.items()}
+            for volume in spec["volumes"]
+            if isinstance(volume, Mapping) and not _PRIVATE_VOLUMES & volume.keys()
         ]
     return found
+
+
+def _source(value: object) -> object:
+    """Return a volume's source without what a driver is told, which may be a secret."""
+    return {k: v for k, v in value.items() if k not in _OF_DRIVERS} if isinstance(value, Mapping) else value

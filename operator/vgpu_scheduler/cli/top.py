@@ -24,6 +24,8 @@ def run(
     *, subject: str, namespace: str | None, cluster: ClusterOptions, output: str, watch: bool, interval: float
 ) -> None:
     """Show it once, or again and again."""
+    if namespace is not None and subject in {"nodes", "cards"}:
+        raise click.UsageError(f"-n is about pods and namespaces; {subject} belong to nobody")
     while True:
         world = guarded(lambda: open_world(cluster)[0])
         if watch and sys.stdout.isatty():

@@ -43,16 +43,19 @@ def budgets_of(objects: Iterable[Object]) -> list[Budget]:
     WorldError
         If one cannot be understood.
     """
-    found = []
-    for obj in objects:
-        metadata, spec, status = (obj.get(field) or {} for field in ("metadata", "spec", "status"))
-        title = f"PodDisruptionBudget {metadata.get('namespace', 'default')}/{metadata.get('name', '')}"
-        allowed = status.get("disruptionsAllowed", 0)
-        if type(allowed) is not int:
-            raise WorldError(f"{title}: status.disruptionsAllowed: {allowed!r} is no number")
-        try:
-            selector = compile_label_selector(spec.get("selector"))
-        except SelectorError as error:
-            raise WorldError(f"{title}: spec.selector: {error}") from None
-        found.append(Budget(metadata.get("namespace", "default"), selector, allowed))
-    return found
+    return [_budget(obj) for obj in objects]
+
+
+def _budget(obj: Object) -> Budget:
+    metadata, spec, status = (obj.get(field) or {} for field in ("metadata", "spec", "status"))
+    title = f"PodDisruptionBudget {metadata.get('namespace', 'default')}/{metadata.get('name', '')}"
+    for field, value in (("spec", spec), ("status", status)):
+        if not isinstance(value, Mapping):
+            raise WorldError(f"{title}: {field} is no mapping")
+    allowed, selector = status.get("disruptionsAllowed", 0), spec.get("selector")
+    if type(allowed) is not int:
+        raise WorldError(f"{title}: status.disruptionsAllowed: {allowed!r} is no number")
+    try:
+        return Budget(metadata.get("namespace", "default"), compile_label_selector(selector), allowed)
+    except (SelectorError, AttributeError, TypeError) as error:
+        raise WorldError(f"{title}: spec.selector: {error}") from None

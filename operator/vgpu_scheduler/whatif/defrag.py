@@ -7,7 +7,7 @@ that are idle, or are to be, are cordoned first; a plan is about makers whose ca
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.nodes import listed_cards, with_annotation
 from vgpu_scheduler.whatif.simulation import simulate
 from vgpu_scheduler.whatif.usage import CardUsage, cards, is_idle
-from vgpu_scheduler.whatif.world import World
+from vgpu_scheduler.whatif.world import SCHEDULER, World
 
 Object = Mapping[str, Any]
 Spot = tuple[str, str]
@@ -75,22 +75,25 @@ class Plan:
         }
 
 
-def defrag(world: World, most: int = 0) -> Plan:
+def defrag(world: World, most: int = 0, schedulers: Container[str] = (SCHEDULER,)) -> Plan:
     """Plan moves that empty cards, those with the least on them first; the world is then as it would be.
 
     Parameters
     ----------
     most
         Cards that are to be freed at most; 0 for as many as can be.
+    schedulers
+        The scheduler names of the pods that are placed as planned.
     """
-    return _Planner(world).plan(most)
+    return _Planner(world, schedulers).plan(most)
 
 
 class _Planner:
     """Tries one card after the other, on the world itself."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, schedulers: Container[str]) -> None:
         self._world = world
+        self._schedulers = schedulers
         self._budgets = budgets_of(world.budgets)
         self._keys = {
             (dialect.name, vendor): key
@@ -155,6 +158,8 @@ class _Planner:
             return "a pod on it has no controller that would make it anew"
         if kinds & _STAYS:
             return "a pod on it would come back to its node"
+        if pod.scheduler_name not in self._schedulers:
+            return "a pod on it is placed by another scheduler"
         if not all(budget.allows(pod) for budget in self._budgets):
             return "a disruption budget does not allow it"
         return "a pod on it has been moved before" if pod.key in self._moved else ""

@@ -25,10 +25,11 @@ def unknown_fields(pod: Mapping[str, Any]) -> Iterator[str]:
         The pod as it is written; what has another type than it should have is left to the decoder.
     """
     types = _types()
-    for name in pod.keys() - types["Pod"].keys():
-        yield _worded("", name, types["Pod"])
-    for name in _FROM:
-        yield from _unknown(pod.get(name), types["Pod"][name], name, types)
+    for name in pod:
+        if name not in types["Pod"]:
+            yield _worded("", str(name), types["Pod"])
+    for part in _FROM:
+        yield from _unknown(pod.get(part), types["Pod"][part], part, types)
 
 
 def _unknown(value: object, kind: str, path: str, types: Types) -> Iterator[str]:

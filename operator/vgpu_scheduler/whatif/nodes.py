@@ -12,7 +12,7 @@ Object = Mapping[str, Any]
 
 _UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
 _STATES: Final = ("unschedulable", "not-ready", "unreachable", "memory-pressure", "disk-pressure", "pid-pressure")
-_TAINTS_OF_STATE: Final = frozenset(f"node.kubernetes.io/{state}" for state in _STATES)
+TAINTS_OF_STATE: Final = frozenset(f"node.kubernetes.io/{state}" for state in _STATES)
 """Taints that say how a node is, not what kind of node it is."""
 
 
@@ -64,7 +64,7 @@ def copy_of(world: World, name: str, copy: str) -> list[Object]:
         for dialect in world.engine.dialects
         for device in world.devices(name, dialect.name)
     ]
-    like: Object = _without_taints(world.nodes[name], _TAINTS_OF_STATE)
+    like: Object = _without_taints(world.nodes[name], TAINTS_OF_STATE)
     for dialect in world.engine.dialects:
         for key in dialect.inventory.cordons.values():
             like = with_annotation(like, key, "")
@@ -78,7 +78,17 @@ def copy_of(world: World, name: str, copy: str) -> list[Object]:
 def _renamed(obj: Object, name: str, cards: list[str]) -> dict[str, Any]:
     longest_first = sorted(filter(None, cards), key=len, reverse=True)
     pattern = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
-    found: dict[str, Any] = _with_texts(obj, lambda text: pattern.sub(lambda card: f"{card[0]}-{name}", text))
+
+    def renamed(text: str) -> str:
+        return pattern.sub(lambda card: f"{card[0]}-{name}", text)
+
+    found = dict(obj)
+    found["metadata"] = {
+        **obj["metadata"],
+        "annotations": _with_texts(obj["metadata"].get("annotations") or {}, renamed),
+    }
+    if obj.get("kind") != "Node":  # the object that lists the devices of one
+        found["spec"] = _with_texts(obj.get("spec"), renamed)
     found["metadata"] = {key: each for key, each in found["metadata"].items() if key not in {"uid", "resourceVersion"}}
     found["metadata"]["name"] = name
     return found

@@ -15,7 +15,7 @@ from vgpu_scheduler.engine import Cycle
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.whatif.amounts import Amount, amounts_of, with_amount
-from vgpu_scheduler.whatif.nodes import copy_of, is_cordoned, listed_cards, uncordoned, with_annotation
+from vgpu_scheduler.whatif.nodes import TAINTS_OF_STATE, copy_of, is_cordoned, listed_cards, uncordoned, with_annotation
 from vgpu_scheduler.whatif.simulation import created
 from vgpu_scheduler.whatif.world import World, WorldError
 
@@ -27,6 +27,13 @@ _MOST_NODES: Final = 64
 _MOST_MODELS: Final = 16
 """Kinds of nodes of which one more is tried."""
 _DIGITS: Final = 12
+_KIND_LABELS: Final = (
+    "node.kubernetes.io/instance-type",
+    "topology.kubernetes.io/zone",
+    "kubernetes.io/arch",
+    "nvidia.com/gpu.product",
+)
+"""Labels that tell kinds of nodes apart, beside their cards and taints; others may be different on each."""
 _LARGEST: Final = 2**40
 """The most that an amount is searched up to, in steps."""
 _SCHEDULING: Final = (
@@ -167,7 +174,7 @@ def _tolerate(asked: _Asked) -> Iterator[Remedy]:
     """Tolerate all taints of a node, of the nodes that have the fewest."""
     spec = asked.written.get("spec") or {}
     tried: set[tuple[tuple[str, str, str], ...]] = set()
-    found: list[Remedy] = []
+    found: list[tuple[frozenset[tuple[str, str, str]], Remedy]] = []
     for node in sorted(asked.world.nodes):
         known = asked.world.engine.state.node(node)
         taints = () if known is None else tuple(t for t in known.taints if t.effect != "PreferNoSchedule")
@@ -176,20 +183,17 @@ def _tolerate(asked: _Asked) -> Iterator[Remedy]:
             for taint in taints
             if not any(toleration.tolerates(taint) for toleration in asked.ours.spec.tolerations)
         )
-        if not repelling or repelling in tried or any(key.endswith("/unschedulable") for key, _, _ in repelling):
+        if not repelling or repelling in tried or any(key in TAINTS_OF_STATE for key, _, _ in repelling):
             continue
         tried.add(repelling)
         more = [{"key": key, "operator": "Equal", "value": value, "effect": effect} for key, value, effect in repelling]
         tolerating = {**asked.written, "spec": {**spec, "tolerations": [*(spec.get("tolerations") or ()), *more]}}
         if goes_to := asked.node(tolerating):
             taints_worded = ", ".join(f"{key}={value}:{effect}" for key, value, effect in repelling)
-            found.append(Remedy(RemedyKind.TOLERATE, f"tolerate {taints_worded}", goes_to, tolerating))
-    minimal = [r for r in found if not any(_tolerates_less(other, r) for other in found)]
+            remedy = Remedy(RemedyKind.TOLERATE, f"tolerate {taints_worded}", goes_to, tolerating)
+            found.append((frozenset(repelling), remedy))
+    minimal = [remedy for taints, remedy in found if not any(others < taints for others, _ in found)]
     yield from minimal[:_MOST_OF_A_KIND]
-
-
-def _tolerates_less(one: Remedy, other: Remedy) -> bool:
-    return set(one.text.split()) < set(other.text.split())
 
 
 def _uncordon_nodes(asked: _Asked) -> Iterator[Remedy]:
@@ -316,7 +320,8 @@ def _smallest(
 def _add_node(asked: _Asked) -> Iterator[Remedy]:
     """Add an empty node like one that is there, one of each kind."""
     kinds: dict[object, str] = {}
-    for name in sorted(asked.world.nodes):
+    with_cards_first = sorted(asked.world.nodes, key=lambda name: (not asked.world.devices(name), name))
+    for name in with_cards_first:
         kinds.setdefault(_kind_of(asked.world, name), name)
     for name in list(kinds.values())[:_MOST_MODELS]:
         copy = next(f"{name}-{n}" for n in range(2, 10**9) if not asked.world.has_node(f"{name}-{n}"))
@@ -335,9 +340,9 @@ def _add_node(asked: _Asked) -> Iterator[Remedy]:
 def _kind_of(world: World, name: str) -> object:
     node = world.engine.state.node(name)
     assert node is not None
-    labels = tuple(sorted((key, value) for key, value in node.labels.items() if key != "kubernetes.io/hostname"))
+    labels = tuple((key, node.labels.get(key)) for key in _KIND_LABELS)
     devices = tuple((device.type, device.total) for device in world.devices(name))
-    return labels, tuple(sorted(node.allocatable.items())), devices
+    return labels, frozenset(node.taints), devices
 
 
 _SEARCHES: Final[tuple[Callable[[_Asked], Iterator[Remedy]], ...]] = (

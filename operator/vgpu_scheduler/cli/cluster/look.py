@@ -166,10 +166,9 @@ async def look_at(
         told(f"{len(listed.items)} objects of kind {kind}")
         objects[kind] = [{**decode_json(item), "kind": kind} for item in listed.items]
 
-    async with asyncio.TaskGroup() as group:
-        for name, path in {**_PATHS, **beside}.items():
-            if name in kinds or name in beside:
-                group.create_task(one(name, path))
+    await asyncio.gather(
+        *(one(name, path) for name, path in {**_PATHS, **beside}.items() if name in kinds or name in beside)
+    )
     ordered = [obj for name in (*_PATHS, *beside) for obj in objects.get(name, ())]
     return Look(ordered, missing, found, live=True, installed=installed.objects)
 

@@ -84,9 +84,9 @@ class Installed:
     def among(cls, objects: Iterable[Object], namespace: str) -> Installed:
         """Find them among the objects of a snapshot."""
         found = {
-            (obj.get("kind"), metadata.get("name")): obj
+            (obj.get("kind"), str(metadata.get("name"))): obj
             for obj in objects
-            if (metadata := obj.get("metadata") or {}).get("namespace") == namespace
+            if isinstance(metadata := obj.get("metadata"), Mapping) and metadata.get("namespace") == namespace
         }
         names = (("ConfigMap", _NAME), ("Deployment", _NAME), ("ConfigMap", _DEVICES))
         return cls(namespace, *(found.get(name) for name in names))
@@ -156,10 +156,10 @@ def _assumed(problem: str, given: Mapping[str, Any]) -> Found:
 def _of_cluster(installed: Installed, given: Mapping[str, Any]) -> tuple[Settings, str, str]:
     """Return the settings in the ConfigMap, under those of the Deployment's environment."""
     text = _text(installed.config_map, "data", _FILE)
-    if text is None:
+    if text is None and installed.deployment is None:
         return read({}, {}, given), DEFAULTS, ""
     try:
-        content = yaml.safe_load(text)
+        content = yaml.safe_load(text or "")
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         return read({}, {}, given), DEFAULTS, str(error)
     if not isinstance(content, dict | None):
@@ -168,7 +168,8 @@ def _of_cluster(installed: Installed, given: Mapping[str, Any]) -> tuple[Setting
         settings = read(content or {}, _environment(installed.deployment), {**_flags(installed.deployment), **given})
     except SettingsError as error:
         return read({}, {}, given), DEFAULTS, str(error)
-    return settings, f"ConfigMap {installed.namespace}/{_NAME}", ""
+    kind = "Deployment" if text is None else "ConfigMap"
+    return settings, f"{kind} {installed.namespace}/{_NAME}", ""
 
 
 def _environment(deployment: Mapping[str, Any] | None) -> dict[str, str]:

@@ -110,7 +110,7 @@ class HamiClaims:
                 and all(_number(asked[name]) == 0 for name in counts)
                 and any(map(_number, map(asked.get, amounts)))
             ):
-                yield f"{counts[0]} is 0, so it gets no card, and {', '.join(amounts)} mean nothing"
+                yield f"{counts[0]} is 0, so it gets no card, whatever else it asks ({', '.join(amounts)})"
             for name, dimension, percent in vendor.claims.dimensions:
                 of_whole = percent or (dimension == _CORES and vendor.claims.units == _WHOLE)
                 if of_whole and (_number(asked.get(name)) or 0) > _WHOLE:
