@@ -6,7 +6,7 @@ from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.engine import Engine
 from vgpu_scheduler.engine.locks import FoundLock, LockJudge, LockStatus, find_lock
 from vgpu_scheduler.engine.observing import ObservedKind, Sweep
-from vgpu_scheduler.engine.policy_report import ConditionReport, PolicyReport
+from vgpu_scheduler.engine.policy_report import ConditionReport, PolicyReason, PolicyReport
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import Place, SchedulingQueue
 from vgpu_scheduler.engine.quotas import QuotaReport, Quotas
@@ -27,6 +27,7 @@ __all__ = [
     "NodeClosure",
     "ObservedKind",
     "Place",
+    "PolicyReason",
     "PolicyReport",
     "Problem",
     "QuotaReport",

@@ -13,6 +13,7 @@ from vgpu_scheduler.engine import Engine, Problem, Sweep
 from vgpu_scheduler.intake.kinds import Kind
 from vgpu_scheduler.intake.lister import Listing, read
 from vgpu_scheduler.kube import Claim, DecodeError, Node, Pod, Versioned, Volume
+from vgpu_scheduler.model import EventReason
 
 log = logging.getLogger(__name__)
 
@@ -131,7 +132,9 @@ class Observer:
             title = self.engine.kinds[kind.name].title(found)
             log.exception("%s %s could not be taken in", kind.name, title)
             namespace, _, name = title.rpartition("/")
-            problems = (Problem(kind.name, namespace, name, found.uid, "NotTakenIn", f"internal error: {error!r}"),)
+            problems = (
+                Problem(kind.name, namespace, name, found.uid, EventReason.NOT_TAKEN_IN, f"internal error: {error!r}"),
+            )
         self._report(problems)
         self._tell(found)
 

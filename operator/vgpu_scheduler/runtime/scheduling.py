@@ -6,10 +6,10 @@ import asyncio
 import logging
 from contextlib import suppress
 
-from vgpu_scheduler.binding import SUSPICIOUS_REQUEST, Binder, Clock, Reporter
+from vgpu_scheduler.binding import Binder, Clock, Reporter
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import CardReason, Decision, Outcome
+from vgpu_scheduler.model import CardReason, Decision, EventReason, Outcome
 from vgpu_scheduler.telemetry import Attempts
 
 _TURN = 8
@@ -90,7 +90,7 @@ class SchedulingLoop:
         for warning in decision.warnings:
             self._reporter.warning(pod, warning)
         for warning in self._engine.suspicions.of_pod(pod):
-            self._reporter.warning(pod, warning, SUSPICIOUS_REQUEST)
+            self._reporter.warning(pod, warning, EventReason.SUSPICIOUS_REQUEST)
         if decision.outcome is Outcome.PLACED:
             return
         if decision.outcome is Outcome.ERROR:
