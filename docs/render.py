@@ -1,4 +1,4 @@
-"""Renders a page per maker from its file of facts, their index, and what the doctor finds.
+"""Renders a page per maker from its file of facts, their index, what the doctor finds, and the tables of metrics.
 
 ``--check`` only tells whether they are current.
 """
@@ -17,12 +17,16 @@ from vgpu_scheduler.dialects.hami import Section, Vendor
 from vgpu_scheduler.dialects.hami.vendors import MAKERS
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.doctor import DIAGNOSES
+from vgpu_scheduler.telemetry.catalogue import METRICS, Metric
 
 _PERCENT = 100
 HERE = Path(__file__).parent
 FOLDER = HERE / "makers"
 DOCTOR = HERE / "doctor.md"
-DOCTOR_BLOCK = re.compile(r"(<!-- BEGIN rendered from .*? -->\n).*?(<!-- END rendered -->)", re.DOTALL)
+METRICS_PAGE = HERE / "metrics.md"
+FAMILIES = {"kube-scheduler's": ("scheduler_", "rest_client_"), "Ours": ("vgpu_scheduler_",), "HAMi's": ("hami_",)}
+"""Sections of the page of metrics, and how the names begin that are there."""
+BLOCK = re.compile(r"(<!-- BEGIN rendered from .*? -->\n).*?(<!-- END rendered -->)", re.DOTALL)
 WIDTH = 120
 HEAD = "<!-- Rendered from operator/vgpu_scheduler/dialects/hami/vendors by `make manifests`; do not edit. -->\n"
 
@@ -240,12 +244,34 @@ def doctor() -> str:
         text = f"*{one.severity.value.capitalize()}.* {one.cause}"
         parts.append(f"### {one.id}\n\n{fill(text, WIDTH)}\n\n{fill(f'**What to do:** {one.remedy}', WIDTH)}")
     rendered = "\n\n".join(parts)
-    return DOCTOR_BLOCK.sub(lambda block: f"{block[1]}\n{rendered}\n\n{block[2]}", DOCTOR.read_text())
+    return BLOCK.sub(lambda block: f"{block[1]}\n{rendered}\n\n{block[2]}", DOCTOR.read_text())
+
+
+def metrics() -> str:
+    """Return the page of metrics with a table for each family of names."""
+    parts = []
+    for title, prefixes in FAMILIES.items():
+        rows = [_metric_row(metric) for metric in METRICS if metric.name.startswith(prefixes)]
+        parts.append("\n".join([f"## {title}\n", "| metric | type | labels | meaning |", "|---|---|---|---|", *rows]))
+    rendered = "\n\n".join(parts)
+    return BLOCK.sub(lambda block: f"{block[1]}\n{rendered}\n\n{block[2]}", METRICS_PAGE.read_text())
+
+
+def _metric_row(metric: Metric) -> str:
+    labels = "; ".join(
+        f"`{label}`" + (": " + ", ".join(f"`{value}`" for value in values) if values else "")
+        for label, values in metric.labels.items()
+    )
+    leader = " (leader)" if metric.of_cluster else ""
+    meaning = metric.help.replace("<error>", "`<error>`")
+    return f"| `{metric.name}` | {metric.kind.value} | {labels} | {meaning}{leader} |"
 
 
 def main() -> int:
     check = "--check" in sys.argv[1:]
-    expected = {path: text.rstrip("\n") + "\n" for path, text in (*pages(), (DOCTOR, doctor()))}
+    expected = {
+        path: text.rstrip("\n") + "\n" for path, text in (*pages(), (DOCTOR, doctor()), (METRICS_PAGE, metrics()))
+    }
     stale = [path for path, text in expected.items() if not path.exists() or path.read_text() != text]
     stale += [path for path in FOLDER.glob("*.md") if path not in expected]
     if check:

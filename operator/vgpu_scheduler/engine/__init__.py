@@ -9,6 +9,7 @@ from vgpu_scheduler.engine.observing import ObservedKind, Sweep
 from vgpu_scheduler.engine.policy_report import ConditionReport, PolicyReason, PolicyReport
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import Place, SchedulingQueue
+from vgpu_scheduler.engine.queue_events import QueueEvent
 from vgpu_scheduler.engine.quotas import QuotaReport, Quotas
 from vgpu_scheduler.engine.units import Grouping, UnitKey
 
@@ -30,6 +31,7 @@ __all__ = [
     "PolicyReason",
     "PolicyReport",
     "Problem",
+    "QueueEvent",
     "QuotaReport",
     "Quotas",
     "SchedulingQueue",

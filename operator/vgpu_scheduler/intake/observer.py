@@ -27,7 +27,8 @@ class IntakeStats:
     observed: Counter[str] = field(default_factory=Counter)
     """Observations by kind."""
     undecodable: int = 0
-    problems: int = 0
+    problems: Counter[tuple[str, EventReason]] = field(default_factory=Counter)
+    """Problems by the kind of the object and the reason of their event."""
     restarts: int = 0
     relists: int = 0
     swept: int = 0
@@ -153,5 +154,5 @@ class Observer:
 
     def _report(self, problems: Iterable[Problem]) -> None:
         for problem in problems:
-            self.stats.problems += not problem.each_time
+            self.stats.problems[problem.kind, problem.reason] += 1
             self.report(problem)

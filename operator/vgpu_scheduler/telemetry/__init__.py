@@ -1,6 +1,6 @@
 """Metrics and health: what can be seen of the operator from outside."""
 
-from vgpu_scheduler.telemetry.metrics import Attempts, Gauge, Metrics
+from vgpu_scheduler.telemetry.metrics import Attempts, Metrics
 from vgpu_scheduler.telemetry.server import Health, Page, serve
 
-__all__ = ["Attempts", "Gauge", "Health", "Metrics", "Page", "serve"]
+__all__ = ["Attempts", "Health", "Metrics", "Page", "serve"]
