@@ -247,7 +247,9 @@ class Settings(BaseSettings):
     context: str | None = None
     """A context of the kubeconfig."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
-    """How much is logged."""
+    """How much is logged; DEBUG explains each decision, which costs time."""
+    log_format: Literal["text", "json"] = "text"
+    """Lines of text, or a JSON object per line."""
 
     @field_validator("scheduler_names", "coexist_with", "dialects", mode="before")
     @classmethod
