@@ -8,12 +8,14 @@ from pathlib import Path
 import click
 import pytest
 import yaml
+from pydantic import ValidationError
 
 from vgpu_scheduler.cli.main import main
 from vgpu_scheduler.engine import Cause, PolicyReason
 from vgpu_scheduler.model import CardReason, ConditionReason, EventReason
 from vgpu_scheduler.predicates import Reason
 from vgpu_scheduler.predicates import reasons as filter_reasons
+from vgpu_scheduler.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 RUNBOOK = (ROOT / "docs" / "runbook.md").read_text()
@@ -74,6 +76,18 @@ def test_each_section_says_what_it_means_and_what_is_wrong_has_a_remedy() -> Non
 @pytest.mark.parametrize("alert", ALERTS, ids=[alert["alert"] for alert in ALERTS])
 def test_alerts_link_their_sections(alert: dict[str, dict[str, str]]) -> None:
     assert alert["annotations"]["runbook_url"] == f"{BASE}{anchor(str(alert['alert']))}"
+
+
+def test_events_link_their_sections() -> None:
+    anchors = {anchor(heading) for heading in chapters()["Event reasons"]}
+    assert {reason.value.lower() for reason in EventReason} == anchors  # how binding/writes.py makes the link
+
+
+def test_the_address_of_the_runbook_is_an_address() -> None:
+    assert Settings(runbook_url="https://docs.example.com/runbook.html").runbook_url
+    for wrong in ("docs/runbook.html", "https://", "https://a b"):
+        with pytest.raises(ValidationError, match="runbook_url"):
+            Settings(runbook_url=wrong)
 
 
 def test_links_lead_to_sections_and_files() -> None:

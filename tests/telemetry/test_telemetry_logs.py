@@ -104,6 +104,11 @@ WORDS = [
         logging.DEBUG, "a part of kopf ended (Watcher for nodes.v1@none): gone",
     ),
     (
+        "kopf._core.reactor.observation", logging.WARNING,
+        "Unresolved resources cannot be served (try creating their CRDs): S(any_name='b'), S(any_name='a')",
+        logging.WARNING, "not watched, because the API server does not know them (are the CRDs there?): a, b",
+    ),
+    (
         "kopf._core.reactor.running", logging.WARNING, "Poster of events has finished unexpectedly.",
         logging.DEBUG, None,
     ),
@@ -148,7 +153,8 @@ def test_what_kopf_says_in_plain_words(name: str, level: int, message: str, beco
         "failed; will retry: {what} -> {e!r}", "failed; escalating: {what} -> {e!r}", "Request attempt {idx} failed",
         'f"#{retry}/{count}"', "TCP closed; will re-authenticate", "SSL closed; will re-authenticate",
         "{capname} has failed: {e}", "{capname} has finished unexpectedly.", "OS signals are ignored",
-        "Unprocessed streams left", "Event processing has failed", "{_activity_title} has failed: ",
+        "Unprocessed streams left", "Unresolved resources cannot be served (try creating their CRDs):",
+        "Event processing has failed", "{_activity_title} has failed: ",
     ],
 )  # fmt: skip
 def test_the_words_are_those_of_this_version_of_kopf(words: str) -> None:

@@ -99,7 +99,7 @@ class Replica:
         )
         self._reporter = Reporter(
             api,
-            EventSource(settings.scheduler_names[0], connection.identity),
+            EventSource(settings.scheduler_names[0], connection.identity, settings.runbook_url),
             clock,
             lambda: self._elector.leading,
             observes_generation=connection.observes_generation,

@@ -142,6 +142,16 @@ def _ended(record: logging.LogRecord, found: re.Match[str]) -> None:
     _put(record, logging.DEBUG, f"a part of kopf ended ({found['what']}): {found['why']}")
 
 
+def _undefined(record: logging.LogRecord, found: re.Match[str]) -> None:
+    """Name the resources that cannot be watched because their definitions are missing."""
+    names = ", ".join(sorted(set(re.findall(r"any_name='(.*?)'", found["what"])))) or found["what"]
+    _put(
+        record,
+        logging.WARNING,
+        f"not watched, because the API server does not know them (are the CRDs there?): {names}",
+    )
+
+
 def _quiet(record: logging.LogRecord, found: re.Match[str]) -> None:
     del found
     _put(record, logging.DEBUG)
@@ -160,6 +170,7 @@ _WORDED: Final[tuple[tuple[re.Pattern[str], _Word], ...]] = (
     ),
     (re.compile(r"Request attempt #\d+(?:/\d+)? failed; (?:TCP|SSL) closed; will re-authenticate"), _quiet),
     (re.compile(r"(?!Event processing|.*uthentication)(?P<what>[^:]*?) has failed: (?P<why>.*)", re.DOTALL), _ended),
+    (re.compile(r"Unresolved resources cannot be served \([^)]*\): ?(?P<what>.*)", re.DOTALL), _undefined),
     (re.compile(r".* has finished unexpectedly\.|OS signals are ignored|Unprocessed streams left"), _quiet),
 )
 
@@ -173,4 +184,5 @@ def configure(level: str, form: Literal["text", "json"], stream: TextIO) -> None
     root = logging.getLogger()
     root.setLevel(number)
     root.addHandler(handler)
-    logging.getLogger("kopf.objects").setLevel(logging.WARNING)  # one line per event otherwise
+    for name in ("kopf.objects", "numba"):  # one line per event, or per instruction that is compiled, otherwise
+        logging.getLogger(name).setLevel(logging.WARNING)
