@@ -145,6 +145,15 @@ async def test_what_is_of_the_cluster_is_shown_by_the_leader_alone() -> None:
     assert len(marked) == 12
 
 
+async def test_problems_are_counted_from_zero_on_for_every_reason() -> None:
+    engine = engine_with([node("a", cards("a", 1))], [])
+    (family,) = (family for family in shown(engine) if family.name == "vgpu_scheduler_problems")
+    seen = {(s.labels["kind"], s.labels["reason"]): s.value for s in family.samples if s.name.endswith("_total")}
+    assert {reason for _, reason in seen} == set(catalogue.PROBLEMS.labels["reason"])
+    assert seen.pop(("pod", "AllocationUnreadable")) == 1
+    assert set(seen.values()) == {0}
+
+
 async def test_pods_whose_allocation_cannot_be_read_are_counted_while_they_are_there() -> None:
     engine = engine_with([node("a", cards("a", 1))], [])
     held = {"hami.io/vgpu-devices-allocated": "nonsense"}

@@ -220,17 +220,20 @@ class ApiClient:
         """
         if self.observer:
             self.observer("WATCH", path)
+        answered = False
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=idle_timeout)
         try:
             async with self._session.get(
                 path.lstrip("/"), params=params, headers=await self._headers(), timeout=timeout
             ) as answer:
                 self.answers["WATCH", str(answer.status)] += 1
+                answered = True
                 if answer.status >= _ERROR:
                     raise ApiError(ApiResponse(answer.status, await answer.read(), _retry_after(answer.headers)))
                 yield _lines(answer.content)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            self.answers["WATCH", NO_ANSWER] += 1
+            if not answered:  # watches that break later are no failed requests
+                self.answers["WATCH", NO_ANSWER] += 1
             raise ApiUnreachableError(f"WATCH {path}: {error or type(error).__name__}") from error
 
     async def _headers(self) -> dict[str, str]:

@@ -13,10 +13,21 @@ from vgpu_scheduler.dialects.hami import HAMI_ZONE
 from vgpu_scheduler.engine import Engine, Place
 from vgpu_scheduler.intake import Observer
 from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import EventReason
 from vgpu_scheduler.runtime.elector import Elector
 from vgpu_scheduler.state import Phase
 from vgpu_scheduler.telemetry import Attempts, Metrics, catalogue
 
+_PROBLEMS = (
+    ("Pod", EventReason.ALLOCATION_UNREADABLE),
+    ("Pod", EventReason.REJECTED_BY_KUBELET),
+    ("Node", EventReason.REGISTRATION_UNREADABLE),
+    ("Node", EventReason.DEVICE_REGISTERED_TWICE),
+    ("Node", EventReason.REJECTS_PODS),
+    ("ResourceQuota", EventReason.QUOTA_UNREADABLE),
+    ("ResourceQuota", EventReason.QUOTA_SUSPICIOUS),
+)
+"""What is counted from 0 on: Prometheus sees no increase where a series begins with 1."""
 _Values = Iterator[tuple[dict[str, str], float]]
 
 
@@ -150,8 +161,10 @@ def _add_intake(metrics: Metrics, engine: Engine, observer: Observer) -> None:
         for kind in engine.kinds:
             yield {"kind": kind.lower()}, stats.observed[kind]
 
+    never = dict.fromkeys((*_PROBLEMS, *((kind, EventReason.NOT_TAKEN_IN) for kind in engine.kinds)), 0)
+
     def problems() -> _Values:
-        for (kind, reason), count in sorted(stats.problems.items()):
+        for (kind, reason), count in (never | stats.problems).items():
             yield {"kind": kind.lower(), "reason": reason}, count
 
     metrics.add(catalogue.OBSERVATIONS, observed)
