@@ -91,6 +91,11 @@ WORDS = [
         logging.DEBUG, "kopf could not GET http://a/b, and tries again: TimeoutError()",
     ),
     (
+        "kopf._cogs.clients.watching", logging.ERROR,
+        "Request attempt #31 failed; will retry: GET http://a/b -> TimeoutError()",
+        logging.WARNING, "kopf could not GET http://a/b, and tries again: TimeoutError()",
+    ),
+    (
         "kopf._cogs.clients.fetching", logging.ERROR,
         "Request attempt #9/9 failed; escalating: GET http://a/b -> ClientOSError(104, 'reset')",
         logging.WARNING, "kopf could not GET http://a/b, and tries again: ClientOSError(104, 'reset')",

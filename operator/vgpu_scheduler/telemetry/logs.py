@@ -14,6 +14,9 @@ _TEXT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _OBJECTS: Final = frozenset({"pod"})
 """Keys whose value is ``namespace/name``, which JSON has in two fields as klog writes them."""
 
+_TOLD_AGAIN: Final = 30
+"""Attempts of kopf until a request that goes on failing is told again; they come every 10 seconds."""
+
 Value = str | int | float
 
 
@@ -125,10 +128,10 @@ def _word_kopf(record: logging.LogRecord) -> None:
 
 
 def _retry(record: logging.LogRecord, found: re.Match[str]) -> None:
-    """Tell of the first of several attempts; those after it are no news."""
-    first = found["number"] == "1" or found["then"] == "escalating"
+    """Tell of the first of several attempts, and again after minutes; those between them are no news."""
+    told = int(found["number"]) % _TOLD_AGAIN == 1 or found["then"] == "escalating"
     text = f"kopf could not {found['what']}, and tries again: {_plain(found['why'])}"
-    _put(record, logging.WARNING if first else logging.DEBUG, text)
+    _put(record, logging.WARNING if told else logging.DEBUG, text)
 
 
 def _plain(error: str) -> str:
