@@ -1,4 +1,4 @@
-"""Renders the pages that follow from code: of makers, of what the doctor finds, of commands, and of sizes.
+"""Renders the pages that follow from code: of makers, of the doctor, of metrics, of commands, and of sizes.
 
 ``--check`` only tells whether they are current.
 """
@@ -19,6 +19,7 @@ from vgpu_scheduler.dialects.hami import Section, Vendor
 from vgpu_scheduler.dialects.hami.vendors import MAKERS
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
 from vgpu_scheduler.doctor import DIAGNOSES
+from vgpu_scheduler.telemetry.catalogue import METRICS, Metric
 
 _PERCENT = 100
 HERE = Path(__file__).parent
@@ -26,6 +27,9 @@ FOLDER = HERE / "makers"
 DOCTOR = HERE / "doctor.md"
 OPERATIONS = HERE / "operations.md"
 PERFORMANCE = HERE / "performance.md"
+METRICS_PAGE = HERE / "metrics.md"
+FAMILIES = {"kube-scheduler's": ("scheduler_", "rest_client_"), "Ours": ("vgpu_scheduler_",), "HAMi's": ("hami_",)}
+"""Sections of the page of metrics, and how the names begin that are there."""
 BLOCK = re.compile(r"(<!-- BEGIN rendered from .*? -->\n).*?(<!-- END rendered -->)", re.DOTALL)
 WIDTH = 120
 HEAD = "<!-- Rendered from operator/vgpu_scheduler/dialects/hami/vendors by `make manifests`; do not edit. -->\n"
@@ -280,7 +284,28 @@ def all_pages() -> Iterator[tuple[Path, str]]:
     yield from pages()
     yield DOCTOR, doctor()
     yield OPERATIONS, sizes()
+    yield METRICS_PAGE, metrics()
     yield HERE / "commands.md", commands_page()
+
+
+def metrics() -> str:
+    """Return the page of metrics with a table for each family of names."""
+    parts = []
+    for title, prefixes in FAMILIES.items():
+        rows = [_metric_row(metric) for metric in METRICS if metric.name.startswith(prefixes)]
+        parts.append("\n".join([f"## {title}\n", "| metric | type | labels | meaning |", "|---|---|---|---|", *rows]))
+    rendered = "\n\n".join(parts)
+    return BLOCK.sub(lambda block: f"{block[1]}\n{rendered}\n\n{block[2]}", METRICS_PAGE.read_text())
+
+
+def _metric_row(metric: Metric) -> str:
+    labels = "; ".join(
+        f"`{label}`" + (": " + ", ".join(f"`{value}`" for value in values) if values else "")
+        for label, values in metric.labels.items()
+    )
+    leader = " (leader)" if metric.of_cluster else ""
+    meaning = metric.help.replace("<error>", "`<error>`")
+    return f"| `{metric.name}` | {metric.kind.value} | {labels} | {meaning}{leader} |"
 
 
 def main() -> int:

@@ -1,7 +1,7 @@
 """Renders install.yaml from the kustomization beside it, and the makers' facts into the admission policies.
 
 The image of the Deployment has the version of the package. What `vgpu-scheduler doctor` compares a cluster with is
-rendered from the manifests into the package.
+rendered from the manifests into the package, and the Grafana dashboard from its table of panels.
 
 ``--check`` only tells whether they are current.
 """
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from dashboard import dashboard
 
 from vgpu_scheduler.dialects.hami import vendors
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
@@ -133,11 +134,23 @@ def shipped() -> str:
     return json.dumps(found, indent=1) + "\n"
 
 
+def dashboard_object() -> str:
+    """Return the ConfigMap with the dashboard, as Grafana's sidecar looks for it."""
+    head = (
+        "# Rendered from manifests/dashboard.py by `make manifests`.\n"
+        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: vgpu-scheduler-dashboard\n  namespace: vgpu-system\n"
+        '  labels:\n    app.kubernetes.io/name: vgpu-scheduler\n    grafana_dashboard: "1"\n'
+        "data:\n  vgpu-scheduler.json: |\n"
+    )
+    return head + "".join(f"    {line}\n" for line in dashboard().splitlines())
+
+
 RENDERED: tuple[tuple[str, Callable[[Path], str]], ...] = (
     ("deployment.yaml", lambda path: IMAGE.sub(version(), path.read_text())),
     ("admission.yaml", lambda path: with_facts(path, guard())),
     ("admission-policy/policy.yaml", lambda path: with_facts(path, *mutation())),
     ("install.yaml", lambda _: install()),  # contains the two above
+    ("monitoring/dashboard.yaml", lambda _: dashboard_object()),
     ("../operator/vgpu_scheduler/doctor/shipped.json", lambda _: shipped()),
 )
 

@@ -247,7 +247,12 @@ class Settings(BaseSettings):
     context: str | None = None
     """A context of the kubeconfig."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
-    """How much is logged."""
+    """How much is logged; DEBUG explains each decision, which costs time."""
+    log_format: Literal["text", "json"] = "text"
+    """Lines of text, or a JSON object per line."""
+    runbook_url: Annotated[str, Field(pattern=r"^(https?://\S+)?$")] = ""
+    """Where docs/runbook.md is served, such as https://docs.example.com/runbook.html: warning events then end with a
+    link to the section of their reason, where there is room. Empty for none."""
 
     @field_validator("scheduler_names", "coexist_with", "dialects", mode="before")
     @classmethod

@@ -52,6 +52,24 @@ async def test_one_node_goes_by_priority_then_by_age(tmp_path: Path) -> None:
         assert not b.nodes.violations
 
 
+async def test_a_placement_is_one_line_with_the_keys_of_kube_scheduler(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with bench(tmp_path) as b:
+        await b.nodes.start()
+        await b.create("p", nodeSelector=ON_A)
+        await b.learn()
+        b.watch()
+        with caplog.at_level("INFO", "vgpu_scheduler"):
+            assert b.submit() == 1
+            await b.until(lambda: bound(b) == ["p"])
+    nodes = len(b.engine.state.nodes)
+    assert nodes > 1
+    assert [text for text in caplog.messages if "default/p" in text] == [
+        f'"Successfully bound pod to node" pod="default/p" node="node-a" evaluatedNodes={nodes} feasibleNodes=1'
+    ]
+
+
 async def test_nodes_do_not_wait_for_each_other(tmp_path: Path) -> None:
     async with bench(tmp_path) as b:
         await b.nodes.start()

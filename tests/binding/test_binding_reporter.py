@@ -14,7 +14,7 @@ from vgpu_scheduler.binding import EventSource, Reporter
 from vgpu_scheduler.devcluster import Fault
 from vgpu_scheduler.engine import Problem
 from vgpu_scheduler.kube import Pod, decode_pod
-from vgpu_scheduler.model import ConditionReason
+from vgpu_scheduler.model import ConditionReason, EventReason
 
 FULL = ConditionReason.UNSCHEDULABLE
 
@@ -82,7 +82,7 @@ async def test_an_error_of_ours_is_no_reason_to_add_nodes(tmp_path: Path) -> Non
 async def test_warnings_and_problems_are_said_once_per_text(tmp_path: Path) -> None:
     async with bench(tmp_path) as b:
         pod = await b.create("p")
-        problem = Problem("Node", "", "node-a", "uid-node", "RegistrationUnreadable", "not JSON")
+        problem = Problem("Node", "", "node-a", "uid-node", EventReason.REGISTRATION_UNREADABLE, "not JSON")
         for _ in range(3):
             b.reporter.warning(pod, "unknown word")
             b.reporter.warning(pod, "another word")

@@ -18,7 +18,7 @@ from vgpu_scheduler.binding.writes import (
     release_operations,
     series_patch,
 )
-from vgpu_scheduler.model import Decision, Outcome, Placement, ScorePart
+from vgpu_scheduler.model import Decision, EventReason, Outcome, Placement, ScorePart
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, 89, tzinfo=timezone(timedelta(hours=2)))
 LATER = NOW + timedelta(minutes=1)
@@ -142,7 +142,7 @@ SOURCE = EventSource("vgpu-scheduler", "host_1")
 
 
 def told(note: str = "done", about: Regarding = ABOUT, count: int = 1) -> Occurrences:
-    return Occurrences(Event(about, "Normal", "Scheduled", "Binding", note), NOW, LATER, count)
+    return Occurrences(Event(about, "Normal", EventReason.SCHEDULED, "Binding", note), NOW, LATER, count)
 
 
 def note(text: str) -> str:
@@ -160,6 +160,20 @@ def test_long_notes_are_cut_at_1024_bytes_between_characters(text: str) -> None:
 @pytest.mark.parametrize("text", ["short", "x" * 1024, "é" * 512])
 def test_notes_that_fit_stay_as_they_are(text: str) -> None:
     assert note(text) == text
+
+
+LINK = " (see https://docs.example.com/runbook.html#failedscheduling)"
+
+
+@pytest.mark.parametrize(
+    ("kind", "room", "linked"),
+    [("Warning", len(LINK), True), ("Warning", len(LINK) - 1, False), ("Warning", 0, False), ("Normal", 500, False)],
+)
+def test_a_warning_links_the_runbook_where_there_is_room(kind: str, room: int, linked: bool) -> None:
+    source = EventSource("vgpu-scheduler", "host_1", "https://docs.example.com/runbook.html")
+    text = "é" + "x" * (1022 - room)
+    event = Event(ABOUT, kind, EventReason.FAILED_SCHEDULING, "Scheduling", text)
+    assert event_body(source, Occurrences(event, NOW, NOW))["note"] == text + (LINK if linked else "")
 
 
 def test_the_event() -> None:

@@ -1,4 +1,4 @@
-"""The page of metrics and the code agree: names, labels, and what kube-scheduler's buckets are."""
+"""The catalogue of metrics, from which their page is rendered, says what is served."""
 
 from __future__ import annotations
 
@@ -7,21 +7,24 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from kubernetes_asyncio.client import Configuration
 from prometheus_client.parser import text_string_to_metric_families
 from tests.binding.bench import ShiftedClock
 from tests.engine.builders import asks, cards, engine_with, node, pod
 
+from vgpu_scheduler.apiclient import ApiClient, Credentials
 from vgpu_scheduler.binding import Answer, BindContext, Binder, BinderOptions, EventSource, Reporter
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.intake import Observer
 from vgpu_scheduler.kube import ResourceQuota
-from vgpu_scheduler.runtime.metrics import add_metrics, binder_hooks
+from vgpu_scheduler.model import EventReason
+from vgpu_scheduler.runtime.metrics import add_metrics, add_requests, binder_hooks
 from vgpu_scheduler.runtime.scheduling import SchedulingLoop
-from vgpu_scheduler.telemetry import Metrics
+from vgpu_scheduler.telemetry import Metrics, catalogue
+from vgpu_scheduler.telemetry.catalogue import METRICS, Metric
 
 PAGE = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
-ROW = re.compile(r"^\| `(\w+)` \|([^|]*)\| ", re.MULTILINE)
-ELSEWHERE = {"vgpu_scheduler_admission_reviews_total": {"result"}}
+ELSEWHERE = (catalogue.ADMISSION_REVIEWS,)
 """Only shown where the webhook is on."""
 BUCKETS = {
     "scheduler_scheduling_attempt_duration_seconds": (0.001, 15),
@@ -51,6 +54,10 @@ def shown(engine: Engine, *, leading: bool = True) -> Iterator[Any]:
     binder = Binder(context, BinderOptions(), hooks)
     observer = Observer(engine, clock.monotonic, lambda _: None, lambda: None, reporter.problem)
     add_metrics(metrics, engine, binder, reporter, observer, Lease(leading))  # type: ignore[arg-type]
+    api = ApiClient(Credentials(Configuration(host="https://10.0.0.1:6443")), "test")
+    api.answers["GET", "200"] += 1
+    add_requests(metrics, api)
+    observer.stats.problems["Pod", EventReason.ALLOCATION_UNREADABLE] += 1
     loop = SchedulingLoop(engine, binder, reporter, clock, metrics.attempts)
     asking = pod("x", asks(1, 9000))
     engine.observe_pod(asking, 0.0)
@@ -74,13 +81,34 @@ def families(*, leading: bool = True) -> Seen:
             continue
         name = f"{family.name}_total" if family.type == "counter" else family.name
         labels = {label for sample in family.samples for label in sample.labels} - {"le"}
-        found[name] = {"labels": labels, "buckets": {s.labels["le"] for s in family.samples if "le" in s.labels}}
+        found[name] = {
+            "type": family.type,
+            "labels": labels,
+            "buckets": {s.labels["le"] for s in family.samples if "le" in s.labels},
+        }
     return found
 
 
-async def test_the_page_names_every_metric_with_its_labels_and_no_other() -> None:
-    told = {name: set(re.findall(r"`(\w+)`", labels)) for name, labels in ROW.findall(PAGE)}
-    assert told == {name: seen["labels"] for name, seen in families().items()} | ELSEWHERE
+async def test_every_metric_is_served_as_the_catalogue_says_and_no_other() -> None:
+    told = {metric.name: (metric.kind.value, set(metric.labels)) for metric in METRICS if metric not in ELSEWHERE}
+    assert told == {name: (seen["type"], seen["labels"]) for name, seen in families().items()}
+
+
+async def test_labels_have_the_values_that_the_catalogue_lists() -> None:
+    known = {metric.name: metric for metric in METRICS}
+    engine = engine_with([node("a", cards("a", 1))], [])
+    for family in shown(engine):
+        metric = known.get(f"{family.name}_total" if family.type == "counter" else family.name)
+        for label, values in metric.labels.items() if metric else ():
+            given = {sample.labels[label] for sample in family.samples}
+            assert not values or given <= set(values), (family.name, label)
+
+
+def test_the_catalogue_lists_all_of_its_metrics_once_and_the_page_has_each() -> None:
+    declared = [value for value in vars(catalogue).values() if isinstance(value, Metric)]
+    assert declared == list(METRICS)
+    assert len({metric.name for metric in METRICS}) == len(METRICS)
+    assert re.findall(r"^\| `(\w+)` \| (\w+) \|", PAGE, re.MULTILINE) == [(m.name, m.kind.value) for m in METRICS]
 
 
 async def test_buckets_are_those_of_kube_scheduler() -> None:
@@ -113,4 +141,27 @@ async def test_attempts_are_labelled_as_kube_scheduler_labels_them() -> None:
 async def test_what_is_of_the_cluster_is_shown_by_the_leader_alone() -> None:
     marked = re.findall(r"^\| `(\w+)`.*\(leader\) \|$", PAGE, re.MULTILINE)
     assert families().keys() - families(leading=False).keys() == set(marked)
-    assert len(marked) == 11
+    assert {metric.name for metric in METRICS if metric.of_cluster} == set(marked)
+    assert len(marked) == 12
+
+
+async def test_problems_are_counted_from_zero_on_for_every_reason() -> None:
+    engine = engine_with([node("a", cards("a", 1))], [])
+    (family,) = (family for family in shown(engine) if family.name == "vgpu_scheduler_problems")
+    seen = {(s.labels["kind"], s.labels["reason"]): s.value for s in family.samples if s.name.endswith("_total")}
+    assert {reason for _, reason in seen} == set(catalogue.PROBLEMS.labels["reason"])
+    assert seen.pop(("pod", "AllocationUnreadable")) == 1
+    assert set(seen.values()) == {0}
+
+
+async def test_pods_whose_allocation_cannot_be_read_are_counted_while_they_are_there() -> None:
+    engine = engine_with([node("a", cards("a", 1))], [])
+    held = {"hami.io/vgpu-devices-allocated": "nonsense"}
+    engine.observe_pod(pod("bad", asks(1, 1000), nodeName="a", started=True, annotations=held), 0.0)
+    assert _value(engine, "vgpu_scheduler_unreadable_pods") == 1
+    engine.remove_pod("uid-bad", 1.0)
+    assert _value(engine, "vgpu_scheduler_unreadable_pods") == 0
+
+
+def _value(engine: Engine, name: str) -> float:
+    return next(sample.value for family in shown(engine) for sample in family.samples if sample.name == name)

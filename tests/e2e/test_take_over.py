@@ -194,7 +194,8 @@ async def told(cluster: Cluster) -> Story:
         await cluster.until(lambda: no_drift(operator), "the books to be in order")
         story.fitting = {case: await cluster.bound(f"new-{node_of(case)}") for case in LEFT}
         story.events = await cluster.events("old-unreadable")
-        story.problems = await operator.metric("vgpu_scheduler_problems_total")
+        labels = {"kind": "pod", "reason": "AllocationUnreadable"}
+        story.problems = await operator.metric("vgpu_scheduler_problems_total", **labels)
     except (AssertionError, TimeoutError) as error:
         stuck = {
             pod["metadata"]["name"]: pod["status"]

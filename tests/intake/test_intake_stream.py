@@ -232,7 +232,10 @@ async def test_problems_are_reported_and_counted(watcher: Watcher) -> None:
     watcher.observer.observe(NODES, node("a", "[{"))
     watcher.observer.observe(POD_KIND, pod("p", nodeName="a", started=True))
     assert [problem.reason for problem in watcher.problems] == ["RegistrationUnreadable", "AllocationUnreadable"]
-    assert watcher.observer.stats.problems == 2
+    assert watcher.observer.stats.problems == {
+        ("Node", "RegistrationUnreadable"): 1,
+        ("Pod", "AllocationUnreadable"): 1,
+    }
 
 
 async def test_an_answer_that_cannot_be_read_changes_nothing(watcher: Watcher) -> None:

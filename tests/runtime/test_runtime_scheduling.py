@@ -80,6 +80,31 @@ async def test_placements_are_handed_over_and_refusals_are_reported_once() -> No
     assert len(heard.said) == 1
 
 
+async def test_a_refusal_is_one_line_with_the_keys_of_kube_scheduler(caplog: pytest.LogCaptureFixture) -> None:
+    engine = engine_with([node("a", cards("a", 1))], [pod("fits"), pod("large", asks(1, 9000))])
+    heard = Heard()
+    loop = loop_over(engine, heard)
+    with caplog.at_level("INFO", "vgpu_scheduler"):
+        await turns(loop)
+        heard.time += 301.0  # it is tried again, and there is nothing new to say
+        await turns(loop)
+    text = "0/1 nodes are available: 1 CardInsufficientMemory."
+    assert caplog.messages == [f'"Unable to schedule pod; no fit; waiting" pod="default/large" err="{text}"']
+
+
+async def test_at_debug_level_the_log_explains_decisions(caplog: pytest.LogCaptureFixture) -> None:
+    nodes = [node(f"n{number}", cards(f"n{number}", 1)) for number in range(7)]
+    engine = engine_with([*nodes, node("bare")], [pod("fits"), pod("large", asks(1, 9000))])
+    with caplog.at_level("DEBUG", "vgpu_scheduler.runtime"):
+        await turns(loop_over(engine, Heard()))
+    fits = [line for line in caplog.messages if 'pod="default/fits"' in line]
+    assert fits[0] == '"Nodes were passed over" pod="default/fits" nodes=1 reason="node unregistered"'
+    assert [line.partition(" pod=")[0] for line in fits[1:]] == ['"Node score"'] * 5
+    assert 'node="n0"' in fits[1]
+    large = [line for line in caplog.messages if 'pod="default/large"' in line]
+    assert '"Nodes were passed over" pod="default/large" nodes=7 reason="CardInsufficientMemory"' in large
+
+
 async def test_nothing_is_said_of_pods_whose_storage_objects_are_not_known_yet() -> None:
     claimed = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}
     engine = engine_with([node("a", cards("a", 1))], [pod("waits", **claimed), pod("fits")])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 
+NO_ANSWER = "<error>"
+"""Stands for a status code where no answer came; client-go's word."""
 _CONNECTIONS = 128
 _ERROR = 400
 
@@ -136,6 +139,11 @@ class ApiClient:
         What audit logs show.
     observer
         Called with the method and path of every request, for counters.
+
+    Attributes
+    ----------
+    answers
+        How often requests of a method (``WATCH`` for watches) got a status code; ``<error>`` where no answer came.
     """
 
     def __init__(
@@ -144,6 +152,7 @@ class ApiClient:
         self.credentials = credentials
         self.user_agent = user_agent
         self.observer = observer
+        self.answers: Counter[tuple[str, str]] = Counter()
         self._session = aiohttp.ClientSession(
             base_url=credentials.server.rstrip("/") + "/",
             connector=aiohttp.TCPConnector(limit=_CONNECTIONS, ssl=credentials.ssl_context() or False),
@@ -189,9 +198,12 @@ class ApiClient:
                 timeout=aiohttp.ClientTimeout(total=timeout),
             ) as answer:
                 date = answer.headers.get("Date", "")
-                return ApiResponse(answer.status, await answer.read(), _retry_after(answer.headers), date)
+                response = ApiResponse(answer.status, await answer.read(), _retry_after(answer.headers), date)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            self.answers[method, NO_ANSWER] += 1
             raise ApiUnreachableError(f"{method} {path}: {error or type(error).__name__}") from error
+        self.answers[method, str(response.status)] += 1
+        return response
 
     @asynccontextmanager
     async def stream(
@@ -208,15 +220,20 @@ class ApiClient:
         """
         if self.observer:
             self.observer("WATCH", path)
+        answered = False
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=idle_timeout)
         try:
             async with self._session.get(
                 path.lstrip("/"), params=params, headers=await self._headers(), timeout=timeout
             ) as answer:
+                self.answers["WATCH", str(answer.status)] += 1
+                answered = True
                 if answer.status >= _ERROR:
                     raise ApiError(ApiResponse(answer.status, await answer.read(), _retry_after(answer.headers)))
                 yield _lines(answer.content)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            if not answered:  # watches that break later are no failed requests
+                self.answers["WATCH", NO_ANSWER] += 1
             raise ApiUnreachableError(f"WATCH {path}: {error or type(error).__name__}") from error
 
     async def _headers(self) -> dict[str, str]:

@@ -6,7 +6,7 @@ from vgpu_scheduler.binding.clock import Clock, SystemClock
 from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.binding.options import BinderHooks, BinderOptions
 from vgpu_scheduler.binding.policy_status import PolicyStatusWriter
-from vgpu_scheduler.binding.reporter import SUSPICIOUS_REQUEST, Reporter
+from vgpu_scheduler.binding.reporter import Reporter
 from vgpu_scheduler.binding.sender import Sender, Step
 from vgpu_scheduler.binding.writes import (
     EventSource,
@@ -17,7 +17,6 @@ from vgpu_scheduler.binding.writes import (
 )
 
 __all__ = [
-    "SUSPICIOUS_REQUEST",
     "Answer",
     "BindContext",
     "BindResult",

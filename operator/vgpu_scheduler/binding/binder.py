@@ -25,6 +25,7 @@ from vgpu_scheduler.binding.turns import Turns
 from vgpu_scheduler.binding.volumes import VolumeBinder, VolumeConflictError, VolumeError
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Placement
+from vgpu_scheduler.telemetry import Keyed
 
 log = logging.getLogger(__name__)
 
@@ -309,6 +310,15 @@ class Binder:
             self._engine.confirmed(pod.uid)
             self._reporter.forget(pod.uid)
             self.stats.bound += 1
+            log.info(
+                Keyed(
+                    "Successfully bound pod to node",
+                    pod=pod.key,
+                    node=placement.node,
+                    evaluatedNodes=item.decision.nodes,
+                    feasibleNodes=item.decision.feasible,
+                )
+            )
             await self._hooks.on_step(Step.BOUND, pod)
             self._reporter.scheduled(pod, placement.node)
             await self._hooks.on_step(Step.REPORTED, pod)
@@ -316,7 +326,7 @@ class Binder:
         self.stats.failed += 1
         item.unit.bindings -= 1
         delay: float | None = result.retry_after
-        log.info("pod %s was not bound: %s", pod.key, result.message)
+        log.info(Keyed("Failed to bind pod", pod=pod.key, node=placement.node, err=result.message))
         if result.answer is Answer.CONFLICT:
             await self._sender.refresh(pod)
         current = self._engine.state.pod(pod.uid)

@@ -11,6 +11,7 @@ from vgpu_scheduler.apiclient import ApiUnreachableError
 from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.binding.locker import NodeLocker
 from vgpu_scheduler.engine import Cause, LockStatus, NodeClosure, Problem
+from vgpu_scheduler.model import EventReason
 
 log = logging.getLogger(__name__)
 
@@ -18,10 +19,10 @@ _PACE = 0.1
 """Of the patience, between an event and the look that it causes."""
 
 _REASONS = {
-    Cause.LOCK_HELD: "DeviceLockHeld",
-    Cause.LOCK_MALFORMED: "DeviceLockMalformed",
-    Cause.PLUGIN_SILENT: "DevicePluginSilent",
-    Cause.POD_STARTING: "PodStarting",
+    Cause.LOCK_HELD: EventReason.DEVICE_LOCK_HELD,
+    Cause.LOCK_MALFORMED: EventReason.DEVICE_LOCK_MALFORMED,
+    Cause.PLUGIN_SILENT: EventReason.DEVICE_PLUGIN_SILENT,
+    Cause.POD_STARTING: EventReason.POD_STARTING,
 }
 
 

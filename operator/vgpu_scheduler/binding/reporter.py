@@ -11,7 +11,6 @@ import contextlib
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from typing import Final
 
 from vgpu_scheduler.apiclient import MERGE_PATCH, STRATEGIC_PATCH, ApiClient, ApiUnreachableError
 from vgpu_scheduler.binding.clock import Clock
@@ -20,12 +19,7 @@ from vgpu_scheduler.binding.waiting import Report, WaitingPods
 from vgpu_scheduler.binding.writes import EventSource, condition_body, event_body, event_path, series_patch
 from vgpu_scheduler.engine import Problem
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import ConditionReason
-
-POLICY_WARNING: Final = "PolicyWarning"
-"""The reason of events about what policies and annotations of a pod are not followed."""
-SUSPICIOUS_REQUEST: Final = "SuspiciousRequest"
-"""The reason of events about what a pod hardly means."""
+from vgpu_scheduler.model import ConditionReason, EventReason
 
 log = logging.getLogger(__name__)
 
@@ -153,13 +147,13 @@ class Reporter:
         """Say that a pod was bound."""
         note = f"Successfully assigned {pod.key} to {node}"
         now = self._clock.now()  # it happens once in a pod's life: no series, and no more than one
-        self._put_event(Occurrences(Event(_about(pod), "Normal", "Scheduled", "Binding", note), now, now))
+        self._put_event(Occurrences(Event(_about(pod), "Normal", EventReason.SCHEDULED, "Binding", note), now, now))
 
     def binding_failed(self, pod: Pod, message: str) -> None:
         """Say that a decided pod could not be bound; autoscalers must not act on that."""
-        self._event(Event(_about(pod), "Warning", "BindingFailed", "Binding", message))
+        self._event(Event(_about(pod), "Warning", EventReason.BINDING_FAILED, "Binding", message))
 
-    def warning(self, pod: Pod, message: str, reason: str = POLICY_WARNING) -> None:
+    def warning(self, pod: Pod, message: str, reason: EventReason = EventReason.POLICY_WARNING) -> None:
         """Say something about a pod once; there may be several such things about one pod."""
         if self._is_first(pod.uid, f"{reason}{message}", message):
             self._event(Event(_about(pod), "Warning", reason, "Scheduling", message))
@@ -184,7 +178,7 @@ class Reporter:
         return True
 
     def _tell(self, pod: Pod, report: Report) -> None:
-        self._event(Event(_about(pod), "Warning", "FailedScheduling", "Scheduling", report.text))
+        self._event(Event(_about(pod), "Warning", EventReason.FAILED_SCHEDULING, "Scheduling", report.text))
 
     def _event(self, event: Event) -> None:
         now = self._clock.monotonic()

@@ -10,6 +10,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import datetime
 
+from vgpu_scheduler.model import EventReason
+
 __all__ = ["Event", "EventSeries", "Occurrences", "Regarding"]
 
 _WINDOW = 360.0
@@ -46,7 +48,7 @@ class Event:
 
     about: Regarding
     type: str
-    reason: str
+    reason: EventReason
     action: str
     note: str
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from vgpu_scheduler.binding.series import Occurrences
+from vgpu_scheduler.binding.series import Event, Occurrences
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import LAST_ALLOCATED, Decision
 
@@ -157,10 +157,17 @@ def condition_body(reason: str, message: str, changed: datetime | None, generati
 
 @dataclass(frozen=True, slots=True)
 class EventSource:
-    """Who events come from."""
+    """Who events come from.
+
+    Attributes
+    ----------
+    runbook
+        The address of the page with a section for each reason; empty for none.
+    """
 
     controller: str
     instance: str
+    runbook: str = ""
 
 
 def event_path(told: Occurrences) -> tuple[str, str]:
@@ -173,10 +180,6 @@ def event_path(told: Occurrences) -> tuple[str, str]:
 def event_body(source: EventSource, told: Occurrences) -> dict[str, Any]:
     """Return an ``events.k8s.io/v1`` Event."""
     event, about = told.event, told.event.about
-    encoded = event.note.encode()
-    note = event.note
-    if len(encoded) > _NOTE_LIMIT:
-        note = encoded[: _NOTE_LIMIT - 4].decode(errors="ignore") + " ..."
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
@@ -193,10 +196,21 @@ def event_body(source: EventSource, told: Occurrences) -> dict[str, Any]:
             "name": about.name,
             "uid": about.uid,
         },
-        "note": note,
+        "note": _note(source, event),
         "type": event.type,
         **(series_patch(told) if told.count > 1 else {}),
     }
+
+
+def _note(source: EventSource, event: Event) -> str:
+    """Return what an event says within the limit of the API, with a link to the runbook where there is room."""
+    encoded = event.note.encode()
+    if len(encoded) > _NOTE_LIMIT:
+        return encoded[: _NOTE_LIMIT - 4].decode(errors="ignore") + " ..."
+    if event.type != "Warning" or not source.runbook:
+        return event.note
+    link = f" (see {source.runbook}#{event.reason.lower()})"
+    return event.note + link if len(encoded) + len(link.encode()) <= _NOTE_LIMIT else event.note
 
 
 def series_patch(told: Occurrences) -> dict[str, Any]:

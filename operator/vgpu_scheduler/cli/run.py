@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from pathlib import Path
@@ -16,8 +15,7 @@ from vgpu_scheduler.cli.hami_settings import given_settings
 from vgpu_scheduler.cli.settings_reference import unknown_variables
 from vgpu_scheduler.runtime import Operator
 from vgpu_scheduler.settings import Settings, SettingsError, load
-
-_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+from vgpu_scheduler.telemetry.logs import configure
 
 
 def run(*, config: Path | None, **flags: Any) -> None:
@@ -37,8 +35,7 @@ def run(*, config: Path | None, **flags: Any) -> None:
 
 def run_operator(settings: Settings) -> None:
     """Run the operator with these settings until it ends, and exit accordingly."""
-    logging.basicConfig(level=settings.log_level, format=_FORMAT, stream=sys.stderr)
-    logging.getLogger("kopf.objects").setLevel(logging.WARNING)  # one line per event otherwise
+    configure(settings.log_level, settings.log_format, sys.stderr)
     try:
         asked = uvloop.run(Operator(settings).run())
     except SettingsError as error:  # of a file that the settings name

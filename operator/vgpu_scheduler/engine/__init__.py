@@ -6,9 +6,10 @@ from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.engine import Engine
 from vgpu_scheduler.engine.locks import FoundLock, LockJudge, LockStatus, find_lock
 from vgpu_scheduler.engine.observing import ObservedKind, Sweep
-from vgpu_scheduler.engine.policy_report import ConditionReport, PolicyReport
+from vgpu_scheduler.engine.policy_report import ConditionReport, PolicyReason, PolicyReport
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import Place, SchedulingQueue
+from vgpu_scheduler.engine.queue_events import QueueEvent
 from vgpu_scheduler.engine.quotas import QuotaReport, Quotas
 from vgpu_scheduler.engine.units import Grouping, UnitKey
 
@@ -27,8 +28,10 @@ __all__ = [
     "NodeClosure",
     "ObservedKind",
     "Place",
+    "PolicyReason",
     "PolicyReport",
     "Problem",
+    "QueueEvent",
     "QuotaReport",
     "Quotas",
     "SchedulingQueue",

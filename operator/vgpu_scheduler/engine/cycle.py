@@ -120,10 +120,11 @@ class Cycle:
         if best < 0:
             return self._unschedulable(pod, shape, found, explain)
         problem = pod.spec.preferences_problem
-        if problem and np.count_nonzero(part.feasible[rows]) > 1:
+        feasible = int(np.count_nonzero(part.feasible[rows]))
+        if problem and feasible > 1:
             return self._refused(pod, shape.claimed.policy, problem)  # nodes cannot be ranked for it
         asked = found.passing if explain else np.array([best], dtype=np.int64)
-        decision = self._placed(pod, shape, found, best, self._scores(part, asked, ranked))
+        decision = self._placed(pod, shape, found, best, self._scores(part, asked, ranked), feasible)
         return replace(decision, verdicts=self._verdicts(shape, pod, found)) if explain else decision
 
     def refit(self, pod: Pod, node: str) -> Placement | None:
@@ -261,7 +262,13 @@ class Cycle:
         return Placement(name, containers, shape.node.dialect, volumes)
 
     def _placed(
-        self, pod: Pod, shape: Fitted, found: Filtered, row: int, scores: Mapping[str, tuple[ScorePart, ...]]
+        self,
+        pod: Pod,
+        shape: Fitted,
+        found: Filtered,
+        row: int,
+        scores: Mapping[str, tuple[ScorePart, ...]],
+        feasible: int,
     ) -> Decision:
         policy = shape.claimed.policy
         placement = self._placement(pod, shape, row)
@@ -279,6 +286,7 @@ class Cycle:
             score=sum(part.value for part in scores[placement.node] if not part.within),
             scores=scores,
             nodes=int(found.rows.shape[0]),
+            feasible=feasible,
             sources=policy.source_of,
             warnings=shape.claimed.warnings,
         )

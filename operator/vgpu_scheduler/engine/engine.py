@@ -28,7 +28,7 @@ from vgpu_scheduler.engine.storage import StorageAccess
 from vgpu_scheduler.engine.suspicions import Suspicions
 from vgpu_scheduler.engine.units import Grouping, UnitCycle, Units, each_alone, missing_members
 from vgpu_scheduler.kube import Node, Pod
-from vgpu_scheduler.model import Decision, Hint, Outcome, Placement
+from vgpu_scheduler.model import Decision, EventReason, Hint, Outcome, Placement
 from vgpu_scheduler.policy import Policies
 from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.state import Phase, Reservation, State
@@ -124,7 +124,9 @@ class Engine:
         self.queue.hint(hint, now)
         problem = "; ".join(usage.problem for usage in uses.values() if usage.problem)
         if accepted is pod and problem:
-            problems.append(Problem("Pod", pod.namespace, pod.name, pod.uid, "AllocationUnreadable", problem))
+            problems.append(
+                Problem("Pod", pod.namespace, pod.name, pod.uid, EventReason.ALLOCATION_UNREADABLE, problem)
+            )
         return tuple(problems)
 
     def _counts(self, pod: Pod) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.kube import Pod
@@ -20,6 +21,21 @@ _LONGEST = 4096
 """Characters of a message; what policies quote may be long."""
 
 
+class PolicyReason(StrEnum):
+    """The reasons of the conditions of policies; ``docs/runbook.md`` has a section for each."""
+
+    ACCEPTED = "Accepted"
+    INVALID = "Invalid"
+    NO_CONFLICT = "NoConflict"
+    SAME_RANK = "SameRank"
+    NO_WARNINGS = "NoWarnings"
+    UNKNOWN_RESOURCE = "UnknownResource"
+    SCORER_OFF = "ScorerOff"
+    IGNORED_ARGUMENT = "IgnoredArgument"
+    UNKNOWN_CARD_TYPE = "UnknownCardType"
+    SEVERAL = "Several"
+
+
 @dataclass(frozen=True, slots=True)
 class ConditionReport:
     """One condition, without its times.
@@ -32,7 +48,7 @@ class ConditionReport:
 
     type: str
     status: bool
-    reason: str
+    reason: PolicyReason
     message: str
 
 
@@ -109,30 +125,32 @@ def _count(policies: Policies, pods: Iterable[Pod]) -> Counter[PolicyKey]:
 
 def _ready(policy: PolicyResource) -> ConditionReport:
     if policy.error:
-        return ConditionReport(READY, False, "Invalid", f"{policy.error}. Pods that it would be in force for wait.")
-    return ConditionReport(READY, True, "Accepted", "the policy is understood")
+        return ConditionReport(
+            READY, False, PolicyReason.INVALID, f"{policy.error}. Pods that it would be in force for wait."
+        )
+    return ConditionReport(READY, True, PolicyReason.ACCEPTED, "the policy is understood")
 
 
 def _conflicted(others: Sequence[PolicyKey]) -> ConditionReport:
     if not others:
-        return ConditionReport(CONFLICTED, False, "NoConflict", "no other policy ties with it in rank")
+        return ConditionReport(CONFLICTED, False, PolicyReason.NO_CONFLICT, "no other policy ties with it in rank")
     names = _listed([name for _, _, name in others])
     message = f"same priority and a section in common with {names}: the names decide which one wins; set priorities"
-    return ConditionReport(CONFLICTED, True, "SameRank", message)
+    return ConditionReport(CONFLICTED, True, PolicyReason.SAME_RANK, message)
 
 
 def _warnings(policy: PolicyResource, known: _Known, read: ReadBinpackArguments) -> ConditionReport:
     found = _found(policy, known, read)
     if not found:
-        return ConditionReport(WARNINGS, False, "NoWarnings", "everything that it names is known")
+        return ConditionReport(WARNINGS, False, PolicyReason.NO_WARNINGS, "everything that it names is known")
     reasons = sorted({reason for reason, _ in found})
     message = _listed([text for _, text in found], separator="; ")[:_LONGEST]
-    return ConditionReport(WARNINGS, True, reasons[0] if len(reasons) == 1 else "Several", message)
+    return ConditionReport(WARNINGS, True, reasons[0] if len(reasons) == 1 else PolicyReason.SEVERAL, message)
 
 
-def _found(policy: PolicyResource, known: _Known, read: ReadBinpackArguments) -> list[tuple[str, str]]:
+def _found(policy: PolicyResource, known: _Known, read: ReadBinpackArguments) -> list[tuple[PolicyReason, str]]:
     """Return reason and text of each warning."""
-    found: list[tuple[str, str]] = []
+    found: list[tuple[PolicyReason, str]] = []
     spec = policy.spec
     if spec is None:
         return found
@@ -140,16 +158,18 @@ def _found(policy: PolicyResource, known: _Known, read: ReadBinpackArguments) ->
         rule = translate.node_rule(spec.nodes, read)
         unknown = [name for name in translate.weighed_resources(spec.nodes, read) if name not in known.resources]
         if unknown:
-            found.append(("UnknownResource", f"spec.nodes: no node offers {_listed(unknown)}"))
+            found.append((PolicyReason.UNKNOWN_RESOURCE, f"spec.nodes: no node offers {_listed(unknown)}"))
         off = [entry.scorer.name for entry in rule.scorers if entry.weight == 0]
         if off:
-            found.append(("ScorerOff", f"spec.nodes: weight 0 switches off {_listed(off)}"))
-        found += [("IgnoredArgument", f"spec.nodes: {warning}") for warning in rule.warnings]
+            found.append((PolicyReason.SCORER_OFF, f"spec.nodes: weight 0 switches off {_listed(off)}"))
+        found += [(PolicyReason.IGNORED_ARGUMENT, f"spec.nodes: {warning}") for warning in rule.warnings]
     if spec.devices is not None and spec.devices.types is not None:
         for field, parts in (("allow", spec.devices.types.allow), ("deny", spec.devices.types.deny)):
             unknown = [part for part in parts or () if not any(part.lower() in model for model in known.models)]
             if unknown:
-                found.append(("UnknownCardType", f"spec.devices.types.{field}: no node has {_listed(unknown)}"))
+                found.append(
+                    (PolicyReason.UNKNOWN_CARD_TYPE, f"spec.devices.types.{field}: no node has {_listed(unknown)}")
+                )
     return found
 
 

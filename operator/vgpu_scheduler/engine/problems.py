@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from vgpu_scheduler.model import EventReason
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -19,6 +21,6 @@ class Problem:
     namespace: str
     name: str
     uid: str
-    reason: str
+    reason: EventReason
     message: str
     each_time: bool = False

@@ -18,7 +18,16 @@ from vgpu_scheduler.engine.queue_events import QueueEvent
 from vgpu_scheduler.engine.suspicions import Suspicions
 from vgpu_scheduler.kernels import UNLIMITED
 from vgpu_scheduler.kube import QuantityError, ResourceQuota, VersionedStore, has_unit, to_exact_int
-from vgpu_scheduler.model import Claim, ContainerKind, Hint, PodClaims, QuotaResource, VendorKey, dialect_of
+from vgpu_scheduler.model import (
+    Claim,
+    ContainerKind,
+    EventReason,
+    Hint,
+    PodClaims,
+    QuotaResource,
+    VendorKey,
+    dialect_of,
+)
 from vgpu_scheduler.state import State
 
 _PREFIX = "limits."
@@ -84,10 +93,10 @@ class Quotas:
         self._names.setdefault(quota.namespace, set()).add(quota.name)
         self._recompute(quota.namespace)
         return tuple(
-            Problem("ResourceQuota", quota.namespace, quota.name, quota.uid, "QuotaUnreadable", text)
+            Problem("ResourceQuota", quota.namespace, quota.name, quota.uid, EventReason.QUOTA_UNREADABLE, text)
             for text in self._unreadable(quota)
         ) + tuple(
-            Problem("ResourceQuota", quota.namespace, quota.name, quota.uid, "QuotaSuspicious", text)
+            Problem("ResourceQuota", quota.namespace, quota.name, quota.uid, EventReason.QUOTA_SUSPICIOUS, text)
             for text in self._suspicions.of_quota(quota)
         )
 

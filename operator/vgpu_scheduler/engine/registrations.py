@@ -7,7 +7,7 @@ from dataclasses import replace
 from vgpu_scheduler.dialects import CodecError, Dialect, Dialects, InventoryObject, RegistrationError
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.kube import Node
-from vgpu_scheduler.model import Device
+from vgpu_scheduler.model import Device, EventReason
 from vgpu_scheduler.state import State, canonical
 
 _Devices = tuple[Device, ...]
@@ -45,7 +45,7 @@ class Registrations:
             if devices is not None:
                 found[dialect.name] = devices
             if problem:
-                problems.append(Problem("Node", "", node.name, node.uid, "RegistrationUnreadable", problem))
+                problems.append(Problem("Node", "", node.name, node.uid, EventReason.REGISTRATION_UNREADABLE, problem))
         if len(self._dialects) > 1:
             problems += self._close_shared(node, found)
         return found, tuple(problems)
@@ -84,7 +84,7 @@ class Registrations:
             found[name] = tuple(replace(d, cordoned=True) if hardware(d) in shared else d for d in listed[name])
         return [
             Problem(
-                "Node", "", node.name, node.uid, "DeviceRegisteredTwice",
+                "Node", "", node.name, node.uid, EventReason.DEVICE_REGISTERED_TWICE,
                 f"device {uuid} is registered by {' and by '.join(names)}: it is given to nobody until one is left",
             )
             for uuid, names in sorted(shared.items())

@@ -11,6 +11,7 @@ from collections.abc import Collection, Hashable, Iterator, Mapping
 
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.kube import Node, Pod
+from vgpu_scheduler.model import EventReason
 
 __all__ = ["REJECTED_WAIT", "RejectedNodes", "replaced_with"]
 
@@ -65,12 +66,12 @@ class RejectedNodes:
             self._order.append((until, replaced_with(pod), name))
         text = f"the kubelet of node {name} rejected the pod: {pod.rejection}"
         told = f"{text}; for {self._wait:.0f} s pods like it go to other nodes" if self._wait > 0 else text
-        yield Problem("Pod", pod.namespace, pod.name, pod.uid, "RejectedByKubelet", told)
+        yield Problem("Pod", pod.namespace, pod.name, pod.uid, EventReason.REJECTED_BY_KUBELET, told)
         repeats = now - self._last.get(name, -_REPEATS) < _REPEATS
         self._last[name] = now
         if node is not None and repeats:
             told = f"the kubelet rejects pods that were placed here with what is known of the node: {pod.rejection}"
-            yield Problem("Node", "", node.name, node.uid, "RejectsPods", told, each_time=True)
+            yield Problem("Node", "", node.name, node.uid, EventReason.REJECTS_PODS, told, each_time=True)
 
     def closed_to(self, pod: Pod) -> Collection[str]:
         """Return the nodes that a pod does not go to for now."""

@@ -13,6 +13,7 @@ from vgpu_scheduler.engine import Engine, Problem, Sweep
 from vgpu_scheduler.intake.kinds import Kind
 from vgpu_scheduler.intake.lister import Listing, read
 from vgpu_scheduler.kube import Claim, DecodeError, Node, Pod, Versioned, Volume
+from vgpu_scheduler.model import EventReason
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +27,8 @@ class IntakeStats:
     observed: Counter[str] = field(default_factory=Counter)
     """Observations by kind."""
     undecodable: int = 0
-    problems: int = 0
+    problems: Counter[tuple[str, EventReason]] = field(default_factory=Counter)
+    """Problems by the kind of the object and the reason of their event."""
     restarts: int = 0
     relists: int = 0
     swept: int = 0
@@ -131,7 +133,9 @@ class Observer:
             title = self.engine.kinds[kind.name].title(found)
             log.exception("%s %s could not be taken in", kind.name, title)
             namespace, _, name = title.rpartition("/")
-            problems = (Problem(kind.name, namespace, name, found.uid, "NotTakenIn", f"internal error: {error!r}"),)
+            problems = (
+                Problem(kind.name, namespace, name, found.uid, EventReason.NOT_TAKEN_IN, f"internal error: {error!r}"),
+            )
         self._report(problems)
         self._tell(found)
 
@@ -150,5 +154,5 @@ class Observer:
 
     def _report(self, problems: Iterable[Problem]) -> None:
         for problem in problems:
-            self.stats.problems += not problem.each_time
+            self.stats.problems[problem.kind, problem.reason] += 1
             self.report(problem)

@@ -143,11 +143,12 @@ class SupervisedKopf(ABC):
             began = asyncio.get_running_loop().time()
             try:
                 await self._run_once()
-                log.warning("kopf for %s ended", self._name)
+                log.warning("kopf for %s ended, and is started again", self._name)
             except asyncio.CancelledError:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever ends it, it is started again
-                log.warning("kopf for %s ended: %s: %s", self._name, type(error).__name__, error)
+                told = getattr(error, "message", "") or error  # kopf's errors carry the whole answer
+                log.warning("kopf for %s ended, and is started again: %s: %s", self._name, type(error).__name__, told)
             self._restarted()
             self._lost_track()
             lasted = asyncio.get_running_loop().time() - began

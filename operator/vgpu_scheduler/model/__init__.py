@@ -49,7 +49,7 @@ from vgpu_scheduler.model.placement import (
     makers,
     peak,
 )
-from vgpu_scheduler.model.reasons import CardReason, Hint
+from vgpu_scheduler.model.reasons import CardReason, EventReason, Hint
 
 __all__ = [
     "BEST_FIT",
@@ -80,6 +80,7 @@ __all__ = [
     "Device",
     "DeviceResource",
     "Dimension",
+    "EventReason",
     "Hint",
     "NearMiss",
     "NodeVerdict",

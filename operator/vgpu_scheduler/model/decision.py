@@ -111,6 +111,8 @@ class Decision:
         asked for an explanation.
     message
         The text of the condition and of the event: the standard summary of all nodes.
+    nodes, feasible
+        How many nodes were looked at, and how many of them fit, where the outcome is ``PLACED``.
     reasons
         How many nodes gave each reason.
     verdicts
@@ -142,6 +144,7 @@ class Decision:
     scores: Mapping[str, tuple[ScorePart, ...]] = field(default_factory=dict)
     message: str = ""
     nodes: int = 0
+    feasible: int = 0
     reasons: Mapping[str, int] = field(default_factory=dict)
     verdicts: Mapping[str, NodeVerdict] = field(default_factory=dict)
     near_miss: NearMiss | None = None

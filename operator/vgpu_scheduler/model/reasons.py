@@ -6,7 +6,7 @@ are kube-scheduler's and live beside the filters.
 
 from __future__ import annotations
 
-from enum import IntEnum, IntFlag
+from enum import IntEnum, IntFlag, StrEnum
 
 
 class Hint(IntFlag):
@@ -45,6 +45,30 @@ class Hint(IntFlag):
     """Nodes that rejected pods like this one may be tried again."""
     ATTACH_LIMIT = 16384
     """A CSI driver can attach more volumes to a node than before, or one is attached there already that was not."""
+
+
+class EventReason(StrEnum):
+    """The reasons of all events; ``docs/runbook.md`` has a section for each."""
+
+    SCHEDULED = "Scheduled"
+    FAILED_SCHEDULING = "FailedScheduling"
+    BINDING_FAILED = "BindingFailed"
+    POLICY_WARNING = "PolicyWarning"
+    """What policies and annotations of a pod are not followed."""
+    SUSPICIOUS_REQUEST = "SuspiciousRequest"
+    """What a pod hardly means."""
+    REJECTED_BY_KUBELET = "RejectedByKubelet"
+    REJECTS_PODS = "RejectsPods"
+    ALLOCATION_UNREADABLE = "AllocationUnreadable"
+    REGISTRATION_UNREADABLE = "RegistrationUnreadable"
+    DEVICE_REGISTERED_TWICE = "DeviceRegisteredTwice"
+    QUOTA_UNREADABLE = "QuotaUnreadable"
+    QUOTA_SUSPICIOUS = "QuotaSuspicious"
+    NOT_TAKEN_IN = "NotTakenIn"
+    DEVICE_LOCK_HELD = "DeviceLockHeld"
+    DEVICE_LOCK_MALFORMED = "DeviceLockMalformed"
+    DEVICE_PLUGIN_SILENT = "DevicePluginSilent"
+    POD_STARTING = "PodStarting"
 
 
 class CardReason(IntEnum):

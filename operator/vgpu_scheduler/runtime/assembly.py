@@ -16,7 +16,7 @@ from vgpu_scheduler.intake import AdmissionEndpoint, AdmissionServer
 from vgpu_scheduler.policy import PolicyDefaults
 from vgpu_scheduler.runtime.device_config import device_config
 from vgpu_scheduler.settings import Settings
-from vgpu_scheduler.telemetry import Metrics
+from vgpu_scheduler.telemetry import Metrics, catalogue
 
 _LABELS_SINCE = (1, 35)
 """Kubernetes merges the labels of a Binding since this version."""
@@ -108,8 +108,7 @@ def admission_server(
         restarted=restarted,
     )
     metrics.add(
-        "vgpu_scheduler_admission_reviews_total",
-        "Pods that the admission webhook was asked about, by result.",
+        catalogue.ADMISSION_REVIEWS,
         lambda: [({"result": result}, float(count)) for result, count in server.stats.results.items()],
     )
     return server

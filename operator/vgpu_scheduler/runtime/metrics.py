@@ -1,21 +1,33 @@
-"""From rooms to metrics: what they count becomes visible. ``docs/metrics.md`` says what each is."""
+"""From rooms to metrics: what they count becomes visible."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
-from functools import partial
+from urllib.parse import urlsplit
 
 from vgpu_scheduler import __version__
+from vgpu_scheduler.apiclient import ApiClient
 from vgpu_scheduler.binding import Answer, Binder, BinderHooks, Reporter, Step
 from vgpu_scheduler.dialects.hami import HAMI_ZONE
 from vgpu_scheduler.engine import Engine, Place
 from vgpu_scheduler.intake import Observer
 from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import EventReason
 from vgpu_scheduler.runtime.elector import Elector
 from vgpu_scheduler.state import Phase
-from vgpu_scheduler.telemetry import Attempts, Metrics
+from vgpu_scheduler.telemetry import Attempts, Metrics, catalogue
 
+_PROBLEMS = (
+    ("Pod", EventReason.ALLOCATION_UNREADABLE),
+    ("Pod", EventReason.REJECTED_BY_KUBELET),
+    ("Node", EventReason.REGISTRATION_UNREADABLE),
+    ("Node", EventReason.DEVICE_REGISTERED_TWICE),
+    ("Node", EventReason.REJECTS_PODS),
+    ("ResourceQuota", EventReason.QUOTA_UNREADABLE),
+    ("ResourceQuota", EventReason.QUOTA_SUSPICIOUS),
+)
+"""What is counted from 0 on: Prometheus sees no increase where a series begins with 1."""
 _Values = Iterator[tuple[dict[str, str], float]]
 
 
@@ -45,12 +57,23 @@ def add_metrics(
     _add_knowledge(metrics, engine)
     _add_binding(metrics, binder, reporter)
     _add_intake(metrics, engine, observer)
-    metrics.add_number("vgpu_scheduler_leader", "Whether this process leads.", lambda: float(elector.leading))
-    metrics.add("vgpu_scheduler_build_info", "The running version.", lambda: [({"version": __version__}, 1.0)])
+    metrics.add_number(catalogue.LEADER, lambda: float(elector.leading))
+    metrics.add(catalogue.BUILD_INFO, lambda: [({"version": __version__}, 1.0)])
+
+
+def add_requests(metrics: Metrics, api: ApiClient) -> None:
+    """Make visible how the API server answers."""
+    host = urlsplit(api.credentials.server).netloc
+
+    def requests() -> _Values:
+        for (method, code), count in sorted(api.answers.items()):
+            yield {"code": code, "method": method, "host": host}, count
+
+    metrics.add(catalogue.API_REQUESTS, requests)
 
 
 def _add_queue(metrics: Metrics, engine: Engine) -> None:
-    queue, add = engine.queue, partial(metrics.add, of_cluster=True)
+    queue = engine.queue
 
     def pending() -> _Values:
         for place, count in queue.counts().items():
@@ -71,51 +94,43 @@ def _add_queue(metrics: Metrics, engine: Engine) -> None:
         for (plugin, profile), count in sorted(counts.items()):
             yield {"plugin": plugin, "profile": profile}, count
 
-    add("scheduler_pending_pods", "Pods that wait to be scheduled, by place.", pending)
-    add("scheduler_queue_incoming_pods_total", "Pods that came into a place of the queue.", incoming)
-    add("scheduler_unschedulable_pods", "Pods that wait, by each plugin that rejected them.", rejected)
-    metrics.add_number(
-        "scheduler_pod_scheduled_after_flush_total",
-        "Pods that were placed only because time had passed: each stands for a change that woke nobody.",
-        lambda: queue.placed_after_flush,
-        of_cluster=True,
-    )
+    metrics.add(catalogue.PENDING, pending)
+    metrics.add(catalogue.INCOMING, incoming)
+    metrics.add(catalogue.UNSCHEDULABLE, rejected)
+    metrics.add_number(catalogue.AFTER_FLUSH, lambda: queue.placed_after_flush)
 
 
 def _add_knowledge(metrics: Metrics, engine: Engine) -> None:
+    state, closed = engine.state, engine.closed_nodes
+
     def known() -> _Values:
-        phases = Counter(held.phase for held in engine.state.reservations())
-        yield {"type": "nodes"}, len(engine.state.nodes)
+        phases = Counter(held.phase for held in state.reservations())
+        yield {"type": "nodes"}, len(state.nodes)
         yield {"type": "pods"}, phases.total()
         yield {"type": "assumed_pods"}, phases[Phase.ASSUMED]
 
+    def unreadable() -> int:
+        return sum(any(usage.problem for usage in held.uses.values()) for held in state.reservations())
+
     def quotas(*, limits: bool) -> _Values:
-        for report in engine.quotas.report(engine.state):
+        for report in engine.quotas.report(state):
             labels = {"namespace": report.namespace, "quota_name": report.resource, **HAMI_ZONE}
             yield labels, report.limit if limits else report.used
 
-    closed = engine.closed_nodes
-    add, add_number = partial(metrics.add, of_cluster=True), partial(metrics.add_number, of_cluster=True)
-    add("scheduler_cache_size", "Nodes, and pods that count on one, assumed ones among them.", known)
-    add(
-        "vgpu_scheduler_closed_nodes",
-        "Nodes that are closed to some pods, by cause.",
+    metrics.add(catalogue.CACHE_SIZE, known)
+    metrics.add(
+        catalogue.CLOSED_NODES,
         lambda: [({"cause": cause.value}, count) for cause, count in closed.counts().items()],
     )
-    add(
-        "vgpu_scheduler_rejected_by_kubelet_total",
-        "Bound pods that their kubelet did not admit, by its reason.",
-        lambda: [({"reason": reason}, count) for reason, count in closed.rejected.counts.items()],
+    metrics.add(
+        catalogue.REJECTED, lambda: [({"reason": reason}, count) for reason, count in closed.rejected.counts.items()]
     )
     # HAMi's names. Its label with the limit on what is used is left out: each change of a limit makes a new series.
-    add("hami_resource_quota_used", "What a namespace with a quota holds.", lambda: quotas(limits=False))
-    add("hami_resource_quota_limit", "What a namespace may hold.", lambda: quotas(limits=True))
-    add_number("vgpu_scheduler_nodes", "Known nodes.", lambda: len(engine.state.nodes))
-    add_number(
-        "vgpu_scheduler_over_capacity_nodes",
-        "Nodes with a device used beyond what it has.",
-        lambda: len(engine.state.over_capacity()),
-    )
+    metrics.add(catalogue.QUOTA_USED, lambda: quotas(limits=False))
+    metrics.add(catalogue.QUOTA_LIMIT, lambda: quotas(limits=True))
+    metrics.add_number(catalogue.NODES, lambda: len(state.nodes))
+    metrics.add_number(catalogue.OVER_CAPACITY, lambda: len(state.over_capacity()))
+    metrics.add_number(catalogue.UNREADABLE_PODS, unreadable)
 
 
 def _add_binding(metrics: Metrics, binder: Binder, reporter: Reporter) -> None:
@@ -130,22 +145,13 @@ def _add_binding(metrics: Metrics, binder: Binder, reporter: Reporter) -> None:
         yield {"outcome": "refused"}, binder.locker.stats.refused
         yield {"outcome": "orphan_replaced"}, binder.locker.stats.orphans
 
-    metrics.add("vgpu_scheduler_binds_total", "Binds by result.", binds)
-    metrics.add("vgpu_scheduler_node_locks_total", "Node locks by outcome.", locks)
-    number = metrics.add_number
-    number(
-        "vgpu_scheduler_held_off_pods_total",
-        "Pods that were given a new version, so that no Binding of an earlier leader is carried out.",
-        lambda: binder.locker.held_off,
-    )
-    number("vgpu_scheduler_bind_queue_depth", "Pods that wait at nodes.", lambda: binder.depth)
-    number("vgpu_scheduler_bind_queue_deepest", "Pods that wait at one node, at most.", lambda: binder.deepest)
-    number("vgpu_scheduler_reports_dropped_total", "Conditions and events not written.", lambda: reporter.dropped)
-    number(
-        "vgpu_scheduler_events_limited_total",
-        "Events not written because there were too many about their object.",
-        lambda: reporter.limited,
-    )
+    metrics.add(catalogue.BINDS, binds)
+    metrics.add(catalogue.NODE_LOCKS, locks)
+    metrics.add_number(catalogue.HELD_OFF, lambda: binder.locker.held_off)
+    metrics.add_number(catalogue.BIND_DEPTH, lambda: binder.depth)
+    metrics.add_number(catalogue.BIND_DEEPEST, lambda: binder.deepest)
+    metrics.add_number(catalogue.REPORTS_DROPPED, lambda: reporter.dropped)
+    metrics.add_number(catalogue.EVENTS_LIMITED, lambda: reporter.limited)
 
 
 def _add_intake(metrics: Metrics, engine: Engine, observer: Observer) -> None:
@@ -155,12 +161,17 @@ def _add_intake(metrics: Metrics, engine: Engine, observer: Observer) -> None:
         for kind in engine.kinds:
             yield {"kind": kind.lower()}, stats.observed[kind]
 
-    metrics.add("vgpu_scheduler_observations_total", "Objects observed.", observed)
-    number = metrics.add_number
-    number("vgpu_scheduler_undecodable_objects_total", "Objects that could not be read.", lambda: stats.undecodable)
-    number("vgpu_scheduler_problems_total", "Annotations that could not be read.", lambda: stats.problems)
-    number("vgpu_scheduler_watch_restarts_total", "Times that kopf was started again.", lambda: stats.restarts)
-    number("vgpu_scheduler_relists_total", "Times that a stream had to list again.", lambda: stats.relists)
-    number("vgpu_scheduler_swept_objects_total", "Objects whose deletion was missed.", lambda: stats.swept)
-    number("vgpu_scheduler_ledger_drift_nodes", "Nodes whose ledger differs from its rebuild.", lambda: stats.drift)
-    number("vgpu_scheduler_ledger_repairs_total", "Mistakes in the ledger that were repaired.", lambda: stats.repaired)
+    never = dict.fromkeys((*_PROBLEMS, *((kind, EventReason.NOT_TAKEN_IN) for kind in engine.kinds)), 0)
+
+    def problems() -> _Values:
+        for (kind, reason), count in (never | stats.problems).items():
+            yield {"kind": kind.lower(), "reason": reason}, count
+
+    metrics.add(catalogue.OBSERVATIONS, observed)
+    metrics.add(catalogue.PROBLEMS, problems)
+    metrics.add_number(catalogue.UNDECODABLE, lambda: stats.undecodable)
+    metrics.add_number(catalogue.WATCH_RESTARTS, lambda: stats.restarts)
+    metrics.add_number(catalogue.RELISTS, lambda: stats.relists)
+    metrics.add_number(catalogue.SWEPT, lambda: stats.swept)
+    metrics.add_number(catalogue.DRIFT, lambda: stats.drift)
+    metrics.add_number(catalogue.REPAIRS, lambda: stats.repaired)

@@ -40,7 +40,7 @@ from vgpu_scheduler.intake import (
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.runtime.assembly import Connection, admission_server
 from vgpu_scheduler.runtime.elector import Elector, LeaseOptions
-from vgpu_scheduler.runtime.metrics import add_metrics, binder_hooks
+from vgpu_scheduler.runtime.metrics import add_metrics, add_requests, binder_hooks
 from vgpu_scheduler.runtime.scheduling import SchedulingLoop
 from vgpu_scheduler.runtime.sweeps import Sweeps
 from vgpu_scheduler.runtime.tasks import Named, end, first_of, start
@@ -99,7 +99,7 @@ class Replica:
         )
         self._reporter = Reporter(
             api,
-            EventSource(settings.scheduler_names[0], connection.identity),
+            EventSource(settings.scheduler_names[0], connection.identity, settings.runbook_url),
             clock,
             lambda: self._elector.leading,
             observes_generation=connection.observes_generation,
@@ -135,6 +135,7 @@ class Replica:
         self.missing = "starting"
         """What is still missing until it is ready; empty when it is."""
         add_metrics(metrics, engine, self._binder, self._reporter, self._observer, self._elector)
+        add_requests(metrics, api)
 
     async def run(self) -> None:
         """Work until the Lease is lost or the task is cancelled, and tidy up."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from contextlib import suppress
 
-from vgpu_scheduler.binding import SUSPICIOUS_REQUEST, Binder, Clock, Reporter
+from vgpu_scheduler.binding import Binder, Clock, Reporter
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import CardReason, Decision, Outcome
-from vgpu_scheduler.telemetry import Attempts
+from vgpu_scheduler.model import CardReason, Decision, EventReason, Outcome
+from vgpu_scheduler.telemetry import Attempts, Keyed
 
 _TURN = 8
 """Decisions between two looks at everything else that the loop has to do."""
@@ -21,6 +22,13 @@ _RESULTS = {
     Outcome.REFUSED: "unschedulable",
     Outcome.ERROR: "error",
 }
+
+_REFUSALS = {
+    Outcome.UNSCHEDULABLE: "Unable to schedule pod; no fit; waiting",
+    Outcome.REFUSED: "Unable to schedule pod; refused; waiting",
+}
+_MOST_SCORED = 5
+"""Nodes whose scores the log shows for a pod at debug level."""
 
 log = logging.getLogger(__name__)
 
@@ -57,9 +65,10 @@ class SchedulingLoop:
                 await self._wait()
 
     def _turn(self) -> bool:
+        explain = log.isEnabledFor(logging.DEBUG)
         for _ in range(_TURN):
             began = self._clock.monotonic()
-            decisions = self._engine.attempt_unit(began)
+            decisions = self._engine.attempt_unit(began, explain=explain)
             if not decisions:
                 return False
             seconds = (self._clock.monotonic() - began) / len(decisions)
@@ -68,6 +77,8 @@ class SchedulingLoop:
             if decisions[0].outcome is Outcome.WAITING:  # all of a unit do, and there is nothing to say
                 continue
             for decision in decisions:
+                if explain:
+                    _log_explanation(decision)
                 self._record(decision, seconds)
                 try:
                     self._tell(decision)
@@ -90,13 +101,16 @@ class SchedulingLoop:
         for warning in decision.warnings:
             self._reporter.warning(pod, warning)
         for warning in self._engine.suspicions.of_pod(pod):
-            self._reporter.warning(pod, warning, SUSPICIOUS_REQUEST)
+            self._reporter.warning(pod, warning, EventReason.SUSPICIOUS_REQUEST)
         if decision.outcome is Outcome.PLACED:
             return
         if decision.outcome is Outcome.ERROR:
-            log.error("pod %s: %s", decision.pod, decision.message, exc_info=decision.error)
+            text = Keyed("Error scheduling pod; retrying", pod=decision.pod, err=decision.message)
+            log.error(text, exc_info=decision.error)
         reason = decision.condition_reason
         if self._reporter.is_news(pod, reason, decision.message):
+            if decision.outcome is not Outcome.ERROR:
+                log.info(Keyed(_REFUSALS[decision.outcome], pod=decision.pod, err=decision.message))
             self._reporter.not_scheduled(pod, reason, decision.message, self._note(pod, decision))
 
     def _waiting_pod(self, uid: str) -> Pod | None:
@@ -124,3 +138,14 @@ class SchedulingLoop:
             # Not wait_for: before Python 3.12 it swallows a cancellation that comes together with the wake-up.
             async with asyncio.timeout(timeout):
                 await self._binder.wake.wait()
+
+
+def _log_explanation(decision: Decision) -> None:
+    """Log how many nodes were passed over for what, and the scores of the best."""
+    rejected = Counter(reason for verdict in decision.verdicts.values() for reason in verdict.reasons)
+    for reason, nodes in sorted((rejected or decision.reasons).items()):
+        log.debug(Keyed("Nodes were passed over", pod=decision.pod, nodes=nodes, reason=reason))
+    totals = {node: sum(part.value for part in parts if not part.within) for node, parts in decision.scores.items()}
+    for node in sorted(totals, key=lambda name: (-totals[name], name))[:_MOST_SCORED]:
+        parts = ", ".join(f"{part.scorer} {part.value:.4g}" for part in decision.scores[node])
+        log.debug(Keyed("Node score", pod=decision.pod, node=node, score=round(totals[node], 4), parts=parts))

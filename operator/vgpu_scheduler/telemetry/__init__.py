@@ -1,6 +1,7 @@
-"""Metrics and health: what can be seen of the operator from outside."""
+"""Metrics, health and logs: what can be seen of the operator from outside."""
 
-from vgpu_scheduler.telemetry.metrics import Attempts, Gauge, Metrics
+from vgpu_scheduler.telemetry.logs import Keyed
+from vgpu_scheduler.telemetry.metrics import Attempts, Metrics
 from vgpu_scheduler.telemetry.server import Health, Page, serve
 
-__all__ = ["Attempts", "Gauge", "Health", "Metrics", "Page", "serve"]
+__all__ = ["Attempts", "Health", "Keyed", "Metrics", "Page", "serve"]

@@ -1,4 +1,4 @@
-"""Metrics: kube-scheduler's stable names where they say the same, our own prefix for the rest.
+"""Metrics as Prometheus reads them; :mod:`vgpu_scheduler.telemetry.catalogue` says what there is.
 
 What other rooms count in plain integers is read when Prometheus asks; only durations are recorded as they happen.
 """
@@ -14,36 +14,13 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
-_ATTEMPT_BUCKETS = tuple(0.001 * 2**n for n in range(15))
-_DECISION_BUCKETS = tuple(0.00005 * 2**n for n in range(14))
-_POINT_BUCKETS = tuple(0.0001 * 2**n for n in range(12))
-_SLI_BUCKETS = tuple(0.01 * 2**n for n in range(20))
-_TRIES_BUCKETS = tuple(float(2**n) for n in range(5))
+from vgpu_scheduler.telemetry import catalogue
+from vgpu_scheduler.telemetry.catalogue import Kind, Metric
+
 _MANY_TRIES = 15
 """Attempts from which on pods have one label together, as kube-scheduler's have."""
 
 Labels = Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Gauge:
-    """A number that is read when asked for.
-
-    Attributes
-    ----------
-    name, help
-        As Prometheus shows them; a name that ends in ``_total`` is a counter.
-    read
-        Returns the values by their labels.
-    of_cluster
-        It says something of the cluster, which all replicas know alike: only the leader shows it, so that sums over
-        replicas are right.
-    """
-
-    name: str
-    help: str
-    read: Callable[[], Iterable[tuple[Labels, float]]]
-    of_cluster: bool = False
 
 
 class Attempts:
@@ -61,45 +38,15 @@ class Attempts:
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._duration = Histogram(
-            "scheduler_scheduling_attempt_duration_seconds",
-            "Time of a scheduling attempt: the decision, and the binding where there is one.",
-            ["result", "profile"],
-            buckets=_ATTEMPT_BUCKETS,
-            registry=registry,
-        )
-        self._algorithm = Histogram(
-            "scheduler_scheduling_algorithm_duration_seconds",
-            "Time of a decision.",
-            buckets=_ATTEMPT_BUCKETS,
-            registry=registry,
-        )
-        self._decision = Histogram(
-            "vgpu_scheduler_decision_duration_seconds",
-            "Time of a decision, in buckets that are fine enough for it.",
-            buckets=_DECISION_BUCKETS,
-            registry=registry,
-        )
-        self._tries = Histogram(
-            "scheduler_pod_scheduling_attempts",
-            "Attempts until a pod was bound.",
-            buckets=_TRIES_BUCKETS,
-            registry=registry,
-        )
-        self._sli = Histogram(
-            "scheduler_pod_scheduling_sli_duration_seconds",
-            "Time from a pod's coming to its binding.",
-            ["attempts"],
-            buckets=_SLI_BUCKETS,
-            registry=registry,
-        )
-        self._points = Histogram(
-            "scheduler_framework_extension_point_duration_seconds",
-            "Time of an extension point; there is Bind, the write of the Binding until its outcome is known.",
-            ["extension_point", "status", "profile"],
-            buckets=_POINT_BUCKETS,
-            registry=registry,
-        )
+        def histogram(metric: Metric) -> Histogram:
+            return Histogram(metric.name, metric.help, list(metric.labels), buckets=metric.buckets, registry=registry)
+
+        self._duration = histogram(catalogue.ATTEMPT_DURATION)
+        self._algorithm = histogram(catalogue.ALGORITHM_DURATION)
+        self._decision = histogram(catalogue.DECISION_DURATION)
+        self._tries = histogram(catalogue.POD_ATTEMPTS)
+        self._sli = histogram(catalogue.POD_SLI)
+        self._points = histogram(catalogue.EXTENSION_POINT)
         self._counts: Counter[tuple[str, str]] = Counter()
 
     def decided(self, seconds: float) -> None:
@@ -127,18 +74,25 @@ class Attempts:
             yield {"result": result, "profile": profile}, count
 
 
+@dataclass(frozen=True, slots=True)
+class _Filled:
+    """A metric, and what returns its values by their labels when it is asked."""
+
+    metric: Metric
+    read: Callable[[], Iterable[tuple[Labels, float]]]
+
+
 class _Reader(Collector):
-    def __init__(self, gauges: Callable[[], Iterable[Gauge]]) -> None:
-        self._gauges = gauges
+    def __init__(self, shown: Callable[[], Iterable[_Filled]]) -> None:
+        self._shown = shown
 
     def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
-        for gauge in self._gauges():
-            values = list(gauge.read())
-            labels = sorted(values[0][0]) if values else []
-            counter = gauge.name.endswith("_total")
-            family = (CounterMetricFamily if counter else GaugeMetricFamily)(gauge.name, gauge.help, labels=labels)
-            for where, value in values:
-                family.add_metric([where[label] for label in labels], value)
+        for filled in self._shown():
+            metric = filled.metric
+            make = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
+            family = make(metric.name, metric.help, labels=list(metric.labels))
+            for where, value in filled.read():
+                family.add_metric([where[label] for label in metric.labels], value)
             yield family
 
 
@@ -155,24 +109,22 @@ class Metrics:
         self.leads: Callable[[], bool] = lambda: False
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
-        self._gauges: list[Gauge] = []
+        self._filled: list[_Filled] = []
         self.attempts = Attempts(self._registry)
-        self.add("scheduler_schedule_attempts_total", "Attempts to schedule pods.", self.attempts.totals)
+        self.add(catalogue.ATTEMPTS, self.attempts.totals)
         self._registry.register(_Reader(self._shown))
 
-    def add(
-        self, name: str, text: str, read: Callable[[], Iterable[tuple[Labels, float]]], *, of_cluster: bool = False
-    ) -> None:
-        """Add a number that is read when asked for; see :class:`Gauge`."""
-        self._gauges.append(Gauge(name, text, read, of_cluster))
+    def add(self, metric: Metric, read: Callable[[], Iterable[tuple[Labels, float]]]) -> None:
+        """Show a metric, whose values are read by their labels when they are asked for."""
+        self._filled.append(_Filled(metric, read))
 
-    def add_number(self, name: str, text: str, read: Callable[[], float], *, of_cluster: bool = False) -> None:
-        """Add a number without labels."""
-        self.add(name, text, lambda: [({}, read())], of_cluster=of_cluster)
+    def add_number(self, metric: Metric, read: Callable[[], float]) -> None:
+        """Show a metric that has no labels."""
+        self.add(metric, lambda: [({}, read())])
 
-    def _shown(self) -> list[Gauge]:
+    def _shown(self) -> list[_Filled]:
         leads = self.leads()
-        return [gauge for gauge in self._gauges if leads or not gauge.of_cluster]
+        return [filled for filled in self._filled if leads or not filled.metric.of_cluster]
 
     def render(self) -> bytes:
         """Return all metrics in Prometheus' text format."""

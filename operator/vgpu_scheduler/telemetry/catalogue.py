@@ -1,0 +1,290 @@
+"""Every metric: its name, type, labels and meaning. ``docs/metrics.md`` is rendered from this file.
+
+kube-scheduler's and client-go's names, labels and buckets stand where a metric says the same as theirs, so that their
+dashboards work with another ``job``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from vgpu_scheduler.engine import Cause, Place, QueueEvent
+from vgpu_scheduler.model import EventReason
+
+__all__ = ["METRICS", "Kind", "Metric"]
+
+_OPEN: Final[tuple[str, ...]] = ()
+"""The values of a label that are not a fixed set."""
+_FOUND = tuple(
+    reason.value
+    for reason in (
+        EventReason.ALLOCATION_UNREADABLE,
+        EventReason.REGISTRATION_UNREADABLE,
+        EventReason.DEVICE_REGISTERED_TWICE,
+        EventReason.QUOTA_UNREADABLE,
+        EventReason.QUOTA_SUSPICIOUS,
+        EventReason.NOT_TAKEN_IN,
+        EventReason.REJECTED_BY_KUBELET,
+        EventReason.REJECTS_PODS,
+    )
+)
+"""What observations may show to be wrong."""
+_PLACES = tuple(place.value for place in Place if place is not Place.TRYING)
+
+
+class Kind(Enum):
+    """The types of metrics."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """What a metric is; elsewhere it is only filled.
+
+    Attributes
+    ----------
+    name, help
+        As Prometheus shows them.
+    labels
+        Its labels with their values; no values where these are not a fixed set.
+    of_cluster
+        It says something of the cluster, which all replicas know alike: only the leader shows it, so that sums over
+        replicas are right.
+    buckets
+        The upper bounds of a histogram, in ascending order.
+    """
+
+    name: str
+    kind: Kind
+    help: str
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    of_cluster: bool = False
+    buckets: tuple[float, ...] = ()
+
+
+def _doubling(first: float, number: int) -> tuple[float, ...]:
+    return tuple(first * 2**n for n in range(number))
+
+
+def _histogram(name: str, text: str, labels: Mapping[str, tuple[str, ...]], first: float, number: int) -> Metric:
+    return Metric(name, Kind.HISTOGRAM, text, labels, buckets=_doubling(first, number))
+
+
+_RESULTS = {"result": ("scheduled", "unschedulable", "error"), "profile": _OPEN}
+
+ATTEMPTS = Metric(
+    "scheduler_schedule_attempts_total",
+    Kind.COUNTER,
+    "Attempts that have ended: scheduled, unschedulable, or error (an error of the scheduler, or a Binding that "
+    "failed). An attempt that was given back before a Binding was sent is not counted.",
+    _RESULTS,
+)
+ATTEMPT_DURATION = _histogram(
+    "scheduler_scheduling_attempt_duration_seconds",
+    "Time of an attempt: the decision where no node was found, else from the decision to the answer to the Binding, "
+    "turns at the node included.",
+    _RESULTS,
+    0.001,
+    15,
+)
+ALGORITHM_DURATION = _histogram("scheduler_scheduling_algorithm_duration_seconds", "Time of a decision.", {}, 0.001, 15)
+POD_ATTEMPTS = _histogram("scheduler_pod_scheduling_attempts", "Attempts until a pod was bound.", {}, 1.0, 5)
+POD_SLI = _histogram(
+    "scheduler_pod_scheduling_sli_duration_seconds",
+    "Time from a pod's coming to its binding, by the number of its attempts: 1 to 14, or 15+.",
+    {"attempts": _OPEN},
+    0.01,
+    20,
+)
+PENDING = Metric(
+    "scheduler_pending_pods", Kind.GAUGE, "Pods that wait, by where.", {"queue": (*_PLACES, "gated")}, of_cluster=True
+)
+INCOMING = Metric(
+    "scheduler_queue_incoming_pods_total",
+    Kind.COUNTER,
+    "Pods that came into a part of the queue, and why.",
+    {"queue": _PLACES, "event": tuple(event.value for event in QueueEvent)},
+    of_cluster=True,
+)
+UNSCHEDULABLE = Metric(
+    "scheduler_unschedulable_pods",
+    Kind.GAUGE,
+    "Pods that wait after an attempt, under each reason that kept them from nodes: kube-scheduler's plugins, card "
+    "reasons (CardInsufficientMemory), causes for which nodes are closed (lock_held), Refused, Unit. One pod may count "
+    "under several reasons: do not add them up.",
+    {"plugin": _OPEN, "profile": _OPEN},
+    of_cluster=True,
+)
+EXTENSION_POINT = _histogram(
+    "scheduler_framework_extension_point_duration_seconds",
+    "Time of an extension point. There is Bind only: the Binding until its outcome is known. Filters and scores are "
+    "columns that are kept from decision to decision, so they have no time of their own.",
+    {"extension_point": ("Bind",), "status": ("Success", "Error"), "profile": _OPEN},
+    0.0001,
+    12,
+)
+CACHE_SIZE = Metric(
+    "scheduler_cache_size",
+    Kind.GAUGE,
+    "Nodes, pods that count on one, and the assumed pods among them.",
+    {"type": ("nodes", "pods", "assumed_pods")},
+    of_cluster=True,
+)
+AFTER_FLUSH = Metric(
+    "scheduler_pod_scheduled_after_flush_total",
+    Kind.COUNTER,
+    "Pods that were placed only because 5 minutes had passed: each stands for a change that woke nobody.",
+    of_cluster=True,
+)
+API_REQUESTS = Metric(
+    "rest_client_requests_total",
+    Kind.COUNTER,
+    "Requests to the API server by status code; the code is <error> where no answer came. Watches of kopf are not "
+    "counted.",
+    {"code": _OPEN, "method": _OPEN, "host": _OPEN},
+)
+
+DECISION_DURATION = _histogram(
+    "vgpu_scheduler_decision_duration_seconds", "Time of a decision, in buckets from 50 µs.", {}, 0.00005, 14
+)
+BINDS = Metric(
+    "vgpu_scheduler_binds_total",
+    Kind.COUNTER,
+    "Binds: bound, failed, expired (the pod waited too long at the node), or refitted (it got other cards at the last "
+    "check).",
+    {"result": ("bound", "failed", "expired", "refitted")},
+)
+BIND_DEPTH = Metric("vgpu_scheduler_bind_queue_depth", Kind.GAUGE, "Pods that wait at nodes to be bound.")
+BIND_DEEPEST = Metric("vgpu_scheduler_bind_queue_deepest", Kind.GAUGE, "Pods that wait at one node, at most.")
+NODE_LOCKS = Metric(
+    "vgpu_scheduler_node_locks_total",
+    Kind.COUNTER,
+    "Attempts to take a node's lock.",
+    {"outcome": ("taken", "refused", "orphan_replaced")},
+)
+HELD_OFF = Metric(
+    "vgpu_scheduler_held_off_pods_total",
+    Kind.COUNTER,
+    "Pods that were given a new version, so that no Binding of an earlier leader is carried out.",
+)
+CLOSED_NODES = Metric(
+    "vgpu_scheduler_closed_nodes",
+    Kind.GAUGE,
+    "Nodes that are closed to some pods.",
+    {"cause": tuple(cause.value for cause in Cause)},
+    of_cluster=True,
+)
+REJECTED = Metric(
+    "vgpu_scheduler_rejected_by_kubelet_total",
+    Kind.COUNTER,
+    "Bound pods that their kubelet did not admit, by its reason (OutOfcpu, UnexpectedAdmissionError).",
+    {"reason": _OPEN},
+    of_cluster=True,
+)
+UNREADABLE_PODS = Metric(
+    "vgpu_scheduler_unreadable_pods",
+    Kind.GAUGE,
+    "Pods on nodes whose allocation cannot be read: each is charged on every card of its maker on its node.",
+    of_cluster=True,
+)
+REPORTS_DROPPED = Metric(
+    "vgpu_scheduler_reports_dropped_total",
+    Kind.COUNTER,
+    "Conditions and events that were not written, because too many were waiting.",
+)
+EVENTS_LIMITED = Metric(
+    "vgpu_scheduler_events_limited_total",
+    Kind.COUNTER,
+    "Events that were not written, because their object had 25 and then more than one in 5 minutes.",
+)
+OBSERVATIONS = Metric("vgpu_scheduler_observations_total", Kind.COUNTER, "Objects observed.", {"kind": _OPEN})
+UNDECODABLE = Metric("vgpu_scheduler_undecodable_objects_total", Kind.COUNTER, "Objects that could not be decoded.")
+PROBLEMS = Metric(
+    "vgpu_scheduler_problems_total",
+    Kind.COUNTER,
+    "Problems that were found in objects, by the kind of the object and the reason of the event that tells of it.",
+    {"kind": _OPEN, "reason": _FOUND},
+)
+WATCH_RESTARTS = Metric("vgpu_scheduler_watch_restarts_total", Kind.COUNTER, "Times that kopf was started again.")
+RELISTS = Metric("vgpu_scheduler_relists_total", Kind.COUNTER, "Times that a stream had to list again.")
+SWEPT = Metric("vgpu_scheduler_swept_objects_total", Kind.COUNTER, "Objects whose deletion a watch missed.")
+NODES = Metric("vgpu_scheduler_nodes", Kind.GAUGE, "Known nodes.", of_cluster=True)
+DRIFT = Metric(
+    "vgpu_scheduler_ledger_drift_nodes",
+    Kind.GAUGE,
+    "Nodes whose ledger differed from its rebuild at the last sweep and could not be repaired; 0, or a bug.",
+)
+REPAIRS = Metric(
+    "vgpu_scheduler_ledger_repairs_total",
+    Kind.COUNTER,
+    "Mistakes in the ledger that were found by comparing it with its rebuild, and repaired. Each is an error of this "
+    "program, and is logged with its cause.",
+)
+OVER_CAPACITY = Metric(
+    "vgpu_scheduler_over_capacity_nodes",
+    Kind.GAUGE,
+    "Nodes with a device that is used beyond what it has.",
+    of_cluster=True,
+)
+LEADER = Metric("vgpu_scheduler_leader", Kind.GAUGE, "1 where this process leads, else 0.")
+BUILD_INFO = Metric("vgpu_scheduler_build_info", Kind.GAUGE, "1, with the running version.", {"version": _OPEN})
+ADMISSION_REVIEWS = Metric(
+    "vgpu_scheduler_admission_reviews_total",
+    Kind.COUNTER,
+    "Pods that the admission webhook was asked about; only where it is on.",
+    {"result": ("unchanged", "changed", "denied", "failed")},
+)
+
+_QUOTA = {"namespace": _OPEN, "quota_name": _OPEN, "zone": _OPEN}
+QUOTA_USED = Metric(
+    "hami_resource_quota_used", Kind.GAUGE, "What a namespace with a quota holds.", _QUOTA, of_cluster=True
+)
+QUOTA_LIMIT = Metric("hami_resource_quota_limit", Kind.GAUGE, "What it may hold.", _QUOTA, of_cluster=True)
+
+METRICS: Final = (
+    ATTEMPTS,
+    ATTEMPT_DURATION,
+    ALGORITHM_DURATION,
+    POD_ATTEMPTS,
+    POD_SLI,
+    PENDING,
+    INCOMING,
+    UNSCHEDULABLE,
+    EXTENSION_POINT,
+    CACHE_SIZE,
+    AFTER_FLUSH,
+    API_REQUESTS,
+    DECISION_DURATION,
+    BINDS,
+    BIND_DEPTH,
+    BIND_DEEPEST,
+    NODE_LOCKS,
+    HELD_OFF,
+    CLOSED_NODES,
+    REJECTED,
+    UNREADABLE_PODS,
+    REPORTS_DROPPED,
+    EVENTS_LIMITED,
+    OBSERVATIONS,
+    UNDECODABLE,
+    PROBLEMS,
+    WATCH_RESTARTS,
+    RELISTS,
+    SWEPT,
+    NODES,
+    DRIFT,
+    REPAIRS,
+    OVER_CAPACITY,
+    LEADER,
+    BUILD_INFO,
+    ADMISSION_REVIEWS,
+    QUOTA_USED,
+    QUOTA_LIMIT,
+)
+"""All metrics, in the order of the page."""
