@@ -30,7 +30,7 @@ NOTES = CHART / "templates" / "NOTES.txt"
 HEAD = "Rendered by `make manifests`; do not edit."
 NAMESPACE = "vgpu-system"
 APP = "vgpu-scheduler"
-BRACES = "OPENING_BRACES"
+BRACES = "@OPENING_BRACES"
 """Stands for braces of the manifests: alerts and dashboards have expressions of their own."""
 POD = "/spec/template/spec"
 WIDTH = 116
@@ -46,6 +46,7 @@ OPTIONS = {
     "system-spread": '(dig "scoring" "system_spread" false .Values.settings)',
     "before-1.35": '(semverCompare "<1.35.0-0" .Capabilities.KubeVersion.Version)',
     "doctor": ".Values.doctorRole.enabled",
+    "monitoring": ".Values.monitoring.enabled",
 }
 """The folders beside the base, in the order in which their patches follow each other: when they are in force."""
 CONDITIONS = {
@@ -124,7 +125,7 @@ def filled(key: tuple[str, str], obj: dict[str, Any]) -> dict[str, Any]:
             obj = put(obj, "/metadata/annotations", {"helm.sh/resource-policy": "keep"})
         case ("Deployment", _):
             obj = deployment(obj)
-        case ("ConfigMap", _):
+        case ("ConfigMap", name) if name == APP:
             obj = put(obj, "/data", {"": Block(f'include "{APP}.settings-file" .')})
         case ("ClusterRoleBinding", "vgpu-scheduler-allocation-writers"):
             account = {"kind": "ServiceAccount", "name": Text("{{ .name }}"), "namespace": Text("{{ .namespace }}")}

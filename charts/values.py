@@ -135,6 +135,8 @@ class Values(_Values):
     """The right to bind volumes that wait for their first consumer."""
     doctor_role: Enabled = Enabled()
     """A ClusterRole for those who run `vgpu-scheduler doctor` (docs/doctor.md)."""
+    monitoring: Enabled = Enabled()
+    """A ServiceMonitor, alerts, and a Grafana dashboard; the Prometheus operator's definitions have to be there."""
     crds: Enabled = Enabled(enabled=True)
     """The definitions of the policies. They are upgraded with the release, and stay when it is uninstalled."""
     scheduler_name: str = ""

@@ -31,7 +31,11 @@ COMPONENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "before-1.35": (OLDER, {}),
 }
 """The components of the manifests, with what has the chart install them, and on which version."""
-BESIDE = {"admission-policy": {"admissionPolicy": {"enabled": True}}, "doctor": {"doctorRole": {"enabled": True}}}
+BESIDE = {
+    "admission-policy": {"admissionPolicy": {"enabled": True}},
+    "doctor": {"doctorRole": {"enabled": True}},
+    "monitoring": {"monitoring": {"enabled": True}},
+}
 """The kustomizations of their own, with the same."""
 Objects = dict[tuple[str, str], dict[str, Any]]
 
