@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar
 
 import pytest
 from tests.apiserver.binaries import AssetsUnavailableError, assets, helm
@@ -36,13 +36,13 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 @pytest.fixture(scope="session")
 def control_plane() -> Iterator[ControlPlane]:
     """A bare control plane: without the ServiceAccount admission plugin, pods are what their creator says."""
-    yield from running_control_plane(ControlPlane(users={"scheduler": [], "tenant": []}))
+    yield from running(ControlPlane(users={"scheduler": [], "tenant": []}))
 
 
 @pytest.fixture(scope="session")
 def sa_control_plane() -> Iterator[ControlPlane]:
     """A control plane with the ServiceAccount admission plugin: pods get a service account and a token volume."""
-    yield from running_control_plane(ControlPlane(service_accounts=True, users={"scheduler": [], "tenant": []}))
+    yield from running(ControlPlane(service_accounts=True, users={"scheduler": [], "tenant": []}))
 
 
 @pytest.fixture
@@ -53,7 +53,18 @@ def empty_control_plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     control_plane.clear()
 
 
-def running_control_plane(plane: ControlPlane) -> Iterator[ControlPlane]:
+class Startable(Protocol):
+    """What is started and stopped."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+Plane = TypeVar("Plane", bound=Startable)
+
+
+def running(plane: Plane) -> Iterator[Plane]:
     """Run a control plane for the time of a fixture; where it cannot be built, skip or fail."""
     try:
         plane.start()

@@ -130,6 +130,25 @@ async def test_watches_and_lists_can_be_made_to_expire(cluster: DevCluster, api:
     assert (expired.code, expired.body["reason"]) == (410, "Expired")
 
 
+async def test_a_store_goes_back_and_gives_its_revisions_again(cluster: DevCluster, api: Api) -> None:
+    await api.pod("kept")
+    before = cluster.snapshot()
+    revision = (await api.get(api.pods)).ok()["metadata"]["resourceVersion"]
+    await api.bind("kept")
+    lost = (await api.pod("lost"))["metadata"]["resourceVersion"]
+    async with api.watch(api.pods, resourceVersion=lost) as events:
+        cluster.restore(before)
+        assert await events.rest() == []
+    listed = (await api.get(api.pods)).ok()
+    assert listed["metadata"]["resourceVersion"] == revision
+    assert [(pod["metadata"]["name"], pod["spec"].get("nodeName")) for pod in listed["items"]] == [("kept", None)]
+    again = (await api.pod("again"))["metadata"]["resourceVersion"]
+    assert int(revision) < int(again) <= int(lost)
+    async with api.watch(api.pods, resourceVersion=str(int(revision) - 1)) as events:
+        [(kind, error)] = await events.rest()
+    assert (kind, error["code"]) == ("ERROR", 410)
+
+
 async def test_a_row_is_a_kind() -> None:
     row = Resource(
         group="vgpu-scheduler.io", version="v1alpha1", plural="vgpupolicies", kind="VGPUPolicy", merge_keys=None

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import aiohttp
 import pytest
 from tests.apiserver.control_plane import ControlPlane
-from tests.conftest import running_control_plane
+from tests.conftest import running
 
 from vgpu_scheduler.cli.demo.process import OperatorProcess
 from vgpu_scheduler.devcluster import NodeSide
@@ -65,30 +65,17 @@ def left_out(session: pytest.Session) -> str:
     return f"only a part of the end-to-end tests is run ({parts[0]})" if parts else ""
 
 
-class Cluster:
-    """What a test sees of the cluster.
+class Administrator:
+    """What an administrator sees of a cluster and does in its namespace ``default``.
 
     Attributes
     ----------
-    plane
-        The control plane.
-    nodes
-        The node side.
     http
         A session of the administrator.
     """
 
-    def __init__(self, plane: ControlPlane, nodes: NodeSide, http: aiohttp.ClientSession, folder: Path) -> None:
-        self.plane = plane
-        self.nodes = nodes
+    def __init__(self, http: aiohttp.ClientSession) -> None:
         self.http = http
-        self._folder = folder
-
-    def operator(self, *command: str, log: str = "operator.log", **environment: str) -> OperatorProcess:
-        """Return an operator that runs as its service account; not started yet."""
-        kubeconfig = self._folder / "kubeconfig"  # the name of the user has colons, which separate kubeconfig files
-        shutil.copy(self.plane.kubeconfig(OPERATOR, "vgpu-system"), kubeconfig)
-        return OperatorProcess(kubeconfig, self._folder / log, environment, *([command] if command else []))
 
     async def create(self, *pods: dict[str, Any]) -> None:
         """Create pods, a few at a time."""
@@ -139,6 +126,30 @@ class Cluster:
         return [(event["reason"], event["note"]) for event in items if event["regarding"]["name"] == name]
 
 
+class Cluster(Administrator):
+    """What a test sees of the cluster.
+
+    Attributes
+    ----------
+    plane
+        The control plane.
+    nodes
+        The node side.
+    """
+
+    def __init__(self, plane: ControlPlane, nodes: NodeSide, http: aiohttp.ClientSession, folder: Path) -> None:
+        super().__init__(http)
+        self.plane = plane
+        self.nodes = nodes
+        self._folder = folder
+
+    def operator(self, *command: str, log: str = "operator.log", **environment: str) -> OperatorProcess:
+        """Return an operator that runs as its service account; not started yet."""
+        kubeconfig = self._folder / "kubeconfig"  # the name of the user has colons, which separate kubeconfig files
+        shutil.copy(self.plane.kubeconfig(OPERATOR, "vgpu-system"), kubeconfig)
+        return OperatorProcess(kubeconfig, self._folder / log, environment, *([command] if command else []))
+
+
 def slice_pod(name: str, **asks: int) -> dict[str, Any]:
     """Return a pod that asks for a slice: keywords gpu, gpumem, gpucores."""
     asks = asks or {"gpu": 1, "gpumem": 4096, "gpucores": 10}
@@ -164,7 +175,7 @@ def kustomized(plane: ControlPlane, *components: str) -> str:
 @pytest.fixture(scope="session")
 def installed_plane() -> Iterator[ControlPlane]:
     """A control plane with ServiceAccount admission on, the manifests applied, and the users that the tests play."""
-    for plane in running_control_plane(ControlPlane(service_accounts=True, users=USERS, older=OLDER)):
+    for plane in running(ControlPlane(service_accounts=True, users=USERS, older=OLDER)):
         install(plane)
         yield plane
 

@@ -15,7 +15,7 @@ import yaml
 from charts.render import CHART
 from tests.apiserver.binaries import AssetsUnavailableError, helm
 from tests.apiserver.control_plane import ControlPlane
-from tests.conftest import running_control_plane, unavailable
+from tests.conftest import running, unavailable
 from tests.e2e.conftest import OLDER, USERS, Cluster, opened, slice_pod
 from tests.e2e.test_doctor import doctor
 
@@ -31,7 +31,7 @@ POLICIES = "customresourcedefinitions/clustervgpupolicies.vgpu-scheduler.io"
 def plane() -> Iterator[ControlPlane]:
     """A control plane on which nothing is installed."""
     users = USERS | {ACCOUNT: ["system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}", "system:authenticated"]}
-    yield from running_control_plane(ControlPlane(service_accounts=True, users=users, older=OLDER))
+    yield from running(ControlPlane(service_accounts=True, users=users, older=OLDER))
 
 
 def helmed(plane: ControlPlane, folder: Path, *arguments: str, values: dict[str, Any] | None = None) -> str:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any, Self
 
 import aiohttp
-from tests.e2e.conftest import Cluster
+from tests.e2e.conftest import Administrator, Cluster
 
 DRIVER = "disks.example.com"
 ZONE = "topology.kubernetes.io/zone"
@@ -65,13 +65,13 @@ def mounting(pod: Object, *claims: str) -> Object:
     return pod
 
 
-async def create(cluster: Cluster, path: str, *objects: dict[str, Any]) -> None:
+async def create(cluster: Administrator, path: str, *objects: dict[str, Any]) -> None:
     for obj in objects:
         async with cluster.http.post(path, json=obj) as answer:
             assert answer.status == 201, await answer.text()
 
 
-async def get(cluster: Cluster, path: str) -> dict[str, Any]:
+async def get(cluster: Administrator, path: str) -> dict[str, Any]:
     async with cluster.http.get(path) as answer:
         return dict(await answer.json())
 
@@ -83,7 +83,7 @@ async def delete_all(cluster: Cluster) -> None:
     await delete_storage(cluster)
 
 
-async def delete_storage(cluster: Cluster) -> None:
+async def delete_storage(cluster: Administrator) -> None:
     """Delete the storage objects; finalizers have nobody who removes them once their owners are gone."""
     for path in (CLAIMS, VOLUMES):
         for item in (await get(cluster, path))["items"]:

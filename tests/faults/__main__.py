@@ -17,8 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.e2e.conftest import USERS, install
-from tests.faults.plane import FaultyPlane
+from tests.faults.plane import EmbeddedPlane, Plane, RealPlane
 from tests.faults.stage import Stage, opened
 from tests.faults.table import FAULTS, Fault
 
@@ -62,13 +61,11 @@ class Record:
     seconds: float = 0.0
 
 
-async def play(faults: Sequence[Fault], seeds: Iterable[int], records: dict[str, Record]) -> None:
-    """Play faults once with each seed."""
+async def play(plane: Plane, faults: Sequence[Fault], seeds: Iterable[int], records: dict[str, Record]) -> None:
+    """Play faults on a control plane, once with each seed."""
     with tempfile.TemporaryDirectory(prefix="faults-") as folder:
-        plane = FaultyPlane(service_accounts=True, users=USERS)
         await asyncio.to_thread(plane.start)
         try:
-            await asyncio.to_thread(install, plane)
             async with opened(plane, Path(folder)) as stage:
                 for seed in seeds:
                     for fault in faults:
@@ -77,11 +74,13 @@ async def play(faults: Sequence[Fault], seeds: Iterable[int], records: dict[str,
             await asyncio.to_thread(plane.stop)
 
 
-async def play_beside(faults: Sequence[Fault], seeds: range, servers: int, records: dict[str, Record]) -> None:
-    """Play faults with the seeds dealt out to several API servers, each with a stage of its own."""
+async def play_beside(
+    planes: Sequence[Plane], faults: Sequence[Fault], seeds: range, records: dict[str, Record]
+) -> None:
+    """Play faults with the seeds dealt out to several control planes, each with a stage of its own."""
     async with asyncio.TaskGroup() as group:
-        for number in range(servers):
-            group.create_task(play(faults, seeds[number::servers], records))
+        for number, plane in enumerate(planes):
+            group.create_task(play(plane, faults, seeds[number :: len(planes)], records))
 
 
 async def play_once(stage: Stage, fault: Fault, seed: int, record: Record) -> None:
@@ -138,11 +137,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", default="", help="those with this text in their names; nothing is written then")
     parser.add_argument("--report", type=Path, default=REPORT, help="where the report goes")
     parser.add_argument("--servers", type=int, default=1, help="on how many API servers they are played at a time")
+    parser.add_argument("--embedded", action="store_true", help="on the embedded API server; nothing is written then")
     options = parser.parse_args(arguments)
-    faults = [fault for fault in FAULTS if options.only in title(fault)]
+    planes = [EmbeddedPlane() if options.embedded else RealPlane() for _ in range(options.servers)]
+    faults = [fault for fault in FAULTS if options.only in title(fault) and (fault.embedded or not options.embedded)]
     records = {title(fault): Record() for fault in faults}
-    asyncio.run(play_beside(faults, range(options.seed, options.seed + options.times), options.servers, records))
-    if not options.only:
+    asyncio.run(play_beside(planes, faults, range(options.seed, options.seed + options.times), records))
+    if not options.only and not options.embedded:
         options.report.write_text(rendered(faults, records, options.times, options.seed))
     return 1 if any(record.failures for record in records.values()) else 0
 

@@ -32,8 +32,8 @@ class Fault:
         What is checked besides the invariants.
     cast, nodes
         Which operators play, on which nodes.
-    volumes
-        Whether Kubernetes' volume controllers are needed.
+    volumes, admission
+        Whether Kubernetes' volume controllers, or admission policies, are needed: only the real API server has them.
     """
 
     group: str
@@ -44,6 +44,12 @@ class Fault:
     cast: Cast = ALONE
     nodes: Mapping[str, tuple[Maker, ...]] = field(default_factory=lambda: NODES)
     volumes: bool = False
+    admission: bool = False
+
+    @property
+    def embedded(self) -> bool:
+        """Whether it can be played on the embedded API server."""
+        return not (self.volumes or self.admission)
 
     async def play(self, stage: Stage, seed: int) -> dict[str, int]:
         """Play the story and check; return what was injected, and how often.

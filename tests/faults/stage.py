@@ -12,9 +12,9 @@ from random import Random
 from typing import Any
 
 import aiohttp
-from tests.e2e.conftest import OPERATOR, PLUGIN, Cluster
+from tests.e2e.conftest import OPERATOR, PLUGIN, Administrator
 from tests.e2e.volumes import CONTROLLERS, ZONE
-from tests.faults.plane import FaultyPlane
+from tests.faults.plane import Plane
 from tests.faults.pods import CARDS, NODES, burst
 from tests.faults.proxy import FaultProxy
 
@@ -78,11 +78,15 @@ class Replica:
         await self.proxy.__aexit__()
 
 
-class Stage(Cluster):
+class Stage(Administrator):
     """One cluster for many stories, each with nodes and pods of its own.
 
     Attributes
     ----------
+    plane
+        The control plane.
+    nodes
+        The node side.
     replicas
         The operators.
     makers
@@ -97,10 +101,10 @@ class Stage(Cluster):
         What operators obey that act up.
     """
 
-    plane: FaultyPlane
-
-    def __init__(self, plane: FaultyPlane, nodes: NodeSide, http: aiohttp.ClientSession, folder: Path) -> None:
-        super().__init__(plane, nodes, http, folder)
+    def __init__(self, plane: Plane, nodes: NodeSide, http: aiohttp.ClientSession, folder: Path) -> None:
+        super().__init__(http)
+        self.plane = plane
+        self.nodes = nodes
         self.replicas: list[Replica] = []
         self.makers: dict[str, tuple[Maker, ...]] = {}
         self.fitted: dict[str, dict[str, Card]] = {}
@@ -108,6 +112,7 @@ class Stage(Cluster):
         self.counted: dict[str, int] = {}
         self.crash_file = folder / "crash"
         self.clock_file = folder / "clock"
+        self._folder = folder
         self._further = ExitStack()
         self._controlled = False
         self._number = 0
@@ -303,11 +308,12 @@ async def _answers(replica: Replica) -> bool:
 
 
 @asynccontextmanager
-async def opened(plane: FaultyPlane, folder: Path) -> AsyncIterator[Stage]:
+async def opened(plane: Plane, folder: Path) -> AsyncIterator[Stage]:
     """Open a stage on a control plane that runs."""
     headers = {"Authorization": f"Bearer {plane.token}"}
-    connector = aiohttp.TCPConnector(ssl=plane.ssl_context())
-    side = NodeSide(plane.url, token=plane.tokens[PLUGIN], tls=plane.ssl_context())
+    tls = plane.ssl_context()
+    connector = aiohttp.TCPConnector(ssl=True if tls is None else tls)
+    side = NodeSide(plane.url, token=plane.tokens[PLUGIN], tls=tls)
     async with aiohttp.ClientSession(plane.url, headers=headers, connector=connector) as http:
         stage = Stage(plane, side, http, folder)
         try:

@@ -27,7 +27,9 @@ async def apply(stage: Stage) -> None:
     await kubectl(stage, "apply", "-f", str(MANIFESTS / "install.yaml"))
 
 
-@fault("CRDs deleted and made anew", "in a burst", checked="a policy that is written afterwards is obeyed")
+@fault(
+    "CRDs deleted and made anew", "in a burst", checked="a policy that is written afterwards is obeyed", admission=True
+)
 async def no_crds(stage: Stage, random: Random) -> None:
     await stage.come()
     names = ("clustervgpupolicies.vgpu-scheduler.io", "vgpupolicies.vgpu-scheduler.io")
@@ -55,7 +57,9 @@ async def no_crds(stage: Stage, random: Random) -> None:
             assert answer.status == 200
 
 
-@fault("admission policies missing", "deleted before a burst in which pods come with forged annotations")
+@fault(
+    "admission policies missing", "deleted before a burst in which pods come with forged annotations", admission=True
+)
 async def no_admission(stage: Stage, random: Random) -> None:
     kinds = "validatingadmissionpolicies,validatingadmissionpolicybindings"
     await kubectl(stage, "delete", kinds, "--all")

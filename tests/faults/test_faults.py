@@ -7,32 +7,47 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import pytest_asyncio
-from tests.conftest import running_control_plane
-from tests.e2e.conftest import USERS, install
-from tests.faults.plane import FaultyPlane
+from tests.conftest import running
+from tests.faults.plane import EmbeddedPlane, Plane, RealPlane
 from tests.faults.stage import Stage, opened
 from tests.faults.table import FAULTS, Fault
 
-pytestmark = [pytest.mark.apiserver, pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 
 SEED = int(os.environ.get("FAULTS_SEED", "1"))
 
 
 @pytest.fixture(scope="module")
-def plane() -> Iterator[FaultyPlane]:
+def real_plane() -> Iterator[Plane]:
     """A control plane of this suite's own: it is killed, and goes back in time."""
-    made = FaultyPlane(service_accounts=True, users=USERS)
-    for plane in running_control_plane(made):
-        install(plane)
+    yield from running(RealPlane())
+
+
+@pytest.fixture(scope="module")
+def embedded_plane() -> Iterator[Plane]:
+    yield from running(EmbeddedPlane())
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def stage(real_plane: Plane, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
+    async with opened(real_plane, tmp_path_factory.mktemp("faults")) as made:
         yield made
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def stage(plane: FaultyPlane, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
-    async with opened(plane, tmp_path_factory.mktemp("faults")) as made:
+async def embedded_stage(embedded_plane: Plane, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
+    async with opened(embedded_plane, tmp_path_factory.mktemp("embedded")) as made:
         yield made
 
 
+@pytest.mark.apiserver
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.group}: {fault.name}")
 async def test_after_a_fault_the_invariants_hold(stage: Stage, fault: Fault) -> None:
     await fault.play(stage, SEED)
+
+
+@pytest.mark.parametrize(
+    "fault", [fault for fault in FAULTS if fault.embedded], ids=lambda fault: f"{fault.group}: {fault.name}"
+)
+async def test_the_invariants_hold_on_the_embedded_api_server(embedded_stage: Stage, fault: Fault) -> None:
+    await fault.play(embedded_stage, SEED)

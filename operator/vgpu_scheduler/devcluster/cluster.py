@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from .faults import Fault
     from .log import OnRequest, RequestLog
+    from .store import Snapshot
 
 _T = TypeVar("_T")
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
@@ -178,6 +179,32 @@ class DevCluster:
             self._api.lists.forget()
 
         self._call(forget)
+
+    def restart(self) -> None:
+        """Cut all connections and serve the same objects again, on the same port; not from the server's own loop."""
+        loop = self._loop
+        if loop is None:
+            raise RuntimeError("the cluster does not serve")
+
+        async def again() -> None:
+            await self.stop()
+            await self.start()
+
+        asyncio.run_coroutine_threadsafe(again(), loop).result()
+
+    def snapshot(self) -> Snapshot:
+        """Return what is stored now, for :meth:`restore`."""
+        return self._call(self._store.snapshot)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go back to a snapshot: watches end, and its revisions are given a second time."""
+
+        def go_back() -> None:
+            self._end_watches(expired=False)
+            self._store.restore(snapshot)
+            self._api.lists.forget()
+
+        self._call(go_back)
 
     def _end_watches(self, *, expired: bool) -> None:
         for table in self._store.tables():

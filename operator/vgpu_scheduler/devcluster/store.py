@@ -21,7 +21,7 @@ import msgspec
 from .status import expired
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from .resources import Resource
     from .selectors import Selector
@@ -180,6 +180,14 @@ class Table:
         return [self.log[index] for index in range(start, len(self.log))]
 
 
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a store had at one moment: its revision, and the entries of each table."""
+
+    revision: int
+    entries: Mapping[str, Mapping[Key, Entry]]
+
+
 class Store:
     """All tables under one revision counter."""
 
@@ -229,3 +237,18 @@ class Store:
     def tables(self) -> Iterator[Table]:
         """Iterate over the tables."""
         return iter(self._tables.values())
+
+    def snapshot(self) -> Snapshot:
+        """Return the objects and their revisions as they are now."""
+        return Snapshot(self.revision, {name: dict(table.entries) for name, table in self._tables.items()})
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go back to a snapshot, as a store does that is started from a backup: its revisions are given again.
+
+        Watches have to be ended before; one that begins at a revision of the snapshot or an older one gets the 410.
+        """
+        self.revision = snapshot.revision
+        for name, table in self._tables.items():
+            table.entries = dict(snapshot.entries.get(name, {}))
+            table.log.clear()
+            table.compacted = snapshot.revision
