@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 import yaml
 from click.testing import CliRunner, Result
+from kubernetes_asyncio.config import kube_config
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
 
-from vgpu_scheduler.apiclient import ApiResponse
+from vgpu_scheduler.apiclient import ApiResponse, client
 from vgpu_scheduler.cli import main
 from vgpu_scheduler.cli.cluster.look import _PATHS
 
@@ -168,6 +169,50 @@ def test_explain_a_bound_pod(api: Api) -> None:
         "",
         "If it were created now, without itself, it would go to the same node:",
     ]
+
+
+def test_explain_says_why_a_bound_pod_is_not_on_another_node(api: Api) -> None:
+    api.objects += [node("b", cards=1), running("second", "b", "GPU-b-0", 6000)]
+    api.objects += [node("c", cards=1), running("third", "c", "GPU-c-0", 14000), node("d", cards=0)]
+    elsewhere = run("explain", "first").stdout.splitlines()
+    assert "If it were created now, without itself, it would go to b:" in elsewhere
+    assert "Both fit, and b is better: hami gives 4.66 to b and 0 to a." in elsewhere
+    cards = ["a     GPU-a-0", "a     GPU-a-1", "b     GPU-b-0"]
+    assert [line.strip()[: len(cards[0])] for line in elsewhere if "NVIDIA-A100" in line] == cards
+    too_small = run("explain", "first", "--node", "c").stdout.splitlines()
+    assert "c does not fit: 1/1 CardInsufficientMemory." in too_small
+    assert any(line.endswith("CardInsufficientMemory: 2384 of 6000 MiB memory free") for line in too_small)
+    found = json.loads(run("explain", "first", "--node", "d", "-o", "json").stdout)
+    assert found["today"]["comparison"] == "d does not fit: Insufficient nvidia.com/gpu."
+    assert [*found["today"]["cards"]] == ["a", "d"]
+    assert run("explain", "first", "--node", "e").stderr.endswith("Error: there is no node e\n")
+    api.objects += [node("f", cards=1), node("g", cards=1), running("fourth", "g", "GPU-g-0", 1000)]
+    alike = run("explain", "fourth", "--node", "f").stdout
+    assert "g and f fit alike; of equals the first by name is taken." in alike
+
+
+@pytest.mark.parametrize("words", [("pod/large",), ("pod", "large"), ("po/large",), ("default/large",)])
+def test_explain_takes_a_pod_as_kubectl_does(api: Api, words: tuple[str, ...]) -> None:
+    assert run("explain", *words).stdout == run("explain", "large").stdout
+
+
+def test_explain_takes_the_namespace_of_the_context(api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    contexts = [
+        {"name": "team", "context": {"cluster": "c", "user": "u", "namespace": "research"}},
+        {"name": "none", "context": {"cluster": "c", "user": "u"}},
+    ]
+    clusters, users = [{"name": "c", "cluster": {"server": "http://c"}}], [{"name": "u", "user": {}}]
+    file = tmp_path / "kubeconfig"
+    file.write_text(
+        yaml.safe_dump({"current-context": "team", "contexts": contexts, "clusters": clusters, "users": users})
+    )
+    elsewhere = run("explain", "large", "--kubeconfig", str(file))
+    assert elsewhere.stderr.endswith("Error: there is no pod research/large that waits or runs\n")
+    assert run("explain", "large", "--kubeconfig", str(file), "--context", "none").exit_code == 1
+    assert run("explain", "large", "--kubeconfig", str(file), "-n", "default").exit_code == 1
+    monkeypatch.setattr(client, "KUBE_CONFIG_DEFAULT_LOCATION", f"{tmp_path / 'missing'}:{file}")
+    monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", f"{tmp_path / 'missing'}:{file}")
+    assert run("explain", "large").stderr == elsewhere.stderr
 
 
 def test_explain_without_rights_says_what_the_pod_says(api: Api) -> None:

@@ -10,6 +10,7 @@ from vgpu_scheduler.apiclient.client import (
     ApiUnreachableError,
     Credentials,
     connect,
+    context_namespace,
 )
 
 __all__ = [
@@ -22,4 +23,5 @@ __all__ = [
     "ApiUnreachableError",
     "Credentials",
     "connect",
+    "context_namespace",
 ]

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 from kubernetes_asyncio import config
 from kubernetes_asyncio.client import Configuration
+from kubernetes_asyncio.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION
 
 from vgpu_scheduler.kube import loads
 
@@ -29,6 +32,7 @@ JSON_PATCH = "application/json-patch+json"
 NO_ANSWER = "<error>"
 """Stands for a status code where no answer came; client-go's word."""
 _CONNECTIONS = 128
+_DEFAULT_NAMESPACE = "default"
 _ERROR = 400
 
 
@@ -109,7 +113,8 @@ async def connect(kubeconfig: str | None, context: str | None, user_agent: str) 
     Parameters
     ----------
     kubeconfig
-        A kubeconfig file; None takes the service account inside a cluster, the default file elsewhere.
+        A kubeconfig file; None takes those of ``KUBECONFIG`` or the default one, and, where none of these is there,
+        the service account inside a cluster.
     context
         A context of the kubeconfig; None takes its current one.
     user_agent
@@ -121,11 +126,37 @@ async def connect(kubeconfig: str | None, context: str | None, user_agent: str) 
         If no usable configuration is found.
     """
     configuration = Configuration()
-    if kubeconfig is None and context is None:
+    if kubeconfig is None and context is None and not _kubeconfigs():
         await config.load_config(client_configuration=configuration)
     else:
         await config.load_kube_config(kubeconfig, context=context, client_configuration=configuration)
     return ApiClient(Credentials(configuration), user_agent)
+
+
+def _kubeconfigs() -> list[Path]:
+    """Return the kubeconfig files that are meant where none is named, as far as they are there."""
+    named = (Path(path).expanduser() for path in KUBE_CONFIG_DEFAULT_LOCATION.split(os.pathsep) if path)
+    return [path for path in named if path.exists()]
+
+
+def context_namespace(kubeconfig: str | None, context: str | None) -> str:
+    """Return the namespace of a kubeconfig's context: ``default`` where it names none, or there is no kubeconfig.
+
+    Parameters
+    ----------
+    kubeconfig, context
+        As for :func:`connect`.
+
+    Raises
+    ------
+    kubernetes_asyncio.config.ConfigException
+        If the kubeconfig cannot be read.
+    """
+    if kubeconfig is None and not _kubeconfigs():
+        return _DEFAULT_NAMESPACE
+    contexts, current = config.list_kube_config_contexts(kubeconfig)
+    wanted = current if context is None else next((each for each in contexts if each.get("name") == context), None)
+    return str(((wanted or {}).get("context") or {}).get("namespace") or _DEFAULT_NAMESPACE)
 
 
 class ApiClient:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import click
 
+from vgpu_scheduler.apiclient import context_namespace
 from vgpu_scheduler.cli.cluster.look import Look, get_object
 from vgpu_scheduler.cli.cluster.options import TABLE, ClusterOptions
 from vgpu_scheduler.cli.cluster.output import dump
@@ -22,14 +23,16 @@ _WORDS: Final = frozenset({"pod", "pods", "po"})
 _FITS_NOWHERE: Final = 1
 
 
-def run(*, words: Sequence[str], namespace: str, node: str, cluster: ClusterOptions, output: str) -> None:
+def run(*, words: Sequence[str], namespace: str | None, node: str, cluster: ClusterOptions, output: str) -> None:
     """Explain one pod."""
-    key = _key(words, namespace)
+    key = _key(words, namespace or _namespace(cluster))
     try:
         world, look = guarded_open(cluster)
     except NotSeenError as error:
         _from_the_pod_alone(cluster, key, error, output)
         return
+    if node and not world.has_node(node):
+        give_up(f"there is no node {node}")
     waiting = next((pod for pod in world.pending.values() if pod.key == key), None)
     if waiting is not None:
         _explain_waiting(world, look, waiting, node, output)
@@ -37,7 +40,7 @@ def run(*, words: Sequence[str], namespace: str, node: str, cluster: ClusterOpti
     bound = next((pod for pod in world.bound.values() if pod.key == key), None)
     if bound is None:
         give_up(f"there is no pod {key} that waits or runs")
-    _explain_bound(world, bound, output)
+    _explain_bound(world, bound, node, output)
 
 
 def guarded_open(cluster: ClusterOptions) -> tuple[World, Look]:
@@ -48,16 +51,22 @@ def guarded_open(cluster: ClusterOptions) -> tuple[World, Look]:
         give_up(str(error))
 
 
+def _namespace(cluster: ClusterOptions) -> str:
+    """Return the namespace that is meant where none is named, as kubectl does."""
+    if cluster.files:
+        return "default"
+    return str(guarded(lambda: context_namespace(cluster.kubeconfig, cluster.context)))
+
+
 def _key(words: Sequence[str], namespace: str) -> str:
     named = [word for number, word in enumerate(words) if number or word not in _WORDS or len(words) == 1]
     if len(named) != 1:
         raise click.UsageError("name one pod: [pod] [NAMESPACE/]NAME")
-    return named[0] if "/" in named[0] else f"{namespace}/{named[0]}"
+    before, slash, name = named[0].partition("/")
+    return named[0] if slash and before not in _WORDS else f"{namespace}/{name if slash else before}"
 
 
 def _explain_waiting(world: World, look: Look, pod: Pod, node: str, output: str) -> None:
-    if node and not world.has_node(node):
-        give_up(f"there is no node {node}")
     found = explain_pod(world, pod, node)
     tell_about(world, [pod])
     if output != TABLE:
@@ -89,9 +98,9 @@ def _besides(world: World, look: Look, pod: Pod, *, fits: bool) -> list[str]:
     return ["", *lines] if lines else []
 
 
-def _explain_bound(world: World, pod: Pod, output: str) -> None:
+def _explain_bound(world: World, pod: Pod, node: str, output: str) -> None:
     record = _record(pod.annotations)
-    found = explain_bound(world, pod)
+    found = explain_bound(world, pod, node)
     if output != TABLE:
         dump({"pod": pod.key, "node": pod.node_name, "decided": record, "today": found.as_json()}, output)
         return

@@ -12,7 +12,7 @@ from vgpu_scheduler.model import CardReason, NodeVerdict, Outcome
 from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.remedies import Remedy, remedies
 from vgpu_scheduler.whatif.simulation import Answer, ask, created
-from vgpu_scheduler.whatif.tables import aligned, explain
+from vgpu_scheduler.whatif.tables import aligned, explain, number, rank
 from vgpu_scheduler.whatif.world import World
 
 _MOST_NODES: Final = 8
@@ -35,12 +35,15 @@ class Explanation:
         Nodes whose cards are not shown.
     remedies
         What would help, for a pod that fits nowhere.
+    comparison
+        Why a bound pod would rather go to its node than to another, or why not; empty where there is none to compare.
     """
 
     answer: Answer
     cards: Mapping[str, Sequence[CardVerdict]]
     left_out: int
-    remedies: Sequence[Remedy]
+    remedies: Sequence[Remedy] = ()
+    comparison: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -48,11 +51,12 @@ class Explanation:
             **self.answer.as_json(),
             "cards": {node: [_plain(verdict) for verdict in listed] for node, listed in self.cards.items()},
             "remedies": [remedy.as_json() for remedy in self.remedies],
+            **({"comparison": self.comparison} if self.comparison else {}),
         }
 
     def text(self) -> str:
         """Say it to people."""
-        parts = [explain(self.answer)]
+        parts = [explain(self.answer), *([self.comparison] if self.comparison else [])]
         rows = [
             (
                 *(node, card_name(verdict.device.vendor, verdict.device.uuid), verdict.device.type),
@@ -83,16 +87,52 @@ def explain_pod(world: World, pod: Pod, node: str = "") -> Explanation:
     """
     answer = ask(world, pod)
     helps = [] if answer.node or answer.decision.outcome is Outcome.ERROR else remedies(world, pod)
-    shown = [node] if node else _nodes_with_cards(answer)
-    ours = created(world, pod, pod.uid)
-    cards = {name: card_verdicts(world.engine.cycle, ours, name) for name in shown[:_MOST_NODES]}
-    return Explanation(answer, cards, max(len(shown) - _MOST_NODES, 0), helps)
+    cards, left_out = _cards(world, answer, [node] if node else _nodes_with_cards(answer))
+    return Explanation(answer, cards, left_out, helps)
 
 
-def explain_bound(world: World, pod: Pod) -> Explanation:
-    """Explain where a bound pod would go if it were created now, without itself; it is not in the world afterwards."""
+def explain_bound(world: World, pod: Pod, node: str = "") -> Explanation:
+    """Explain where a bound pod would go if it were created now, without itself; it is not in the world afterwards.
+
+    Parameters
+    ----------
+    node
+        Show the cards of this node beside those of the pod's own, and compare the two.
+    """
     world.remove_pod(pod.uid)
-    return Explanation(ask(world, pod), {}, 0, ())
+    answer = ask(world, pod)
+    rival = node or answer.node
+    others = [rival] if rival else _nodes_with_cards(answer)
+    cards, left_out = _cards(world, answer, [pod.node_name, *(name for name in others if name != pod.node_name)])
+    comparison = _compared(answer, pod.node_name, rival) if rival not in {"", pod.node_name} else ""
+    return Explanation(answer, cards, left_out, comparison=comparison)
+
+
+def _cards(world: World, answer: Answer, nodes: Sequence[str]) -> tuple[dict[str, list[CardVerdict]], int]:
+    """Return what the cards of the first nodes say, and how many nodes are left out."""
+    ours = created(world, answer.pod, answer.pod.uid)
+    shown = {name: card_verdicts(world.engine.cycle, ours, name) for name in nodes[:_MOST_NODES]}
+    return shown, max(len(nodes) - _MOST_NODES, 0)
+
+
+def _compared(answer: Answer, here: str, there: str) -> str:
+    """Say in one sentence why a pod would rather go to one node than to another, or why not."""
+    verdicts, scores = answer.decision.verdicts, answer.decision.scores
+    for node in (there, here):
+        if node in verdicts:
+            return f"{node} does not fit: {verdicts[node].detail or ', '.join(verdicts[node].reasons)}."
+    if not scores.keys() >= {here, there}:
+        return f"{here} and {there} were not compared: {answer.decision.message or 'the pod is not tried'}."
+    better, worse = sorted((here, there), key=lambda node: (node != answer.node, -rank(scores[node]), node))
+    mine = {part.scorer: part for part in scores[better] if not part.within}
+    parts = [
+        f"{part.scorer} gives {number(mine[part.scorer].value)} to {better} and {number(part.value)} to {worse}"
+        for part in scores[worse]
+        if not part.within and part.value != mine[part.scorer].value
+    ]
+    if not parts:
+        return f"{here} and {there} fit alike; of equals the first by name is taken."
+    return f"Both fit, and {better} is better: {'; '.join(parts)}."
 
 
 def _nodes_with_cards(answer: Answer) -> list[str]:

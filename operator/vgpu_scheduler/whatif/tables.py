@@ -51,14 +51,13 @@ def explain(answer: Answer) -> str:
     return "\n".join(lines)
 
 
+def rank(parts: Sequence[ScorePart]) -> float:
+    """Return what nodes are compared by: normalised scores, for HAMi's spread alone prefers the lowest raw one."""
+    return sum(part.normalised * part.weight for part in parts if not part.within)
+
+
 def _best_first(scores: Mapping[str, tuple[ScorePart, ...]], chosen: str) -> list[tuple[str, tuple[ScorePart, ...]]]:
-    """Sort nodes as they rank: HAMi's spread alone prefers the lowest raw score, so what is compared is normalised."""
-
-    def rank(entry: tuple[str, tuple[ScorePart, ...]]) -> tuple[bool, float, str]:
-        node, parts = entry
-        return node != chosen, -sum(part.normalised * part.weight for part in parts if not part.within), node
-
-    return sorted(scores.items(), key=rank)
+    return sorted(scores.items(), key=lambda entry: (entry[0] != chosen, -rank(entry[1]), entry[0]))
 
 
 def _reckoned(parts: Sequence[ScorePart]) -> str:

@@ -11,16 +11,18 @@ from vgpu_scheduler.cli.cluster.options import carried_out_by, cluster_options, 
 
 @click.command("explain")
 @click.argument("words", nargs=-1, required=True, metavar="[pod] [NAMESPACE/]NAME")
-@click.option("-n", "--namespace", default="default", show_default=True, help="Namespace of the pod.")
-@click.option("--node", default="", help="Show what the cards of this node say.")
+@click.option("-n", "--namespace", help="Namespace of the pod; default: that of the context.")
+@click.option(
+    "--node", default="", help="Show what the cards of this node say; a bound pod's node is compared with it."
+)
 @cluster_options
 @output_option()
 def explain(**options: Any) -> None:
     """Say why a pod waits and what would help, or why it is where it is.
 
     The engine decides the pod anew, with what the cluster is now: node by node which check fails, card by card by how
-    much, and which smallest change of each kind would make it fit. Of a bound pod it says where it would go today,
-    beside what was written down when it was decided. Ends with 0 for a pod that is bound or would fit, with 1 for one
-    that fits nowhere, and with 2 when that cannot be told.
+    much, and which smallest change of each kind would make it fit. Of a bound pod it says where it would go today, and
+    why there rather than where it is, beside what was written down when it was decided. Ends with 0 for a pod that is
+    bound or would fit, with 1 for one that fits nowhere, and with 2 when that cannot be told.
     """
     carried_out_by("explain", **options)
