@@ -4,7 +4,7 @@ WORKDIR /src
 RUN python -m venv /opt/vgpu-scheduler
 COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY operator ./operator
-RUN /opt/vgpu-scheduler/bin/pip install --no-cache-dir --constraint constraints.txt . \
+RUN /opt/vgpu-scheduler/bin/pip install --no-cache-dir --constraint constraints.txt ".[tracing]" \
  && /opt/vgpu-scheduler/bin/pip uninstall --yes pip setuptools
 
 FROM python:3.11-slim

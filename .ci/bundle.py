@@ -61,7 +61,7 @@ def copy_tree(folder: Path) -> None:
 
 
 def add_packages(folder: Path, machine: str) -> None:
-    """Add the wheel of this package, and those of what it needs in the versions that the tests run with."""
+    """Add the wheel of this package, and those of what it and traces need, in the versions that the tests run with."""
     wheels = folder / "wheels"
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
     run(*pip, "wheel", "--no-deps", f"--wheel-dir={wheels}", str(ROOT))
@@ -70,7 +70,7 @@ def add_packages(folder: Path, machine: str) -> None:
         [f"--platform={name}_{machine}" for name in PLATFORMS] + [f"--python-version={PYTHON}"] if machine else []
     )
     limits = ("--only-binary=:all:", f"--constraint={ROOT / 'constraints.txt'}")
-    run(*pip, "download", *limits, *elsewhere, f"--dest={wheels}", str(own))
+    run(*pip, "download", *limits, *elsewhere, f"--dest={wheels}", f"{own}[tracing]")
 
 
 def add_image(folder: Path) -> str:

@@ -165,6 +165,15 @@ class AdmissionSettings(_Section):
         return self
 
 
+class TracingSettings(_Section):
+    """Traces of pods in OpenTelemetry's format; they need the extra vgpu-scheduler[tracing], which the image has."""
+
+    endpoint: Annotated[str, Field(pattern=r"^(https?://\S+)?$")] = ""
+    """Where a collector takes OTLP over HTTP, such as http://otel-collector.monitoring:4318; empty for no traces."""
+    sampling_rate_per_million: Annotated[int, Field(ge=0, le=1_000_000)] = 1_000_000
+    """Of a million pods so many are traced, as in kube-apiserver's TracingConfiguration."""
+
+
 def parse_address(text: str) -> tuple[str, int]:
     """Return host and port of an address such as ``:9395``, which means all hosts.
 
@@ -250,6 +259,8 @@ class Settings(BaseSettings):
     """How much is logged; DEBUG explains each decision, which costs time."""
     log_format: Literal["text", "json"] = "text"
     """Lines of text, or a JSON object per line."""
+    tracing: TracingSettings = TracingSettings()
+    """Traces of pods."""
     runbook_url: Annotated[str, Field(pattern=r"^(https?://\S+)?$")] = ""
     """Where docs/runbook.md is served, such as https://docs.example.com/runbook.html: warning events then end with a
     link to the section of their reason, where there is room. Empty for none."""

@@ -12,7 +12,16 @@ from typing import Any
 from tests.engine.builders import OURS, allocation, make_engine, pod_object
 
 from vgpu_scheduler.apiclient import ApiClient, ApiResponse, connect
-from vgpu_scheduler.binding import BindContext, Binder, BinderHooks, BinderOptions, EventSource, Reporter, Step
+from vgpu_scheduler.binding import (
+    BindAttempt,
+    BindContext,
+    Binder,
+    BinderHooks,
+    BinderOptions,
+    EventSource,
+    Reporter,
+    Step,
+)
 from vgpu_scheduler.devcluster import BEHAVIOUR, DevCluster, NodeSide
 from vgpu_scheduler.dialects.hami import format_lock
 from vgpu_scheduler.engine import Engine
@@ -55,7 +64,9 @@ class Bench:
     binder
         With short times: 0.4 s for a Binding, 0.1 s between looks at a node.
     heard
-        What was told of binds: what, the pod, the answer or the attempts, and seconds.
+        What was told of binds: what, the pod, the answer, and seconds.
+    attempts
+        The attempts of which it was told.
     nodes
         The node side; it plays only after ``nodes.start()``.
     """
@@ -74,11 +85,11 @@ class Bench:
         self.on_step: Callable[[Step, Pod], None] = lambda *_: None
         chosen = BinderOptions(**{"timeout": 0.4, "longest_wait": 20.0, "patience": 0.1, **options})
         self.heard: list[tuple[str, str, str, float]] = []
+        self.attempts: list[BindAttempt] = []
         hooks = BinderHooks(
             on_step=self._step,
-            on_attempt=lambda pod, answer, took: self.heard.append(("attempt", pod.name, answer.value, took)),
+            on_attempt=self._attempted,
             on_answer=lambda pod, answer, took: self.heard.append(("answer", pod.name, answer.value, took)),
-            on_bound=lambda pod, tries, took: self.heard.append(("bound", pod.name, str(tries), took)),
         )
         self.context = BindContext(
             api,
@@ -98,6 +109,10 @@ class Bench:
             claim_moved=self.binder.claim_moved,
         )
         self._tasks: list[asyncio.Task[None]] = []
+
+    def _attempted(self, attempt: BindAttempt) -> None:
+        self.attempts.append(attempt)
+        self.heard.append(("attempt", attempt.pod.name, attempt.answer.value, attempt.ended - attempt.decided))
 
     async def _step(self, step: Step, pod: Pod) -> None:
         self.steps.append((step, pod.name))

@@ -13,7 +13,7 @@ from tests.binding.bench import ShiftedClock
 from tests.engine.builders import asks, cards, engine_with, node, pod
 
 from vgpu_scheduler.apiclient import ApiClient, Credentials
-from vgpu_scheduler.binding import Answer, BindContext, Binder, BinderOptions, EventSource, Reporter
+from vgpu_scheduler.binding import Answer, BindAttempt, BindContext, Binder, BinderOptions, EventSource, Reporter
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.intake import Observer
 from vgpu_scheduler.kube import ResourceQuota
@@ -50,7 +50,7 @@ def shown(engine: Engine, *, leading: bool = True) -> Iterator[Any]:
     metrics, clock, nobody = Metrics(), ShiftedClock(), None
     reporter = Reporter(nobody, EventSource("s", "i"), clock)  # type: ignore[arg-type]
     context = BindContext(nobody, engine, reporter, clock, lambda _: True, lambda _: None)  # type: ignore[arg-type]
-    hooks = binder_hooks(metrics.attempts, None)
+    hooks = binder_hooks(metrics.attempts)
     binder = Binder(context, BinderOptions(), hooks)
     observer = Observer(engine, clock.monotonic, lambda _: None, lambda: None, reporter.problem)
     add_metrics(metrics, engine, binder, reporter, observer, Lease(leading))  # type: ignore[arg-type]
@@ -66,8 +66,8 @@ def shown(engine: Engine, *, leading: bool = True) -> Iterator[Any]:
     loop._record(decision, 0.0002)
     engine.closed_nodes.rejected.counts["OutOfcpu"] += 1
     hooks.on_answer(asking, Answer.BOUND, 0.002)
-    hooks.on_attempt(asking, Answer.CONFLICT, 0.02)
-    hooks.on_bound(asking, 15, 3.0)
+    hooks.on_attempt(BindAttempt(asking, "a", Answer.CONFLICT, 14, 0.0, 1.0, 1.0, 1.0, 1.02))
+    hooks.on_attempt(BindAttempt(asking, "a", Answer.BOUND, 15, 0.0, 2.0, 2.0, 2.0, 3.0))
     yield from text_string_to_metric_families(metrics.render().decode())
 
 

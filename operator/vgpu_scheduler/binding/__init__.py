@@ -4,7 +4,7 @@ from vgpu_scheduler.binding.answers import Answer, BindResult, classify
 from vgpu_scheduler.binding.binder import Binder
 from vgpu_scheduler.binding.clock import Clock, SystemClock
 from vgpu_scheduler.binding.context import BindContext
-from vgpu_scheduler.binding.options import BinderHooks, BinderOptions
+from vgpu_scheduler.binding.options import BindAttempt, BinderHooks, BinderOptions
 from vgpu_scheduler.binding.policy_status import PolicyStatusWriter
 from vgpu_scheduler.binding.reporter import Reporter
 from vgpu_scheduler.binding.sender import Sender, Step
@@ -18,6 +18,7 @@ from vgpu_scheduler.binding.writes import (
 
 __all__ = [
     "Answer",
+    "BindAttempt",
     "BindContext",
     "BindResult",
     "Binder",

@@ -18,7 +18,7 @@ from vgpu_scheduler.binding.closed import ClosedNodeWatch
 from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.binding.lanes import BindUnit, Item, Stage
 from vgpu_scheduler.binding.locker import NodeLocker
-from vgpu_scheduler.binding.options import NO_HOOKS, BinderHooks, BinderOptions
+from vgpu_scheduler.binding.options import NO_HOOKS, BindAttempt, BinderHooks, BinderOptions
 from vgpu_scheduler.binding.plugin_turn import PluginTurn
 from vgpu_scheduler.binding.sender import Sender, Step
 from vgpu_scheduler.binding.turns import Turns
@@ -263,6 +263,7 @@ class Binder:
 
     async def _check(self, item: Item) -> tuple[Pod, Placement] | None:
         """Check the placement at the head of its lane; a pod that must not be bound is given back."""
+        item.turn = self._clock.monotonic()
         placement = None if item.unit.stage is Stage.GIVEN_BACK else self._engine.recheck(item.uid)
         pod = self._engine.state.pod(item.uid)
         if placement is None or pod is None or self._stopping:
@@ -281,9 +282,9 @@ class Binder:
         item.unit.bindings += 1
         while True:
             item.sent = (pod, placement, lock)
-            began = self._clock.monotonic()
+            item.sent_at = self._clock.monotonic()
             result = await self._sender.send(pod, placement, self._engine.restate(item.decision, placement))
-            self._hooks.on_answer(pod, result.answer, self._clock.monotonic() - began)
+            self._hooks.on_answer(pod, result.answer, self._clock.monotonic() - item.sent_at)
             if result.answer is not Answer.THROTTLED or lock:
                 break  # whoever else wants the node must not wait for the API server's patience
             await asyncio.sleep(result.retry_after)
@@ -303,10 +304,13 @@ class Binder:
 
     async def _settle(self, item: Item, pod: Pod, placement: Placement, lock: str, result: BindResult) -> bool:
         item.sent = None
-        now = self._clock.monotonic()
-        self._hooks.on_attempt(pod, result.answer, now - item.joined)
+        self._hooks.on_attempt(
+            BindAttempt(
+                *(pod, placement.node, result.answer, item.attempts),
+                *(item.came, item.joined, item.turn, item.sent_at, self._clock.monotonic()),
+            )
+        )
         if result.answer is Answer.BOUND:
-            self._hooks.on_bound(pod, item.attempts, now - item.came)
             self._engine.confirmed(pod.uid)
             self._reporter.forget(pod.uid)
             self.stats.bound += 1

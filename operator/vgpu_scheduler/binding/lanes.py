@@ -64,6 +64,8 @@ class Item:
         When it was decided.
     came
         When the pod was first seen waiting.
+    turn, sent_at
+        When its turn came, and when its Binding was sent.
     sent
         Pod, placement and lock of a Binding on its way; what became of it must be found out.
     """
@@ -76,6 +78,8 @@ class Item:
     joined: float
     came: float = 0.0
     attempts: int = 0
+    turn: float = 0.0
+    sent_at: float = 0.0
     sent: tuple[Pod, Placement, str] | None = None
 
 

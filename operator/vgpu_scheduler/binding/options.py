@@ -41,6 +41,41 @@ class BinderOptions:
     label_first: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class BindAttempt:
+    """An attempt to schedule a pod that went as far as a Binding, and its outcome; times in seconds (monotonic).
+
+    Attributes
+    ----------
+    pod, node
+        Which pod was to be bound where.
+    answer
+        What came of it.
+    attempts
+        How many attempts there were, with this one.
+    came
+        When the pod was first seen waiting.
+    decided
+        When the node was decided, and the volumes were bound.
+    turn
+        When the pod's turn at its node came.
+    sent
+        When the Binding was sent for the last time; the node's lock was taken between its turn and then.
+    ended
+        When the outcome was known.
+    """
+
+    pod: Pod
+    node: str
+    answer: Answer
+    attempts: int
+    came: float
+    decided: float
+    turn: float
+    sent: float
+    ended: float
+
+
 async def _nothing(step: Step, pod: Pod) -> None:
     del step, pod
 
@@ -53,17 +88,14 @@ class BinderHooks:
     ----------
     on_step
         Awaited at each :class:`Step` of each bind; for tests that crash there.
-    on_bound
-        Told of a pod that was bound, how many attempts and seconds that took since it came.
     on_attempt
-        Told of a pod whose attempt ended with an answer, and how many seconds ago it was decided.
+        Told of each attempt of which the outcome is known.
     on_answer
         Told of a pod of whose Binding the outcome is known, and how many seconds that took.
     """
 
     on_step: Callable[[Step, Pod], Awaitable[None]] = _nothing
-    on_bound: Callable[[Pod, int, float], None] = lambda *_: None
-    on_attempt: Callable[[Pod, Answer, float], None] = lambda *_: None
+    on_attempt: Callable[[BindAttempt], None] = lambda _: None
     on_answer: Callable[[Pod, Answer, float], None] = lambda *_: None
 
 

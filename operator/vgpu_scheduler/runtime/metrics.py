@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from vgpu_scheduler import __version__
 from vgpu_scheduler.apiclient import ApiClient
-from vgpu_scheduler.binding import Answer, Binder, BinderHooks, Reporter, Step
+from vgpu_scheduler.binding import Answer, BindAttempt, Binder, BinderHooks, Reporter, Step
 from vgpu_scheduler.dialects.hami import HAMI_ZONE
 from vgpu_scheduler.engine import Engine, Place
 from vgpu_scheduler.intake import Observer
@@ -31,17 +31,26 @@ _PROBLEMS = (
 _Values = Iterator[tuple[dict[str, str], float]]
 
 
-def binder_hooks(attempts: Attempts, on_step: Callable[[Step, Pod], Awaitable[None]] | None) -> BinderHooks:
-    """Return who is told of binds: the metrics, and the tests that crash at a step."""
+def binder_hooks(
+    attempts: Attempts,
+    on_step: Callable[[Step, Pod], Awaitable[None]] | None = None,
+    trace: Callable[[BindAttempt], None] | None = None,
+) -> BinderHooks:
+    """Return who is told of binds: the metrics, the traces, and the tests that crash at a step."""
 
-    def attempted(pod: Pod, answer: Answer, seconds: float) -> None:
-        attempts.attempted("scheduled" if answer is Answer.BOUND else "error", pod.scheduler_name, seconds)
+    def attempted(attempt: BindAttempt) -> None:
+        bound = attempt.answer is Answer.BOUND
+        result = "scheduled" if bound else "error"
+        attempts.attempted(result, attempt.pod.scheduler_name, attempt.ended - attempt.decided)
+        if bound:
+            attempts.scheduled(attempt.attempts, attempt.ended - attempt.came)
+        if trace is not None:
+            trace(attempt)
 
     def answered(pod: Pod, answer: Answer, seconds: float) -> None:
         attempts.answered("Success" if answer is Answer.BOUND else "Error", pod.scheduler_name, seconds)
 
     return BinderHooks(
-        on_bound=lambda _, tries, seconds: attempts.scheduled(tries, seconds),
         on_attempt=attempted,
         on_answer=answered,
         **({"on_step": on_step} if on_step else {}),

@@ -18,9 +18,11 @@ from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.policy import Policies
 from vgpu_scheduler.runtime.assembly import Connection, make_dialects, policy_defaults
+from vgpu_scheduler.runtime.metrics import binder_hooks
 from vgpu_scheduler.runtime.replica import Replica
 from vgpu_scheduler.runtime.sweeps import drift, ledger
 from vgpu_scheduler.runtime.tasks import end
+from vgpu_scheduler.runtime.tracing import pod_traces
 from vgpu_scheduler.runtime.warmup import warm_up
 from vgpu_scheduler.settings import Settings, parse_address
 from vgpu_scheduler.telemetry import Health, Metrics, Page, serve
@@ -44,7 +46,6 @@ class Operator:
 
     def __init__(self, settings: Settings, on_step: Callable[[Step, Pod], Awaitable[None]] | None = None) -> None:
         self.settings = settings
-        self._on_step = on_step
         self._clock = SystemClock()
         self.engine = Engine(
             make_dialects(settings),
@@ -55,6 +56,8 @@ class Operator:
             system_spread=settings.scoring.system_spread,
         )
         self.metrics = Metrics()
+        self._on_step = on_step
+        self._traces = pod_traces(settings.tracing, self._clock)
         self._replica: Replica | None = None
         self._stop = asyncio.Event()
 
@@ -87,12 +90,15 @@ class Operator:
             await end([work, stopping])
             await api.close()
             await runner.cleanup()
+            if self._traces is not None:
+                await self._traces.close()
 
     async def _work(self, api: ApiClient) -> None:
         identity = f"{socket.gethostname()}_{uuid.uuid4()}"
         connection = Connection(api, identity, await server_version(api))
+        hooks = binder_hooks(self.metrics.attempts, self._on_step, self._traces.record if self._traces else None)
         self._replica = Replica(
-            self.settings, self.engine, connection, self._clock, self.metrics, self._take_signals, self._on_step
+            self.settings, self.engine, connection, self._clock, self.metrics, self._take_signals, hooks
         )
         await self._replica.run()
 

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from vgpu_scheduler.binding import (
     BindContext,
     Binder,
+    BinderHooks,
     BinderOptions,
     Clock,
     EventSource,
     PolicyStatusWriter,
     Reporter,
-    Step,
 )
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.intake import (
@@ -37,10 +37,9 @@ from vgpu_scheduler.intake import (
     StorageStreams,
     beside_kind,
 )
-from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.runtime.assembly import Connection, admission_server
 from vgpu_scheduler.runtime.elector import Elector, LeaseOptions
-from vgpu_scheduler.runtime.metrics import add_metrics, add_requests, binder_hooks
+from vgpu_scheduler.runtime.metrics import add_metrics, add_requests
 from vgpu_scheduler.runtime.scheduling import SchedulingLoop
 from vgpu_scheduler.runtime.sweeps import Sweeps
 from vgpu_scheduler.runtime.tasks import Named, end, first_of, start
@@ -70,8 +69,8 @@ class Replica:
         Where the parts count.
     take_signals
         Called after kopf was started: it takes the signal handlers of the process.
-    on_step
-        Awaited at each step of each bind; for tests that crash there.
+    hooks
+        Who else is told of binds.
     """
 
     def __init__(
@@ -82,7 +81,7 @@ class Replica:
         clock: Clock,
         metrics: Metrics,
         take_signals: Callable[[], None],
-        on_step: Callable[[Step, Pod], Awaitable[None]] | None = None,
+        hooks: BinderHooks,
     ) -> None:
         api, lease, bind = connection.api, settings.lease, settings.bind
         self._settings = settings
@@ -114,7 +113,7 @@ class Replica:
                 unlocked=bind.unlocked,
                 label_first=connection.label_first,
             ),
-            binder_hooks(metrics.attempts, on_step),
+            hooks,
         )
         self._observer = Observer(
             engine,
