@@ -13,6 +13,7 @@ import aiohttp
 import pytest
 from tests.engine.builders import pod_object
 from tests.kube.storage_objects import claim_volume
+from tests.runtime.collector import collecting
 
 from vgpu_scheduler.apiclient import ApiResponse, ApiUnreachableError
 from vgpu_scheduler.cli.demo.process import OperatorProcess
@@ -97,6 +98,21 @@ async def test_broken_watches_lose_nothing(stage: Stage) -> None:
     assert await stage.operator.metric("vgpu_scheduler_ledger_drift_nodes") == 0
     assert not stage.nodes.violations
     assert stage.operator.stop() == 0
+
+
+async def test_what_was_bound_is_traced(stage: Stage, tmp_path: Path) -> None:
+    async with collecting() as (collector, url):
+        operator = OperatorProcess(stage.kubeconfig, tmp_path / "traced.log", {"VGPU_TRACING__ENDPOINT": url})
+        operator.start()
+        try:
+            await operator.until_leading()
+            await stage.create("traced")
+            await until(lambda: stage.bound("traced"))
+        finally:
+            assert await asyncio.to_thread(operator.stop) == 0  # what was not sent yet is sent at the end
+    (whole,) = (span for span in collector.spans["/v1/traces"] if not span["parent"])
+    assert (whole["k8s.pod.name"], whole["vgpu_scheduler.answer"]) == ("traced", "bound")
+    assert 0 < whole["seconds"] < 60
 
 
 async def test_a_standby_makes_up_for_broken_watches_as_the_leader_does(stage: Stage, tmp_path: Path) -> None:
