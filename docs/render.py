@@ -1,4 +1,4 @@
-"""Renders the pages that follow from code: of makers, of the doctor, of metrics, of commands, and of sizes.
+"""Renders what follows from code: the pages of makers, of the doctor, of metrics, of commands, of sizes, and the rooms.
 
 ``--check`` only tells whether they are current.
 """
@@ -13,6 +13,7 @@ from pathlib import Path
 from textwrap import fill
 
 from commands_page import commands_page
+from rooms_picture import picture
 
 from vgpu_scheduler.allocators import Check, Selection
 from vgpu_scheduler.dialects.hami import Section, Vendor
@@ -286,6 +287,7 @@ def all_pages() -> Iterator[tuple[Path, str]]:
     yield OPERATIONS, sizes()
     yield METRICS_PAGE, metrics()
     yield HERE / "commands.md", commands_page()
+    yield HERE / "rooms.svg", picture()
 
 
 def metrics() -> str:
