@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 
 import aiohttp
 import pytest
 
 from vgpu_scheduler.cli.settings_reference import setting_infos
 from vgpu_scheduler.settings import Settings
-from vgpu_scheduler.telemetry import Health, Metrics, serve
+from vgpu_scheduler.telemetry import Health, Metrics, catalogue, serve
 from vgpu_scheduler.telemetry.server import is_local
 
 
@@ -50,6 +51,42 @@ async def test_pages_are_refused_to_others_and_metrics_are_not() -> None:
                     assert (answer.status, "settings" in await answer.text()) == (code, code == 200)
                 async with session.get(f"http://{host}:{port}/metrics") as answer:
                     assert answer.status == 200
+    finally:
+        await runner.cleanup()
+
+
+async def test_some_metrics_alone_are_read_and_shown() -> None:
+    metrics, read = Metrics(), []
+
+    def reads(name: str) -> Callable[[], float]:
+        return lambda: float(len(read.append(name) or read))
+
+    metrics.add_number(catalogue.LEADER, reads("leader"))
+    metrics.add_number(catalogue.WATCH_RESTARTS, reads("restarts"))
+    metrics.add_number(catalogue.NODES, reads("nodes"))
+    metrics.attempts.decided(0.001)
+    more = ["hami_metric 1\n"]
+    health = Health(lambda: "", lambda: "")
+    runner, port = await serve([("127.0.0.1", 0)], health, metrics, {}, lambda: iter(more))
+    try:
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+
+            async def shown(*names: str) -> dict[str, float]:
+                query = [("name[]", name) for name in names]
+                async with session.get("/metrics", params=query) as answer:
+                    text = await answer.text()
+                lines = [line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#")]
+                return {name: float(value) for name, value in lines}
+
+            assert await shown("vgpu_scheduler_leader") == {"vgpu_scheduler_leader": 1.0}
+            wanted = ("vgpu_scheduler_watch_restarts_total", "vgpu_scheduler_nodes", "process_cpu_seconds_total")
+            assert (await shown(*wanted)).keys() == {wanted[0], wanted[2]}  # a number of the cluster: nobody leads
+            metrics.leads = lambda: True
+            assert (await shown(*wanted)).keys() == set(wanted)
+            assert (await shown("scheduler_scheduling_algorithm_duration_seconds_count")).popitem()[1] == 1.0
+            assert await shown("unknown") == {}
+            assert read == ["leader", "restarts", "restarts", "nodes"]
+            assert {"hami_metric", *wanted} <= (await shown()).keys()
     finally:
         await runner.cleanup()
 

@@ -6,7 +6,7 @@ What other rooms count in plain integers is read when Prometheus asks; only dura
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Histogram, ProcessCollector
@@ -74,26 +74,32 @@ class Attempts:
             yield {"result": result, "profile": profile}, count
 
 
-@dataclass(frozen=True, slots=True)
-class _Filled:
-    """A metric, and what returns its values by their labels when it is asked."""
+@dataclass(frozen=True, eq=False)
+class _Filled(Collector):
+    """A metric that is filled when Prometheus asks.
+
+    Attributes
+    ----------
+    read
+        Returns its values by their labels.
+    shown
+        Tells whether it is to be seen now.
+    """
 
     metric: Metric
     read: Callable[[], Iterable[tuple[Labels, float]]]
+    shown: Callable[[], bool]
 
-
-class _Reader(Collector):
-    def __init__(self, shown: Callable[[], Iterable[_Filled]]) -> None:
-        self._shown = shown
+    def describe(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
+        make = CounterMetricFamily if self.metric.kind is Kind.COUNTER else GaugeMetricFamily
+        yield make(self.metric.name, self.metric.help, labels=list(self.metric.labels))
 
     def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
-        for filled in self._shown():
-            metric = filled.metric
-            make = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
-            family = make(metric.name, metric.help, labels=list(metric.labels))
-            for where, value in filled.read():
-                family.add_metric([where[label] for label in metric.labels], value)
-            yield family
+        if self.shown():
+            for family in self.describe():
+                for where, value in self.read():
+                    family.add_metric([where[label] for label in self.metric.labels], value)
+                yield family
 
 
 class Metrics:
@@ -107,25 +113,21 @@ class Metrics:
 
     def __init__(self) -> None:
         self.leads: Callable[[], bool] = lambda: False
-        self._registry = CollectorRegistry()
+        self._registry = CollectorRegistry(
+            auto_describe=True
+        )  # what does not describe itself is collected once for that
         ProcessCollector(registry=self._registry)
-        self._filled: list[_Filled] = []
         self.attempts = Attempts(self._registry)
         self.add(catalogue.ATTEMPTS, self.attempts.totals)
-        self._registry.register(_Reader(self._shown))
 
     def add(self, metric: Metric, read: Callable[[], Iterable[tuple[Labels, float]]]) -> None:
         """Show a metric, whose values are read by their labels when they are asked for."""
-        self._filled.append(_Filled(metric, read))
+        self._registry.register(_Filled(metric, read, lambda: self.leads() or not metric.of_cluster))
 
     def add_number(self, metric: Metric, read: Callable[[], float]) -> None:
         """Show a metric that has no labels."""
         self.add(metric, lambda: [({}, read())])
 
-    def _shown(self) -> list[_Filled]:
-        leads = self.leads()
-        return [filled for filled in self._filled if leads or not filled.metric.of_cluster]
-
-    def render(self) -> bytes:
-        """Return all metrics in Prometheus' text format."""
-        return generate_latest(self._registry)
+    def render(self, names: Collection[str] = ()) -> bytes:
+        """Return metrics in Prometheus' text format: those of some names, or all; no other is read."""
+        return generate_latest(self._registry.restricted_registry(names) if names else self._registry)

@@ -46,7 +46,7 @@ async def serve(
     pages: Mapping[str, Page],
     more_metrics: Callable[[], Iterator[str]] = lambda: iter(()),
 ) -> tuple[web.AppRunner, int]:
-    """Serve ``/livez``, ``/readyz``, ``/metrics`` and pages of JSON.
+    """Serve ``/livez``, ``/readyz``, ``/metrics`` (``?name[]=`` for some of them) and pages of JSON.
 
     Parameters
     ----------
@@ -75,8 +75,9 @@ async def serve(
     async def render_metrics(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": _METRICS_TYPE})
         await response.prepare(request)
-        await response.write(metrics.render())
-        for piece in more_metrics():
+        names = request.query.getall("name[]", [])
+        await response.write(metrics.render(names))
+        for piece in () if names else more_metrics():
             await response.write(piece.encode())
             await asyncio.sleep(0)
         await response.write_eof()

@@ -143,13 +143,16 @@ class OperatorProcess:
 
     async def metric(self, name: str, **labels: str) -> float:
         """Return a metric, summed over all labels but those given; -1 while it does not answer."""
-        status, text = await self.get("/metrics")
-        if not status:
-            return -1.0
-        wanted = [f'{label}="{value}"' for label, value in labels.items()]
-        lines = [line for line in text.splitlines() if line.split("{")[0].split(" ")[0] == name]
-        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if all(label in line for label in wanted))
+        status, text = await self.get(f"/metrics?name[]={name}")
+        return summed(text, name, **labels) if status else -1.0
 
     async def ledger(self) -> Any:
         """Return its ledger, and how that differs from its rebuild."""
         return json.loads((await self.get("/debug/ledger"))[1])
+
+
+def summed(text: str, name: str, **labels: str) -> float:
+    """Return a metric of Prometheus' text format, summed over all labels but those given; 0 if it is not there."""
+    wanted = [f'{label}="{value}"' for label, value in labels.items()]
+    lines = [line for line in text.splitlines() if line.split("{")[0].split(" ")[0] == name]
+    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if all(label in line for label in wanted))
