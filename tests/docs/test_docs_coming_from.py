@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from click.testing import CliRunner
+from tests.doctor.clusters import PLUGIN_FOLDER, healthy, look, workload
 
 from vgpu_scheduler.cli.main import main
 from vgpu_scheduler.dialects import Dialect
@@ -154,6 +155,18 @@ def test_the_tables_name_every_annotation_that_is_written_and_read(name: str, di
         assert f"`{key}`" in text, key
 
 
+def test_the_doctor_names_the_account_of_volcanos_plugin() -> None:
+    """Under the names of its manifests: they are on the page."""
+    folder = {"name": "device-plugin", **PLUGIN_FOLDER}
+    image = "docker.io/projecthami/volcano-vgpu-device-plugin:v1.12.0"
+    plugin = workload("volcano-device-plugin", image, volumes=[folder])
+    objects = healthy()
+    objects["DaemonSet"].append(plugin)
+    accounts = [each.ref for each in look(objects).findings if each.diagnosis.id == "plugin-refused"]
+    assert [f"{account.namespace}:{account.name}" for account in accounts] == ["kube-system:volcano-device-plugin"]
+    assert "--serviceaccount=kube-system:volcano-device-plugin" in page("coming-from-volcano")
+
+
 @pytest.mark.parametrize("name", ["volcano", "koordinator"])
 def test_the_settings_of_the_pages_are_understood_and_their_components_are_there(name: str) -> None:
     settings, kustomization = blocks(f"coming-from-{name}")[-2:]
@@ -210,7 +223,7 @@ def test_conditions_say_what_the_page_about_autoscalers_says() -> None:
     world = World([make_dialect("hami")], PolicyDefaults())
     quota = {"kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "poor"}}
     (rule,) = blocks("autoscalers")
-    assert rule["spec"]["defaults"] == {"memory": "6Gi", "cores": 25}
+    assert rule["spec"]["defaults"] == {"memory": f"{23028 // 4}Mi", "cores": 25}
     limits = {"namespaceSelector": {"matchLabels": {"tier": "small"}}, "limits": {"memoryPerPod": "1Gi"}}
     world.add(
         [
