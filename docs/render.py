@@ -1,4 +1,4 @@
-"""Renders what follows from code: the pages of makers, of the doctor, of metrics, of commands, of sizes, and the rooms.
+"""Renders what follows from code: pages of makers, the doctor, metrics, commands and sizes, and pictures.
 
 ``--check`` only tells whether they are current.
 """
@@ -13,6 +13,8 @@ from pathlib import Path
 from textwrap import fill
 
 from commands_page import commands_page
+from recipe_pictures import FOLDER as PICTURES
+from recipe_pictures import RECIPES, pictures
 from rooms_picture import picture
 
 from vgpu_scheduler.allocators import Check, Selection
@@ -29,6 +31,7 @@ DOCTOR = HERE / "doctor.md"
 OPERATIONS = HERE / "operations.md"
 PERFORMANCE = HERE / "performance.md"
 METRICS_PAGE = HERE / "metrics.md"
+POLICIES = HERE / "policies.md"
 FAMILIES = {"kube-scheduler's": ("scheduler_", "rest_client_"), "Ours": ("vgpu_scheduler_",), "HAMi's": ("hami_",)}
 """Sections of the page of metrics, and how the names begin that are there."""
 BLOCK = re.compile(r"(<!-- BEGIN rendered from .*? -->\n).*?(<!-- END rendered -->)", re.DOTALL)
@@ -281,13 +284,25 @@ def sizes() -> str:
 
 
 def all_pages() -> Iterator[tuple[Path, str]]:
-    """Yield the path and text of every page, and of those that are rendered in part."""
+    """Yield the path and text of every page and picture, and of pages that are rendered in part."""
     yield from pages()
     yield DOCTOR, doctor()
     yield OPERATIONS, sizes()
     yield METRICS_PAGE, metrics()
     yield HERE / "commands.md", commands_page()
     yield HERE / "rooms.svg", picture()
+    yield POLICIES, recipes()
+    yield from pictures()
+
+
+def recipes() -> str:
+    """Return the guide to policies with a picture of each recipe."""
+    parts = []
+    for name, recipe in RECIPES.items():
+        parts.append(fill(f"**[{name}](../manifests/policies/{name}.yaml)**: {recipe['caption']}", WIDTH))
+        parts.append(f"![Where the pods are without {name}, and with it](recipes/{name}.svg)")
+    rendered = "\n\n".join(parts)
+    return BLOCK.sub(lambda block: f"{block[1]}\n{rendered}\n\n{block[2]}", POLICIES.read_text())
 
 
 def metrics() -> str:
@@ -314,7 +329,7 @@ def main() -> int:
     check = "--check" in sys.argv[1:]
     expected = {path: text.rstrip("\n") + "\n" for path, text in all_pages()}
     stale = [path for path, text in expected.items() if not path.exists() or path.read_text() != text]
-    stale += [path for path in FOLDER.glob("*.md") if path not in expected]
+    stale += [path for path in (*FOLDER.glob("*.md"), *PICTURES.glob("*.svg")) if path not in expected]
     if check:
         for path in stale:
             print(f"{path.relative_to(HERE.parent)} is not current: run `make manifests`", file=sys.stderr)

@@ -2,7 +2,7 @@
 
 from vgpu_scheduler.whatif.capacity import MOST, Capacity, how_many
 from vgpu_scheduler.whatif.cards import card_name
-from vgpu_scheduler.whatif.cases import Case, CaseError, CaseResult, check_case, read_cases
+from vgpu_scheduler.whatif.cases import Case, CaseError, CaseResult, check_case, place, read_cases, world_of
 from vgpu_scheduler.whatif.defrag import Move, Plan, defrag
 from vgpu_scheduler.whatif.explanation import Explanation, explain_bound, explain_pod
 from vgpu_scheduler.whatif.fields import unknown_fields
@@ -46,9 +46,11 @@ __all__ = [
     "listed_cards",
     "make_dialect",
     "number",
+    "place",
     "pods_of",
     "read_cases",
     "remedies",
     "simulate",
     "unknown_fields",
+    "world_of",
 ]

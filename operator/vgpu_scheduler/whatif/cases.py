@@ -238,12 +238,12 @@ def check_case(case: Case) -> CaseResult:
         If its cluster or a pod of it cannot be understood; the message names the object and the field.
     """
     try:
-        world = _world(case)
+        world = world_of(case)
         failures: list[str] = []
         explanations: list[str] = []
         for number, step in enumerate(case.steps):
             where = f"steps[{number}]." if len(case.steps) > 1 else ""
-            answer = _answer(world, step, f"{where}pod")
+            answer = place(world, step.pod, f"{where}pod")
             found = step.expect.differences(answer)
             failures += [where + text for text in found]
             explanations += [explain(answer)] if found else []
@@ -252,7 +252,14 @@ def check_case(case: Case) -> CaseResult:
     return CaseResult(case.name, tuple(failures), "\n".join(explanations))
 
 
-def _world(case: Case) -> World:
+def world_of(case: Case) -> World:
+    """Return the cluster of a case, before any of its steps.
+
+    Raises
+    ------
+    WorldError
+        If something in it cannot be understood.
+    """
     world = World([make_dialect(case.dialect)], case.settings.defaults(), strict=True)
     world.add({"kind": "Namespace", "metadata": {"name": n, "labels": d}} for n, d in case.namespaces.items())
     world.add(case.policies)
@@ -265,8 +272,22 @@ def _world(case: Case) -> World:
     return world
 
 
-def _answer(world: World, step: Step, where: str) -> Answer:
-    (obj,) = one_in_full(step.pod, ShortPod, world, where)
+def place(world: World, pod: Mapping[str, Any], where: str = "pod") -> Answer:
+    """Decide a pod of a case in the cluster as it is; what it gets, it keeps.
+
+    Parameters
+    ----------
+    pod
+        In short form, or a Kubernetes object.
+    where
+        The field that it stands in, for what is said of it.
+
+    Raises
+    ------
+    WorldError
+        If it cannot be understood.
+    """
+    (obj,) = one_in_full(pod, ShortPod, world, where)
     if obj.get("kind") != "Pod":
         raise WorldError(f"{where}: {obj.get('kind')} is no Pod")
     (answer,) = simulate(world, [world.pod(obj)])
