@@ -189,7 +189,7 @@ async def test_409_bound_elsewhere(tmp_path: Path) -> None:
 
 
 async def test_409_bound_there_by_an_earlier_leader(tmp_path: Path) -> None:
-    """Its lock is adopted here, but its Binding came first: the node side needs the lock to find the pod."""
+    """Its lock is taken again here, but its Binding came first: the node side needs the lock to find the pod."""
     async with bench(tmp_path) as b:
         made = await b.create("p", **ON_A)
         await b.annotate_node("node-a", {LOCK: lock_of("p"), LAST_ALLOCATED: made.uid})
@@ -197,12 +197,12 @@ async def test_409_bound_there_by_an_earlier_leader(tmp_path: Path) -> None:
         card = b.nodes.cards("node-a")[0].uuid
         await b.bind_elsewhere("p", "node-a", allocation("node-a", (card, 1000, 10)))
         assert b.submit() == 1
-        await b.until(lambda: b.binder.stats.failed)
         await b.until(lambda: not b.engine.state.in_flight(made.uid))
         held = b.engine.state.reservation(made.uid)
         assert held is not None
         assert (held.node, held.phase) == ("node-a", Phase.BOUND)
-        assert LOCK in await b.node("node-a")
+        await b.binder.stop(1.0)
+        assert (await b.node("node-a"))[LOCK].endswith(",default,p")
 
 
 async def test_409_gated(tmp_path: Path) -> None:

@@ -188,7 +188,23 @@ async def test_without_the_lease_no_closed_node_is_looked_at(tmp_path: Path) -> 
         await b.until(lambda: b.sent("get", "pods"))
 
 
-async def test_a_lock_whose_answer_was_lost_is_adopted(tmp_path: Path) -> None:
+async def test_a_lock_that_an_earlier_leader_took_for_the_pod_is_no_longer_its_to_release(tmp_path: Path) -> None:
+    """It may find only now that its Binding comes too late, and knows the lock by its value."""
+    async with bench(tmp_path) as b:
+        made = await b.create("p")
+        earlier = format_lock(datetime.now(UTC) - timedelta(seconds=5), "default", "p")
+        await b.annotate_node("node-a", {LOCK: earlier, TOKEN: made.uid})
+        await b.learn()
+        assert b.submit() == 1
+        await b.until(lambda: b.binder.stats.bound)
+        assert b.binder.locker.held_off == 1
+        await b.binder.locker.release("node-a", earlier)
+        left = (await b.node("node-a"))[LOCK]
+        assert left != earlier
+        assert left.endswith(",default,p")
+
+
+async def test_a_lock_whose_answer_was_lost_is_taken_again(tmp_path: Path) -> None:
     async with bench(tmp_path) as b:
         made = await b.create("p")
         await b.learn()

@@ -92,6 +92,9 @@ class NodeLocker:
     async def try_take(self, node: Node, pod: Pod) -> tuple[str | None, bool]:
         """Try once to claim the cards of a node for a pod: its token, and its lock if the node side has one.
 
+        A lock that names this very pod is replaced, too, by one with the time of now: a leader before this one may have
+        taken it, and may yet release it by its value.
+
         Returns
         -------
         tuple
@@ -110,8 +113,6 @@ class NodeLocker:
         status = self._judge(found, owner, pod)
         if found and status in {LockStatus.HELD, LockStatus.MALFORMED}:
             return None, True
-        if found and status is LockStatus.OWN and node.annotations.get(LAST_ALLOCATED) == pod.uid:
-            return found.value, False
         if found and status is LockStatus.ORPHANED:
             self.stats.orphans += 1
             log.warning("node %s: lock %r is orphaned and will be replaced", node.name, found.value)

@@ -16,7 +16,7 @@ class LockStatus(Enum):
 
     FREE = "free"
     OWN = "own"
-    """It names the very pod that is to be bound: a write of ours whose answer was lost."""
+    """It names the very pod that is to be bound: an earlier leader took it, or we did and the answer was lost."""
     HELD = "held"
     """Its owner may still be allocating, however old it is."""
     ORPHANED = "orphaned"
