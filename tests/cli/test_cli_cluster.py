@@ -17,10 +17,10 @@ from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
 
 from vgpu_scheduler.apiclient import ApiResponse, client
 from vgpu_scheduler.cli import main
-from vgpu_scheduler.cli.cluster.look import _PATHS
+from vgpu_scheduler.cli.cluster.view import LIST_PATHS
 
 Object = dict[str, Any]
-KINDS = {path: kind for kind, path in _PATHS.items()}
+KINDS = {path: kind for kind, path in LIST_PATHS.items()}
 FORBIDDEN = ApiResponse(403, b'{"message": "nodes is forbidden"}')
 SETTINGS = "/api/v1/namespaces/vgpu-system/configmaps/vgpu-scheduler"
 
@@ -89,9 +89,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Api:
     async def connect(*_: object) -> Api:
         return found
 
-    for module in ("look", "../cordon"):
-        name = "vgpu_scheduler.cli.cordon" if ".." in module else f"vgpu_scheduler.cli.cluster.{module}"
-        monkeypatch.setattr(f"{name}.connect", connect)
+    monkeypatch.setattr("vgpu_scheduler.cli.cluster.view.connect", connect)
     return found
 
 
@@ -223,7 +221,7 @@ def test_explain_without_rights_says_what_the_pod_says(api: Api) -> None:
         "default/large waits.",
         "  Unschedulable: 0/1 nodes: told before",
         "",
-        "More cannot be told: you may not list nodes, list pods.",
+        "More cannot be said: you may not list nodes, list pods.",
     ]
     assert "decided among 3 nodes" in run("explain", "first").stdout
     gone = run("explain", "gone")

@@ -125,7 +125,7 @@ def test_what_keeps_it_from_nodes_is_left_out() -> None:
         ),
     )
     told = kinds(remedies(made, waiting))
-    assert told == {RemedyKind.LET_GO: ["leave out its nodeSelector (spec.nodeSelector)"]}
+    assert told == {RemedyKind.DROP_CONSTRAINT: ["leave out its nodeSelector (spec.nodeSelector)"]}
 
 
 def test_taints_are_tolerated_the_fewest_first() -> None:

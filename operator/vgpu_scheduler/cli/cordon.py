@@ -8,11 +8,11 @@ from typing import Final
 
 import click
 
-from vgpu_scheduler import __version__
-from vgpu_scheduler.apiclient import MERGE_PATCH, ApiClient, connect
-from vgpu_scheduler.cli.cluster.look import look_at
+from vgpu_scheduler.apiclient import MERGE_PATCH, ApiClient
+from vgpu_scheduler.cli.cluster.messages import fail
 from vgpu_scheduler.cli.cluster.options import ClusterOptions
-from vgpu_scheduler.cli.cluster.world import give_up, guarded, make_world
+from vgpu_scheduler.cli.cluster.view import connect_to, read_live_cluster
+from vgpu_scheduler.cli.cluster.world import exit_on_error, make_world
 from vgpu_scheduler.whatif import World, WorldError, card_name, listed_cards
 
 _CONFLICT: Final = 409
@@ -26,11 +26,12 @@ def run(*, words: Sequence[str], on: bool, cluster: ClusterOptions) -> None:
     named = [word for number, word in enumerate(words) if number or word not in _WORDS]
     if not named:
         raise click.UsageError("name a card, as `vgpu-scheduler top cards` shows it")
-    guarded(lambda: asyncio.run(_all(named, on=on, cluster=cluster)))
+    with exit_on_error():
+        asyncio.run(_all(named, on=on, cluster=cluster))
 
 
 async def _all(named: Sequence[str], *, on: bool, cluster: ClusterOptions) -> None:
-    api = await connect(cluster.kubeconfig, cluster.context, f"vgpu-scheduler-cli/{__version__}")
+    api = await connect_to(cluster)
     try:
         for name in named:
             await _one(api, cluster, name, on=on)
@@ -42,7 +43,7 @@ async def _one(api: ApiClient, cluster: ClusterOptions, name: str, *, on: bool) 
     """Write the annotation of a card's node; somebody else may write the node meanwhile."""
     done = "cordoned" if on else "uncordoned"
     for _ in range(_ATTEMPTS):
-        world = make_world(await look_at(api, cluster, kinds=_KINDS))
+        world = make_world(await read_live_cluster(api, cluster, kinds=_KINDS))
         node, card, key = find_card(world, name)
         metadata = world.nodes[node]["metadata"]
         listed = listed_cards(world.nodes[node], key)
@@ -56,8 +57,8 @@ async def _one(api: ApiClient, cluster: ClusterOptions, name: str, *, on: bool) 
             click.echo(f"card {node}/{card} {done}")
             return
         if response.status != _CONFLICT:
-            give_up(f"node {node}: {response.message}")
-    give_up(f"node {node}: it is written too often; try again")
+            fail(f"node {node}: {response.message}")
+    fail(f"node {node}: it is written too often; try again")
 
 
 def find_card(world: World, name: str) -> tuple[str, str, str]:

@@ -6,14 +6,15 @@ import click
 
 from vgpu_scheduler.cli.cluster.options import TABLE, ClusterOptions
 from vgpu_scheduler.cli.cluster.output import dump, table
-from vgpu_scheduler.cli.cluster.world import guarded, open_world
+from vgpu_scheduler.cli.cluster.world import exit_on_error, open_world
 from vgpu_scheduler.whatif import Plan, defrag
 
 
 def run(*, most: int | None, cluster: ClusterOptions, output: str) -> None:
     """Print a plan."""
-    world, look = guarded(lambda: open_world(cluster))
-    plan = guarded(lambda: defrag(world, most or 0, look.found.settings.scheduler_names))
+    with exit_on_error():
+        world, view = open_world(cluster)
+        plan = defrag(world, most or 0, view.scheduler.settings.scheduler_names)
     if output == TABLE:
         _show(plan)
     else:

@@ -12,7 +12,7 @@ import click
 
 from vgpu_scheduler.cli.cluster.options import TABLE, WIDE, ClusterOptions
 from vgpu_scheduler.cli.cluster.output import dump, table
-from vgpu_scheduler.cli.cluster.world import guarded, open_world
+from vgpu_scheduler.cli.cluster.world import exit_on_error, open_world
 from vgpu_scheduler.whatif import World, usage
 
 _ALL: Final = "all"
@@ -27,7 +27,8 @@ def run(
     if namespace is not None and subject in {"nodes", "cards"}:
         raise click.UsageError(f"-n is about pods and namespaces; {subject} belong to nobody")
     while True:
-        world = guarded(lambda: open_world(cluster)[0])
+        with exit_on_error():
+            world, _ = open_world(cluster)
         if watch and sys.stdout.isatty():
             click.clear()
         _show(world, subject, namespace, output)

@@ -1,6 +1,6 @@
 """Questions to the engine, without a cluster: what would happen to these pods, and is a policy what it should be."""
 
-from vgpu_scheduler.whatif.capacity import MOST, Capacity, how_many
+from vgpu_scheduler.whatif.capacity import MOST_COPIES, Capacity, capacity_of
 from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.cases import Case, CaseError, CaseResult, check_case, read_cases
 from vgpu_scheduler.whatif.defrag import Move, Plan, defrag
@@ -15,7 +15,7 @@ from vgpu_scheduler.whatif.workloads import WORKLOADS, claims_of, pods_of
 from vgpu_scheduler.whatif.world import World, WorldError, Written, flatten, make_dialect
 
 __all__ = [
-    "MOST",
+    "MOST_COPIES",
     "STORAGE_DECODERS",
     "WORKLOADS",
     "Answer",
@@ -33,6 +33,7 @@ __all__ = [
     "Written",
     "aligned",
     "ask",
+    "capacity_of",
     "card_name",
     "check_case",
     "claims_of",
@@ -42,7 +43,6 @@ __all__ = [
     "explain_bound",
     "explain_pod",
     "flatten",
-    "how_many",
     "listed_cards",
     "make_dialect",
     "number",

@@ -10,7 +10,7 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.whatif.simulation import Answer, simulate
 from vgpu_scheduler.whatif.world import World
 
-MOST: Final = 100_000
+MOST_COPIES: Final = 100_000
 """Copies that are tried at most."""
 
 
@@ -37,15 +37,17 @@ class Capacity:
         return {"pod": self.pod, "count": self.count, "nodes": self.nodes, "message": message}
 
 
-def how_many(world: World, pod: Pod, most: int = MOST, told: Callable[[int], None] = lambda _: None) -> Capacity:
+def capacity_of(
+    world: World, pod: Pod, most: int = MOST_COPIES, on_placed: Callable[[int], None] = lambda _: None
+) -> Capacity:
     """Place copies of a pod until one finds no place; those that found one stay in the world.
 
     Parameters
     ----------
     most
         So many at most.
-    told
-        Told how many have found a place so far.
+    on_placed
+        Is called with how many have found a place so far.
     """
     nodes: dict[str, int] = {}
     for count in range(most):
@@ -53,5 +55,5 @@ def how_many(world: World, pod: Pod, most: int = MOST, told: Callable[[int], Non
         if not answer.node:
             return Capacity(pod.key, count, dict(sorted(nodes.items())), answer)
         nodes[answer.node] = nodes.get(answer.node, 0) + 1
-        told(count + 1)
+        on_placed(count + 1)
     return Capacity(pod.key, most, dict(sorted(nodes.items())))

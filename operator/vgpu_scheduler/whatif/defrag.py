@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.whatif.budgets import budgets_of
 from vgpu_scheduler.whatif.cards import card_name
+from vgpu_scheduler.whatif.controllers import has_controller, is_node_bound
 from vgpu_scheduler.whatif.nodes import listed_cards, with_annotation
 from vgpu_scheduler.whatif.simulation import simulate
 from vgpu_scheduler.whatif.usage import CardUsage, cards, is_idle
@@ -23,9 +24,6 @@ from vgpu_scheduler.whatif.world import SCHEDULER, World
 Object = Mapping[str, Any]
 Spot = tuple[str, str]
 """A node, and a card of it."""
-
-_STAYS: Final = frozenset({"DaemonSet", "Node"})
-"""Controllers whose pods come back to their node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,11 +150,10 @@ class _Planner:
         return moves, ""
 
     def _why_not(self, pod: Pod) -> str:
-        owners = (self._world.written(pod).get("metadata") or {}).get("ownerReferences") or ()
-        kinds = {owner.get("kind") for owner in owners if isinstance(owner, Mapping) and owner.get("controller")}
-        if not kinds:
+        written = self._world.written(pod)
+        if not has_controller(written):
             return "a pod on it has no controller that would make it anew"
-        if kinds & _STAYS:
+        if is_node_bound(written):
             return "a pod on it would come back to its node"
         if pod.scheduler_name not in self._schedulers:
             return "a pod on it is placed by another scheduler"

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from vgpu_scheduler.cli.cluster.options import carried_out_by, cluster_options, output_option
+from vgpu_scheduler.cli.cluster.options import cluster_options, output_option, run_module
 
 
 @click.command("defrag")
@@ -19,4 +19,4 @@ def defrag(**options: Any) -> None:
     Only prints. Moves pods that a controller makes anew and whose disruption budgets allow it, from the cards with the
     least on them to cards that are used already. Ends with 0 when a card can be freed, and with 1 when none can.
     """
-    carried_out_by("defrag", **options)
+    run_module("defrag", **options)

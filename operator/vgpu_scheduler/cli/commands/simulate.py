@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from vgpu_scheduler.cli.cluster.options import FILE, carried_out_by, cluster_options, output_option
+from vgpu_scheduler.cli.cluster.options import FILE, cluster_options, output_option, run_module
 
 
 @click.command("simulate")
@@ -50,4 +50,4 @@ def simulate(**options: Any) -> None:
     ReplicaSets, StatefulSets and Jobs stand for their pods; other kinds are told and passed over. Ends with 1 when a
     pod finds no place, and with 2 when something cannot be read.
     """
-    carried_out_by("simulate", **options)
+    run_module("simulate", **options)

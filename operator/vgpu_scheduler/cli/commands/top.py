@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from vgpu_scheduler.cli.cluster.options import carried_out_by, cluster_options, namespace_options, output_option
+from vgpu_scheduler.cli.cluster.options import cluster_options, namespace_options, output_option, run_module
 
 SUBJECTS = ("nodes", "cards", "pods", "namespaces")
 
@@ -25,4 +25,4 @@ def top(**options: Any) -> None:
     in percent: a pod that wants a whole card cannot have it. Cards that are unhealthy or cordoned count as capacity,
     and not as free.
     """
-    carried_out_by("top", **options)
+    run_module("top", **options)
