@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from difflib import get_close_matches
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -28,7 +27,7 @@ from pydantic_settings import (
 from pydantic_settings import SettingsError as SourceError
 
 from vgpu_scheduler.kube import LabelSelector, parse_label_selector
-from vgpu_scheduler.model import DEVICE_POLICIES, OrderKind, policy_words
+from vgpu_scheduler.model import DEVICE_POLICIES, OrderKind, did_you_mean, policy_words
 
 _NAME = r"^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$"
 _ANY_HOST = "0.0.0.0"  # noqa: S104 - probes and scrapes come from outside the pod
@@ -439,8 +438,7 @@ def _worded(kind: str, place: tuple[int | str, ...], message: str) -> str:
     path = ".".join(map(str, place)) or "settings"
     if kind != "extra_forbidden":
         return f"{path}: {message}"
-    meant = get_close_matches(str(place[-1]).lower(), _names_in(place[:-1]), 1, 0.6)
-    return f"{path}: there is no such setting" + (f", did you mean {meant[0]}?" if meant else "")
+    return f"{path}: there is no such setting{did_you_mean(str(place[-1]), _names_in(place[:-1]))}"
 
 
 def _names_in(section: tuple[int | str, ...]) -> list[str]:

@@ -50,6 +50,7 @@ from vgpu_scheduler.model.placement import (
     peak,
 )
 from vgpu_scheduler.model.reasons import CardReason, EventReason, Hint
+from vgpu_scheduler.model.spelling import closest, did_you_mean
 
 __all__ = [
     "BEST_FIT",
@@ -99,7 +100,9 @@ __all__ = [
     "add",
     "charges",
     "claims_devices",
+    "closest",
     "dialect_of",
+    "did_you_mean",
     "kinds_of",
     "makers",
     "peak",
