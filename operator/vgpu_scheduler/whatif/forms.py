@@ -11,7 +11,8 @@ from pydantic.alias_generators import to_camel
 from vgpu_scheduler.kube import QuantityError, to_int
 from vgpu_scheduler.model import closest
 from vgpu_scheduler.whatif.cards import Card, Piece
-from vgpu_scheduler.whatif.world import SCHEDULER, World, WorldError
+from vgpu_scheduler.whatif.objects import WorldError
+from vgpu_scheduler.whatif.world import SCHEDULER, World
 
 _MIB = 2**20
 _MOST_CARDS = 64

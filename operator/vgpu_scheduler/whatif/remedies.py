@@ -17,8 +17,9 @@ from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.whatif.amounts import Amount, amounts_of, with_amount
 from vgpu_scheduler.whatif.controllers import is_node_bound
 from vgpu_scheduler.whatif.nodes import TAINTS_OF_STATE, copy_of, is_cordoned, listed_cards, uncordoned, with_annotation
+from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.simulation import created
-from vgpu_scheduler.whatif.world import World, WorldError
+from vgpu_scheduler.whatif.world import World
 
 Object = Mapping[str, Any]
 
