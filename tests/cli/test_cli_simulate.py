@@ -320,6 +320,40 @@ def test_arguments_that_make_no_sense(arguments: tuple[str, ...], says: str) -> 
     assert says in result.stderr
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("-f", "-", "--cluster", "-"),
+        ("-f", "-", "-f", "-", "--cluster", "cluster.yaml"),
+        ("-f", "pods.yaml", "--cluster", "-", "--cluster", "-"),
+    ],
+)
+def test_stdin_is_read_once(arguments: tuple[str, ...]) -> None:
+    result = run(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "stdin (-) can be read only once" in result.stderr
+
+
+def test_policies_may_come_from_a_folder_and_nothing_else_may() -> None:
+    Path("policies").mkdir()
+    write("policies/limit.yaml", policy({"limits": {"memoryPerPod": "1Gi"}}, "limit"))
+    assert "limits.memoryPerPod" in simulate("--policy", "policies").stdout
+    write("policies/quota.yaml", {"kind": "ResourceQuota", "metadata": {"name": "q"}})
+    result = simulate("--policy", "policies")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "Error: policies/quota.yaml: ResourceQuota q is no policy: --policy takes VGPUPolicy and" in result.stderr
+    write("empty.yaml")
+    assert "Error: empty.yaml: there is no policy in it" in simulate("--policy", "empty.yaml").stderr
+
+
+def test_each_pod_is_counted_on_the_cluster_as_it_is() -> None:
+    write("two.yaml", pod("first", 4096), pod("second", 4096))
+    counted = run("-f", "two.yaml", "--cluster", "cluster.yaml", "--count", "max", "-o", "json")
+    first, second = json.loads(counted.stdout)
+    assert first["count"] > 1
+    assert (first["count"], first["nodes"]) == (second["count"], second["nodes"])
+
+
 def test_pods_and_a_cluster_are_needed() -> None:
     assert run("-f", "pods.yaml").exit_code == 2
     assert run("--cluster", "cluster.yaml").exit_code == 2

@@ -18,6 +18,7 @@ from vgpu_scheduler.cli.cluster.view import ClusterView, read_cluster, read_file
 from vgpu_scheduler.cli.cluster.world import exit_on_error, make_world
 from vgpu_scheduler.cli.files import FileError
 from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.policy import PLURALS
 from vgpu_scheduler.whatif import (
     MOST_COPIES,
     WORKLOADS,
@@ -25,6 +26,7 @@ from vgpu_scheduler.whatif import (
     Capacity,
     World,
     WorldError,
+    Written,
     aligned,
     capacity_of,
     claims_of,
@@ -130,12 +132,26 @@ def _changed_world(cluster: ClusterOptions, scenario: _Scenario) -> tuple[World,
     """Return the cluster with what is changed of it."""
     view = read_cluster(cluster, progress)
     world = make_world(view)
-    world.add(read_files(scenario.policies))
+    for path in scenario.policies:
+        world.add(_policies(path))
     for text in scenario.added:
         _add_nodes(world, text)
     for text in scenario.without:
         _leave_out(world, text)
     return world, view
+
+
+def _policies(path: Path) -> list[Written]:
+    """Return the policies of a file or folder that has nothing else."""
+    found = read_files([path])
+    for obj in found:
+        if obj.get("kind") not in PLURALS:
+            title = f"{obj.get('kind') or 'an object without a kind'} {(obj.get('metadata') or {}).get('name', '')}"
+            kinds = " and ".join(PLURALS)
+            raise FileError(f"{obj.origin}: {title} is no policy: --policy takes {kinds}, -f and --cluster the rest")
+    if not found:
+        raise FileError(f"{path}: there is no policy in it")
+    return found
 
 
 def _add_nodes(world: World, text: str) -> None:

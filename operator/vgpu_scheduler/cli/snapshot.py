@@ -10,10 +10,9 @@ from typing import Any, Final
 import click
 
 from vgpu_scheduler.cli.cluster.messages import fail, progress, warn
-from vgpu_scheduler.cli.cluster.options import ClusterOptions
+from vgpu_scheduler.cli.cluster.options import STDIN, ClusterOptions
 from vgpu_scheduler.cli.cluster.view import REQUIRED_KINDS, read_cluster
 from vgpu_scheduler.cli.cluster.world import MissingRightsError, exit_on_error
-from vgpu_scheduler.cli.files import STDIN
 
 Object = Mapping[str, Any]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -13,6 +13,7 @@ import click
 
 TABLE, WIDE, JSON, YAML = "table", "wide", "json", "yaml"
 FILE = click.Path(exists=True, path_type=Path, allow_dash=True)
+STDIN = Path("-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +82,19 @@ def _together(command: _Callback, options: tuple[Callable[[_Callback], _Callback
     def with_cluster(**given: Any) -> Any:
         names = ("kubeconfig", "context", "scheduler_namespace", "config", "files")
         cluster = ClusterOptions(**{name: given.pop(name) for name in names if name in given})
+        check_stdin(cluster.files)
         return command(cluster=cluster, **given)
 
     wrapped: _Callback = functools.wraps(command)(with_cluster)
     for option in reversed(options):
         wrapped = option(wrapped)
     return wrapped
+
+
+def check_stdin(files: Sequence[Path]) -> None:
+    """Refuse files of which several are stdin."""
+    if files.count(STDIN) > 1:
+        raise click.UsageError("stdin (-) can be read only once: give a file instead")
 
 
 def namespace_options(command: Callable[..., Any]) -> Callable[..., Any]:

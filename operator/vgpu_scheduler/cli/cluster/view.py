@@ -95,7 +95,7 @@ def read_cluster(options: ClusterOptions, on_progress: OnProgress = lambda _: No
     return ClusterView(objects, {}, settings_from_file(options.config, options.overrides))
 
 
-def read_files(paths: Sequence[Path], on_progress: OnProgress = lambda _: None) -> list[Object]:
+def read_files(paths: Sequence[Path], on_progress: OnProgress = lambda _: None) -> list[Written]:
     """Return the objects of files and folders; an error names the file.
 
     Raises
@@ -103,7 +103,7 @@ def read_files(paths: Sequence[Path], on_progress: OnProgress = lambda _: None) 
     FileError
         If a file cannot be read, or a folder has none.
     """
-    found: list[Object] = []
+    found: list[Written] = []
     for path in paths:
         files = list(yaml_files(path))
         if not files:
