@@ -34,6 +34,7 @@ class Api:
     settings: str | None = None
     conflicts: int = 0
     patches: list[tuple[str, Object]] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
 
     async def request(
         self,
@@ -45,12 +46,13 @@ class Api:
         params: Mapping[str, str] | None = None,
     ) -> ApiResponse:
         del content_type, params
+        self.requests.append(f"{method} {path}")
         if method == "PATCH":
             if self.conflicts:
                 self.conflicts -= 1
                 return ApiResponse(409, b'{"message": "the object has been modified"}')
             self.patches.append((path, body))
-            return ApiResponse(200, b"{}")
+            return self._patched(path.rpartition("/")[2], body["metadata"])
         if path == SETTINGS and self.settings is not None:
             metadata = {"name": "vgpu-scheduler", "namespace": "vgpu-system"}
             return self._answer({"metadata": metadata, "data": {"settings.yaml": self.settings}})
@@ -61,8 +63,19 @@ class Api:
             items = [{k: v for k, v in obj.items() if k != "kind"} for obj in self.objects if obj["kind"] == kind]
             return self._answer({"items": items, "metadata": {}})
         with suppress(StopIteration):
-            return self._answer(next(obj for obj in self.objects if path.endswith(f"/pods/{obj['metadata']['name']}")))
+            ends = (f"/{name}/{{}}" for name in ("pods", "nodes"))
+            return self._answer(
+                next(o for end in ends for o in self.objects if path.endswith(end.format(o["metadata"]["name"])))
+            )
         return ApiResponse(404, b'{"message": "not found"}')
+
+    def _patched(self, name: str, change: Object) -> ApiResponse:
+        found = next(obj for obj in self.objects if (obj["kind"], obj["metadata"]["name"]) == ("Node", name))
+        assert change["resourceVersion"] == found["metadata"].get("resourceVersion")
+        annotations = {**(found["metadata"].get("annotations") or {}), **change["annotations"]}
+        found["metadata"]["annotations"] = {key: value for key, value in annotations.items() if value is not None}
+        found["metadata"]["resourceVersion"] = str(int(found["metadata"].get("resourceVersion", 0)) + 1)
+        return self._answer(found)
 
     @staticmethod
     def _answer(content: Object) -> ApiResponse:
@@ -301,6 +314,23 @@ def test_a_snapshot_stands_for_the_cluster(api: Api, tmp_path: Path) -> None:
     assert json.loads(run("snapshot").stdout)["kind"] == "List"
 
 
+def test_a_snapshot_has_the_settings_of_the_file_that_is_given(api: Api, tmp_path: Path) -> None:
+    api.settings = "nvidia: {resource_count_name: example.com/gpu}\n"
+    devices, config, file = (tmp_path / name for name in ("device-config.yaml", "settings.yaml", "cluster.json"))
+    devices.write_text(yaml.safe_dump({"nvidia": {"resourceCountName": "example.com/card"}}))
+    config.write_text(yaml.safe_dump({"hami_device_config": str(devices), "scheduler_names": ["other"]}))
+    assert run("snapshot", "-f", str(file), "--config", str(config)).exit_code == 0
+    devices.unlink()
+    settings = json.loads(file.read_text())["items"][-1]
+    assert settings["metadata"] == {"name": "vgpu-scheduler", "namespace": "vgpu-system"}
+    content = yaml.safe_load(settings["data"]["settings.yaml"])
+    assert content["hami_devices"] == {"nvidia": {"resourceCountName": "example.com/card"}}
+    copied = run("explain", "large", "--cluster", str(file))
+    assert "vgpu-scheduler places pods of other only" in copied.stdout
+    assert copied.stderr == ""
+    assert run("top", "pods", "--cluster", str(file)).stdout == "no pods hold cards\n"
+
+
 def test_cards_are_cordoned_by_the_annotation_of_their_dialect(api: Api) -> None:
     assert run("cordon", "card", "GPU-a-0").stdout == "card a/GPU-a-0 cordoned\n"
     (path, body) = api.patches.pop()
@@ -309,9 +339,61 @@ def test_cards_are_cordoned_by_the_annotation_of_their_dialect(api: Api) -> None
     assert body == {"metadata": {"resourceVersion": "7", "annotations": annotations}}
     api.conflicts = 2
     assert run("uncordon", "GPU-a-1").stdout == "card a/GPU-a-1 uncordoned\n"
+    assert api.patches.pop()[1]["metadata"]["annotations"] == {"hami.io/device-cordon": "GPU-a-0"}
+    assert run("uncordon", "GPU-a-0").stdout == "card a/GPU-a-0 uncordoned\n"
     assert api.patches.pop()[1]["metadata"]["annotations"] == {"hami.io/device-cordon": None}
-    assert run("cordon", "GPU-a-1").stdout == "card a/GPU-a-1 is cordoned already\n"
+    assert run("uncordon", "GPU-a-1").stdout == "card a/GPU-a-1 is uncordoned already\n"
     assert not api.patches
+
+
+NODES = "GET /api/v1/nodes"
+
+
+def test_nodes_are_listed_once_for_all_cards_and_written_once_each(api: Api) -> None:
+    api.objects.append(node("b", cards=2))
+    result = run("cordon", "cards", "GPU-b-0", "a/GPU-a-0", "GPU-b-1", "GPU-a-1", "GPU-b-0")
+    assert result.stdout.splitlines() == [
+        "card b/GPU-b-0 cordoned",
+        "card b/GPU-b-1 cordoned",
+        "card a/GPU-a-0 cordoned",
+        "card a/GPU-a-1 is cordoned already",
+    ]
+    assert [request for request in api.requests if "/nodes" in request] == [
+        NODES,
+        "PATCH /api/v1/nodes/b",
+        "PATCH /api/v1/nodes/a",
+    ]
+    assert api.patches[0][1]["metadata"]["annotations"] == {"hami.io/device-cordon": "GPU-b-0,GPU-b-1"}
+
+
+def test_a_conflict_reads_the_node_alone_again(api: Api) -> None:
+    api.conflicts = 1
+    assert run("cordon", "GPU-a-0").exit_code == 0
+    patch, again = "PATCH /api/v1/nodes/a", "GET /api/v1/nodes/a"
+    assert [request for request in api.requests if "/nodes" in request] == [NODES, patch, again, patch]
+    api.conflicts = 9
+    result = run("uncordon", "GPU-a-0")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "node a: it is written too often; try again" in result.stderr
+
+
+def test_a_name_that_is_no_card_keeps_everything_from_being_written(api: Api) -> None:
+    result = run("cordon", "GPU-a-0", "GPU-a-7")
+    assert (result.exit_code, result.stdout, api.patches) == (2, "", [])
+    assert "there is no card GPU-a-7" in result.stderr
+
+
+def test_cards_of_koordinator_are_found_by_the_name_that_is_shown(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = {"type": "gpu", "minor": 0, "id": "GPU-k", "health": True, "resources": {"koordinator.sh/gpu-core": "100"}}
+    path = "/apis/scheduling.koordinator.sh/v1alpha1/devices"
+    monkeypatch.setitem(KINDS, path, "Device")
+    api.objects += [node("k", cards=0), {"kind": "Device", "metadata": {"name": "k"}, "spec": {"devices": [gpu]}}]
+    api.settings = "dialects: [hami, koordinator]\n"
+    shown = next(line.split()[1] for line in run("top", "cards").stdout.splitlines() if line.startswith("k "))
+    for name in (shown, f"k/{shown}"):
+        result = run("cordon", name)
+        assert (result.exit_code, api.patches) == (2, [])
+        assert f"card {shown}: cards of gpu have no annotation that cordons them; cordon node k" in result.stderr
 
 
 def test_cards_that_cannot_be_cordoned_are_refused(api: Api) -> None:

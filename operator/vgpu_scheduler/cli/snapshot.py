@@ -11,6 +11,7 @@ import click
 
 from vgpu_scheduler.cli.cluster.messages import fail, progress, warn
 from vgpu_scheduler.cli.cluster.options import STDIN, ClusterOptions
+from vgpu_scheduler.cli.cluster.settings import SettingsObjects
 from vgpu_scheduler.cli.cluster.view import REQUIRED_KINDS, read_cluster
 from vgpu_scheduler.cli.cluster.world import MissingRightsError, exit_on_error
 
@@ -29,9 +30,12 @@ def run(*, file: Path | None, cluster: ClusterOptions) -> None:
     """Write a snapshot."""
     with exit_on_error():
         view = read_cluster(cluster, progress)
+        settings = view.settings_objects
+        if cluster.config is not None:
+            settings = SettingsObjects.from_settings(view.scheduler.settings, cluster.scheduler_namespace).objects
         if REQUIRED_KINDS & view.missing.keys():
             raise MissingRightsError(view)
-    items = [without_private_parts(obj) for obj in (*view.objects, *view.settings_objects)]
+    items = [without_private_parts(obj) for obj in (*view.objects, *settings)]
     text = json.dumps({"apiVersion": "v1", "kind": "List", "items": items}, separators=(",", ":"))
     progress("")
     for kind, right in sorted(view.missing.items()):

@@ -17,7 +17,7 @@ from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.doctor import ContainerSpec, decode_workload
 from vgpu_scheduler.kube import DecodeError
 from vgpu_scheduler.runtime.assembly import make_dialects
-from vgpu_scheduler.runtime.device_config import with_device_config
+from vgpu_scheduler.runtime.device_config import with_device_config, without_device_config_file
 from vgpu_scheduler.settings import Settings, SettingsError, load, read
 
 Object = Mapping[str, Any]
@@ -79,6 +79,19 @@ class SettingsObjects:
         core, apps = f"/api/v1/namespaces/{namespace}", f"/apis/apps/v1/namespaces/{namespace}"
         paths = (f"{core}/configmaps/{_NAME}", f"{apps}/deployments/{_NAME}", f"{core}/configmaps/{_DEVICES}")
         return cls(namespace, *[await _get(api, path) for path in paths])
+
+    @classmethod
+    def from_settings(cls, settings: Settings, namespace: str) -> SettingsObjects:
+        """Return the ConfigMap of a scheduler that has these settings.
+
+        Raises
+        ------
+        SettingsError
+            If HAMi's device configuration, which they may name, cannot be read.
+        """
+        content = without_device_config_file(settings).model_dump(mode="json", exclude_unset=True)
+        text = yaml.safe_dump(content, sort_keys=False)
+        return cls(namespace, {"metadata": {"name": _NAME, "namespace": namespace}, "data": {_FILE: text}})
 
     @classmethod
     def among(cls, objects: Iterable[Object], namespace: str) -> SettingsObjects:

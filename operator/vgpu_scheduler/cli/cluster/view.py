@@ -66,7 +66,7 @@ class ClusterView:
     live
         Whether it was read from the API and not from files.
     settings_objects
-        The objects that the settings of a live cluster were read from.
+        The objects that the settings of a live cluster were read from; none where a settings file stands for them.
     """
 
     objects: Sequence[Object]
@@ -153,12 +153,12 @@ async def read_live_cluster(
     SettingsError
         If the settings file cannot be read.
     """
-    installed = await SettingsObjects.read(api, options.scheduler_namespace)
-    settings = (
-        settings_from_objects(installed, options.overrides)
-        if options.config is None
-        else settings_from_file(options.config, options.overrides)
-    )
+    if options.config is None:
+        installed = await SettingsObjects.read(api, options.scheduler_namespace)
+        settings = settings_from_objects(installed, options.overrides)
+    else:
+        settings = settings_from_file(options.config, options.overrides)
+        installed = SettingsObjects(options.scheduler_namespace)
     beside = {kind.name: kind.path for dialect in settings.dialects if (kind := dialect.inventory.beside)}
     objects: dict[str, list[Object]] = {}
     missing: dict[str, str] = {}
