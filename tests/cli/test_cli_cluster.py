@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import yaml
 from click.testing import CliRunner, Result
@@ -130,6 +131,39 @@ def test_top_shows_nodes_cards_pods_and_namespaces(api: Api) -> None:
     (card, _) = yaml.safe_load(run("top", "cards", "-o", "yaml").stdout)
     assert card["memory"] == {"used": 6000, "total": 16384, "free": 10384}
     assert card["tenants"] == ["default/first"]
+
+
+def watch_times(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    """Have somebody press Ctrl-C after so many tables."""
+    naps = iter(range(times - 1))
+
+    def sleep(_: float) -> None:
+        if next(naps, None) is None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("vgpu_scheduler.cli.top.time.sleep", sleep)
+
+
+def test_watching_ends_quietly_and_warns_once(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    watch_times(monkeypatch, 3)
+    result = run("top", "-w")
+    assert result.exit_code == 130
+    assert result.stdout.count("NODE  CARDS") == 3
+    assert result.stderr == "settings: assumed (the defaults; --config gives others)\n"
+
+
+def test_on_a_terminal_each_table_is_followed_by_its_warnings(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    watch_times(monkeypatch, 2)
+    monkeypatch.setattr("vgpu_scheduler.cli.top.on_terminal", lambda: True)
+    monkeypatch.setattr("vgpu_scheduler.cli.top.click.clear", lambda: click.echo("CLEARED"))
+    lines = run("top", "-w").output.splitlines()
+    assert [line.split()[0] for line in lines] == ["CLEARED", "NODE", "a", "settings:"] * 2
+
+
+def test_a_cluster_on_stdin_cannot_be_watched() -> None:
+    result = run("top", "-w", "--cluster", "-")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "-w reads the cluster again and again, and stdin can be read only once" in result.stderr
 
 
 def test_settings_are_those_of_the_cluster_or_assumed(api: Api) -> None:

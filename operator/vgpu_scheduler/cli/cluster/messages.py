@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NoReturn
 
 import click
@@ -17,21 +17,26 @@ _ERROR = 2
 _MOST_PROBLEMS = 10
 
 
-def print_view_warnings(world: World, view: ClusterView) -> None:
-    """Say what of a cluster could not be read or is left out, and which settings are assumed."""
+def view_warnings(world: World, view: ClusterView) -> Iterator[str]:
+    """Yield a line for what of a cluster could not be read or is left out, and where settings are assumed."""
     for problem in world.problems[:_MOST_PROBLEMS]:
-        warn(problem)
+        yield f"warning: {problem}"
     if len(world.problems) > _MOST_PROBLEMS:
-        warn(f"and {len(world.problems) - _MOST_PROBLEMS} more")
+        yield f"warning: and {len(world.problems) - _MOST_PROBLEMS} more"
     for kind, times in sorted(world.ignored.items()):
-        objects = "object" if times == 1 else "objects"
-        click.echo(f"ignored: {times} {objects} of kind {kind or '(none)'}", err=True)
+        yield f"ignored: {times} {'object' if times == 1 else 'objects'} of kind {kind or '(none)'}"
     for kind, right in sorted(view.missing.items()):
-        warn(f"objects of kind {kind} could not be seen ({right}): the answer assumes that there are none")
+        yield f"warning: objects of kind {kind} could not be seen ({right}): the answer assumes that there are none"
     if view.scheduler.problem:
-        warn(f"the settings of the cluster cannot be read: {view.scheduler.problem}")
+        yield f"warning: the settings of the cluster cannot be read: {view.scheduler.problem}"
     if view.scheduler.source == DEFAULTS:
-        click.echo("settings: assumed (the defaults; --config gives others)", err=True)
+        yield "settings: assumed (the defaults; --config gives others)"
+
+
+def print_view_warnings(world: World, view: ClusterView) -> None:
+    """Print these lines."""
+    for line in view_warnings(world, view):
+        click.echo(line, err=True)
 
 
 def print_pod_warnings(world: World, pods: Iterable[Pod]) -> None:
@@ -43,6 +48,11 @@ def print_pod_warnings(world: World, pods: Iterable[Pod]) -> None:
     for text, keys in pods_by_text.items():
         more = f" and {len(keys) - 1} more" if len(keys) > 1 else ""
         warn(f"Pod {keys[0]}{more}: {text}")
+
+
+def on_terminal() -> bool:
+    """Tell whether a terminal shows the answer."""
+    return sys.stdout.isatty()
 
 
 def warn(text: str) -> None:

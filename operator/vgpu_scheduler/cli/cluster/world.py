@@ -48,7 +48,7 @@ def exit_on_error() -> Iterator[None]:
 
 
 def open_world(options: ClusterOptions) -> tuple[World, ClusterView]:
-    """Read a cluster and make a world of it; warnings about what was left out go to stderr.
+    """Read a cluster, make a world of it, and print warnings about what was left out.
 
     Raises
     ------
