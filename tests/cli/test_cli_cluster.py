@@ -19,6 +19,7 @@ from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
 from vgpu_scheduler.apiclient import ApiResponse, client
 from vgpu_scheduler.cli import main
 from vgpu_scheduler.cli.cluster.view import LIST_PATHS
+from vgpu_scheduler.whatif.cards import Card, KoordinatorCards
 
 Object = dict[str, Any]
 KINDS = {path: kind for kind, path in LIST_PATHS.items()}
@@ -194,6 +195,36 @@ def test_explain_says_why_a_pod_waits_and_what_would_help(api: Api) -> None:
     found = json.loads(run("explain", "large", "-o", "json").stdout)
     assert found["remedies"][0]["kind"] == "ask for less"
     assert found["cards"]["a"][0]["lacks"] == {"dimension": "memory", "unit": "MiB", "asked": 12000, "free": 10384}
+
+
+def test_explain_shows_all_cards_where_it_may_be_wide(api: Api) -> None:
+    api.objects += [node(f"n{number}", cards=1, memory=2048) for number in range(9)]
+    short, wide = run("explain", "large").stdout, run("explain", "large", "-o", "wide").stdout
+    assert "and the cards of 2 more nodes: --node NAME shows those of one, -o wide all" in short
+    assert "more nodes" not in wide
+    assert [f"GPU-n{number}-0" in wide for number in range(9)] == [True] * 9
+    assert wide.splitlines()[-1] == "Its condition says: 0/1 nodes: told before"
+
+
+def test_explain_says_that_combinations_were_not_searched(api: Api) -> None:
+    api.objects = [node("a", cards=1), pod("odd", {GPU: 1, MEMORY: 99999, "example.com/x": 1})]
+    result = run("explain", "odd")
+    assert result.exit_code == 1
+    assert "No single change was found that would help; combinations of changes were not searched." in result.stdout
+
+
+def test_explain_says_in_mib_what_cards_of_koordinator_lack(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    cards = [Card(f"GPU-{n}", n, "A100", 16384, 0, 100, 0, "", healthy=True) for n in range(2)]
+    made = KoordinatorCards().register("k", cards)
+    monkeypatch.setitem(KINDS, "/apis/scheduling.koordinator.sh/v1alpha1/devices", "Device")
+    written = node("k", cards=0)
+    written["status"]["allocatable"] |= made.allocatable
+    limits = {"koordinator.sh/gpu.shared": 1, "koordinator.sh/gpu-memory": "17Gi", "koordinator.sh/gpu-core": 10}
+    api.objects = [written, *made.objects, pod("large", limits)]
+    api.settings = "dialects: [koordinator]\n"
+    text = run("explain", "large").stdout
+    assert text.count("16384 of 17408 MiB memory free") == 3  # the nearest miss, and both cards
+    assert str(2**34) not in text
 
 
 def test_explain_a_pod_of_another_scheduler(api: Api) -> None:
@@ -471,6 +502,7 @@ def test_a_plan_of_moves(api: Api) -> None:
     ]
     found = json.loads(run("defrag", "-o", "json").stdout)
     assert found["freed"] == [{"node": "a", "card": "GPU-a-1"}]
+    assert run("defrag", "--cards", "1", "-o", "wide").stdout == result.stdout
     assert found["moves"][0]["to"] == {"node": "a", "cards": ["GPU-a-0"]}
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from click.testing import CliRunner, Result
+from tests.whatif.test_whatif_remedies import node
 
 from vgpu_scheduler.cli import main
 
@@ -102,6 +103,35 @@ def test_explanations() -> None:
         "  0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 CardInsufficientMemory.",
         "  nearest: 15360 of 20480 MiB memory free on node-a/GPU-a0",
     ]
+
+
+def many_nodes(small: int, tainted: int) -> str:
+    taints = [{"key": "k", "effect": "NoSchedule"}]
+    return write(
+        "many.yaml",
+        *(node(f"small-{number:02}", cards=1 + number % 2, memory=1024) for number in range(small)),
+        *(node(f"tainted-{number:02}", taints=taints) for number in range(tainted)),
+    )
+
+
+def test_many_nodes_that_do_not_fit_are_shown_by_reason() -> None:
+    write("one.yaml", pod("p", 4096))
+    asked = ("-f", "one.yaml", "--explain", "--cluster")
+    few = run(*asked, many_nodes(18, 2)).stdout
+    assert "  small-17    -      2/2 CardInsufficientMemory" in few.splitlines()
+    grouped = run(*asked, many_nodes(43, 2))
+    rows = grouped.stdout[grouped.stdout.rindex("  NODE") :].splitlines()
+    assert [row.split(maxsplit=2) for row in rows] == [
+        ["NODE", "SCORE", "WHY"],
+        ["43", "nodes:", "small-00, small-01, small-02, …  -      CardInsufficientMemory"],
+        ["tainted-00,", "tainted-01", "-      node(s) had untolerated taint(s)"],
+    ]
+    wide = run(*asked, "many.yaml", "-o", "wide").stdout.splitlines()
+    assert sum("CardInsufficientMemory" in row and row.startswith("  small-") for row in wide) == 43
+
+
+def test_without_explanations_wide_is_the_table() -> None:
+    assert simulate("-o", "wide").stdout == TABLE
 
 
 def test_json() -> None:
@@ -309,7 +339,7 @@ def test_what_has_no_effect_in_a_pod_is_told() -> None:
         (("--config", "unknown.yaml"), "no_such_setting: there is no such setting"),
         (("--device-policy", "middle"), "device_policy: Value error, 'middle' is not one of binpack"),
         (("--node-policy", "middle"), "'middle' is not one of 'binpack', 'spread'"),
-        (("-o", "xml"), "'xml' is not one of 'table', 'json', 'yaml'"),
+        (("-o", "xml"), "'xml' is not one of 'table', 'wide', 'json', 'yaml'"),
     ],
 )
 def test_arguments_that_make_no_sense(arguments: tuple[str, ...], says: str) -> None:

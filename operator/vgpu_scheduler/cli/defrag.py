@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from vgpu_scheduler.cli.cluster.options import TABLE, ClusterOptions
+from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, ClusterOptions
 from vgpu_scheduler.cli.cluster.output import dump, table
 from vgpu_scheduler.cli.cluster.world import exit_on_error, open_world
 from vgpu_scheduler.whatif import Plan, defrag
@@ -15,7 +15,7 @@ def run(*, most: int | None, cluster: ClusterOptions, output: str) -> None:
     with exit_on_error():
         world, view = open_world(cluster)
         plan = defrag(world, most or 0, view.scheduler.settings.scheduler_names)
-    if output == TABLE:
+    if output in FOR_PEOPLE:
         _show(plan)
     else:
         dump(plan.as_json(), output)

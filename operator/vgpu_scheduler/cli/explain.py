@@ -11,7 +11,7 @@ import click
 
 from vgpu_scheduler.apiclient import context_namespace
 from vgpu_scheduler.cli.cluster.messages import fail, print_pod_warnings
-from vgpu_scheduler.cli.cluster.options import TABLE, ClusterOptions
+from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE, ClusterOptions
 from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.cluster.view import ClusterView, get_object
 from vgpu_scheduler.cli.cluster.world import MissingRightsError, exit_on_error, open_world
@@ -62,12 +62,12 @@ def _key(words: Sequence[str], namespace: str) -> str:
 
 
 def _explain_waiting(world: World, view: ClusterView, pod: Pod, node: str, output: str) -> None:
-    found = explain_pod(world, pod, node)
+    found = explain_pod(world, pod, node, all_cards=output == WIDE)
     print_pod_warnings(world, [pod])
-    if output != TABLE:
+    if output not in FOR_PEOPLE:
         dump({**found.as_json(), "settings": view.scheduler.source}, output)
     else:
-        click.echo(found.text())
+        click.echo(found.text(wide=output == WIDE))
         for line in _notes(world, view, pod, fits=bool(found.answer.node)):
             click.echo(line)
     raise SystemExit(0 if found.answer.node else _FITS_NOWHERE)
@@ -95,8 +95,8 @@ def _notes(world: World, view: ClusterView, pod: Pod, *, fits: bool) -> list[str
 
 def _explain_bound(world: World, pod: Pod, node: str, output: str) -> None:
     record = _record(pod.annotations)
-    found = explain_bound(world, pod, node)
-    if output != TABLE:
+    found = explain_bound(world, pod, node, all_cards=output == WIDE)
+    if output not in FOR_PEOPLE:
         dump({"pod": pod.key, "node": pod.node_name, "decided": record, "today": found.as_json()}, output)
         return
     click.echo(f"{pod.key} is bound to {pod.node_name}.")
@@ -104,7 +104,7 @@ def _explain_bound(world: World, pod: Pod, node: str, output: str) -> None:
         click.echo(f"  {line}")
     here = "to the same node" if found.answer.node == pod.node_name else f"to {found.answer.node or 'no node'}"
     click.echo(f"\nIf it were created now, without itself, it would go {here}:\n")
-    click.echo(found.text())
+    click.echo(found.text(wide=output == WIDE))
 
 
 def _record(annotations: Mapping[str, str]) -> dict[str, Any]:
@@ -136,7 +136,7 @@ def _explain_from_pod_alone(cluster: ClusterOptions, key: str, error: MissingRig
     scheduled: Mapping[str, Any] = next((each for each in conditions if each.get("type") == "PodScheduled"), {})
     node = found.get("spec", {}).get("nodeName", "")
     record = _record(found["metadata"].get("annotations") or {})
-    if output != TABLE:
+    if output not in FOR_PEOPLE:
         dump({"pod": key, "node": node, "condition": scheduled, "decided": record, "missing": str(error)}, output)
     else:
         click.echo(f"{key} is bound to {node}." if node else f"{key} waits.")

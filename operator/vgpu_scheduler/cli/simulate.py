@@ -12,7 +12,7 @@ from typing import Any, Final
 import click
 
 from vgpu_scheduler.cli.cluster.messages import print_pod_warnings, print_view_warnings, progress, warn
-from vgpu_scheduler.cli.cluster.options import TABLE, ClusterOptions
+from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE, ClusterOptions
 from vgpu_scheduler.cli.cluster.output import dump, table
 from vgpu_scheduler.cli.cluster.view import ClusterView, read_cluster, read_files
 from vgpu_scheduler.cli.cluster.world import exit_on_error, make_world
@@ -102,14 +102,14 @@ def _answer_how_many(world: World, view: ClusterView, scenario: _Scenario, outpu
 
 def _answer_where(world: World, view: ClusterView, scenario: _Scenario, output: str, *, explained: bool) -> None:
     with exit_on_error():
-        answers = _answers(world, scenario, explained=explained or output != TABLE)
+        answers = _answers(world, scenario, explained=explained or output not in FOR_PEOPLE)
     progress("")
     print_view_warnings(world, view)
     print_pod_warnings(world, (answer.pod for answer in answers))
-    if output != TABLE:
+    if output not in FOR_PEOPLE:
         dump([answer.as_json() for answer in answers], output)
     elif answers:
-        _show(answers, explained=explained)
+        _show(answers, explained=explained, wide=output == WIDE)
     else:
         click.echo("no pod waits")
     raise SystemExit(0 if all(answer.node for answer in answers) else _NO_PLACE)
@@ -251,12 +251,12 @@ def _pod(world: World, workload: Mapping[str, Any], pod: Mapping[str, Any]) -> P
 # The answer ----------------------------------------------------------------------------------------------------------
 
 
-def _show(answers: Sequence[Answer], *, explained: bool) -> None:
+def _show(answers: Sequence[Answer], *, explained: bool, wide: bool) -> None:
     for line in aligned([_HEAD, *map(_row, answers)]):
         click.echo(line)
     for answer in answers:
         if explained:
-            click.echo("\n" + explain(answer))
+            click.echo("\n" + explain(answer, wide=wide))
         elif answer.decision.message:
             click.echo(f"{answer.pod.key}: {answer.decision.message}")
 
@@ -273,7 +273,7 @@ def _row(answer: Answer) -> tuple[str, ...]:
 
 
 def _show_capacities(capacities: Sequence[Capacity], output: str) -> None:
-    if output != TABLE:
+    if output not in FOR_PEOPLE:
         dump([capacity.as_json() for capacity in capacities], output)
         return
     for capacity in capacities:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 
 from vgpu_scheduler.cli.cluster.messages import on_terminal, progress, view_warnings
-from vgpu_scheduler.cli.cluster.options import TABLE, WIDE, ClusterOptions
+from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE, ClusterOptions
 from vgpu_scheduler.cli.cluster.output import dump, table
 from vgpu_scheduler.cli.cluster.view import read_cluster
 from vgpu_scheduler.cli.cluster.world import exit_on_error, make_world, open_world
@@ -63,7 +63,7 @@ def _show(world: World, subject: str, namespace: str | None, output: str) -> Non
     rows = _ROWS[subject](world)
     if namespace is not None:
         rows = [row for row in rows if getattr(row, "namespace", namespace) == namespace]
-    if output not in {TABLE, WIDE}:
+    if output not in FOR_PEOPLE:
         dump([_plain(row) for row in rows], output)
         return
     if not rows:

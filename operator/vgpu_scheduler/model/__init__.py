@@ -1,7 +1,15 @@
 """Plain values that every room shares: devices, claims, placements, reasons, decisions."""
 
 from vgpu_scheduler.model.annotations import DECISION, LAST_ALLOCATED
-from vgpu_scheduler.model.decision import ConditionReason, Decision, NearMiss, NodeVerdict, Outcome, ScorePart
+from vgpu_scheduler.model.decision import (
+    ConditionReason,
+    Decision,
+    NearMiss,
+    NodeVerdict,
+    Outcome,
+    ScorePart,
+    worded_shortage,
+)
 from vgpu_scheduler.model.device_policies import (
     BEST_FIT,
     BINPACK,
@@ -107,4 +115,5 @@ __all__ = [
     "makers",
     "peak",
     "policy_words",
+    "worded_shortage",
 ]

@@ -12,6 +12,8 @@ from typing import Any
 import click
 
 TABLE, WIDE, JSON, YAML = "table", "wide", "json", "yaml"
+FOR_PEOPLE = frozenset({TABLE, WIDE})
+"""Outputs that are no data for scripts."""
 FILE = click.Path(exists=True, path_type=Path, allow_dash=True)
 STDIN = Path("-")
 
@@ -111,10 +113,10 @@ def namespace_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("-n", "--namespace", help="Only the pods of this namespace.")(with_namespace)
 
 
-def output_option(*, wide: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return the option ``-o``."""
-    choices = [TABLE, *([WIDE] if wide else []), JSON, YAML]
-    return click.option("-o", "--output", type=click.Choice(choices), default=TABLE, show_default=True)
+def output_option(command: _Callback) -> _Callback:
+    """Add ``-o``; ``wide`` is the table, with more in it where there is more."""
+    choices = click.Choice([TABLE, WIDE, JSON, YAML])
+    return click.option("-o", "--output", type=choices, default=TABLE, show_default=True)(command)
 
 
 def run_module(module: str, /, **options: Any) -> None:

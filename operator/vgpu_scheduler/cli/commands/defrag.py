@@ -12,7 +12,7 @@ from vgpu_scheduler.cli.cluster.options import cluster_options, output_option, r
 @click.command("defrag")
 @click.option("--cards", "most", type=click.IntRange(min=1), help="Free so many cards; default: as many as can be.")
 @cluster_options
-@output_option()
+@output_option
 def defrag(**options: Any) -> None:
     """Plan which pods to move so that whole cards become free.
 

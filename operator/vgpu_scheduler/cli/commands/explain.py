@@ -16,7 +16,7 @@ from vgpu_scheduler.cli.cluster.options import cluster_options, output_option, r
     "--node", default="", help="Show what the cards of this node say; a bound pod's node is compared with it."
 )
 @cluster_options
-@output_option()
+@output_option
 def explain(**options: Any) -> None:
     """Say why a pod waits and what would help, or why it is where it is.
 

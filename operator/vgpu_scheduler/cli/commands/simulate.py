@@ -51,7 +51,7 @@ from vgpu_scheduler.cli.cluster.options import (
 @click.option("--dialect", help="hami, volcano or koordinator, instead of the setting `dialects`.")
 @click.option("--node-policy", type=click.Choice(["binpack", "spread"]), help="Instead of the setting.")
 @click.option("--device-policy", help="Instead of the setting.")
-@output_option()
+@output_option
 @click.option("--explain", "explained", is_flag=True, help="Say what every node scored, and why others do not fit.")
 def simulate(pods: tuple[Path, ...], cluster: ClusterOptions, **options: Any) -> None:
     """Place pods on a copy of a cluster.

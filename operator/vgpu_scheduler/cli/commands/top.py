@@ -22,7 +22,7 @@ SUBJECTS = ("nodes", "cards", "pods", "namespaces")
 @click.argument("subject", type=click.Choice(SUBJECTS), default="nodes")
 @namespace_options
 @cluster_options
-@output_option(wide=True)
+@output_option
 @click.option("-w", "--watch", is_flag=True, help="Show it again and again until Ctrl-C.")
 @click.option("--interval", type=click.FloatRange(min=0.5), default=2.0, show_default=True, help="Seconds, with -w.")
 def top(*, watch: bool, cluster: ClusterOptions, **options: Any) -> None:
