@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine import Cycle
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Outcome
-from vgpu_scheduler.whatif.amounts import Amount, amounts_of, with_amount
+from vgpu_scheduler.whatif.amounts import Amount, amounts_of, is_claim
 from vgpu_scheduler.whatif.controllers import is_node_bound
 from vgpu_scheduler.whatif.nodes import TAINTS_OF_STATE, copy_of, is_cordoned, listed_cards, uncordoned, with_annotation
 from vgpu_scheduler.whatif.objects import WorldError
+from vgpu_scheduler.whatif.searching import largest_that_fits
 from vgpu_scheduler.whatif.simulation import created
 from vgpu_scheduler.whatif.world import World
 
@@ -36,6 +38,8 @@ _KIND_LABELS: Final = (
     "nvidia.com/gpu.product",
 )
 """Labels that tell kinds of nodes apart, beside their cards and taints; others may be different on each."""
+_MOST_LOOKED_AT: Final = 10_000
+"""Amounts of one resource of which it is found out for each whether it may be asked."""
 _LARGEST: Final = 2**40
 """The most that an amount is searched up to, in steps."""
 _SCHEDULING: Final = (
@@ -112,6 +116,13 @@ class _WaitingPod:
         self.ours = created(world, pod, pod.uid)
         self.cycle: Cycle = world.engine.cycle
 
+    def is_claim(self, dialect: Dialect, written: Object) -> bool:
+        """Tell whether a dialect understands what the pod would ask if it were written so."""
+        try:
+            return is_claim(dialect, self.world.pod(written, again=True))
+        except WorldError:
+            return False
+
     def node(self, written: Object | None = None) -> str:
         """Return the node that the pod goes to, or would go to if it were written so; empty where it fits nowhere."""
         ours = self.ours
@@ -129,26 +140,28 @@ def _ask_less(waiting: _WaitingPod) -> Iterator[Remedy]:
     for amount in amounts_of(waiting.written, waiting.world.engine.dialects, waiting.ours):
 
         def node_with(steps: int, of: Amount = amount) -> str:
-            return waiting.node(with_amount(waiting.written, of, steps))
+            return waiting.node(of.applied(waiting.written, steps))
 
-        found = _largest(node_with, amount)
+        found = largest_that_fits(node_with, _valid_steps(waiting, amount))
         if found:
             steps, node = found
-            yield Remedy(RemedyKind.ASK_LESS, amount.worded(steps), node, with_amount(waiting.written, amount, steps))
+            yield Remedy(RemedyKind.ASK_LESS, amount.worded(steps), node, amount.applied(waiting.written, steps))
 
 
-def _largest(node_with: Callable[[int], str], amount: Amount) -> tuple[int, str] | None:
-    """Return the largest amount below the one that does not fit, and the node that it fits on then."""
-    low, high = 1, amount.steps
-    if high <= low or not node_with(low):
-        return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        if node_with(middle):
-            low = middle
-        else:
-            high = middle
-    return low, node_with(low)
+def _valid_steps(waiting: _WaitingPod, amount: Amount) -> Sequence[int]:
+    """Return the steps below those of an amount with which the pod asks for what is understood, in rising order.
+
+    Amounts of memory, and those of no device, may be any; so may amounts that are too large to look at each.
+    """
+    below, dialects = range(1, amount.steps), waiting.world.engine.dialects
+    names = {part.resource for part in amount.parts}
+    dialect = next((each for each in dialects.owners(waiting.ours) if names <= each.claims.resources), None)
+    if dialect is None or len(below) > _MOST_LOOKED_AT:
+        return below
+    abouts = [dialect.inventory.device_resources.get(name) for name in names]
+    if all(about is not None and about.dimension == dialect.inventory.memory for about in abouts):
+        return below
+    return [steps for steps in below if waiting.is_claim(dialect, amount.applied(waiting.written, steps))]
 
 
 def _drop_constraints(waiting: _WaitingPod) -> Iterator[Remedy]:
