@@ -498,8 +498,9 @@ def test_a_plan_of_moves(api: Api) -> None:
         "   1  default/more  a/GPU-a-1  a/GPU-a-0",
         "",
         "3. Uncordon the cards of step 1. Free will be:",
-        "   a/GPU-a-1",
+        "   a/GPU-a-1   # taken at once by default/large, which waits",
     ]
+    assert "1 pod waits for cards, and would take 1 of those that become free." in result.stderr.splitlines()
     found = json.loads(run("defrag", "-o", "json").stdout)
     assert found["freed"] == [{"node": "a", "card": "GPU-a-1"}]
     assert run("defrag", "--cards", "1", "-o", "wide").stdout == result.stdout

@@ -7,8 +7,8 @@ that are idle, or are to be, are cordoned first; a plan is about makers whose ca
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vgpu_scheduler.kube import Pod
@@ -49,12 +49,18 @@ class Plan:
         The cards that are cordoned meanwhile: those, and the ones that are idle already.
     stay
         How many cards keep their pods, by why.
+    waiting
+        How many pods wait for cards.
+    taken
+        Those of them that would take freed cards at once, by card.
     """
 
     freed: tuple[Spot, ...]
     cordoned: tuple[Spot, ...]
     moves: tuple[Move, ...]
     stay: Mapping[str, int]
+    waiting: int = 0
+    taken: Mapping[Spot, tuple[str, ...]] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -70,11 +76,20 @@ class Plan:
                 for move in self.moves
             ],
             "stay": dict(self.stay),
+            "waiting": self.waiting,
+            "taken": [{"node": node, "card": card, "pods": [*pods]} for (node, card), pods in self.taken.items()],
         }
 
 
-def defrag(world: World, most: int = 0, schedulers: Container[str] = (SCHEDULER,)) -> Plan:
+def defrag(
+    world: World,
+    most: int = 0,
+    schedulers: Container[str] = (SCHEDULER,),
+    on_card: Callable[[int, int], None] = lambda _, __: None,
+) -> Plan:
     """Plan moves that empty cards, those with the least on them first; the world is then as it would be.
+
+    Pods that wait are placed last, when all cards are in service again.
 
     Parameters
     ----------
@@ -82,15 +97,37 @@ def defrag(world: World, most: int = 0, schedulers: Container[str] = (SCHEDULER,
         Cards that are to be freed at most; 0 for as many as can be.
     schedulers
         The scheduler names of the pods that are placed as planned.
+    on_card
+        Is called with how many cards were tried and how many there are to try.
     """
-    return _Planner(world, schedulers).plan(most)
+    nodes = dict(world.nodes)
+    plan = _Planner(world, schedulers, on_card).plan(most)
+    for name, written in nodes.items():
+        if world.nodes[name] is not written:
+            world.replace_node(written)
+    waiting = [
+        pod for pod in world.pending.values() if pod.scheduler_name in schedulers and world.engine.dialects.owners(pod)
+    ]
+    return replace(plan, waiting=len(waiting), taken=_taken(world, waiting, frozenset(plan.freed)))
+
+
+def _taken(world: World, waiting: Iterable[Pod], freed: frozenset[Spot]) -> dict[Spot, tuple[str, ...]]:
+    """Place pods that wait, and return which of them are on freed cards."""
+    pods_by_card: dict[Spot, tuple[str, ...]] = {}
+    for answer in simulate(world, waiting, as_they_are=True, explained=False) if freed else ():
+        for card in dict.fromkeys(answer.cards):
+            spot = (answer.node, card)
+            if spot in freed:
+                pods_by_card[spot] = (*pods_by_card.get(spot, ()), answer.pod.key)
+    return dict(sorted(pods_by_card.items()))
 
 
 class _Planner:
     """Tries one card after the other, on the world itself."""
 
-    def __init__(self, world: World, schedulers: Container[str]) -> None:
+    def __init__(self, world: World, schedulers: Container[str], on_card: Callable[[int, int], None]) -> None:
         self._world = world
+        self._on_card = on_card
         self._schedulers = schedulers
         self._budgets = budgets_of(world.budgets)
         self._keys = {
@@ -112,7 +149,9 @@ class _Planner:
             self._cordon(card, on=True)
         moves: list[Move] = []
         emptied: list[CardUsage] = []
-        for card in sorted(used, key=lambda card: (len(card.tenants), card.memory.used, card.node, card.card)):
+        used.sort(key=lambda card: (len(card.tenants), card.memory.used, card.node, card.card))
+        for number, card in enumerate(used, 1):
+            self._on_card(number, len(used))
             if most and len(emptied) >= most:
                 break
             if (card.node, card.card) in self._filled or is_idle(self._world, card):

@@ -17,6 +17,7 @@ def defrag(**options: Any) -> None:
     """Plan which pods to move so that whole cards become free.
 
     Only prints. Moves pods that a controller makes anew and whose disruption budgets allow it, from the cards with the
-    least on them to cards that are used already. Ends with 0 when a card can be freed, and with 1 when none can.
+    least on them to cards that are used already, and names the pods that wait and would take what becomes free. Ends
+    with 0 when a card can be freed, and with 1 when none can.
     """
     run_module("defrag", **options)
