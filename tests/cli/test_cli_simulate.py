@@ -7,12 +7,17 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner, Result
-from tests.whatif.test_whatif_remedies import node
+from numpy.typing import NDArray
+from tests.whatif.test_whatif_remedies import node, running
 
+from vgpu_scheduler.allocators import FitColumns
+from vgpu_scheduler.allocators.hami import HamiAllocator
 from vgpu_scheduler.cli import main
+from vgpu_scheduler.state import DeviceMatrix
 
 ASSUMED = "settings: assumed (the defaults; --config gives others)"
 DATA = Path(__file__).parents[1] / "whatif"
@@ -437,3 +442,33 @@ def test_an_empty_file_and_an_empty_folder_are_no_cluster() -> None:
     Path("nothing").mkdir()
     assert "there is no Node among the objects" in run("-f", "one.yaml", "--cluster", "empty.yaml").stderr
     assert "nothing: there is no YAML or JSON file in it" in run("-f", "one.yaml", "--cluster", "nothing").stderr
+
+
+# Size ----------------------------------------------------------------------------------------------------------------
+
+NODES, RUNNING, WAITING, SHAPES = 1000, 8000, 2000, 14
+
+
+def test_a_dump_of_a_large_cluster_takes_work_in_proportion_and_shows_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes are looked at once for pods that are alike, and then only those that have changed."""
+    objects = [node(f"n{number}", cards=8) for number in range(NODES)]
+    for number in range(RUNNING):
+        home, card = number % NODES, number // NODES
+        objects.append(running(f"r{number}", f"n{home}", f"GPU-n{home}-{card}", 4000, 10))
+    objects += [pod(f"w{number}", 3000 + number % SHAPES) for number in range(WAITING)]
+    Path("dump.json").write_text(json.dumps({"kind": "List", "items": objects}))
+    fitted: list[int] = []
+    fit = HamiAllocator.fit
+
+    def counted(self: HamiAllocator, devices: DeviceMatrix, rows: NDArray[np.int64], into: FitColumns) -> None:
+        fitted.append(len(rows))
+        fit(self, devices, rows, into)
+
+    shown: list[str] = []
+    monkeypatch.setattr(HamiAllocator, "fit", counted)
+    monkeypatch.setattr("vgpu_scheduler.cli.simulate.progress", shown.append)
+    result = run("--pending", "--cluster", "dump.json")
+    assert result.exit_code == 0
+    assert len(result.stdout.splitlines()) == 1 + WAITING
+    assert sum("decided" in text for text in shown) >= WAITING / 100
+    assert sum(fitted) <= SHAPES * (NODES + WAITING), "each shape sees each node once, and each placement once"
