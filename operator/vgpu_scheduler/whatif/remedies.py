@@ -55,7 +55,7 @@ class RemedyKind(StrEnum):
     """What somebody would have to do."""
 
     ASK_LESS = "ask for less"
-    DROP_CONSTRAINT = "ask for fewer things"
+    DROP_CONSTRAINT = "drop a constraint"
     TOLERATE = "tolerate a taint"
     UNCORDON_NODE = "uncordon a node"
     UNCORDON_CARD = "uncordon a card"
