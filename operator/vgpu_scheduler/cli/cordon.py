@@ -92,11 +92,11 @@ def find_card(world: World, name: str) -> CardPlace:
         If there is no such card, if nodes share it, or if cards of its maker cannot be cordoned.
     """
     found = [
-        (CardPlace(node, called, dialect.inventory.cordons.get(device.vendor, "")), device.vendor)
+        (CardPlace(node, shown, dialect.inventory.cordons.get(device.vendor, "")), device.vendor)
         for node in sorted(world.nodes)
         for dialect in world.engine.dialects
         for device in world.devices(node, dialect.name)
-        if name in _names(node, device.uuid, called := card_name(device.vendor, device.uuid))
+        if name in _names(node, device.uuid, shown := card_name(device.vendor, device.uuid))
     ]
     if not found:
         raise WorldError(f"there is no card {name}: `vgpu-scheduler top cards` shows what there is")
@@ -111,5 +111,5 @@ def find_card(world: World, name: str) -> CardPlace:
     return card
 
 
-def _names(node: str, uuid: str, called: str) -> set[str]:
-    return {uuid, called, f"{node}/{uuid}", f"{node}/{called}"}
+def _names(node: str, uuid: str, shown: str) -> set[str]:
+    return {uuid, shown, f"{node}/{uuid}", f"{node}/{shown}"}

@@ -13,7 +13,6 @@ from pydantic_settings import (
     EnvSettingsSource,
     InitSettingsSource,
     PydanticBaseSettingsSource,
-    YamlConfigSettingsSource,
 )
 from pydantic_settings import SettingsError as SourceError
 
@@ -40,35 +39,24 @@ def load(file: Path | None, flags: Mapping[str, Any]) -> Settings:
     SettingsError
         If anything does not validate; the message names the fields.
     """
-    if file is not None:
-        try:
-            content = yaml.safe_load(file.read_text())
-        except (OSError, yaml.YAMLError, ValueError) as error:
-            raise SettingsError(f"settings file {file}: {error}") from None
-        except RecursionError:
-            raise SettingsError(f"settings file {file}: nested too deeply") from None
-        if not isinstance(content, dict | None):
-            raise SettingsError(f"settings file {file}: not a map of settings")
-        if content and content.get("kind") == "ConfigMap":
-            raise SettingsError(f"settings file {file}: a ConfigMap; give what is in its data, under settings.yaml")
-        if content and {"apiVersion", "kind"} <= content.keys():
-            raise SettingsError(f"settings file {file}: a Kubernetes object, and no settings")
-        _check_names(content or {})
+    return _joined(_content(file) if file is not None else {}, EnvSettingsSource, flags)
 
-    class Loaded(Settings):
-        @classmethod
-        def settings_customise_sources(
-            cls,
-            settings_cls: type[BaseSettings],
-            init_settings: PydanticBaseSettingsSource,
-            env_settings: PydanticBaseSettingsSource,
-            dotenv_settings: PydanticBaseSettingsSource,
-            file_secret_settings: PydanticBaseSettingsSource,
-        ) -> tuple[PydanticBaseSettingsSource, ...]:
-            del dotenv_settings, file_secret_settings
-            return (init_settings, env_settings, YamlConfigSettingsSource(settings_cls, yaml_file=file))
 
-    return _validated(Loaded, flags)
+def _content(file: Path) -> Mapping[str, Any]:
+    """Return what a settings file says."""
+    try:
+        content = yaml.safe_load(file.read_text())
+    except (OSError, yaml.YAMLError, ValueError) as error:
+        raise SettingsError(f"settings file {file}: {error}") from None
+    except RecursionError:
+        raise SettingsError(f"settings file {file}: nested too deeply") from None
+    if not isinstance(content, dict | None):
+        raise SettingsError(f"settings file {file}: not a map of settings")
+    if content and content.get("kind") == "ConfigMap":
+        raise SettingsError(f"settings file {file}: a ConfigMap; give what is in its data, under settings.yaml")
+    if content and {"apiVersion", "kind"} <= content.keys():
+        raise SettingsError(f"settings file {file}: a Kubernetes object, and no settings")
+    return content or {}
 
 
 def read(
@@ -90,13 +78,19 @@ def read(
     SettingsError
         If anything does not validate; the message names the fields.
     """
-    _check_names(content)
 
     class Elsewhere(EnvSettingsSource):
         def _load_env_vars(self) -> Mapping[str, str | None]:
             return {name.lower(): value for name, value in environment.items()}
 
-    class Read(Settings):
+    return _joined(content, Elsewhere, flags or {})
+
+
+def _joined(content: Mapping[str, Any], environment: type[EnvSettingsSource], flags: Mapping[str, Any]) -> Settings:
+    """Return the settings of three sources, in rising rank."""
+    _check_names(content)
+
+    class Joined(Settings):
         @classmethod
         def settings_customise_sources(
             cls,
@@ -106,11 +100,11 @@ def read(
             dotenv_settings: PydanticBaseSettingsSource,
             file_secret_settings: PydanticBaseSettingsSource,
         ) -> tuple[PydanticBaseSettingsSource, ...]:
-            del init_settings, env_settings, dotenv_settings, file_secret_settings  # those of this process
-            given, written = (InitSettingsSource(settings_cls, dict(kwargs)) for kwargs in (flags or {}, content))
-            return (given, Elsewhere(settings_cls), written)
+            del init_settings, env_settings, dotenv_settings, file_secret_settings
+            given, written = (InitSettingsSource(settings_cls, dict(values)) for values in (flags, content))
+            return (given, environment(settings_cls), written)
 
-    return _validated(Read, {})
+    return _validated(Joined)
 
 
 def _check_names(content: Mapping[Any, Any], place: str = "") -> None:
@@ -122,9 +116,9 @@ def _check_names(content: Mapping[Any, Any], place: str = "") -> None:
             _check_names(value, f"{place}{name}.")
 
 
-def _validated(settings: type[Settings], given: Mapping[str, Any]) -> Settings:
+def _validated(settings: type[Settings]) -> Settings:
     try:
-        return settings(**given)
+        return settings()
     except ValidationError as error:
         raise SettingsError(
             "; ".join(_worded(item["type"], item["loc"], item["msg"]) for item in error.errors())

@@ -170,7 +170,7 @@ class _Planner:
         tenants = [self._pods[key] for key in card.tenants if key in self._pods]
         why = next(filter(None, (self._why_not(pod) for pod in tenants)), "")
         if len(tenants) < len(card.tenants) or not tenants:
-            why = why or "what is on it cannot be told"
+            why = why or "what is on it is not known"
         if why:
             return [], why
         self._cordon(card, on=True)

@@ -123,7 +123,7 @@ class World:
             take(obj, str(metadata.get("name", "")), metadata)
 
     def _takers_by_kind(self) -> Mapping[str, Callable[[Object, str, Object], None]]:
-        """Return what takes in an object of each kind: told the object, its name and its metadata."""
+        """Return what takes in an object of each kind: called with the object, its name and its metadata."""
         return {
             "Node": lambda obj, *_: self._add_node(obj),
             "Pod": lambda obj, *_: self._add_pod(self.pod(obj)),

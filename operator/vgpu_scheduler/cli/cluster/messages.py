@@ -34,7 +34,7 @@ def view_warnings(world: World, view: ClusterView) -> Iterator[str]:
 
 
 def print_view_warnings(world: World, view: ClusterView) -> None:
-    """Print these lines."""
+    """Print the warnings about what was read of a cluster."""
     for line in view_warnings(world, view):
         click.echo(line, err=True)
 

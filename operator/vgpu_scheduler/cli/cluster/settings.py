@@ -89,7 +89,9 @@ class SettingsObjects:
         SettingsError
             If HAMi's device configuration, which they may name, cannot be read.
         """
-        content = without_device_config_file(settings).model_dump(mode="json", exclude_unset=True)
+        content = without_device_config_file(settings).model_dump(
+            mode="json", exclude_unset=True, exclude=set(_OF_THE_PROCESS)
+        )
         text = yaml.safe_dump(content, sort_keys=False)
         return cls(namespace, {"metadata": {"name": _NAME, "namespace": namespace}, "data": {_FILE: text}})
 

@@ -58,7 +58,7 @@ def simulate(pods: tuple[Path, ...], cluster: ClusterOptions, **options: Any) ->
 
     Of the live one, or of one in files; nothing is written. The real engine decides, with its policies in force. Pods
     are tried by priority, then in the order of the files; each finds what those before it took. Deployments,
-    ReplicaSets, StatefulSets and Jobs stand for their pods; other kinds are told and passed over. Ends with 1 when a
+    ReplicaSets, StatefulSets and Jobs stand for their pods; other kinds are named and passed over. Ends with 1 when a
     pod finds no place, and with 2 when something cannot be read.
     """
     check_stdin((*pods, *cluster.files))
