@@ -383,9 +383,11 @@ def test_a_snapshot_has_the_settings_of_the_file_that_is_given(api: Api, tmp_pat
     api.settings = "nvidia: {resource_count_name: example.com/gpu}\n"
     devices, config, file = (tmp_path / name for name in ("device-config.yaml", "settings.yaml", "cluster.json"))
     devices.write_text(yaml.safe_dump({"nvidia": {"resourceCountName": "example.com/card"}}))
-    config.write_text(yaml.safe_dump({"hami_device_config": str(devices), "scheduler_names": ["other"]}))
+    content = {"hami_device_config": str(devices), "scheduler_names": ["other"], "kubeconfig": "/home/private"}
+    config.write_text(yaml.safe_dump(content))
     assert run("snapshot", "-f", str(file), "--config", str(config)).exit_code == 0
     devices.unlink()
+    assert "private" not in file.read_text()
     settings = json.loads(file.read_text())["items"][-1]
     assert settings["metadata"] == {"name": "vgpu-scheduler", "namespace": "vgpu-system"}
     content = yaml.safe_load(settings["data"]["settings.yaml"])

@@ -119,7 +119,7 @@ async def _list_all(api: ApiClient, facts: Iterable[Fact], collected: _Collected
 
 
 async def _list(api: ApiClient, fact: Fact, collected: _Collected) -> str | None:
-    """List a kind; return what kept it from being collected, if anything did."""
+    """List a kind; return what kept it from being listed, if anything did."""
     found = await list_objects(api, fact.paths)
     if found.refusal is not None:
         return found.right(fact.right)
