@@ -21,7 +21,8 @@ or of `--config`; where neither can be read, the answer says that they are assum
 see is said, too. `-o json` and `-o yaml` are for scripts; the answer goes to stdout, everything else to stderr,
 without colours unless it is a terminal.
 
-`source <(vgpu-scheduler completion bash)` completes commands; zsh and fish have theirs.
+`source <(vgpu-scheduler completion bash)` completes commands; zsh and fish have theirs. kubectl's own completion
+completes `kubectl vgpu`, too: it calls `kubectl_complete-vgpu`, which `pip install` puts beside the plugin.
 """
 _WIDTH = 100
 

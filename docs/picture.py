@@ -13,8 +13,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.terminal_theme import DIMMED_MONOKAI
 
-from vgpu_scheduler.cli.demo.painted import PaintedShow
-from vgpu_scheduler.cli.demo.play import play
+from vgpu_scheduler.cli.demo.session import run_demo
+from vgpu_scheduler.cli.demo.terminal import TerminalOutput
 
 PICTURE = Path(__file__).parent / "demo.svg"
 TITLE = "make demo"
@@ -39,7 +39,7 @@ _FRAME = (
 def main() -> None:
     """Play, and write the picture."""
     console = Console(record=True, width=_WIDTH, file=io.StringIO(), force_terminal=True, color_system="standard")
-    asyncio.run(play(PaintedShow(console, live=False), 200, log=None, keep=False, kubeconfig=None))
+    asyncio.run(run_demo(TerminalOutput(console, live=False), 200, log=None, keep=False, kubeconfig=None))
     picture = console.export_svg(title=TITLE, theme=DIMMED_MONOKAI, code_format=_FRAME, unique_id="demo")
     PICTURE.write_text(picture)
     sys.stdout.write(f"{PICTURE.name} is drawn\n")

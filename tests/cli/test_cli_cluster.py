@@ -3,103 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+import click
 import pytest
 import yaml
-from click.testing import CliRunner, Result
-from kubernetes_asyncio.config import kube_config
+from tests.cli.live_cluster import Api, Object, run
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
-
-from vgpu_scheduler.apiclient import ApiResponse, client
-from vgpu_scheduler.cli import main
-from vgpu_scheduler.cli.cluster.look import _PATHS
-
-Object = dict[str, Any]
-KINDS = {path: kind for kind, path in _PATHS.items()}
-FORBIDDEN = ApiResponse(403, b'{"message": "nodes is forbidden"}')
-SETTINGS = "/api/v1/namespaces/vgpu-system/configmaps/vgpu-scheduler"
-
-
-@dataclass
-class Api:
-    """Stands for the client: answers from objects in memory, and takes patches of nodes."""
-
-    objects: list[Object]
-    refused: frozenset[str] = frozenset()
-    settings: str | None = None
-    conflicts: int = 0
-    patches: list[tuple[str, Object]] = field(default_factory=list)
-
-    async def request(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        *,
-        content_type: str = "",
-        params: Mapping[str, str] | None = None,
-    ) -> ApiResponse:
-        del content_type, params
-        if method == "PATCH":
-            if self.conflicts:
-                self.conflicts -= 1
-                return ApiResponse(409, b'{"message": "the object has been modified"}')
-            self.patches.append((path, body))
-            return ApiResponse(200, b"{}")
-        if path == SETTINGS and self.settings is not None:
-            metadata = {"name": "vgpu-scheduler", "namespace": "vgpu-system"}
-            return self._answer({"metadata": metadata, "data": {"settings.yaml": self.settings}})
-        kind = KINDS.get(path)
-        if kind in self.refused:
-            return FORBIDDEN
-        if kind is not None:
-            items = [{k: v for k, v in obj.items() if k != "kind"} for obj in self.objects if obj["kind"] == kind]
-            return self._answer({"items": items, "metadata": {}})
-        with suppress(StopIteration):
-            return self._answer(next(obj for obj in self.objects if path.endswith(f"/pods/{obj['metadata']['name']}")))
-        return ApiResponse(404, b'{"message": "not found"}')
-
-    @staticmethod
-    def _answer(content: Object) -> ApiResponse:
-        return ApiResponse(200, json.dumps(content).encode())
-
-    async def close(self) -> None:
-        """Be a client."""
-
-
-@pytest.fixture
-def api(monkeypatch: pytest.MonkeyPatch) -> Api:
-    """A cluster with a node, two pods on it and two that wait."""
-    tight = node("a", cards=2, cordoned=(1,))
-    tight["metadata"]["resourceVersion"] = "7"
-    told = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes: told before"}
-    waiting = {**pod("large", {GPU: 1, MEMORY: 12000}), "status": {"phase": "Pending", "conditions": [told]}}
-    waiting["spec"]["schedulerName"] = "vgpu-scheduler"
-    bound = running("first", "a", "GPU-a-0", 6000)
-    bound["metadata"]["annotations"]["vgpu-scheduler.io/decision"] = json.dumps(
-        {"nodes": 3, "score": 1.5, "policy": {"nodes": "settings"}}
-    )
-    found = Api([tight, bound, waiting, pod("plain", {}, schedulerName="default-scheduler")])
-
-    async def connect(*_: object) -> Api:
-        return found
-
-    for module in ("look", "../cordon"):
-        name = "vgpu_scheduler.cli.cordon" if ".." in module else f"vgpu_scheduler.cli.cluster.{module}"
-        monkeypatch.setattr(f"{name}.connect", connect)
-    return found
-
-
-def run(*arguments: str) -> Result:
-    result = CliRunner().invoke(main, list(arguments))
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    assert "Traceback" not in result.output
-    return result
 
 
 def test_top_shows_nodes_cards_pods_and_namespaces(api: Api) -> None:
@@ -121,6 +31,39 @@ def test_top_shows_nodes_cards_pods_and_namespaces(api: Api) -> None:
     assert card["tenants"] == ["default/first"]
 
 
+def watch_times(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    """Have somebody press Ctrl-C after so many tables."""
+    naps = iter(range(times - 1))
+
+    def sleep(_: float) -> None:
+        if next(naps, None) is None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("vgpu_scheduler.cli.top.time.sleep", sleep)
+
+
+def test_watching_ends_quietly_and_warns_once(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    watch_times(monkeypatch, 3)
+    result = run("top", "-w")
+    assert result.exit_code == 130
+    assert result.stdout.count("NODE  CARDS") == 3
+    assert result.stderr == "settings: assumed (the defaults; --config gives others)\n"
+
+
+def test_on_a_terminal_each_table_is_followed_by_its_warnings(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    watch_times(monkeypatch, 2)
+    monkeypatch.setattr("vgpu_scheduler.cli.top.on_terminal", lambda: True)
+    monkeypatch.setattr("vgpu_scheduler.cli.top.click.clear", lambda: click.echo("CLEARED"))
+    lines = run("top", "-w").output.splitlines()
+    assert [line.split()[0] for line in lines] == ["CLEARED", "NODE", "a", "settings:"] * 2
+
+
+def test_a_cluster_on_stdin_cannot_be_watched() -> None:
+    result = run("top", "-w", "--cluster", "-")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "-w reads the cluster again and again, and stdin can be read only once" in result.stderr
+
+
 def test_settings_are_those_of_the_cluster_or_assumed(api: Api) -> None:
     assert "settings: assumed" in run("top").stderr
     api.settings = "nvidia: {resource_count_name: example.com/gpu}\n"
@@ -131,106 +74,6 @@ def test_settings_are_those_of_the_cluster_or_assumed(api: Api) -> None:
     assert "the settings of the cluster cannot be read: profil: there is no such setting" in run("top").stderr
 
 
-def test_explain_says_why_a_pod_waits_and_what_would_help(api: Api) -> None:
-    result = run("explain", "pod", "default/large")
-    assert result.exit_code == 1
-    lines = result.stdout.splitlines()
-    assert lines[0] == "default/large waits (unschedulable)"
-    assert "  a     GPU-a-0  NVIDIA-A100  main       CardInsufficientMemory: 10384 of 12000 MiB memory free" in lines
-    assert "  a     GPU-a-1  NVIDIA-A100  main       CardCordoned" in lines
-    helps = [line for line in lines if line.startswith("  - ")]
-    assert helps == [
-        "  - ask 10384 of nvidia.com/gpumem instead of 12000 in container main, 1616 less (goes to a)",
-        "  - uncordon card GPU-a-1 of node a (goes to a)",
-        "  - end pod default/first on node a (goes to a)",
-        "  - add a node like a (goes to a-2)",
-    ]
-    assert lines[-1] == "Its condition says: 0/1 nodes: told before"
-    found = json.loads(run("explain", "large", "-o", "json").stdout)
-    assert found["remedies"][0]["kind"] == "ask for less"
-    assert found["cards"]["a"][0]["lacks"] == {"dimension": "memory", "unit": "MiB", "asked": 12000, "free": 10384}
-
-
-def test_explain_a_pod_of_another_scheduler(api: Api) -> None:
-    result = run("explain", "plain")
-    assert result.exit_code == 0
-    assert (
-        "It names the scheduler default-scheduler: vgpu-scheduler places pods of vgpu-scheduler only." in result.stdout
-    )
-
-
-def test_explain_a_bound_pod(api: Api) -> None:
-    result = run("explain", "first")
-    assert result.exit_code == 0
-    assert result.stdout.splitlines()[:5] == [
-        "default/first is bound to a.",
-        "  decided among 3 nodes, score 1.5",
-        "  nodes by settings",
-        "",
-        "If it were created now, without itself, it would go to the same node:",
-    ]
-
-
-def test_explain_says_why_a_bound_pod_is_not_on_another_node(api: Api) -> None:
-    api.objects += [node("b", cards=1), running("second", "b", "GPU-b-0", 6000)]
-    api.objects += [node("c", cards=1), running("third", "c", "GPU-c-0", 14000), node("d", cards=0)]
-    elsewhere = run("explain", "first").stdout.splitlines()
-    assert "If it were created now, without itself, it would go to b:" in elsewhere
-    assert "Both fit, and b is better: hami gives 4.66 to b and 0 to a." in elsewhere
-    cards = ["a     GPU-a-0", "a     GPU-a-1", "b     GPU-b-0"]
-    assert [line.strip()[: len(cards[0])] for line in elsewhere if "NVIDIA-A100" in line] == cards
-    too_small = run("explain", "first", "--node", "c").stdout.splitlines()
-    assert "c does not fit: 1/1 CardInsufficientMemory." in too_small
-    assert any(line.endswith("CardInsufficientMemory: 2384 of 6000 MiB memory free") for line in too_small)
-    found = json.loads(run("explain", "first", "--node", "d", "-o", "json").stdout)
-    assert found["today"]["comparison"] == "d does not fit: Insufficient nvidia.com/gpu."
-    assert [*found["today"]["cards"]] == ["a", "d"]
-    assert run("explain", "first", "--node", "e").stderr.endswith("Error: there is no node e\n")
-    api.objects += [node("f", cards=1), node("g", cards=1), running("fourth", "g", "GPU-g-0", 1000)]
-    alike = run("explain", "fourth", "--node", "f").stdout
-    assert "g and f fit alike; of equals the first by name is taken." in alike
-
-
-@pytest.mark.parametrize("words", [("pod/large",), ("pod", "large"), ("po/large",), ("default/large",)])
-def test_explain_takes_a_pod_as_kubectl_does(api: Api, words: tuple[str, ...]) -> None:
-    assert run("explain", *words).stdout == run("explain", "large").stdout
-
-
-def test_explain_takes_the_namespace_of_the_context(api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    contexts = [
-        {"name": "team", "context": {"cluster": "c", "user": "u", "namespace": "research"}},
-        {"name": "none", "context": {"cluster": "c", "user": "u"}},
-    ]
-    clusters, users = [{"name": "c", "cluster": {"server": "http://c"}}], [{"name": "u", "user": {}}]
-    file = tmp_path / "kubeconfig"
-    file.write_text(
-        yaml.safe_dump({"current-context": "team", "contexts": contexts, "clusters": clusters, "users": users})
-    )
-    elsewhere = run("explain", "large", "--kubeconfig", str(file))
-    assert elsewhere.stderr.endswith("Error: there is no pod research/large that waits or runs\n")
-    assert run("explain", "large", "--kubeconfig", str(file), "--context", "none").exit_code == 1
-    assert run("explain", "large", "--kubeconfig", str(file), "-n", "default").exit_code == 1
-    monkeypatch.setattr(client, "KUBE_CONFIG_DEFAULT_LOCATION", f"{tmp_path / 'missing'}:{file}")
-    monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", f"{tmp_path / 'missing'}:{file}")
-    assert run("explain", "large").stderr == elsewhere.stderr
-
-
-def test_explain_without_rights_says_what_the_pod_says(api: Api) -> None:
-    api.refused = frozenset({"Node", "Pod"})
-    result = run("explain", "large")
-    assert result.exit_code == 1
-    assert result.stdout.splitlines() == [
-        "default/large waits.",
-        "  Unschedulable: 0/1 nodes: told before",
-        "",
-        "More cannot be told: you may not list nodes, list pods.",
-    ]
-    assert "decided among 3 nodes" in run("explain", "first").stdout
-    gone = run("explain", "gone")
-    assert (gone.exit_code, gone.stdout) == (2, "")
-    assert gone.stderr.endswith("the pod itself cannot be seen: not found\n")
-
-
 def test_what_may_not_be_seen_is_told(api: Api) -> None:
     api.refused = frozenset({"ResourceQuota"})
     told = run("top").stderr
@@ -238,12 +81,6 @@ def test_what_may_not_be_seen_is_told(api: Api) -> None:
     api.refused = frozenset({"Pod"})
     result = run("top")
     assert (result.exit_code, result.stderr.splitlines()[-1]) == (2, "Error: you may not list pods")
-
-
-@pytest.mark.parametrize("words", [("pod",), ("a", "b"), ("pod", "a", "b")])
-def test_explain_is_about_one_pod(api: Api, words: tuple[str, ...]) -> None:
-    result = run("explain", *words)
-    assert result.exit_code == 2
 
 
 def test_simulate_on_the_live_cluster(api: Api, tmp_path: Path) -> None:
@@ -303,34 +140,23 @@ def test_a_snapshot_stands_for_the_cluster(api: Api, tmp_path: Path) -> None:
     assert json.loads(run("snapshot").stdout)["kind"] == "List"
 
 
-def test_cards_are_cordoned_by_the_annotation_of_their_dialect(api: Api) -> None:
-    assert run("cordon", "card", "GPU-a-0").stdout == "card a/GPU-a-0 cordoned\n"
-    (path, body) = api.patches.pop()
-    assert path == "/api/v1/nodes/a"
-    annotations = {"hami.io/device-cordon": "GPU-a-1,GPU-a-0"}
-    assert body == {"metadata": {"resourceVersion": "7", "annotations": annotations}}
-    api.conflicts = 2
-    assert run("uncordon", "GPU-a-1").stdout == "card a/GPU-a-1 uncordoned\n"
-    assert api.patches.pop()[1]["metadata"]["annotations"] == {"hami.io/device-cordon": None}
-    assert run("cordon", "GPU-a-1").stdout == "card a/GPU-a-1 is cordoned already\n"
-    assert not api.patches
-
-
-def test_cards_that_cannot_be_cordoned_are_refused(api: Api) -> None:
-    assert "there is no card GPU-x" in run("cordon", "GPU-x").stderr
-    card = "x,10,8192,NVIDIA-T4,true,hami-core:"
-    advertised = {"volcano.sh/vgpu-number": "10", "volcano.sh/vgpu-memory": "8192", "volcano.sh/vgpu-cores": "100"}
-    api.objects.append(
-        {
-            "kind": "Node",
-            "metadata": {"name": "v", "annotations": {"volcano.sh/node-vgpu-register": card}},
-            "status": {"allocatable": advertised},
-        }
-    )
-    api.settings = "dialects: [hami, volcano]\n"
-    result = run("cordon", "x")
-    assert (result.exit_code, api.patches) == (2, [])
-    assert "have no annotation that cordons them; cordon node v" in result.stderr
+def test_a_snapshot_has_the_settings_of_the_file_that_is_given(api: Api, tmp_path: Path) -> None:
+    api.settings = "nvidia: {resource_count_name: example.com/gpu}\n"
+    devices, config, file = (tmp_path / name for name in ("device-config.yaml", "settings.yaml", "cluster.json"))
+    devices.write_text(yaml.safe_dump({"nvidia": {"resourceCountName": "example.com/card"}}))
+    content = {"hami_device_config": str(devices), "scheduler_names": ["other"], "kubeconfig": "/home/private"}
+    config.write_text(yaml.safe_dump(content))
+    assert run("snapshot", "-f", str(file), "--config", str(config)).exit_code == 0
+    devices.unlink()
+    assert "private" not in file.read_text()
+    settings = json.loads(file.read_text())["items"][-1]
+    assert settings["metadata"] == {"name": "vgpu-scheduler", "namespace": "vgpu-system"}
+    content = yaml.safe_load(settings["data"]["settings.yaml"])
+    assert content["hami_devices"] == {"nvidia": {"resourceCountName": "example.com/card"}}
+    copied = run("explain", "large", "--cluster", str(file))
+    assert "vgpu-scheduler places pods of other only" in copied.stdout
+    assert copied.stderr == ""
+    assert run("top", "pods", "--cluster", str(file)).stdout == "no pods hold cards\n"
 
 
 def test_a_plan_of_moves(api: Api) -> None:
@@ -353,10 +179,12 @@ def test_a_plan_of_moves(api: Api) -> None:
         "   1  default/more  a/GPU-a-1  a/GPU-a-0",
         "",
         "3. Uncordon the cards of step 1. Free will be:",
-        "   a/GPU-a-1",
+        "   a/GPU-a-1   # taken at once by default/large, which waits",
     ]
+    assert "1 pod waits for cards, and would take 1 of those that become free." in result.stderr.splitlines()
     found = json.loads(run("defrag", "-o", "json").stdout)
     assert found["freed"] == [{"node": "a", "card": "GPU-a-1"}]
+    assert run("defrag", "--cards", "1", "-o", "wide").stdout == result.stdout
     assert found["moves"][0]["to"] == {"node": "a", "cards": ["GPU-a-0"]}
 
 

@@ -20,10 +20,10 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from vgpu_scheduler.cli.demo.fleet import CardUse, Fleet, WaitingPod
-from vgpu_scheduler.cli.demo.painted import PaintedShow, drawn
-from vgpu_scheduler.cli.demo.scene import WAITING
-from vgpu_scheduler.cli.demo.show import Show
-from vgpu_scheduler.cli.demo.story import STEPS
+from vgpu_scheduler.cli.demo.output import Output
+from vgpu_scheduler.cli.demo.tenants import WAITING
+from vgpu_scheduler.cli.demo.terminal import TerminalOutput, drawn
+from vgpu_scheduler.cli.demo.walkthrough import STEPS
 from vgpu_scheduler.cli.main import main
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ CELLS = "  ░░░░▒▒▒▒▓▓████"
 
 
 def test_cells_are_as_dark_as_their_cards_are_full(capsys: pytest.CaptureFixture[str]) -> None:
-    Show().heat_map(FLEET)
+    Output().heat_map(FLEET)
     assert f"n1         [{CELLS}] A100\n" in capsys.readouterr().out
     assert [card.level for card in FLEET.cards["n1"]] == [0, 1, 1, 2, 2, 3, 4, 4]
     assert FLEET.percent == 43
@@ -186,9 +186,9 @@ def test_cells_are_as_dark_as_their_cards_are_full(capsys: pytest.CaptureFixture
 
 
 def test_plain_lines_tell_what_changes_once(capsys: pytest.CaptureFixture[str]) -> None:
-    show = Show()
+    output = Output()
     for fleet in (FLEET, FLEET, Fleet()):
-        show.watch(fleet)
+        output.watch(fleet)
     told = [line.strip() for line in capsys.readouterr().out.splitlines()]
     assert told == [
         "7 pods run, 2 wait; 43 % of the cards' memory is in use",
@@ -215,12 +215,12 @@ def test_a_terminal_has_colours_unless_it_wants_none(monkeypatch: pytest.MonkeyP
 
 def test_the_map_follows_below_what_is_told() -> None:
     file = io.StringIO()
-    show = PaintedShow(Console(file=file, force_terminal=True, width=100), live=True)
-    show.follow(Fleet())  # nothing to draw yet
+    output = TerminalOutput(Console(file=file, force_terminal=True, width=100), live=True)
+    output.follow(Fleet())  # nothing to draw yet
     assert file.getvalue() == ""
-    show.follow(FLEET)
-    show.say("told above")
-    show.close()
+    output.follow(FLEET)
+    output.say("told above")
+    output.close()
     painted = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", file.getvalue())
     assert painted.rindex(CELLS) > painted.index("told above")
 

@@ -14,7 +14,8 @@ from tests.doctor.clusters import KUBE_SYSTEM, NOW, Obj, Objects, healthy, workl
 from tests.engine.builders import cards, node_object
 
 from vgpu_scheduler.apiclient import ApiResponse, ApiUnreachableError
-from vgpu_scheduler.cli.doctor.look import CannotLookError, Where, look_at
+from vgpu_scheduler.cli.cluster.options import ClusterOptions
+from vgpu_scheduler.cli.doctor.reading import UnauthorizedError, read_facts
 from vgpu_scheduler.cli.doctor.show import as_json, as_text
 from vgpu_scheduler.doctor import FACTS, ROLE_FACTS, Fact, Report, Seen, examine
 
@@ -107,7 +108,7 @@ def config_map(**settings: Any) -> dict[str, Obj]:
 
 
 async def look(server: Server, config: Path | None = None) -> tuple[Seen, Report]:
-    seen = await look_at(server, Where(None, None, "vgpu-system", config))  # type: ignore[arg-type]
+    seen = await read_facts(server, ClusterOptions(None, None, "vgpu-system", config))  # type: ignore[arg-type]
     report = examine(seen)
     assert not [skipped for skipped in report.skipped if "internal error" in skipped.reason], report.skipped
     return seen, report
@@ -174,7 +175,7 @@ async def test_a_server_that_fails_in_between_is_said(broken: ApiResponse | ApiU
 
 
 async def test_a_user_who_is_not_known_sees_nothing() -> None:
-    with pytest.raises(CannotLookError, match="https://example: Unauthorized"):
+    with pytest.raises(UnauthorizedError, match="https://example: Unauthorized"):
         await look(Server({}, version=ApiResponse(401, b'{"message": "Unauthorized"}')))
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import click
 import pytest
@@ -11,6 +13,7 @@ from click.testing import CliRunner
 
 from vgpu_scheduler.cli.main import COMMANDS, main
 
+PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 HEAVY = {"kopf", "numba", "numpy", "kubernetes_asyncio", "aiohttp", "pydantic"}
 
 ATTEMPT = """
@@ -57,6 +60,48 @@ def test_help_and_mistakes_import_nothing_that_takes_time(arguments: list[str]) 
     imported = set(done.stdout.rpartition("imported ")[2].split())
     assert "click" in imported
     assert not imported & HEAVY
+
+
+COMPLETE = """
+import sys
+from importlib.metadata import EntryPoint
+
+EntryPoint("kubectl_complete-vgpu", sys.argv.pop(1), "console_scripts").load()()
+print("imported", *sorted(sys.modules), file=sys.stderr)
+"""
+
+
+def complete(*words: str) -> list[str]:
+    """Call what kubectl would call, as the package names it, and return its lines."""
+    scripts = tomllib.loads(PYPROJECT.read_text())["project"]["scripts"]
+    command = [sys.executable, "-c", COMPLETE, scripts["kubectl_complete-vgpu"], *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert not set(done.stderr.rpartition("imported ")[2].split()) & HEAVY
+    return done.stdout.splitlines()
+
+
+def test_kubectl_completes_commands() -> None:
+    *found, directive = complete("")
+    assert directive == ":4"
+    assert [line.partition("\t")[0] for line in found] == list(COMMANDS)
+    assert "top\tShow how much of the cards is used." in found
+
+
+@pytest.mark.parametrize(
+    ("words", "lines"),
+    [
+        (("s",), ["settings", "simulate", "snapshot", ":4"]),
+        (("top", "n"), ["nodes", "namespaces", ":4"]),
+        (("top", "cards", "-o", ""), ["table", "wide", "json", "yaml", ":4"]),
+        (("top", "cards", "--output=w"), ["wide", ":4"]),
+        (("simulate", "--pol"), ["--policy", ":4"]),
+        (("simulate", "-f", "pods"), [":0"]),
+        (("explain", ""), [":4"]),
+    ],
+)
+def test_kubectl_completes_arguments_and_options(words: tuple[str, ...], lines: list[str]) -> None:
+    assert [line.partition("\t")[0] for line in complete(*words)] == lines
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -7,11 +7,17 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner, Result
+from numpy.typing import NDArray
+from tests.whatif.test_whatif_remedies import node, running
 
+from vgpu_scheduler.allocators import FitColumns
+from vgpu_scheduler.allocators.hami import HamiAllocator
 from vgpu_scheduler.cli import main
+from vgpu_scheduler.state import DeviceMatrix
 
 ASSUMED = "settings: assumed (the defaults; --config gives others)"
 DATA = Path(__file__).parents[1] / "whatif"
@@ -102,6 +108,35 @@ def test_explanations() -> None:
         "  0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 CardInsufficientMemory.",
         "  nearest: 15360 of 20480 MiB memory free on node-a/GPU-a0",
     ]
+
+
+def many_nodes(small: int, tainted: int) -> str:
+    taints = [{"key": "k", "effect": "NoSchedule"}]
+    return write(
+        "many.yaml",
+        *(node(f"small-{number:02}", cards=1 + number % 2, memory=1024) for number in range(small)),
+        *(node(f"tainted-{number:02}", taints=taints) for number in range(tainted)),
+    )
+
+
+def test_many_nodes_that_do_not_fit_are_shown_by_reason() -> None:
+    write("one.yaml", pod("p", 4096))
+    asked = ("-f", "one.yaml", "--explain", "--cluster")
+    few = run(*asked, many_nodes(18, 2)).stdout
+    assert "  small-17    -      2/2 CardInsufficientMemory" in few.splitlines()
+    grouped = run(*asked, many_nodes(43, 2))
+    rows = grouped.stdout[grouped.stdout.rindex("  NODE") :].splitlines()
+    assert [row.split(maxsplit=2) for row in rows] == [
+        ["NODE", "SCORE", "WHY"],
+        ["43", "nodes:", "small-00, small-01, small-02, …  -      CardInsufficientMemory"],
+        ["tainted-00,", "tainted-01", "-      node(s) had untolerated taint(s)"],
+    ]
+    wide = run(*asked, "many.yaml", "-o", "wide").stdout.splitlines()
+    assert sum("CardInsufficientMemory" in row and row.startswith("  small-") for row in wide) == 43
+
+
+def test_without_explanations_wide_is_the_table() -> None:
+    assert simulate("-o", "wide").stdout == TABLE
 
 
 def test_json() -> None:
@@ -309,7 +344,7 @@ def test_what_has_no_effect_in_a_pod_is_told() -> None:
         (("--config", "unknown.yaml"), "no_such_setting: there is no such setting"),
         (("--device-policy", "middle"), "device_policy: Value error, 'middle' is not one of binpack"),
         (("--node-policy", "middle"), "'middle' is not one of 'binpack', 'spread'"),
-        (("-o", "xml"), "'xml' is not one of 'table', 'json', 'yaml'"),
+        (("-o", "xml"), "'xml' is not one of 'table', 'wide', 'json', 'yaml'"),
     ],
 )
 def test_arguments_that_make_no_sense(arguments: tuple[str, ...], says: str) -> None:
@@ -318,6 +353,40 @@ def test_arguments_that_make_no_sense(arguments: tuple[str, ...], says: str) -> 
     result = simulate(*arguments)
     assert (result.exit_code, result.stdout) == (2, "")
     assert says in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("-f", "-", "--cluster", "-"),
+        ("-f", "-", "-f", "-", "--cluster", "cluster.yaml"),
+        ("-f", "pods.yaml", "--cluster", "-", "--cluster", "-"),
+    ],
+)
+def test_stdin_is_read_once(arguments: tuple[str, ...]) -> None:
+    result = run(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "stdin (-) can be read only once" in result.stderr
+
+
+def test_policies_may_come_from_a_folder_and_nothing_else_may() -> None:
+    Path("policies").mkdir()
+    write("policies/limit.yaml", policy({"limits": {"memoryPerPod": "1Gi"}}, "limit"))
+    assert "limits.memoryPerPod" in simulate("--policy", "policies").stdout
+    write("policies/quota.yaml", {"kind": "ResourceQuota", "metadata": {"name": "q"}})
+    result = simulate("--policy", "policies")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "Error: policies/quota.yaml: ResourceQuota q is no policy: --policy takes VGPUPolicy and" in result.stderr
+    write("empty.yaml")
+    assert "Error: empty.yaml: there is no policy in it" in simulate("--policy", "empty.yaml").stderr
+
+
+def test_each_pod_is_counted_on_the_cluster_as_it_is() -> None:
+    write("two.yaml", pod("first", 4096), pod("second", 4096))
+    counted = run("-f", "two.yaml", "--cluster", "cluster.yaml", "--count", "max", "-o", "json")
+    first, second = json.loads(counted.stdout)
+    assert first["count"] > 1
+    assert (first["count"], first["nodes"]) == (second["count"], second["nodes"])
 
 
 def test_pods_and_a_cluster_are_needed() -> None:
@@ -373,3 +442,33 @@ def test_an_empty_file_and_an_empty_folder_are_no_cluster() -> None:
     Path("nothing").mkdir()
     assert "there is no Node among the objects" in run("-f", "one.yaml", "--cluster", "empty.yaml").stderr
     assert "nothing: there is no YAML or JSON file in it" in run("-f", "one.yaml", "--cluster", "nothing").stderr
+
+
+# Size ----------------------------------------------------------------------------------------------------------------
+
+NODES, RUNNING, WAITING, SHAPES = 1000, 8000, 2000, 14
+
+
+def test_a_dump_of_a_large_cluster_takes_work_in_proportion_and_shows_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes are looked at once for pods that are alike, and then only those that have changed."""
+    objects = [node(f"n{number}", cards=8) for number in range(NODES)]
+    for number in range(RUNNING):
+        home, card = number % NODES, number // NODES
+        objects.append(running(f"r{number}", f"n{home}", f"GPU-n{home}-{card}", 4000, 10))
+    objects += [pod(f"w{number}", 3000 + number % SHAPES) for number in range(WAITING)]
+    Path("dump.json").write_text(json.dumps({"kind": "List", "items": objects}))
+    fitted: list[int] = []
+    fit = HamiAllocator.fit
+
+    def counted(self: HamiAllocator, devices: DeviceMatrix, rows: NDArray[np.int64], into: FitColumns) -> None:
+        fitted.append(len(rows))
+        fit(self, devices, rows, into)
+
+    shown: list[str] = []
+    monkeypatch.setattr(HamiAllocator, "fit", counted)
+    monkeypatch.setattr("vgpu_scheduler.cli.simulate.progress", shown.append)
+    result = run("--pending", "--cluster", "dump.json")
+    assert result.exit_code == 0
+    assert len(result.stdout.splitlines()) == 1 + WAITING
+    assert sum("decided" in text for text in shown) >= WAITING / 100
+    assert sum(fitted) <= SHAPES * (NODES + WAITING), "each shape sees each node once, and each placement once"

@@ -250,7 +250,7 @@ def test_an_engine_decides_with_it() -> None:
     assert decision is not None
     assert decision.outcome is Outcome.UNSCHEDULABLE
     assert "2 CardInsufficientMemory" in decision.message
-    assert str(decision.near_miss).startswith(f"nearest: {16 * GIB} of {17 * GIB} bytes memory free on ")
+    assert str(decision.near_miss).startswith("nearest: 16384 of 17408 MiB memory free on ")
     engine.observe_pod(pod(uid="odd", core="60"), 0.0)
     refused = engine.attempt(0.0)
     assert refused is not None

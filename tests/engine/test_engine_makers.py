@@ -21,7 +21,7 @@ from tests.engine.engine_makers import (
 
 from vgpu_scheduler.allocators import Budget, CardChoice
 from vgpu_scheduler.dialects.hami import hami_dialect
-from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.engine import Engine, card_verdicts
 from vgpu_scheduler.kube import ResourceQuota, decode_pod
 from vgpu_scheduler.model import NO_USAGE
 
@@ -190,6 +190,10 @@ def test_compute_units_are_missed_in_percent() -> None:
     engine = engine_on(AMD, {"amd.com/gpu": "20"})
     assert given(decide(engine, amd(2, 50), name="first")) == [(1, 10, 55), (1, 10, 152)]
     assert nearest(engine, amd(cores=60)) == "nearest: 50 of 60 percent cores free on n/M0"
+    waiting = engine.state.pod("uid-missed")
+    assert waiting is not None
+    verdicts = card_verdicts(engine.cycle, waiting, "n")
+    assert [str(verdict.lack) for verdict in verdicts] == ["50 of 60 percent cores free"] * 2
 
 
 def test_what_is_not_asked_of_a_makers_cards_is_not_missed() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from vgpu_scheduler.cli.policy_tests import Ran, run_document, run_path
+from vgpu_scheduler.cli.policy_tests import CaseRun, run_document, run_path
 from vgpu_scheduler.policy import Catalogue, decode_policy, key_of
 from vgpu_scheduler.whatif import Case, read_cases
 
@@ -44,7 +44,7 @@ def cases(name: str) -> Document:
     return document
 
 
-def run(name: str, resources: list[Document]) -> list[Ran]:
+def run(name: str, resources: list[Document]) -> list[CaseRun]:
     """Run the tests of a recipe with other policies than its own."""
     return list(run_document({**cases(name), "policies": resources}, TESTS / f"{name}.yaml"))
 

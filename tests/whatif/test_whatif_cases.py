@@ -222,10 +222,15 @@ def test_the_best_node_stands_first() -> None:
 
 def test_long_tables_are_cut() -> None:
     nodes = [{"name": f"n{number:03}", "cards": 1} for number in range(50)]
-    (result,) = results(document(CLUSTER, nodes=nodes, running=[], pod=TOO_MUCH, expect={"node": "x"}))
-    assert isinstance(result, CaseResult)
-    assert "and 10 more" in result.explanation
-    assert len(result.explanation.splitlines()) < 50
+    fits, waits = (
+        results(document(CLUSTER, nodes=nodes, running=[], expect={"node": "x"}, **more))[0]
+        for more in ({}, {"pod": TOO_MUCH})
+    )
+    assert isinstance(fits, CaseResult)
+    assert "and 10 more" in fits.explanation
+    assert len(fits.explanation.splitlines()) < 50
+    assert isinstance(waits, CaseResult)
+    assert "50 nodes: n000, n001, n002, …  -      CardInsufficientMemory" in waits.explanation
 
 
 # What cannot be read -------------------------------------------------------------------------------------------------

@@ -116,6 +116,32 @@ def test_no_more_cards_are_freed_than_asked_for() -> None:
     assert len(defrag(world_of(*objects), most=1).freed) == 1
 
 
+def test_pods_that_wait_and_would_take_what_is_freed_are_named() -> None:
+    objects = [
+        node("a", cards=2),
+        owned(running("small", "a", "GPU-a-0", 2000)),
+        owned(running("half", "a", "GPU-a-1", 9000)),
+        pod("whole", {GPU: 1, MEMORY: 16384}, schedulerName="vgpu-scheduler"),
+        pod("larger", {GPU: 1, MEMORY: 16384}, schedulerName="vgpu-scheduler"),
+        pod("without", {}, schedulerName="vgpu-scheduler"),
+        pod("foreign", {GPU: 1, MEMORY: 16384}, schedulerName="another", priority=9),
+        pod("gated", {GPU: 1, MEMORY: 16384}, schedulerName="vgpu-scheduler", schedulingGates=[{"name": "g"}]),
+    ]
+    seen: list[tuple[int, int]] = []
+    plan = defrag(world_of(*objects), on_card=lambda done, total: seen.append((done, total)))
+    assert plan.freed == (("a", "GPU-a-0"),)
+    assert plan.waiting == 3  # those of this scheduler that ask for cards
+    assert plan.taken == {("a", "GPU-a-0"): ("default/whole",)}
+    assert plan.as_json()["taken"] == [{"node": "a", "card": "GPU-a-0", "pods": ["default/whole"]}]
+    assert seen == [(1, 2), (2, 2)]
+
+
+def test_a_card_that_keeps_free_is_taken_by_nobody() -> None:
+    small, half = (owned(running(f"p{n}", "a", f"GPU-a-{n}", 2000 + 7000 * n)) for n in range(2))
+    plan = defrag(world_of(node("a", cards=2), small, half))
+    assert (plan.waiting, plan.taken) == (0, {})
+
+
 def _random(seed: int) -> list[dict[str, Any]]:
     rng = np.random.default_rng(seed)
     objects: list[dict[str, Any]] = []

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import click
 
-from vgpu_scheduler.cli.cluster.options import TABLE, ClusterOptions
+from vgpu_scheduler.cli.cluster.messages import progress
+from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, ClusterOptions
 from vgpu_scheduler.cli.cluster.output import dump, table
-from vgpu_scheduler.cli.cluster.world import guarded, open_world
+from vgpu_scheduler.cli.cluster.world import exit_on_error, open_world
 from vgpu_scheduler.whatif import Plan, defrag
 
 
 def run(*, most: int | None, cluster: ClusterOptions, output: str) -> None:
     """Print a plan."""
-    world, look = guarded(lambda: open_world(cluster))
-    plan = guarded(lambda: defrag(world, most or 0, look.found.settings.scheduler_names))
-    if output == TABLE:
+    with exit_on_error():
+        world, view = open_world(cluster)
+        names = view.scheduler.settings.scheduler_names
+        plan = defrag(world, most or 0, names, lambda done, total: progress(f"{done} of {total} cards tried"))
+    progress("")
+    if output in FOR_PEOPLE:
         _show(plan)
     else:
         dump(plan.as_json(), output)
@@ -37,8 +41,15 @@ def _show(plan: Plan) -> None:
         click.echo("   " + table(rows, ("", "pod", "from", "to")).replace("\n", "\n   "))
         click.echo("\n3. Uncordon the cards of step 1. Free will be:")
         for node, card in plan.freed:
-            click.echo(f"   {node}/{card}")
+            pods = plan.taken.get((node, card), ())
+            taken = f"   # taken at once by {', '.join(pods)}, which {'waits' if len(pods) == 1 else 'wait'}"
+            click.echo(f"   {node}/{card}{taken if pods else ''}")
     else:
         click.echo("No card can be freed.")
-    for why, number in sorted(plan.stay.items()):
-        click.echo(f"{number} {'card keeps its' if number == 1 else 'cards keep their'} pods: {why}.", err=True)
+    if plan.freed and plan.waiting:
+        some = "and would take" if plan.waiting == 1 else "and some would take"
+        then = f"{some} {len(plan.taken)} of those" if plan.taken else "and would take none of those"
+        count = "1 pod waits" if plan.waiting == 1 else f"{plan.waiting} pods wait"
+        click.echo(f"{count} for cards, {then} that become free.", err=True)
+    for reason, number in sorted(plan.stay.items()):
+        click.echo(f"{number} {'card keeps its' if number == 1 else 'cards keep their'} pods: {reason}.", err=True)

@@ -10,10 +10,11 @@ from typing import Any, Final
 import click
 
 from vgpu_scheduler.apiclient import context_namespace
-from vgpu_scheduler.cli.cluster.look import Look, get_object
-from vgpu_scheduler.cli.cluster.options import TABLE, ClusterOptions
+from vgpu_scheduler.cli.cluster.messages import fail, print_pod_warnings
+from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE, ClusterOptions
 from vgpu_scheduler.cli.cluster.output import dump
-from vgpu_scheduler.cli.cluster.world import UNREADABLE, NotSeenError, give_up, guarded, open_world, tell_about
+from vgpu_scheduler.cli.cluster.view import ClusterView, get_object
+from vgpu_scheduler.cli.cluster.world import MissingRightsError, exit_on_error, open_world
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import DECISION
 from vgpu_scheduler.predicates import gated
@@ -26,36 +27,30 @@ _FITS_NOWHERE: Final = 1
 def run(*, words: Sequence[str], namespace: str | None, node: str, cluster: ClusterOptions, output: str) -> None:
     """Explain one pod."""
     key = _key(words, namespace or _namespace(cluster))
-    try:
-        world, look = guarded_open(cluster)
-    except NotSeenError as error:
-        _from_the_pod_alone(cluster, key, error, output)
-        return
+    with exit_on_error():
+        try:
+            world, view = open_world(cluster)
+        except MissingRightsError as error:
+            _explain_from_pod_alone(cluster, key, error, output)
+            return
     if node and not world.has_node(node):
-        give_up(f"there is no node {node}")
+        fail(f"there is no node {node}")
     waiting = next((pod for pod in world.pending.values() if pod.key == key), None)
     if waiting is not None:
-        _explain_waiting(world, look, waiting, node, output)
+        _explain_waiting(world, view, waiting, node, output)
         return
     bound = next((pod for pod in world.bound.values() if pod.key == key), None)
     if bound is None:
-        give_up(f"there is no pod {key} that waits or runs")
+        fail(f"there is no pod {key} that waits or runs")
     _explain_bound(world, bound, node, output)
-
-
-def guarded_open(cluster: ClusterOptions) -> tuple[World, Look]:
-    """Open the world; what cannot be read ends the command, what may not be seen is raised."""
-    try:
-        return open_world(cluster)
-    except UNREADABLE as error:
-        give_up(str(error))
 
 
 def _namespace(cluster: ClusterOptions) -> str:
     """Return the namespace that is meant where none is named, as kubectl does."""
     if cluster.files:
         return "default"
-    return str(guarded(lambda: context_namespace(cluster.kubeconfig, cluster.context)))
+    with exit_on_error():
+        return str(context_namespace(cluster.kubeconfig, cluster.context))
 
 
 def _key(words: Sequence[str], namespace: str) -> str:
@@ -66,22 +61,22 @@ def _key(words: Sequence[str], namespace: str) -> str:
     return named[0] if slash and before not in _WORDS else f"{namespace}/{name if slash else before}"
 
 
-def _explain_waiting(world: World, look: Look, pod: Pod, node: str, output: str) -> None:
-    found = explain_pod(world, pod, node)
-    tell_about(world, [pod])
-    if output != TABLE:
-        dump({**found.as_json(), "settings": look.found.source}, output)
+def _explain_waiting(world: World, view: ClusterView, pod: Pod, node: str, output: str) -> None:
+    found = explain_pod(world, pod, node, all_cards=output == WIDE)
+    print_pod_warnings(world, [pod])
+    if output not in FOR_PEOPLE:
+        dump({**found.as_json(), "settings": view.scheduler.source}, output)
     else:
-        click.echo(found.text())
-        for line in _besides(world, look, pod, fits=bool(found.answer.node)):
+        click.echo(found.text(wide=output == WIDE))
+        for line in _notes(world, view, pod, fits=bool(found.answer.node)):
             click.echo(line)
     raise SystemExit(0 if found.answer.node else _FITS_NOWHERE)
 
 
-def _besides(world: World, look: Look, pod: Pod, *, fits: bool) -> list[str]:
+def _notes(world: World, view: ClusterView, pod: Pod, *, fits: bool) -> list[str]:
     """Return what else there is to know about a pod that waits."""
     lines = []
-    names = look.found.settings.scheduler_names
+    names = view.scheduler.settings.scheduler_names
     if pod.scheduler_name not in names:
         lines.append(
             f"It names the scheduler {pod.scheduler_name}: vgpu-scheduler places pods of {', '.join(names)} only."
@@ -100,8 +95,8 @@ def _besides(world: World, look: Look, pod: Pod, *, fits: bool) -> list[str]:
 
 def _explain_bound(world: World, pod: Pod, node: str, output: str) -> None:
     record = _record(pod.annotations)
-    found = explain_bound(world, pod, node)
-    if output != TABLE:
+    found = explain_bound(world, pod, node, all_cards=output == WIDE)
+    if output not in FOR_PEOPLE:
         dump({"pod": pod.key, "node": pod.node_name, "decided": record, "today": found.as_json()}, output)
         return
     click.echo(f"{pod.key} is bound to {pod.node_name}.")
@@ -109,7 +104,7 @@ def _explain_bound(world: World, pod: Pod, node: str, output: str) -> None:
         click.echo(f"  {line}")
     here = "to the same node" if found.answer.node == pod.node_name else f"to {found.answer.node or 'no node'}"
     click.echo(f"\nIf it were created now, without itself, it would go {here}:\n")
-    click.echo(found.text())
+    click.echo(found.text(wide=output == WIDE))
 
 
 def _record(annotations: Mapping[str, str]) -> dict[str, Any]:
@@ -131,17 +126,17 @@ def _recorded(record: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _from_the_pod_alone(cluster: ClusterOptions, key: str, error: NotSeenError, output: str) -> None:
+def _explain_from_pod_alone(cluster: ClusterOptions, key: str, error: MissingRightsError, output: str) -> None:
     """Say what a pod says itself, for those who may see no more."""
     namespace, _, name = key.partition("/")
-    found = guarded(lambda: asyncio.run(get_object(cluster, f"/api/v1/namespaces/{namespace}/pods/{name}")))
+    found = asyncio.run(get_object(cluster, f"/api/v1/namespaces/{namespace}/pods/{name}"))
     if isinstance(found, str):
-        give_up(f"{error}, and the pod itself cannot be seen: {found}")
+        fail(f"{error}, and the pod itself cannot be seen: {found}")
     conditions = found.get("status", {}).get("conditions") or ()
     scheduled: Mapping[str, Any] = next((each for each in conditions if each.get("type") == "PodScheduled"), {})
     node = found.get("spec", {}).get("nodeName", "")
     record = _record(found["metadata"].get("annotations") or {})
-    if output != TABLE:
+    if output not in FOR_PEOPLE:
         dump({"pod": key, "node": node, "condition": scheduled, "decided": record, "missing": str(error)}, output)
     else:
         click.echo(f"{key} is bound to {node}." if node else f"{key} waits.")
@@ -149,5 +144,5 @@ def _from_the_pod_alone(cluster: ClusterOptions, key: str, error: NotSeenError, 
             click.echo(f"  {scheduled.get('reason', '')}: {scheduled['message']}")
         for line in _recorded(record) if node else ():
             click.echo(f"  {line}")
-        click.echo(f"\nMore cannot be told: {error}.")
+        click.echo(f"\nMore cannot be said: {error}.")
     raise SystemExit(0 if node else _FITS_NOWHERE)

@@ -10,11 +10,12 @@ from typing import Any
 
 import yaml
 
+from vgpu_scheduler.cli.cluster.options import STDIN
+
 _SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 # libyaml is ten times as fast, which is felt with a snapshot of a cluster.
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-STDIN = Path("-")
 TOO_DEEP = "something in it contains itself, or is nested too deeply"
 
 

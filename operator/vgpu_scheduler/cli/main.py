@@ -12,8 +12,8 @@ from vgpu_scheduler import __version__
 __all__ = ["COMMANDS", "main"]
 
 
-class Listed(NamedTuple):
-    """A command as the help lists it, without being imported.
+class CommandEntry(NamedTuple):
+    """A command as the help lists it, before it is imported.
 
     Attributes
     ----------
@@ -29,28 +29,32 @@ class Listed(NamedTuple):
 
 
 COMMANDS: Final = {
-    "completion": Listed("commands.completion", "completion", "Print what completes commands in a shell."),
-    "cordon": Listed("commands.cordon", "cordon", "Take cards out of service."),
-    "defrag": Listed("commands.defrag", "defrag", "Plan which pods to move so that whole cards become free."),
-    "demo": Listed("demo", "demo", "Show placements on an embedded cluster with simulated cards."),
-    "doctor": Listed("commands.doctor", "doctor", "Look for what is wrong in a cluster, without changing anything."),
-    "explain": Listed(
+    "completion": CommandEntry("commands.completion", "completion", "Print what completes commands in a shell."),
+    "cordon": CommandEntry("commands.cordon", "cordon", "Take cards out of service."),
+    "defrag": CommandEntry("commands.defrag", "defrag", "Plan which pods to move so that whole cards become free."),
+    "demo": CommandEntry("demo", "demo", "Show placements on an embedded cluster with simulated cards."),
+    "doctor": CommandEntry(
+        "commands.doctor", "doctor", "Look for what is wrong in a cluster, without changing anything."
+    ),
+    "explain": CommandEntry(
         "commands.explain", "explain", "Say why a pod waits and what would help, or why it is where it is."
     ),
-    "run": Listed("commands.run", "run", "Run the operator."),
-    "settings": Listed("commands.settings", "settings", "Show every setting with its default and what it does."),
-    "simulate": Listed("commands.simulate", "simulate", "Place pods on a copy of a cluster."),
-    "snapshot": Listed("commands.snapshot", "snapshot", "Write what decisions depend on into one file."),
-    "test": Listed("commands.test", "test", "Run unit tests for policies: files of cases, or folders of such files."),
-    "top": Listed("commands.top", "top", "Show how much of the cards is used."),
-    "uncordon": Listed("commands.cordon", "uncordon", "Put cards that were cordoned back into service."),
+    "run": CommandEntry("commands.run", "run", "Run the operator."),
+    "settings": CommandEntry("commands.settings", "settings", "Show every setting with its default and what it does."),
+    "simulate": CommandEntry("commands.simulate", "simulate", "Place pods on a copy of a cluster."),
+    "snapshot": CommandEntry("commands.snapshot", "snapshot", "Write what decisions depend on into one file."),
+    "test": CommandEntry(
+        "commands.test", "test", "Run unit tests for policies: files of cases, or folders of such files."
+    ),
+    "top": CommandEntry("commands.top", "top", "Show how much of the cards is used."),
+    "uncordon": CommandEntry("commands.cordon", "uncordon", "Put cards that were cordoned back into service."),
 }
 
 
 _ALIASES: Final = {"why": "explain"}
 
 
-class _Commands(click.Group):
+class _LazyGroup(click.Group):
     """Commands that are imported when they are asked for: kopf and the kernels take a second."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -61,10 +65,10 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a command, None if there is none of that name."""
         del ctx
-        listed = COMMANDS.get(_ALIASES.get(cmd_name, cmd_name))
-        if listed is None:
+        entry = COMMANDS.get(_ALIASES.get(cmd_name, cmd_name))
+        if entry is None:
             return None
-        found = getattr(import_module(f"vgpu_scheduler.cli.{listed.module}"), listed.name)
+        found = getattr(import_module(f"vgpu_scheduler.cli.{entry.module}"), entry.name)
         assert isinstance(found, click.Command)
         return found
 
@@ -72,10 +76,10 @@ class _Commands(click.Group):
         """Write what each command is about, without importing any."""
         del ctx
         with formatter.section("Commands"):
-            formatter.write_dl([(name, listed.about) for name, listed in COMMANDS.items()])
+            formatter.write_dl([(name, entry.about) for name, entry in COMMANDS.items()])
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="vgpu-scheduler")
 def main() -> None:
     """Schedule shared GPUs on Kubernetes."""

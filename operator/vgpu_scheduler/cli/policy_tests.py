@@ -20,7 +20,7 @@ _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class CaseRun:
     """A case that was run.
 
     Attributes
@@ -65,44 +65,44 @@ def run(*, paths: Sequence[Path], junit: Path | None, quiet: bool) -> None:
     raise SystemExit(0 if good == len(ran) else 1)
 
 
-def run_path(path: Path) -> Iterator[Ran]:
+def run_path(path: Path) -> Iterator[CaseRun]:
     """Run all cases of a file, or of the files of a folder; a file that is named must have some."""
     ran = 0
     for case in _run_files(path):
         ran += 1
         yield case
     if not ran and path.is_file():
-        yield Ran(path, CaseResult(""), error="there is no case in it")
+        yield CaseRun(path, CaseResult(""), error="there is no case in it")
 
 
-def _run_files(path: Path) -> Iterator[Ran]:
+def _run_files(path: Path) -> Iterator[CaseRun]:
     for file in yaml_files(path):
         try:
             found = documents(file)
         except FileError as error:
-            yield Ran(file, CaseResult(""), error=str(error))
+            yield CaseRun(file, CaseResult(""), error=str(error))
             continue
         for document in found:
             if file == path or not _is_object(document):
                 yield from run_document(document, file)
 
 
-def run_document(document: object, file: Path) -> Iterator[Ran]:
+def run_document(document: object, file: Path) -> Iterator[CaseRun]:
     """Run all cases of a document; files that it names are relative to its own."""
     if _is_object(document):
-        yield Ran(file, CaseResult(""), error="this is a Kubernetes object: a case names its policies by file")
+        yield CaseRun(file, CaseResult(""), error="this is a Kubernetes object: a case names its policies by file")
         return
     try:
         cases = read_cases(_with_files(document, file))
     except (CaseError, FileError) as error:
-        yield Ran(file, CaseResult(""), error=str(error))
+        yield CaseRun(file, CaseResult(""), error=str(error))
         return
     except RecursionError:
-        yield Ran(file, CaseResult(""), error=TOO_DEEP)
+        yield CaseRun(file, CaseResult(""), error=TOO_DEEP)
         return
     for case in cases:
         if isinstance(case, CaseError):
-            yield Ran(file, CaseResult(case.case), error=str(case))
+            yield CaseRun(file, CaseResult(case.case), error=str(case))
             continue
         began = time.perf_counter()
         try:
@@ -111,7 +111,7 @@ def run_document(document: object, file: Path) -> Iterator[Ran]:
             result, problem = CaseResult(case.name), str(error)
         except RecursionError:
             result, problem = CaseResult(case.name), TOO_DEEP
-        yield Ran(file, result, time.perf_counter() - began, problem)
+        yield CaseRun(file, result, time.perf_counter() - began, problem)
 
 
 def _is_object(document: object) -> bool:
@@ -160,7 +160,7 @@ def _content(entry: Any, file: Path, field: str) -> list[Any]:
     return found
 
 
-def _show(case: Ran) -> None:
+def _show(case: CaseRun) -> None:
     if case.ok:
         click.echo(f"ok    {case.title}")
         return
@@ -175,7 +175,7 @@ def _show(case: Ran) -> None:
         click.echo(f"      | {line}")
 
 
-def _write_junit(path: Path, ran: Sequence[Ran]) -> None:
+def _write_junit(path: Path, ran: Sequence[CaseRun]) -> None:
     suite = ET.Element(
         "testsuite",
         name="vgpu-scheduler test",

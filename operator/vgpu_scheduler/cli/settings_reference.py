@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Final
 
 from pydantic import BaseModel
 
+from vgpu_scheduler.model import did_you_mean
 from vgpu_scheduler.settings import Settings
 
 _PREFIX: Final = "VGPU_"
@@ -99,8 +99,7 @@ def unknown_variables(environment: Mapping[str, str]) -> Iterator[str]:
         if not upper.startswith(_PREFIX) or upper in known | sections | _NOT_SETTINGS:
             continue
         of_service = any(part in upper for part in _OF_SERVICES) or environment[name].startswith("tcp://")
-        meant = get_close_matches(upper, known, 1, 0.9 if of_service else 0.6)
-        if of_service and not meant:
+        hint = did_you_mean(upper, known, 0.9 if of_service else 0.6)
+        if of_service and not hint:
             continue
-        hint = f", did you mean {meant[0]}?" if meant else ""
         yield f"environment variable {name}: there is no such setting{hint}"

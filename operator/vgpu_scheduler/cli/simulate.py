@@ -11,24 +11,27 @@ from typing import Any, Final
 
 import click
 
-from vgpu_scheduler.cli.cluster.look import Look, look, read_files
-from vgpu_scheduler.cli.cluster.options import TABLE, ClusterOptions
+from vgpu_scheduler.cli.cluster.messages import print_pod_warnings, print_view_warnings, progress, warn
+from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE, ClusterOptions
 from vgpu_scheduler.cli.cluster.output import dump, table
-from vgpu_scheduler.cli.cluster.world import guarded, make_world, progress, tell, tell_about, warn
+from vgpu_scheduler.cli.cluster.view import ClusterView, read_cluster, read_files
+from vgpu_scheduler.cli.cluster.world import exit_on_error, make_world
 from vgpu_scheduler.cli.files import FileError
 from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.policy import PLURALS
 from vgpu_scheduler.whatif import (
-    MOST,
+    MOST_COPIES,
     WORKLOADS,
     Answer,
     Capacity,
     World,
     WorldError,
+    Written,
     aligned,
+    capacity_of,
     claims_of,
     copy_of,
     explain,
-    how_many,
     make_dialect,
     number,
     pods_of,
@@ -43,8 +46,8 @@ _AS_MANY_AS_FIT: Final = "max"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Question:
-    """What is asked.
+class _Scenario:
+    """The pods that are to be placed, and how the cluster is changed before.
 
     Attributes
     ----------
@@ -66,34 +69,49 @@ def run(
     *, cluster: ClusterOptions, output: str, explained: bool, count: str | None, dialect: str | None, **options: Any
 ) -> None:
     """Place pods, and say where they went."""
-    given = {name: value for name in ("node_policy", "device_policy") if (value := options.pop(name)) is not None}
+    overrides = {name: value for name in ("node_policy", "device_policy") if (value := options.pop(name)) is not None}
     if dialect is not None:
-        given["dialects"] = [guarded(lambda: make_dialect(dialect)).name]
-    question = _Question(count=_count(count), **options)
-    if not question.pods and not question.pending:
+        with exit_on_error():
+            overrides["dialects"] = [make_dialect(dialect).name]
+    scenario = _Scenario(count=_count(count), **options)
+    if not scenario.pods and not scenario.pending:
         raise click.UsageError("say which pods are to be placed: -f FILE, or --pending")
-    if question.count and explained:
+    if scenario.count and explained:
         raise click.UsageError("--explain is about single pods, and --count about how many")
-    if question.count and question.pending:
+    if scenario.count and scenario.pending:
         raise click.UsageError("--count is about the pods of files, --pending about those that wait")
-    world, seen = guarded(lambda: _world(replace(cluster, given=given), question))
-    if question.count:
-        pods = guarded(lambda: _new_pods(world, question.pods, once=True))
-        capacities = guarded(lambda: _capacities(world, pods, question.count))
-        tell(world, seen)
-        tell_about(world, pods)
-        _show_capacities(capacities, question.count, output)
-        return
-    answers = guarded(lambda: _answers(world, question, explained=explained or output != TABLE))
-    progress("")
-    tell(world, seen)
-    tell_about(world, (answer.pod for answer in answers))
-    if output == TABLE and not answers:
-        click.echo("no pod waits")
-    elif output == TABLE:
-        _show(answers, explained=explained)
+    with exit_on_error():
+        world, view = _changed_world(replace(cluster, overrides=overrides), scenario)
+    if scenario.count:
+        _answer_how_many(world, view, scenario, output)
     else:
+        _answer_where(world, view, scenario, output, explained=explained)
+
+
+def _answer_how_many(world: World, view: ClusterView, scenario: _Scenario, output: str) -> None:
+    with exit_on_error():
+        pods = _new_pods(world, scenario.pods, once=True)
+        capacities = _capacities(world, pods, scenario.count)
+    progress("")
+    print_view_warnings(world, view)
+    print_pod_warnings(world, pods)
+    _show_capacities(capacities, output)
+    enough = scenario.count == MOST_COPIES or all(capacity.next is None for capacity in capacities)
+    raise SystemExit(0 if enough else _NO_PLACE)
+
+
+def _answer_where(world: World, view: ClusterView, scenario: _Scenario, output: str, *, explained: bool) -> None:
+    with exit_on_error():
+        answers = _answers(world, scenario, explained=explained or output not in FOR_PEOPLE)
+    progress("")
+    print_view_warnings(world, view)
+    print_pod_warnings(world, (answer.pod for answer in answers))
+    if output not in FOR_PEOPLE:
         dump([answer.as_json() for answer in answers], output)
+    elif answers:
+        _show(answers, explained=explained, wide=output == WIDE)
+    else:
+        click.echo("no pod waits")
     raise SystemExit(0 if all(answer.node for answer in answers) else _NO_PLACE)
 
 
@@ -101,25 +119,39 @@ def _count(text: str | None) -> int:
     if text is None:
         return 0
     if text == _AS_MANY_AS_FIT:
-        return MOST
-    if not text.isdecimal() or not 1 <= int(text) <= MOST:
-        raise click.UsageError(f"--count: {text!r} is neither a number from 1 to {MOST} nor max")
+        return MOST_COPIES
+    if not text.isdecimal() or not 1 <= int(text) <= MOST_COPIES:
+        raise click.UsageError(f"--count: {text!r} is neither a number from 1 to {MOST_COPIES} nor max")
     return int(text)
 
 
 # The cluster ---------------------------------------------------------------------------------------------------------
 
 
-def _world(cluster: ClusterOptions, question: _Question) -> tuple[World, Look]:
+def _changed_world(cluster: ClusterOptions, scenario: _Scenario) -> tuple[World, ClusterView]:
     """Return the cluster with what is changed of it."""
-    seen = look(cluster, progress)
-    world = make_world(seen)
-    world.add(read_files(question.policies))
-    for text in question.added:
+    view = read_cluster(cluster, progress)
+    world = make_world(view)
+    for path in scenario.policies:
+        world.add(_policies(path))
+    for text in scenario.added:
         _add_nodes(world, text)
-    for text in question.without:
+    for text in scenario.without:
         _leave_out(world, text)
-    return world, seen
+    return world, view
+
+
+def _policies(path: Path) -> list[Written]:
+    """Return the policies of a file or folder that has nothing else."""
+    found = read_files([path])
+    for obj in found:
+        if obj.get("kind") not in PLURALS:
+            title = f"{obj.get('kind') or 'an object without a kind'} {(obj.get('metadata') or {}).get('name', '')}"
+            kinds = " and ".join(PLURALS)
+            raise FileError(f"{obj.origin}: {title} is no policy: --policy takes {kinds}, -f and --cluster the rest")
+    if not found:
+        raise FileError(f"{path}: there is no policy in it")
+    return found
 
 
 def _add_nodes(world: World, text: str) -> None:
@@ -157,19 +189,19 @@ def _leave_out(world: World, text: str) -> None:
 # The pods ------------------------------------------------------------------------------------------------------------
 
 
-def _answers(world: World, question: _Question, *, explained: bool) -> list[Answer]:
+def _answers(world: World, scenario: _Scenario, *, explained: bool) -> list[Answer]:
     done = 0
 
-    def told(answer: Answer) -> None:
+    def on_answer(answer: Answer) -> None:
         nonlocal done
         done += 1
         if done % 100 == 0:
             progress(f"{done} pods decided, {answer.pod.key} last")
 
-    waiting = list(world.pending.values()) if question.pending else []
-    answers = simulate(world, waiting, as_they_are=True, explained=explained, told=told)
-    answers += simulate(world, _new_pods(world, question.pods), explained=explained, told=told)
-    if not answers and question.pods:
+    waiting = list(world.pending.values()) if scenario.pending else []
+    answers = simulate(world, waiting, as_they_are=True, explained=explained, on_answer=on_answer)
+    answers += simulate(world, _new_pods(world, scenario.pods), explained=explained, on_answer=on_answer)
+    if not answers and scenario.pods:
         raise WorldError("there is no pod to place")
     return answers
 
@@ -177,7 +209,7 @@ def _answers(world: World, question: _Question, *, explained: bool) -> list[Answ
 def _capacities(world: World, pods: Sequence[Pod], count: int) -> list[Capacity]:
     if not pods:
         raise WorldError("there is no pod to place")
-    return [how_many(world, pod, count, lambda count: progress(f"{count} fit so far")) for pod in pods]
+    return [capacity_of(world, pod, count, lambda count: progress(f"{count} fit so far")) for pod in pods]
 
 
 def _new_pods(world: World, files: Sequence[Path], *, once: bool = False) -> list[Pod]:
@@ -196,7 +228,7 @@ def _new_pods(world: World, files: Sequence[Path], *, once: bool = False) -> lis
 
 
 def _checked(workload: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the pods of a workload, after what has no effect in them was told, once for all of them."""
+    """Return the pods of a workload, after warnings about fields that have no effect, once for all of them."""
     pods = [dict(pod) for pod in pods_of(workload)]
     name = (workload.get("metadata") or {}).get("name", "")
     for text in unknown_fields(pods[0]) if pods else ():
@@ -219,12 +251,12 @@ def _pod(world: World, workload: Mapping[str, Any], pod: Mapping[str, Any]) -> P
 # The answer ----------------------------------------------------------------------------------------------------------
 
 
-def _show(answers: Sequence[Answer], *, explained: bool) -> None:
+def _show(answers: Sequence[Answer], *, explained: bool, wide: bool) -> None:
     for line in aligned([_HEAD, *map(_row, answers)]):
         click.echo(line)
     for answer in answers:
         if explained:
-            click.echo("\n" + explain(answer))
+            click.echo("\n" + explain(answer, wide=wide))
         elif answer.decision.message:
             click.echo(f"{answer.pod.key}: {answer.decision.message}")
 
@@ -240,17 +272,14 @@ def _row(answer: Answer) -> tuple[str, ...]:
     )
 
 
-def _show_capacities(found: Sequence[Capacity], asked: int, output: str) -> None:
-    progress("")
-    if output != TABLE:
-        dump([capacity.as_json() for capacity in found], output)
-    else:
-        for capacity in found:
-            at_least = "at least " if capacity.count == MOST else ""
-            click.echo(f"{at_least}{capacity.count} of {capacity.pod} fit.")
-            if capacity.nodes:
-                click.echo(table(list(capacity.nodes.items()), ("node", "pods")))
-            if capacity.next is not None:
-                click.echo(f"The next one: {capacity.next.decision.message}")
-    enough = asked == MOST or all(capacity.next is None for capacity in found)
-    raise SystemExit(0 if enough else _NO_PLACE)
+def _show_capacities(capacities: Sequence[Capacity], output: str) -> None:
+    if output not in FOR_PEOPLE:
+        dump([capacity.as_json() for capacity in capacities], output)
+        return
+    for capacity in capacities:
+        at_least = "at least " if capacity.count == MOST_COPIES else ""
+        click.echo(f"{at_least}{capacity.count} of {capacity.pod} fit.")
+        if capacity.nodes:
+            click.echo(table(list(capacity.nodes.items()), ("node", "pods")))
+        if capacity.next is not None:
+            click.echo(f"The next one: {capacity.next.decision.message}")

@@ -9,10 +9,11 @@ from typing import Any, Final
 
 import click
 
-from vgpu_scheduler.cli.cluster.look import NEEDED, look
-from vgpu_scheduler.cli.cluster.options import ClusterOptions
-from vgpu_scheduler.cli.cluster.world import NotSeenError, give_up, guarded, progress
-from vgpu_scheduler.cli.files import STDIN
+from vgpu_scheduler.cli.cluster.messages import fail, progress, warn
+from vgpu_scheduler.cli.cluster.options import STDIN, ClusterOptions
+from vgpu_scheduler.cli.cluster.settings import SettingsObjects
+from vgpu_scheduler.cli.cluster.view import REQUIRED_KINDS, read_cluster
+from vgpu_scheduler.cli.cluster.world import MissingRightsError, exit_on_error
 
 Object = Mapping[str, Any]
 
@@ -27,21 +28,25 @@ _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 def run(*, file: Path | None, cluster: ClusterOptions) -> None:
     """Write a snapshot."""
-    seen = guarded(lambda: look(cluster, progress))
-    if NEEDED & seen.missing.keys():
-        give_up(str(NotSeenError(seen)))
-    items = [without_private_parts(obj) for obj in (*seen.objects, *seen.installed)]
+    with exit_on_error():
+        view = read_cluster(cluster, progress)
+        settings = view.settings_objects
+        if cluster.config is not None:
+            settings = SettingsObjects.from_settings(view.scheduler.settings, cluster.scheduler_namespace).objects
+        if REQUIRED_KINDS & view.missing.keys():
+            raise MissingRightsError(view)
+    items = [without_private_parts(obj) for obj in (*view.objects, *settings)]
     text = json.dumps({"apiVersion": "v1", "kind": "List", "items": items}, separators=(",", ":"))
     progress("")
-    for kind, right in sorted(seen.missing.items()):
-        click.echo(f"warning: objects of kind {kind} could not be seen ({right}): the snapshot has none", err=True)
+    for kind, right in sorted(view.missing.items()):
+        warn(f"objects of kind {kind} could not be seen ({right}): the snapshot has none")
     if file is None or file == STDIN:
         click.echo(text)
         return
     try:
         file.write_text(text + "\n", encoding="utf-8")
     except OSError as error:
-        give_up(f"{file}: {error.strerror}")
+        fail(f"{file}: {error.strerror}")
     click.echo(f"{file}: {len(items)} objects", err=True)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -10,12 +9,16 @@ from typing import Any, Final
 
 import click
 
-from vgpu_scheduler.cli.cluster.options import TABLE, WIDE, ClusterOptions
+from vgpu_scheduler.cli.cluster.messages import on_terminal, progress, view_warnings
+from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE, ClusterOptions
 from vgpu_scheduler.cli.cluster.output import dump, table
-from vgpu_scheduler.cli.cluster.world import guarded, open_world
+from vgpu_scheduler.cli.cluster.view import read_cluster
+from vgpu_scheduler.cli.cluster.world import exit_on_error, make_world, open_world
 from vgpu_scheduler.whatif import World, usage
 
 _ALL: Final = "all"
+_INTERRUPTED: Final = 130
+"""What a shell calls the end by Ctrl-C."""
 _COLOURS: Final = ((90, "red"), (70, "yellow"))
 Rows = list[list[object]]
 
@@ -23,16 +26,36 @@ Rows = list[list[object]]
 def run(
     *, subject: str, namespace: str | None, cluster: ClusterOptions, output: str, watch: bool, interval: float
 ) -> None:
-    """Show it once, or again and again."""
+    """Show it once, or again and again until Ctrl-C."""
     if namespace is not None and subject in {"nodes", "cards"}:
         raise click.UsageError(f"-n is about pods and namespaces; {subject} belong to nobody")
-    while True:
-        world = guarded(lambda: open_world(cluster)[0])
-        if watch and sys.stdout.isatty():
-            click.clear()
+    if not watch:
+        with exit_on_error():
+            world, _ = open_world(cluster)
         _show(world, subject, namespace, output)
-        if not watch:
-            return
+        return
+    try:
+        _watch(cluster, interval, lambda world: _show(world, subject, namespace, output))
+    except KeyboardInterrupt:
+        progress("")
+        raise SystemExit(_INTERRUPTED) from None
+
+
+def _watch(cluster: ClusterOptions, interval: float, show: Callable[[World], None]) -> None:
+    """Show a cluster again and again; warnings come below each table on a terminal, and else when they are new."""
+    printed: list[str] = []
+    while True:
+        with exit_on_error():
+            view = read_cluster(cluster, progress)
+            world = make_world(view)
+        warnings = list(view_warnings(world, view))
+        if on_terminal():
+            click.clear()
+        show(world)
+        if on_terminal() or warnings != printed:
+            for line in warnings:
+                click.echo(line, err=True)
+        printed = warnings
         time.sleep(interval)
 
 
@@ -40,7 +63,7 @@ def _show(world: World, subject: str, namespace: str | None, output: str) -> Non
     rows = _ROWS[subject](world)
     if namespace is not None:
         rows = [row for row in rows if getattr(row, "namespace", namespace) == namespace]
-    if output not in {TABLE, WIDE}:
+    if output not in FOR_PEOPLE:
         dump([_plain(row) for row in rows], output)
         return
     if not rows:
@@ -103,11 +126,11 @@ def _namespaces(rows: Sequence[Any], *, wide: bool) -> tuple[Sequence[str], Rows
 
 def _share(percent: int) -> str:
     colour = next((colour for least, colour in _COLOURS if percent >= least), None)
-    return click.style(f"{percent}%", fg=colour) if colour and sys.stdout.isatty() else f"{percent}%"
+    return click.style(f"{percent}%", fg=colour) if colour and on_terminal() else f"{percent}%"
 
 
 def _state(state: str) -> str:
-    return click.style(state, fg="red") if state != "ready" and sys.stdout.isatty() else state
+    return click.style(state, fg="red") if state != "ready" and on_terminal() else state
 
 
 def _all_nodes(world: World) -> list[Any]:

@@ -10,10 +10,11 @@ import numpy as np
 from vgpu_scheduler.allocators import FitColumns
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine.cycle import Cycle
+from vgpu_scheduler.engine.nearest import in_unit
 from vgpu_scheduler.engine.policy_limits import LimitError, most_memory
 from vgpu_scheduler.engine.shape import Claimed, Refused
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Amounts, CardReason, Claim, ContainerClaims, Device
+from vgpu_scheduler.model import Amounts, CardReason, Claim, ContainerClaims, Device, worded_shortage
 from vgpu_scheduler.state import DeviceMatrix
 
 
@@ -27,13 +28,13 @@ class Lack:
     free: int
 
     def __str__(self) -> str:
-        """Word it."""
-        return f"{self.free} of {self.asked} {self.unit} {self.dimension} free"
+        """Say it in words."""
+        return worded_shortage(self.dimension, self.unit, self.free, self.asked)
 
 
 @dataclass(frozen=True, slots=True)
 class CardVerdict:
-    """What one card of a node says to one claim of a pod, as if it were the node's only card.
+    """Whether one card of a node fits one claim of a pod, as if it were the node's only card, and why not.
 
     Attributes
     ----------
@@ -57,7 +58,7 @@ class CardVerdict:
 
 
 def card_verdicts(cycle: Cycle, pod: Pod, node: str) -> list[CardVerdict]:
-    """Return what each card of a node says to each claim of a pod, in the order of containers and cards.
+    """Return a verdict for each claim of a pod and each card of a node, in the order of containers and cards.
 
     A claim for several cards asks each card for one share. Quotas are about the pod as a whole and are left out, and so
     is what the other containers of the pod take of a card.
@@ -116,7 +117,9 @@ def _about(
         reasons = np.flatnonzero(columns.counts[row])
         lack = None
         if relative[row] > 0:
-            about = dialect.inventory.dimensions[int(dimensions[row])]
-            lack = Lack(about.name, about.unit, int(asked[row]), int(free[row]))
+            column = int(dimensions[row])
+            about = dialect.inventory.dimensions[column]
+            left, wanted = in_unit(about, device, column, int(free[row]), int(asked[row]))
+            lack = Lack(about.name, about.unit, wanted, left)
         reason = None if columns.fits[row] else CardReason(int(reasons[0])) if reasons.size else None
         yield CardVerdict(container.name, device, used, reason, lack)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine.shape import NodePart
-from vgpu_scheduler.model import CardReason, NearMiss
+from vgpu_scheduler.model import CardReason, Device, Dimension, NearMiss
 from vgpu_scheduler.state import State
 
 _LACKING = [
@@ -49,10 +49,7 @@ def nearest_miss(state: State, dialect: Dialect, part: NodePart, rows: NDArray[n
     number = min(closest.tolist(), key=lambda i: devices_of.uuid(int(devices[i])))
     about = dialect.inventory.dimensions[int(dimension[number])]
     listed = devices_of.listed(int(owner[number]), int(devices[number]))
-    left, wanted = int(free[number]), int(asked[number])
-    if about.unit == "percent":
-        total = listed.total[int(dimension[number])]
-        left, wanted = floor(listed.compute_percent(left, total)), ceil(listed.compute_percent(wanted, total))
+    left, wanted = in_unit(about, listed, int(dimension[number]), int(free[number]), int(asked[number]))
     return NearMiss(
         node=state.nodes.name(int(owner[number])),
         uuid=listed.uuid,
@@ -61,3 +58,14 @@ def nearest_miss(state: State, dialect: Dialect, part: NodePart, rows: NDArray[n
         free=left,
         asked=wanted,
     )
+
+
+def in_unit(about: Dimension, device: Device, column: int, free: int, asked: int) -> tuple[int, int]:
+    """Return how much of a dimension of a device is free and how much was asked, in the unit that is named for it.
+
+    Some devices count compute in units of their own, of which percent are said.
+    """
+    if about.unit != "percent":
+        return free, asked
+    total = device.total[column]
+    return floor(device.compute_percent(free, total)), ceil(device.compute_percent(asked, total))

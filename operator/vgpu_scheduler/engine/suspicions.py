@@ -7,12 +7,12 @@ with those that are known under the same domain, so that what belongs to others 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 from functools import lru_cache
 from typing import Final
 
 from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.kube import Pod, ResourceQuota
+from vgpu_scheduler.model import closest
 from vgpu_scheduler.policy import OVERRIDES
 
 _ALIKE: Final = 0.8
@@ -86,5 +86,4 @@ def _domain(name: str) -> str:
 def _closest(name: str, known: Iterable[str]) -> str:
     same = sorted(other for other in known if _domain(other) == _domain(name))
     words = {other.rpartition("/")[2]: other for other in same}
-    found = get_close_matches(name.rpartition("/")[2], words, 1, _ALIKE)
-    return words[found[0]] if found else ""
+    return words.get(closest(name.rpartition("/")[2], words, _ALIKE), "")

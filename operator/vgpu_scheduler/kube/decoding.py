@@ -1,32 +1,17 @@
-"""The one decoder: from the API's JSON, as bytes or as an already parsed dict, to values."""
+"""The one decoder: from the API's JSON, as bytes or as an already parsed dict, to values of any kind."""
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
-from sys import intern
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from vgpu_scheduler.kube.images import node_images
 from vgpu_scheduler.kube.nesting import decode_json, shallow
-from vgpu_scheduler.kube.objects import Condition, Node, Pod
-from vgpu_scheduler.kube.podspecs import intern_pod_spec, resized_requests
-from vgpu_scheduler.kube.quantities import QuantityError, to_exact_int, to_int, to_milli
-from vgpu_scheduler.kube.rejections import kubelet_rejection
-from vgpu_scheduler.kube.resources import CPU, PODS, is_schedulable
 from vgpu_scheduler.kube.store import Versioned
-from vgpu_scheduler.kube.taints import taint
 from vgpu_scheduler.kube.wire import (
     FieldError,
-    Quantities,
     WireBookmark,
     WireEvent,
     WireList,
-    WireMeta,
-    WireNode,
-    WirePod,
-    WirePodSpec,
-    WirePodStatus,
 )
 
 __all__ = [
@@ -35,8 +20,7 @@ __all__ = [
     "WatchStatus",
     "decode_event",
     "decode_list",
-    "decode_node",
-    "decode_pod",
+    "decode_object",
 ]
 
 _Wire = TypeVar("_Wire")
@@ -44,8 +28,6 @@ _Value = TypeVar("_Value", bound=Versioned)
 
 _LEAST, _MOST = -(2**63), 2**64 - 1
 
-_pods: Final = msgspec.json.Decoder(WirePod)
-_nodes: Final = msgspec.json.Decoder(WireNode)
 _lists: Final = msgspec.json.Decoder(WireList)
 _events: Final = msgspec.json.Decoder(WireEvent)
 _bookmarks: Final = msgspec.json.Decoder(WireBookmark)
@@ -110,38 +92,6 @@ class WatchEvent(msgspec.Struct, Generic[_Value], frozen=True):
     object: _Value | None
     resource_version: str
     status: WatchStatus | None = None
-
-
-def decode_pod(obj: Encoded) -> Pod:
-    """Read a pod.
-
-    Parameters
-    ----------
-    obj
-        The object as a dict (as kopf hands it out) or as JSON.
-
-    Raises
-    ------
-    DecodeError
-        If a field that is read has the wrong type, or a quantity is none.
-    """
-    return decode_object(obj, "Pod", _pods, _pod)
-
-
-def decode_node(obj: Encoded) -> Node:
-    """Read a node.
-
-    Parameters
-    ----------
-    obj
-        The object as a dict (as kopf hands it out) or as JSON.
-
-    Raises
-    ------
-    DecodeError
-        If a field that is read has the wrong type, or a quantity is none.
-    """
-    return decode_object(obj, "Node", _nodes, _node)
 
 
 def decode_list(data: bytes, decode: Decode[_Value], skip: Skip | None = None) -> tuple[list[_Value], str, str]:
@@ -301,109 +251,3 @@ def _is_unicode(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _pod(wire: WirePod) -> Pod:
-    meta, pod, status = wire.metadata, wire.spec, wire.status
-    spec = intern_pod_spec(pod)
-    reported = bool(status.container_statuses or status.init_container_statuses)
-    return Pod(
-        uid=meta.uid,
-        namespace=meta.namespace,
-        name=meta.name,
-        resource_version=meta.version,
-        labels=meta.labels or {},
-        annotations=meta.annotations or {},
-        scheduler_name=pod.scheduler_name,
-        node_name=pod.node_name,
-        nominated_node_name=status.nominated_node_name,
-        phase=status.phase,
-        priority=pod.priority or 0,
-        preemption_policy=pod.preemption_policy or "PreemptLowerPriority",
-        creation_timestamp=meta.creation_timestamp or "",
-        deleting=meta.deletion_timestamp is not None,
-        started=reported,
-        init_finished=_init_finished(pod, status),
-        scheduled_condition=_scheduled(status),
-        spec=spec,
-        resized_requests=resized_requests(pod, status, spec) if reported else None,
-        generation=meta.generation,
-        owner=_owner(meta),
-        rejection=kubelet_rejection(status) if status.reason else "",
-    )
-
-
-def _owner(meta: WireMeta) -> str:
-    """Return the UID of the controller: one text for all the pods that it owns."""
-    return next((intern(owner.uid) for owner in meta.owner_references or () if owner.controller), "")
-
-
-def _init_finished(pod: WirePodSpec, status: WirePodStatus) -> bool:
-    expected = {c.name for c in pod.init_containers or () if c.restart_policy != "Always"}
-    if not expected:
-        return True
-    for entry in status.init_container_statuses or ():
-        ended = entry.state.terminated if entry.state else None
-        if ended is not None and ended.exit_code == 0:
-            expected.discard(entry.name)
-    return not expected
-
-
-def _scheduled(status: WirePodStatus) -> Condition | None:
-    for condition in status.conditions or ():
-        if condition.type == "PodScheduled":
-            return Condition(condition.status, condition.reason or "", condition.message or "")
-    return None
-
-
-def _node(wire: WireNode) -> Node:
-    meta = wire.metadata
-    ready = next((c.status for c in wire.status.conditions or () if c.type == "Ready"), "")
-    return Node(
-        name=meta.name,
-        uid=meta.uid,
-        resource_version=meta.version,
-        labels=meta.labels or {},
-        annotations=meta.annotations or {},
-        unschedulable=wire.spec.unschedulable,
-        taints=tuple(taint(t.key, t.value, t.effect) for t in wire.spec.taints or ()),
-        allocatable=_allocatable(wire.status.allocatable),
-        capacity=_capacity(wire.status.capacity),
-        ready={"True": True, "False": False}.get(ready),
-        deleting=meta.deletion_timestamp is not None,
-        declared_features=_features(tuple(wire.status.declared_features or ())),
-        images=node_images(wire.status.images or ()),
-    )
-
-
-@lru_cache(maxsize=1024)
-def _features(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the features of a node: one object for all nodes that declare the same."""
-    return tuple(sorted(names))
-
-
-def _capacity(quantities: Quantities | None) -> dict[str, int]:
-    """Return whole amounts of extended resources; a part of a device is none."""
-    amounts: dict[str, int] = {}
-    for name, text in (quantities or {}).items():
-        if "/" not in name:
-            continue
-        try:
-            amount = to_exact_int(text)
-        except QuantityError as error:
-            raise FieldError(f"status.capacity[{name}]", str(error)) from error
-        if amount is not None:
-            amounts[name] = amount
-    return amounts
-
-
-def _allocatable(quantities: Quantities | None) -> dict[str, int]:
-    amounts: dict[str, int] = {}
-    for name, text in (quantities or {}).items():
-        if name != PODS and not is_schedulable(name):
-            continue
-        try:
-            amounts[name] = to_milli(text) if name == CPU else to_int(text)
-        except QuantityError as error:
-            raise FieldError(f"status.allocatable[{name}]", str(error)) from error
-    return amounts

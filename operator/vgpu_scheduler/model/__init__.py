@@ -1,7 +1,15 @@
 """Plain values that every room shares: devices, claims, placements, reasons, decisions."""
 
 from vgpu_scheduler.model.annotations import DECISION, LAST_ALLOCATED
-from vgpu_scheduler.model.decision import ConditionReason, Decision, NearMiss, NodeVerdict, Outcome, ScorePart
+from vgpu_scheduler.model.decision import (
+    ConditionReason,
+    Decision,
+    NearMiss,
+    NodeVerdict,
+    Outcome,
+    ScorePart,
+    worded_shortage,
+)
 from vgpu_scheduler.model.device_policies import (
     BEST_FIT,
     BINPACK,
@@ -50,6 +58,7 @@ from vgpu_scheduler.model.placement import (
     peak,
 )
 from vgpu_scheduler.model.reasons import CardReason, EventReason, Hint
+from vgpu_scheduler.model.spelling import closest, did_you_mean
 
 __all__ = [
     "BEST_FIT",
@@ -99,9 +108,12 @@ __all__ = [
     "add",
     "charges",
     "claims_devices",
+    "closest",
     "dialect_of",
+    "did_you_mean",
     "kinds_of",
     "makers",
     "peak",
     "policy_words",
+    "worded_shortage",
 ]

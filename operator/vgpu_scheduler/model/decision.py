@@ -10,6 +10,8 @@ from vgpu_scheduler.model.devices import PodClaims
 from vgpu_scheduler.model.placement import Placement
 from vgpu_scheduler.model.reasons import Hint
 
+_MIB = 2**20
+
 
 class Outcome(Enum):
     """What one attempt came to."""
@@ -75,6 +77,13 @@ class ScorePart:
     within: str = ""
 
 
+def worded_shortage(dimension: str, unit: str, free: int, asked: int) -> str:
+    """Say how much of an amount is free and how much was asked; bytes are said in MiB."""
+    if unit == "bytes":
+        free, asked, unit = free // _MIB, -(-asked // _MIB), "MiB"
+    return f"{free} of {asked} {unit} {dimension} free"
+
+
 @dataclass(frozen=True, slots=True)
 class NearMiss:
     """The card that came closest: the smallest relative shortfall, then the names."""
@@ -88,7 +97,8 @@ class NearMiss:
 
     def __str__(self) -> str:
         """Word it for an event."""
-        return f"nearest: {self.free} of {self.asked} {self.unit} {self.dimension} free on {self.node}/{self.uuid}"
+        shortage = worded_shortage(self.dimension, self.unit, self.free, self.asked)
+        return f"nearest: {shortage} on {self.node}/{self.uuid}"
 
 
 @dataclass(frozen=True, slots=True)

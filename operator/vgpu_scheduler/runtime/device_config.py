@@ -62,7 +62,23 @@ def with_device_config(settings: Settings, text: str) -> Settings:
         raise SettingsError("HAMi's device configuration: nested too deeply") from None
     if not isinstance(content, dict | None):
         raise SettingsError("HAMi's device configuration: not a map of sections")
-    sections = dict(_joined(content or {}, settings.hami_devices))
+    return _with_sections(settings, content or {})
+
+
+def without_device_config_file(settings: Settings) -> Settings:
+    """Return settings that have the content of HAMi's device configuration where they name a file with it.
+
+    Raises
+    ------
+    SettingsError
+        If it cannot be read.
+    """
+    file = settings.hami_device_config
+    return settings if file is None else _with_sections(settings, _read(file))
+
+
+def _with_sections(settings: Settings, content: Mapping[str, Any]) -> Settings:
+    sections = dict(_joined(content, settings.hami_devices))
     return settings.model_copy(update={"hami_device_config": None, "hami_devices": sections})
 
 

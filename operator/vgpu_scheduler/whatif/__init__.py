@@ -1,21 +1,22 @@
 """Questions to the engine, without a cluster: what would happen to these pods, and is a policy what it should be."""
 
-from vgpu_scheduler.whatif.capacity import MOST, Capacity, how_many
+from vgpu_scheduler.whatif.capacity import MOST_COPIES, Capacity, capacity_of
 from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.cases import Case, CaseError, CaseResult, check_case, place, read_cases, world_of
 from vgpu_scheduler.whatif.defrag import Move, Plan, defrag
 from vgpu_scheduler.whatif.explanation import Explanation, explain_bound, explain_pod
 from vgpu_scheduler.whatif.fields import unknown_fields
 from vgpu_scheduler.whatif.nodes import copy_of, listed_cards
+from vgpu_scheduler.whatif.objects import WorldError, Written, flatten
 from vgpu_scheduler.whatif.remedies import Remedy, RemedyKind, remedies
 from vgpu_scheduler.whatif.simulation import Answer, ask, simulate
 from vgpu_scheduler.whatif.storage import STORAGE_DECODERS
 from vgpu_scheduler.whatif.tables import aligned, explain, number
 from vgpu_scheduler.whatif.workloads import WORKLOADS, claims_of, pods_of
-from vgpu_scheduler.whatif.world import World, WorldError, Written, flatten, make_dialect
+from vgpu_scheduler.whatif.world import World, make_dialect
 
 __all__ = [
-    "MOST",
+    "MOST_COPIES",
     "STORAGE_DECODERS",
     "WORKLOADS",
     "Answer",
@@ -33,6 +34,7 @@ __all__ = [
     "Written",
     "aligned",
     "ask",
+    "capacity_of",
     "card_name",
     "check_case",
     "claims_of",
@@ -42,7 +44,6 @@ __all__ = [
     "explain_bound",
     "explain_pod",
     "flatten",
-    "how_many",
     "listed_cards",
     "make_dialect",
     "number",

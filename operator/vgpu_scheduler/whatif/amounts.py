@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from vgpu_scheduler.dialects import Dialects
+from vgpu_scheduler.dialects import ClaimError, Dialect, Dialects
 from vgpu_scheduler.kube import Pod, QuantityError, to_int, to_milli
 
 Object = Mapping[str, Any]
@@ -15,11 +15,37 @@ _CPU: Final = "cpu"
 _BYTES: Final = ("memory", "ephemeral-storage")
 _MIB: Final = 2**20
 _FIELDS: Final = ("initContainers", "containers")
+_SUMS_OVER_CARDS: Final = frozenset({"koordinator"})
+"""Dialects in which a container says how much it wants of all its cards together, and not of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A resource that changes with the steps of an amount.
+
+    Attributes
+    ----------
+    each
+        How much of it one step is.
+    suffix
+        What is written behind the number: ``m``, ``Mi`` or nothing.
+    written
+        What is written now; empty where nothing is.
+    """
+
+    resource: str
+    each: int = 1
+    suffix: str = ""
+    written: str = ""
+
+    def quantity(self, steps: int) -> str:
+        """Return so many steps as a quantity."""
+        return f"{self.each * steps}{self.suffix}"
 
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """What one container asks of one resource.
+    """What one container asks of one resource, or of several that say together how many cards it wants.
 
     Attributes
     ----------
@@ -27,33 +53,48 @@ class Amount:
         Which container: ``containers`` or ``initContainers``, and its number there.
     container
         Its name.
-    resource
-        The resource.
+    parts
+        The resources.
     steps
         How much is asked in steps, or one more than the most there is where nothing is said.
-    suffix
-        What is written behind a number of steps: ``m``, ``Mi`` or nothing.
-    written
-        What is written now; empty where nothing is.
+    unsaid
+        What it means that nothing is said; empty where something is.
     """
 
     field: str
     index: int
     container: str
-    resource: str
+    parts: tuple[Part, ...]
     steps: int
-    suffix: str
-    written: str
-
-    def text(self, steps: int) -> str:
-        """Return so many steps as a quantity."""
-        return f"{steps}{self.suffix}"
+    unsaid: str = ""
 
     def worded(self, steps: int) -> str:
         """Say what would have to be asked instead."""
-        now = f"instead of {self.written}" if self.written else "(it does not say, and gets whole cards)"
-        less = f", {self.text(self.steps - steps)} less" if self.written else ""
-        return f"ask {self.text(steps)} of {self.resource} {now} in container {self.container}{less}"
+        if len(self.parts) > 1:
+            cards = "1 card" if steps == 1 else f"{steps} cards"
+            amounts = ", ".join(f"{part.quantity(steps)} of {part.resource}" for part in self.parts)
+            return f"ask for {cards} instead of {self.steps} in container {self.container}: {amounts}"
+        (part,) = self.parts
+        now, less = f"instead of {part.written}", f", {part.quantity(self.steps - steps)} less"
+        if self.unsaid:
+            now, less = f"({self.unsaid})", ""
+        return f"ask {part.quantity(steps)} of {part.resource} {now} in container {self.container}{less}"
+
+    def applied(self, pod: Object, steps: int) -> Object:
+        """Return a pod that asks so many steps, as a limit or a request or both, as it did."""
+        spec = pod["spec"]
+        containers = list(spec[self.field])
+        container = containers[self.index]
+        given = container.get("resources") or {}
+        resources = {key: dict(value or {}) for key, value in given.items() if key != "claims"}
+        for part in self.parts:
+            places = [key for key, listed in resources.items() if part.resource in listed] or ["limits"]
+            if part.resource == _CPU or part.resource in _BYTES:
+                places = ["requests"]
+            for place in places:
+                resources.setdefault(place, {})[part.resource] = part.quantity(steps)
+        containers[self.index] = {**container, "resources": {**given, **resources}}
+        return {**pod, "spec": {**spec, self.field: containers}}
 
 
 def amounts_of(pod: Object, dialects: Dialects, read: Pod) -> Iterator[Amount]:
@@ -71,49 +112,73 @@ def amounts_of(pod: Object, dialects: Dialects, read: Pod) -> Iterator[Amount]:
     spec = pod.get("spec") or {}
     for field in _FIELDS:
         for index, container in enumerate(spec.get(field) or ()):
-            resources = container.get("resources") or {}
+            name, resources = str(container.get("name", "")), container.get("resources") or {}
             asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
-            for name, quantity in asked.items():
-                amount = _amount(field, index, str(container.get("name", "")), name, str(quantity))
-                if amount is not None:
-                    yield amount
-            yield from _unsaid_memory(field, index, container, asked, dialects, read)
+            for resource, quantity in asked.items():
+                measured = _measured(resource, str(quantity))
+                if measured is not None:
+                    steps, suffix = measured
+                    yield Amount(field, index, name, (Part(resource, 1, suffix, str(quantity)),), steps)
+            for dialect in dialects.owners(read):
+                for part, unsaid in _unsaid_memory(asked, dialect, read):
+                    yield Amount(field, index, name, (part,), _MIB, unsaid)
+                if dialect.name in _SUMS_OVER_CARDS:
+                    cards, parts = _cards(asked, dialect, read)
+                    if len(parts) > 1:
+                        yield Amount(field, index, name, parts, cards)
 
 
-def _amount(field: str, index: int, container: str, name: str, quantity: str) -> Amount | None:
+def _measured(resource: str, quantity: str) -> tuple[int, str] | None:
+    """Return a quantity in steps, and what is written behind their number; None where it is malformed."""
     try:
-        if name == _CPU:
-            return Amount(field, index, container, name, to_milli(quantity), "m", quantity)
-        if name in _BYTES or name.startswith("hugepages-") or quantity.endswith("i"):  # 8000 is written 8k by the API
-            return Amount(field, index, container, name, -(-to_int(quantity) // _MIB), "Mi", quantity)
-        return Amount(field, index, container, name, to_int(quantity), "", quantity)
+        if resource == _CPU:
+            return to_milli(quantity), "m"
+        if resource in _BYTES or resource.startswith("hugepages-") or quantity.endswith("i"):
+            # not k: the API writes 8000 as 8k
+            return -(-to_int(quantity) // _MIB), "Mi"
+        return to_int(quantity), ""
     except QuantityError:
         return None  # the pod is refused for it
 
 
-def _unsaid_memory(
-    field: str, index: int, container: Object, asked: Mapping[str, Any], dialects: Dialects, read: Pod
-) -> Iterator[Amount]:
-    for dialect in dialects.owners(read):
-        inventory = dialect.inventory
-        memory = {n: r for n, r in inventory.device_resources.items() if r.dimension == inventory.memory}
-        named = {inventory.device_resources[name].vendor for name in asked if name in inventory.device_resources}
-        said = {memory[name].vendor for name in asked if name in memory}
-        for name, resource in memory.items():
-            if resource.vendor in named - said and not resource.percent and name in dialect.claims.resources:
-                yield Amount(field, index, str(container.get("name", "")), name, _MIB, "", "")
+def _unsaid_memory(asked: Mapping[str, Any], dialect: Dialect, read: Pod) -> Iterator[tuple[Part, str]]:
+    """Yield the resources that would say how much memory of its cards a container wants, and what their lack means."""
+    inventory = dialect.inventory
+    memory = {n: r for n, r in inventory.device_resources.items() if r.dimension == inventory.memory}
+    named = {inventory.device_resources[name].vendor for name in asked if name in inventory.device_resources}
+    said = {memory[name].vendor for name in asked if name in memory}
+    unsaid = "it does not say, and gets whole cards" if is_claim(dialect, read) else "it does not say how much"
+    for name, resource in memory.items():
+        if resource.vendor in named - said and not resource.percent and name in dialect.claims.resources:
+            yield Part(name, 1, "Mi" if inventory.memory_unit == 1 else ""), unsaid
 
 
-def with_amount(pod: Object, amount: Amount, steps: int) -> Object:
-    """Return a pod that asks so many steps of one of its amounts, as a limit or a request or both, as it did."""
-    spec = pod["spec"]
-    containers = list(spec[amount.field])
-    container = containers[amount.index]
-    resources = {key: dict(value or {}) for key, value in (container.get("resources") or {}).items() if key != "claims"}
-    places = [key for key, listed in resources.items() if amount.resource in listed] or ["limits"]
-    if amount.resource == _CPU or amount.resource in _BYTES:
-        places = ["requests"]
-    for place in places:
-        resources.setdefault(place, {})[amount.resource] = amount.text(steps)
-    containers[amount.index] = {**container, "resources": {**(container.get("resources") or {}), **resources}}
-    return {**pod, "spec": {**spec, amount.field: containers}}
+def _cards(asked: Mapping[str, Any], dialect: Dialect, read: Pod) -> tuple[int, tuple[Part, ...]]:
+    """Return how many cards a container asks for, and what it asks of one of them; none where that is not its own."""
+    if not is_claim(dialect, read):
+        return 0, ()
+    counts = {claim.count for container in dialect.claims.read(read) for claim in container.claims}
+    count = max(counts, default=0)
+    names = [name for name in asked if name in dialect.claims.resources]
+    if len(counts) != 1 or count < 2 or any(read.spec.requests.get(name) != _whole(asked[name]) for name in names):
+        return 0, ()  # several types of devices, one card, or several containers that add up
+    parts = []
+    for name in names:
+        each, suffix = _whole(asked[name]) // count, ""
+        if each % _MIB == 0 and each:
+            each, suffix = each // _MIB, "Mi"
+        parts.append(Part(name, each, suffix, str(asked[name])))
+    return count, tuple(parts)
+
+
+def _whole(quantity: object) -> int:
+    return to_int(str(quantity))
+
+
+def is_claim(dialect: Dialect, pod: Pod) -> bool:
+    """Tell whether what a pod asks for in a dialect's names is understood."""
+    try:
+        dialect.claims.read(pod)
+    except ClaimError:
+        return False
+    return True

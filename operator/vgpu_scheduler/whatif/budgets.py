@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from vgpu_scheduler.kube import LabelSelector, Pod, SelectorError, compile_label_selector
-from vgpu_scheduler.whatif.world import WorldError
+from vgpu_scheduler.whatif.objects import WorldError
 
 Object = Mapping[str, Any]
 

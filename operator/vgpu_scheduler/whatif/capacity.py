@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -10,7 +11,7 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.whatif.simulation import Answer, simulate
 from vgpu_scheduler.whatif.world import World
 
-MOST: Final = 100_000
+MOST_COPIES: Final = 100_000
 """Copies that are tried at most."""
 
 
@@ -37,21 +38,28 @@ class Capacity:
         return {"pod": self.pod, "count": self.count, "nodes": self.nodes, "message": message}
 
 
-def how_many(world: World, pod: Pod, most: int = MOST, told: Callable[[int], None] = lambda _: None) -> Capacity:
-    """Place copies of a pod until one finds no place; those that found one stay in the world.
+def capacity_of(
+    world: World, pod: Pod, most: int = MOST_COPIES, on_placed: Callable[[int], None] = lambda _: None
+) -> Capacity:
+    """Place copies of a pod until one finds no place; afterwards the world is as it was.
 
     Parameters
     ----------
     most
         So many at most.
-    told
-        Told how many have found a place so far.
+    on_placed
+        Is called with how many have found a place so far.
     """
-    nodes: dict[str, int] = {}
-    for count in range(most):
+    placed: list[Answer] = []
+    refused: Answer | None = None
+    while refused is None and len(placed) < most:
         (answer,) = simulate(world, [pod], explained=False)
-        if not answer.node:
-            return Capacity(pod.key, count, dict(sorted(nodes.items())), answer)
-        nodes[answer.node] = nodes.get(answer.node, 0) + 1
-        told(count + 1)
-    return Capacity(pod.key, most, dict(sorted(nodes.items())))
+        if answer.node:
+            placed.append(answer)
+            on_placed(len(placed))
+        else:
+            refused = answer
+    for answer in placed:
+        world.engine.remove_pod(answer.pod.uid, 0.0)
+    nodes = Counter(answer.node for answer in placed)
+    return Capacity(pod.key, len(placed), dict(sorted(nodes.items())), refused)

@@ -55,7 +55,7 @@ class CardWriter(Protocol):
     name
         The dialect.
     silent
-        Fields of a card that its registration does not tell.
+        Fields of a card that are not in its registration.
     one_model
         Whether all cards of a node are of one model.
     """

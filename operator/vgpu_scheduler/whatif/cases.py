@@ -15,9 +15,10 @@ from vgpu_scheduler.model import DEVICE_POLICIES, OrderKind, policy_words
 from vgpu_scheduler.policy import PolicyDefaults
 from vgpu_scheduler.whatif.expectation import Expectation, Texts
 from vgpu_scheduler.whatif.forms import RunningPod, Short, ShortNode, ShortPod, in_full, one_in_full, problems
+from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.simulation import Answer, simulate
 from vgpu_scheduler.whatif.tables import explain
-from vgpu_scheduler.whatif.world import World, WorldError, make_dialect
+from vgpu_scheduler.whatif.world import World, make_dialect
 
 Object = Mapping[str, Any]
 

@@ -7,14 +7,15 @@ that are idle, or are to be, are cordoned first; a plan is about makers whose ca
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.whatif.budgets import budgets_of
 from vgpu_scheduler.whatif.cards import card_name
+from vgpu_scheduler.whatif.controllers import has_controller, is_node_bound
 from vgpu_scheduler.whatif.nodes import listed_cards, with_annotation
 from vgpu_scheduler.whatif.simulation import simulate
 from vgpu_scheduler.whatif.usage import CardUsage, cards, is_idle
@@ -23,9 +24,6 @@ from vgpu_scheduler.whatif.world import SCHEDULER, World
 Object = Mapping[str, Any]
 Spot = tuple[str, str]
 """A node, and a card of it."""
-
-_STAYS: Final = frozenset({"DaemonSet", "Node"})
-"""Controllers whose pods come back to their node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +49,18 @@ class Plan:
         The cards that are cordoned meanwhile: those, and the ones that are idle already.
     stay
         How many cards keep their pods, by why.
+    waiting
+        How many pods wait for cards.
+    taken
+        Those of them that would take freed cards at once, by card.
     """
 
     freed: tuple[Spot, ...]
     cordoned: tuple[Spot, ...]
     moves: tuple[Move, ...]
     stay: Mapping[str, int]
+    waiting: int = 0
+    taken: Mapping[Spot, tuple[str, ...]] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -72,11 +76,20 @@ class Plan:
                 for move in self.moves
             ],
             "stay": dict(self.stay),
+            "waiting": self.waiting,
+            "taken": [{"node": node, "card": card, "pods": [*pods]} for (node, card), pods in self.taken.items()],
         }
 
 
-def defrag(world: World, most: int = 0, schedulers: Container[str] = (SCHEDULER,)) -> Plan:
+def defrag(
+    world: World,
+    most: int = 0,
+    schedulers: Container[str] = (SCHEDULER,),
+    on_card: Callable[[int, int], None] = lambda _, __: None,
+) -> Plan:
     """Plan moves that empty cards, those with the least on them first; the world is then as it would be.
+
+    Pods that wait are placed last, when all cards are in service again.
 
     Parameters
     ----------
@@ -84,15 +97,37 @@ def defrag(world: World, most: int = 0, schedulers: Container[str] = (SCHEDULER,
         Cards that are to be freed at most; 0 for as many as can be.
     schedulers
         The scheduler names of the pods that are placed as planned.
+    on_card
+        Is called with how many cards were tried and how many there are to try.
     """
-    return _Planner(world, schedulers).plan(most)
+    nodes = dict(world.nodes)
+    plan = _Planner(world, schedulers, on_card).plan(most)
+    for name, written in nodes.items():
+        if world.nodes[name] is not written:
+            world.replace_node(written)
+    waiting = [
+        pod for pod in world.pending.values() if pod.scheduler_name in schedulers and world.engine.dialects.owners(pod)
+    ]
+    return replace(plan, waiting=len(waiting), taken=_taken(world, waiting, frozenset(plan.freed)))
+
+
+def _taken(world: World, waiting: Iterable[Pod], freed: frozenset[Spot]) -> dict[Spot, tuple[str, ...]]:
+    """Place pods that wait, and return which of them are on freed cards."""
+    pods_by_card: dict[Spot, tuple[str, ...]] = {}
+    for answer in simulate(world, waiting, as_they_are=True, explained=False) if freed else ():
+        for card in dict.fromkeys(answer.cards):
+            spot = (answer.node, card)
+            if spot in freed:
+                pods_by_card[spot] = (*pods_by_card.get(spot, ()), answer.pod.key)
+    return dict(sorted(pods_by_card.items()))
 
 
 class _Planner:
     """Tries one card after the other, on the world itself."""
 
-    def __init__(self, world: World, schedulers: Container[str]) -> None:
+    def __init__(self, world: World, schedulers: Container[str], on_card: Callable[[int, int], None]) -> None:
         self._world = world
+        self._on_card = on_card
         self._schedulers = schedulers
         self._budgets = budgets_of(world.budgets)
         self._keys = {
@@ -114,7 +149,9 @@ class _Planner:
             self._cordon(card, on=True)
         moves: list[Move] = []
         emptied: list[CardUsage] = []
-        for card in sorted(used, key=lambda card: (len(card.tenants), card.memory.used, card.node, card.card)):
+        used.sort(key=lambda card: (len(card.tenants), card.memory.used, card.node, card.card))
+        for number, card in enumerate(used, 1):
+            self._on_card(number, len(used))
             if most and len(emptied) >= most:
                 break
             if (card.node, card.card) in self._filled or is_idle(self._world, card):
@@ -133,7 +170,7 @@ class _Planner:
         tenants = [self._pods[key] for key in card.tenants if key in self._pods]
         why = next(filter(None, (self._why_not(pod) for pod in tenants)), "")
         if len(tenants) < len(card.tenants) or not tenants:
-            why = why or "what is on it cannot be told"
+            why = why or "what is on it is not known"
         if why:
             return [], why
         self._cordon(card, on=True)
@@ -152,11 +189,10 @@ class _Planner:
         return moves, ""
 
     def _why_not(self, pod: Pod) -> str:
-        owners = (self._world.written(pod).get("metadata") or {}).get("ownerReferences") or ()
-        kinds = {owner.get("kind") for owner in owners if isinstance(owner, Mapping) and owner.get("controller")}
-        if not kinds:
+        written = self._world.written(pod)
+        if not has_controller(written):
             return "a pod on it has no controller that would make it anew"
-        if kinds & _STAYS:
+        if is_node_bound(written):
             return "a pod on it would come back to its node"
         if pod.scheduler_name not in self._schedulers:
             return "a pod on it is placed by another scheduler"

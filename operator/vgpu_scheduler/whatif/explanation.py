@@ -54,9 +54,15 @@ class Explanation:
             **({"comparison": self.comparison} if self.comparison else {}),
         }
 
-    def text(self) -> str:
-        """Say it to people."""
-        parts = [explain(self.answer), *([self.comparison] if self.comparison else [])]
+    def text(self, *, wide: bool = False) -> str:
+        """Say it to people.
+
+        Parameters
+        ----------
+        wide
+            Leave no node out, and group none.
+        """
+        parts = [explain(self.answer, wide=wide), *([self.comparison] if self.comparison else [])]
         rows = [
             (
                 *(node, card_name(verdict.device.vendor, verdict.device.uuid), verdict.device.type),
@@ -68,51 +74,58 @@ class Explanation:
         if rows:
             parts.append("\n".join(f"  {line}" for line in aligned([_HEAD, *rows])))
         if self.left_out:
-            parts.append(f"  and the cards of {self.left_out} more nodes: --node NAME shows those of one")
+            parts.append(f"  and the cards of {self.left_out} more nodes: --node NAME shows those of one, -o wide all")
         if self.remedies:
             lines = [f"  - {remedy.text} (goes to {remedy.node})" for remedy in self.remedies]
             parts.append("\n".join(["Each of these alone would help:", *lines]))
         elif not self.answer.node and self.answer.decision.outcome is Outcome.UNSCHEDULABLE:
-            parts.append("No single change that was tried would help.")
+            parts.append("No single change was found that would help; combinations of changes were not searched.")
         return "\n\n".join(parts)
 
 
-def explain_pod(world: World, pod: Pod, node: str = "") -> Explanation:
+def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = False) -> Explanation:
     """Explain a pod that waits.
 
     Parameters
     ----------
     node
         Show the cards of this node only, whatever is the matter with it.
+    all_cards
+        Show the cards of all nodes that they keep the pod from, and not of the first few.
     """
     answer = ask(world, pod)
     helps = [] if answer.node or answer.decision.outcome is Outcome.ERROR else remedies(world, pod)
-    cards, left_out = _cards(world, answer, [node] if node else _nodes_with_cards(answer))
+    cards, left_out = _cards(world, answer, [node] if node else _nodes_with_cards(answer), all_cards=all_cards)
     return Explanation(answer, cards, left_out, helps)
 
 
-def explain_bound(world: World, pod: Pod, node: str = "") -> Explanation:
+def explain_bound(world: World, pod: Pod, node: str = "", *, all_cards: bool = False) -> Explanation:
     """Explain where a bound pod would go if it were created now, without itself; it is not in the world afterwards.
 
     Parameters
     ----------
     node
         Show the cards of this node beside those of the pod's own, and compare the two.
+    all_cards
+        Show the cards of all nodes that they keep the pod from, and not of the first few.
     """
     world.remove_pod(pod.uid)
     answer = ask(world, pod)
     rival = node or answer.node
     others = [rival] if rival else _nodes_with_cards(answer)
-    cards, left_out = _cards(world, answer, [pod.node_name, *(name for name in others if name != pod.node_name)])
+    shown = [pod.node_name, *(name for name in others if name != pod.node_name)]
+    cards, left_out = _cards(world, answer, shown, all_cards=all_cards)
     comparison = _compared(answer, pod.node_name, rival) if rival not in {"", pod.node_name} else ""
     return Explanation(answer, cards, left_out, comparison=comparison)
 
 
-def _cards(world: World, answer: Answer, nodes: Sequence[str]) -> tuple[dict[str, list[CardVerdict]], int]:
-    """Return what the cards of the first nodes say, and how many nodes are left out."""
+def _cards(
+    world: World, answer: Answer, nodes: Sequence[str], *, all_cards: bool
+) -> tuple[dict[str, list[CardVerdict]], int]:
+    """Return the verdicts about the cards of the first nodes, and how many nodes are left out."""
     ours = created(world, answer.pod, answer.pod.uid)
-    shown = {name: card_verdicts(world.engine.cycle, ours, name) for name in nodes[:_MOST_NODES]}
-    return shown, max(len(nodes) - _MOST_NODES, 0)
+    shown = nodes if all_cards else nodes[:_MOST_NODES]
+    return {name: card_verdicts(world.engine.cycle, ours, name) for name in shown}, len(nodes) - len(shown)
 
 
 def _compared(answer: Answer, here: str, there: str) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any, Final
+
+from vgpu_scheduler.model import did_you_mean
 
 _ALIKE: Final = 0.7
 _FROM: Final = ("metadata", "spec")
@@ -46,9 +47,7 @@ def _unknown(value: object, kind: str, path: str, types: Types) -> Iterator[str]
 
 
 def _worded(path: str, name: str, known: Mapping[str, str]) -> str:
-    same = {other.lower(): other for other in known}
-    meant = get_close_matches(name.lower(), same, 1, _ALIKE)
-    hint = f", did you mean {same[meant[0]]}?" if meant else ""
+    hint = did_you_mean(name, known, _ALIKE)
     return f"{path}{'.' if path else ''}{name}: there is no such field, and it has no effect{hint}"
 
 

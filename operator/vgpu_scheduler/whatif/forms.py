@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
 from vgpu_scheduler.kube import QuantityError, to_int
+from vgpu_scheduler.model import closest
 from vgpu_scheduler.whatif.cards import Card, Piece
-from vgpu_scheduler.whatif.world import SCHEDULER, World, WorldError
+from vgpu_scheduler.whatif.objects import WorldError
+from vgpu_scheduler.whatif.world import SCHEDULER, World
 
 _MIB = 2**20
 _MOST_CARDS = 64
@@ -32,8 +33,8 @@ class Short(BaseModel):
         names = {*known, *cls.model_fields}
         for key in value if isinstance(value, Mapping) else ():
             if key not in names:
-                near = get_close_matches(str(key), sorted(known), n=1)
-                hint = f"did you mean {near[0]}?" if near else f"it is one of {', '.join(sorted(known))}"
+                near = closest(str(key), known)
+                hint = f"did you mean {near}?" if near else f"it is one of {', '.join(sorted(known))}"
                 raise ValueError(f"there is no field {key!r}: {hint}")
         return value
 

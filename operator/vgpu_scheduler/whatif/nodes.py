@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from vgpu_scheduler.whatif.world import World, WorldError
+from vgpu_scheduler.whatif.objects import WorldError
+from vgpu_scheduler.whatif.world import World
 
 Object = Mapping[str, Any]
 

@@ -11,13 +11,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine import Cycle
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Outcome
-from vgpu_scheduler.whatif.amounts import Amount, amounts_of, with_amount
+from vgpu_scheduler.whatif.amounts import Amount, amounts_of, is_claim
+from vgpu_scheduler.whatif.controllers import is_node_bound
 from vgpu_scheduler.whatif.nodes import TAINTS_OF_STATE, copy_of, is_cordoned, listed_cards, uncordoned, with_annotation
+from vgpu_scheduler.whatif.objects import WorldError
+from vgpu_scheduler.whatif.searching import largest_that_fits
 from vgpu_scheduler.whatif.simulation import created
-from vgpu_scheduler.whatif.world import World, WorldError
+from vgpu_scheduler.whatif.world import World
 
 Object = Mapping[str, Any]
 
@@ -34,6 +38,8 @@ _KIND_LABELS: Final = (
     "nvidia.com/gpu.product",
 )
 """Labels that tell kinds of nodes apart, beside their cards and taints; others may be different on each."""
+_MOST_LOOKED_AT: Final = 10_000
+"""Amounts of one resource of which it is found out for each whether it may be asked."""
 _LARGEST: Final = 2**40
 """The most that an amount is searched up to, in steps."""
 _SCHEDULING: Final = (
@@ -43,15 +49,13 @@ _SCHEDULING: Final = (
     ("affinity.podAntiAffinity", "pod anti-affinity"),
     ("topologySpreadConstraints", "topology spread constraints"),
 )
-_OF_NODE: Final = frozenset({"DaemonSet", "Node"})
-"""Controllers whose pods come back to their node."""
 
 
 class RemedyKind(StrEnum):
     """What somebody would have to do."""
 
     ASK_LESS = "ask for less"
-    LET_GO = "ask for fewer things"
+    DROP_CONSTRAINT = "drop a constraint"
     TOLERATE = "tolerate a taint"
     UNCORDON_NODE = "uncordon a node"
     UNCORDON_CARD = "uncordon a card"
@@ -95,15 +99,15 @@ def remedies(world: World, pod: Pod) -> list[Remedy]:
 
     What would take several changes of different kinds at once is not searched for.
     """
-    asked = _Asked(world, pod)
+    waiting = _WaitingPod(world, pod)
     found: list[Remedy] = []
     for search in _SEARCHES:
-        found += search(asked)
+        found += search(waiting)
     return found
 
 
-class _Asked:
-    """A pod that waits, and whether it would fit if it were another."""
+class _WaitingPod:
+    """A pod that waits, and the engine that says where it would go if it or the cluster were otherwise."""
 
     def __init__(self, world: World, pod: Pod) -> None:
         self.world = world
@@ -112,8 +116,15 @@ class _Asked:
         self.ours = created(world, pod, pod.uid)
         self.cycle: Cycle = world.engine.cycle
 
+    def is_claim(self, dialect: Dialect, written: Object) -> bool:
+        """Tell whether a dialect understands what the pod would ask if it were written so."""
+        try:
+            return is_claim(dialect, self.world.pod(written, again=True))
+        except WorldError:
+            return False
+
     def node(self, written: Object | None = None) -> str:
-        """Return where the pod goes, or goes if it is written in another way; empty where it fits nowhere."""
+        """Return the node that the pod goes to, or would go to if it were written so; empty where it fits nowhere."""
         ours = self.ours
         if written is not None:
             try:
@@ -124,71 +135,73 @@ class _Asked:
         return decision.placement.node if decision.outcome is Outcome.PLACED and decision.placement else ""
 
 
-def _ask_less(asked: _Asked) -> Iterator[Remedy]:
+def _ask_less(waiting: _WaitingPod) -> Iterator[Remedy]:
     """Search, of each amount that a container asks, the largest that fits while all others stay."""
-    for amount in amounts_of(asked.written, asked.world.engine.dialects, asked.ours):
+    for amount in amounts_of(waiting.written, waiting.world.engine.dialects, waiting.ours):
 
         def node_with(steps: int, of: Amount = amount) -> str:
-            return asked.node(with_amount(asked.written, of, steps))
+            return waiting.node(of.applied(waiting.written, steps))
 
-        found = _largest(node_with, amount)
+        found = largest_that_fits(node_with, _valid_steps(waiting, amount))
         if found:
             steps, node = found
-            yield Remedy(RemedyKind.ASK_LESS, amount.worded(steps), node, with_amount(asked.written, amount, steps))
+            yield Remedy(RemedyKind.ASK_LESS, amount.worded(steps), node, amount.applied(waiting.written, steps))
 
 
-def _largest(node_with: Callable[[int], str], amount: Amount) -> tuple[int, str] | None:
-    """Return the largest amount below the one that does not fit, and the node that it fits on then."""
-    low, high = 1, amount.steps
-    if high <= low or not node_with(low):
-        return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        if node_with(middle):
-            low = middle
-        else:
-            high = middle
-    return low, node_with(low)
+def _valid_steps(waiting: _WaitingPod, amount: Amount) -> Sequence[int]:
+    """Return the steps below those of an amount with which the pod asks for what is understood, in rising order.
+
+    Amounts of memory, and those of no device, may be any; so may amounts that are too large to look at each.
+    """
+    below, dialects = range(1, amount.steps), waiting.world.engine.dialects
+    names = {part.resource for part in amount.parts}
+    dialect = next((each for each in dialects.owners(waiting.ours) if names <= each.claims.resources), None)
+    if dialect is None or len(below) > _MOST_LOOKED_AT:
+        return below
+    abouts = [dialect.inventory.device_resources.get(name) for name in names]
+    if all(about is not None and about.dimension == dialect.inventory.memory for about in abouts):
+        return below
+    return [steps for steps in below if waiting.is_claim(dialect, amount.applied(waiting.written, steps))]
 
 
-def _let_go(asked: _Asked) -> Iterator[Remedy]:
+def _drop_constraints(waiting: _WaitingPod) -> Iterator[Remedy]:
     """Leave out, one at a time, what keeps the pod from nodes and cards."""
-    spec = asked.written.get("spec") or {}
+    spec = waiting.written.get("spec") or {}
     for path, words in _SCHEDULING:
         outer, _, inner = path.partition(".")
         if not (spec.get(outer) or {}) or (inner and not spec[outer].get(inner)):
             continue
         kept = {key: value for key, value in spec[outer].items() if key != inner} if inner else None
-        without: Object = {**asked.written, "spec": {**spec, outer: kept}}
-        if node := asked.node(without):
-            yield Remedy(RemedyKind.LET_GO, f"leave out its {words} (spec.{path})", node, without)
-    for name in asked.world.engine.dialects.pod_annotations:
-        if name in asked.pod.annotations:
-            without = with_annotation(asked.written, name, "")
-            if node := asked.node(without):
-                text = f"leave out its annotation {name} ({asked.pod.annotations[name]})"
-                yield Remedy(RemedyKind.LET_GO, text, node, without)
+        without: Object = {**waiting.written, "spec": {**spec, outer: kept}}
+        if node := waiting.node(without):
+            yield Remedy(RemedyKind.DROP_CONSTRAINT, f"leave out its {words} (spec.{path})", node, without)
+    for name in waiting.world.engine.dialects.pod_annotations:
+        if name in waiting.pod.annotations:
+            without = with_annotation(waiting.written, name, "")
+            if node := waiting.node(without):
+                text = f"leave out its annotation {name} ({waiting.pod.annotations[name]})"
+                yield Remedy(RemedyKind.DROP_CONSTRAINT, text, node, without)
 
 
-def _tolerate(asked: _Asked) -> Iterator[Remedy]:
+def _tolerate(waiting: _WaitingPod) -> Iterator[Remedy]:
     """Tolerate all taints of a node, of the nodes that have the fewest."""
-    spec = asked.written.get("spec") or {}
+    spec = waiting.written.get("spec") or {}
     tried: set[tuple[tuple[str, str, str], ...]] = set()
     found: list[tuple[frozenset[tuple[str, str, str]], Remedy]] = []
-    for node in sorted(asked.world.nodes):
-        known = asked.world.engine.state.node(node)
+    for node in sorted(waiting.world.nodes):
+        known = waiting.world.engine.state.node(node)
         taints = () if known is None else tuple(t for t in known.taints if t.effect != "PreferNoSchedule")
         repelling = tuple(
             (taint.key, taint.value, taint.effect)
             for taint in taints
-            if not any(toleration.tolerates(taint) for toleration in asked.ours.spec.tolerations)
+            if not any(toleration.tolerates(taint) for toleration in waiting.ours.spec.tolerations)
         )
         if not repelling or repelling in tried or any(key in TAINTS_OF_STATE for key, _, _ in repelling):
             continue
         tried.add(repelling)
         more = [{"key": key, "operator": "Equal", "value": value, "effect": effect} for key, value, effect in repelling]
-        tolerating = {**asked.written, "spec": {**spec, "tolerations": [*(spec.get("tolerations") or ()), *more]}}
-        if goes_to := asked.node(tolerating):
+        tolerating = {**waiting.written, "spec": {**spec, "tolerations": [*(spec.get("tolerations") or ()), *more]}}
+        if goes_to := waiting.node(tolerating):
             taints_worded = ", ".join(f"{key}={value}:{effect}" for key, value, effect in repelling)
             remedy = Remedy(RemedyKind.TOLERATE, f"tolerate {taints_worded}", goes_to, tolerating)
             found.append((frozenset(repelling), remedy))
@@ -196,62 +209,62 @@ def _tolerate(asked: _Asked) -> Iterator[Remedy]:
     yield from minimal[:_MOST_OF_A_KIND]
 
 
-def _uncordon_nodes(asked: _Asked) -> Iterator[Remedy]:
+def _uncordon_nodes(waiting: _WaitingPod) -> Iterator[Remedy]:
     """Uncordon one node at a time."""
     found = 0
-    for name in sorted(asked.world.nodes):
-        written = asked.world.nodes[name]
+    for name in sorted(waiting.world.nodes):
+        written = waiting.world.nodes[name]
         if found == _MOST_OF_A_KIND or not is_cordoned(written):
             continue
         changed = uncordoned(written)
-        if node := _with_node(asked, changed):
+        if node := _with_node(waiting, changed):
             found += 1
             yield Remedy(RemedyKind.UNCORDON_NODE, f"uncordon node {name}", node, objects=(changed,))
 
 
-def _uncordon_cards(asked: _Asked) -> Iterator[Remedy]:
+def _uncordon_cards(waiting: _WaitingPod) -> Iterator[Remedy]:
     """Uncordon one card at a time."""
-    keys = sorted({key for dialect in asked.world.engine.dialects for key in dialect.inventory.cordons.values()})
+    keys = sorted({key for dialect in waiting.world.engine.dialects for key in dialect.inventory.cordons.values()})
     found = 0
-    for name in sorted(asked.world.nodes):
-        written = asked.world.nodes[name]
+    for name in sorted(waiting.world.nodes):
+        written = waiting.world.nodes[name]
         for key in keys:
             cards = listed_cards(written, key)
             for card in cards:
                 if found == _MOST_OF_A_KIND:
                     return
                 changed = with_annotation(written, key, ",".join(other for other in cards if other != card))
-                if node := _with_node(asked, changed):
+                if node := _with_node(waiting, changed):
                     found += 1
                     yield Remedy(
                         RemedyKind.UNCORDON_CARD, f"uncordon card {card} of node {name}", node, objects=(changed,)
                     )
 
 
-def _with_node(asked: _Asked, node: Object) -> str:
+def _with_node(waiting: _WaitingPod, node: Object) -> str:
     """Return where the pod goes if a node is as it is given."""
-    before = asked.world.nodes[node["metadata"]["name"]]
-    asked.world.replace_node(node)
+    before = waiting.world.nodes[node["metadata"]["name"]]
+    waiting.world.replace_node(node)
     try:
-        return asked.node()
+        return waiting.node()
     finally:
-        asked.world.replace_node(before)
+        waiting.world.replace_node(before)
 
 
-def _end_pods(asked: _Asked) -> Iterator[Remedy]:
+def _end_pods(waiting: _WaitingPod) -> Iterator[Remedy]:
     """Search the pods of one node without which the pod would fit there; of those none could stay."""
     by_node: dict[str, list[Pod]] = {}
-    for pod in asked.world.bound.values():
-        if not _comes_back(asked.world.written(pod)):
+    for pod in waiting.world.bound.values():
+        if not is_node_bound(waiting.world.written(pod)):
             by_node.setdefault(pod.node_name, []).append(pod)
     candidates = [
         (len(pods), node)
         for node, pods in by_node.items()
-        if asked.cycle.fits_without(asked.ours, node, [pod.uid for pod in pods]) is not None
+        if waiting.cycle.fits_without(waiting.ours, node, [pod.uid for pod in pods]) is not None
     ]
     found = []
     for _, node in sorted(candidates)[:_MOST_NODES]:
-        pods = _needless(asked, node, by_node[node])
+        pods = _fewest_pods(waiting, node, by_node[node])
         found.append((len(pods), max(pod.priority for pod in pods) if pods else 0, node, pods))
     for count, _, node, pods in sorted(found, key=lambda each: each[:3])[:_MOST_OF_A_KIND]:
         if count:
@@ -260,50 +273,45 @@ def _end_pods(asked: _Asked) -> Iterator[Remedy]:
             yield Remedy(RemedyKind.END_PODS, text, node, ended=tuple(pod.uid for pod in pods))
 
 
-def _needless(asked: _Asked, node: str, pods: Sequence[Pod]) -> list[Pod]:
+def _fewest_pods(waiting: _WaitingPod, node: str, pods: Sequence[Pod]) -> list[Pod]:
     """Return pods of a node that would have to end: one if one is enough, else a set of which none could stay."""
     lowest_first = sorted(pods, key=lambda pod: (pod.priority, pod.key))
     for pod in lowest_first:
-        if asked.cycle.fits_without(asked.ours, node, [pod.uid]) is not None:
+        if waiting.cycle.fits_without(waiting.ours, node, [pod.uid]) is not None:
             return [pod]
     ending = list(lowest_first)
     for pod in reversed(lowest_first):
         without = [other for other in ending if other is not pod]
-        if asked.cycle.fits_without(asked.ours, node, [other.uid for other in without]) is not None:
+        if waiting.cycle.fits_without(waiting.ours, node, [other.uid for other in without]) is not None:
             ending = without
     return ending
 
 
-def _comes_back(pod: Object) -> bool:
-    owners = (pod.get("metadata") or {}).get("ownerReferences") or ()
-    return any(owner.get("kind") in _OF_NODE for owner in owners if isinstance(owner, Mapping))
-
-
-def _raise_quotas(asked: _Asked) -> Iterator[Remedy]:
+def _raise_quotas(waiting: _WaitingPod) -> Iterator[Remedy]:
     """Search, of each limit of the pod's namespace, the smallest that lets it in while all others stay."""
-    for written in asked.world.quotas_of(asked.pod.namespace):
+    for written in waiting.world.quotas_of(waiting.pod.namespace):
         spec = written.get("spec") or {}
         for name, limit in (spec.get("hard") or {}).items():
 
             def with_limit(value: int, name: str = name, written: Object = written, spec: Object = spec) -> Object:
                 return {**written, "spec": {**spec, "hard": {**spec["hard"], name: str(value)}}}
 
-            found = _smallest(asked, written, with_limit, str(limit))
+            found = _smallest(waiting, written, with_limit, str(limit))
             if found:
                 value, node = found
-                title = f"ResourceQuota {asked.pod.namespace}/{written['metadata']['name']}"
+                title = f"ResourceQuota {waiting.pod.namespace}/{written['metadata']['name']}"
                 text = f"raise {name} of {title} to {value} (it is {limit})"
                 yield Remedy(RemedyKind.RAISE_QUOTA, text, node, objects=(with_limit(value),))
 
 
 def _smallest(
-    asked: _Asked, written: Object, with_limit: Callable[[int], Object], limit: str
+    waiting: _WaitingPod, written: Object, with_limit: Callable[[int], Object], limit: str
 ) -> tuple[int, str] | None:
     """Return the smallest limit that lets the pod in, and the node that it goes to then."""
 
     def node_with(value: int) -> str:
-        asked.world.replace_quota(with_limit(value))
-        return asked.node()
+        waiting.world.replace_quota(with_limit(value))
+        return waiting.node()
 
     try:
         low, high = int(limit) if limit.isdecimal() and len(limit) < _DIGITS else 0, _LARGEST
@@ -314,23 +322,23 @@ def _smallest(
             low, high = (low, middle) if node_with(middle) else (middle, high)
         return high, node_with(high)
     finally:
-        asked.world.replace_quota(written)
+        waiting.world.replace_quota(written)
 
 
-def _add_node(asked: _Asked) -> Iterator[Remedy]:
+def _add_node(waiting: _WaitingPod) -> Iterator[Remedy]:
     """Add an empty node like one that is there, one of each kind."""
     kinds: dict[object, str] = {}
-    with_cards_first = sorted(asked.world.nodes, key=lambda name: (not asked.world.devices(name), name))
+    with_cards_first = sorted(waiting.world.nodes, key=lambda name: (not waiting.world.devices(name), name))
     for name in with_cards_first:
-        kinds.setdefault(_kind_of(asked.world, name), name)
+        kinds.setdefault(_kind_of(waiting.world, name), name)
     for name in list(kinds.values())[:_MOST_MODELS]:
-        copy = next(f"{name}-{n}" for n in range(2, 10**9) if not asked.world.has_node(f"{name}-{n}"))
-        objects = copy_of(asked.world, name, copy)
-        asked.world.add(objects)
+        copy = next(f"{name}-{n}" for n in range(2, 10**9) if not waiting.world.has_node(f"{name}-{n}"))
+        objects = copy_of(waiting.world, name, copy)
+        waiting.world.add(objects)
         try:
-            node = asked.node()
+            node = waiting.node()
         finally:
-            asked.world.remove_node(copy)
+            waiting.world.remove_node(copy)
         if node == copy:
             text = f"add a node like {name}"
             yield Remedy(RemedyKind.ADD_NODE, text, node, objects=tuple(objects))
@@ -345,9 +353,9 @@ def _kind_of(world: World, name: str) -> object:
     return labels, frozenset(node.taints), devices
 
 
-_SEARCHES: Final[tuple[Callable[[_Asked], Iterator[Remedy]], ...]] = (
+_SEARCHES: Final[tuple[Callable[[_WaitingPod], Iterator[Remedy]], ...]] = (
     _ask_less,
-    _let_go,
+    _drop_constraints,
     _tolerate,
     _uncordon_nodes,
     _uncordon_cards,

@@ -90,7 +90,7 @@ def simulate(
     *,
     as_they_are: bool = False,
     explained: bool = True,
-    told: Callable[[Answer], None] = lambda _: None,
+    on_answer: Callable[[Answer], None] = lambda _: None,
 ) -> list[Answer]:
     """Decide pods in the order of the queue: by priority, then as given.
 
@@ -104,8 +104,8 @@ def simulate(
         The pods wait in this world: they are asked about themselves.
     explained
         Have each answer say what every node scored, and why others do not fit: that takes longer than the decision.
-    told
-        Told of each answer as it comes.
+    on_answer
+        Is called with each answer as it comes.
     """
     engine = world.engine
     waiting: dict[str, Pod] = {}
@@ -117,7 +117,7 @@ def simulate(
     answers = []
     while (decision := engine.attempt(now, explain=explained)) is not None:
         answers.append(_answer(world, waiting.pop(decision.uid), decision))
-        told(answers[-1])
+        on_answer(answers[-1])
         if decision.outcome is not Outcome.PLACED:
             engine.remove_pod(decision.uid, now)  # it must not be tried again when others end
     for uid, pod in waiting.items():

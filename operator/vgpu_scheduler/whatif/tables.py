@@ -6,12 +6,17 @@ from collections.abc import Mapping, Sequence
 
 from tabulate import tabulate
 
-from vgpu_scheduler.model import ScorePart
+from vgpu_scheduler.model import NodeVerdict, ScorePart
 from vgpu_scheduler.whatif.simulation import Answer
 
 _HEAD = ("NODE", "SCORE", "WHY")
 _MOST_ROWS = 40
-"""Nodes that are shown of those that fit, and of those that do not."""
+"""Rows that are shown of the nodes that fit, and of those that do not."""
+_MOST_UNFIT = 20
+"""Nodes that do not fit, above which there is one row per reason."""
+_MOST_NAMES = 3
+"""Nodes that are named in the row of a reason."""
+Row = tuple[str, str, str]
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -25,8 +30,14 @@ def number(value: float) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
-def explain(answer: Answer) -> str:
-    """Say what became of a pod, what every node scored (the best first), and why the others do not fit."""
+def explain(answer: Answer, *, wide: bool = False) -> str:
+    """Say what became of a pod, what every node scored (the best first), and why the others do not fit.
+
+    Parameters
+    ----------
+    wide
+        Leave no node out, and group none.
+    """
     decision = answer.decision
     became = f"goes to {answer.node}" if answer.node else f"waits ({decision.outcome.value})"
     lines = [f"{answer.pod.key} {became}" + (f", {', '.join(answer.cards)}" if answer.cards else "")]
@@ -44,11 +55,29 @@ def explain(answer: Answer) -> str:
         (node, number(sum(part.value for part in parts if not part.within)), _reckoned(parts) or "no scorer is on")
         for node, parts in _best_first(decision.scores, answer.node)
     ]
-    others = [(node, "-", verdict.detail) for node, verdict in sorted(decision.verdicts.items())]
+    others = _unfit(decision.verdicts, single=wide or len(decision.verdicts) <= _MOST_UNFIT)
     if fitting or others:
-        rows = [_HEAD, *_cut(fitting), *_cut(others)]
+        rows = [_HEAD, *(fitting if wide else _cut(fitting)), *(others if wide else _cut(others))]
         lines += [f"  {line}" for line in aligned(rows)]
     return "\n".join(lines)
+
+
+def _unfit(verdicts: Mapping[str, NodeVerdict], *, single: bool) -> list[Row]:
+    """Return a row for each node that does not fit, or else for each reason: the most frequent one first."""
+    if single:
+        return [(node, "-", verdict.detail) for node, verdict in sorted(verdicts.items())]
+    nodes_by_reasons: dict[str, list[str]] = {}
+    for node, verdict in sorted(verdicts.items()):
+        nodes_by_reasons.setdefault(", ".join(verdict.reasons) or verdict.detail, []).append(node)
+    groups = sorted(nodes_by_reasons.items(), key=lambda group: (-len(group[1]), group[0]))
+    return [(_named(nodes), "-", reasons) for reasons, nodes in groups]
+
+
+def _named(nodes: Sequence[str]) -> str:
+    """Name a few nodes, and say how many there are if they are more."""
+    if len(nodes) <= _MOST_NAMES:
+        return ", ".join(nodes)
+    return f"{len(nodes)} nodes: {', '.join(nodes[:_MOST_NAMES])}, …"
 
 
 def rank(parts: Sequence[ScorePart]) -> float:
@@ -76,6 +105,6 @@ def _worded(part: ScorePart) -> str:
     return words + (f" x {part.weight}" if part.weight != 1 else "")
 
 
-def _cut(rows: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+def _cut(rows: Sequence[Row]) -> list[Row]:
     more = len(rows) - _MOST_ROWS
     return [*rows[:_MOST_ROWS], *([(f"and {more} more", "", "")] if more > 0 else [])]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from vgpu_scheduler.whatif.world import WorldError
+from vgpu_scheduler.whatif.objects import WorldError
 
 Object = Mapping[str, Any]
 

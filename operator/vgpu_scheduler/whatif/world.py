@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
-from typing import Any, TypeVar
 
 import msgspec
 
@@ -14,7 +13,7 @@ from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.dialects.koordinator import koordinator_dialect
 from vgpu_scheduler.dialects.volcano import parse_binpack_arguments, volcano_dialect
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.kube import DecodeError, Namespace, Node, Pod, decode_node, decode_pod, decode_quota
+from vgpu_scheduler.kube import Namespace, Node, Pod, decode_node, decode_pod, decode_quota
 from vgpu_scheduler.model import Assignment, Device, Placement
 from vgpu_scheduler.policy import (
     CLUSTER_KIND,
@@ -26,6 +25,7 @@ from vgpu_scheduler.policy import (
 )
 from vgpu_scheduler.whatif.admission import SYSTEM_CLASSES, missing_class, with_defaults
 from vgpu_scheduler.whatif.cards import WRITERS, card_name
+from vgpu_scheduler.whatif.objects import Object, WorldError, decoded, flatten, metadata_of, origin_of
 from vgpu_scheduler.whatif.storage import STORAGE_DECODERS, ephemeral_claims, is_default_class, with_default_class
 
 SCHEDULER = "vgpu-scheduler"
@@ -34,13 +34,6 @@ _DIALECTS: Mapping[str, Callable[[], Dialect]] = {
     "volcano": volcano_dialect,
     "koordinator": koordinator_dialect,
 }
-
-Object = Mapping[str, Any]
-_Value = TypeVar("_Value")
-
-
-class WorldError(ValueError):
-    """Objects that make no cluster; the message names the object and the field."""
 
 
 def make_dialect(name: str) -> Dialect:
@@ -118,11 +111,11 @@ class World:
             except WorldError as error:
                 if self._strict:
                     raise
-                self.problems.append(f"{_origin(obj)}{error}: it is left out, as the scheduler leaves it out")
+                self.problems.append(f"{origin_of(obj)}{error}: it is left out, as the scheduler leaves it out")
 
     def _add(self, obj: Object) -> None:
         kind = str(obj.get("kind", ""))
-        metadata = _metadata(obj)
+        metadata = metadata_of(obj)
         take = self._takers.get(kind)
         if take is None:
             self.ignored[kind] = self.ignored.get(kind, 0) + 1
@@ -130,7 +123,7 @@ class World:
             take(obj, str(metadata.get("name", "")), metadata)
 
     def _takers_by_kind(self) -> Mapping[str, Callable[[Object, str, Object], None]]:
-        """Return what takes in an object of each kind: told the object, its name and its metadata."""
+        """Return what takes in an object of each kind: called with the object, its name and its metadata."""
         return {
             "Node": lambda obj, *_: self._add_node(obj),
             "Pod": lambda obj, *_: self._add_pod(self.pod(obj)),
@@ -170,12 +163,12 @@ class World:
         self._priorities[name] = value
 
     def _add_storage(self, kind: str, obj: Object) -> None:
-        metadata = _metadata(obj)
+        metadata = metadata_of(obj)
         uid = metadata.get("uid") or f"{kind}-{metadata.get('namespace', '')}-{metadata.get('name', '')}"
         full = {**metadata, "uid": uid}
         if kind in {"PersistentVolumeClaim", "CSIStorageCapacity"}:
             full.setdefault("namespace", "default")
-        found = _decoded(STORAGE_DECODERS[kind], obj, full)
+        found = decoded(STORAGE_DECODERS[kind], obj, full)
         self.engine.kinds[kind].observe(msgspec.structs.replace(found, resource_version=0), 0.0)
         if kind == "StorageClass" and is_default_class(obj):
             self._default_class = max(self._default_class, found.name)
@@ -189,7 +182,7 @@ class World:
             If one cannot be understood.
         """
         for claim in claims:
-            metadata = _metadata(claim)
+            metadata = metadata_of(claim)
             key = f"{metadata.get('namespace', 'default')}/{metadata.get('name', '')}"
             if self.engine.state.volumes.objects.claims.get(key) is None:
                 self._add_storage("PersistentVolumeClaim", with_default_class(claim, self._default_class))
@@ -218,8 +211,8 @@ class World:
         WorldError
             If it cannot be understood.
         """
-        metadata = _metadata(obj)
-        quota = replace(_decoded(decode_quota, obj, metadata), resource_version=0)
+        metadata = metadata_of(obj)
+        quota = replace(decoded(decode_quota, obj, metadata), resource_version=0)
         self._quotas[quota.namespace, quota.name] = obj
         for problem in self.engine.quotas.observe(quota):
             self._problem(f"ResourceQuota {quota.namespace}/{quota.name}: {problem.message}")
@@ -269,12 +262,12 @@ class World:
         WorldError
             If it cannot be understood.
         """
-        metadata = _metadata(obj)
+        metadata = metadata_of(obj)
         full = {"namespace": "default", **metadata, "uid": metadata.get("uid") or self.new_uid()}
         wanted = missing_class(obj)
         if wanted and wanted not in self._priorities and not again:
             self._problem(f"Pod {full.get('name', '')}: there is no PriorityClass {wanted}")
-        pod = _decoded(decode_pod, with_defaults(obj, self._priorities), full)
+        pod = decoded(decode_pod, with_defaults(obj, self._priorities), full)
         if not again:
             self._written[pod.uid] = obj
         return pod
@@ -358,64 +351,6 @@ class World:
         return self.engine.dialects.annotations(Placement(node, (tuple(assignments),), self.cards.name), 0)
 
 
-class Written(dict[str, Any]):
-    """An object of a file.
-
-    Attributes
-    ----------
-    origin
-        The file.
-    """
-
-    origin = ""
-
-
-def _origin(obj: Object) -> str:
-    return f"{obj.origin}: " if isinstance(obj, Written) else ""
-
-
-def flatten(objects: Iterable[Object]) -> Iterable[Object]:
-    """Yield objects, and the items of lists of objects, in an order in which each finds what it refers to."""
-    ranks = {
-        "Namespace": 0,
-        "PriorityClass": 0,
-        CLUSTER_KIND: 1,
-        NAMESPACED_KIND: 1,
-        "Device": 2,
-        "Node": 3,
-        "StorageClass": 3,
-    }
-    return sorted(_items(objects), key=lambda obj: ranks.get(str(obj.get("kind", "")), 4))
-
-
-def _items(objects: Iterable[Object]) -> Iterable[Object]:
-    for obj in objects:
-        if not isinstance(obj, Mapping):
-            raise WorldError(f"{str(obj)[:40]!r} is no Kubernetes object")
-        if not isinstance(obj.get("kind", ""), str):
-            raise WorldError(f"kind: {str(obj['kind'])[:40]!r} is no kind")
-        if str(obj.get("kind", "")).endswith("List") and isinstance(obj.get("items"), list):
-            yield from _items(obj["items"])
-        else:
-            yield obj
-
-
-def _metadata(obj: Object) -> Mapping[str, Any]:
-    metadata = obj.get("metadata")
-    if not isinstance(metadata, Mapping):
-        raise WorldError(f"{obj.get('kind') or 'an object'}: metadata is missing")
-    return metadata
-
-
 def _node(obj: Object) -> Node:
-    metadata = _metadata(obj)
-    return _decoded(decode_node, obj, {**metadata, "uid": metadata.get("uid") or f"node-{metadata.get('name', '')}"})
-
-
-def _decoded(decode: Callable[[Object], _Value], obj: Object, metadata: Object) -> _Value:
-    try:
-        return decode({**obj, "metadata": metadata})
-    except DecodeError as error:
-        raise WorldError(str(error)) from None
-    except (OverflowError, UnicodeEncodeError) as error:  # no JSON of an API server could say this
-        raise WorldError(f"{obj.get('kind')} {metadata.get('name', '')}: {error}") from None
+    metadata = metadata_of(obj)
+    return decoded(decode_node, obj, {**metadata, "uid": metadata.get("uid") or f"node-{metadata.get('name', '')}"})

@@ -1,1 +1,1 @@
-"""A cluster as the commands look at it: the live one with the user's own rights, or files."""
+"""A cluster as the commands read it: the live one with the user's own rights, or files."""

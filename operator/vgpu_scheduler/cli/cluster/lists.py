@@ -16,8 +16,8 @@ _FORBIDDEN, _NOT_FOUND, _GONE = (401, 403), 404, 410
 
 
 @dataclass(slots=True)
-class Listed:
-    """What came of a list.
+class ListResult:
+    """The outcome of a list request.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class _Page(msgspec.Struct):
 _PAGES = msgspec.json.Decoder(_Page)
 
 
-async def list_objects(api: ApiClient, paths: Sequence[str]) -> Listed:
+async def list_objects(api: ApiClient, paths: Sequence[str]) -> ListResult:
     """List all objects of a kind page by page, at the first path that the API server knows.
 
     Raises
@@ -55,20 +55,20 @@ async def list_objects(api: ApiClient, paths: Sequence[str]) -> Listed:
         If the API server does not answer.
     """
     for path in paths:
-        found, token = Listed(), ""
+        found, token = ListResult(), ""
         while True:
             page = {"limit": str(_PAGE), **({"continue": token} if token else {})}
             response = await api.request("GET", path, params=page)
             if response.status == _NOT_FOUND:
                 break
             if response.status == _GONE and token:
-                found, token = Listed(), ""  # the snapshot behind the pages expired: begin again
+                found, token = ListResult(), ""  # the snapshot behind the pages expired: begin again
                 continue
             if not response.ok:
-                return Listed(refusal=response)
+                return ListResult(refusal=response)
             content = of_any_depth(response.body, _PAGES.decode)
             found.items += content.items or ()
             token = str(content.metadata.get("continue") or "")
             if not token:
                 return found
-    return Listed()
+    return ListResult()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -12,7 +12,10 @@ from typing import Any
 import click
 
 TABLE, WIDE, JSON, YAML = "table", "wide", "json", "yaml"
+FOR_PEOPLE = frozenset({TABLE, WIDE})
+"""Outputs that are no data for scripts."""
 FILE = click.Path(exists=True, path_type=Path, allow_dash=True)
+STDIN = Path("-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,7 @@ class ClusterOptions:
         A settings file that stands for the settings of the cluster.
     files
         Files with the objects of a cluster, which stand for a live one.
-    given
+    overrides
         Settings by name that rank above those.
     """
 
@@ -38,11 +41,11 @@ class ClusterOptions:
     scheduler_namespace: str
     config: Path | None
     files: tuple[Path, ...] = ()
-    given: Mapping[str, Any] = field(default_factory=dict)
+    overrides: Mapping[str, Any] = field(default_factory=dict)
 
 
-_Command = Callable[..., Any]
-_LIVE: tuple[Callable[[_Command], _Command], ...] = (
+_Callback = Callable[..., Any]
+_LIVE: tuple[Callable[[_Callback], _Callback], ...] = (
     click.option("--kubeconfig", help="Kubeconfig file; default: kubectl's."),
     click.option("--context", help="Context of the kubeconfig."),
     click.option(
@@ -67,26 +70,33 @@ _COPY = click.option(
 )
 
 
-def live_options(command: _Command) -> _Command:
+def live_options(command: _Callback) -> _Callback:
     """Add the options of a live cluster, and hand them to the command together, as ``cluster``."""
     return _together(command, _LIVE)
 
 
-def cluster_options(command: _Command) -> _Command:
+def cluster_options(command: _Callback) -> _Callback:
     """Add the options of a live cluster or a copy of one, and hand them to the command together, as ``cluster``."""
     return _together(command, (*_LIVE, _COPY))
 
 
-def _together(command: _Command, options: tuple[Callable[[_Command], _Command], ...]) -> _Command:
+def _together(command: _Callback, options: tuple[Callable[[_Callback], _Callback], ...]) -> _Callback:
     def with_cluster(**given: Any) -> Any:
         names = ("kubeconfig", "context", "scheduler_namespace", "config", "files")
         cluster = ClusterOptions(**{name: given.pop(name) for name in names if name in given})
+        check_stdin(cluster.files)
         return command(cluster=cluster, **given)
 
-    wrapped: _Command = functools.wraps(command)(with_cluster)
+    wrapped: _Callback = functools.wraps(command)(with_cluster)
     for option in reversed(options):
         wrapped = option(wrapped)
     return wrapped
+
+
+def check_stdin(files: Sequence[Path]) -> None:
+    """Refuse files of which several are stdin."""
+    if files.count(STDIN) > 1:
+        raise click.UsageError("stdin (-) can be read only once: give a file instead")
 
 
 def namespace_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -103,15 +113,16 @@ def namespace_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("-n", "--namespace", help="Only the pods of this namespace.")(with_namespace)
 
 
-def output_option(*, wide: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return the option ``-o``."""
-    choices = [TABLE, *([WIDE] if wide else []), JSON, YAML]
-    return click.option("-o", "--output", type=click.Choice(choices), default=TABLE, show_default=True)
+def output_option(command: _Callback) -> _Callback:
+    """Add ``-o``; ``wide`` is the table, with more in it where there is more."""
+    choices = click.Choice([TABLE, WIDE, JSON, YAML])
+    return click.option("-o", "--output", type=choices, default=TABLE, show_default=True)(command)
 
 
-def carried_out_by(module: str, /, **options: Any) -> None:
-    """Have ``run`` of a module of this room do what a command is asked: it is imported when it is needed.
+def run_module(module: str, /, **options: Any) -> None:
+    """Import a module of this room and call its ``run`` with the options of a command.
 
-    What decides imports the kernels, which takes a second; help and wrong options must not.
+    The modules that answer commands import the kernels, which takes a second; help and wrong options must not wait for
+    that.
     """
     import_module(f"vgpu_scheduler.cli.{module}").run(**options)

@@ -1,4 +1,4 @@
-"""What the scheduler of a cluster is set to: its ConfigMap and its Deployment, a file, or the defaults."""
+"""The settings of a cluster's scheduler: from its ConfigMap and its Deployment, from a file, or the defaults."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.doctor import ContainerSpec, decode_workload
 from vgpu_scheduler.kube import DecodeError
 from vgpu_scheduler.runtime.assembly import make_dialects
-from vgpu_scheduler.runtime.device_config import with_device_config
+from vgpu_scheduler.runtime.device_config import with_device_config, without_device_config_file
 from vgpu_scheduler.settings import Settings, SettingsError, load, read
 
 Object = Mapping[str, Any]
@@ -28,15 +28,15 @@ _DEVICES, _DEVICES_FILE = "hami-scheduler-device", "device-config.yaml"
 """The ConfigMap of HAMi's chart, and the file in it."""
 _PREFIX = "VGPU_"
 DEFAULTS = "assumed defaults"
-_NOTHING: Mapping[str, Any] = {}
+_NO_OVERRIDES: Mapping[str, Any] = {}
 _CONFIG = "--config="
 _OF_THE_PROCESS = frozenset({"config", "kubeconfig", "context"})
 """Flags that say nothing about what is scheduled."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """The settings of a scheduler.
+class SchedulerSettings:
+    """The settings of a scheduler, and where they were found.
 
     Attributes
     ----------
@@ -55,8 +55,8 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Installed:
-    """The objects that say what a scheduler is set to.
+class SettingsObjects:
+    """The objects that hold the settings of an installed scheduler.
 
     Attributes
     ----------
@@ -74,14 +74,29 @@ class Installed:
     devices: Object | None = None
 
     @classmethod
-    async def at(cls, api: ApiClient, namespace: str) -> Installed:
+    async def read(cls, api: ApiClient, namespace: str) -> SettingsObjects:
         """Read them from the API."""
         core, apps = f"/api/v1/namespaces/{namespace}", f"/apis/apps/v1/namespaces/{namespace}"
         paths = (f"{core}/configmaps/{_NAME}", f"{apps}/deployments/{_NAME}", f"{core}/configmaps/{_DEVICES}")
         return cls(namespace, *[await _get(api, path) for path in paths])
 
     @classmethod
-    def among(cls, objects: Iterable[Object], namespace: str) -> Installed:
+    def from_settings(cls, settings: Settings, namespace: str) -> SettingsObjects:
+        """Return the ConfigMap of a scheduler that has these settings.
+
+        Raises
+        ------
+        SettingsError
+            If HAMi's device configuration, which they may name, cannot be read.
+        """
+        content = without_device_config_file(settings).model_dump(
+            mode="json", exclude_unset=True, exclude=set(_OF_THE_PROCESS)
+        )
+        text = yaml.safe_dump(content, sort_keys=False)
+        return cls(namespace, {"metadata": {"name": _NAME, "namespace": namespace}, "data": {_FILE: text}})
+
+    @classmethod
+    def among(cls, objects: Iterable[Object], namespace: str) -> SettingsObjects:
         """Find them among the objects of a snapshot."""
         found = {
             (obj.get("kind"), str(metadata.get("name"))): obj
@@ -97,12 +112,12 @@ class Installed:
         kinds = (("ConfigMap", self.config_map), ("Deployment", self.deployment), ("ConfigMap", self.devices))
         return [{**obj, "kind": kind} for kind, obj in kinds if obj is not None]
 
-    def left(self, objects: Iterable[Object]) -> list[Object]:
-        """Return the others of some objects."""
+    def removed_from(self, objects: Iterable[Object]) -> list[Object]:
+        """Return some objects without these."""
         return [obj for obj in objects if obj not in (self.config_map, self.deployment, self.devices)]
 
 
-async def settings_of(api: ApiClient, config: Path | None, namespace: str) -> Found:
+async def read_settings(api: ApiClient, config: Path | None, namespace: str) -> SchedulerSettings:
     """Return what the scheduler of a cluster is set to: by a file, or by what is installed in a namespace.
 
     Raises
@@ -111,31 +126,33 @@ async def settings_of(api: ApiClient, config: Path | None, namespace: str) -> Fo
         If the file cannot be read.
     """
     if config is not None:
-        return settings_of_file(config)
-    return settings_of_objects(await Installed.at(api, namespace))
+        return settings_from_file(config)
+    return settings_from_objects(await SettingsObjects.read(api, namespace))
 
 
-def settings_of_objects(installed: Installed, given: Mapping[str, Any] = _NOTHING) -> Found:
+def settings_from_objects(
+    installed: SettingsObjects, overrides: Mapping[str, Any] = _NO_OVERRIDES
+) -> SchedulerSettings:
     """Return what is installed; the defaults, with a problem, where that cannot be understood.
 
     Parameters
     ----------
-    given
+    overrides
         Settings that rank above all that.
     """
-    settings, source, problem = _of_cluster(installed, given)
+    settings, source, problem = _of_cluster(installed, overrides)
     try:
         if settings.hami_device_config is not None:
             text = _text(installed.devices, "data", _DEVICES_FILE)
             settings = with_device_config(settings, text or "")
             if text is None:
                 source += ", with the names of HAMi's chart, for its device configuration could not be read"
-        return Found(settings, source, problem, tuple(make_dialects(settings)))
+        return SchedulerSettings(settings, source, problem, tuple(make_dialects(settings)))
     except SettingsError as error:
-        return _assumed(str(error), given)
+        return _assumed(str(error), overrides)
 
 
-def settings_of_file(config: Path | None, given: Mapping[str, Any] = _NOTHING) -> Found:
+def settings_from_file(config: Path | None, overrides: Mapping[str, Any] = _NO_OVERRIDES) -> SchedulerSettings:
     """Return the settings of a file and of options that rank above it, and the defaults where neither says anything.
 
     Raises
@@ -143,31 +160,33 @@ def settings_of_file(config: Path | None, given: Mapping[str, Any] = _NOTHING) -
     SettingsError
         If they cannot be understood.
     """
-    settings = load(config, given)
+    settings = load(config, overrides)
     source = f"file {config}" if config else DEFAULTS
-    return Found(settings, source, "", tuple(make_dialects(settings)))
+    return SchedulerSettings(settings, source, "", tuple(make_dialects(settings)))
 
 
-def _assumed(problem: str, given: Mapping[str, Any]) -> Found:
-    settings = read({}, {}, given)
-    return Found(settings, DEFAULTS, problem, tuple(make_dialects(settings)))
+def _assumed(problem: str, overrides: Mapping[str, Any]) -> SchedulerSettings:
+    settings = read({}, {}, overrides)
+    return SchedulerSettings(settings, DEFAULTS, problem, tuple(make_dialects(settings)))
 
 
-def _of_cluster(installed: Installed, given: Mapping[str, Any]) -> tuple[Settings, str, str]:
+def _of_cluster(installed: SettingsObjects, overrides: Mapping[str, Any]) -> tuple[Settings, str, str]:
     """Return the settings in the ConfigMap, under those of the Deployment's environment."""
     text = _text(installed.config_map, "data", _FILE)
     if text is None and installed.deployment is None:
-        return read({}, {}, given), DEFAULTS, ""
+        return read({}, {}, overrides), DEFAULTS, ""
     try:
         content = yaml.safe_load(text or "")
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        return read({}, {}, given), DEFAULTS, str(error)
+        return read({}, {}, overrides), DEFAULTS, str(error)
     if not isinstance(content, dict | None):
-        return read({}, {}, given), DEFAULTS, f"{_FILE}: not a map of settings"
+        return read({}, {}, overrides), DEFAULTS, f"{_FILE}: not a map of settings"
     try:
-        settings = read(content or {}, _environment(installed.deployment), {**_flags(installed.deployment), **given})
+        settings = read(
+            content or {}, _environment(installed.deployment), {**_flags(installed.deployment), **overrides}
+        )
     except SettingsError as error:
-        return read({}, {}, given), DEFAULTS, str(error)
+        return read({}, {}, overrides), DEFAULTS, str(error)
     kind = "Deployment" if text is None else "ConfigMap"
     return settings, f"{kind} {installed.namespace}/{_NAME}", ""
 

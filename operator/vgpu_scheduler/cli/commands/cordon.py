@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from vgpu_scheduler.cli.cluster.options import carried_out_by, live_options
+from vgpu_scheduler.cli.cluster.options import live_options, run_module
 
 
 @click.command("cordon")
@@ -18,7 +18,7 @@ def cordon(**options: Any) -> None:
     What runs there goes on, nothing new comes. Writes the annotation that the cards' device plugin and every scheduler
     of its dialect follow, with your own rights; cards that have none are refused by name.
     """
-    carried_out_by("cordon", on=True, **options)
+    run_module("cordon", on=True, **options)
 
 
 @click.command("uncordon")
@@ -26,4 +26,4 @@ def cordon(**options: Any) -> None:
 @live_options
 def uncordon(**options: Any) -> None:
     """Put cards that were cordoned back into service."""
-    carried_out_by("cordon", on=False, **options)
+    run_module("cordon", on=False, **options)

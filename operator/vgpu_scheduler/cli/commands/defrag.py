@@ -6,17 +6,18 @@ from typing import Any
 
 import click
 
-from vgpu_scheduler.cli.cluster.options import carried_out_by, cluster_options, output_option
+from vgpu_scheduler.cli.cluster.options import cluster_options, output_option, run_module
 
 
 @click.command("defrag")
 @click.option("--cards", "most", type=click.IntRange(min=1), help="Free so many cards; default: as many as can be.")
 @cluster_options
-@output_option()
+@output_option
 def defrag(**options: Any) -> None:
     """Plan which pods to move so that whole cards become free.
 
     Only prints. Moves pods that a controller makes anew and whose disruption budgets allow it, from the cards with the
-    least on them to cards that are used already. Ends with 0 when a card can be freed, and with 1 when none can.
+    least on them to cards that are used already, and names the pods that wait and would take what becomes free. Ends
+    with 0 when a card can be freed, and with 1 when none can.
     """
-    carried_out_by("defrag", **options)
+    run_module("defrag", **options)

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from vgpu_scheduler.cli.cluster.options import carried_out_by, live_options
+from vgpu_scheduler.cli.cluster.options import live_options, run_module
 
 
 @click.command("doctor")
@@ -20,4 +20,4 @@ def doctor(**options: Any) -> None:
     suffice are skipped, and name the right. Ends with 0 when all is well, with 1 when there are errors or warnings, and
     with 2 when there are none but not everything could be looked at.
     """
-    carried_out_by("doctor.command", **options)
+    run_module("doctor.command", **options)

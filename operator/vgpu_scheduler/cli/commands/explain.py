@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from vgpu_scheduler.cli.cluster.options import carried_out_by, cluster_options, output_option
+from vgpu_scheduler.cli.cluster.options import cluster_options, output_option, run_module
 
 
 @click.command("explain")
@@ -16,7 +16,7 @@ from vgpu_scheduler.cli.cluster.options import carried_out_by, cluster_options, 
     "--node", default="", help="Show what the cards of this node say; a bound pod's node is compared with it."
 )
 @cluster_options
-@output_option()
+@output_option
 def explain(**options: Any) -> None:
     """Say why a pod waits and what would help, or why it is where it is.
 
@@ -25,4 +25,4 @@ def explain(**options: Any) -> None:
     why there rather than where it is, beside what was written down when it was decided. Ends with 0 for a pod that is
     bound or would fit, with 1 for one that fits nowhere, and with 2 when that cannot be told.
     """
-    carried_out_by("explain", **options)
+    run_module("explain", **options)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from vgpu_scheduler.cli.cluster.options import carried_out_by
+from vgpu_scheduler.cli.cluster.options import run_module
 from vgpu_scheduler.cli.hami_flags import hami_flags
 
 
@@ -21,4 +21,4 @@ from vgpu_scheduler.cli.hami_flags import hami_flags
 @click.option("--log-level", type=click.Choice(["DEBUG", "INFO", "WARNING", "ERROR"]), help="How much is logged.")
 def run(**options: Any) -> None:
     """Run the operator. The flags of HAMi's scheduler are understood, too."""
-    carried_out_by("run", **options)
+    run_module("run", **options)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from vgpu_scheduler.cli.cluster.options import carried_out_by
+from vgpu_scheduler.cli.cluster.options import run_module
 
 
 @click.command("settings")
@@ -19,4 +19,4 @@ def settings(**options: Any) -> None:
     its environment variable are comments. With --check a file is held against them; ends with 2 if it is not
     understood.
     """
-    carried_out_by("show_settings", **options)
+    run_module("show_settings", **options)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from vgpu_scheduler.cli.cluster.options import carried_out_by, live_options
+from vgpu_scheduler.cli.cluster.options import live_options, run_module
 
 
 @click.command("snapshot")
@@ -20,4 +20,4 @@ def snapshot(**options: Any) -> None:
     policies, quotas, claims and volumes, and the scheduler's settings, as JSON. Secrets are not read; environments,
     commands, probes and who wrote what are left out of pods.
     """
-    carried_out_by("snapshot", **options)
+    run_module("snapshot", **options)

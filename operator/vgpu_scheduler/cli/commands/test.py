@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from vgpu_scheduler.cli.cluster.options import carried_out_by
+from vgpu_scheduler.cli.cluster.options import run_module
 
 
 @click.command("test")
@@ -21,4 +21,4 @@ def test(**options: Any) -> None:
     folders, files that hold Kubernetes objects (policies beside their tests) are passed over. Ends with 1 when a case
     fails, and with 2 when there is none or one cannot be read.
     """
-    carried_out_by("policy_tests", **options)
+    run_module("policy_tests", **options)

@@ -6,7 +6,14 @@ from typing import Any
 
 import click
 
-from vgpu_scheduler.cli.cluster.options import carried_out_by, cluster_options, namespace_options, output_option
+from vgpu_scheduler.cli.cluster.options import (
+    STDIN,
+    ClusterOptions,
+    cluster_options,
+    namespace_options,
+    output_option,
+    run_module,
+)
 
 SUBJECTS = ("nodes", "cards", "pods", "namespaces")
 
@@ -15,14 +22,16 @@ SUBJECTS = ("nodes", "cards", "pods", "namespaces")
 @click.argument("subject", type=click.Choice(SUBJECTS), default="nodes")
 @namespace_options
 @cluster_options
-@output_option(wide=True)
-@click.option("-w", "--watch", is_flag=True, help="Look again and again.")
+@output_option
+@click.option("-w", "--watch", is_flag=True, help="Show it again and again until Ctrl-C.")
 @click.option("--interval", type=click.FloatRange(min=0.5), default=2.0, show_default=True, help="Seconds, with -w.")
-def top(**options: Any) -> None:
+def top(*, watch: bool, cluster: ClusterOptions, **options: Any) -> None:
     """Show how much of the cards is used.
 
     Memory is in MiB, compute in percent of a card. FRAG is the part of the free memory that lies on partly used cards,
     in percent: a pod that wants a whole card cannot have it. Cards that are unhealthy or cordoned count as capacity,
     and not as free.
     """
-    carried_out_by("top", **options)
+    if watch and STDIN in cluster.files:
+        raise click.UsageError("-w reads the cluster again and again, and stdin can be read only once: give a file")
+    run_module("top", watch=watch, cluster=cluster, **options)

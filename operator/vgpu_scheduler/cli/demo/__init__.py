@@ -1,4 +1,4 @@
-"""``vgpu-scheduler demo``: a story in six steps on an embedded cluster, each number measured and checked."""
+"""``vgpu-scheduler demo``: six steps on an embedded cluster, each number measured and checked."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ def demo(once: bool, keep: bool, kubeconfig: Path | None, pods: int, keep_log: P
         raise click.UsageError(f"--kubeconfig {kubeconfig}: there is such a file already, and it would be lost")
     if kubeconfig is not None and not kubeconfig.parent.is_dir():
         raise click.UsageError(f"--kubeconfig {kubeconfig}: there is no folder {kubeconfig.parent}")
-    play = import_module("vgpu_scheduler.cli.demo.play")  # half a second, which help and errors need not wait for
-    sys.exit(play.run(play.show_for(plain=once), pods, log=keep_log, keep=keep, kubeconfig=kubeconfig))
+    session = import_module("vgpu_scheduler.cli.demo.session")  # half a second, which help and errors need not wait for
+    sys.exit(session.run(session.output_for(plain=once), pods, log=keep_log, keep=keep, kubeconfig=kubeconfig))

@@ -1,1 +1,1 @@
-"""``vgpu-scheduler doctor``: asks a cluster for what the checks of :mod:`vgpu_scheduler.doctor` look at."""
+"""``vgpu-scheduler doctor``: reads from a cluster what the checks of :mod:`vgpu_scheduler.doctor` need."""

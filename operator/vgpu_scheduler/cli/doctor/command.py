@@ -13,24 +13,23 @@ from kubernetes_asyncio.config import ConfigException
 from vgpu_scheduler import __version__
 from vgpu_scheduler.apiclient import ApiUnreachableError, connect
 from vgpu_scheduler.cli.cluster.options import ClusterOptions
-from vgpu_scheduler.cli.doctor.look import CannotLookError, Where, look_at
+from vgpu_scheduler.cli.doctor.reading import UnauthorizedError, read_facts
 from vgpu_scheduler.cli.doctor.show import as_json, as_text
 from vgpu_scheduler.doctor import Report, Seen, examine
 from vgpu_scheduler.settings import SettingsError
 
-_HEALTHY, _FINDINGS, _COULD_NOT_LOOK = 0, 1, 2
+_HEALTHY, _FINDINGS, _INCOMPLETE = 0, 1, 2
 
 
 def run(*, cluster: ClusterOptions, output: str) -> None:
-    """Look, and say what was found."""
+    """Examine a cluster, and print the findings."""
     logging.getLogger("vgpu_scheduler").setLevel(logging.CRITICAL)  # what is wrong is in the report
-    where = Where(cluster.kubeconfig, cluster.context, cluster.scheduler_namespace, cluster.config)
     try:
-        seen = asyncio.run(_look(where))
-    except (CannotLookError, ApiUnreachableError, SettingsError, ConfigException) as error:
-        _give_up(str(error))
+        seen = asyncio.run(_read(cluster))
+    except (UnauthorizedError, ApiUnreachableError, SettingsError, ConfigException) as error:
+        _fail(str(error))
     except OSError as error:  # a certificate or key that the kubeconfig names
-        _give_up(str(error))
+        _fail(str(error))
     report = examine(seen)
     if output == "json":
         click.echo(json.dumps(as_json(seen, report), indent=2))
@@ -40,10 +39,10 @@ def run(*, cluster: ClusterOptions, output: str) -> None:
     raise SystemExit(_status(report))
 
 
-async def _look(where: Where) -> Seen:
-    api = await connect(where.kubeconfig, where.context, f"vgpu-scheduler-doctor/{__version__}")
+async def _read(cluster: ClusterOptions) -> Seen:
+    api = await connect(cluster.kubeconfig, cluster.context, f"vgpu-scheduler-doctor/{__version__}")
     try:
-        return await look_at(api, where)
+        return await read_facts(api, cluster)
     finally:
         await api.close()
 
@@ -51,9 +50,9 @@ async def _look(where: Where) -> Seen:
 def _status(report: Report) -> int:
     if not report.healthy:
         return _FINDINGS
-    return _HEALTHY if report.complete else _COULD_NOT_LOOK
+    return _HEALTHY if report.complete else _INCOMPLETE
 
 
-def _give_up(message: str) -> NoReturn:
+def _fail(message: str) -> NoReturn:
     click.echo(f"Error: could not look: {message}", err=True)
-    raise SystemExit(_COULD_NOT_LOOK)
+    raise SystemExit(_INCOMPLETE)

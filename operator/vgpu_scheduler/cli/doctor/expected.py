@@ -1,11 +1,11 @@
-"""What the scheduler of a cluster is expected to be, by its settings."""
+"""What the doctor expects of a cluster, by the settings of its scheduler."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from vgpu_scheduler.apiclient import ApiClient
-from vgpu_scheduler.cli.cluster.settings import Found, settings_of
+from vgpu_scheduler.cli.cluster.settings import SchedulerSettings, read_settings
 from vgpu_scheduler.doctor import SETTINGS_UNREADABLE, Expected, Finding, ObjectRef
 
 _NAME = "vgpu-scheduler"
@@ -19,16 +19,16 @@ async def expectations(api: ApiClient, config: Path | None, namespace: str) -> t
     SettingsError
         If the file cannot be read.
     """
-    found = await settings_of(api, config, namespace)
-    unreadable = SETTINGS_UNREADABLE.of(ObjectRef("ConfigMap", _NAME, namespace), found.problem)
-    return _expected(found, namespace), [unreadable] if found.problem else []
+    installed = await read_settings(api, config, namespace)
+    unreadable = SETTINGS_UNREADABLE.of(ObjectRef("ConfigMap", _NAME, namespace), installed.problem)
+    return _expected(installed, namespace), [unreadable] if installed.problem else []
 
 
-def _expected(found: Found, namespace: str) -> Expected:
-    settings = found.settings
+def _expected(installed: SchedulerSettings, namespace: str) -> Expected:
+    settings = installed.settings
     return Expected(
-        source=found.source,
-        dialects=found.dialects,
+        source=installed.source,
+        dialects=installed.dialects,
         scheduler_names=settings.scheduler_names,
         coexist_with=settings.coexist_with,
         managed_nodes=settings.managed,

@@ -31,16 +31,16 @@ def as_json(seen: Seen, report: Report) -> dict[str, Any]:
 
 def as_text(seen: Seen, report: Report) -> Iterator[str]:
     """Yield the lines of the report for people; one line if there is nothing to say."""
-    told: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for finding in report.findings:
         name = finding.diagnosis.id
-        told[name] += 1
-        if told[name] > _MOST:
+        counts[name] += 1
+        if counts[name] > _MOST:
             continue
         head = click.style(f"{finding.severity.value:{_WIDTH}}", fg=_COLOURS[finding.severity])
         yield f"{head}  {finding.ref}: {finding.message}"
         yield f"{'':{_WIDTH}}  {finding.diagnosis.remedy} ({finding.docs})"
-    for name, times in told.items():
+    for name, times in counts.items():
         if times > _MOST:
             yield f"{'':{_WIDTH}}  and {times - _MOST} more of {name}: -o json has them all"
     for skipped in report.skipped:

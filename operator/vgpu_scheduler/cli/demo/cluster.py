@@ -1,4 +1,4 @@
-"""The stage of the demo: an embedded API server, simulated nodes, and the operator as a process of its own."""
+"""The cluster of the demo: an embedded API server, simulated nodes, and the operator as a process of its own."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ POOL = {"pool": "reserved"}
 POOL_TAINT = {"key": "pool", "value": "reserved", "effect": "NoSchedule"}
 
 
-class Stage:
-    """A cluster with an operator on it; make one with :func:`open_stage`."""
+class DemoCluster:
+    """A cluster with an operator on it; make one with :func:`open_demo_cluster`."""
 
     def __init__(
-        self, cluster: DevCluster, http: aiohttp.ClientSession, nodes: NodeSide, kubeconfig: Path, log: Path
+        self, embedded: DevCluster, http: aiohttp.ClientSession, nodes: NodeSide, kubeconfig: Path, log: Path
     ) -> None:
-        self.cluster = cluster
+        self._embedded = embedded
         self.nodes = nodes
-        self.kubeconfig = cluster.kubeconfig(kubeconfig)
+        self.kubeconfig = embedded.kubeconfig(kubeconfig)
         self._http = http
         self._fleet: list[str] = []
         self.operator = OperatorProcess(self.kubeconfig, log)
@@ -172,7 +172,7 @@ class Stage:
 
     def requests(self) -> tuple[int, int, int]:
         """Return how many writes, events and reads the operator has sent for pods so far."""
-        count = self.cluster.requests.total
+        count = self._embedded.requests.total
 
         def total(verb: str, *resources: str) -> int:
             return sum(count(user_agent=AGENT, verb=verb, resource=resource) for resource in resources)
@@ -213,8 +213,8 @@ def unschedulable(pod: Mapping[str, Any]) -> str:
 
 
 @asynccontextmanager
-async def open_stage(log: Path | None, kubeconfig: Path | None = None) -> AsyncIterator[Stage]:
-    """Set the stage, without the operator yet, and clear it in the end.
+async def open_demo_cluster(log: Path | None, kubeconfig: Path | None = None) -> AsyncIterator[DemoCluster]:
+    """Start the cluster, without the operator yet, and end it with the block.
 
     Parameters
     ----------
@@ -223,15 +223,15 @@ async def open_stage(log: Path | None, kubeconfig: Path | None = None) -> AsyncI
     kubeconfig
         Where the way to the cluster is written, until the end; in a folder of its own otherwise.
     """
-    with tempfile.TemporaryDirectory(prefix="vgpu-demo-") as name, DevCluster.thread() as cluster:
-        async with aiohttp.ClientSession(cluster.url) as http, NodeSide(cluster.url) as nodes:
+    with tempfile.TemporaryDirectory(prefix="vgpu-demo-") as name, DevCluster.thread() as embedded:
+        async with aiohttp.ClientSession(embedded.url) as http, NodeSide(embedded.url) as nodes:
             folder = Path(name)
             where = (kubeconfig or folder / "kubeconfig.yaml").absolute()
-            stage = Stage(cluster, http, nodes, where, log or folder / "operator.log")
+            cluster = DemoCluster(embedded, http, nodes, where, log or folder / "operator.log")
             try:
-                await stage.create_namespace(SYSTEM)
-                await stage.define_policies()
-                yield stage
+                await cluster.create_namespace(SYSTEM)
+                await cluster.define_policies()
+                yield cluster
             finally:
-                stage.operator.stop()
+                cluster.operator.stop()
                 where.unlink(missing_ok=True)

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vgpu_scheduler.cli.demo.fleet import LEGEND, SHADES, Fleet
-from vgpu_scheduler.cli.demo.show import Show
+from vgpu_scheduler.cli.demo.output import Output
 
 _COLOURS = ("bright_black", "green", "green", "yellow", "red")
 _PAUSE = 1.5
@@ -21,7 +21,7 @@ _WIDEST = 120
 _SHOWN = 5  # waiting pods
 
 
-class PaintedShow(Show):
+class TerminalOutput(Output):
     """Prints in colours, as far as the console has any (``NO_COLOR`` takes them away).
 
     Parameters
@@ -29,7 +29,7 @@ class PaintedShow(Show):
     console
         Where to.
     live
-        Keep the heat map below what is told, and pause between the parts; otherwise it is printed where it is told.
+        Keep the heat map below the lines, and pause between the parts; otherwise it is printed among them.
     """
 
     def __init__(self, console: Console, *, live: bool) -> None:
@@ -58,14 +58,14 @@ class PaintedShow(Show):
             self._console.print(drawn(fleet))
 
     def follow(self, fleet: Fleet) -> None:
-        """Draw the fleet below what is told."""
+        """Draw the fleet below the lines."""
         if self._live is None or not fleet.cards:
             return
         self._live.start()
         self._live.update(Group(Text(), drawn(fleet)), refresh=True)
 
     def watch(self, fleet: Fleet) -> None:
-        """Draw the fleet below what was told."""
+        """Draw the fleet below the lines so far."""
         if self._live is None:
             super().watch(fleet)
         self.follow(fleet)
@@ -76,9 +76,9 @@ class PaintedShow(Show):
             self._live.stop()
 
 
-def on_terminal() -> PaintedShow:
-    """Return a show on the terminal that standard output is."""
-    return PaintedShow(Console(width=min(shutil.get_terminal_size().columns, _WIDEST)), live=True)
+def on_terminal() -> TerminalOutput:
+    """Return the output for the terminal that standard output is."""
+    return TerminalOutput(Console(width=min(shutil.get_terminal_size().columns, _WIDEST)), live=True)
 
 
 def drawn(fleet: Fleet) -> Group:

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import click
 
-from vgpu_scheduler.cli.demo.scene import WAITING, set_scene
-from vgpu_scheduler.cli.demo.show import Show
-from vgpu_scheduler.cli.demo.stage import Stage, open_stage
-from vgpu_scheduler.cli.demo.story import STEPS, Failure, Story
+from vgpu_scheduler.cli.demo.cluster import DemoCluster, open_demo_cluster
+from vgpu_scheduler.cli.demo.output import Output
+from vgpu_scheduler.cli.demo.tenants import WAITING, create_tenants
+from vgpu_scheduler.cli.demo.walkthrough import STEPS, DemoFailure, Walkthrough
 from vgpu_scheduler.cli.main import COMMANDS
 
 _LOOK_EVERY = 0.5
@@ -27,11 +27,11 @@ class Stopped(Exception):  # noqa: N818 - it is no failure
     """Somebody asked the demo to end."""
 
 
-def run(show: Show, burst: int, *, log: Path | None, keep: bool, kubeconfig: Path | None) -> int:
-    """Play the demo as :func:`play` does, and return the exit code."""
+def run(output: Output, burst: int, *, log: Path | None, keep: bool, kubeconfig: Path | None) -> int:
+    """Run the demo as :func:`run_demo` does, and return the exit code."""
     try:
-        asyncio.run(play(show, burst, log=log, keep=keep, kubeconfig=kubeconfig))
-    except Failure as failure:
+        asyncio.run(run_demo(output, burst, log=log, keep=keep, kubeconfig=kubeconfig))
+    except DemoFailure as failure:
         click.echo(f"FAILED: {failure}")
         return 1
     except Stopped:
@@ -39,8 +39,8 @@ def run(show: Show, burst: int, *, log: Path | None, keep: bool, kubeconfig: Pat
     return 0
 
 
-async def play(show: Show, burst: int, *, log: Path | None, keep: bool, kubeconfig: Path | None) -> None:
-    """Tell the story, and keep the cluster until a signal comes if that is asked for.
+async def run_demo(output: Output, burst: int, *, log: Path | None, keep: bool, kubeconfig: Path | None) -> None:
+    """Go through the steps, and keep the cluster until a signal comes if that is asked for.
 
     Parameters
     ----------
@@ -53,22 +53,22 @@ async def play(show: Show, burst: int, *, log: Path | None, keep: bool, kubeconf
 
     Raises
     ------
-    Failure
-        If a claim of the story does not hold.
+    DemoFailure
+        If a claim of a step does not hold.
     Stopped
-        If a signal ends the story.
+        If a signal ends the demo.
     """
     stop = asyncio.Event()
     passed = f"OK {len(STEPS)}/{len(STEPS)}"
-    with _signals(stop), contextlib.closing(show):
-        async with open_stage(log, kubeconfig) as stage:
-            async with _followed(stage, show):
-                await _unless(stop, Story(show, burst).tell(stage))
+    with _signals(stop), contextlib.closing(output):
+        async with open_demo_cluster(log, kubeconfig) as cluster:
+            async with _followed(cluster, output):
+                await _unless_stopped(stop, Walkthrough(output, burst).run(cluster))
                 if keep:
                     click.echo(passed)
-                    await _unless(stop, _set(stage))
+                    await _unless_stopped(stop, _fill(cluster))
             if keep:
-                await _stay(stage, show, stop)
+                await _stay(cluster, output, stop)
     if not keep:
         click.echo(passed)
 
@@ -87,28 +87,28 @@ def _signals(stop: asyncio.Event) -> Iterator[None]:
             loop.remove_signal_handler(number)
 
 
-async def _unless(stop: asyncio.Event, telling: Coroutine[object, object, None]) -> None:
+async def _unless_stopped(stop: asyncio.Event, work: Coroutine[object, object, None]) -> None:
     """Wait for something, or for the signal to stop it."""
-    told = asyncio.create_task(telling)
+    working = asyncio.create_task(work)
     stopped = asyncio.create_task(stop.wait())
     try:
-        await asyncio.wait((told, stopped), return_when=asyncio.FIRST_COMPLETED)
-        if not told.done():
+        await asyncio.wait((working, stopped), return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
             raise Stopped
-        told.result()
+        working.result()
     finally:
-        for task in (told, stopped):
+        for task in (working, stopped):
             task.cancel()
-        await asyncio.gather(told, stopped, return_exceptions=True)
+        await asyncio.gather(working, stopped, return_exceptions=True)
 
 
 @contextlib.asynccontextmanager
-async def _followed(stage: Stage, show: Show) -> AsyncIterator[None]:
-    """Let the show follow the fleet for the time of a block."""
+async def _followed(cluster: DemoCluster, output: Output) -> AsyncIterator[None]:
+    """Show the fleet as it changes for the time of a block."""
 
     async def follow() -> None:
         while True:
-            show.follow(await stage.look())
+            output.follow(await cluster.look())
             await asyncio.sleep(_LOOK_EVERY)
 
     following = asyncio.create_task(follow())
@@ -119,20 +119,20 @@ async def _followed(stage: Stage, show: Show) -> AsyncIterator[None]:
         await asyncio.gather(following, return_exceptions=True)
 
 
-async def _set(stage: Stage) -> None:
+async def _fill(cluster: DemoCluster) -> None:
     try:
-        await set_scene(stage)
+        await create_tenants(cluster)
     except (TimeoutError, RuntimeError) as error:
-        raise Failure(f"the cluster to keep: {error}") from error
+        raise DemoFailure(f"the cluster to keep: {error}") from error
 
 
-async def _stay(stage: Stage, show: Show, stop: asyncio.Event) -> None:
-    """Say how to get to the cluster, and tell what changes until it ends."""
-    show.title("the cluster is yours")
-    for line in _ways_in(stage.kubeconfig):
-        show.say(line)
+async def _stay(cluster: DemoCluster, output: Output, stop: asyncio.Event) -> None:
+    """Say how to get to the cluster, and show what changes until it ends."""
+    output.title("the cluster is yours")
+    for line in _ways_in(cluster.kubeconfig):
+        output.say(line)
     while not stop.is_set():
-        show.watch(await stage.look())
+        output.watch(await cluster.look())
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), _LOOK_EVERY)
 
@@ -154,10 +154,10 @@ def _ways_in(kubeconfig: Path) -> list[str]:
     ]
 
 
-def show_for(*, plain: bool) -> Show:
-    """Return a show for whoever is at the other end of the output."""
+def output_for(*, plain: bool) -> Output:
+    """Return the output for a terminal, or plain lines for anything else."""
     if plain or not sys.stdout.isatty():
-        return Show()
-    painted = import_module("vgpu_scheduler.cli.demo.painted")  # its library is for terminals only
-    show: Show = painted.on_terminal()
-    return show
+        return Output()
+    terminal = import_module("vgpu_scheduler.cli.demo.terminal")  # its library is for terminals only
+    output: Output = terminal.on_terminal()
+    return output

@@ -7,11 +7,11 @@ import click
 from vgpu_scheduler.cli.demo.fleet import LEGEND, SHADES, Fleet
 
 
-class Show:
-    """Prints the story in plain lines."""
+class Output:
+    """Prints the steps in plain lines."""
 
     def __init__(self) -> None:
-        self._told = ""
+        self._last = ""
 
     def title(self, text: str) -> None:
         """Begin a part."""
@@ -29,14 +29,14 @@ class Show:
         self.say(f"{'':<10} {LEGEND}")
 
     def follow(self, fleet: Fleet) -> None:
-        """Take in how the fleet is now, while something else is told."""
+        """Take in how the fleet is now, while something else is printed."""
 
     def watch(self, fleet: Fleet) -> None:
-        """Tell how the fleet is now, when that is all there is to tell."""
+        """Print how the fleet is now, where that has changed."""
         summary = fleet.summary()
-        if summary != self._told:
+        if summary != self._last:
             self.say(summary)
-        self._told = summary
+        self._last = summary
 
     def close(self) -> None:
-        """End the show."""
+        """End the output."""

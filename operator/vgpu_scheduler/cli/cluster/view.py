@@ -1,4 +1,4 @@
-"""The objects of a cluster that decisions depend on, live or from files."""
+"""The objects of a cluster that decisions depend on, from the live cluster or from files."""
 
 from __future__ import annotations
 
@@ -12,18 +12,24 @@ from vgpu_scheduler import __version__
 from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError, connect
 from vgpu_scheduler.cli.cluster.lists import list_objects
 from vgpu_scheduler.cli.cluster.options import ClusterOptions
-from vgpu_scheduler.cli.cluster.settings import Found, Installed, settings_of_file, settings_of_objects
+from vgpu_scheduler.cli.cluster.settings import (
+    SchedulerSettings,
+    SettingsObjects,
+    settings_from_file,
+    settings_from_objects,
+)
 from vgpu_scheduler.cli.files import FileError, documents, yaml_files
 from vgpu_scheduler.kube import decode_json
 from vgpu_scheduler.policy import CLUSTER_KIND, GROUP, NAMESPACED_KIND, PLURALS, VERSION
 from vgpu_scheduler.whatif import WorldError, Written, flatten
 
 Object = Mapping[str, Any]
-Told = Callable[[str], None]
+OnProgress = Callable[[str], None]
+"""Is called with what is being read, for whoever waits."""
 
 _AT_ONCE: Final = 8
 _STORAGE: Final = "/apis/storage.k8s.io/v1"
-_PATHS: Final[Mapping[str, str]] = {
+LIST_PATHS: Final[Mapping[str, str]] = {
     "Namespace": "/api/v1/namespaces",
     "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
     CLUSTER_KIND: f"/apis/{GROUP}/{VERSION}/{PLURALS[CLUSTER_KIND]}",
@@ -40,72 +46,70 @@ _PATHS: Final[Mapping[str, str]] = {
     "VolumeAttachment": f"{_STORAGE}/volumeattachments",
     "PodDisruptionBudget": "/apis/policy/v1/poddisruptionbudgets",
 }
-"""Where objects of each kind are listed."""
-NEEDED: Final = frozenset({"Node", "Pod"})
+"""Where the objects of each kind are listed."""
+REQUIRED_KINDS: Final = frozenset({"Node", "Pod"})
 """Without these nothing can be said about placements."""
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """What was seen of a cluster.
+class ClusterView:
+    """What could be read of a cluster.
 
     Attributes
     ----------
     objects
         As they are written.
     missing
-        The rights that were missing, or what else kept a kind from being seen, by kind.
-    found
-        What its scheduler is set to.
+        The kinds that could not be listed, with the right that is missing or the error.
+    scheduler
+        The settings of its scheduler.
     live
-        Whether it is no copy.
-    installed
-        The objects that the settings of a live cluster were read from.
+        Whether it was read from the API and not from files.
+    settings_objects
+        The objects that the settings of a live cluster were read from; none where a settings file stands for them.
     """
 
     objects: Sequence[Object]
     missing: Mapping[str, str]
-    found: Found
+    scheduler: SchedulerSettings
     live: bool = False
-    installed: Sequence[Object] = ()
+    settings_objects: Sequence[Object] = ()
 
 
-def look(options: ClusterOptions, told: Told = lambda _: None) -> Look:
-    """Look at a cluster: at files, where some are given, else at the live one with the user's own rights.
-
-    Parameters
-    ----------
-    told
-        Told what is read, for whoever waits.
+def read_cluster(options: ClusterOptions, on_progress: OnProgress = lambda _: None) -> ClusterView:
+    """Read a cluster: from files, where some are given, else the live one with the user's own rights.
 
     Raises
     ------
     FileError, SettingsError, ApiUnreachableError, ConfigException
         If files cannot be read, or the cluster not be reached.
     """
-    if options.files:
-        objects = read_files(options.files, told)
-        if options.config is None and (installed := Installed.among(objects, options.scheduler_namespace)).config_map:
-            return Look(installed.left(objects), {}, settings_of_objects(installed, options.given))
-        return Look(objects, {}, settings_of_file(options.config, options.given))
-    return asyncio.run(_connected(options, told))
+    if not options.files:
+        return asyncio.run(_connect_and_read(options, on_progress))
+    objects = read_files(options.files, on_progress)
+    if options.config is None:
+        installed = SettingsObjects.among(objects, options.scheduler_namespace)
+        if installed.config_map:
+            settings = settings_from_objects(installed, options.overrides)
+            return ClusterView(installed.removed_from(objects), {}, settings)
+    return ClusterView(objects, {}, settings_from_file(options.config, options.overrides))
 
 
-def read_files(paths: Sequence[Path], told: Told = lambda _: None) -> list[Object]:
-    """Return the objects of files and folders; what is wrong with one is said with its file.
+def read_files(paths: Sequence[Path], on_progress: OnProgress = lambda _: None) -> list[Written]:
+    """Return the objects of files and folders; an error names the file.
 
     Raises
     ------
     FileError
         If a file cannot be read, or a folder has none.
     """
-    found: list[Object] = []
+    found: list[Written] = []
     for path in paths:
         files = list(yaml_files(path))
         if not files:
             raise FileError(f"{path}: there is no YAML or JSON file in it")
         for file in files:
-            told(f"reading {file}")
+            on_progress(f"reading {file}")
             try:
                 for obj in flatten(documents(file)):
                     written = Written(obj)
@@ -116,28 +120,31 @@ def read_files(paths: Sequence[Path], told: Told = lambda _: None) -> list[Objec
     return found
 
 
-async def _connected(options: ClusterOptions, told: Told) -> Look:
-    api = await connect(options.kubeconfig, options.context, f"vgpu-scheduler-cli/{__version__}")
+async def _connect_and_read(options: ClusterOptions, on_progress: OnProgress) -> ClusterView:
+    api = await connect_to(options)
     try:
-        return await look_at(api, options, told)
+        return await read_live_cluster(api, options, on_progress)
     finally:
         await api.close()
 
 
-async def look_at(
+async def connect_to(options: ClusterOptions) -> ApiClient:
+    """Connect to the live cluster with the user's own credentials."""
+    return await connect(options.kubeconfig, options.context, f"vgpu-scheduler-cli/{__version__}")
+
+
+async def read_live_cluster(
     api: ApiClient,
     options: ClusterOptions,
-    told: Told = lambda _: None,
-    kinds: Collection[str] = frozenset(_PATHS),
-) -> Look:
-    """Look at a live cluster.
+    on_progress: OnProgress = lambda _: None,
+    kinds: Collection[str] = frozenset(LIST_PATHS),
+) -> ClusterView:
+    """Read a live cluster.
 
     Parameters
     ----------
-    told
-        Told what is read, for whoever waits.
     kinds
-        What is listed; what lists devices beside nodes is in any case.
+        The kinds that are listed; those that list devices beside nodes are listed in any case.
 
     Raises
     ------
@@ -146,36 +153,35 @@ async def look_at(
     SettingsError
         If the settings file cannot be read.
     """
-    installed = await Installed.at(api, options.scheduler_namespace)
-    found = (
-        settings_of_objects(installed, options.given)
-        if options.config is None
-        else settings_of_file(options.config, options.given)
-    )
-    beside = {kind.name: kind.path for dialect in found.dialects if (kind := dialect.inventory.beside)}
+    if options.config is None:
+        installed = await SettingsObjects.read(api, options.scheduler_namespace)
+        settings = settings_from_objects(installed, options.overrides)
+    else:
+        settings = settings_from_file(options.config, options.overrides)
+        installed = SettingsObjects(options.scheduler_namespace)
+    beside = {kind.name: kind.path for dialect in settings.dialects if (kind := dialect.inventory.beside)}
     objects: dict[str, list[Object]] = {}
     missing: dict[str, str] = {}
     gate = asyncio.Semaphore(_AT_ONCE)
 
-    async def one(kind: str, path: str) -> None:
+    async def read_kind(kind: str, path: str) -> None:
         async with gate:
             listed = await list_objects(api, [path])
         if listed.refusal is not None:
             missing[kind] = listed.right(f"list {path.rpartition('/')[2]}")
             return
-        told(f"{len(listed.items)} objects of kind {kind}")
+        on_progress(f"{len(listed.items)} objects of kind {kind}")
         objects[kind] = [{**decode_json(item), "kind": kind} for item in listed.items]
 
-    await asyncio.gather(
-        *(one(name, path) for name, path in {**_PATHS, **beside}.items() if name in kinds or name in beside)
-    )
-    ordered = [obj for name in (*_PATHS, *beside) for obj in objects.get(name, ())]
-    return Look(ordered, missing, found, live=True, installed=installed.objects)
+    wanted = {kind: path for kind, path in LIST_PATHS.items() if kind in kinds} | beside
+    await asyncio.gather(*(read_kind(kind, path) for kind, path in wanted.items()))
+    ordered = [obj for kind in wanted for obj in objects.get(kind, ())]
+    return ClusterView(ordered, missing, settings, live=True, settings_objects=installed.objects)
 
 
 async def get_object(options: ClusterOptions, path: str) -> Object | str:
-    """Return one object of the live cluster, or why it cannot be seen."""
-    api = await connect(options.kubeconfig, options.context, f"vgpu-scheduler-cli/{__version__}")
+    """Return one object of the live cluster, or why it cannot be read."""
+    api = await connect_to(options)
     try:
         response = await api.request("GET", path)
     except ApiUnreachableError as error:

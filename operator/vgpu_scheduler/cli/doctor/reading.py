@@ -1,4 +1,4 @@
-"""Asks the API server for everything that the checks look at."""
+"""Reads everything that the checks need from the API server."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from pathlib import Path
 from typing import Any
 
 from vgpu_scheduler.apiclient import ApiClient, ApiResponse, ApiUnreachableError
-from vgpu_scheduler.cli.cluster.lists import Listed, list_objects
+from vgpu_scheduler.cli.cluster.lists import ListResult, list_objects
+from vgpu_scheduler.cli.cluster.options import ClusterOptions
 from vgpu_scheduler.cli.doctor.expected import expectations
 from vgpu_scheduler.doctor import (
     FACTS,
@@ -37,45 +37,25 @@ _REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _REVIEW_RIGHT = "create subjectaccessreviews.authorization.k8s.io"
 
 
-class CannotLookError(Exception):
-    """The API server answers nothing at all to this user."""
-
-
-@dataclass(frozen=True, slots=True)
-class Where:
-    """What is looked at.
-
-    Attributes
-    ----------
-    kubeconfig, context
-        Which cluster.
-    namespace
-        Where the scheduler is installed.
-    config
-        A file with its settings; None for those in the cluster.
-    """
-
-    kubeconfig: str | None
-    context: str | None
-    namespace: str
-    config: Path | None
+class UnauthorizedError(Exception):
+    """The API server does not know the user."""
 
 
 @dataclass(slots=True)
-class _Listed:
-    """What the API server has shown so far."""
+class _Collected:
+    """What the API server has answered so far."""
 
     objects: dict[str, list[Any]] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
 
 
-async def look_at(api: ApiClient, where: Where) -> Seen:
-    """Return what there is to be seen.
+async def read_facts(api: ApiClient, options: ClusterOptions) -> Seen:
+    """Read what the checks need, as far as the user may.
 
     Raises
     ------
-    CannotLookError
+    UnauthorizedError
         If the API server knows neither the user nor its own version.
     ApiUnreachableError
         If it does not answer.
@@ -83,22 +63,24 @@ async def look_at(api: ApiClient, where: Where) -> Seen:
         If the settings file cannot be read.
     """
     server = await _server(api)
-    expected, findings = await expectations(api, where.config, where.namespace)
+    expected, findings = await expectations(api, options.config, options.scheduler_namespace)
     beside = (kind for dialect in expected.dialects if (kind := dialect.inventory.beside))
-    listed = _Listed(findings=findings)
-    await _list_all(api, [*FACTS, *map(beside_fact, beside)], listed)
-    seen = Seen(expected=expected, server=server, objects=listed.objects, missing=listed.missing)
+    collected = _Collected(findings=findings)
+    await _list_all(api, [*FACTS, *map(beside_fact, beside)], collected)
+    seen = Seen(expected=expected, server=server, objects=collected.objects, missing=collected.missing)
     rights: Rights | None = (
-        await _reviewed(api, questions(seen), listed) if await _may_review(api) else await _from_roles(api, listed)
+        await _reviewed(api, questions(seen), collected)
+        if await _may_review(api)
+        else await _from_roles(api, collected)
     )
-    return replace(seen, rights=rights, findings=tuple(listed.findings))
+    return replace(seen, rights=rights, findings=tuple(collected.findings))
 
 
 async def _server(api: ApiClient) -> Server:
     response = await api.request("GET", "/version")
     local = datetime.now(UTC)
     if response.status == _UNAUTHORIZED:
-        raise CannotLookError(f"{api.credentials.server}: {response.message}")
+        raise UnauthorizedError(f"{api.credentials.server}: {response.message}")
     return Server(api.credentials.server, _version(response), _date(response) or local, local)
 
 
@@ -120,34 +102,34 @@ def _date(response: ApiResponse) -> datetime | None:
         return None
 
 
-async def _list_all(api: ApiClient, facts: Iterable[Fact], listed: _Listed) -> None:
+async def _list_all(api: ApiClient, facts: Iterable[Fact], collected: _Collected) -> None:
     """List every kind, some at a time; what cannot be listed is missing, with the reason."""
     gate = asyncio.Semaphore(_AT_ONCE)
 
     async def one(fact: Fact) -> None:
         async with gate:
             try:
-                missing = await (_get(api, fact, listed) if fact.names else _list(api, fact, listed))
+                missing = await (_get(api, fact, collected) if fact.names else _list(api, fact, collected))
             except ApiUnreachableError as error:
                 missing = str(error)
         if missing is not None:
-            listed.missing[fact.kind] = missing
+            collected.missing[fact.kind] = missing
 
     await asyncio.gather(*(one(fact) for fact in facts))
 
 
-async def _list(api: ApiClient, fact: Fact, listed: _Listed) -> str | None:
+async def _list(api: ApiClient, fact: Fact, collected: _Collected) -> str | None:
     """List a kind; return what kept it from being listed, if anything did."""
     found = await list_objects(api, fact.paths)
     if found.refusal is not None:
         return found.right(fact.right)
     values, findings = take_in(fact, found.items)
-    listed.objects[fact.kind] = values
-    listed.findings += findings
+    collected.objects[fact.kind] = values
+    collected.findings += findings
     return None
 
 
-async def _get(api: ApiClient, fact: Fact, listed: _Listed) -> str | None:
+async def _get(api: ApiClient, fact: Fact, collected: _Collected) -> str | None:
     """Read the objects that a fact names; return what kept one from being read, if anything did."""
     found: list[Any] = []
     for name in fact.names:
@@ -155,11 +137,11 @@ async def _get(api: ApiClient, fact: Fact, listed: _Listed) -> str | None:
         if response.status == _NOT_FOUND:
             continue
         if not response.ok:
-            return Listed(refusal=response).right(fact.right)
+            return ListResult(refusal=response).right(fact.right)
         values, unreadable = take_in(fact, [response.body])
         found += values
-        listed.findings += unreadable
-    listed.objects[fact.kind] = found
+        collected.findings += unreadable
+    collected.objects[fact.kind] = found
     return None
 
 
@@ -174,7 +156,7 @@ async def _may_review(api: ApiClient) -> bool:
         return False
 
 
-async def _reviewed(api: ApiClient, asked: Iterable[Question], listed: _Listed) -> Answers | None:
+async def _reviewed(api: ApiClient, asked: Iterable[Question], collected: _Collected) -> Answers | None:
     """Ask who may do what; None if a question was not answered."""
     gate = asyncio.Semaphore(_AT_ONCE)
 
@@ -186,7 +168,7 @@ async def _reviewed(api: ApiClient, asked: Iterable[Question], listed: _Listed) 
     try:
         return Answers(dict(await asyncio.gather(*(one(question) for question in asked))))
     except (ApiUnreachableError, ValueError, KeyError, TypeError) as error:
-        listed.missing[RIGHTS] = f"{_REVIEW_RIGHT}: {error}"
+        collected.missing[RIGHTS] = f"{_REVIEW_RIGHT}: {error}"
         return None
 
 
@@ -203,11 +185,11 @@ def _review(question: Question) -> Mapping[str, Any]:
     return {"spec": {"user": account.user, "groups": list(account.groups), "resourceAttributes": attributes}}
 
 
-async def _from_roles(api: ApiClient, listed: _Listed) -> Rbac | None:
+async def _from_roles(api: ApiClient, collected: _Collected) -> Rbac | None:
     """Return what roles say about who may do what; None if they may not be read."""
-    await _list_all(api, ROLE_FACTS, listed)
-    reasons = [listed.missing.pop(fact.kind) for fact in ROLE_FACTS if fact.kind in listed.missing]
+    await _list_all(api, ROLE_FACTS, collected)
+    reasons = [collected.missing.pop(fact.kind) for fact in ROLE_FACTS if fact.kind in collected.missing]
     if reasons:
-        listed.missing[RIGHTS] = f"{_REVIEW_RIGHT} (or {', '.join(reasons)})"
+        collected.missing[RIGHTS] = f"{_REVIEW_RIGHT} (or {', '.join(reasons)})"
         return None
-    return Rbac(*(tuple(listed.objects[fact.kind]) for fact in ROLE_FACTS))
+    return Rbac(*(tuple(collected.objects[fact.kind]) for fact in ROLE_FACTS))

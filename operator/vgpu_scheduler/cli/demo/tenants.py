@@ -1,12 +1,12 @@
-"""What is on the stage while the demo is kept: tenants with pods that run, and pods that wait for a reason each."""
+"""What is in the cluster while the demo is kept: tenants with pods that run, and pods that wait for a reason each."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from vgpu_scheduler.cli.demo.cluster import POOL, SYSTEM, DemoCluster
 from vgpu_scheduler.cli.demo.pods import pod_of
-from vgpu_scheduler.cli.demo.stage import POOL, SYSTEM, Stage
 
 Manifest = dict[str, Any]
 
@@ -18,7 +18,7 @@ _RESERVED: Mapping[str, Any] = {"nodeSelector": POOL, "tolerations": [{"key": "p
 _WITHIN = 60.0
 
 
-async def set_scene(stage: Stage) -> None:
+async def create_tenants(cluster: DemoCluster) -> None:
     """Fill the cluster of the demo.
 
     Raises
@@ -26,18 +26,18 @@ async def set_scene(stage: Stage) -> None:
     TimeoutError
         If the pods that have room do not run in time, or those that have none do not say why.
     """
-    await stage.clear()
+    await cluster.clear()
     for namespace in (RESEARCH, SERVING):
-        await stage.create_namespace(namespace)
-    await stage.create_settings(SYSTEM)
+        await cluster.create_namespace(namespace)
+    await cluster.create_settings(SYSTEM)
     selector = {"matchLabels": {"kubernetes.io/metadata.name": SERVING}}
     limits = {"devicesPerPod": 1}
-    await stage.set_policy(_POLICY, {"namespaceSelector": selector, "limits": limits, "nodes": {"policy": "spread"}})
+    await cluster.set_policy(_POLICY, {"namespaceSelector": selector, "limits": limits, "nodes": {"policy": "spread"}})
     running = [*_research(), *_serving()]
-    await stage.create(running)
-    await stage.until_async(lambda: _run(stage, len(running)), "the tenants' pods to run", _WITHIN)
-    await stage.create(_waiting())
-    await stage.until_async(lambda: _say_why(stage), "the waiting pods to say why", _WITHIN)
+    await cluster.create(running)
+    await cluster.until_async(lambda: _run(cluster, len(running)), "the tenants' pods to run", _WITHIN)
+    await cluster.create(_waiting())
+    await cluster.until_async(lambda: _say_why(cluster), "the waiting pods to say why", _WITHIN)
 
 
 def _research() -> list[Manifest]:
@@ -62,9 +62,9 @@ def _waiting() -> list[Manifest]:
     ]
 
 
-async def _run(stage: Stage, number: int) -> bool:
-    return await stage.running() >= number
+async def _run(cluster: DemoCluster, number: int) -> bool:
+    return await cluster.running() >= number
 
 
-async def _say_why(stage: Stage) -> bool:
-    return sorted(pod.name for pod in (await stage.look()).waiting if pod.why) == sorted(WAITING)
+async def _say_why(cluster: DemoCluster) -> bool:
+    return sorted(pod.name for pod in (await cluster.look()).waiting if pod.why) == sorted(WAITING)

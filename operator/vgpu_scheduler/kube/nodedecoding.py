@@ -1,0 +1,85 @@
+"""Reads nodes."""
+
+from functools import lru_cache
+from typing import Final
+
+import msgspec
+
+from vgpu_scheduler.kube.decoding import Encoded, decode_object
+from vgpu_scheduler.kube.images import node_images
+from vgpu_scheduler.kube.objects import Node
+from vgpu_scheduler.kube.quantities import QuantityError, to_exact_int, to_int, to_milli
+from vgpu_scheduler.kube.resources import CPU, PODS, is_schedulable
+from vgpu_scheduler.kube.taints import taint
+from vgpu_scheduler.kube.wire import FieldError, Quantities, WireNode
+
+_nodes: Final = msgspec.json.Decoder(WireNode)
+
+
+def decode_node(obj: Encoded) -> Node:
+    """Read a node.
+
+    Parameters
+    ----------
+    obj
+        The object as a dict (as kopf hands it out) or as JSON.
+
+    Raises
+    ------
+    DecodeError
+        If a field that is read has the wrong type, or a quantity is none.
+    """
+    return decode_object(obj, "Node", _nodes, _node)
+
+
+def _node(wire: WireNode) -> Node:
+    meta = wire.metadata
+    ready = next((c.status for c in wire.status.conditions or () if c.type == "Ready"), "")
+    return Node(
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=meta.version,
+        labels=meta.labels or {},
+        annotations=meta.annotations or {},
+        unschedulable=wire.spec.unschedulable,
+        taints=tuple(taint(t.key, t.value, t.effect) for t in wire.spec.taints or ()),
+        allocatable=_allocatable(wire.status.allocatable),
+        capacity=_capacity(wire.status.capacity),
+        ready={"True": True, "False": False}.get(ready),
+        deleting=meta.deletion_timestamp is not None,
+        declared_features=_features(tuple(wire.status.declared_features or ())),
+        images=node_images(wire.status.images or ()),
+    )
+
+
+@lru_cache(maxsize=1024)
+def _features(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the features of a node: one object for all nodes that declare the same."""
+    return tuple(sorted(names))
+
+
+def _capacity(quantities: Quantities | None) -> dict[str, int]:
+    """Return whole amounts of extended resources; a part of a device is none."""
+    amounts: dict[str, int] = {}
+    for name, text in (quantities or {}).items():
+        if "/" not in name:
+            continue
+        try:
+            amount = to_exact_int(text)
+        except QuantityError as error:
+            raise FieldError(f"status.capacity[{name}]", str(error)) from error
+        if amount is not None:
+            amounts[name] = amount
+    return amounts
+
+
+def _allocatable(quantities: Quantities | None) -> dict[str, int]:
+    amounts: dict[str, int] = {}
+    for name, text in (quantities or {}).items():
+        if name != PODS and not is_schedulable(name):
+            continue
+        try:
+            amounts[name] = to_milli(text) if name == CPU else to_int(text)
+        except QuantityError as error:
+            raise FieldError(f"status.allocatable[{name}]", str(error)) from error
+    return amounts

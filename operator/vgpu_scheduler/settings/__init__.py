@@ -1,0 +1,13 @@
+"""Every setting of the operator.
+
+A setting comes from, in rising rank: its default, the YAML file given by ``--config``, an environment variable
+(``VGPU_`` and the upper-case name, ``__`` between levels), a command line flag. Only the command line and the runtime
+import this package; everything else gets values.
+"""
+
+from vgpu_scheduler.settings.addresses import parse_address
+from vgpu_scheduler.settings.loading import SettingsError, load, read
+from vgpu_scheduler.settings.model import Profile, Settings
+from vgpu_scheduler.settings.sections import TracingSettings
+
+__all__ = ["Profile", "Settings", "SettingsError", "TracingSettings", "load", "parse_address", "read"]

@@ -1,0 +1,89 @@
+"""Kubernetes objects as files have them: lists taken apart, in an order in which each finds what it refers to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from vgpu_scheduler.kube import DecodeError
+from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND
+
+Object = Mapping[str, Any]
+_Value = TypeVar("_Value")
+
+
+class WorldError(ValueError):
+    """Objects that make no cluster; the message names the object and the field."""
+
+
+class Written(dict[str, Any]):
+    """An object of a file.
+
+    Attributes
+    ----------
+    origin
+        The file.
+    """
+
+    origin = ""
+
+
+def origin_of(obj: Object) -> str:
+    """Return the file that an object is from, as the beginning of a message; empty where that is not known."""
+    return f"{obj.origin}: " if isinstance(obj, Written) else ""
+
+
+def flatten(objects: Iterable[Object]) -> Iterable[Object]:
+    """Yield objects, and the items of lists of objects, in an order in which each finds what it refers to."""
+    ranks = {
+        "Namespace": 0,
+        "PriorityClass": 0,
+        CLUSTER_KIND: 1,
+        NAMESPACED_KIND: 1,
+        "Device": 2,
+        "Node": 3,
+        "StorageClass": 3,
+    }
+    return sorted(_items(objects), key=lambda obj: ranks.get(str(obj.get("kind", "")), 4))
+
+
+def _items(objects: Iterable[Object]) -> Iterable[Object]:
+    for obj in objects:
+        if not isinstance(obj, Mapping):
+            raise WorldError(f"{str(obj)[:40]!r} is no Kubernetes object")
+        if not isinstance(obj.get("kind", ""), str):
+            raise WorldError(f"kind: {str(obj['kind'])[:40]!r} is no kind")
+        if str(obj.get("kind", "")).endswith("List") and isinstance(obj.get("items"), list):
+            yield from _items(obj["items"])
+        else:
+            yield obj
+
+
+def metadata_of(obj: Object) -> Mapping[str, Any]:
+    """Return the metadata of an object.
+
+    Raises
+    ------
+    WorldError
+        If it has none.
+    """
+    metadata = obj.get("metadata")
+    if not isinstance(metadata, Mapping):
+        raise WorldError(f"{obj.get('kind') or 'an object'}: metadata is missing")
+    return metadata
+
+
+def decoded(decode: Callable[[Object], _Value], obj: Object, metadata: Object) -> _Value:
+    """Read an object with other metadata than its own.
+
+    Raises
+    ------
+    WorldError
+        If it cannot be understood.
+    """
+    try:
+        return decode({**obj, "metadata": metadata})
+    except DecodeError as error:
+        raise WorldError(str(error)) from None
+    except (OverflowError, UnicodeEncodeError) as error:  # no JSON of an API server could say this
+        raise WorldError(f"{obj.get('kind')} {metadata.get('name', '')}: {error}") from None

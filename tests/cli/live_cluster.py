@@ -1,0 +1,87 @@
+"""Stands for a live cluster: a client that answers from objects in memory, and the commands on it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from click.testing import CliRunner, Result
+
+from vgpu_scheduler.apiclient import ApiResponse
+from vgpu_scheduler.cli import main
+from vgpu_scheduler.cli.cluster.view import LIST_PATHS
+
+Object = dict[str, Any]
+KINDS = {path: kind for kind, path in LIST_PATHS.items()}
+FORBIDDEN = ApiResponse(403, b'{"message": "nodes is forbidden"}')
+SETTINGS = "/api/v1/namespaces/vgpu-system/configmaps/vgpu-scheduler"
+
+
+@dataclass
+class Api:
+    """Stands for the client: answers from objects in memory, and takes patches of nodes."""
+
+    objects: list[Object]
+    refused: frozenset[str] = frozenset()
+    settings: str | None = None
+    conflicts: int = 0
+    patches: list[tuple[str, Object]] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        content_type: str = "",
+        params: Mapping[str, str] | None = None,
+    ) -> ApiResponse:
+        del content_type, params
+        self.requests.append(f"{method} {path}")
+        if method == "PATCH":
+            if self.conflicts:
+                self.conflicts -= 1
+                return ApiResponse(409, b'{"message": "the object has been modified"}')
+            self.patches.append((path, body))
+            return self._patched(path.rpartition("/")[2], body["metadata"])
+        if path == SETTINGS and self.settings is not None:
+            metadata = {"name": "vgpu-scheduler", "namespace": "vgpu-system"}
+            return self._answer({"metadata": metadata, "data": {"settings.yaml": self.settings}})
+        kind = KINDS.get(path)
+        if kind in self.refused:
+            return FORBIDDEN
+        if kind is not None:
+            items = [{k: v for k, v in obj.items() if k != "kind"} for obj in self.objects if obj["kind"] == kind]
+            return self._answer({"items": items, "metadata": {}})
+        with suppress(StopIteration):
+            ends = (f"/{name}/{{}}" for name in ("pods", "nodes"))
+            return self._answer(
+                next(o for end in ends for o in self.objects if path.endswith(end.format(o["metadata"]["name"])))
+            )
+        return ApiResponse(404, b'{"message": "not found"}')
+
+    def _patched(self, name: str, change: Object) -> ApiResponse:
+        found = next(obj for obj in self.objects if (obj["kind"], obj["metadata"]["name"]) == ("Node", name))
+        assert change["resourceVersion"] == found["metadata"].get("resourceVersion")
+        annotations = {**(found["metadata"].get("annotations") or {}), **change["annotations"]}
+        found["metadata"]["annotations"] = {key: value for key, value in annotations.items() if value is not None}
+        found["metadata"]["resourceVersion"] = str(int(found["metadata"].get("resourceVersion", 0)) + 1)
+        return self._answer(found)
+
+    @staticmethod
+    def _answer(content: Object) -> ApiResponse:
+        return ApiResponse(200, json.dumps(content).encode())
+
+    async def close(self) -> None:
+        """Be a client."""
+
+
+def run(*arguments: str) -> Result:
+    result = CliRunner().invoke(main, list(arguments))
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    assert "Traceback" not in result.output
+    return result

@@ -1,0 +1,151 @@
+"""``vgpu-scheduler explain`` on a live cluster."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from kubernetes_asyncio.config import kube_config
+from tests.cli.live_cluster import KINDS, Api, run
+from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
+
+from vgpu_scheduler.apiclient import client
+from vgpu_scheduler.whatif.cards import Card, KoordinatorCards
+
+
+def test_explain_says_why_a_pod_waits_and_what_would_help(api: Api) -> None:
+    result = run("explain", "pod", "default/large")
+    assert result.exit_code == 1
+    lines = result.stdout.splitlines()
+    assert lines[0] == "default/large waits (unschedulable)"
+    assert "  a     GPU-a-0  NVIDIA-A100  main       CardInsufficientMemory: 10384 of 12000 MiB memory free" in lines
+    assert "  a     GPU-a-1  NVIDIA-A100  main       CardCordoned" in lines
+    helps = [line for line in lines if line.startswith("  - ")]
+    assert helps == [
+        "  - ask 10384 of nvidia.com/gpumem instead of 12000 in container main, 1616 less (goes to a)",
+        "  - uncordon card GPU-a-1 of node a (goes to a)",
+        "  - end pod default/first on node a (goes to a)",
+        "  - add a node like a (goes to a-2)",
+    ]
+    assert lines[-1] == "Its condition says: 0/1 nodes: told before"
+    found = json.loads(run("explain", "large", "-o", "json").stdout)
+    assert found["remedies"][0]["kind"] == "ask for less"
+    assert found["cards"]["a"][0]["lacks"] == {"dimension": "memory", "unit": "MiB", "asked": 12000, "free": 10384}
+
+
+def test_explain_shows_all_cards_where_it_may_be_wide(api: Api) -> None:
+    api.objects += [node(f"n{number}", cards=1, memory=2048) for number in range(9)]
+    short, wide = run("explain", "large").stdout, run("explain", "large", "-o", "wide").stdout
+    assert "and the cards of 2 more nodes: --node NAME shows those of one, -o wide all" in short
+    assert "more nodes" not in wide
+    assert [f"GPU-n{number}-0" in wide for number in range(9)] == [True] * 9
+    assert wide.splitlines()[-1] == "Its condition says: 0/1 nodes: told before"
+
+
+def test_explain_says_that_combinations_were_not_searched(api: Api) -> None:
+    api.objects = [node("a", cards=1), pod("odd", {GPU: 1, MEMORY: 99999, "example.com/x": 1})]
+    result = run("explain", "odd")
+    assert result.exit_code == 1
+    assert "No single change was found that would help; combinations of changes were not searched." in result.stdout
+
+
+def test_explain_says_in_mib_what_cards_of_koordinator_lack(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    cards = [Card(f"GPU-{n}", n, "A100", 16384, 0, 100, 0, "", healthy=True) for n in range(2)]
+    made = KoordinatorCards().register("k", cards)
+    monkeypatch.setitem(KINDS, "/apis/scheduling.koordinator.sh/v1alpha1/devices", "Device")
+    written = node("k", cards=0)
+    written["status"]["allocatable"] |= made.allocatable
+    limits = {"koordinator.sh/gpu.shared": 1, "koordinator.sh/gpu-memory": "17Gi", "koordinator.sh/gpu-core": 10}
+    api.objects = [written, *made.objects, pod("large", limits)]
+    api.settings = "dialects: [koordinator]\n"
+    text = run("explain", "large").stdout
+    assert text.count("16384 of 17408 MiB memory free") == 3  # the nearest miss, and both cards
+    assert str(2**34) not in text
+
+
+def test_explain_a_pod_of_another_scheduler(api: Api) -> None:
+    result = run("explain", "plain")
+    assert result.exit_code == 0
+    assert (
+        "It names the scheduler default-scheduler: vgpu-scheduler places pods of vgpu-scheduler only." in result.stdout
+    )
+
+
+def test_explain_a_bound_pod(api: Api) -> None:
+    result = run("explain", "first")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[:5] == [
+        "default/first is bound to a.",
+        "  decided among 3 nodes, score 1.5",
+        "  nodes by settings",
+        "",
+        "If it were created now, without itself, it would go to the same node:",
+    ]
+
+
+def test_explain_says_why_a_bound_pod_is_not_on_another_node(api: Api) -> None:
+    api.objects += [node("b", cards=1), running("second", "b", "GPU-b-0", 6000)]
+    api.objects += [node("c", cards=1), running("third", "c", "GPU-c-0", 14000), node("d", cards=0)]
+    elsewhere = run("explain", "first").stdout.splitlines()
+    assert "If it were created now, without itself, it would go to b:" in elsewhere
+    assert "Both fit, and b is better: hami gives 4.66 to b and 0 to a." in elsewhere
+    cards = ["a     GPU-a-0", "a     GPU-a-1", "b     GPU-b-0"]
+    assert [line.strip()[: len(cards[0])] for line in elsewhere if "NVIDIA-A100" in line] == cards
+    too_small = run("explain", "first", "--node", "c").stdout.splitlines()
+    assert "c does not fit: 1/1 CardInsufficientMemory." in too_small
+    assert any(line.endswith("CardInsufficientMemory: 2384 of 6000 MiB memory free") for line in too_small)
+    found = json.loads(run("explain", "first", "--node", "d", "-o", "json").stdout)
+    assert found["today"]["comparison"] == "d does not fit: Insufficient nvidia.com/gpu."
+    assert [*found["today"]["cards"]] == ["a", "d"]
+    assert run("explain", "first", "--node", "e").stderr.endswith("Error: there is no node e\n")
+    api.objects += [node("f", cards=1), node("g", cards=1), running("fourth", "g", "GPU-g-0", 1000)]
+    alike = run("explain", "fourth", "--node", "f").stdout
+    assert "g and f fit alike; of equals the first by name is taken." in alike
+
+
+@pytest.mark.parametrize("words", [("pod/large",), ("pod", "large"), ("po/large",), ("default/large",)])
+def test_explain_takes_a_pod_as_kubectl_does(api: Api, words: tuple[str, ...]) -> None:
+    assert run("explain", *words).stdout == run("explain", "large").stdout
+
+
+def test_explain_takes_the_namespace_of_the_context(api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    contexts = [
+        {"name": "team", "context": {"cluster": "c", "user": "u", "namespace": "research"}},
+        {"name": "none", "context": {"cluster": "c", "user": "u"}},
+    ]
+    clusters, users = [{"name": "c", "cluster": {"server": "http://c"}}], [{"name": "u", "user": {}}]
+    file = tmp_path / "kubeconfig"
+    file.write_text(
+        yaml.safe_dump({"current-context": "team", "contexts": contexts, "clusters": clusters, "users": users})
+    )
+    elsewhere = run("explain", "large", "--kubeconfig", str(file))
+    assert elsewhere.stderr.endswith("Error: there is no pod research/large that waits or runs\n")
+    assert run("explain", "large", "--kubeconfig", str(file), "--context", "none").exit_code == 1
+    assert run("explain", "large", "--kubeconfig", str(file), "-n", "default").exit_code == 1
+    monkeypatch.setattr(client, "KUBE_CONFIG_DEFAULT_LOCATION", f"{tmp_path / 'missing'}:{file}")
+    monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", f"{tmp_path / 'missing'}:{file}")
+    assert run("explain", "large").stderr == elsewhere.stderr
+
+
+def test_explain_without_rights_says_what_the_pod_says(api: Api) -> None:
+    api.refused = frozenset({"Node", "Pod"})
+    result = run("explain", "large")
+    assert result.exit_code == 1
+    assert result.stdout.splitlines() == [
+        "default/large waits.",
+        "  Unschedulable: 0/1 nodes: told before",
+        "",
+        "More cannot be said: you may not list nodes, list pods.",
+    ]
+    assert "decided among 3 nodes" in run("explain", "first").stdout
+    gone = run("explain", "gone")
+    assert (gone.exit_code, gone.stdout) == (2, "")
+    assert gone.stderr.endswith("the pod itself cannot be seen: not found\n")
+
+
+@pytest.mark.parametrize("words", [("pod",), ("a", "b"), ("pod", "a", "b")])
+def test_explain_is_about_one_pod(api: Api, words: tuple[str, ...]) -> None:
+    result = run("explain", *words)
+    assert result.exit_code == 2

@@ -1,0 +1,131 @@
+"""Remedies on the nodes of other ecosystems: amounts that depend on each other stay claims that are understood."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.whatif.test_whatif_remedies import check_remedies, kinds, pod, world_of
+
+from vgpu_scheduler.whatif import RemedyKind, World, make_dialect, remedies
+from vgpu_scheduler.whatif.cards import WRITERS, Card, Piece
+
+Object = dict[str, Any]
+NUMBER, MEMORY, CORES = (f"volcano.sh/vgpu-{name}" for name in ("number", "memory", "cores"))
+SHARED, CORE, RATIO, BYTES, PERCENT = (
+    f"koordinator.sh/{name}" for name in ("gpu.shared", "gpu-core", "gpu-memory-ratio", "gpu-memory", "gpu")
+)
+SIZE = 16384
+
+
+def cluster(dialect: str, *nodes: list[list[tuple[int, int]]]) -> list[Object]:
+    """Return nodes of cards of tenants, each with so much memory in MiB and so many percent of compute."""
+    writer, objects, world = WRITERS[dialect], [], World([make_dialect(dialect)])
+    for number, cards in enumerate(nodes):
+        name = f"n{number}"
+        listed = [
+            Card(f"{name}-{i}", i, "NVIDIA-A100", SIZE, 10, 100, 0, "hami-core", healthy=True)
+            for i in range(len(cards))
+        ]
+        made = writer.register(name, listed)
+        amounts = {"cpu": "64", "memory": "64Gi", "pods": "110", **made.allocatable}
+        status = {"allocatable": amounts, "capacity": amounts}
+        written = {"kind": "Node", "metadata": {"name": name, "annotations": dict(made.annotations)}, "status": status}
+        world.add([*made.objects, written])
+        objects += [*made.objects, written]
+        for index, tenants in enumerate(cards):
+            for memory, cores in tenants:
+                device = world.device(name, f"{name}-{index}")
+                assert device is not None
+                piece = Piece(device, memory, cores)
+                tenant = pod(f"p{len(objects)}", dict(writer.asked([piece])), nodeName=name)
+                tenant["metadata"]["annotations"] = world.annotations(name, [writer.assignment(piece)])
+                tenant["status"] = {"phase": "Running", "containerStatuses": [{"name": "main"}]}
+                objects.append(tenant)
+    return objects
+
+
+def suggested(dialect: str, objects: list[Object], **limits: object) -> list[str]:
+    made, waiting = world_of(*objects, pod("asked", limits), dialect=dialect)
+    return kinds(remedies(made, waiting)).get(RemedyKind.ASK_LESS, [])
+
+
+HALF = (SIZE // 2, 50)
+
+
+@pytest.mark.parametrize(
+    ("limits", "texts"),
+    [
+        ({PERCENT: 300}, [f"ask 200 of {PERCENT} instead of 300 in container main, 100 less"]),
+        (
+            {CORE: 300, RATIO: 300},
+            [f"ask for 2 cards instead of 3 in container main: 200 of {CORE}, 200 of {RATIO}"],
+        ),
+        (
+            {SHARED: 4, CORE: 400, RATIO: 400},
+            [f"ask for 2 cards instead of 4 in container main: 2 of {SHARED}, 200 of {CORE}, 200 of {RATIO}"],
+        ),
+        (
+            {SHARED: 4, CORE: 120, RATIO: 200},
+            [
+                f"ask for 3 cards instead of 4 in container main: 3 of {SHARED}, 90 of {CORE}, 150 of {RATIO}",
+            ],
+        ),
+        ({SHARED: 3, RATIO: 240}, [f"ask 150 of {RATIO} instead of 240 in container main, 90 less"]),
+    ],
+)
+def test_amounts_of_koordinator_change_together(limits: Object, texts: list[str]) -> None:
+    found = suggested("koordinator", cluster("koordinator", [[], [], [HALF]]), **limits)
+    assert [text for text in texts if text not in found] == []
+
+
+def test_memory_that_koordinator_must_be_told() -> None:
+    (text,) = suggested("koordinator", cluster("koordinator", [[HALF]]), **{SHARED: 1, CORE: 10})
+    assert text == f"ask 8192Mi of {BYTES} (it does not say how much) in container main"
+
+
+def _tenants(rng: np.random.Generator) -> list[tuple[int, int]]:
+    return [(int(rng.integers(500, 5000)), int(rng.integers(0, 4)) * 10) for _ in range(int(rng.integers(0, 3)))]
+
+
+def _random_cluster(dialect: str, rng: np.random.Generator) -> list[Object]:
+    shapes = [int(rng.integers(1, 5)) for _ in range(int(rng.integers(1, 4)))]
+    return cluster(dialect, *([_tenants(rng) for _ in range(cards)] for cards in shapes))
+
+
+def _of_volcano(rng: np.random.Generator) -> Object:
+    limits: Object = {NUMBER: int(rng.integers(1, 5)), "cpu": str(int(rng.integers(1, 80)))}
+    if rng.random() < 0.8:
+        limits[MEMORY] = int(rng.integers(4000, 20000))
+    if rng.random() < 0.6:
+        limits[CORES] = int(rng.integers(1, 101))
+    return limits
+
+
+def _of_koordinator(rng: np.random.Generator) -> Object:
+    shared, whole = int(rng.integers(1, 6)), 100 * int(rng.integers(1, 5))
+    cores, ratio = (shared * int(rng.integers(1, 101)) for _ in range(2))
+    memory = f"{shared * int(rng.integers(1000, 20000))}Mi"
+    ways: list[Object] = [
+        {PERCENT: whole},
+        {PERCENT: int(rng.integers(1, 100))},
+        {"nvidia.com/gpu": shared},
+        {CORE: whole, RATIO: whole},
+        {CORE: int(rng.integers(1, 101)), RATIO: whole},
+        {CORE: int(rng.integers(1, 101)), BYTES: memory},
+        {SHARED: shared, RATIO: ratio},
+        {SHARED: shared, CORE: cores, RATIO: ratio},
+        {SHARED: shared, CORE: cores, BYTES: memory},
+    ]
+    return ways[int(rng.integers(len(ways)))]
+
+
+@pytest.mark.parametrize(("dialect", "seeds"), [("volcano", 40), ("koordinator", 120)])
+def test_each_remedy_helps_and_is_minimal(dialect: str, seeds: int) -> None:
+    seen: set[RemedyKind] = set()
+    for seed in range(seeds):
+        rng = np.random.default_rng(seed)
+        limits = _of_volcano(rng) if dialect == "volcano" else _of_koordinator(rng)
+        seen |= check_remedies([*_random_cluster(dialect, rng), pod("asked", limits)], dialect)
+    assert seen >= {RemedyKind.ASK_LESS, RemedyKind.END_PODS, RemedyKind.ADD_NODE}
