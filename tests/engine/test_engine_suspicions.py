@@ -55,6 +55,23 @@ def test_annotations_one_letter_off(name: str, says: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("annotation", "scheduling.k8s.io/group-name"),
+        ("annotation", "scheduling.volcano.sh/group-name"),
+        ("annotation", "gang.scheduling.koordinator.sh/name"),
+        ("label", "scheduling.x-k8s.io/pod-group"),
+        ("label", "pod-group.scheduling.sigs.k8s.io"),
+    ],
+)
+def test_gangs_of_other_schedulers_are_not_kept_together(kind: str, name: str) -> None:
+    found = pod_object("p", uid="u")
+    found["metadata"][f"{kind}s"] = {name: "workers"}
+    (says,) = ALL.of_pod(decode_pod(found))
+    assert says.startswith(f"{kind} {name} names a gang: its pods are placed one by one here")
+
+
+@pytest.mark.parametrize(
     ("limits", "annotations"),
     [
         ({"nvidia.com/gpu": 1, "nvidia.com/gpumem": 1000, "nvidia.com/gpucores": 100, "cpu": 1}, {}),

@@ -1,4 +1,4 @@
-"""What a pod or a quota says that is hardly meant: names one letter off, amounts that count otherwise.
+"""What a pod or a quota says that is hardly meant: names one letter off, amounts that count otherwise, gangs.
 
 None of it keeps a pod from being placed: what a claim cannot mean is refused where claims are read. Names are compared
 with those that are known under the same domain, so that what belongs to others is let be.
@@ -18,6 +18,13 @@ from vgpu_scheduler.policy import OVERRIDES
 _ALIKE: Final = 0.8
 """How alike two names must be, of 1, for one to be taken for the other: one letter of six, about."""
 _REMEMBERED: Final = 4096
+_GANG_ANNOTATIONS: Final = frozenset(
+    {"scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name", "gang.scheduling.koordinator.sh/name"}
+)
+"""How Volcano's and Koordinator's pods say that they belong to a gang."""
+_GANG_LABELS: Final = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io")
+"""How those of the coscheduling plugin say it, now and before."""
+_ONE_BY_ONE: Final = " names a gang: its pods are placed one by one here, so that some may run while others wait"
 _QUOTA_PREFIXES: Final = ("limits.", "requests.")
 
 
@@ -45,6 +52,9 @@ class Suspicions:
         for name in pod.annotations:
             if text := self._about(name):
                 yield text
+            elif name in _GANG_ANNOTATIONS:
+                yield f"annotation {name}{_ONE_BY_ONE}"
+        yield from (f"label {name}{_ONE_BY_ONE}" for name in _GANG_LABELS if name in pod.labels)
         owners = self._dialects.owners(pod)
         for container in pod.spec.containers:
             for name in dict.fromkeys((*container.limits, *container.requests)):
