@@ -141,18 +141,24 @@ async def test_what_changes_no_annotation_is_not_judged(bold: Cluster, bindings:
     assert code == 201, text
 
 
-async def test_the_components_of_other_dialects_guard_their_annotations(bold: Cluster) -> None:
+async def test_the_components_of_other_dialects_guard_their_annotations_and_resources(bold: Cluster) -> None:
     text = kustomized(bold.plane, "volcano", "koordinator")
     guard = next(one for one in yaml.safe_load_all(text) if one["metadata"]["name"] == "vgpu-scheduler-allocations")
     keys = ("volcano.sh/vgpu-ids-new", "volcano.sh/bind-phase", "scheduling.koordinator.sh/device-allocated")
 
+    placed = [a_pod("q", {}) for _ in range(2)]
+    for pod, asked in zip(placed, ("volcano.sh/vgpu-number", "koordinator.sh/gpu"), strict=True):
+        pod["spec"]["nodeName"] = "n"
+        pod["spec"]["containers"][0]["resources"] = {"limits": {asked: "1"}}
+    asking = [*(a_pod("q", {key: "x"}) for key in keys), *placed]
+
     async def answers() -> list[int]:
-        return [(await as_tenant(bold, "POST", f"{PODS}?dryRun=All", a_pod("q", {key: "x"})))[0] for key in keys]
+        return [(await as_tenant(bold, "POST", f"{PODS}?dryRun=All", pod))[0] for pod in asking]
 
     async def refused() -> bool:
-        return await answers() == [403] * len(keys)
+        return await answers() == [403] * len(asking)
 
-    assert await answers() == [201] * len(keys)
+    assert await answers() == [201] * len(asking)
     bold.plane.kubectl("apply", "--validate=strict", "-f", "-", stdin=yaml.safe_dump(guard))
     try:
         await bold.until(refused, "the guard to know the annotations")
