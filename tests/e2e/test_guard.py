@@ -143,7 +143,10 @@ async def test_what_changes_no_annotation_is_not_judged(bold: Cluster, bindings:
 
 async def test_the_components_of_other_dialects_guard_their_annotations_and_resources(bold: Cluster) -> None:
     text = kustomized(bold.plane, "volcano", "koordinator")
-    guard = next(one for one in yaml.safe_load_all(text) if one["metadata"]["name"] == "vgpu-scheduler-allocations")
+    before, guard = (
+        next(one for one in yaml.safe_load_all(content) if one["metadata"]["name"] == "vgpu-scheduler-allocations")
+        for content in ((MANIFESTS / "admission.yaml").read_text(), text)
+    )
     keys = ("volcano.sh/vgpu-ids-new", "volcano.sh/bind-phase", "scheduling.koordinator.sh/device-allocated")
 
     placed = [a_pod("q", {}) for _ in range(2)]
@@ -163,7 +166,7 @@ async def test_the_components_of_other_dialects_guard_their_annotations_and_reso
     try:
         await bold.until(refused, "the guard to know the annotations")
     finally:
-        bold.plane.kubectl("apply", "-f", str(MANIFESTS / "admission.yaml"))
+        bold.plane.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(before))  # the other policies may be an overlay's
 
 
 async def test_updates_of_a_status_cost_less_than_without_the_condition(bold: Cluster) -> None:
