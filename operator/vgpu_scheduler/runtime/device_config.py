@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from vgpu_scheduler.dialects.hami import ConfigError, Section, Vendor, configured
-from vgpu_scheduler.settings import Profile, Settings, SettingsError
+from vgpu_scheduler.settings import Profile, Settings, SettingsError, read_text, yaml_map
 
 log = logging.getLogger(__name__)
 
@@ -54,15 +52,7 @@ def with_device_config(settings: Settings, text: str) -> Settings:
     SettingsError
         If it cannot be read.
     """
-    try:
-        content = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError) as error:
-        raise SettingsError(f"HAMi's device configuration: {error}") from None
-    except RecursionError:
-        raise SettingsError("HAMi's device configuration: nested too deeply") from None
-    if not isinstance(content, dict | None):
-        raise SettingsError("HAMi's device configuration: not a map of sections")
-    return _with_sections(settings, content or {})
+    return _with_sections(settings, _sections(text, "HAMi's device configuration"))
 
 
 def without_device_config_file(settings: Settings) -> Settings:
@@ -84,19 +74,19 @@ def _with_sections(settings: Settings, content: Mapping[str, Any]) -> Settings:
 
 def _read(file: Path) -> Mapping[str, Any]:
     """Return the content of the file; of a ConfigMap, that of the file in it."""
-    try:
-        content = yaml.safe_load(file.read_text())
-        if isinstance(content, dict) and content.get("kind") == "ConfigMap":
-            content = yaml.safe_load((content.get("data") or {}).get(_KEY) or "")
-            if content is None:
-                raise SettingsError(f"HAMi's device configuration {file}: the ConfigMap has no data[{_KEY!r}]")
-    except (OSError, yaml.YAMLError, ValueError) as error:
-        raise SettingsError(f"HAMi's device configuration {file}: {error}") from None
-    except RecursionError:
-        raise SettingsError(f"HAMi's device configuration {file}: nested too deeply") from None
-    if not isinstance(content, dict | None):
-        raise SettingsError(f"HAMi's device configuration {file}: not a map of sections")
-    return content or {}
+    where = f"HAMi's device configuration {file}"
+    content = _sections(read_text(file, where), where)
+    if content.get("kind") != "ConfigMap":
+        return content
+    data = content.get("data")
+    text = data.get(_KEY) if isinstance(data, dict) else None
+    if not isinstance(text, str):
+        raise SettingsError(f"{where}: the ConfigMap has no data[{_KEY!r}]")
+    return _sections(text, where)
+
+
+def _sections(text: str, where: str) -> Mapping[str, Any]:
+    return yaml_map(text, where, "sections")
 
 
 def _joined(file: Mapping[str, Any], given: Mapping[str, Any]) -> Mapping[str, Any]:

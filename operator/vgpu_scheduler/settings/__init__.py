@@ -6,8 +6,18 @@ import this package; everything else gets values.
 """
 
 from vgpu_scheduler.settings.addresses import parse_address
-from vgpu_scheduler.settings.loading import SettingsError, load, read
+from vgpu_scheduler.settings.loading import SettingsError, load, read, read_text, yaml_map
 from vgpu_scheduler.settings.model import Profile, Settings
 from vgpu_scheduler.settings.sections import TracingSettings
 
-__all__ = ["Profile", "Settings", "SettingsError", "TracingSettings", "load", "parse_address", "read"]
+__all__ = [
+    "Profile",
+    "Settings",
+    "SettingsError",
+    "TracingSettings",
+    "load",
+    "parse_address",
+    "read",
+    "read_text",
+    "yaml_map",
+]

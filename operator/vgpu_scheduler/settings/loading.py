@@ -42,21 +42,55 @@ def load(file: Path | None, flags: Mapping[str, Any]) -> Settings:
     return _joined(_content(file) if file is not None else {}, EnvSettingsSource, flags)
 
 
+def yaml_map(text: str, where: str, of: str) -> Mapping[str, Any]:
+    """Return a map that is written in YAML; an empty one for an empty text.
+
+    Parameters
+    ----------
+    where
+        What errors name first.
+    of
+        What the map has, in errors.
+
+    Raises
+    ------
+    SettingsError
+        If it is no YAML, or no map.
+    """
+    try:
+        content = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError) as error:
+        raise SettingsError(f"{where}: {error}") from None
+    except RecursionError:
+        raise SettingsError(f"{where}: nested too deeply") from None
+    if not isinstance(content, dict | None):
+        raise SettingsError(f"{where}: not a map of {of}")
+    return content or {}
+
+
+def read_text(file: Path, where: str) -> str:
+    """Return the text of a file.
+
+    Raises
+    ------
+    SettingsError
+        If it cannot be read.
+    """
+    try:
+        return file.read_text()
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"{where}: {error}") from None
+
+
 def _content(file: Path) -> Mapping[str, Any]:
     """Return what a settings file says."""
-    try:
-        content = yaml.safe_load(file.read_text())
-    except (OSError, yaml.YAMLError, ValueError) as error:
-        raise SettingsError(f"settings file {file}: {error}") from None
-    except RecursionError:
-        raise SettingsError(f"settings file {file}: nested too deeply") from None
-    if not isinstance(content, dict | None):
-        raise SettingsError(f"settings file {file}: not a map of settings")
-    if content and content.get("kind") == "ConfigMap":
-        raise SettingsError(f"settings file {file}: a ConfigMap; give what is in its data, under settings.yaml")
-    if content and {"apiVersion", "kind"} <= content.keys():
-        raise SettingsError(f"settings file {file}: a Kubernetes object, and no settings")
-    return content or {}
+    where = f"settings file {file}"
+    content = yaml_map(read_text(file, where), where, "settings")
+    if content.get("kind") == "ConfigMap":
+        raise SettingsError(f"{where}: a ConfigMap; give what is in its data, under settings.yaml")
+    if {"apiVersion", "kind"} <= content.keys():
+        raise SettingsError(f"{where}: a Kubernetes object, and no settings")
+    return content
 
 
 def read(

@@ -18,7 +18,7 @@ from vgpu_scheduler.doctor import ContainerSpec, decode_workload
 from vgpu_scheduler.kube import DecodeError
 from vgpu_scheduler.runtime.assembly import make_dialects
 from vgpu_scheduler.runtime.device_config import with_device_config, without_device_config_file
-from vgpu_scheduler.settings import Settings, SettingsError, load, read
+from vgpu_scheduler.settings import Settings, SettingsError, load, read, yaml_map
 
 Object = Mapping[str, Any]
 
@@ -175,16 +175,10 @@ def _of_cluster(installed: SettingsObjects, overrides: Mapping[str, Any]) -> tup
     text = _text(installed.config_map, "data", _FILE)
     if text is None and installed.deployment is None:
         return read({}, {}, overrides), DEFAULTS, ""
+    deployment = installed.deployment
     try:
-        content = yaml.safe_load(text or "")
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        return read({}, {}, overrides), DEFAULTS, str(error)
-    if not isinstance(content, dict | None):
-        return read({}, {}, overrides), DEFAULTS, f"{_FILE}: not a map of settings"
-    try:
-        settings = read(
-            content or {}, _environment(installed.deployment), {**_flags(installed.deployment), **overrides}
-        )
+        content = yaml_map(text or "", _FILE, "settings")
+        settings = read(content, _environment(deployment), {**_flags(deployment), **overrides})
     except SettingsError as error:
         return read({}, {}, overrides), DEFAULTS, str(error)
     kind = "Deployment" if text is None else "ConfigMap"
