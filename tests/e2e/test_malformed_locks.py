@@ -12,8 +12,8 @@ from vgpu_scheduler.cli.demo.process import OperatorProcess
 NODES, PODS = 40, 100
 GARBAGE = ("garbage", "", "2026-01-01T00:00:00Z,default,a,b", "{}")
 LOCK = "hami.io/mutex.lock"
-AT_MOST = 10.0
-"""Seconds from the first pod's creation to the last one's binding: twice the aim, for a machine that others use."""
+GIVEN_BACK = 60.0
+"""Seconds after which a pod that waits for a lock is decided anew."""
 
 
 async def test_nodes_with_garbage_in_their_locks_hold_nobody_up(cluster: Cluster, operator: OperatorProcess) -> None:
@@ -40,7 +40,8 @@ async def test_nodes_with_garbage_in_their_locks_hold_nobody_up(cluster: Cluster
     pods = await cluster.pods()
     assert len(pods) == PODS
     assert not malformed.keys() & {pod["spec"]["nodeName"] for pod in pods}
-    assert took < AT_MOST
+    assert await operator.metric("scheduler_pod_scheduling_attempts_sum") == PODS, "each was bound at its first attempt"
+    assert took < GIVEN_BACK
     await cluster.nodes.until(lambda: cluster.nodes.counts["running"] == PODS)
     assert not cluster.nodes.violations
     for name, value in malformed.items():  # whoever wrote it may take it away
