@@ -6,16 +6,14 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 from tests.engine.builders import allocation, cards, node, node_object, pod
 from tests.intake.watching import MERGE, PODS, Watcher, until
 
-from vgpu_scheduler.apiclient import ApiError, ApiResponse
 from vgpu_scheduler.devcluster import Fault
 from vgpu_scheduler.dialects.hami.allocation import HamiAllocation
-from vgpu_scheduler.intake import NODES, Listing, ObjectStream, list_all, lister
+from vgpu_scheduler.intake import NODES, Listing, ObjectStream, list_all
 from vgpu_scheduler.intake import PODS as POD_KIND
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import NO_USAGE, Hint, Usage
@@ -156,51 +154,19 @@ async def test_a_first_list_that_fails_is_tried_again(watcher: Watcher) -> None:
     assert watcher.lost_track == 0
 
 
-# Lists ---------------------------------------------------------------------------------------------------------------
-
-
-async def test_lists_are_consistent_and_read_page_by_page(watcher: Watcher, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lister, "_PAGE", 2)
-    for number in range(5):
-        await watcher.create(f"p{number}")
-        await watcher.write("POST", "/api/v1/nodes", {"metadata": {"name": f"n{number}"}})
-    asked: list[str] = []
-    watcher.cluster.requests.on_request = lambda _, path, agent, __: asked.append(path) if agent == "intake" else None
-    listing = await list_all(watcher.api, POD_KIND)
-    assert [pod.name for pod in listing.objects] == [f"p{number}" for number in range(5)]
-    assert listing.version is not None
-    assert listing.version >= max(pod.resource_version for pod in listing.objects)
-    assert len((await list_all(watcher.api, NODES)).objects) == 5
-    assert len(asked) == 6
-    assert not any("resourceVersion" in path for path in asked)  # 0 would be answered from a cache
-    watcher.cluster.inject(Fault(verb="list", status=403, times=1))
-    with pytest.raises(ApiError, match="fault injected"):
-        await list_all(watcher.api, POD_KIND)
-
-
-class Pages:
-    """Answers lists, page by page."""
-
-    def __init__(self, *pages: tuple[int, dict[str, Any]]) -> None:
-        self.pages = list(pages)
-        self.asked: list[str] = []
-
-    async def request(self, _: str, __: str, *, params: dict[str, str]) -> ApiResponse:
-        self.asked.append(params.get("continue", ""))
-        status, body = self.pages.pop(0)
-        return ApiResponse(status, json.dumps(body).encode())
-
-
-def page(version: int, token: str, *names: str) -> tuple[int, dict[str, Any]]:
-    items = [{"metadata": {"name": name, "uid": name, "resourceVersion": "1"}} for name in names]
-    return 200, {"metadata": {"resourceVersion": str(version), "continue": token}, "items": items}
-
-
-async def test_pages_whose_snapshot_expires_are_read_from_the_beginning() -> None:
-    pages = Pages(page(5, "t1", "a", "b"), (410, {"message": "expired"}), page(9, "t2", "a"), page(9, "", "c"))
-    listing = await list_all(pages, NODES)  # type: ignore[arg-type]
-    assert ([node.name for node in listing.objects], listing.version) == (["a", "c"], 9)
-    assert pages.asked == ["", "t1", "", "t2"]
+async def test_a_list_that_was_taken_in_already_is_followed_from_there(watcher: Watcher) -> None:
+    await watcher.create("known")
+    await watcher.observer.sweep(POD_KIND, await list_all(watcher.api, POD_KIND))
+    await watcher.create("meanwhile")
+    stream = ObjectStream(
+        watcher.api, POD_KIND, watcher.observer, watcher.lose_track, since=watcher.engine.listed("Pod")
+    )
+    assert stream.listed.is_set()
+    before = lists(watcher)
+    task = asyncio.create_task(stream.run())
+    await until(lambda: watcher.pods == {"known", "meanwhile"})
+    task.cancel()
+    assert lists(watcher) == before
 
 
 # The observer --------------------------------------------------------------------------------------------------------

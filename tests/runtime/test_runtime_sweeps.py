@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from tests.engine.builders import allocation, cards, node, pod
-from tests.intake.watching import Watcher
+from tests.intake.watching import MERGE, Watcher
+from tests.intake.watching import PODS as POD_PATH
 
 from vgpu_scheduler.apiclient import ApiClient, connect
 from vgpu_scheduler.devcluster import DevCluster, Fault
@@ -85,6 +86,19 @@ async def test_an_older_list_that_was_asked_for_after_a_newer_one_proves_a_resto
     await watcher.observer.sweep(PODS, before)
     assert watcher.engine.epoch == 1
     assert not watcher.pods
+
+
+async def test_a_second_sweep_takes_in_only_what_changed(watcher: Watcher) -> None:
+    for name in ("same", "changed", "gone"):
+        await watcher.create(name)
+    both = sweeps(watcher)
+    await both.sweep()
+    await watcher.write("PATCH", f"{POD_PATH}/changed", {"metadata": {"labels": {"a": "b"}}}, content_type=MERGE)
+    await watcher.delete("gone")
+    watcher.observer.stats.observed.clear()
+    await both.sweep()
+    assert watcher.pods == {"same", "changed"}
+    assert (watcher.observer.stats.observed["Pod"], watcher.observer.stats.swept) == (2, 1)
 
 
 async def test_an_audit_repairs_what_is_wrong_and_says_why(watcher: Watcher, caplog: pytest.LogCaptureFixture) -> None:

@@ -3,6 +3,7 @@
 from vgpu_scheduler.apiclient.client import (
     JSON_PATCH,
     MERGE_PATCH,
+    METADATA_LIST,
     STRATEGIC_PATCH,
     ApiClient,
     ApiError,
@@ -16,6 +17,7 @@ from vgpu_scheduler.apiclient.client import (
 __all__ = [
     "JSON_PATCH",
     "MERGE_PATCH",
+    "METADATA_LIST",
     "STRATEGIC_PATCH",
     "ApiClient",
     "ApiError",

@@ -28,6 +28,8 @@ from vgpu_scheduler.kube import loads
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
+METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+"""The form of lists that show of each object only its metadata."""
 
 NO_ANSWER = "<error>"
 """Stands for a status code where no answer came; client-go's word."""
@@ -204,9 +206,15 @@ class ApiClient:
         *,
         content_type: str = "application/json",
         params: Mapping[str, str] | None = None,
+        accept: str = "application/json",
         timeout: float = 30.0,  # noqa: ASYNC109 - a bound on one request, which aiohttp enforces
     ) -> ApiResponse:
         """Send one request and read its whole answer, whatever its status.
+
+        Parameters
+        ----------
+        accept
+            The form of the answer.
 
         Raises
         ------
@@ -216,7 +224,7 @@ class ApiClient:
         if self.observer:
             self.observer(method, path)
         data = None if body is None else json.dumps(body, separators=(",", ":")).encode()
-        headers = await self._headers()
+        headers = {"Accept": accept, **await self._headers()}
         if data is not None:
             headers["Content-Type"] = content_type
         try:

@@ -82,6 +82,7 @@ def _pods(engine: Observing) -> ObservedKind[Pod]:
         remove=lambda pod, _, now: engine.remove_pod(pod.uid, now),
         missing=state.missing_pods,
         forget_versions=state.forget_versions,
+        version=state.pod_version,
     )
 
 
@@ -102,6 +103,8 @@ def _nodes(engine: Observing) -> ObservedKind[Node]:
         remove=remove,
         missing=state.missing_nodes,
         forget_versions=state.forget_versions,
+        identify=lambda identity: identity.name,
+        version=state.node_version,
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from vgpu_scheduler.engine.problems import Problem
-from vgpu_scheduler.kube import Versioned
+from vgpu_scheduler.kube import ObjectIdentity, Versioned
 
 _Value = TypeVar("_Value", bound=Versioned)
 
@@ -30,6 +30,11 @@ class ObservedKind(Generic[_Value]):
         Returns the objects that are not among the keys of a consistent list, and are not newer than its version.
     forget_versions
         Accepts any resource version from now on.
+    identify
+        Returns what an object is known by, of its metadata alone.
+    version
+        Returns the resource version in which the object of a key is known, 0 if it is not; None where that is not
+        told of this kind.
     """
 
     key: Callable[[_Value], Hashable]
@@ -38,6 +43,8 @@ class ObservedKind(Generic[_Value]):
     remove: Callable[[_Value, int, float], None]
     missing: Callable[[Collection[Any], int], Iterable[_Value]]
     forget_versions: Callable[[], None]
+    identify: Callable[[ObjectIdentity], str] = lambda identity: identity.uid
+    version: Callable[[str], int] | None = None
 
 
 class Sweep(Generic[_Value]):
@@ -63,6 +70,10 @@ class Sweep(Generic[_Value]):
         """Take in an object of the list."""
         self._listed.add(self._kind.key(found))
         return self._kind.observe(found, now)
+
+    def confirm(self, unchanged: Iterable[ObjectIdentity]) -> None:
+        """Note that objects are in the list as they are known."""
+        self._listed.update(map(self._kind.identify, unchanged))
 
     def missing(self, unreadable: Collection[str] = ()) -> list[_Value]:
         """Return the objects that are gone, once the whole list was taken in.

@@ -17,7 +17,7 @@ from vgpu_scheduler.intake.kinds import (
     beside_kind,
 )
 from vgpu_scheduler.intake.kopf_source import KopfSource
-from vgpu_scheduler.intake.lister import Listing, list_all
+from vgpu_scheduler.intake.lister import Listing, list_all, list_changed
 from vgpu_scheduler.intake.observer import Observer
 from vgpu_scheduler.intake.policies import PolicySource
 from vgpu_scheduler.intake.storage import StorageStreams
@@ -46,4 +46,5 @@ __all__ = [
     "StorageStreams",
     "beside_kind",
     "list_all",
+    "list_changed",
 ]

@@ -1,19 +1,29 @@
-"""Consistent lists of any kind, page by page."""
+"""Consistent lists of any kind, page by page: of whole objects, or of what changed since an earlier list."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from vgpu_scheduler.apiclient import ApiClient, ApiError
+from vgpu_scheduler.apiclient import METADATA_LIST, ApiClient, ApiError
 from vgpu_scheduler.intake.kinds import Kind
-from vgpu_scheduler.kube import DecodeError, Encoded, Versioned, decode_list
+from vgpu_scheduler.kube import (
+    Decode,
+    DecodeError,
+    Encoded,
+    ObjectIdentity,
+    Versioned,
+    decode_identity,
+    decode_list,
+)
 
 log = logging.getLogger(__name__)
 
 _Value = TypeVar("_Value", bound=Versioned)
+_Listed = TypeVar("_Listed", bound=Versioned)
 
 _PAGE = 500
 _NOT_FOUND = 404
@@ -33,12 +43,20 @@ class Listing(Generic[_Value]):
         objects. Empty where even that could not be read.
     since
         The version of the list that was the last one taken in when this one was asked for; None if nobody noted it.
+    unchanged
+        The objects that are there in the version in which they are known; they are not among the objects.
     """
 
     objects: list[_Value] = field(default_factory=list)
     version: int | None = None
     unreadable: set[str] = field(default_factory=set)
     since: int | None = None
+    unchanged: list[ObjectIdentity] = field(default_factory=list)
+
+    def skip(self, error: DecodeError) -> None:
+        """Leave out an object that cannot be read: the others go on."""
+        log.warning("%s", error)
+        self.unreadable.add(error.key)
 
 
 async def list_all(api: ApiClient, kind: Kind[_Value], since: int | None = None) -> Listing[_Value]:
@@ -55,28 +73,90 @@ async def list_all(api: ApiClient, kind: Kind[_Value], since: int | None = None)
         If a page cannot be read.
     """
     found: Listing[_Value] = Listing(since=since)
+    async for page in _pages(api, kind, found, lambda obj: read(kind, obj)):
+        if page is None:
+            found.objects = []
+        else:
+            found.objects += page
+    return found
 
-    def skip(error: DecodeError) -> None:
-        """Leave out an object that cannot be read: the others go on."""
-        log.warning("%s", error)
-        found.unreadable.add(error.key)
 
+async def list_changed(
+    api: ApiClient, kind: Kind[_Value], known: Callable[[ObjectIdentity], int], since: int | None = None
+) -> Listing[_Value]:
+    """Return all objects of a kind, consistently, but read only those that are not known in their present version.
+
+    Metadata alone is listed: it costs the API server and this program less than whole objects. Where more changed than
+    a page holds, whole objects are listed after all.
+
+    Parameters
+    ----------
+    known
+        Returns the version in which an object is known; 0 if it is not.
+    since
+        As in :func:`list_all`.
+
+    Raises
+    ------
+    ApiError, ApiUnreachableError
+        If a page or an object cannot be read.
+    """
+    found: Listing[_Value] = Listing(since=since)
+    changed: list[ObjectIdentity] = []
+    async for page in _pages(api, kind, found, decode_identity, METADATA_LIST):
+        if page is None:
+            found.unchanged, changed = [], []
+            continue
+        for identity in page:
+            same = 0 < identity.resource_version == known(identity)
+            (found.unchanged if same else changed).append(identity)
+        if len(changed) > _PAGE:
+            return await list_all(api, kind, since)
+    for identity in changed:
+        await _read_one(api, kind, identity, found)
+    return found
+
+
+async def _read_one(api: ApiClient, kind: Kind[_Value], identity: ObjectIdentity, found: Listing[_Value]) -> None:
+    """Add an object to a listing as it is now; one that is gone by now is left out."""
+    group, _, plural = kind.path.rpartition("/")
+    namespace = f"/namespaces/{identity.namespace}" if identity.namespace else ""
+    response = await api.request("GET", f"{group}{namespace}/{plural}/{identity.name}")
+    if response.status == _NOT_FOUND:
+        return
+    if not response.ok:
+        raise ApiError(response)
+    try:
+        found.objects.append(read(kind, response.body))
+    except DecodeError as error:
+        found.skip(error)
+
+
+async def _pages(
+    api: ApiClient,
+    kind: Kind[Any],
+    found: Listing[Any],
+    decode: Decode[_Listed],
+    form: str = "application/json",
+) -> AsyncIterator[list[_Listed] | None]:
+    """Yield the pages of one consistent list, and None where the list begins anew; note its version at its end."""
     token = ""
     while True:
         page = {"limit": str(_PAGE), **({"continue": token} if token else {})}
-        response = await api.request("GET", kind.path, params=page)
+        response = await api.request("GET", kind.path, params=page, accept=form)
         if response.status == _NOT_FOUND and kind.defined:
-            return found
+            return
         if response.status == _GONE and token:
-            found.objects, token = [], ""  # the snapshot behind the pages expired: begin again
+            token = ""  # the snapshot behind the pages expired
+            yield None
             continue
         if not response.ok:
             raise ApiError(response)
-        objects, version, token = decode_list(response.body, lambda obj: read(kind, obj), skip)
-        found.objects += objects
+        objects, version, token = decode_list(response.body, decode, found.skip)
+        yield objects
         if not token:
             found.version = int(version or 0)
-            return found
+            return
         await asyncio.sleep(0)
 
 

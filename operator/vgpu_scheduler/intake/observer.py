@@ -115,6 +115,7 @@ class Observer:
         sweep: Sweep[_Value] | None = self.engine.sweep(kind.name, listing.version, listing.since)
         if sweep is None:
             return
+        sweep.confirm(listing.unchanged)
         for number, found in enumerate(listing.objects, 1):
             self._take(kind, found, sweep.take)
             if number % self.at_once == 0:

@@ -16,6 +16,7 @@ from vgpu_scheduler.kube.decoding import (
     decode_event,
     decode_list,
 )
+from vgpu_scheduler.kube.identity import ObjectIdentity, decode_identity
 from vgpu_scheduler.kube.images import Image
 from vgpu_scheduler.kube.namespaces import Namespace, decode_namespace
 from vgpu_scheduler.kube.nesting import decode_json, loads, of_any_depth
@@ -114,6 +115,7 @@ __all__ = [
     "NodeInventory",
     "NodeSelector",
     "NodeSelectorTerm",
+    "ObjectIdentity",
     "Operator",
     "Pod",
     "PodSelector",
@@ -145,6 +147,7 @@ __all__ = [
     "decode_csi_driver",
     "decode_csi_node",
     "decode_event",
+    "decode_identity",
     "decode_json",
     "decode_list",
     "decode_namespace",

@@ -39,19 +39,13 @@ class WireOwner(Wire):
     controller: bool | None = None
 
 
-class WireMeta(Wire):
-    """``ObjectMeta``."""
+class WireIdentity(Wire):
+    """``ObjectMeta``, as far as it tells which object it is."""
 
     name: str
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
-    generation: int = 0
-    creation_timestamp: str | None = None
-    deletion_timestamp: str | None = None
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-    owner_references: list[WireOwner] | None = None
 
     @property
     def version(self) -> int:
@@ -70,6 +64,23 @@ class WireMeta(Wire):
         if not (text.isascii() and text.isdecimal()) or len(text) > _MOST_DIGITS:
             raise FieldError("metadata.resourceVersion", f"{text!r:.80} is not a number")
         return int(text)
+
+
+class WireMeta(WireIdentity):
+    """``ObjectMeta``."""
+
+    generation: int = 0
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: list[WireOwner] | None = None
+
+
+class WirePartial(Wire):
+    """An object of any kind, without what only its kind has."""
+
+    metadata: WireIdentity
 
 
 class WireResources(Wire):

@@ -10,7 +10,7 @@ from typing import Any
 
 from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiUnreachableError
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.intake import SWEPT, Kind, Listing, Observer, list_all
+from vgpu_scheduler.intake import SWEPT, Kind, Listing, Observer, list_all, list_changed
 from vgpu_scheduler.state import Ledger, State
 
 log = logging.getLogger(__name__)
@@ -78,7 +78,12 @@ class Sweeps:
             raise RuntimeError("the API server's store was restored from an older copy: starting anew")
 
     async def _list(self, kind: Kind[Any]) -> Listing[Any]:
-        return await list_all(self._api, kind, self._engine.listed(kind.name))
+        """List a kind; of large kinds that were listed before, only what changed."""
+        since, observed = self._engine.listed(kind.name), self._engine.kinds[kind.name]
+        if not since or observed.version is None:
+            return await list_all(self._api, kind, since)
+        identify, version = observed.identify, observed.version
+        return await list_changed(self._api, kind, lambda found: version(identify(found)), since)
 
     async def _list_dispensable(self) -> list[tuple[Kind[Any], Listing[Any]]]:
         """List what can be listed now: nothing waits for the rest."""

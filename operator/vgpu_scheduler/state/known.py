@@ -123,6 +123,10 @@ class Known:
         """Return all known nodes."""
         return iter(self._node_objects)
 
+    def node_version(self, name: str) -> int:
+        """Return the resource version up to which a node is known; 0 if any would be accepted."""
+        return self._node_objects.version(name)
+
     def missing_nodes(self, listed: Collection[str], version: int) -> list[Node]:
         """Return the nodes that a consistent list of a version does not have."""
         return self._node_objects.missing(listed, version)
