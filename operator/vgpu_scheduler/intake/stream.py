@@ -43,6 +43,8 @@ class ObjectStream(Generic[_Value]):
         Where they go.
     lost_track
         Called when deletions may have been missed.
+    since
+        The version of a consistent list that was taken in already, which is followed from there; 0 to list first.
 
     Attributes
     ----------
@@ -53,18 +55,23 @@ class ObjectStream(Generic[_Value]):
         out of date until they are listed anew.
     """
 
-    def __init__(self, api: ApiClient, kind: Kind[_Value], observer: Observer, lost_track: Callable[[], None]) -> None:
+    def __init__(
+        self, api: ApiClient, kind: Kind[_Value], observer: Observer, lost_track: Callable[[], None], since: int = 0
+    ) -> None:
         self._api = api
         self.kind = kind
         self._observer = observer
         self._lost_track = lost_track
         self._events = 0
+        self._since = since
         self.listed = asyncio.Event()
+        if since:
+            self.listed.set()
         self.refusal = ""
 
     async def run(self) -> None:
         """List and watch until cancelled."""
-        version = ""
+        version = str(self._since or "")
         delay = _SHORTEST_DELAY
         while True:
             try:

@@ -24,6 +24,8 @@ from vgpu_scheduler.intake.watching import EventHandler
 log = logging.getLogger(__name__)
 
 _PREFIX = "kopf.vgpu-scheduler.io"
+_PAGE = 250
+"""Objects of a list that kopf has decoded at a time: each takes some tens of kB until its handler has run."""
 _RESTART_DELAY = 1.0
 _LONGEST_RESTART_DELAY = 30.0
 
@@ -188,6 +190,7 @@ class SupervisedKopf(ABC):
         settings = kopf.OperatorSettings()
         settings.posting.enabled = False
         settings.queueing.idle_timeout = 0.5
+        settings.watching.chunk_size = _PAGE
         settings.networking.error_backoffs = _Endless()
         settings.persistence.finalizer = f"{_PREFIX}/finalizer"
         settings.persistence.diffbase_storage = _NoDiffBase()

@@ -1,7 +1,7 @@
 """One replica at work: everything that talks to the API server, started in order and stopped in order.
 
-Order of the start: streams open, a first sweep, the Lease, a second sweep, then decisions. The second sweep comes after
-the Lease was won, so that whatever the last leader bound is known before the first decision.
+Order of the start: a first sweep, watches that go on from there, the Lease, a second sweep, then decisions. The second
+sweep comes after the Lease was won, so that whatever the last leader bound is known before the first decision.
 """
 
 from __future__ import annotations
@@ -139,15 +139,21 @@ class Replica:
     async def run(self) -> None:
         """Work until the Lease is lost or the task is cancelled, and tidy up."""
         self._reporter.start()
-        watchers = start(self._watchers())
-        leader = asyncio.create_task(self._lead(), name="leader")
+        watchers: list[asyncio.Task[None]] = []
+        leader: list[asyncio.Task[None]] = []
         try:
-            done, _ = await asyncio.wait({leader, *watchers}, return_when=asyncio.FIRST_COMPLETED)
+            await self._sweeps.sweep()
+            self.missing = ""  # a warm standby is ready
+            gc.freeze()
+            gc.set_threshold(50_000, 20, 100)  # thousands of live objects make full collections the largest cost
+            watchers = start(self._watchers())
+            leader = start([("leader", self._lead())])
+            done, _ = await asyncio.wait({*leader, *watchers}, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()  # a watcher never ends by itself
         finally:
             self.missing = "stopping"
-            await end([leader])
+            await end(leader)
             await self._binder.stop(_GRACE if self._elector.leading else 0.0)
             await self._elector.release()  # a successor need not wait until all events are written
             await self._reporter.stop(_GRACE)
@@ -171,11 +177,7 @@ class Replica:
         return self._clock.monotonic() - self._loop.beat if self._deciding else 0.0
 
     async def _lead(self) -> None:
-        """Follow the order of the start, then decide until the Lease is lost."""
-        await self._sweeps.sweep()
-        self.missing = ""  # a warm standby is ready
-        gc.freeze()
-        gc.set_threshold(50_000, 20, 100)  # thousands of live objects make full collections the largest cost
+        """Decide while the Lease is held."""
         # Deletions that were missed are looked for from now on, by a standby as by the leader.
         await first_of(("sweeps", self._sweeps.run()), ("leader", self._hold_and_decide()))
 
@@ -227,5 +229,7 @@ class Replica:
         policies = PolicySource(credentials, observer, lost_track=lost_track, after_spawn=self._take_signals)
         found.append(("kopf-policies", policies.run()))
         found.append(("storage", self._storage.run()))
-        streamed = (PODS, *self._optional)
-        return found + [(kind.name, ObjectStream(self._api, kind, observer, lost_track).run()) for kind in streamed]
+        for kind in (PODS, *self._optional):
+            stream = ObjectStream(self._api, kind, observer, lost_track, self._engine.listed(kind.name))
+            found.append((kind.name, stream.run()))
+        return found

@@ -68,6 +68,12 @@ class OperatorProcess:
         """How it ended, or None while it runs."""
         return self._process.poll() if self._process else None
 
+    @property
+    def pid(self) -> int:
+        """The process; it has been started."""
+        assert self._process is not None
+        return self._process.pid
+
     def start(self) -> None:
         """Start it, without waiting."""
         with self._path.open("ab") as log:
