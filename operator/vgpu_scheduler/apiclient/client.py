@@ -12,13 +12,14 @@ import json
 import os
 import ssl
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+import yaml
 from kubernetes_asyncio import config
 from kubernetes_asyncio.client import Configuration
 from kubernetes_asyncio.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION
@@ -35,6 +36,8 @@ NO_ANSWER = "<error>"
 """Stands for a status code where no answer came; client-go's word."""
 _CONNECTIONS = 128
 _DEFAULT_NAMESPACE = "default"
+_IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
+"""What every container of a cluster has in its environment."""
 _ERROR = 400
 
 
@@ -129,10 +132,30 @@ async def connect(kubeconfig: str | None, context: str | None, user_agent: str) 
     """
     configuration = Configuration()
     if kubeconfig is None and context is None and not _kubeconfigs():
+        if not os.environ.get(_IN_CLUSTER):
+            raise config.ConfigException(
+                f"there is no kubeconfig ({KUBE_CONFIG_DEFAULT_LOCATION}), and this is no pod of a cluster:"
+                " name one with --kubeconfig"
+            )
         await config.load_config(client_configuration=configuration)
     else:
-        await config.load_kube_config(kubeconfig, context=context, client_configuration=configuration)
+        with _named(kubeconfig):
+            await config.load_kube_config(kubeconfig, context=context, client_configuration=configuration)
     return ApiClient(Credentials(configuration), user_agent)
+
+
+@contextmanager
+def _named(kubeconfig: str | None) -> Iterator[None]:
+    """Name the kubeconfig in errors about it; whatever one holds that is none, that is what is said."""
+    if kubeconfig is not None and not Path(kubeconfig).exists():
+        raise config.ConfigException(f"kubeconfig {kubeconfig}: there is no such file")
+    where = f"kubeconfig {kubeconfig or os.pathsep.join(map(str, _kubeconfigs()))}"
+    try:
+        yield
+    except (yaml.YAMLError, config.ConfigException, UnicodeDecodeError) as error:
+        raise config.ConfigException(f"{where}: {' '.join(str(error).split())}") from error
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise config.ConfigException(f"{where}: it is no kubeconfig") from error
 
 
 def _kubeconfigs() -> list[Path]:
@@ -156,7 +179,8 @@ def context_namespace(kubeconfig: str | None, context: str | None) -> str:
     """
     if kubeconfig is None and not _kubeconfigs():
         return _DEFAULT_NAMESPACE
-    contexts, current = config.list_kube_config_contexts(kubeconfig)
+    with _named(kubeconfig):
+        contexts, current = config.list_kube_config_contexts(kubeconfig)
     wanted = current if context is None else next((each for each in contexts if each.get("name") == context), None)
     return str(((wanted or {}).get("context") or {}).get("namespace") or _DEFAULT_NAMESPACE)
 

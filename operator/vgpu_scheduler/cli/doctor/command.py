@@ -26,10 +26,8 @@ def run(*, cluster: ClusterOptions, output: str) -> None:
     logging.getLogger("vgpu_scheduler").setLevel(logging.CRITICAL)  # what is wrong is in the report
     try:
         seen = asyncio.run(_read(cluster))
-    except (UnauthorizedError, ApiUnreachableError, SettingsError, ConfigException) as error:
-        _fail(str(error))
-    except OSError as error:  # a certificate or key that the kubeconfig names
-        _fail(str(error))
+    except (UnauthorizedError, ApiUnreachableError, SettingsError, ConfigException, OSError) as error:
+        _fail(str(error))  # OSError: of a certificate or key that the kubeconfig names
     report = examine(seen)
     if output == "json":
         click.echo(json.dumps(as_json(seen, report), indent=2))
