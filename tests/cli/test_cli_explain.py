@@ -35,6 +35,14 @@ def test_explain_says_why_a_pod_waits_and_what_would_help(api: Api) -> None:
     assert found["cards"]["a"][0]["lacks"] == {"dimension": "memory", "unit": "MiB", "asked": 12000, "free": 10384}
 
 
+def test_explain_says_of_a_card_of_the_wrong_model_nothing_about_its_memory(api: Api) -> None:
+    api.objects[0]["metadata"]["annotations"] = node("a", cards=1)["metadata"]["annotations"]
+    picky = pod("picky", {GPU: 1, MEMORY: 12000})
+    picky["metadata"]["annotations"] = {"nvidia.com/use-gputype": "H100"}
+    api.objects.append(picky)
+    assert "  a     GPU-a-0  NVIDIA-A100  main       CardTypeMismatch" in run("explain", "picky").stdout.splitlines()
+
+
 def test_explain_shows_all_cards_where_it_may_be_wide(api: Api) -> None:
     api.objects += [node(f"n{number}", cards=1, memory=2048) for number in range(9)]
     short, wide = run("explain", "large").stdout, run("explain", "large", "-o", "wide").stdout

@@ -10,7 +10,7 @@ import numpy as np
 from vgpu_scheduler.allocators import FitColumns
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine.cycle import Cycle
-from vgpu_scheduler.engine.nearest import in_unit
+from vgpu_scheduler.engine.nearest import ABOUT_AMOUNTS, in_unit
 from vgpu_scheduler.engine.policy_limits import LimitError, most_memory
 from vgpu_scheduler.engine.shape import Claimed, Refused
 from vgpu_scheduler.kube import Pod
@@ -47,7 +47,7 @@ class CardVerdict:
     reason
         Why it cannot serve the claim; None where it can.
     lack
-        The amount of which most is missing, relatively; None where none is.
+        The amount of which most is missing, relatively, where that is the reason; None otherwise.
     """
 
     container: str
@@ -115,11 +115,11 @@ def _about(
     relative, dimensions, asked, free = allocator.shortfall(matrix.columns, numbers)
     for row, (device, used) in enumerate(cards):
         reasons = np.flatnonzero(columns.counts[row])
+        reason = None if columns.fits[row] else CardReason(int(reasons[0])) if reasons.size else None
         lack = None
-        if relative[row] > 0:
+        if reason in ABOUT_AMOUNTS and relative[row] > 0:
             column = int(dimensions[row])
             about = dialect.inventory.dimensions[column]
             left, wanted = in_unit(about, device, column, int(free[row]), int(asked[row]))
             lack = Lack(about.name, about.unit, wanted, left)
-        reason = None if columns.fits[row] else CardReason(int(reasons[0])) if reasons.size else None
         yield CardVerdict(container.name, device, used, reason, lack)

@@ -12,14 +12,12 @@ from vgpu_scheduler.engine.shape import NodePart
 from vgpu_scheduler.model import CardReason, Device, Dimension, NearMiss
 from vgpu_scheduler.state import State
 
-_LACKING = [
-    int(reason)
-    for reason in (
-        CardReason.CardTimeSlicingExhausted,
-        CardReason.CardInsufficientMemory,
-        CardReason.CardInsufficientCore,
-    )
-]
+ABOUT_AMOUNTS = (
+    CardReason.CardTimeSlicingExhausted,
+    CardReason.CardInsufficientMemory,
+    CardReason.CardInsufficientCore,
+)
+"""The reasons that say that too little of a card is free."""
 
 
 def nearest_miss(state: State, dialect: Dialect, part: NodePart, rows: NDArray[np.int64]) -> NearMiss | None:
@@ -32,7 +30,7 @@ def nearest_miss(state: State, dialect: Dialect, part: NodePart, rows: NDArray[n
         return None
     devices_of = state.matrix(dialect.name)
     columns = devices_of.columns
-    lacking = rows[part.fit.counts[rows][:, _LACKING].any(axis=1)]
+    lacking = rows[part.fit.counts[rows][:, list(ABOUT_AMOUNTS)].any(axis=1)]
     cards = (columns.last - columns.first)[lacking]
     owner = np.repeat(lacking, cards)
     offset = np.arange(owner.shape[0]) - np.repeat(np.cumsum(cards) - cards, cards)
