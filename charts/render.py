@@ -231,7 +231,7 @@ def chart() -> str:
     content = {
         "apiVersion": "v2",
         "name": APP,
-        "description": "A scheduler for shared GPUs: it chooses the node and the cards, and binds both in one write.",
+        "description": "A scheduler for shared GPUs: it chooses node and cards, and binds the pod to both in one step.",
         "type": "application",
         "version": version,
         "appVersion": version,

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 import yaml
+from click.testing import CliRunner
 from tests.cli.live_cluster import Api, Object, run
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
+
+from vgpu_scheduler.apiclient import ApiUnreachableError
+from vgpu_scheduler.cli import main, top
+from vgpu_scheduler.cli.cluster import messages
 
 
 def test_top_shows_nodes_cards_pods_and_namespaces(api: Api) -> None:
@@ -56,6 +62,48 @@ def test_on_a_terminal_each_table_is_followed_by_its_warnings(api: Api, monkeypa
     monkeypatch.setattr("vgpu_scheduler.cli.top.click.clear", lambda: click.echo("CLEARED"))
     lines = run("top", "-w").output.splitlines()
     assert [line.split()[0] for line in lines] == ["CLEARED", "NODE", "a", "settings:"] * 2
+
+
+def test_watching_goes_on_after_the_cluster_did_not_answer(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    watch_times(monkeypatch, 4)
+    answers = iter([True, False, True, True])
+    read = top.read_cluster
+
+    def sometimes(*given: Any) -> Any:
+        if not next(answers):
+            raise ApiUnreachableError("GET /api/v1/nodes: refused")
+        return read(*given)
+
+    monkeypatch.setattr(top, "read_cluster", sometimes)
+    result = run("top", "-w")
+    assert result.exit_code == 130
+    assert result.stdout.count("NODE  CARDS") == 3
+    assert "GET /api/v1/nodes: refused; it is asked again" in result.stderr
+
+
+def test_a_cluster_that_does_not_answer_at_first_is_not_watched(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: Any) -> Any:
+        raise ApiUnreachableError("GET /api/v1/nodes: refused")
+
+    monkeypatch.setattr(top, "read_cluster", refused)
+    assert run("top", "-w").exit_code == 2
+
+
+def test_subjects_may_be_singular(api: Api) -> None:
+    for subject in ("node", "card", "pod", "namespace"):
+        assert run("top", subject).stdout == run("top", f"{subject}s").stdout
+    assert "'cats' is not one of" in run("top", "cats").stderr
+
+
+@pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
+def test_colours_are_for_terminals_that_want_them(
+    api: Api, monkeypatch: pytest.MonkeyPatch, no_color: str, coloured: bool
+) -> None:
+    monkeypatch.setattr(messages, "on_terminal", lambda: True)
+    monkeypatch.setenv("NO_COLOR", no_color)
+    api.objects.append(running("full", "a", "GPU-a-0", 9000))
+    result = CliRunner().invoke(main, ["top", "cards"], color=True)
+    assert ("\x1b[" in result.stdout) == coloured
 
 
 def test_a_cluster_on_stdin_cannot_be_watched() -> None:

@@ -234,3 +234,16 @@ def test_the_picture_is_of_this_demo() -> None:
     raw = (ROOT / "docs" / "demo.svg").read_text()
     assert re.findall(r"https?://[^\"' )]*", raw) == ["http://www.w3.org/2000/svg"]  # it fetches nothing
     assert "docs/demo.svg" in (ROOT / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--pods", "0"], "0 is not in the range x>=1"),
+        (["--keep-log", "/nonexistent/log"], "--keep-log /nonexistent/log: there is no folder /nonexistent"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options: list[str], says: str) -> None:
+    result = CliRunner().invoke(main, ["demo", "--once", *options])
+    assert result.exit_code == 2
+    assert says in result.stderr

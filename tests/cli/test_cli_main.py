@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import click
@@ -14,6 +16,8 @@ from click.testing import CliRunner
 from vgpu_scheduler.cli.main import COMMANDS, main
 
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
+COMMANDS_PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
+WIDTH = {"terminal_width": 100, "max_content_width": 100}
 HEAVY = {"kopf", "numba", "numpy", "kubernetes_asyncio", "aiohttp", "pydantic"}
 
 ATTEMPT = """
@@ -36,7 +40,7 @@ def test_what_is_listed_is_the_beginning_of_a_commands_help(name: str) -> None:
     assert (found.help or "").startswith(COMMANDS[name].about)
     assert found.name == name
     listed = CliRunner().invoke(main, ["--help"]).output
-    assert f"  {name} " in listed
+    assert re.search(rf"^  {name}[ ,]", listed, re.MULTILINE)
 
 
 LIGHT = [name for name in COMMANDS if name != "demo"]
@@ -60,6 +64,29 @@ def test_help_and_mistakes_import_nothing_that_takes_time(arguments: list[str]) 
     imported = set(done.stdout.rpartition("imported ")[2].split())
     assert "click" in imported
     assert not imported & HEAVY
+
+
+def test_a_misspelt_command_is_told_which_is_meant() -> None:
+    result = CliRunner().invoke(main, ["tpo"])
+    assert result.exit_code == 2
+    assert result.stderr.endswith("Error: there is no command tpo, did you mean top?\n")
+    assert "there is no command xyzzy\n" in CliRunner().invoke(main, ["xyzzy"]).stderr
+
+
+def test_the_plugin_calls_itself_as_kubectl_calls_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scripts = tomllib.loads(PYPROJECT.read_text())["project"]["scripts"]
+    monkeypatch.setattr(sys, "argv", ["kubectl-vgpu", "top", "-h"])
+    with pytest.raises(SystemExit):
+        EntryPoint("kubectl-vgpu", scripts["kubectl-vgpu"], "console_scripts").load()()
+    assert capsys.readouterr().out.startswith("Usage: kubectl vgpu top [OPTIONS]")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_page_of_the_commands_shows_what_they_print(name: str) -> None:
+    help_text = CliRunner().invoke(main, [name, "--help"], prog_name="vgpu-scheduler", **WIDTH).stdout
+    assert f"## {name}\n\n```text\n{help_text.rstrip()}\n```\n" in COMMANDS_PAGE.read_text()
 
 
 COMPLETE = """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -304,6 +305,25 @@ def test_pods_that_no_api_server_takes(asked: Any, says: str) -> None:
     result = run("-f", write("p.yaml", asked), "--cluster", "cluster.yaml")
     assert (result.exit_code, result.stdout) == (2, "")
     assert says in result.stderr
+
+
+def test_an_amount_of_twenty_digits_is_refused_as_too_large() -> None:
+    asked = pod("large")
+    asked["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpumem"] = "12345678901234567890"
+    result = run("-f", write("p.yaml", asked), "--cluster", "cluster.yaml")
+    assert result.exit_code == 1
+    assert "nvidia.com/gpumem: 12345678901234567890 is more than anything has" in result.stdout
+
+
+def test_a_pipe_is_read_as_a_file(tmp_path: Path) -> None:
+    """As ``--cluster <(kubectl get nodes -o yaml)`` gives it."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = Thread(target=pipe.write_text, args=(Path("cluster.yaml").read_text(),), daemon=True)
+    writer.start()
+    result = run("-f", write("p.yaml", pod("p")), "--cluster", str(pipe))
+    writer.join()
+    assert result.exit_code == 0, result.output
 
 
 ANNOTATION = "nvidia.com/use-gputy"

@@ -65,14 +65,14 @@ def test_idle_cards_are_no_place_to_move_to() -> None:
     objects = [node("a", cards=2), owned(running("only", "a", "GPU-a-0", 2000))]
     plan = defrag(world_of(*objects))
     assert (plan.freed, plan.moves) == ((), ())
-    assert plan.stay == {"its pods fit nowhere else": 1}
+    assert plan.stay == {"the pods fit nowhere else": 1}
 
 
 @pytest.mark.parametrize(
     ("owner", "why"),
     [
-        (None, "a pod on it has no controller that would make it anew"),
-        ({**REPLICA_SET, "kind": "DaemonSet"}, "a pod on it would come back to its node"),
+        (None, "a pod on the card has no controller that would make it anew"),
+        ({**REPLICA_SET, "kind": "DaemonSet"}, "a pod on the card would come back to its node"),
         (REPLICA_SET, "a disruption budget does not allow it"),
     ],
 )
@@ -103,7 +103,7 @@ def test_pods_of_other_schedulers_stay() -> None:
         owned(running("large", "a", "GPU-a-1", 9000)),
     ]
     assert (
-        defrag(world_of(*objects), schedulers=["vgpu-scheduler"]).stay["a pod on it is placed by another scheduler"]
+        defrag(world_of(*objects), schedulers=["vgpu-scheduler"]).stay["a pod on the card is placed by another scheduler"]
         == 1
     )
     both = defrag(world_of(*objects), schedulers=["vgpu-scheduler", "default-scheduler"])

@@ -1,5 +1,5 @@
 """The command line."""
 
-from vgpu_scheduler.cli.main import main
+from vgpu_scheduler.cli.main import kubectl_plugin, main
 
-__all__ = ["main"]
+__all__ = ["kubectl_plugin", "main"]

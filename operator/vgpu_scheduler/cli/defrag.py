@@ -52,4 +52,4 @@ def _show(plan: Plan) -> None:
         count = "1 pod waits" if plan.waiting == 1 else f"{plan.waiting} pods wait"
         click.echo(f"{count} for cards, {then} that become free.", err=True)
     for reason, number in sorted(plan.stay.items()):
-        click.echo(f"{number} {'card keeps its' if number == 1 else 'cards keep their'} pods: {reason}.", err=True)
+        click.echo(f"{number} {'card keeps its' if number == 1 else 'cards keep their'} pods ({reason}).", err=True)

@@ -58,8 +58,8 @@ def _json(text: str) -> Any:
 
 
 def yaml_files(path: Path) -> Iterator[Path]:
-    """Yield a file, or all YAML and JSON files of a folder and its folders, by name."""
-    if path == STDIN or path.is_file():
+    """Yield a file or pipe, or all YAML and JSON files of a folder and its folders, by name."""
+    if path == STDIN or (path.exists() and not path.is_dir()):
         yield path
         return
     for found in sorted(path.rglob("*")):

@@ -8,8 +8,9 @@ from typing import Final, NamedTuple
 import click
 
 from vgpu_scheduler import __version__
+from vgpu_scheduler.model.spelling import did_you_mean
 
-__all__ = ["COMMANDS", "main"]
+__all__ = ["COMMANDS", "kubectl_plugin", "main"]
 
 
 class CommandEntry(NamedTuple):
@@ -76,10 +77,29 @@ class _LazyGroup(click.Group):
         """Write what each command is about, without importing any."""
         del ctx
         with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.about) for name, entry in COMMANDS.items()])
+            formatter.write_dl([(", ".join((name, *_others(name))), entry.about) for name, entry in COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that is asked for; of an unknown one say which is meant."""
+        known = (*COMMANDS, *_ALIASES)
+        if args[0] not in known and not ctx.resilient_parsing:
+            ctx.fail(f"there is no command {args[0]}{did_you_mean(args[0], known)}")
+        return super().resolve_command(ctx, args)
+
+
+def _others(name: str) -> list[str]:
+    """Return the other names of a command."""
+    return [alias for alias, command in _ALIASES.items() if command == name]
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="vgpu-scheduler")
 def main() -> None:
     """Schedule shared GPUs on Kubernetes."""
+
+
+def kubectl_plugin() -> None:
+    """Answer ``kubectl vgpu``, which calls ``kubectl-vgpu``."""
+    main(prog_name="kubectl vgpu")

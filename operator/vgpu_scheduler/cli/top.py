@@ -9,11 +9,12 @@ from typing import Any, Final
 
 import click
 
-from vgpu_scheduler.cli.cluster.messages import on_terminal, progress, view_warnings
+from vgpu_scheduler.apiclient import ApiUnreachableError
+from vgpu_scheduler.cli.cluster.messages import in_colour, on_terminal, progress, view_warnings, warn
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE, ClusterOptions
 from vgpu_scheduler.cli.cluster.output import dump, table
 from vgpu_scheduler.cli.cluster.view import read_cluster
-from vgpu_scheduler.cli.cluster.world import exit_on_error, make_world, open_world
+from vgpu_scheduler.cli.cluster.world import MissingRightsError, exit_on_error, make_world, open_world
 from vgpu_scheduler.whatif import World, usage
 
 _ALL: Final = "all"
@@ -44,10 +45,19 @@ def run(
 def _watch(cluster: ClusterOptions, interval: float, show: Callable[[World], None]) -> None:
     """Show a cluster again and again; warnings come below each table on a terminal, and else when they are new."""
     printed: list[str] = []
+    shown = False
     while True:
         with exit_on_error():
-            view = read_cluster(cluster, progress)
-            world = make_world(view)
+            try:
+                view = read_cluster(cluster, progress)
+                world = make_world(view)
+            except (ApiUnreachableError, MissingRightsError) as error:
+                if not shown:
+                    raise
+                warn(f"{error}; it is asked again")
+                time.sleep(interval)
+                continue
+        shown = True
         warnings = list(view_warnings(world, view))
         if on_terminal():
             click.clear()
@@ -126,7 +136,7 @@ def _namespaces(rows: Sequence[Any], *, wide: bool) -> tuple[Sequence[str], Rows
 
 def _share(percent: int) -> str:
     colour = next((colour for least, colour in _COLOURS if percent >= least), None)
-    return click.style(f"{percent}%", fg=colour) if colour and on_terminal() else f"{percent}%"
+    return click.style(f"{percent}%", fg=colour) if colour and in_colour() else f"{percent}%"
 
 
 def _state(state: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vgpu_scheduler.dialects.errors import ClaimError
-from vgpu_scheduler.kube import Container, QuantityError, is_zero, to_exact_int
+from vgpu_scheduler.kube import Container, QuantityError, is_zero, parse_quantity, to_exact_int
 
 INT32 = 2**31 - 1
 """The most that plugins can count."""
@@ -41,7 +41,8 @@ def whole_amount(container: Container, resource: str) -> int | None:
     except QuantityError as error:
         raise ClaimError(f"{where} is not a quantity: {error}") from None
     if amount is None:
-        raise ClaimError(f"{where} is not a whole number: write an integer")
+        wrong = "is not a whole number: write an integer" if parse_quantity(text) % 1 else "is more than anything has"
+        raise ClaimError(f"{where} {wrong}")
     if amount < 0:
         raise ClaimError(f"{where} is negative: write an integer of 0 or more")
     return amount

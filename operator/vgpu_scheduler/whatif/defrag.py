@@ -170,7 +170,7 @@ class _Planner:
         tenants = [self._pods[key] for key in card.tenants if key in self._pods]
         why = next(filter(None, (self._why_not(pod) for pod in tenants)), "")
         if len(tenants) < len(card.tenants) or not tenants:
-            why = why or "what is on it is not known"
+            why = why or "what is on the card is not known"
         if why:
             return [], why
         self._cordon(card, on=True)
@@ -182,7 +182,7 @@ class _Planner:
             if move is None:
                 self._take_back(undone)
                 self._cordon(card, on=False)
-                return [], "its pods fit nowhere else"
+                return [], "the pods fit nowhere else"
             moves.append(move)
         self._moved |= {pod.key for pod in tenants}
         self._filled |= {(move.to_node, to) for move in moves for to in move.to_cards}
@@ -191,14 +191,14 @@ class _Planner:
     def _why_not(self, pod: Pod) -> str:
         written = self._world.written(pod)
         if not has_controller(written):
-            return "a pod on it has no controller that would make it anew"
+            return "a pod on the card has no controller that would make it anew"
         if is_node_bound(written):
-            return "a pod on it would come back to its node"
+            return "a pod on the card would come back to its node"
         if pod.scheduler_name not in self._schedulers:
-            return "a pod on it is placed by another scheduler"
+            return "a pod on the card is placed by another scheduler"
         if not all(budget.allows(pod) for budget in self._budgets):
             return "a disruption budget does not allow it"
-        return "a pod on it has been moved before" if pod.key in self._moved else ""
+        return "a pod on the card has been moved before" if pod.key in self._moved else ""
 
     def _move(self, pod: Pod) -> tuple[Move | None, str]:
         """Take a pod away and place it anew; return the move, and the UID that holds its new place."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from typing import NoReturn
@@ -53,6 +54,11 @@ def print_pod_warnings(world: World, pods: Iterable[Pod]) -> None:
 def on_terminal() -> bool:
     """Tell whether a terminal shows the answer."""
     return sys.stdout.isatty()
+
+
+def in_colour() -> bool:
+    """Tell whether the answer may have colours: on a terminal, unless ``NO_COLOR`` is set (https://no-color.org)."""
+    return on_terminal() and not os.environ.get("NO_COLOR")
 
 
 def warn(text: str) -> None:

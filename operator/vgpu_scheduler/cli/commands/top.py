@@ -18,8 +18,17 @@ from vgpu_scheduler.cli.cluster.options import (
 SUBJECTS = ("nodes", "cards", "pods", "namespaces")
 
 
+class _Subject(click.Choice[str]):
+    """One of the subjects; the singular is understood, as kubectl understands it."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the subject."""
+        plural = f"{value}s"
+        return super().convert(plural if plural in self.choices else value, param, ctx)
+
+
 @click.command("top")
-@click.argument("subject", type=click.Choice(SUBJECTS), default="nodes")
+@click.argument("subject", type=_Subject(SUBJECTS), default="nodes")
 @namespace_options
 @cluster_options
 @output_option

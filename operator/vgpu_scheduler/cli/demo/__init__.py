@@ -15,7 +15,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--once", is_flag=True, help="No pauses, no colours: run the six checks and end with OK or a failure.")
 @click.option("--keep", is_flag=True, help="Leave cluster and operator running afterwards, until Ctrl-C.")
 @click.option("--kubeconfig", type=_FILE, help="With --keep: write the kubeconfig here; it is removed in the end.")
-@click.option("--pods", default=200, show_default=True, help="Slices in a burst.")
+@click.option("--pods", type=click.IntRange(min=1), default=200, show_default=True, help="Slices in a burst.")
 @click.option("--keep-log", type=_FILE, help="Write the operator's log here.")
 def demo(once: bool, keep: bool, kubeconfig: Path | None, pods: int, keep_log: Path | None) -> None:
     """Show placements on an embedded cluster with simulated cards."""
@@ -23,7 +23,8 @@ def demo(once: bool, keep: bool, kubeconfig: Path | None, pods: int, keep_log: P
         raise click.UsageError("--kubeconfig goes with --keep: the cluster is gone at the end otherwise")
     if kubeconfig is not None and kubeconfig.exists():
         raise click.UsageError(f"--kubeconfig {kubeconfig}: there is such a file already, and it would be lost")
-    if kubeconfig is not None and not kubeconfig.parent.is_dir():
-        raise click.UsageError(f"--kubeconfig {kubeconfig}: there is no folder {kubeconfig.parent}")
+    for option, file in (("--kubeconfig", kubeconfig), ("--keep-log", keep_log)):
+        if file is not None and not file.parent.is_dir():
+            raise click.UsageError(f"{option} {file}: there is no folder {file.parent}")
     session = import_module("vgpu_scheduler.cli.demo.session")  # half a second, which help and errors need not wait for
     sys.exit(session.run(session.output_for(plain=once), pods, log=keep_log, keep=keep, kubeconfig=kubeconfig))

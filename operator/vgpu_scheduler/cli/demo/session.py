@@ -17,7 +17,6 @@ from vgpu_scheduler.cli.demo.cluster import DemoCluster, open_demo_cluster
 from vgpu_scheduler.cli.demo.output import Output
 from vgpu_scheduler.cli.demo.tenants import WAITING, create_tenants
 from vgpu_scheduler.cli.demo.walkthrough import STEPS, DemoFailure, Walkthrough
-from vgpu_scheduler.cli.main import COMMANDS
 
 _LOOK_EVERY = 0.5
 _SIGNALLED = 130
@@ -142,8 +141,8 @@ def _ways_in(kubeconfig: Path) -> list[str]:
     asks = [
         "kubectl get pods -A -o wide",
         f"kubectl describe pod -n {namespace} {name}",
-        *([f"vgpu-scheduler explain pod {namespace}/{name}"] if "explain" in COMMANDS else []),
-        *(["vgpu-scheduler top"] if "top" in COMMANDS else []),
+        f"vgpu-scheduler explain pod {namespace}/{name}",
+        "vgpu-scheduler top",
         "vgpu-scheduler doctor",
     ]
     return [
