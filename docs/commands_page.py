@@ -38,8 +38,8 @@ def _sections() -> Iterator[str]:
             command = main.get_command(context, name)
         assert command is not None
         called = f"vgpu-scheduler {name}"
-        with click.Context(
-            command, info_name=called, terminal_width=_WIDTH, max_content_width=_WIDTH, **main.context_settings
-        ) as own:
+        settings = {"terminal_width": _WIDTH, "max_content_width": _WIDTH}
+        settings |= main.context_settings | command.context_settings
+        with click.Context(command, info_name=called, **settings) as own:
             text = command.get_help(own)
         yield f"\n## {name}\n\n```text\n{text.rstrip()}\n```\n"

@@ -315,6 +315,72 @@ def test_an_amount_of_twenty_digits_is_refused_as_too_large() -> None:
     assert "nvidia.com/gpumem: 12345678901234567890 is more than anything has" in result.stdout
 
 
+def test_values_of_annotations_that_are_not_understood_are_told() -> None:
+    odd = pod("odd")
+    odd["metadata"]["annotations"] = {"hami.io/node-scheduler-policy": "binpak"}
+    odd["spec"]["containers"][0]["resources"]["limits"] = {"nvidia.com/gpu": 1}
+    result = run("-f", write("p.yaml", odd), "--cluster", "cluster.yaml")
+    assert "warning: Pod default/odd: annotation hami.io/node-scheduler-policy: 'binpak' is unknown" in result.stderr
+    explained = run("-f", "p.yaml", "--cluster", "cluster.yaml", "--explain")
+    assert explained.output.count("'binpak' is unknown") == 1
+
+
+@pytest.mark.parametrize(
+    ("resources", "told"),
+    [
+        ({"requests": {"nvidia.com/gpu": 1}}, True),
+        ({"requests": {"nvidia.com/gpu": 1}, "limits": {"nvidia.com/gpu": 2}}, True),
+        ({"requests": {"nvidia.com/gpu": 1}, "limits": {"nvidia.com/gpu": "1"}}, False),
+        ({"requests": {"cpu": 1}, "limits": {"nvidia.com/gpu": 1}}, False),
+    ],
+)
+def test_requests_that_the_api_server_would_refuse_are_told(resources: dict[str, Any], told: bool) -> None:
+    odd = pod("odd")
+    odd["spec"]["containers"][0]["resources"] = resources
+    stderr = run("-f", write("p.yaml", odd), "--cluster", "cluster.yaml").stderr
+    assert ("resources.requests[nvidia.com/gpu] is not what resources.limits says" in stderr) == told
+
+
+@pytest.mark.parametrize("how_many", [[], ["--count", "max"]])
+def test_a_file_without_pods_is_named_with_what_is_in_it(how_many: list[str]) -> None:
+    job = {"kind": "CronJob", "metadata": {"name": "c"}}
+    small = {"kind": "pod", "metadata": {"name": "c"}}
+    result = run("-f", write("jobs.yaml", job, small), "--cluster", "cluster.yaml", *how_many)
+    assert result.exit_code == 2
+    assert "jobs.yaml: there is no pod to place in it" in result.stderr
+    assert "pod, did you mean Pod?" in result.stderr
+
+
+def test_a_cluster_without_nodes_is_named() -> None:
+    result = run("-f", write("p.yaml", pod("p")), "--cluster", write("empty.yaml", {"kind": "ConfigMap"}))
+    assert (result.exit_code, "empty.yaml: there is no Node among" in result.stderr) == (2, True)
+
+
+def test_where_none_of_as_many_as_fit_fits_the_command_fails() -> None:
+    large = pod("large")
+    large["spec"]["containers"][0]["resources"]["limits"] = {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 999_999}
+    result = run("-f", write("p.yaml", large), "--cluster", "cluster.yaml", "--count", "max")
+    assert (result.exit_code, result.stdout.splitlines()[0]) == (1, "0 of default/large fit.")
+
+
+def test_settings_of_the_environment_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VGPU_NODE_POLICY", "spread")
+    monkeypatch.setenv("VGPU_NODE_POLICI", "spread")
+    lines = simulate().stderr.splitlines()
+    with_it = "settings: assumed (the defaults, with VGPU_NODE_POLICY of the environment; --config gives others)"
+    assert with_it in lines
+    unknown = "environment variable VGPU_NODE_POLICI: there is no such setting, did you mean VGPU_NODE_POLICY?"
+    assert f"warning: {unknown}" in lines
+    lines = simulate("--config", write("settings.yaml", {"device_policy": "binpack"})).stderr.splitlines()
+    assert "settings: file settings.yaml, with VGPU_NODE_POLICY of the environment" in lines
+
+
+def test_that_kernels_are_compiled_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vgpu_scheduler.cli.cluster.world.is_compiled", lambda: False)
+    assert simulate().stderr.startswith("the kernels are compiled now, once after an install")
+    monkeypatch.undo()
+
+
 def test_a_pipe_is_read_as_a_file(tmp_path: Path) -> None:
     """As ``--cluster <(kubectl get nodes -o yaml)`` gives it."""
     pipe = tmp_path / "pipe"

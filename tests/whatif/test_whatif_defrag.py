@@ -102,10 +102,8 @@ def test_pods_of_other_schedulers_stay() -> None:
         owned(running("small", "a", "GPU-a-0", 2000, schedulerName="default-scheduler")),
         owned(running("large", "a", "GPU-a-1", 9000)),
     ]
-    assert (
-        defrag(world_of(*objects), schedulers=["vgpu-scheduler"]).stay["a pod on the card is placed by another scheduler"]
-        == 1
-    )
+    stay = defrag(world_of(*objects), schedulers=["vgpu-scheduler"]).stay
+    assert stay["a pod on the card is placed by another scheduler"] == 1
     both = defrag(world_of(*objects), schedulers=["vgpu-scheduler", "default-scheduler"])
     assert both.freed == (("a", "GPU-a-0"),)
 

@@ -90,6 +90,13 @@ def _range(schema: Mapping[str, Any]) -> str:
     return f"{lower} or more" if least is not None else lower
 
 
+def known_variables(environment: Mapping[str, str]) -> list[str]:
+    """Return the variables of an environment that are settings, by name."""
+    known = {info.variable for info in setting_infos()}
+    sections = {variable.partition(_BETWEEN)[0] for variable in known}
+    return sorted(name for name in environment if name.upper() in known | sections)
+
+
 def unknown_variables(environment: Mapping[str, str]) -> Iterator[str]:
     """Yield a warning for each variable that looks like a setting and is none: it has no effect."""
     known = {info.variable for info in setting_infos()}

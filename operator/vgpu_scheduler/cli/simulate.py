@@ -18,6 +18,7 @@ from vgpu_scheduler.cli.cluster.view import ClusterView, read_cluster, read_file
 from vgpu_scheduler.cli.cluster.world import exit_on_error, make_world
 from vgpu_scheduler.cli.files import FileError
 from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import did_you_mean
 from vgpu_scheduler.policy import PLURALS
 from vgpu_scheduler.whatif import (
     MOST_COPIES,
@@ -91,13 +92,15 @@ def run(
 def _answer_how_many(world: World, view: ClusterView, scenario: _Scenario, output: str) -> None:
     with exit_on_error():
         pods = _new_pods(world, scenario.pods, once=True)
+        if not pods:
+            raise _nothing_to_place(world, scenario.pods)
         capacities = _capacities(world, pods, scenario.count)
     progress("")
     print_view_warnings(world, view)
     print_pod_warnings(world, pods)
     _show_capacities(capacities, output)
-    enough = scenario.count == MOST_COPIES or all(capacity.next is None for capacity in capacities)
-    raise SystemExit(0 if enough else _NO_PLACE)
+    least = 1 if scenario.count == MOST_COPIES else scenario.count
+    raise SystemExit(0 if all(capacity.count >= least for capacity in capacities) else _NO_PLACE)
 
 
 def _answer_where(world: World, view: ClusterView, scenario: _Scenario, output: str, *, explained: bool) -> None:
@@ -105,7 +108,8 @@ def _answer_where(world: World, view: ClusterView, scenario: _Scenario, output: 
         answers = _answers(world, scenario, explained=explained or output not in FOR_PEOPLE)
     progress("")
     print_view_warnings(world, view)
-    print_pod_warnings(world, (answer.pod for answer in answers))
+    told = () if explained else (answer.decision for answer in answers)  # an explanation has them
+    print_pod_warnings(world, (answer.pod for answer in answers), told)
     if output not in FOR_PEOPLE:
         dump([answer.as_json() for answer in answers], output)
     elif answers:
@@ -202,13 +206,18 @@ def _answers(world: World, scenario: _Scenario, *, explained: bool) -> list[Answ
     answers = simulate(world, waiting, as_they_are=True, explained=explained, on_answer=on_answer)
     answers += simulate(world, _new_pods(world, scenario.pods), explained=explained, on_answer=on_answer)
     if not answers and scenario.pods:
-        raise WorldError("there is no pod to place")
+        raise _nothing_to_place(world, scenario.pods)
     return answers
 
 
+def _nothing_to_place(world: World, files: Sequence[Path]) -> WorldError:
+    """Return the error that names the files, and what is in them instead."""
+    others = ", ".join(f"{kind or '(none)'}{did_you_mean(kind, WORKLOADS)}" for kind in sorted(world.ignored))
+    instead = f"; of no use here are objects of kind {others}" if others else ""
+    return WorldError(f"{', '.join(map(str, files))}: there is no pod to place in it{instead}")
+
+
 def _capacities(world: World, pods: Sequence[Pod], count: int) -> list[Capacity]:
-    if not pods:
-        raise WorldError("there is no pod to place")
     return [capacity_of(world, pod, count, lambda count: progress(f"{count} fit so far")) for pod in pods]
 
 

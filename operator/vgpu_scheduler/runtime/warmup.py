@@ -6,6 +6,10 @@ An image is built with ``python -m vgpu_scheduler.runtime.warmup``, so that no n
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from numba import config
 
 from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice, encode_register_json
@@ -23,6 +27,12 @@ _POLICIES = (
     {"nodes": {"scorers": [{"name": "fragmentation"}]}},
 )
 """Between them they run every scorer and every order of cards."""
+
+
+def is_compiled() -> bool:
+    """Tell whether kernels of these sources were compiled before, by whichever process."""
+    options: dict[str, Any] = vars(config)
+    return bool(options["DISABLE_JIT"]) or any(Path(options["CACHE_DIR"]).iterdir())
 
 
 def warm_up() -> None:

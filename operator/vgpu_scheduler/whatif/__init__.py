@@ -1,5 +1,6 @@
 """Questions to the engine, without a cluster: what would happen to these pods, and is a policy what it should be."""
 
+from vgpu_scheduler.whatif.admission import refusals
 from vgpu_scheduler.whatif.capacity import MOST_COPIES, Capacity, capacity_of
 from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.cases import Case, CaseError, CaseResult, check_case, place, read_cases, world_of
@@ -50,6 +51,7 @@ __all__ = [
     "place",
     "pods_of",
     "read_cases",
+    "refusals",
     "remedies",
     "simulate",
     "unknown_fields",

@@ -1,12 +1,16 @@
-"""What the API server fills in when a pod is created, and pods in files therefore lack."""
+"""What the API server fills in or refuses when a pod is created, which pods in files therefore may lack or have."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
+
+from vgpu_scheduler.kube import Pod, QuantityError, parse_quantity
 
 Object = Mapping[str, Any]
 
+_NATIVE: Final = "kubernetes.io"
+"""The domain of resources that are no extended ones."""
 SYSTEM_CLASSES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 """The priority classes that every cluster has."""
 
@@ -43,6 +47,26 @@ def missing_class(pod: Object) -> str:
         return ""
     name = spec.get("priorityClassName")
     return name if isinstance(name, str) else ""
+
+
+def refusals(pod: Pod) -> Iterator[str]:
+    """Yield why the API server would refuse a pod for its extended resources: requests must equal limits there."""
+    for container in pod.spec.containers:
+        for name, text in container.requests.items():
+            if "/" not in name or name.rpartition("/")[0].endswith(_NATIVE):
+                continue
+            if not _equal(text, container.limits.get(name)):
+                yield (
+                    f"container {container.name}: resources.requests[{name}] is not what resources.limits says: the API"
+                    " server refuses such a pod"
+                )
+
+
+def _equal(text: str, other: str | None) -> bool:
+    try:
+        return other is not None and parse_quantity(text) == parse_quantity(other)
+    except QuantityError:
+        return True  # told elsewhere
 
 
 def _container(container: Any) -> Any:

@@ -11,8 +11,10 @@ import click
 
 from vgpu_scheduler.cli.cluster.settings import DEFAULTS
 from vgpu_scheduler.cli.cluster.view import ClusterView
+from vgpu_scheduler.cli.settings_reference import known_variables, unknown_variables
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.whatif import World
+from vgpu_scheduler.model import Decision
+from vgpu_scheduler.whatif import World, refusals
 
 _ERROR = 2
 _MOST_PROBLEMS = 10
@@ -30,8 +32,13 @@ def view_warnings(world: World, view: ClusterView) -> Iterator[str]:
         yield f"warning: objects of kind {kind} could not be seen ({right}): the answer assumes that there are none"
     if view.scheduler.problem:
         yield f"warning: the settings of the cluster cannot be read: {view.scheduler.problem}"
+    yield from (f"warning: {text}" for text in unknown_variables(view.scheduler.environment))
+    variables = known_variables(view.scheduler.environment)
+    also = f", with {', '.join(variables)} of the environment" if variables else ""
     if view.scheduler.source == DEFAULTS:
-        yield "settings: assumed (the defaults; --config gives others)"
+        yield f"settings: assumed (the defaults{also}; --config gives others)"
+    elif also:
+        yield f"settings: {view.scheduler.source}{also}"
 
 
 def print_view_warnings(world: World, view: ClusterView) -> None:
@@ -40,12 +47,21 @@ def print_view_warnings(world: World, view: ClusterView) -> None:
         click.echo(line, err=True)
 
 
-def print_pod_warnings(world: World, pods: Iterable[Pod]) -> None:
-    """Say what in pods looks like a mistake; the same of many pods of one template is said once."""
+def print_pod_warnings(world: World, pods: Iterable[Pod], decisions: Iterable[Decision] = ()) -> None:
+    """Say what in pods looks like a mistake; the same of many pods of one template is said once.
+
+    Parameters
+    ----------
+    decisions
+        Whose warnings are said, too.
+    """
     pods_by_text: dict[str, list[str]] = {}
     for pod in pods:
-        for text in world.engine.suspicions.of_pod(pod):
+        for text in (*world.engine.suspicions.of_pod(pod), *refusals(pod)):
             pods_by_text.setdefault(text, []).append(pod.key)
+    for decision in decisions:
+        for text in decision.warnings:
+            pods_by_text.setdefault(text, []).append(decision.pod)
     for text, keys in pods_by_text.items():
         more = f" and {len(keys) - 1} more" if len(keys) > 1 else ""
         warn(f"Pod {keys[0]}{more}: {text}")

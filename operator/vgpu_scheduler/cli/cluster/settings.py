@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -46,12 +47,16 @@ class SchedulerSettings:
         Why those of the cluster could not be understood, and the defaults stand for them; empty if they could.
     dialects
         The dialects that are listed, under the configured names.
+    environment
+        The environment of this process, where its variables rank above a file or the defaults; empty where what is
+        installed in a cluster counts.
     """
 
     settings: Settings
     source: str
     problem: str
     dialects: tuple[Dialect, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +167,7 @@ def settings_from_file(config: Path | None, overrides: Mapping[str, Any] = _NO_O
     """
     settings = load(config, overrides)
     source = f"file {config}" if config else DEFAULTS
-    return SchedulerSettings(settings, source, "", tuple(make_dialects(settings)))
+    return SchedulerSettings(settings, source, "", tuple(make_dialects(settings)), os.environ)
 
 
 def _assumed(problem: str, overrides: Mapping[str, Any]) -> SchedulerSettings:

@@ -65,6 +65,8 @@ class ClusterView:
         The settings of its scheduler.
     live
         Whether it was read from the API and not from files.
+    origin
+        The files that it was read from.
     settings_objects
         The objects that the settings of a live cluster were read from; none where a settings file stands for them.
     """
@@ -73,6 +75,7 @@ class ClusterView:
     missing: Mapping[str, str]
     scheduler: SchedulerSettings
     live: bool = False
+    origin: str = ""
     settings_objects: Sequence[Object] = ()
 
 
@@ -87,12 +90,13 @@ def read_cluster(options: ClusterOptions, on_progress: OnProgress = lambda _: No
     if not options.files:
         return asyncio.run(_connect_and_read(options, on_progress))
     objects = read_files(options.files, on_progress)
+    origin = ", ".join(map(str, options.files))
     if options.config is None:
         installed = SettingsObjects.among(objects, options.scheduler_namespace)
         if installed.config_map:
             settings = settings_from_objects(installed, options.overrides)
-            return ClusterView(installed.removed_from(objects), {}, settings)
-    return ClusterView(objects, {}, settings_from_file(options.config, options.overrides))
+            return ClusterView(installed.removed_from(objects), {}, settings, origin=origin)
+    return ClusterView(objects, {}, settings_from_file(options.config, options.overrides), origin=origin)
 
 
 def read_files(paths: Sequence[Path], on_progress: OnProgress = lambda _: None) -> list[Written]:

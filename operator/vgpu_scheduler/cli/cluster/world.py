@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import click
 from kubernetes_asyncio.config import ConfigException
 
 from vgpu_scheduler.apiclient import ApiUnreachableError
@@ -13,6 +14,7 @@ from vgpu_scheduler.cli.cluster.options import ClusterOptions
 from vgpu_scheduler.cli.cluster.view import REQUIRED_KINDS, ClusterView, read_cluster
 from vgpu_scheduler.cli.files import TOO_DEEP, FileError
 from vgpu_scheduler.runtime.assembly import policy_defaults
+from vgpu_scheduler.runtime.warmup import is_compiled
 from vgpu_scheduler.settings import SettingsError
 from vgpu_scheduler.whatif import World, WorldError
 
@@ -80,5 +82,7 @@ def make_world(view: ClusterView) -> World:
     world.add(view.objects)
     progress("")
     if not world.nodes and not view.live:
-        raise WorldError("there is no Node among the objects of the cluster")
+        raise WorldError(f"{view.origin}: there is no Node among the objects of the cluster")
+    if not is_compiled():
+        click.echo("the kernels are compiled now, once after an install: this takes a minute or two", err=True)
     return world
