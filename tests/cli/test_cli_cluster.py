@@ -37,6 +37,12 @@ def test_top_shows_nodes_cards_pods_and_namespaces(api: Api) -> None:
     assert card["tenants"] == ["default/first"]
 
 
+def test_the_sum_of_all_nodes_is_for_people(api: Api) -> None:
+    api.objects.append(node("b", cards=1))
+    assert [line.split()[0] for line in run("top").stdout.splitlines()] == ["NODE", "a", "b", "all"]
+    assert [row["node"] for row in json.loads(run("top", "-o", "json").stdout)] == ["a", "b"]
+
+
 def watch_times(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
     """Have somebody press Ctrl-C after so many tables."""
     naps = iter(range(times - 1))

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
 from tests.fuzz.mutating import applied, random_edits
 from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, node, pod, running
 
+from vgpu_scheduler.cli import main
 from vgpu_scheduler.whatif import (
     WORKLOADS,
     World,
@@ -25,7 +30,9 @@ from vgpu_scheduler.whatif import (
 )
 
 MOST = 20_000
-MANIFESTS: list[dict[str, Any]] = [
+_WORKLOADS = 3
+"""How many of the manifests are workloads."""
+MANIFESTS: list[dict[str, Any]] = [  # workloads first
     pod("p", {GPU: 1, MEMORY: 4000, CORES: 10, "cpu": "2"}, nodeSelector={"pool": "x"}, tolerations=[{"key": "k"}]),
     {
         "apiVersion": "apps/v1",
@@ -94,18 +101,48 @@ def attempt(world: World, manifest: Any) -> str:
     return found
 
 
+def mutated(chance: random.Random, number: int) -> Iterator[Any]:
+    """Yield so many mutated manifests that can still be read, half of them workloads."""
+    while number:
+        original = chance.choice(chance.choice((MANIFESTS[:_WORKLOADS], MANIFESTS[_WORKLOADS:])))
+        manifest = read(applied(json.dumps(original).encode(), random_edits(chance), MOST))
+        if manifest is not None:
+            number -= 1
+            yield manifest
+
+
 @pytest.mark.parametrize("part", range(10))
 def test_mutated_manifests(part: int) -> None:
     chance = random.Random(part)
     world, became = cluster(), set()
-    for number in range(1000):
+    for number, manifest in enumerate(mutated(chance, 1000)):
         if number % 100 == 0:
             world = cluster()
-        manifest = read(applied(json.dumps(chance.choice(MANIFESTS)).encode(), random_edits(chance), MOST))
-        if manifest is None:
-            continue
         try:
             became.add(attempt(world, manifest))
         except (WorldError, RecursionError) as error:  # which the commands turn into one line
             became.add(type(error).__name__)
     assert {"placed", "taken in", "WorldError"} <= became
+
+
+@pytest.mark.parametrize("part", range(10))
+def test_commands_end_with_an_answer_or_an_error_whatever_their_files_hold(part: int, tmp_path: Path) -> None:
+    objects = [node("a"), running("r", "a", "GPU-a-0", 4000), pod("waits", {GPU: 1, MEMORY: 99_999})]
+    around, odd, asked = (tmp_path / f"{name}.yaml" for name in ("cluster", "odd", "asked"))
+    around.write_text(json.dumps({"kind": "List", "items": objects}))
+    asked.write_text(json.dumps(pod("asked", {GPU: 1})))
+    both = ["--cluster", str(around), "--cluster", str(odd)]
+    ended: Counter[int] = Counter()
+    for manifest in mutated(random.Random(100 + part), 10):
+        odd.write_text(json.dumps(manifest, default=str))
+        for command in (
+            ["simulate", "-f", str(odd), "--cluster", str(around), "--explain"],
+            ["simulate", "-f", str(asked), *both, "-o", "json"],
+            ["explain", "waits", *both],
+            ["top", "pods", *both],
+            ["defrag", *both],
+        ):
+            result = CliRunner().invoke(main, command)
+            assert isinstance(result.exception, SystemExit | None), (command, manifest, result.exception)
+            ended[result.exit_code] += 1
+    assert set(ended) <= {0, 1, 2}

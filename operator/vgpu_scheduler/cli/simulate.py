@@ -150,9 +150,10 @@ def _policies(path: Path) -> list[Written]:
     found = read_files([path])
     for obj in found:
         if obj.get("kind") not in PLURALS:
-            title = f"{obj.get('kind') or 'an object without a kind'} {(obj.get('metadata') or {}).get('name', '')}"
             kinds = " and ".join(PLURALS)
-            raise FileError(f"{obj.origin}: {title} is no policy: --policy takes {kinds}, -f and --cluster the rest")
+            raise FileError(
+                f"{obj.origin}: {_title(obj)} is no policy: --policy takes {kinds}, -f and --cluster the rest"
+            )
     if not found:
         raise FileError(f"{path}: there is no policy in it")
     return found
@@ -236,24 +237,29 @@ def _new_pods(world: World, files: Sequence[Path], *, once: bool = False) -> lis
     return pods
 
 
+def _title(obj: Mapping[str, Any]) -> str:
+    """Return kind and name of an object, whatever it holds."""
+    metadata = obj.get("metadata")
+    name = metadata.get("name", "") if isinstance(metadata, Mapping) else ""
+    return f"{obj.get('kind') or 'an object without a kind'} {name}".rstrip()
+
+
 def _checked(workload: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the pods of a workload, after warnings about fields that have no effect, once for all of them."""
     pods = [dict(pod) for pod in pods_of(workload)]
-    name = (workload.get("metadata") or {}).get("name", "")
     for text in unknown_fields(pods[0]) if pods else ():
-        warn(f"{workload.get('kind')} {name}: {text}")
+        warn(f"{_title(workload)}: {text}")
     return list(pods)
 
 
 def _pod(world: World, workload: Mapping[str, Any], pod: Mapping[str, Any]) -> Pod:
     """Read a pod as the API server would take it."""
-    title = f"{workload.get('kind')} {(workload.get('metadata') or {}).get('name', '')}"
     try:
         read = world.pod(pod)
     except WorldError as error:
         raise WorldError(f"{getattr(workload, 'origin', 'the file')}: {error}") from None
     if not read.spec.containers:
-        raise WorldError(f"{title}: spec.containers is empty: the API server takes no such pod")
+        raise WorldError(f"{_title(workload)}: spec.containers is empty: the API server takes no such pod")
     return read
 
 

@@ -76,6 +76,8 @@ def _show(world: World, subject: str, namespace: str | None, output: str) -> Non
     if output not in FOR_PEOPLE:
         dump([_plain(row) for row in rows], output)
         return
+    if subject == "nodes" and len(rows) > 1:
+        rows.append(usage.summed(_ALL, usage.cards(world)))
     if not rows:
         click.echo(
             f"there are no {subject} with cards" if subject in {"nodes", "cards"} else f"no {subject} hold cards"
@@ -140,16 +142,11 @@ def _share(percent: int) -> str:
 
 
 def _state(state: str) -> str:
-    return click.style(state, fg="red") if state != "ready" and on_terminal() else state
-
-
-def _all_nodes(world: World) -> list[Any]:
-    rows: list[Any] = usage.nodes(world)
-    return [*rows, usage.summed(_ALL, usage.cards(world))] if len(rows) > 1 else rows
+    return click.style(state, fg="red") if state != "ready" and in_colour() else state
 
 
 _ROWS: Final[Mapping[str, Callable[[World], list[Any]]]] = {
-    "nodes": _all_nodes,
+    "nodes": usage.nodes,
     "cards": usage.cards,
     "pods": usage.pods,
     "namespaces": usage.namespaces,
