@@ -9,9 +9,11 @@ from vgpu_scheduler.kube.decoding import Encoded, decode_object
 from vgpu_scheduler.kube.objects import Condition, Pod
 from vgpu_scheduler.kube.podspecs import intern_pod_spec, resized_requests
 from vgpu_scheduler.kube.rejections import kubelet_rejection
+from vgpu_scheduler.kube.sharing import SharedMaps
 from vgpu_scheduler.kube.wire import WireMeta, WirePod, WirePodSpec, WirePodStatus
 
 _pods: Final = msgspec.json.Decoder(WirePod)
+_labels: Final = SharedMaps()
 
 
 def decode_pod(obj: Encoded) -> Pod:
@@ -36,15 +38,15 @@ def _pod(wire: WirePod) -> Pod:
     reported = bool(status.container_statuses or status.init_container_statuses)
     return Pod(
         uid=meta.uid,
-        namespace=meta.namespace,
+        namespace=intern(meta.namespace),
         name=meta.name,
         resource_version=meta.version,
-        labels=meta.labels or {},
+        labels=_labels.get(meta.labels),
         annotations=meta.annotations or {},
-        scheduler_name=pod.scheduler_name,
-        node_name=pod.node_name,
+        scheduler_name=intern(pod.scheduler_name),
+        node_name=intern(pod.node_name),
         nominated_node_name=status.nominated_node_name,
-        phase=status.phase,
+        phase=intern(status.phase),
         priority=pod.priority or 0,
         preemption_policy=pod.preemption_policy or "PreemptLowerPriority",
         creation_timestamp=meta.creation_timestamp or "",

@@ -7,7 +7,6 @@ sweep comes after the Lease was won, so that whatever the last leader bound is k
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -38,6 +37,7 @@ from vgpu_scheduler.intake import (
     beside_kind,
 )
 from vgpu_scheduler.runtime.assembly import Connection, admission_server
+from vgpu_scheduler.runtime.collecting import settle_memory
 from vgpu_scheduler.runtime.elector import Elector, LeaseOptions
 from vgpu_scheduler.runtime.metrics import add_metrics, add_requests
 from vgpu_scheduler.runtime.scheduling import SchedulingLoop
@@ -144,8 +144,7 @@ class Replica:
         try:
             await self._sweeps.sweep()
             self.missing = ""  # a warm standby is ready
-            gc.freeze()
-            gc.set_threshold(50_000, 20, 100)  # thousands of live objects make full collections the largest cost
+            settle_memory()
             watchers = start(self._watchers())
             leader = start([("leader", self._lead())])
             done, _ = await asyncio.wait({*leader, *watchers}, return_when=asyncio.FIRST_COMPLETED)

@@ -11,6 +11,7 @@ from typing import Any
 from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiUnreachableError
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.intake import SWEPT, Kind, Listing, Observer, list_all, list_changed
+from vgpu_scheduler.runtime.collecting import give_back
 from vgpu_scheduler.state import Ledger, State
 
 log = logging.getLogger(__name__)
@@ -105,6 +106,7 @@ class Sweeps:
             audit = not self._wanted.is_set()
             self._wanted.clear()
             await self.sweep()
+            give_back()
             if audit:
                 await self.audit()
 
