@@ -191,6 +191,11 @@ class ControlPlane:
     # ------------------------------------------------------------------------------------------------ ways in
 
     @property
+    def server_pid(self) -> int:
+        """The process of the API server."""
+        return self._processes[-1].pid
+
+    @property
     def token(self) -> str:
         """The administrator's bearer token."""
         return self.tokens[_ADMIN]

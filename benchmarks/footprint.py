@@ -1,0 +1,231 @@
+"""Memory, the time of the start and the cost of sweeps on a large cluster, of the operator as a process.
+
+The cluster is as large as the aim says: nodes with cards registered, and pods that are bound to them, half of them with
+slices that this scheduler allocated, half of them plain ones of another scheduler.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from tests.apiserver.control_plane import ControlPlane
+
+from benchmarks.throughput import pod
+from vgpu_scheduler.cli.demo.process import OperatorProcess
+from vgpu_scheduler.devcluster import NodeSide, equip
+
+TARGET = Path(__file__).parents[1] / "docs" / "performance.md"
+MARK = "<!-- footprint -->"
+NODES = 5000
+PODS = 20_000
+CARDS = ("A100-80G",) * 8
+SWEEP_INTERVAL = 15
+"""Seconds; by default it is five minutes."""
+SWEEPS = 3
+_NAMESPACES = 20
+_REPLICAS = 40
+"""Pods of one Deployment."""
+_AT_ONCE = 32
+_WITHIN = 300.0
+_MIB = 1024.0
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What the operator needs on a large cluster.
+
+    Attributes
+    ----------
+    start
+        Seconds from the start of its process until a pod that had waited is bound.
+    steady, peak
+        MiB that are resident after some sweeps, and at most.
+    sweep_cpu
+        Seconds of the operator's CPU per sweep.
+    sweep_server_cpu
+        Seconds of the API server's CPU per sweep.
+    """
+
+    start: float
+    steady: float
+    peak: float
+    sweep_cpu: float
+    sweep_server_cpu: float
+
+
+def _pod(number: int) -> dict[str, Any]:
+    """Return a bound pod as a Deployment makes it, with what the API server and kubelet usually add."""
+    deployment, node = number // _REPLICAS, number % NODES
+    app = f"service-{deployment:04d}"
+    owner = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "name": f"{app}-7d9c5b8f6d",
+        "uid": f"00000000-0000-4000-8000-{deployment:012d}",
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    slices = number % 2 == 0
+    annotations = {"example.com/config-digest": f"{deployment:064x}"}
+    resources: dict[str, Any] = {"requests": {"cpu": "100m", "memory": "128Mi"}}
+    if slices:
+        card = equip(f"node-{node:04d}", CARDS)[number // NODES % len(CARDS)].uuid
+        annotations |= {
+            "hami.io/vgpu-devices-allocated": f"{card},NVIDIA,4096,10:;",
+            "hami.io/vgpu-node": f"node-{node:04d}",
+            "hami.io/vgpu-time": "1760000000",
+            "hami.io/bind-phase": "success",
+        }
+        resources["limits"] = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4096", "nvidia.com/gpucores": "10"}
+    environment = [{"name": f"SETTING_{key}", "value": f"value-{key}"} for key in range(8)]
+    return {
+        "metadata": {
+            "name": f"{app}-7d9c5b8f6d-{number % _REPLICAS:05d}",
+            "namespace": f"team-{deployment % _NAMESPACES}",
+            "labels": {"app": app, "tier": "inference", "pod-template-hash": "7d9c5b8f6d"},
+            "annotations": annotations,
+            "ownerReferences": [owner],
+        },
+        "spec": {
+            "schedulerName": "vgpu-scheduler" if slices else "default-scheduler",
+            "nodeName": f"node-{node:04d}",
+            "containers": [
+                {"name": "main", "image": f"registry.example/{app}:1.0", "resources": resources, "env": environment}
+            ],
+        },
+    }
+
+
+def _pods() -> Iterator[tuple[str, dict[str, Any]]]:
+    for number in range(PODS):
+        pod = _pod(number)
+        yield f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods", pod
+
+
+async def _create(http: aiohttp.ClientSession, path: str, body: dict[str, Any]) -> None:
+    async with http.post(path, json=body) as answer:
+        if answer.status >= 300:
+            raise RuntimeError(f"POST {path}: {answer.status} {await answer.text()}")
+        await answer.read()
+
+
+async def _populate(http: aiohttp.ClientSession) -> None:
+    waiting = _pods()
+
+    async def worker() -> None:
+        for path, body in waiting:
+            await _create(http, path, body)
+
+    await asyncio.gather(*(worker() for _ in range(_AT_ONCE)))
+
+
+def resident(process: int) -> tuple[float, float]:
+    """Return how many MiB of a process are resident, and how many were at most."""
+    lines = dict(line.split(":", 1) for line in Path(f"/proc/{process}/status").read_text().splitlines())
+    now, most = (float(lines[name].split()[0]) / _MIB for name in ("VmRSS", "VmHWM"))
+    return now, most
+
+
+def cpu(process: int) -> float:
+    """Return the seconds of CPU that a process has used."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+async def measure(against: Path | None = None) -> list[tuple[str, Footprint]]:
+    """Measure on one cluster.
+
+    Parameters
+    ----------
+    against
+        Another checkout, whose operator is measured before this one's.
+    """
+    with tempfile.TemporaryDirectory() as folder, ControlPlane() as plane:
+        tls = plane.ssl_context()
+        headers = {"Authorization": f"Bearer {plane.token}"}
+        connector = aiohttp.TCPConnector(ssl=tls)
+        nodes = NodeSide(plane.url, token=plane.token, tls=tls)
+        async with aiohttp.ClientSession(plane.url, headers=headers, connector=connector) as http, nodes:
+            for name in ("vgpu-system", *(f"team-{number}" for number in range(_NAMESPACES))):
+                plane.create_namespace(name, exist_ok=True)
+            await nodes.register([f"node-{number:04d}" for number in range(NODES)], CARDS)
+            await _populate(http)
+            found = []
+            for name, checkout in (("before", against), ("", Path(__file__).parents[1])):
+                if checkout is None:
+                    continue
+                limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "1024"}
+                await _create(http, "/api/v1/namespaces/team-0/pods", pod(f"waits-{name}-1", "vgpu-scheduler", limits))
+                environment = {
+                    "PYTHONPATH": str(checkout / "operator"),
+                    "VGPU_SWEEP_INTERVAL": str(SWEEP_INTERVAL),
+                    "VGPU_DEBUG_ENDPOINTS": "false",
+                }
+                process = OperatorProcess(plane.kubeconfig(), Path(folder) / f"operator{name}.log", environment)
+                found.append((name, await _one(process, plane)))
+            return found
+
+
+async def _one(process: OperatorProcess, plane: ControlPlane) -> Footprint:
+    began = time.perf_counter()
+    process.start()
+    try:
+        await _until_bound(process)
+        start = time.perf_counter() - began
+        await asyncio.sleep(5.0)  # what comes in with the start settles
+        before, server_before, at = cpu(process.pid), cpu(plane.server_pid), time.perf_counter()
+        await asyncio.sleep(SWEEP_INTERVAL * SWEEPS)
+        sweeps = (time.perf_counter() - at) / SWEEP_INTERVAL
+        steady, peak = resident(process.pid)
+        return Footprint(
+            start, steady, peak, (cpu(process.pid) - before) / sweeps, (cpu(plane.server_pid) - server_before) / sweeps
+        )
+    finally:
+        process.stop()
+
+
+async def _until_bound(process: OperatorProcess) -> None:
+    """Wait until the pod that waits is bound: a leader learns first what the last one did."""
+    deadline = time.perf_counter() + _WITHIN
+    while await process.metric("vgpu_scheduler_binds_total", result="bound") < 1.0:
+        if process.exit_code is not None or time.perf_counter() > deadline:
+            raise TimeoutError(f"the operator binds nothing:\n{process.log[-2000:]}")
+        await asyncio.sleep(0.02)
+
+
+def text(found: Sequence[tuple[str, Footprint]]) -> str:
+    """Return the table in Markdown."""
+    cluster = f"{NODES:,} nodes × {len(CARDS)} cards, {PODS:,} pods"
+    columns = ("start until a pod is bound", "resident, steady", "at most", "CPU of a sweep", "the API server's")
+    lines = [f"| {' | '.join((cluster, *columns))} |", "|---" * (1 + len(columns)) + "|"]
+    for name, each in found:
+        lines.append(
+            f"| {name or 'now'} | {each.start:.1f} s | {each.steady:,.0f} MiB | {each.peak:,.0f} MiB"
+            f" | {each.sweep_cpu:.2f} s | {each.sweep_server_cpu:.2f} s |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure and write."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.footprint", description=__doc__)
+    parser.add_argument("--against", type=Path, help="another checkout, whose operator is measured in the same run")
+    measured = text(asyncio.run(measure(parser.parse_args().against)))
+    sys.stdout.write(measured + "\n")
+    head, _, rest = TARGET.read_text().partition(MARK)
+    tail = rest.partition(MARK)[2]
+    TARGET.write_text(f"{head}{MARK}\n\n{measured}\n\n{MARK}{tail}")
+
+
+if __name__ == "__main__":
+    main()
