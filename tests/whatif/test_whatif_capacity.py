@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, node, pod, running
 
-from vgpu_scheduler.whatif import World, capacity_of, make_dialect
+from vgpu_scheduler.whatif import World, capacity_of, make_dialect, simulate
 
 
 def _cluster(seed: int) -> tuple[list[dict[str, Any]], dict[str, Any], int]:
@@ -44,6 +44,27 @@ def test_as_many_fit_as_there_is_room_for(seed: int) -> None:
     assert found.next.decision.message.startswith("0/")
     again = capacity_of(world, world.pod(asked))
     assert (again.count, again.nodes) == (found.count, found.nodes), "a copy was left behind"
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_as_many_fit_as_can_be_placed_by_hand(seed: int) -> None:
+    """Pods of several cards, and a quota, which no formula counts: copies are made and bound until one waits."""
+    rng = np.random.default_rng(seed)
+    objects, _, _ = _cluster(seed)
+    asked = pod("asked", {GPU: int(rng.integers(1, 3)), MEMORY: int(rng.integers(1000, 9000)), "cpu": "1"})
+    if rng.random() < 0.5:
+        hard = {f"limits.{MEMORY}": str(int(rng.integers(5000, 60000)))}
+        objects.append(
+            {"kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": hard}}
+        )
+    world = World([make_dialect("hami")])
+    world.add(objects)
+    found = capacity_of(world, world.pod(asked))
+    copies = [
+        world.pod({**asked, "metadata": {"name": f"copy-{n}", "namespace": "default"}}) for n in range(found.count + 1)
+    ]
+    placed = [bool(answer.node) for answer in simulate(world, copies)]
+    assert placed == [True] * found.count + [False]
 
 
 def test_no_more_are_tried_than_asked_for() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -189,7 +191,23 @@ def _random_objects(seed: int) -> list[dict[str, Any]]:
     if rng.random() < 0.5:
         limits[CORES] = int(rng.integers(1, 101))
     more: dict[str, Any] = {"nodeSelector": {"pool": "x"}} if rng.random() < 0.4 else {}
-    return [*objects, pod("asked", limits, **more)]
+    if rng.random() < 0.3:
+        objects.append(_quota(MEMORY, int(rng.integers(4000, 20000))))
+    asked = pod("asked", limits, **more)
+    if rng.random() < 0.3:
+        asked["metadata"]["annotations"] = {"nvidia.com/nouse-gpuuuid": "GPU-n0-0"}
+    if rng.random() < 0.3:
+        asked["spec"]["containers"].append({"name": "beside", "resources": {"limits": {"cpu": "1", **_slice(rng)}}})
+    return [*objects, asked]
+
+
+def _slice(rng: np.random.Generator) -> dict[str, Any]:
+    return {GPU: 1, MEMORY: int(rng.integers(500, 9000))} if rng.random() < 0.5 else {}
+
+
+def _quota(resource: str, amount: int) -> dict[str, Any]:
+    metadata = {"name": "q", "namespace": "default"}
+    return {"kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": {f"limits.{resource}": str(amount)}}}
 
 
 def _node_of(made: World, asked: Pod) -> str:
@@ -224,6 +242,21 @@ def check_remedies(objects: list[dict[str, Any]], dialect: str = "hami") -> set[
             for uid in remedy.ended:
                 fewer = Remedy(remedy.kind, "", "", ended=tuple(other for other in remedy.ended if other != uid))
                 again, asked = _applied(objects, fewer, made)
+                assert again.engine.cycle.refit(created(again, asked, asked.uid), remedy.node) is None, remedy.text
+        if remedy.kind is RemedyKind.RAISE_QUOTA:
+            (lower,) = [each for each in map(deepcopy, remedy.objects) if each["kind"] == "ResourceQuota"]
+            hard = lower["spec"]["hard"]
+            for key, amount in hard.items():
+                hard[key] = str(int(amount) - 1)
+            assert not _node_of(*_applied(objects, replace(remedy, objects=(lower,)), made)), remedy.text
+        if remedy.kind is RemedyKind.TOLERATE:
+            assert remedy.pod is not None
+            tolerated = remedy.pod["spec"]["tolerations"]
+            own = made.written(waiting)["spec"].get("tolerations", ())
+            for toleration in (each for each in tolerated if each not in own):
+                fewer_pod = deepcopy(remedy.pod)
+                fewer_pod["spec"]["tolerations"] = [each for each in tolerated if each != toleration]
+                again, asked = _applied(objects, replace(remedy, pod=fewer_pod), made)
                 assert again.engine.cycle.refit(created(again, asked, asked.uid), remedy.node) is None, remedy.text
     written = made.written(waiting)
     told = {remedy.text: remedy for remedy in found if remedy.kind is RemedyKind.ASK_LESS}
@@ -267,3 +300,36 @@ def _fits_with(made: World, asked: Any) -> bool:
 @pytest.mark.parametrize("seed", range(150))
 def test_each_remedy_helps_and_is_minimal(seed: int) -> None:
     check_remedies(_random_objects(seed))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_quota_is_raised_no_further_than_the_pod_needs(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    tenants = [running(f"t{n}", "n0", f"GPU-n0-{n}", int(rng.integers(500, 3000))) for n in range(2)]
+    used = sum(int(t["spec"]["containers"][0]["resources"]["limits"][MEMORY]) for t in tenants)
+    asked = pod("asked", {GPU: 1, MEMORY: int(rng.integers(2000, 9000))})
+    second = {"name": "beside", "resources": {"limits": {GPU: "1", MEMORY: str(int(rng.integers(500, 4000)))}}}
+    if rng.random() < 0.5:
+        asked["spec"]["containers"].append(second)
+    objects = [node("n0"), *tenants, _quota(MEMORY, used + int(rng.integers(1, 2000))), asked]
+    assert RemedyKind.RAISE_QUOTA in check_remedies(objects)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_taint_is_tolerated_that_does_not_keep_the_pod_away(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    nodes = []
+    for number in range(int(rng.integers(1, 4))):
+        keys = rng.choice(["a", "b", "c", "d"], size=int(rng.integers(1, 4)), replace=False)
+        effects = rng.choice(["NoSchedule", "NoExecute", "PreferNoSchedule"], size=len(keys))
+        taints = [{"key": str(k), "value": "v", "effect": str(e)} for k, e in zip(keys, effects, strict=True)]
+        taints.append({"key": "all", "effect": "NoSchedule"})
+        nodes.append(node(f"n{number}", cards=2, taints=taints))
+    tolerated = [{"key": str(rng.choice(["a", "b"])), "operator": "Exists"}] if rng.random() < 0.5 else []
+    asked = pod("asked", {GPU: 1, MEMORY: 4000}, tolerations=tolerated)
+    assert RemedyKind.TOLERATE in check_remedies([*nodes, asked])
+
+
+def test_quotas_and_annotations_are_among_the_clusters_that_are_tried() -> None:
+    written = str([_random_objects(seed) for seed in range(150)])
+    assert all(word in written for word in ("ResourceQuota", "nouse-gpuuuid", "beside"))
