@@ -124,9 +124,15 @@ async def test_an_object_that_is_gone_when_it_is_read_is_left_out_and_one_that_c
     assert pages.asked == ["", "/api/v1/nodes/a", "/api/v1/nodes/b"]
 
 
-async def test_an_object_that_may_not_be_read_ends_the_list() -> None:
-    pages = Pages(page(5, "", "a"), (403, {"message": "forbidden"}))
-    with pytest.raises(ApiError, match="forbidden"):
+async def test_where_single_objects_may_not_be_read_whole_ones_are_listed() -> None:
+    pages = Pages(page(5, "", "a"), (403, {"message": "forbidden"}), page(7, "", "a"))
+    listing = await list_changed(as_client(pages), NODES, lambda _: 0)
+    assert ([found.name for found in listing.objects], listing.version) == (["a"], 7)
+
+
+async def test_an_object_that_the_server_cannot_give_ends_the_list() -> None:
+    pages = Pages(page(5, "", "a"), (500, {"message": "broken"}))
+    with pytest.raises(ApiError, match="broken"):
         await list_changed(as_client(pages), NODES, lambda _: 0)
 
 

@@ -26,6 +26,7 @@ _Value = TypeVar("_Value", bound=Versioned)
 _Listed = TypeVar("_Listed", bound=Versioned)
 
 _PAGE = 500
+_FORBIDDEN = 403
 _NOT_FOUND = 404
 _GONE = 410
 
@@ -87,7 +88,7 @@ async def list_changed(
     """Return all objects of a kind, consistently, but read only those that are not known in their present version.
 
     Metadata alone is listed: it costs the API server and this program less than whole objects. Where more changed than
-    a page holds, whole objects are listed after all.
+    a page holds, or single objects may not be read, whole objects are listed after all.
 
     Parameters
     ----------
@@ -113,23 +114,27 @@ async def list_changed(
         if len(changed) > _PAGE:
             return await list_all(api, kind, since)
     for identity in changed:
-        await _read_one(api, kind, identity, found)
+        if not await _read_one(api, kind, identity, found):
+            return await list_all(api, kind, since)
     return found
 
 
-async def _read_one(api: ApiClient, kind: Kind[_Value], identity: ObjectIdentity, found: Listing[_Value]) -> None:
-    """Add an object to a listing as it is now; one that is gone by now is left out."""
+async def _read_one(api: ApiClient, kind: Kind[_Value], identity: ObjectIdentity, found: Listing[_Value]) -> bool:
+    """Add an object to a listing as it is now, if it is still there; False if it may not be read."""
     group, _, plural = kind.path.rpartition("/")
     namespace = f"/namespaces/{identity.namespace}" if identity.namespace else ""
     response = await api.request("GET", f"{group}{namespace}/{plural}/{identity.name}")
     if response.status == _NOT_FOUND:
-        return
+        return True
+    if response.status == _FORBIDDEN:
+        return False
     if not response.ok:
         raise ApiError(response)
     try:
         found.objects.append(read(kind, response.body))
     except DecodeError as error:
         found.skip(error)
+    return True
 
 
 async def _pages(
