@@ -63,9 +63,9 @@ class Footprint:
     sweep_server_cpu: float
 
 
-def _pod(number: int) -> dict[str, Any]:
-    """Return a bound pod as a Deployment makes it, with what the API server and kubelet usually add."""
-    deployment, node = number // _REPLICAS, number % NODES
+def bound_pod(number: int, nodes: int) -> dict[str, Any]:
+    """Return a pod that a Deployment made, bound to one of so many nodes: each other one has a slice of a card."""
+    deployment, node = number // _REPLICAS, number % nodes
     app = f"service-{deployment:04d}"
     owner = {
         "apiVersion": "apps/v1",
@@ -79,7 +79,7 @@ def _pod(number: int) -> dict[str, Any]:
     annotations = {"example.com/config-digest": f"{deployment:064x}"}
     resources: dict[str, Any] = {"requests": {"cpu": "100m", "memory": "128Mi"}}
     if slices:
-        card = equip(f"node-{node:04d}", CARDS)[number // NODES % len(CARDS)].uuid
+        card = equip(f"node-{node:04d}", CARDS)[number // nodes % len(CARDS)].uuid
         annotations |= {
             "hami.io/vgpu-devices-allocated": f"{card},NVIDIA,4096,10:;",
             "hami.io/vgpu-node": f"node-{node:04d}",
@@ -108,7 +108,7 @@ def _pod(number: int) -> dict[str, Any]:
 
 def _pods() -> Iterator[tuple[str, dict[str, Any]]]:
     for number in range(PODS):
-        pod = _pod(number)
+        pod = bound_pod(number, NODES)
         yield f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods", pod
 
 
@@ -129,8 +129,8 @@ async def _populate(http: aiohttp.ClientSession) -> None:
     await asyncio.gather(*(worker() for _ in range(_AT_ONCE)))
 
 
-def resident(process: int) -> tuple[float, float]:
-    """Return how many MiB of a process are resident, and how many were at most."""
+def resident(process: int | str) -> tuple[float, float]:
+    """Return how many MiB of a process are resident, and how many were at most; ``self`` is this one."""
     lines = dict(line.split(":", 1) for line in Path(f"/proc/{process}/status").read_text().splitlines())
     now, most = (float(lines[name].split()[0]) / _MIB for name in ("VmRSS", "VmHWM"))
     return now, most
