@@ -10,8 +10,10 @@ from cachetools import LRUCache
 from vgpu_scheduler.model import Device
 
 MOST_BYTES = 256 * 2**20
-"""What all that is remembered may take: 20,000 nodes with 8 cards take about half of it. Of nodes that are known nothing
-is held twice: their devices are the same objects."""
+"""What all that is remembered may take: 20,000 nodes with 8 cards take about half of it.
+
+Of nodes that are known nothing is held twice: their devices are the same objects.
+"""
 _DEVICE, _LINK, _PIECE = 700, 120, 400
 """About how many bytes a decoded device takes, and each of its links and pieces."""
 
