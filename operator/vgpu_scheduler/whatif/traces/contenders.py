@@ -24,35 +24,36 @@ def _contender(name: str, spec: Mapping[str, Any]) -> Contender:
     )
 
 
-def _node_scorer(**scorer: Any) -> dict[str, Any]:
-    return {"nodes": {"scorers": [scorer]}}
-
-
-_KOORDINATOR: Final = [
-    {"name": "koordinator.sh/gpu-memory-ratio", "weight": 1},
-    {"name": "koordinator.sh/gpu-core", "weight": 1},
-]
+_KOORDINATOR: Final = {
+    "name": "deviceshare",
+    "scoringStrategy": {
+        "type": "MostAllocated",
+        "resources": [
+            {"name": "koordinator.sh/gpu-memory-ratio", "weight": 1},
+            {"name": "koordinator.sh/gpu-core", "weight": 1},
+        ],
+    },
+}
 _VOLCANO: Final = {
-    "binpack.weight": 1,
-    "binpack.cpu": 1,
-    "binpack.memory": 1,
-    "binpack.resources": "nvidia.com/gpumem",
-    "binpack.resources.nvidia.com/gpumem": 1,
+    "name": "binpack",
+    "arguments": {
+        "binpack.weight": 1,
+        "binpack.cpu": 1,
+        "binpack.memory": 1,
+        "binpack.resources": "nvidia.com/gpumem",
+        "binpack.resources.nvidia.com/gpumem": 1,
+    },
 }
 CONTENDERS: Final[Mapping[str, Contender]] = {
     contender.name: contender
     for contender in (
         _contender("hami", {"nodes": {"policy": "binpack"}, "devices": {"policy": "spread"}}),
         _contender("hami-binpack", {"nodes": {"policy": "binpack"}, "devices": {"policy": "binpack"}}),
-        _contender(
-            "volcano-binpack", {**_node_scorer(name="binpack", arguments=_VOLCANO), "devices": {"policy": "binpack"}}
-        ),
-        _contender(
-            "koordinator-most",
-            _node_scorer(name="deviceshare", scoringStrategy={"type": "MostAllocated", "resources": _KOORDINATOR}),
-        ),
-        _contender("fragmentation", _node_scorer(name="fragmentation")),
+        _contender("volcano-binpack", {"nodes": {"scorers": [_VOLCANO]}, "devices": {"policy": "binpack"}}),
+        _contender("koordinator-most", {"nodes": {"scorers": [_KOORDINATOR, {"name": "mostAllocated"}]}}),
+        _contender("fragmentation", {"nodes": {"scorers": [{"name": "fragmentation"}]}}),
     )
 }
-"""By name: HAMi as it is by default, and with its cards packed, too; Volcano's binpack by cpu, memory and cards alike,
-with packed cards; Koordinator's DeviceShare with MostAllocated; and this scheduler's own answer to fragmentation."""
+"""By name: HAMi as it is by default, and with cards packed, too; Volcano's binpack by cpu, memory and cards alike, with
+packed cards; Koordinator's DeviceShare and kube-scheduler's NodeResourcesFit, both with MostAllocated; and this
+scheduler's own answer to fragmentation."""

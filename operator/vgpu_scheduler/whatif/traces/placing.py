@@ -106,6 +106,7 @@ class EnginePlacer:
             engine.remove_pod(uid, 0.0)
             self.last_refusal = decision.message
             return None
+        engine.confirmed(uid)
         cards = (card for container in decision.placement.containers for card in container)
         return Spot(int(decision.placement.node), tuple(self._cards[card.uuid] for card in cards))
 
