@@ -56,7 +56,8 @@ class FgdPlacer:
         """Place a pod; None where it fits nowhere."""
         if pod not in self._known:
             nodes = len(self._fleet.nodes)
-            self._known[pod] = tuple(np.full(nodes, value, dtype=np.int64) for value in (_NEVER, 0, 0))  # type: ignore[assignment]
+            never, zero = np.full(nodes, _NEVER), np.zeros(nodes, dtype=np.int64)
+            self._known[pod] = (never, zero, zero.copy())
         versions, scores, cards = self._known[pod]
         room, asked = self._room, (pod.cpu, pod.memory, pod.cards, pod.share, self._bits(pod))
         node = _best(

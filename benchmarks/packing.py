@@ -138,8 +138,8 @@ def _allocations(summaries: Sequence[Summary]) -> Iterator[str]:
     workloads, policies = _by_policy(summaries)
     fleet = summaries[0].runs[0].fleet
     yield (
-        f"Percent of {sum(len(node.models) for node in fleet.nodes):,} cards on {len(fleet.nodes):,} nodes that are given"
-        f" out when 100, 110 and 130 percent of them were asked for; {_seeds(summaries)}."
+        f"Percent of {sum(len(node.models) for node in fleet.nodes):,} cards on {len(fleet.nodes):,} nodes that are"
+        f" given out when 100, 110 and 130 percent of them were asked for; {_seeds(summaries)}."
     )
     for number, point in enumerate(POINTS):
         rows = {name: [f"{one.mean(number, 'allocation'):.2f}" for one in found] for name, found in policies.items()}
@@ -164,8 +164,8 @@ def _gains(summaries: Sequence[Summary]) -> Iterator[str]:
 def _states(summaries: Sequence[Summary]) -> Iterator[str]:
     workloads, policies = _by_policy(summaries)
     yield (
-        "How things stand at 100 %: percent of the cards that are free and of no use to a typical pod / rejected pods / "
-        "idle nodes / idle cards:"
+        "How things stand at 100 %: percent of the cards that are free and of no use to a typical pod / rejected pods"
+        " / idle nodes / idle cards:"
     )
     yield ""
     rows = {
@@ -182,8 +182,8 @@ def _states(summaries: Sequence[Summary]) -> Iterator[str]:
 def _churn(load: float, summaries: Sequence[Summary]) -> Iterator[str]:
     workloads, policies = _by_policy(summaries)
     yield (
-        f"With departures, load {load:g}: percent of the cards given out on average after the warm-up (rejected pods in all,"
-        f" idle cards at the end); {_seeds(summaries)}."
+        f"With departures, load {load:g}: percent of the cards given out on average after the warm-up (rejected pods"
+        f" in all, idle cards at the end); {_seeds(summaries)}."
     )
     yield ""
     rows = {

@@ -135,7 +135,8 @@ def simulate(
 
 def _refuse(given: Mapping[str, Any], flags: Mapping[str, str], why: str) -> None:
     for name, flag in flags.items():
-        if given[name] not in (None, (), False):
+        value = given[name]
+        if not (value is None or value is False or value == ()):  # a seed may be 0
             raise click.UsageError(f"{flag}: {why}")
 
 

@@ -180,4 +180,4 @@ def _rows(text: str, title: str, columns: tuple[str, ...]) -> Iterator[_Row]:
                 raise row.error(head[-1], "the row goes on behind it")
             yield row
     except csv.Error as error:
-        raise TraceError(f"{title}:{reader.line_num}: no CSV: {error}") from None
+        raise TraceError(f"{title}:{reader.reader.line_num}: no CSV: {error}") from None
