@@ -10,7 +10,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Final
@@ -20,11 +22,15 @@ from vgpu_scheduler.cli.traces.reading import SYNTHETIC, Trace, read_trace
 from vgpu_scheduler.whatif.traces import (
     CONTENDERS,
     POINTS,
+    Course,
     EnginePlacer,
     Fleet,
     Placer,
     Run,
     Summary,
+    TraceNode,
+    TracePod,
+    TypicalPod,
     churning_run,
     measure,
     replay,
@@ -45,14 +51,53 @@ LOADS: Final = (1.0,)
 TOLERANCE: Final = 0.6
 """How far our FGD may be from the published one: some seeds, and another shuffle."""
 Say = Callable[[str], None]
-MakeRun = Callable[[int], Run]
+Map = Callable[[Callable[["Task"], list[Course]], Iterable["Task"]], Iterable[list[Course]]]
 
 
 class PackingError(Exception):
     """Something that must not be: a pod that a policy of ours kept from a node with room."""
 
 
-def compare(trace: Trace, policies: Sequence[str], seeds: Sequence[int], load: float | None, say: Say) -> list[Summary]:
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One policy on one workload, seed by seed."""
+
+    nodes: Sequence[TraceNode]
+    pods: Sequence[TracePod]
+    workload: str
+    policy: str
+    seeds: Sequence[int]
+    load: float | None
+
+    def runs(self) -> list[Run]:
+        """Return what is replayed: the same for every policy."""
+        fleet = Fleet(self.nodes)
+        if self.load is None:
+            return [static_run(fleet, self.pods, seed) for seed in self.seeds]
+        return [churning_run(fleet, self.pods, seed, self.load) for seed in self.seeds]
+
+    def placer(self, run: Run, mix: Sequence[TypicalPod]) -> Placer:
+        """Return who decides."""
+        if self.policy == FGD:
+            return FgdPlacer(run.fleet, mix)
+        return EnginePlacer(run.fleet, CONTENDERS[self.policy].policies)
+
+
+def replayed(task: Task) -> list[Course]:
+    """Replay one policy with every seed.
+
+    Raises
+    ------
+    AuditError
+        If a placement cannot be.
+    """
+    mix = typical_pods(task.pods)
+    return [measure(run, replay(run.arrivals, task.placer(run, mix)), mix) for run in task.runs()]
+
+
+def compare(
+    trace: Trace, policies: Sequence[str], seeds: Sequence[int], load: float | None, say: Say, each: Map = map
+) -> list[Summary]:
     """Replay all workloads under FGD and under policies, with the same arrivals, on the same order of nodes.
 
     Parameters
@@ -60,7 +105,9 @@ def compare(trace: Trace, policies: Sequence[str], seeds: Sequence[int], load: f
     load
         What is asked for on average where pods leave; None where nobody does.
     say
-        Is called with what is being measured.
+        Is called with what was measured.
+    each
+        Calls a function with each task, in order, perhaps in several processes.
 
     Raises
     ------
@@ -69,24 +116,19 @@ def compare(trace: Trace, policies: Sequence[str], seeds: Sequence[int], load: f
     AuditError
         If a placement cannot be.
     """
-    fleet, found = Fleet(trace.nodes), []
-    for workload, pods in trace.workloads.items():
-        mix = typical_pods(pods)
-        runs = [static_run(fleet, pods, s) if load is None else churning_run(fleet, pods, s, load) for s in seeds]
-        for policy in (FGD, *policies):
-            courses = []
-            for run in runs:
-                say(f"{workload}, {policy}, seed {run.seed}" + ("" if load is None else f", load {load:g}"))
-                placer: Placer = (
-                    FgdPlacer(run.fleet, mix) if policy == FGD else EnginePlacer(run.fleet, CONTENDERS[policy].policies)
-                )
-                courses.append(measure(run, replay(run.arrivals, placer), mix))
-            summary = Summary(workload, policy, runs, courses)
-            if summary.withheld:
-                raise PackingError(
-                    f"{workload}, {policy}: {summary.withheld} pods were rejected that a node had room for"
-                )
-            found.append(summary)
+    tasks = [
+        Task(trace.nodes, pods, workload, policy, seeds, load)
+        for workload, pods in trace.workloads.items()
+        for policy in (FGD, *policies)
+    ]
+    found = []
+    for task, courses in zip(tasks, each(replayed, tasks), strict=True):
+        summary = Summary(task.workload, task.policy, task.runs(), courses)
+        if summary.withheld:
+            raise PackingError(f"{task.workload}, {task.policy}: {summary.withheld} pods were rejected that had room")
+        at_load = "" if load is None else f" at load {load:g}"
+        say(f"{task.workload}, {task.policy}{at_load}: {summary.mean(0, 'allocation'):.2f} percent")
+        found.append(summary)
     return found
 
 
@@ -104,6 +146,28 @@ def far_from_published(summaries: Sequence[Summary]) -> list[str]:
         if summary.policy == FGD and published and abs(summary.mean(0, "allocation") - published) > TOLERANCE:
             told.append(f"{summary.workload}: FGD gives out {summary.mean(0, 'allocation'):.2f}, published {published}")
     return told
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is measured.
+
+    Attributes
+    ----------
+    folder
+        Of the trace, or ``synthetic``.
+    workloads
+        All if empty.
+    churning
+        How many of the seeds are replayed with departures, too: that takes four times as long.
+    """
+
+    folder: str
+    workloads: Sequence[str] = ()
+    policies: Sequence[str] = tuple(CONTENDERS)
+    seeds: Sequence[int] = tuple(range(SEED, SEED + 3))
+    churning: int = 1
+    processes: int = 1
 
 
 # The page ------------------------------------------------------------------------------------------------------------
@@ -206,7 +270,7 @@ def write(measured: str) -> None:
     TARGET.write_text(f"{head}{MARK}\n\n{measured}\n\n{MARK}{tail}")
 
 
-def measured(folder: str, workloads: Sequence[str], seeds: Sequence[int], policies: Sequence[str], say: Say) -> str:
+def measured(plan: Plan, say: Say) -> str:
     """Measure everything, and return the tables.
 
     Raises
@@ -216,11 +280,14 @@ def measured(folder: str, workloads: Sequence[str], seeds: Sequence[int], polici
     PackingError, AuditError
         If something is not as it must be.
     """
-    trace = read_trace(folder, workloads, with_nodes=True)
-    static = compare(trace, policies, seeds, None, say)
-    for sentence in far_from_published(static):
-        raise PackingError(sentence)
-    return text(static, {load: compare(trace, policies, seeds, load, say) for load in LOADS})
+    trace = read_trace(plan.folder, plan.workloads, with_nodes=True)
+    with ProcessPoolExecutor(plan.processes) as pool:
+        each: Map = pool.map if plan.processes > 1 else map
+        static = compare(trace, plan.policies, plan.seeds, None, say, each)
+        for sentence in far_from_published(static):
+            raise PackingError(sentence)
+        seeds = plan.seeds[: plan.churning]
+        return text(static, {load: compare(trace, plan.policies, seeds, load, say, each) for load in LOADS if seeds})
 
 
 def main() -> None:
@@ -231,21 +298,23 @@ def main() -> None:
     parser.add_argument("--policy", action="append", choices=list(CONTENDERS), help="only this one beside FGD")
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--runs", type=int, default=3, help="so many seeds, from --seed on")
+    parser.add_argument("--churning", type=int, default=1, help="so many of them with departures, too")
+    parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--write", action="store_true", help=f"write the tables to {TARGET.name}")
     given = parser.parse_args()
     if not given.data:
-        print(
-            f"openb skipped: neither {DATA} nor --data names its folder; measuring a synthetic workload",
-            file=sys.stderr,
-        )
+        say(f"openb skipped: neither {DATA} nor --data names its folder; a synthetic workload is measured")
     seeds = range(given.seed, given.seed + given.runs)
-    found = measured(given.data or SYNTHETIC, given.workload, seeds, given.policy or list(CONTENDERS), _say)
+    policies = given.policy or tuple(CONTENDERS)
+    plan = Plan(given.data or SYNTHETIC, given.workload, policies, seeds, given.churning, given.processes)
+    found = measured(plan, say)
     print(found)
     if given.write:
         write(found)
 
 
-def _say(what: str) -> None:
+def say(what: str) -> None:
+    """Tell what was measured, beside the tables."""
     print(what, file=sys.stderr, flush=True)
 
 

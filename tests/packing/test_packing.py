@@ -76,7 +76,7 @@ def test_a_policy_that_keeps_pods_away_is_told(monkeypatch: pytest.MonkeyPatch) 
     denying = {"devices": {"types": {"deny": ["T4", "A10"]}}}
     shy = Contender("shy", [{"kind": "ClusterVGPUPolicy", "metadata": {"name": "shy"}, "spec": denying}])
     monkeypatch.setattr(packing, "CONTENDERS", {**CONTENDERS, "shy": shy})
-    with pytest.raises(packing.PackingError, match=r"one, shy: \d+ pods were rejected that a node had room for"):
+    with pytest.raises(packing.PackingError, match=r"one, shy: \d+ pods were rejected that had room"):
         packing.compare(small(), ["shy"], range(1), None, lambda _: None)
 
 
@@ -109,7 +109,7 @@ def test_without_the_trace_a_synthetic_workload_is_measured(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv(packing.DATA, raising=False)
-    monkeypatch.setattr(packing, "measured", lambda folder, *_: f"measured {folder}")
+    monkeypatch.setattr(packing, "measured", lambda plan, _: f"measured {plan.folder}")
     monkeypatch.setattr(sys, "argv", ["packing", "--runs", "1"])
     packing.main()
     out, err = capsys.readouterr()
