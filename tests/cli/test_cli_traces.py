@@ -13,6 +13,7 @@ import pytest
 import yaml
 from click import Option
 from click.testing import CliRunner, Result
+from tests.cli.live_cluster import Api
 from tests.whatif.test_whatif_remedies import node, running
 from tests.whatif.traces import NODES, PODS
 
@@ -156,6 +157,14 @@ def test_a_cluster_of_files_instead_of_the_nodes_of_the_trace() -> None:
     result = run("--trace", "synthetic", "--cluster", name, "--policy", "hami", "--policy", "fragmentation")
     assert [line.split()[0] for line in result.stdout.splitlines()[1:3]] == ["synthetic", "synthetic"]
     assert "Percent of 4 cards on 1 nodes" in result.stdout
+
+
+def test_the_live_cluster_instead_of_the_nodes_of_the_trace(api: Api) -> None:
+    result = run("--trace", "trace", "--workload", "small", "--fleet", "cluster", "--policy", "hami", "-o", "json")
+    assert result.exit_code == 0, result.stderr
+    (found,) = json.loads(result.stdout)
+    assert (found["nodes"], found["cards"]) == (1, 1)  # the other card is cordoned
+    assert api.objects  # nothing was written
 
 
 def test_a_placement_that_cannot_be_ends_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
