@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -165,6 +166,19 @@ def test_the_live_cluster_instead_of_the_nodes_of_the_trace(api: Api) -> None:
     (found,) = json.loads(result.stdout)
     assert (found["nodes"], found["cards"]) == (1, 1)  # the other card is cordoned
     assert api.objects  # nothing was written
+
+
+def test_a_terminal_shows_how_far_it_is() -> None:
+    ours, theirs = pty.openpty()
+    call = [sys.executable, "-m", "vgpu_scheduler", "simulate", "--trace", "synthetic", "--policy", "hami"]
+    name = write("cluster.yaml", node("gpu", cards=8))
+    found = subprocess.run([*call, "--cluster", name], stdout=subprocess.PIPE, stderr=theirs, check=True)
+    os.close(theirs)
+    assert found.stdout.startswith(b"WORKLOAD")
+    shown = os.read(ours, 2**16).decode()
+    os.close(ours)
+    assert "synthetic, hami, seed 42" in shown
+    assert "%" in shown
 
 
 def test_a_placement_that_cannot_be_ends_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

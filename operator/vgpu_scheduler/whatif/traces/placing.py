@@ -82,8 +82,6 @@ class EnginePlacer:
             _card(number, index): index for number, node in enumerate(fleet.nodes) for index in range(len(node.models))
         }
         self._read: dict[TracePod, Pod] = {}
-        self.last_refusal = ""
-        """Why the last pod that found no place found none."""
 
     def place(self, number: int, pod: TracePod) -> Spot | None:
         """Have the engine decide a pod; see :class:`Placer`.
@@ -104,7 +102,6 @@ class EnginePlacer:
             raise RuntimeError(f"{pod}: {decision.message}") from decision.error
         if decision.placement is None:
             engine.remove_pod(uid, 0.0)
-            self.last_refusal = decision.message
             return None
         engine.confirmed(uid)
         cards = (card for container in decision.placement.containers for card in container)
