@@ -17,7 +17,7 @@ from vgpu_scheduler.cli.cluster.messages import fail, print_view_warnings, progr
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, ClusterOptions
 from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.cluster.view import read_cluster
-from vgpu_scheduler.cli.cluster.world import exit_on_error, make_world
+from vgpu_scheduler.cli.cluster.world import exit_on_error, make_world, tell_of_compiling
 from vgpu_scheduler.cli.files import FileError
 from vgpu_scheduler.cli.simulate import read_policies
 from vgpu_scheduler.cli.traces.plot import check_plot, draw
@@ -68,6 +68,8 @@ def run(
         fleet = Fleet(_nodes_of(cluster) if on_cluster else found.nodes)
         asked = _of_any_model(found.workloads) if on_cluster else found.workloads
         _warn_of_models(asked, fleet)
+        if not on_cluster:
+            tell_of_compiling()
         summaries = _replayed(fleet, asked, contenders, seeds, load, shuffled=not on_cluster)
     for summary in summaries:
         if summary.withheld:
