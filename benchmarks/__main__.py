@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import decisions, policies, throughput, topology
+from benchmarks import decisions, packing, policies, throughput, topology
 
 TARGET = Path(__file__).parents[1] / "docs" / "performance.md"
 MARK = "<!-- measured -->"
@@ -124,6 +124,10 @@ def main() -> None:
     head, _, rest = TARGET.read_text().partition(MARK)
     tail = rest.partition(MARK)[2]
     TARGET.write_text(f"{head}{MARK}\n\n{measured}\n\n{MARK}{tail}")
+    if folder := os.environ.get(packing.DATA):
+        packing.write(packing.measured(packing.Plan(folder), packing.say))
+    else:
+        sys.stdout.write(f"packing skipped: {packing.DATA} does not name the folder of the trace openb\n")
 
 
 if __name__ == "__main__":

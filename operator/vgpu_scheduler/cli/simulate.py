@@ -137,7 +137,7 @@ def _changed_world(cluster: ClusterOptions, scenario: _Scenario) -> tuple[World,
     view = read_cluster(cluster, progress)
     world = make_world(view)
     for path in scenario.policies:
-        world.add(_policies(path))
+        world.add(read_policies(path))
     for text in scenario.added:
         _add_nodes(world, text)
     for text in scenario.without:
@@ -145,8 +145,14 @@ def _changed_world(cluster: ClusterOptions, scenario: _Scenario) -> tuple[World,
     return world, view
 
 
-def _policies(path: Path) -> list[Written]:
-    """Return the policies of a file or folder that has nothing else."""
+def read_policies(path: Path) -> list[Written]:
+    """Return the policies of a file or folder that has nothing else.
+
+    Raises
+    ------
+    FileError
+        If it cannot be read, has something else, or no policy.
+    """
     found = read_files([path])
     for obj in found:
         if obj.get("kind") not in PLURALS:

@@ -83,6 +83,11 @@ def make_world(view: ClusterView) -> World:
     progress("")
     if not world.nodes and not view.live:
         raise WorldError(f"{view.origin}: there is no Node among the objects of the cluster")
+    tell_of_compiling()
+    return world
+
+
+def tell_of_compiling() -> None:
+    """Say what takes so long where no kernel was compiled before."""
     if not is_compiled():
         click.echo("the kernels are compiled now, once after an install: this takes a minute or two", err=True)
-    return world

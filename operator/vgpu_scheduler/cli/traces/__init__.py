@@ -1,0 +1,1 @@
+"""``vgpu-scheduler simulate --trace``: replays traces under several policies."""

@@ -1,0 +1,190 @@
+"""Answers ``vgpu-scheduler simulate --trace``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from vgpu_scheduler.cli.cluster.messages import fail, print_view_warnings, progress, warn
+from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, ClusterOptions
+from vgpu_scheduler.cli.cluster.output import dump
+from vgpu_scheduler.cli.cluster.view import read_cluster
+from vgpu_scheduler.cli.cluster.world import exit_on_error, make_world, tell_of_compiling
+from vgpu_scheduler.cli.files import FileError
+from vgpu_scheduler.cli.simulate import read_policies
+from vgpu_scheduler.cli.traces.plot import check_plot, draw
+from vgpu_scheduler.cli.traces.reading import read_trace
+from vgpu_scheduler.cli.traces.show import show
+from vgpu_scheduler.whatif.traces import (
+    CONTENDERS,
+    AuditError,
+    Contender,
+    EnginePlacer,
+    Fleet,
+    Run,
+    Summary,
+    TraceNode,
+    TracePod,
+    churning_run,
+    measure,
+    nodes_of_cluster,
+    replay,
+    static_run,
+    typical_pods,
+)
+
+_STEPS: Final = 50
+"""Steps after which the progress bar moves."""
+Workloads = Mapping[str, Sequence[TracePod]]
+OnStep = Callable[[], None]
+
+
+def run(
+    *,
+    trace: str,
+    cluster: ClusterOptions,
+    policies: Sequence[Path],
+    workloads: Sequence[str],
+    on_cluster: bool,
+    seeds: Sequence[int],
+    load: float | None,
+    plot: Path | None,
+    output: str,
+) -> None:
+    """Replay a trace under each policy, and say what they came to."""
+    if plot is not None:
+        check_plot(plot)
+    with exit_on_error():
+        contenders = _contenders(policies)
+        found = read_trace(trace, workloads, with_nodes=not on_cluster)
+        fleet = Fleet(_nodes_of(cluster) if on_cluster else found.nodes)
+        asked = _of_any_model(found.workloads) if on_cluster else found.workloads
+        _warn_of_models(asked, fleet)
+        if not on_cluster:
+            tell_of_compiling()
+        summaries = _replayed(fleet, asked, contenders, seeds, load, shuffled=not on_cluster)
+    for summary in summaries:
+        if summary.withheld:
+            warn(f"{summary.policy}: {summary.withheld} pods were rejected that a node had room for, as it says")
+    if output in FOR_PEOPLE:
+        show(summaries)
+    else:
+        dump([summary.as_json() for summary in summaries], output)
+    if plot is not None:
+        with exit_on_error():
+            draw(summaries, plot)
+
+
+# What is replayed ----------------------------------------------------------------------------------------------------
+
+
+def _contenders(policies: Sequence[Path]) -> list[Contender]:
+    """Return the policies that are compared: each file, or folder, is in force alone; names are those of ours."""
+    if not policies:
+        return list(CONTENDERS.values())
+    found = []
+    for path in policies:
+        if path.exists():
+            found.append(Contender(path.stem, read_policies(path)))
+        elif str(path) in CONTENDERS:
+            found.append(CONTENDERS[str(path)])
+        else:
+            raise FileError(f"--policy {path}: there is no such file, and it is none of {', '.join(CONTENDERS)}")
+    for name in {contender.name for contender in found}:
+        if [contender.name for contender in found].count(name) > 1:
+            raise FileError(f"--policy: two are called {name}: rename a file")
+    return found
+
+
+def _nodes_of(options: ClusterOptions) -> list[TraceNode]:
+    """Return the nodes of the cluster, after warnings about what of it does not count."""
+    view = read_cluster(options, progress)
+    world = make_world(view)
+    progress("")
+    print_view_warnings(world, view)
+    nodes, left_out = nodes_of_cluster(world)
+    for reason in left_out:
+        warn(f"{reason}: it is left out")
+    return nodes
+
+
+def _of_any_model(workloads: Workloads) -> Workloads:
+    """Return workloads whose pods ask for no model: a cluster has others than the trace."""
+    if any(pod.models for pods in workloads.values() for pod in pods):
+        warn("the models that pods of the trace ask for are not asked for on the nodes of a cluster")
+    return {name: [replace(pod, models=()) for pod in pods] for name, pods in workloads.items()}
+
+
+def _warn_of_models(workloads: Workloads, fleet: Fleet) -> None:
+    for name, pods in workloads.items():
+        strangers = sum(bool(pod.models) and not fleet.allowed(pod).any() for pod in pods)
+        if strangers:
+            warn(f"{name}: {strangers} pods ask for models of which no node has a card")
+
+
+# The replay ----------------------------------------------------------------------------------------------------------
+
+
+def _replayed(
+    fleet: Fleet,
+    workloads: Workloads,
+    contenders: Sequence[Contender],
+    seeds: Sequence[int],
+    load: float | None,
+    *,
+    shuffled: bool,
+) -> list[Summary]:
+    """Replay every workload under every policy, with the same arrivals for all of them."""
+    runs = {
+        name: [_run(fleet, pods, seed, load, shuffled=shuffled) for seed in seeds] for name, pods in workloads.items()
+    }
+    steps = sum(len(run.arrivals.steps) for each in runs.values() for run in each) * len(contenders)
+    summaries = []
+    with _bar(steps) as begin:
+        for name, pods in workloads.items():
+            mix = typical_pods(pods)
+            for contender in contenders:
+                courses = []
+                for each in runs[name]:
+                    on_step = begin(f"{name}, {contender.name}, seed {each.seed}")
+                    spots = replay(each.arrivals, EnginePlacer(each.fleet, contender.policies), on_step)
+                    try:
+                        courses.append(measure(each, spots, mix))
+                    except AuditError as error:
+                        fail(f"{name}, {contender.name}, seed {each.seed}: the audit found what cannot be: {error}")
+                summaries.append(Summary(name, contender.name, runs[name], courses))
+    return summaries
+
+
+def _run(fleet: Fleet, pods: Sequence[TracePod], seed: int, load: float | None, *, shuffled: bool) -> Run:
+    if load is None:
+        return static_run(fleet, pods, seed, shuffled=shuffled)
+    return churning_run(fleet, pods, seed, load, shuffled=shuffled)
+
+
+@contextmanager
+def _bar(steps: int) -> Iterator[Callable[[str], OnStep]]:
+    """Show a progress bar where a terminal shows errors; what it gives begins a part, and returns what a step calls."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    shown = sys.stderr.isatty()
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not shown) as bar:
+        task = bar.add_task("", total=steps)
+        done = count(1)
+
+        def on_step() -> None:
+            if next(done) % _STEPS == 0:
+                bar.advance(task, _STEPS)
+
+        def begin(title: str) -> OnStep:
+            bar.update(task, description=title)
+            return on_step
+
+        yield begin

@@ -1,0 +1,47 @@
+"""Traces: lists of nodes and pods that are replayed through the engine, audited and measured."""
+
+from vgpu_scheduler.whatif.traces.arrivals import Arrivals, Run, churning_run, static_run
+from vgpu_scheduler.whatif.traces.audit import AuditError
+from vgpu_scheduler.whatif.traces.contenders import CONTENDERS, Contender
+from vgpu_scheduler.whatif.traces.fleet import SHARES, Fleet, Room
+from vgpu_scheduler.whatif.traces.format import WHOLE, TraceError, TraceNode, TracePod, parse_nodes, parse_pods
+from vgpu_scheduler.whatif.traces.measures import POINTS, Course, Point, measure
+from vgpu_scheduler.whatif.traces.mix import TypicalPod, fragmentation, typical_pods
+from vgpu_scheduler.whatif.traces.of_cluster import nodes_of_cluster
+from vgpu_scheduler.whatif.traces.placing import EnginePlacer, Placer, Spot, replay
+from vgpu_scheduler.whatif.traces.summary import Summary
+from vgpu_scheduler.whatif.traces.synthetic import synthetic_nodes, synthetic_pods
+
+__all__ = [
+    "CONTENDERS",
+    "POINTS",
+    "SHARES",
+    "WHOLE",
+    "Arrivals",
+    "AuditError",
+    "Contender",
+    "Course",
+    "EnginePlacer",
+    "Fleet",
+    "Placer",
+    "Point",
+    "Room",
+    "Run",
+    "Spot",
+    "Summary",
+    "TraceError",
+    "TraceNode",
+    "TracePod",
+    "TypicalPod",
+    "churning_run",
+    "fragmentation",
+    "measure",
+    "nodes_of_cluster",
+    "parse_nodes",
+    "parse_pods",
+    "replay",
+    "static_run",
+    "synthetic_nodes",
+    "synthetic_pods",
+    "typical_pods",
+]

@@ -1,0 +1,122 @@
+"""Whether the placements of a replay can be: each step is done again from scratch, on plain numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vgpu_scheduler.whatif.traces.arrivals import Arrivals
+from vgpu_scheduler.whatif.traces.fleet import Fleet, Room
+from vgpu_scheduler.whatif.traces.format import TracePod
+from vgpu_scheduler.whatif.traces.placing import Spot
+
+
+class AuditError(Exception):
+    """A placement that cannot be."""
+
+
+class Books:
+    """What is left where.
+
+    Parameters
+    ----------
+    fleet
+        All of it is free at first.
+
+    Attributes
+    ----------
+    used
+        What of all cards is given out, in percent of a card.
+    rejected
+        Pods that found no place so far.
+    withheld
+        Those among them for which a node had room.
+    """
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.fleet = fleet
+        self.room = Room.of(fleet)
+        self.used = 0
+        self.rejected = 0
+        self.withheld = 0
+        self._allowed: dict[tuple[str, ...], NDArray[np.bool_]] = {}
+
+    def reject(self, pod: TracePod) -> None:
+        """Note that a pod found no place."""
+        if pod.models not in self._allowed:
+            self._allowed[pod.models] = self.fleet.allowed(pod)[self.fleet.card_models]
+        self.rejected += 1
+        self.withheld += int(self.room.fits(pod, self._allowed[pod.models]).any())
+
+    def take(self, pod: TracePod, spot: Spot) -> None:
+        """Give a pod its place.
+
+        Raises
+        ------
+        AuditError
+            If there is no room, or these are not the cards that it asked for.
+        """
+        node = self.fleet.nodes[spot.node]
+        where = f"{pod} on node {node.name}, cards {list(spot.cards)}"
+        if len(spot.cards) != pod.cards or len(set(spot.cards)) != pod.cards:
+            raise AuditError(f"{where}: it asked for {pod.cards} cards")
+        for card in spot.cards:
+            if not 0 <= card < len(node.models):
+                raise AuditError(f"{where}: there is no card {card}")
+            if pod.models and node.models[card] not in pod.models:
+                raise AuditError(f"{where}: card {card} is of model {node.models[card]}")
+        self._move(pod, spot, 1)
+        for what, left in self._left(spot):
+            if left < 0:
+                raise AuditError(f"{where}: {-left} more {what} than there is")
+
+    def give_back(self, pod: TracePod, spot: Spot) -> None:
+        """Take back what a pod had."""
+        self._move(pod, spot, -1)
+
+    def _move(self, pod: TracePod, spot: Spot, sign: int) -> None:
+        room, node, cards = self.room, spot.node, list(spot.cards)
+        room.cpu[node] -= sign * pod.cpu
+        room.memory[node] -= sign * pod.memory
+        room.pods[node] -= sign
+        room.cards[node, cards] -= sign * pod.share
+        room.shares[node, cards] -= sign
+        self.used += sign * pod.demand
+
+    def _left(self, spot: Spot) -> Iterator[tuple[str, int]]:
+        room, node = self.room, spot.node
+        yield "millicores of cpu", int(room.cpu[node])
+        yield "MiB of memory", int(room.memory[node])
+        yield "pods", int(room.pods[node])
+        for card in spot.cards:
+            yield f"percent of card {card}", int(room.cards[node, card])
+            yield f"shares of card {card}", int(room.shares[node, card])
+
+
+def audited(fleet: Fleet, arrivals: Arrivals, spots: Sequence[Spot | None]) -> Iterator[Books]:
+    """Do the steps of a replay again; yield the books after each, the same ones each time.
+
+    Parameters
+    ----------
+    spots
+        Where each pod was; None for those that were rejected.
+
+    Raises
+    ------
+    AuditError
+        If a placement does not fit, or is not what the pod asked for.
+    """
+    books = Books(fleet)
+    for step in arrivals.steps:
+        number = step if step >= 0 else ~step
+        pod, spot = arrivals.pods[number], spots[number]
+        if step >= 0:
+            if spot is None:
+                books.reject(pod)
+            else:
+                books.take(pod, spot)
+        elif spot is not None:
+            books.give_back(pod, spot)
+        yield books

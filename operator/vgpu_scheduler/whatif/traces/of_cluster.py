@@ -1,0 +1,57 @@
+"""The nodes of a cluster as those of a trace: empty, and with nothing but what they have."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vgpu_scheduler.kube import CPU, MEMORY, NO_EXECUTE, NO_SCHEDULE, PODS, Node
+from vgpu_scheduler.model import Device
+from vgpu_scheduler.whatif.traces.format import MOST_CARDS, TraceNode
+from vgpu_scheduler.whatif.world import World
+
+_MIB: Final = 2**20
+_KEEPS_AWAY: Final = frozenset({NO_EXECUTE, NO_SCHEDULE})
+
+
+def nodes_of_cluster(world: World) -> tuple[list[TraceNode], list[str]]:
+    """Return the nodes of a cluster, and why some are left out, a sentence each.
+
+    Pods that run there are not looked at. Nodes that take no pods are left out, and so are nodes without cards whose
+    taints keep pods away; those of nodes with cards are taken to be tolerated. Cards that are unhealthy or cordoned do
+    not count, and their makers make no difference.
+    """
+    found, left_out = [], []
+    for name in sorted(world.nodes):
+        node = world.engine.state.node(name)
+        assert node is not None
+        models, memory = _cards(world, name)
+        if node.unschedulable:
+            left_out.append(f"node {name} is cordoned")
+        elif not models and any(taint.effect in _KEEPS_AWAY for taint in node.taints):
+            left_out.append(f"node {name} has no cards, and taints")
+        elif len(models) > MOST_CARDS:
+            left_out.append(f"node {name} has {len(models)} cards, more than {MOST_CARDS}")
+        else:
+            found.append(_trace_node(node, models, memory))
+    return found, left_out
+
+
+def _trace_node(node: Node, models: tuple[str, ...], memory: int) -> TraceNode:
+    room = node.allocatable
+    pods = room.get(PODS, 0)
+    return TraceNode(node.name, room.get(CPU, 0), room.get(MEMORY, 0) // _MIB, models, pods, memory)
+
+
+def _cards(world: World, node: str) -> tuple[tuple[str, ...], int]:
+    """Return the models of the cards of a node, and MiB of each, so that a percent of it is a whole number."""
+    for dialect in world.engine.dialects:
+        inventory = dialect.inventory
+        devices = [device for device in world.devices(node, dialect.name) if _usable(device)]
+        if devices:
+            most = max(device.total[inventory.memory] * inventory.memory_unit for device in devices) // _MIB
+            return tuple(device.type for device in devices), max(-(-most // 100), 1) * 100
+    return (), 0
+
+
+def _usable(device: Device) -> bool:
+    return device.healthy and not device.cordoned

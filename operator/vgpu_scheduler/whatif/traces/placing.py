@@ -1,0 +1,168 @@
+"""Who says where a pod of a trace goes: the engine, under policies; and how it is asked step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import Outcome
+from vgpu_scheduler.whatif.cards import Card
+from vgpu_scheduler.whatif.traces.arrivals import Arrivals
+from vgpu_scheduler.whatif.traces.fleet import SHARES, Fleet
+from vgpu_scheduler.whatif.traces.format import WHOLE, TraceNode, TracePod
+from vgpu_scheduler.whatif.world import SCHEDULER, World, make_dialect
+
+Object = Mapping[str, Any]
+_DIALECT: Final = "hami"
+_TYPES: Final = "nvidia.com/use-gputype"
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """Where a pod is: the number of its node in the fleet, and of its cards there."""
+
+    node: int
+    cards: tuple[int, ...]
+
+
+class Placer(Protocol):
+    """Says where pods go, one after the other."""
+
+    def place(self, number: int, pod: TracePod) -> Spot | None:
+        """Place a pod, which stays there; None where it finds no place, and is forgotten."""
+
+    def remove(self, number: int) -> None:
+        """Take in that a pod that was placed is gone."""
+
+
+def replay(arrivals: Arrivals, placer: Placer, on_step: Callable[[], None] = lambda: None) -> list[Spot | None]:
+    """Let pods come and go; return where each was, None for those that were rejected.
+
+    Parameters
+    ----------
+    on_step
+        Is called after each step.
+    """
+    spots: list[Spot | None] = [None] * len(arrivals.pods)
+    for step in arrivals.steps:
+        if step >= 0:
+            spots[step] = placer.place(step, arrivals.pods[step])
+        elif spots[~step] is not None:
+            placer.remove(~step)
+        on_step()
+    return spots
+
+
+class EnginePlacer:
+    """The engine, on nodes that register their cards as HAMi's plugin does.
+
+    Parameters
+    ----------
+    fleet
+        Its order decides between equals.
+    policies
+        The policies in force, as they are written.
+
+    Raises
+    ------
+    WorldError
+        If a policy cannot be understood.
+    """
+
+    def __init__(self, fleet: Fleet, policies: Sequence[Object]) -> None:
+        self._world = World([make_dialect(_DIALECT)], strict=True)
+        self._world.add(policies)
+        self._world.ensure_namespace("default")
+        self._world.add(self._node(number, node) for number, node in enumerate(fleet.nodes))
+        self._cards = {
+            _card(number, index): index for number, node in enumerate(fleet.nodes) for index in range(len(node.models))
+        }
+        self._read: dict[TracePod, Pod] = {}
+
+    def place(self, number: int, pod: TracePod) -> Spot | None:
+        """Have the engine decide a pod; see :class:`Placer`.
+
+        Raises
+        ------
+        RuntimeError
+            If the engine fails at it.
+        """
+        if (read := self._read.get(pod)) is None:
+            read = self._read[pod] = self._world.pod(_written(pod))
+        uid, engine = _name(number), self._world.engine
+        engine.observe_pod(msgspec.structs.replace(read, uid=uid, name=uid), 0.0)
+        decision = engine.attempt(0.0)
+        assert decision is not None
+        assert decision.uid == uid
+        if decision.outcome is Outcome.ERROR:
+            raise RuntimeError(f"{pod}: {decision.message}") from decision.error
+        if decision.placement is None:
+            engine.remove_pod(uid, 0.0)
+            return None
+        engine.confirmed(uid)
+        cards = (card for container in decision.placement.containers for card in container)
+        return Spot(int(decision.placement.node), tuple(self._cards[card.uuid] for card in cards))
+
+    def remove(self, number: int) -> None:
+        """Take a pod away."""
+        self._world.engine.remove_pod(_name(number), 0.0)
+
+    def _node(self, number: int, node: TraceNode) -> dict[str, Any]:
+        cards = [
+            Card(
+                _card(number, index), index, _type(model), node.card_memory, SHARES, WHOLE, 0, "hami-core", healthy=True
+            )
+            for index, model in enumerate(node.models)
+        ]
+        registered = self._world.cards.register(_name(number), cards)
+        amounts = {
+            "cpu": f"{node.cpu}m",
+            "memory": f"{node.memory}Mi",
+            "pods": str(node.pods),
+            **registered.allocatable,
+        }
+        return {
+            "kind": "Node",
+            "metadata": {"name": _name(number), "annotations": dict(registered.annotations)},
+            "status": {"capacity": amounts, "allocatable": amounts},
+        }
+
+
+def _name(number: int) -> str:
+    """Return a name that is as far in the order of names as its number among numbers."""
+    return f"{number:08d}"
+
+
+def _card(node: int, index: int) -> str:
+    return f"{_name(node)}-{index}"
+
+
+def _type(model: str) -> str:
+    """Return what a card registers as: HAMi looks for parts of names, and A10 is one of A100."""
+    return f"NVIDIA ({model})"
+
+
+def _written(pod: TracePod) -> dict[str, Any]:
+    """Return a pod as a user would write it."""
+    requests = {"cpu": f"{pod.cpu}m", "memory": f"{pod.memory}Mi"}
+    limits = {}
+    if pod.cards:
+        limits = {
+            "nvidia.com/gpu": str(pod.cards),
+            "nvidia.com/gpumem-percentage": str(pod.share),
+            "nvidia.com/gpucores": str(pod.share),
+        }
+    types = {_TYPES: ",".join(f"({model})" for model in pod.models)} if pod.models else {}
+    return {
+        "kind": "Pod",
+        "metadata": {"name": "pod", "annotations": types},
+        "spec": {
+            "schedulerName": SCHEDULER,
+            "containers": [{"name": "main", "resources": {"requests": {**requests, **limits}, "limits": limits}}],
+        },
+        "status": {"phase": "Pending"},
+    }
