@@ -39,7 +39,6 @@ BY_ANY = (
     "a sweep that lasted",
     "restart",
     "restored",
-    "token: refused",
     "leader frozen",
     "held back, binding: 201",
     "held back, binding: 409",
@@ -47,6 +46,7 @@ BY_ANY = (
 )
 BY_CARDS = (
     *BY_ANY,
+    "token: refused",
     "placed on a MIG card",
     *(f"placed: {maker}" for maker in OTHER_CARDS),
     "a card out of service",
