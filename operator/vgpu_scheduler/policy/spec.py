@@ -44,6 +44,7 @@ BY_RESOURCES: Final = (
     "balancedAllocation",
 )
 """Scorers that weigh resources."""
+Prices = Literal["None", "Auto"]
 Strategy = Literal["LeastAllocated", "MostAllocated"]
 Mode = Literal["hami-core", "mig", "mps"]
 Override = Literal["nodePolicy", "devicePolicy", "deviceWeights", "deviceTypes", "deviceUUIDs", "mode", "numa"]
@@ -124,7 +125,18 @@ class ScorerEntry(Section):
     """For requestedToCapacityRatio only: what an allocated share is worth, by points with straight lines between them.
     If it is absent, nothing allocated is worth 0 and all of it 10, as bin packing has it."""
 
+    prices: Prices | None = None
+    """For fragmentation only: Auto learns from the pods that are bound what the rests of cards, whole cards, rare models
+    and nodes with many idle cards are worth, and prefers the node where the pod costs least; until enough pods are
+    bound, and for cards that too few of them use, it is as None. None, which holds if it is absent, knows nothing."""
+
     rules = (
+        Rule(
+            cel="self.name == 'fragmentation' || !has(self.prices)",
+            message="prices belongs to the scorer fragmentation; remove it, or name the scorer fragmentation",
+            holds=lambda it: it.name == "fragmentation" or it.prices is None,
+            field="prices",
+        ),
         Rule(
             cel="self.name == 'hami' || !has(self.policy)",
             message="policy belongs to the scorer hami; remove it, or name the scorer hami",
