@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import sys
-from fractions import Fraction
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from fractions import Fraction
@@ -136,7 +136,7 @@ def price_shares(asked: Mapping[int, float], rounds: int) -> tuple[dict[int, flo
     return best, [sold(percent)[0] / sold(100)[0] for percent in range(101)]
 
 
-def dearest_filling(price: Mapping[int, float]):  # type: ignore[no-untyped-def]
+def dearest_filling(price: Mapping[int, float]) -> Callable[[int], tuple[float, tuple[int, ...]]]:
     @cache
     def sold(room: int) -> tuple[float, tuple[int, ...]]:
         if room == 0:

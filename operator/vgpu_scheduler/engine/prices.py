@@ -27,6 +27,8 @@ EVERY: Final = 256
 
 _LEARNED: Final = FragmentationScorer(learned=True)
 _Version = tuple[int, int, int]
+_Known = tuple[Reservation, Pod | None, Claimed | None]
+"""A reservation, its pod if it holds devices, and what that claims of them."""
 
 
 @dataclass(slots=True, eq=False)
@@ -80,7 +82,7 @@ class PriceLearner:
         self._generation = generation
         self._decisions = 0
         self._read_under = -1
-        self._claims: dict[str, tuple[Reservation, Claimed | None]] = {}
+        self._claims: dict[str, _Known] = {}
         """What those who hold something claim of devices, by UID."""
         self._requests: dict[Claimed, _Request | None] = {}
 
@@ -94,12 +96,12 @@ class PriceLearner:
 
     def learn(self) -> None:
         """Learn prices from the state as it is, and replace those in force where they differ."""
-        holders = self._holders()
+        holders, versions = self._holders(), {name: self._version(name) for name in self._priced}
         asked: dict[str, list[Asked]] = {name: [] for name in self._priced}
         for claimed, pods in holders.items():
             request = self._requests[claimed]
             if request is not None and claimed.dialect in asked:
-                reach = self._reach(claimed.dialect, request)
+                reach = self._reach(claimed.dialect, request, versions[claimed.dialect])
                 asked[claimed.dialect].append(Asked(claimed.claims, request.cpu, pods, reach))
         found: dict[str, CardPrices] = {}
         for name in self._priced:
@@ -119,21 +121,23 @@ class PriceLearner:
         holders: dict[Claimed, int] = {}
         for held in self._state.reservations():
             known = before.get(held.uid)
-            # An observation of a bound pod replaces its reservation; one that is assumed may change beneath it.
-            if known is None or known[0] is not held or held.phase is not Phase.BOUND:
-                known = (held, self._claimed(held))
+            # An observation of a bound pod replaces its reservation; while it is assumed, the pod may change beneath.
+            if known is None or known[0] is not held or (held.phase is not Phase.BOUND and self._changed(known)):
+                pod = self._state.pod(held.uid) if held.uses_devices else None
+                known = (held, pod, None if pod is None else self._claimed(pod))
             self._claims[held.uid] = known
-            claimed = known[1]
+            claimed = known[2]
             if claimed is not None:
                 holders[claimed] = holders.get(claimed, 0) + 1
         self._requests = {claimed: self._requests[claimed] for claimed in holders}
         return holders
 
-    def _claimed(self, held: Reservation) -> Claimed | None:
-        """Return what a holder of devices claims, one object for all that claim the same; None if nobody can tell."""
-        pod = self._state.pod(held.uid) if held.uses_devices else None
-        if pod is None:
-            return None
+    def _changed(self, known: _Known) -> bool:
+        held, pod, _ = known
+        return pod is not None and self._state.pod(held.uid) is not pod
+
+    def _claimed(self, pod: Pod) -> Claimed | None:
+        """Return what a pod claims of devices, one object for all that claim the same; None if nobody can tell."""
         claimed = self._read(pod)
         if isinstance(claimed, Refused) or not claimed.dialect:
             return None
@@ -146,10 +150,14 @@ class PriceLearner:
                 self._requests[claimed] = _Request(cpu, part.predicates, part.allocator)
         return claimed
 
-    def _reach(self, dialect: str, request: _Request) -> NDArray[np.int64]:
-        """Return how many cards of each model pods may use."""
+    def _version(self, dialect: str) -> _Version:
+        """Return what moves when other cards can be used."""
+        nodes = self._state.nodes
+        return self._state.matrix(dialect).layout, nodes.generation, int(nodes.static_version.sum())
+
+    def _reach(self, dialect: str, request: _Request, version: _Version) -> NDArray[np.int64]:
+        """Return how many cards of each model pods may use, as of a version."""
         devices, nodes = self._state.matrix(dialect), self._state.nodes
-        version = (devices.layout, nodes.generation, int(nodes.static_version.sum()))
         if request.reach is None or request.version != version:
             rows = nodes.rows()
             may_go = np.zeros(nodes.capacity, dtype=np.bool_)

@@ -19,7 +19,7 @@ from vgpu_scheduler.kernels.fragmentation import CardScratch, NodeCpu, fragmenta
 from vgpu_scheduler.kernels.hami import fit_nodes
 from vgpu_scheduler.kernels.order import score_cards
 from vgpu_scheduler.kernels.pieces import is_explained
-from vgpu_scheduler.kernels.priced import POINTS_PER_CARD, TERMS, Term, priced_nodes
+from vgpu_scheduler.kernels.priced import POINTS_PER_CARD, TERMS, PricedScratch, Term, priced_nodes
 from vgpu_scheduler.kernels.prices import PERCENT, CardPrices, PriceScratch, price_scratch, price_shares
 from vgpu_scheduler.kernels.request import (
     BARRED_BY_POLICY,
@@ -88,6 +88,7 @@ __all__ = [
     "NodeCpu",
     "PodDemand",
     "PriceScratch",
+    "PricedScratch",
     "Request",
     "Role",
     "Scratch",
@@ -106,10 +107,10 @@ __all__ = [
     "fit_shares",
     "fragmentation_nodes",
     "is_explained",
+    "link_scratch",
     "price_scratch",
     "price_shares",
     "priced_nodes",
-    "link_scratch",
     "role_row",
     "score_cards",
     "score_devices",

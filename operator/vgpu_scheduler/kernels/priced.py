@@ -41,6 +41,13 @@ class Term(IntEnum):
 TERMS = len(Term)
 
 
+class PricedScratch(NamedTuple):
+    """Work space for one node, and what the pod costs the last one, in cards, by :class:`Term`."""
+
+    cards: CardScratch
+    terms: NDArray[np.float64]  # (TERMS,)
+
+
 class CardValues(NamedTuple):
     """Sums over the cards of a node."""
 
@@ -141,8 +148,7 @@ def priced_nodes(
     demand: PodDemand,
     prices: CardPrices,
     rows: NDArray[np.int64],
-    scratch: CardScratch,
-    terms: NDArray[np.float64],
+    scratch: PricedScratch,
     score: NDArray[np.float64],
 ) -> None:
     """Score nodes from 0 to 100 by what a pod would cost them.
@@ -160,12 +166,11 @@ def priced_nodes(
     rows
         Node rows, shape (n,).
     scratch
-        Work space.
-    terms
-        Receives the cost of the last of the nodes, in cards, by :class:`Term`; shape (TERMS,).
+        Work space; its ``terms`` tell the cost of the last of the nodes.
     score
         Receives the scores, shape (n,).
     """
+    card, terms = scratch.cards, scratch.terms
     for i in range(rows.shape[0]):
         row = rows[i]
         cards = columns.last[row] - columns.first[row]
@@ -173,7 +178,7 @@ def priced_nodes(
             terms[:] = 0.0
             score[i] = _MOST
             continue
-        own = CardScratch(scratch.used[:cards], scratch.left[:cards], scratch.taken[:cards], scratch.passed[:cards])
+        own = CardScratch(card.used[:cards], card.left[:cards], card.taken[:cards], card.passed[:cards])
         _cost(cpu, row, columns, demand, prices, own, terms)
         cost = 0.0
         for term in range(TERMS):

@@ -126,9 +126,9 @@ class ScorerEntry(Section):
     If it is absent, nothing allocated is worth 0 and all of it 10, as bin packing has it."""
 
     prices: Prices | None = None
-    """For fragmentation only: Auto learns from the pods that are bound what the rests of cards, whole cards, rare models
-    and nodes with many idle cards are worth, and prefers the node where the pod costs least; until enough pods are
-    bound, and for cards that too few of them use, it is as None. None, which holds if it is absent, knows nothing."""
+    """For fragmentation only: Auto learns from the bound pods what rests of cards, rare models and nodes with several
+    idle cards are worth, and prefers the node that the pod costs least; until enough of them use a maker's cards, it is
+    as None for these. None, which holds if it is absent, goes by what the node has."""
 
     rules = (
         Rule(

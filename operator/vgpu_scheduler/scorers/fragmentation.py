@@ -14,6 +14,7 @@ from vgpu_scheduler.kernels import (
     CardPrices,
     CardScratch,
     NodeCpu,
+    PricedScratch,
     Term,
     fragmentation_nodes,
     priced_nodes,
@@ -122,7 +123,7 @@ class CompiledFragmentation(CompiledScorer):
         if prices is None:
             fragmentation_nodes(cpu, devices.columns, demand, rows, scratch, scores)
         else:
-            priced_nodes(cpu, devices.columns, demand, prices, rows, scratch, terms, scores)
+            priced_nodes(cpu, devices.columns, demand, prices, rows, PricedScratch(scratch, terms), scores)
         return scores, terms
 
     def _prices(self, state: State, devices: DeviceMatrix) -> CardPrices | None:

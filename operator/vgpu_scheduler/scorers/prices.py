@@ -31,7 +31,7 @@ from vgpu_scheduler.state import DeviceMatrix, NodeTable
 LEAST_SEEN: Final = 64
 """How many bound pods must have claimed cards of a vendor before there are prices for them."""
 BESIDE: Final = 0.08
-"""Weight of what is left beside a pod, where rests have prices. It keeps rests together for what nobody has asked yet."""
+"""Weight of what is left beside a pod, where rests have prices; it keeps them few where pods come and go."""
 STRANDING: Final = 0.2
 """Weight of what is stranded without cpu, where there are prices."""
 MOST_CONTENDED: Final = 2.0
@@ -102,7 +102,7 @@ def learn_prices(devices: DeviceMatrix, nodes: NodeTable, asked: Sequence[Asked]
         prices.contended[models] = mix.contended()
         for model in models.tolist():
             _price_model(prices, model, mix, solved)
-    for number, (mix, cards, cpu, _) in enumerate(sizes):
+    for number, (mix, cards, cpu) in enumerate(sizes):
         prices.cards[number], prices.cpu[number] = cards, cpu
         prices.reserve[mix.models, number] = mix.reserve(cards, cpu)
     return prices
@@ -194,10 +194,12 @@ class _Mix:
         self._fleet = fleet
         self._named = [model for model, (maker, _, _) in enumerate(fleet.names) if maker == vendor]
         self.models = np.array(self._named, dtype=np.int64)
+        can = np.array([pods.reach for pods in asked], dtype=np.int64).reshape(len(asked), len(fleet.names))
+        some = can[:, self.models].sum(axis=1)
         self._asked = [
-            (pods, claims)
-            for pods in asked
-            if (claims := list(_running_claims(pods.claims, vendor))) and pods.reach[self.models].any()
+            (asked[number], claims)
+            for number in np.flatnonzero(some).tolist()
+            if (claims := list(_running_claims(asked[number].claims, vendor)))
         ]
         self.pods = sum(pods.pods for pods, _ in self._asked)
         self._claimed = [(pods, *claim) for pods, claims in self._asked for claim in claims]
@@ -208,11 +210,11 @@ class _Mix:
         self._reach = reach.reshape(len(self._claimed), len(fleet.names))
         together = np.maximum(self._reach[:, self.models].sum(axis=1), 1)
         self._parts = self._wanted * (_PARTS // together)
-        shares = np.stack([self.shares(model).max(axis=1) for model in self._named], axis=1)
+        shares = np.stack([self.shares(model).max(axis=1, initial=0) for model in self._named], axis=1)
         self._cards = self._wanted * ((shares * self._reach[:, self.models]).sum(axis=1) // together)
         self._demand = max(int(self._cards.sum()), 1)
         self._left = int(fleet.left[self.models].sum())
-        self._several = [(pods, cards) for pods, claims in self._asked if (cards := self._whole_cards(claims)) > 1]
+        self._whole = self._whole_cards(shares >= PERCENT)
 
     def shares(self, model: int) -> NDArray[np.int64]:
         """Return what each claim asks of a card of a model in memory and cores, whole percent; shape (claims, 2)."""
@@ -252,13 +254,23 @@ class _Mix:
             found[np.isin(self.models, models)] += pinned[models] / self._demand * (self._left / left)
         return np.minimum(found, MOST_CONTENDED)
 
-    def sizes(self) -> list[tuple[int, int, int]]:
-        """Return the sizes of pods with several whole cards: cards, cpu and the cards that all of them ask for."""
-        found: dict[tuple[int, int], int] = defaultdict(int)
-        for pods, cards in self._several:
-            found[cards, pods.cpu] += cards * pods.pods
-        most = sorted(found.items(), key=lambda size: (-size[1], size[0]))[:_MOST_SIZES]
-        return sorted((cards, cpu, together) for (cards, cpu), together in most)
+    def _whole_cards(self, whole: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Return how many whole cards of each model each kind of pods asks for, 0 where it cannot use them."""
+        found = np.zeros((len(self._asked), len(self._named)), dtype=np.int64)
+        kinds = np.repeat(np.arange(len(self._asked)), [len(claims) for _, claims in self._asked])
+        wanted = np.array([wanted for _, wanted, _, _ in self._claimed], dtype=np.int64)
+        usable = whole & (self._reach[:, self.models] > 0)
+        np.add.at(found, kinds, np.where(usable, wanted[:, np.newaxis], 0))
+        return found
+
+    def sizes(self) -> list[tuple[int, int]]:
+        """Return the sizes of pods with several whole cards: cards and cpu, those that ask for the most cards."""
+        together: dict[tuple[int, int], int] = defaultdict(int)
+        for (pods, _), whole in zip(self._asked, self._whole, strict=True):
+            for cards in np.unique(whole[whole > 1]).tolist():
+                together[cards, pods.cpu] += cards * pods.pods
+        most = sorted(together.items(), key=lambda size: (-size[1], size[0]))[:_MOST_SIZES]
+        return sorted(size for size, _ in most)
 
     def reserve(self, cards: int, cpu: int) -> NDArray[np.float64]:
         """Return what an idle card costs, by model, where pods of a size cannot use it any more.
@@ -266,32 +278,18 @@ class _Mix:
         It is the part of all demand that comes in this size, as long as what pods with so many cards ask for is as
         much as there is room for; less where there is more room.
         """
-        in_use = PERCENT * int(self._fleet.cards[self.models].sum()) - self._left
-        if in_use < IN_DEMAND * int(self._fleet.cards[self.models].sum()):
+        every = PERCENT * int(self._fleet.cards[self.models].sum())
+        if every - self._left < IN_DEMAND * every // PERCENT:
             return np.zeros(len(self._named))
-        alike = [pods for pods, several in self._several if several == cards]
-        asked, pods = sum(cards * each.pods for each in alike), sum(each.pods for each in alike)
-        room = self._fleet.room(self.models, cards, sum(each.cpu * each.pods for each in alike) // pods)
-        wanted = PERCENT * asked / self._demand * (self._left / PERCENT)
-        found = np.zeros(len(self._named), dtype=np.int64)
-        for each in alike:
-            if each.cpu == cpu:
-                found += np.where(each.reach[self.models] > 0, cards * each.pods, 0)
-        return PERCENT * found / self._demand * min(wanted / max(room, cards), 1.0)
-
-    def _whole_cards(self, claims: Sequence[tuple[int, list[int], list[int]]]) -> int:
-        """Return how many whole cards claims ask for together."""
-        return sum(wanted for wanted, amounts, percent in claims if self._is_whole(amounts, percent))
-
-    def _is_whole(self, amounts: Sequence[int], percent: Sequence[int]) -> bool:
-        """Tell whether a claim takes whole cards, of the largest model that there is."""
-        for dimension in _DIMENSIONS:
-            total = int(self._fleet.total[self.models, dimension].max())
-            if percent[dimension] >= PERCENT and not amounts[dimension]:
-                return True
-            if 0 < total <= amounts[dimension]:
-                return True
-        return False
+        alike = (self._whole == cards).any(axis=1)
+        pods = [pods for (pods, _), is_alike in zip(self._asked, alike.tolist(), strict=True) if is_alike]
+        number, models = sum(each.pods for each in pods), self.models[(self._whole == cards).any(axis=0)]
+        room = self._fleet.room(models, cards, sum(each.cpu * each.pods for each in pods) // number)
+        wanted = cards * number * self._left / self._demand
+        of_size = np.array([cards * each.pods if each.cpu == cpu else 0 for each in pods], dtype=np.int64)
+        asked = (of_size[:, np.newaxis] * (self._whole[alike] == cards)).sum(axis=0)
+        part: NDArray[np.float64] = np.minimum(PERCENT * asked / self._demand, 1.0)
+        return part * min(wanted / max(room, cards), 1.0)
 
 
 def _running_claims(claims: PodClaims, vendor: str) -> Iterator[tuple[int, list[int], list[int]]]:
