@@ -10,7 +10,7 @@ from tests.kernels.worlds import KINDS, claim
 from vgpu_scheduler.kernels import CardPrices
 from vgpu_scheduler.model import Claim, ContainerClaims, ContainerKind, PodClaims
 from vgpu_scheduler.scorers import Asked, FragmentationScorer, learn_prices, same_prices
-from vgpu_scheduler.scorers.prices import LEAST_SEEN, MOST_CONTENDED
+from vgpu_scheduler.scorers.prices import LEAST_SEEN, MOST_CONTENDED, RESERVE
 from vgpu_scheduler.state import State
 
 ABSURD = (0, 1, 100, 1 << 20, 1 << 62)
@@ -43,7 +43,7 @@ def check_sane(prices: CardPrices) -> None:
     assert ((prices.worth >= 0) & (prices.worth <= 1 + 1e-9)).all()
     assert (np.diff(prices.worth, axis=2) >= 0).all()
     assert ((prices.contended >= 0) & (prices.contended <= MOST_CONTENDED)).all()
-    assert ((prices.reserve >= 0) & (prices.reserve <= 1 + 1e-9)).all()
+    assert ((prices.reserve >= 0) & (prices.reserve <= RESERVE)).all()
     assert (prices.dearest > 0).all()
     assert (prices.cards > 1).all()
 

@@ -36,8 +36,10 @@ STRANDING: Final = 0.2
 """Weight of what is stranded without cpu, where there are prices."""
 MOST_CONTENDED: Final = 2.0
 """The most that contention makes a card cost, in cards."""
-IN_DEMAND: Final = 55
+IN_DEMAND: Final = 50
 """Idle cards are kept together for pods with several cards once so many percent of all cards are in use."""
+RESERVE: Final = 1.5
+"""Weight of idle cards that pods with several cards could not use any more."""
 ROUNDS: Final = 400
 """How often prices of shares are adjusted: within 1 percent of the exact ones for the production traces of openb."""
 _MOST_SIZES: Final = 32
@@ -275,7 +277,7 @@ class _Mix:
     def reserve(self, cards: int, cpu: int) -> NDArray[np.float64]:
         """Return what an idle card costs, by model, where pods of a size cannot use it any more.
 
-        It is the part of all demand that comes in this size, as long as what pods with so many cards ask for is as
+        It rests on the part of all demand that comes in this size, as long as what pods with so many cards ask for is as
         much as there is room for; less where there is more room.
         """
         every = PERCENT * int(self._fleet.cards[self.models].sum())
@@ -289,7 +291,7 @@ class _Mix:
         of_size = np.array([cards * each.pods if each.cpu == cpu else 0 for each in pods], dtype=np.int64)
         asked = (of_size[:, np.newaxis] * (self._whole[alike] == cards)).sum(axis=0)
         part: NDArray[np.float64] = np.minimum(PERCENT * asked / self._demand, 1.0)
-        return part * min(wanted / max(room, cards), 1.0)
+        return RESERVE * part * min(wanted / max(room, cards), 1.0)
 
 
 def _running_claims(claims: PodClaims, vendor: str) -> Iterator[tuple[int, list[int], list[int]]]:
