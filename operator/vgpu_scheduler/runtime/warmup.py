@@ -9,9 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from numba import config
-
 import numpy as np
+from numba import config
 
 from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice, encode_register_json

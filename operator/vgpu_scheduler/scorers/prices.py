@@ -277,7 +277,7 @@ class _Mix:
     def reserve(self, cards: int, cpu: int) -> NDArray[np.float64]:
         """Return what an idle card costs, by model, where pods of a size cannot use it any more.
 
-        It rests on the part of all demand that comes in this size, as long as what pods with so many cards ask for is as
+        It rests on the part of all demand that comes in this size, while what pods with so many cards ask for is as
         much as there is room for; less where there is more room.
         """
         every = PERCENT * int(self._fleet.cards[self.models].sum())
