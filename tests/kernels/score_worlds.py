@@ -100,7 +100,9 @@ def check_prices(world: World, state: State, rng: np.random.Generator) -> dict[s
         assert found[name] == priced.points(cards, cpu, used, asked, world.containers, known), name
         row = state.nodes.row(name)
         assert row is not None
-        terms = dict(compiled.terms(state, row, FitColumns.empty(state.nodes.capacity)))
+        fit = FitColumns.empty(state.nodes.capacity)
+        compiled.score(state, np.array([row], dtype=np.int64), fit)
+        terms = dict(compiled.terms(state, row, fit))
         if cards and 0 < found[name] < 100:
             assert abs(50 + sum(terms.values()) - found[name]) < 1 / 16, name
     return found

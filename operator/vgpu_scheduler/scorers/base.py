@@ -72,7 +72,10 @@ class CompiledScorer(Protocol):
         """
 
     def terms(self, state: State, row: int, fit: FitColumns) -> tuple[tuple[str, float], ...]:
-        """Return what the score of one node is made of, in points, if it is made of parts that have names."""
+        """Return what the score of one node is made of, in points, if it is made of parts that have names.
+
+        It is asked right after the score of this node alone.
+        """
         del state, row, fit
         return ()
 

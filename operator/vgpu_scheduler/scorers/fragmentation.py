@@ -92,6 +92,7 @@ class CompiledFragmentation(CompiledScorer):
 
     def __init__(self, workload: Workload, *, learned: bool) -> None:
         self._learned = learned
+        self._terms: NDArray[np.float64] = np.zeros(TERMS, dtype=np.float64)
         self._vendors = {claim.vendor for container in workload.claims for claim in container.claims}
         self._cpu = workload.requests.get(CPU, 0)
         self._claims = workload.claims
@@ -104,13 +105,14 @@ class CompiledFragmentation(CompiledScorer):
     def score(self, state: State, rows: NDArray[np.int64], fit: FitColumns) -> NDArray[np.float64]:
         """Score nodes from 0 to 100."""
         del fit
-        return self._scored(state, rows)[0]
+        scores, self._terms = self._scored(state, rows)
+        return scores
 
     def terms(self, state: State, row: int, fit: FitColumns) -> tuple[tuple[str, float], ...]:
         """Return what prices take off, or add to, the 50 points of a node; nothing where there are none."""
-        del fit
-        _, terms = self._scored(state, np.array([row], dtype=np.int64))
-        return tuple((term.name.lower(), -POINTS_PER_CARD * float(terms[term])) for term in Term if terms[term])
+        del state, row, fit
+        terms = self._terms.tolist()
+        return tuple((term.name.lower(), -POINTS_PER_CARD * terms[term]) for term in Term if terms[term])
 
     def _scored(self, state: State, rows: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the scores, and what the prices make of the last node, by term."""

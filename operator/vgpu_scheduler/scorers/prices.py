@@ -152,10 +152,10 @@ class _Fleet:
         self._model = columns.model[numbers]
         self._left = _percent_left(columns, numbers)
         self.cards = np.bincount(self._model, minlength=count)
-        self.left = np.zeros(count, dtype=np.int64)
-        np.add.at(self.left, self._model, self._left)
+        self.left = np.bincount(self._model, self._left, minlength=count).astype(np.int64)  # exact: far below 2**53
         self.total = np.zeros((count, devices.dimensions), dtype=np.int64)
-        np.maximum.at(self.total, self._model, columns.total[numbers])
+        for model in np.flatnonzero(self.cards).tolist():
+            self.total[model] = columns.total[numbers[self._model == model]].max(axis=0)
         column = nodes.resources[CPU]
         self._cpu = nodes.allocatable.T[column] - nodes.used.T[column]
 
