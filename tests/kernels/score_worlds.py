@@ -8,15 +8,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 from tests.kernels.worlds import KINDS, claim, device, number, random_cards, random_wish, some
-from tests.naive import binpack, fragmentation
+from tests.naive import binpack, fragmentation, priced
 from tests.naive.hami_values import UNSET, Card, Container
 
 from vgpu_scheduler.allocators import FitColumns
-from vgpu_scheduler.kernels import binpack_nodes
+from vgpu_scheduler.kernels import CardPrices, binpack_nodes
 from vgpu_scheduler.kube import decode_node
 from vgpu_scheduler.model import ContainerClaims, DeviceResource
 from vgpu_scheduler.scorers import BinpackScorer, CompiledScorer, FragmentationScorer, Workload
@@ -66,8 +67,8 @@ class World:
         return Workload(self.requests, claims, RESOURCES)
 
 
-def check(world: World) -> tuple[int, int]:
-    """Assert that both scorers say what their twins say; count the scores that are neither of the ends."""
+def check(world: World, rng: np.random.Generator) -> tuple[int, int, int]:
+    """Assert that all scorers say what their twins say; count the scores that are neither of the ends."""
     state = world.state()
     packed = scores(BinpackScorer(tuple(world.weights.items())).compile(world.workload()), state)
     whole = scores(FragmentationScorer().compile(world.workload()), state)
@@ -76,7 +77,74 @@ def check(world: World) -> tuple[int, int]:
         assert abs(packed[name] - 100 * naive_binpack(world, node)) < 1e-9, name
         cpu, used = world.offered[node]["cpu"], world.used[node].get("cpu", 0)
         assert whole[name] == fragmentation.points(cards, cpu, used, world.requests.get("cpu", 0), world.containers)
-    return tuple(sum(0 < score < 100 for score in found.values()) for found in (packed, whole))  # type: ignore[return-value]
+    with_prices = check_prices(world, state, rng)
+    return tuple(sum(0 < score < 100 for score in found.values()) for found in (packed, whole, with_prices))  # type: ignore[return-value]
+
+
+def check_prices(world: World, state: State, rng: np.random.Generator) -> dict[str, float]:
+    """Assert that the scores with prices are those of the twin, and that the terms add up to them."""
+    prices = random_prices(rng, len(state.devices.models))
+    state.replace_prices({"hami": prices})
+    known = known_prices(prices, state.devices.models)
+    compiled = FragmentationScorer(learned=True).compile(world.workload())
+    found = scores(compiled, state)
+    claimed = {ask.vendor for container in world.containers for ask in container.asks}
+    unknown = claimed - {vendor for vendor, _, _ in known}
+    for node, cards in enumerate(world.cards):
+        name = f"node-{node}"
+        cpu, used = world.offered[node]["cpu"], world.used[node].get("cpu", 0)
+        asked = world.requests.get("cpu", 0)
+        if unknown:
+            assert found[name] == fragmentation.points(cards, cpu, used, asked, world.containers), name
+            continue
+        assert found[name] == priced.points(cards, cpu, used, asked, world.containers, known), name
+        row = state.nodes.row(name)
+        assert row is not None
+        fit = FitColumns.empty(state.nodes.capacity)
+        compiled.score(state, np.array([row], dtype=np.int64), fit)
+        terms = dict(compiled.terms(state, row, fit))
+        if cards and 0 < found[name] < 100:
+            assert abs(50 + sum(terms.values()) - found[name]) < 1 / 16, name
+    return found
+
+
+def random_prices(rng: np.random.Generator, models: int) -> CardPrices:
+    """Prices of all models but perhaps the last, all of them short binary fractions."""
+    models -= int(models > 0 and rng.random() < 0.3)
+    sizes = number(rng, 0, 3)
+
+    def fractions(*shape: int) -> NDArray[np.float64]:
+        return rng.integers(0, 65, shape) / 64
+
+    return CardPrices(
+        known=np.ones(models, dtype=np.bool_),
+        worth=np.sort(fractions(models, 2, 101), axis=2),
+        dearest=fractions(models),
+        beside=fractions(models),
+        stranding=fractions(models),
+        per_card=rng.choice([0.0, 500.0, 4000.0], models),
+        contended=fractions(models),
+        cards=rng.integers(1, 4, sizes),
+        cpu=rng.integers(0, 9, sizes) * 1000,
+        reserve=fractions(models, sizes),
+    )
+
+
+def known_prices(
+    prices: CardPrices, models: Sequence[tuple[str, str, str]]
+) -> dict[tuple[str, str, str], priced.ModelPrices]:
+    """The prices for the twin."""
+    found = {}
+    for number_of, model in enumerate(models[: len(prices.known)]):
+        reserve: dict[tuple[int, int], Fraction] = {}
+        for cards, cpu, price in zip(prices.cards, prices.cpu, prices.reserve[number_of], strict=True):
+            size = int(cards), int(cpu)
+            reserve[size] = reserve.get(size, Fraction(0)) + Fraction(float(price))
+        memory, cores = ([Fraction(float(worth)) for worth in table] for table in prices.worth[number_of])
+        columns = (prices.dearest, prices.beside, prices.stranding, prices.per_card, prices.contended)
+        values = (Fraction(float(column[number_of])) for column in columns)
+        found[model] = priced.ModelPrices(memory, cores, *values, reserve)
+    return found
 
 
 def scores(compiled: CompiledScorer, state: State) -> dict[str, float]:
@@ -151,9 +219,9 @@ def _some_of(rng: np.random.Generator, offered: Mapping[str, int]) -> dict[str, 
 
 def main(count: int) -> None:
     rng = np.random.default_rng(8)
-    found = [check(random_world(rng)) for _ in range(count)]
+    found = [sum(counts) for counts in zip(*(check(random_world(rng), rng) for _ in range(count)), strict=True)]
     how = "compiled" if hasattr(binpack_nodes, "py_func") else "interpreted"
-    print(f"{count} worlds, {sum(packed for packed, _ in found)} and {sum(whole for _, whole in found)} scores, {how}")
+    print(f"{count} worlds, {found[0]}, {found[1]} and {found[2]} scores, {how}")
 
 
 if __name__ == "__main__":

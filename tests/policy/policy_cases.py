@@ -96,9 +96,10 @@ GOOD = {
               scoringStrategy:
                 type: MostAllocated
                 resources: [{name: koordinator.sh/gpu-memory-ratio, weight: 100}, {name: koordinator.sh/gpu-core}]
-            - {name: fragmentation, weight: 1000000}
+            - {name: fragmentation, weight: 1000000, prices: Auto}
         """
     ),
+    "no prices": Case("nodes: {scorers: [{name: fragmentation, prices: None}]}"),
     "the scorers of kube-scheduler": Case(
         """
         nodes:
@@ -260,6 +261,8 @@ MALFORMED = {
         scorer("name: requestedToCapacityRatio, shape: [{utilization: 5, score: 11}]"),
         "spec.nodes.scorers[0].shape[0].score",
     ),
+    "prices of another scorer": Case(scorer("name: binpack, prices: Auto"), "spec.nodes.scorers[0].prices"),
+    "prices unknown": Case(scorer("name: fragmentation, prices: auto"), "spec.nodes.scorers[0].prices"),
     "strategy of another scorer": Case(
         scorer("name: fragmentation, scoringStrategy: {}"), "spec.nodes.scorers[0].scoringStrategy"
     ),

@@ -66,6 +66,7 @@ def _scorer(dice: random.Random) -> dict[str, object]:
         "hami": {"policy": _one(dice, ("binpack", "spread", "best"))},
         "binpack": {"resources": {str(_one(dice, _NAMES)): _one(dice, _INTEGERS)}, "arguments": _arguments(dice)},
         "deviceshare": {"scoringStrategy": _strategy(dice)},
+        "fragmentation": {"prices": _one(dice, ("Auto", "None", "auto"))},
         "requestedToCapacityRatio": {
             "shape": [{"utilization": _one(dice, (0, 50, 101)), "score": _one(dice, (0, 11))}]
         },

@@ -9,12 +9,12 @@ import pytest
 from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators import FitColumns
-from vgpu_scheduler.scorers import NodeRanking, WeightedScorer, Workload
+from vgpu_scheduler.scorers import CompiledScorer, NodeRanking, WeightedScorer, Workload
 from vgpu_scheduler.state import State
 
 
 @dataclass(frozen=True)
-class Fixed:
+class Fixed(CompiledScorer):
     """A scorer whose raw scores are given; a tenth of them is out of 100."""
 
     name: str
@@ -22,7 +22,7 @@ class Fixed:
     direction: float = 1.0
     ranks_plain_pods: bool = True
 
-    def compile(self, workload: Workload) -> Fixed:
+    def compile(self, workload: Workload) -> CompiledScorer:
         return self
 
     def score(self, state: State, rows: NDArray[np.int64], fit: FitColumns) -> NDArray[np.float64]:

@@ -96,6 +96,9 @@ class Allocator(Protocol):
     def place(self, devices: DeviceMatrix, row: int) -> tuple[ContainerAssignments, ...] | None:
         """Return the devices of each container on one node row, or None if the claims do not fit there."""
 
+    def may_use(self, devices: DeviceMatrix) -> NDArray[np.bool_]:
+        """Tell which devices the pod and its policies let it use at all, whatever is free; by number, shape (D,)."""
+
     def shortfall(self, columns: DeviceColumns, devices: NDArray[np.int64]) -> Lacking:
         """Measure what each device lacks for its hardest claim.
 

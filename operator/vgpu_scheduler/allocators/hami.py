@@ -144,6 +144,16 @@ class HamiAllocator:
                 containers[container].append(_assignment(devices, row, claim, device, piece))
         return tuple(tuple(assignments) for assignments in containers)
 
+    def may_use(self, devices: DeviceMatrix) -> NDArray[np.bool_]:
+        """Tell which devices the pod may use at all; see :class:`Allocator`."""
+        vendors = {claim.vendor for _, _, claim in self._flat}
+        allowed = [
+            vendor in vendors and self._allows(vendor, model, mode) == 1 for vendor, model, mode in devices.models
+        ]
+        may: NDArray[np.bool_] = np.array(allowed or [False])[devices.columns.model]
+        barred = self._barred(devices)
+        return may & (barred == 0) if barred.shape[0] else may
+
     def shortfall(self, columns: DeviceColumns, devices: NDArray[np.int64]) -> Lacking:
         """Measure what each device lacks for its hardest claim; see :class:`Allocator`."""
         if self._request is None:  # no node was looked at

@@ -99,6 +99,11 @@ class ShareAllocator:
                 containers[container].append(Assignment(claim.vendor, devices.uuid(int(device)), booked))
         return tuple(tuple(assignments) for assignments in containers)
 
+    def may_use(self, devices: DeviceMatrix) -> NDArray[np.bool_]:
+        """Tell which devices are of a vendor that the pod claims; see :class:`Allocator`."""
+        vendors = [devices.vendor_number(claim.vendor) for _, _, claim in self._flat]
+        return np.isin(devices.columns.vendor, vendors)
+
     def shortfall(self, columns: DeviceColumns, devices: NDArray[np.int64]) -> Lacking:
         """Measure what each device lacks for its hardest claim; see :class:`Allocator`."""
         total, used = columns.total[devices], columns.used[devices]

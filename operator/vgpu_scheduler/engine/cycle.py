@@ -19,6 +19,7 @@ from vgpu_scheduler.engine.filtered import Filtered
 from vgpu_scheduler.engine.nearest import nearest_miss
 from vgpu_scheduler.engine.nominated import NominatedPods
 from vgpu_scheduler.engine.preferences import Preferences, Ranked
+from vgpu_scheduler.engine.prices import PriceLearner
 from vgpu_scheduler.engine.quotas import Quotas
 from vgpu_scheduler.engine.recent import Recent, weight_of_texts
 from vgpu_scheduler.engine.rejected import replaced_with
@@ -90,6 +91,18 @@ class Cycle:
         self._cluster_parts = ClusterParts(state)
         self._preferences = Preferences(state)
         self._nominated = NominatedPods(state, self._held_by)
+        self._prices: PriceLearner | None = None
+
+    def learn_prices(self) -> None:
+        """Learn what cards are worth from now on, where policies say so; without this, prices stay as they are."""
+        nodes, dialects = self.state.nodes, self._dialects
+        self._prices = PriceLearner(
+            self.state,
+            dialects,
+            self._read,
+            lambda pod, claimed: make_node_part(_unbound(pod), claimed, dialects, nodes),
+            lambda: self._policies.catalogue.generation,
+        )
 
     def on(self, state: State) -> Cycle:
         """Return the same engine on another state."""
@@ -106,6 +119,8 @@ class Cycle:
         shape = self.shape(pod)
         if isinstance(shape, Refused):
             return self._refused(pod, shape.policy, shape.reason)
+        if self._prices is not None:
+            self._prices.before(shape.claimed)
         rows = self.state.nodes.rows()
         shape.node.refresh(self.state, rows)
         try:
@@ -210,10 +225,9 @@ class Cycle:
         return node if isinstance(node, Refused) else Fitted(claimed, node, self._cluster_parts.of(pod), bool(budgets))
 
     def _node_part(self, pod: Pod, claimed: Claimed, budgets: Budgets) -> NodePart | Refused:
-        unbound = msgspec.structs.replace(pod, node_name="") if pod.node_name else pod
         nodes = self.state.nodes
         return self._node_parts.get(
-            (claimed, budgets), lambda: make_node_part(unbound, claimed, self._dialects, nodes, budgets)
+            (claimed, budgets), lambda: make_node_part(_unbound(pod), claimed, self._dialects, nodes, budgets)
         )
 
     def _read(self, pod: Pod) -> Claimed | Refused:
@@ -395,3 +409,8 @@ class Cycle:
             elif name in closed:
                 verdicts[name] = NodeVerdict((closed[name].text,), closed[name].text)
         return verdicts
+
+
+def _unbound(pod: Pod) -> Pod:
+    """Return a pod as it was while it waited."""
+    return msgspec.structs.replace(pod, node_name="") if pod.node_name else pod

@@ -79,6 +79,7 @@ class Engine:
         )
         self.storage = StorageAccess(self.queue)
         self.cycle = Cycle(self.state, self.dialects, policies, self.quotas, self.closed_nodes, self.storage)
+        self.cycle.learn_prices()
         self.effective_policies = EffectivePolicies(policies, self.state, self.queue, self.dialects)
         self.scheduler_names = frozenset(scheduler_names)
         self.coexist_with = frozenset(coexist_with)

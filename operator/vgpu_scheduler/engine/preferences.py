@@ -78,11 +78,16 @@ class Ranked:
         parts = [_part(DEVICE, float(self.device[at]), float(self.points[at]), self.weight)]
         for plugin, (raw, normalised) in self.said:
             parts.append(_part(plugin.name, float(raw[at]), float(normalised[at]), plugin.weight))
-        return (*parts, *(replace(part, scorer=f"{DEVICE}/{part.scorer}", within=DEVICE) for part in scorers))
+        return (*parts, *(_within_device(part) for part in scorers))
 
 
 def _part(name: str, raw: float, points: float, weight: int) -> ScorePart:
     return ScorePart(name, raw, points, weight, weight * points)
+
+
+def _within_device(part: ScorePart) -> ScorePart:
+    within = f"{DEVICE}/{part.within}" if part.within else DEVICE
+    return replace(part, scorer=f"{DEVICE}/{part.scorer}", within=within)
 
 
 class Preferences:

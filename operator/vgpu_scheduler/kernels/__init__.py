@@ -19,6 +19,8 @@ from vgpu_scheduler.kernels.fragmentation import CardScratch, NodeCpu, fragmenta
 from vgpu_scheduler.kernels.hami import fit_nodes
 from vgpu_scheduler.kernels.order import score_cards
 from vgpu_scheduler.kernels.pieces import is_explained
+from vgpu_scheduler.kernels.priced import POINTS_PER_CARD, TERMS, PricedScratch, Term, priced_nodes
+from vgpu_scheduler.kernels.prices import PERCENT, CardPrices, PriceScratch, price_scratch, price_shares
 from vgpu_scheduler.kernels.request import (
     BARRED_BY_POLICY,
     BARRED_BY_UUID,
@@ -67,12 +69,16 @@ __all__ = [
     "NO_SHARE",
     "OTHER_MODE",
     "PEAK",
+    "PERCENT",
+    "POINTS_PER_CARD",
     "QUOTA_CORES",
     "QUOTA_MEMORY",
     "REASONS",
     "SLOTS",
+    "TERMS",
     "UNLIMITED",
     "Candidates",
+    "CardPrices",
     "CardScratch",
     "Check",
     "ClaimOnNode",
@@ -81,6 +87,8 @@ __all__ = [
     "LinkScratch",
     "NodeCpu",
     "PodDemand",
+    "PriceScratch",
+    "PricedScratch",
     "Request",
     "Role",
     "Scratch",
@@ -90,6 +98,7 @@ __all__ = [
     "ShareRequest",
     "ShareScratch",
     "ShareTerms",
+    "Term",
     "WeighedResources",
     "best_linked",
     "binpack_nodes",
@@ -99,6 +108,9 @@ __all__ = [
     "fragmentation_nodes",
     "is_explained",
     "link_scratch",
+    "price_scratch",
+    "price_shares",
+    "priced_nodes",
     "role_row",
     "score_cards",
     "score_devices",

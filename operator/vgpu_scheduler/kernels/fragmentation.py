@@ -58,7 +58,7 @@ def _amount(amount: int, percent: int, total: int) -> int:
 
 
 @kernel
-def _write_left(columns: DeviceColumns, base: int, scratch: CardScratch) -> float:
+def write_left(columns: DeviceColumns, base: int, scratch: CardScratch) -> float:
     """Write what is left of each card of a node, and return the sum."""
     total, used = columns.total, scratch.used
     together = 0.0
@@ -112,7 +112,7 @@ def _take_best(columns: DeviceColumns, demand: PodDemand, claim: int, base: int,
 
 
 @kernel
-def _take(columns: DeviceColumns, demand: PodDemand, base: int, scratch: CardScratch) -> None:
+def take_cards(columns: DeviceColumns, demand: PodDemand, base: int, scratch: CardScratch) -> None:
     """Book the pod's claims, each on the cards that it fits best; those of init containers are given back."""
     scratch.taken[:] = False
     for claim in range(demand.container.shape[0]):
@@ -125,7 +125,7 @@ def _take(columns: DeviceColumns, demand: PodDemand, base: int, scratch: CardScr
 
 
 @kernel
-def _stranded(cards_left: float, cpu_left: float, per_card: float) -> float:
+def stranded_cards(cards_left: float, cpu_left: float, per_card: float) -> float:
     """Return how many cards are left beyond those that the cpu is left for."""
     served = max(cpu_left, 0.0) / per_card if per_card > 0.0 else 0.0
     return max(cards_left - served, 0.0)
@@ -168,13 +168,13 @@ def fragmentation_nodes(
         copy_rows(columns.used[base : base + cards], own.used)
         free = np.float64(cpu.offered[row]) - np.float64(cpu.used[row])
         per_card = cpu.offered[row] / cards
-        before = _write_left(columns, base, own)
-        _take(columns, demand, base, own)
+        before = write_left(columns, base, own)
+        take_cards(columns, demand, base, own)
         after = 0.0
         beside = 0.0
         for position in range(cards):
             after += own.left[position]
             if own.taken[position]:
                 beside += own.left[position]
-        growth = _stranded(after, free - cpu.asked, per_card) - _stranded(before, free, per_card)
+        growth = stranded_cards(after, free - cpu.asked, per_card) - stranded_cards(before, free, per_card)
         score[i] = min(max(np.floor(_MIDDLE - _POINTS * (growth + beside) + 0.5 + _NUDGE), 0.0), _MOST)

@@ -44,6 +44,7 @@ BY_RESOURCES: Final = (
     "balancedAllocation",
 )
 """Scorers that weigh resources."""
+Prices = Literal["None", "Auto"]
 Strategy = Literal["LeastAllocated", "MostAllocated"]
 Mode = Literal["hami-core", "mig", "mps"]
 Override = Literal["nodePolicy", "devicePolicy", "deviceWeights", "deviceTypes", "deviceUUIDs", "mode", "numa"]
@@ -124,7 +125,18 @@ class ScorerEntry(Section):
     """For requestedToCapacityRatio only: what an allocated share is worth, by points with straight lines between them.
     If it is absent, nothing allocated is worth 0 and all of it 10, as bin packing has it."""
 
+    prices: Prices | None = None
+    """For fragmentation only: Auto learns from the bound pods what rests of cards, rare models and nodes with several
+    idle cards are worth, and prefers the node that the pod costs least; until enough of them use a maker's cards, it is
+    as None for these. None, which holds if it is absent, goes by what the node has."""
+
     rules = (
+        Rule(
+            cel="self.name == 'fragmentation' || !has(self.prices)",
+            message="prices belongs to the scorer fragmentation; remove it, or name the scorer fragmentation",
+            holds=lambda it: it.name == "fragmentation" or it.prices is None,
+            field="prices",
+        ),
         Rule(
             cel="self.name == 'hami' || !has(self.policy)",
             message="policy belongs to the scorer hami; remove it, or name the scorer hami",

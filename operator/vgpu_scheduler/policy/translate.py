@@ -81,7 +81,7 @@ def _with_scorer(rule: NodeRule, entry: ScorerEntry, read: ReadBinpackArguments)
         scorers = (*rule.scorers, WeightedScorer(DeviceShareScorer(order.strategy, order.weights), weight))
         return replace(rule, scorers=scorers, share=order if weight else rule.share)
     if entry.name == "fragmentation":
-        scorers = (*rule.scorers, WeightedScorer(FragmentationScorer(), weight))
+        scorers = (*rule.scorers, WeightedScorer(FragmentationScorer(learned=entry.prices == "Auto"), weight))
         return replace(rule, scorers=scorers, best_fit=rule.best_fit or weight != 0)
     return replace(rule, scorers=(*rule.scorers, WeightedScorer(_plain_scorer(entry), weight)))
 

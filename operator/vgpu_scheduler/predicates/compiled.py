@@ -144,6 +144,19 @@ class CompiledPredicates:
             np.copyto(codes, _CODES[NOT_NAMED], where=~self._named(rows))
         return codes
 
+    def may_go(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Tell where taints, node affinity and the selectors of policies let the pod be at all; shape as ``rows``."""
+        if self.rejection is not None:
+            return np.zeros(rows.shape[0], dtype=np.bool_)
+        may = self._taints(self._nodes.taints, rows)
+        for label in (*self._policy, *self._managed):
+            may &= label(self._nodes, rows)
+        if self._affinity:
+            may &= self._affinity(self._nodes, rows)
+        if self._names is not None:
+            may &= self._named(rows)
+        return may
+
     def _plan(self) -> None:
         """Match the needs with the resource columns that there are now."""
         columns = self._nodes.resources

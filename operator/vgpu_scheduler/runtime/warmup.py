@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numba import config
 
 from vgpu_scheduler.dialects.hami import hami_dialect
@@ -17,14 +18,16 @@ from vgpu_scheduler.dialects.hami.mig import MigProfile, Span
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import REGISTER_ANNOTATION
 from vgpu_scheduler.dialects.koordinator import koordinator_dialect
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.kube import decode_node, decode_pod
+from vgpu_scheduler.kube import Pod, decode_node, decode_pod
 from vgpu_scheduler.model import OrderKind
 from vgpu_scheduler.policy import CLUSTER_KIND, Policies, PolicyDefaults, decode_policy
+from vgpu_scheduler.scorers import LEAST_SEEN, Asked, learn_prices
 
 _POLICIES = (
     {"nodes": {"policy": "binpack"}},
     {"nodes": {"scorers": [{"name": name} for name in ("hami", "binpack", "fragmentation", "deviceshare")]}},
     {"nodes": {"scorers": [{"name": "fragmentation"}]}},
+    {"nodes": {"scorers": [{"name": "fragmentation", "prices": "Auto"}]}},
 )
 """Between them they run every scorer and every order of cards."""
 
@@ -62,7 +65,19 @@ def warm_up() -> None:
         }
         engine.observe_pod(decode_pod(pod), 0.0)
         engine.attempt(0.0)
+    _warm_up_prices(engine, decode_pod({**pod, "metadata": {"name": "p", "namespace": "n", "uid": "priced"}}))
     _warm_up_shares()
+
+
+def _warm_up_prices(engine: Engine, pod: Pod) -> None:
+    """Place a pod with prices as if many of its kind were bound."""
+    state = engine.state
+    reach = np.ones(len(state.devices.models), dtype=np.int64)
+    prices = learn_prices(state.devices, state.nodes, [Asked(engine.cycle.claims(pod), 1, LEAST_SEEN, reach)])
+    assert prices is not None, "the node of the warm-up has cards"
+    state.replace_prices({hami_dialect().name: prices})
+    engine.observe_pod(pod, 0.0)
+    engine.attempt(0.0)
 
 
 def _warm_up_shares() -> None:

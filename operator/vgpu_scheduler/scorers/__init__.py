@@ -17,6 +17,7 @@ from vgpu_scheduler.scorers.fragmentation import FragmentationScorer
 from vgpu_scheduler.scorers.hami import HamiScorer, NodePolicy
 from vgpu_scheduler.scorers.images import ImageLocalityScorer
 from vgpu_scheduler.scorers.plain import PlainScorer
+from vgpu_scheduler.scorers.prices import LEAST_SEEN, Asked, learn_prices, same_prices
 from vgpu_scheduler.scorers.ranking import NodeRanking, WeightedScorer
 
 __all__ = [
@@ -24,8 +25,10 @@ __all__ = [
     "DEFAULT_WEIGHTS",
     "DOCUMENTED_SHARE_WEIGHTS",
     "KOORDINATOR_SHARE_WEIGHTS",
+    "LEAST_SEEN",
     "AllocationRule",
     "AllocationScorer",
+    "Asked",
     "BinpackArguments",
     "BinpackScorer",
     "CompiledScorer",
@@ -40,4 +43,6 @@ __all__ = [
     "ReadBinpackArguments",
     "WeightedScorer",
     "Workload",
+    "learn_prices",
+    "same_prices",
 ]

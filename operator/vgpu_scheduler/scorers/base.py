@@ -71,6 +71,14 @@ class CompiledScorer(Protocol):
         NDArray[float64], shape (n,)
         """
 
+    def terms(self, state: State, row: int, fit: FitColumns) -> tuple[tuple[str, float], ...]:
+        """Return what the score of one node is made of, in points, if it is made of parts that have names.
+
+        It is asked right after the score of this node alone.
+        """
+        del state, row, fit
+        return ()
+
 
 class NodeScorer(Protocol):
     """A rule that ranks nodes; a value that can be compared and hashed."""

@@ -1,4 +1,4 @@
-"""Packing without knowledge of what will come: keep cards from being stranded."""
+"""Packing: keep cards from being stranded, with or without knowledge of what will come."""
 
 from __future__ import annotations
 
@@ -8,11 +8,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators import FitColumns
-from vgpu_scheduler.kernels import CardScratch, NodeCpu, fragmentation_nodes
+from vgpu_scheduler.kernels import (
+    POINTS_PER_CARD,
+    TERMS,
+    CardPrices,
+    CardScratch,
+    NodeCpu,
+    PricedScratch,
+    Term,
+    fragmentation_nodes,
+    priced_nodes,
+)
 from vgpu_scheduler.kube import CPU
 from vgpu_scheduler.scorers.base import CompiledScorer, Workload
 from vgpu_scheduler.scorers.demand import pod_demand
-from vgpu_scheduler.state import State
+from vgpu_scheduler.state import DeviceMatrix, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +45,26 @@ class FragmentationScorer:
     Points are coarse on purpose: nodes that differ by less than a fifth of a card score the same, and equal scores go
     to the first node by name, so that pods of different shapes fill the same nodes. With equal scores broken at random,
     the openb production trace with many multi-card pods loses a tenth of its cards.
+
+    With ``learned`` the cost is reckoned with the prices in ``State.prices``, where there are any of all cards that the
+    pod claims (for a pod without claims: of any cards)::
+
+        cost  = worth that the rests of its cards lose beyond what the pod takes
+                + 0.2 x growth of what is stranded, at the cpu that pods ask for per card where nodes have more
+                + 0.08 x what is left of the cards that it takes
+                + cards taken x how contended their models are
+                + idle cards that pods with several cards could not use any more x what these ask for
+        score = 50 - 2 x cost, in steps of 1/32 card
+
+    See :mod:`vgpu_scheduler.scorers.prices` for how prices come about.
+
+    Attributes
+    ----------
+    learned
+        Whether prices are used where there are any.
     """
+
+    learned: bool = False
 
     name = "fragmentation"
     direction = 1.0
@@ -43,7 +72,7 @@ class FragmentationScorer:
 
     def compile(self, workload: Workload) -> CompiledFragmentation:
         """Prepare the scorer for one pod."""
-        return CompiledFragmentation(workload)
+        return CompiledFragmentation(workload, learned=self.learned)
 
     def normalise(self, raw: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the scores as they are: they lie between 0 and 100 and more is better."""
@@ -57,32 +86,62 @@ class CompiledFragmentation(CompiledScorer):
     ----------
     workload
         The pod.
+    learned
+        Whether prices are used where there are any.
     """
 
-    def __init__(self, workload: Workload) -> None:
+    def __init__(self, workload: Workload, *, learned: bool) -> None:
+        self._learned = learned
+        self._terms: NDArray[np.float64] = np.zeros(TERMS, dtype=np.float64)
+        self._vendors = {claim.vendor for container in workload.claims for claim in container.claims}
         self._cpu = workload.requests.get(CPU, 0)
         self._claims = workload.claims
         self._dialect = workload.dialect
 
+    def epoch(self, state: State) -> int:
+        """Return the number of the prices, if they are used."""
+        return state.price_epoch if self._learned else 0
+
     def score(self, state: State, rows: NDArray[np.int64], fit: FitColumns) -> NDArray[np.float64]:
-        """Score nodes in whole points from 0 to 100."""
+        """Score nodes from 0 to 100."""
         del fit
-        nodes, devices = state.nodes, state.matrix(self._dialect)
-        cpu = nodes.resources[CPU]
-        most = max(devices.most_cards, 1)
-        scratch = CardScratch(
-            used=np.zeros((most, devices.dimensions), dtype=np.int64),
-            left=np.zeros(most, dtype=np.float64),
-            taken=np.zeros(most, dtype=np.bool_),
-            passed=np.zeros(most, dtype=np.bool_),
-        )
-        scores = np.zeros(rows.shape[0], dtype=np.float64)
-        fragmentation_nodes(
-            NodeCpu(self._cpu, nodes.allocatable.T[cpu], nodes.used.T[cpu]),
-            devices.columns,
-            pod_demand(self._claims, devices),
-            rows,
-            scratch,
-            scores,
-        )
+        scores, self._terms = self._scored(state, rows)
         return scores
+
+    def terms(self, state: State, row: int, fit: FitColumns) -> tuple[tuple[str, float], ...]:
+        """Return what prices take off, or add to, the 50 points of a node; nothing where there are none."""
+        del state, row, fit
+        terms = self._terms.tolist()
+        return tuple((term.name.lower(), -POINTS_PER_CARD * terms[term]) for term in Term if terms[term])
+
+    def _scored(self, state: State, rows: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the scores, and what the prices make of the last node, by term."""
+        nodes, devices = state.nodes, state.matrix(self._dialect)
+        column = nodes.resources[CPU]
+        cpu = NodeCpu(self._cpu, nodes.allocatable.T[column], nodes.used.T[column])
+        demand, scratch = pod_demand(self._claims, devices), _scratch(devices)
+        scores, terms = np.zeros(rows.shape[0], dtype=np.float64), np.zeros(TERMS, dtype=np.float64)
+        prices = self._prices(state, devices)
+        if prices is None:
+            fragmentation_nodes(cpu, devices.columns, demand, rows, scratch, scores)
+        else:
+            priced_nodes(cpu, devices.columns, demand, prices, rows, PricedScratch(scratch, terms), scores)
+        return scores, terms
+
+    def _prices(self, state: State, devices: DeviceMatrix) -> CardPrices | None:
+        """Return the prices, if there are any of all cards that the pod claims."""
+        prices = state.prices.get(self._dialect or next(iter(state.matrices))) if self._learned else None
+        if prices is None or not self._vendors:
+            return prices
+        known = {vendor for (vendor, _, _), known in zip(devices.models, prices.known, strict=False) if known}
+        return prices if self._vendors <= known else None
+
+
+def _scratch(devices: DeviceMatrix) -> CardScratch:
+    most = max(devices.most_cards, 1)
+    return CardScratch(
+        used=np.zeros((most, devices.dimensions), dtype=np.int64),
+        left=np.zeros(most, dtype=np.float64),
+        taken=np.zeros(most, dtype=np.bool_),
+        passed=np.zeros(most, dtype=np.bool_),
+    )

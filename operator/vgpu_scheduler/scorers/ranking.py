@@ -80,7 +80,7 @@ class NodeRanking:
         return points
 
     def explain(self, state: State, row: int, fit: FitColumns) -> tuple[ScorePart, ...]:
-        """Return what each scorer says about one node."""
+        """Return what each scorer says about one node, and after it what that is made of, as far as it can tell."""
         rows = np.array([row], dtype=np.int64)
         alone = len(self._parts) == 1
         parts = []
@@ -88,7 +88,10 @@ class NodeRanking:
             raw = compiled.score(state, rows, fit)
             normalised = entry.scorer.normalise(raw)
             value = float(raw[0] if alone else normalised[0]) * entry.weight
-            parts.append(ScorePart(entry.scorer.name, float(raw[0]), float(normalised[0]), entry.weight, value))
+            name = entry.scorer.name
+            parts.append(ScorePart(name, float(raw[0]), float(normalised[0]), entry.weight, value))
+            for term, points in compiled.terms(state, row, fit):
+                parts.append(ScorePart(f"{name}/{term}", points, points, 1, points, within=name))
         return tuple(parts)
 
 
@@ -129,3 +132,13 @@ class _OfSeveralDialects(CompiledScorer):
         if bare.any():
             scores[bare] = self._compiled[0][1].score(state, rows[bare], fit)
         return scores
+
+    def terms(self, state: State, row: int, fit: FitColumns) -> tuple[tuple[str, float], ...]:
+        """Return the terms of the lowest score."""
+        rows = np.array([row], dtype=np.int64)
+        score = self.score(state, rows, fit)
+        for dialect, scorer in self._compiled:
+            columns = state.matrix(dialect).columns
+            if columns.last[row] > columns.first[row] and scorer.score(state, rows, fit) == score:
+                return scorer.terms(state, row, fit)
+        return ()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from vgpu_scheduler.kernels import CardPrices
 from vgpu_scheduler.kube import Node, Pod, VersionedStore
 from vgpu_scheduler.model import Uses
 from vgpu_scheduler.state.assumptions import Assumptions
@@ -59,6 +60,10 @@ class Known:
         self.nominations = Nominations()
         self.selecting = SelectingObjects()
         """Services and controllers; shared with overlays and rebuilds, for nothing that is held depends on them."""
+        self.prices: Mapping[str, CardPrices] = {}
+        """What cards are worth, by dialect, where that was learned; the same on overlays."""
+        self.price_epoch = 0
+        """Rises whenever prices are replaced."""
 
     def _adopt(self, indexes: Indexes) -> None:
         self._indexes = indexes

@@ -107,6 +107,13 @@ class DeviceMatrix:
         models = self.models
         return frozenset(models[number][1] for number in numbers.tolist())
 
+    def listed_numbers(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the numbers of all devices that are listed now, and the node row of each."""
+        counts = self._last - self._first
+        rows = np.repeat(np.arange(counts.shape[0]), counts)
+        ends = np.cumsum(counts)
+        return self._first[rows] + np.arange(rows.shape[0]) - (ends - counts)[rows], rows
+
     def vendor_number(self, vendor: str) -> int:
         """Return the number that the vendor has in the ``vendor`` column, giving it one if need be."""
         return self._vendors.setdefault(vendor, len(self._vendors))

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
+from vgpu_scheduler.kernels import CardPrices
 from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import Device, Hint, Placement, Usage, Uses, VendorKey
 from vgpu_scheduler.state.books import Indexes
@@ -251,6 +252,11 @@ class State(Known):
         """Say that no write for this pod is in flight any more."""
         self._in_flight.discard(uid)
 
+    def replace_prices(self, prices: Mapping[str, CardPrices]) -> None:
+        """Take in what cards are worth from now on, by dialect."""
+        self.prices = prices
+        self.price_epoch += 1
+
     # Namespaces ------------------------------------------------------------------------------------------------------
 
     def observe_namespace(self, name: str, labels: Mapping[str, str] | None) -> Hint:
@@ -352,6 +358,7 @@ class State(Known):
         view._assumptions = self._assumptions.copy(view.nodes, view.matrices)
         view.nominations = self.nominations.copy()
         view.selecting = self.selecting
+        view.prices, view.price_epoch = self.prices, self.price_epoch
         view._in_flight = set(self._in_flight)
         for uid in without:
             view._release(uid)

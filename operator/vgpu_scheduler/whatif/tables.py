@@ -89,12 +89,12 @@ def _best_first(scores: Mapping[str, tuple[ScorePart, ...]], chosen: str) -> lis
     return sorted(scores.items(), key=lambda entry: (entry[0] != chosen, -rank(entry[1]), entry[0]))
 
 
-def _reckoned(parts: Sequence[ScorePart]) -> str:
-    """Write the sum of a node, and after each part what that is made of."""
+def _reckoned(parts: Sequence[ScorePart], within: str = "") -> str:
+    """Write the sum of a node, or of one of its parts, and after each part what that is made of."""
     words = []
     for part in parts:
-        if not part.within:
-            made_of = " + ".join(_worded(other) for other in parts if other.within == part.scorer)
+        if part.within == within:
+            made_of = _reckoned(parts, part.scorer)
             words.append(_worded(part) + (f" [{made_of}]" if made_of else ""))
     return " + ".join(words)
 

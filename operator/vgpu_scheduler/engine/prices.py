@@ -1,0 +1,170 @@
+"""When prices of cards are learned, and from what: the pods that hold something now.
+
+Prices follow from the state alone: from the claims of bound and assumed pods under the policies in force, and from what
+is free. So a restarted scheduler has those of the one before it as soon as it knows the same pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vgpu_scheduler.allocators import Allocator
+from vgpu_scheduler.dialects import Dialects
+from vgpu_scheduler.engine.shape import Claimed, NodePart, Refused
+from vgpu_scheduler.kernels import CardPrices
+from vgpu_scheduler.kube import CPU, Pod
+from vgpu_scheduler.predicates import CompiledPredicates
+from vgpu_scheduler.scorers import Asked, FragmentationScorer, WeightedScorer, learn_prices, same_prices
+from vgpu_scheduler.state import Phase, Reservation, State
+
+EVERY: Final = 256
+"""After how many decisions with prices these are learned anew."""
+
+_LEARNED: Final = FragmentationScorer(learned=True)
+_Version = tuple[int, int, int]
+_Known = tuple[Reservation, Pod | None, Claimed | None]
+"""A reservation, its pod if it holds devices, and what that claims of them."""
+
+
+@dataclass(slots=True, eq=False)
+class _Request:
+    """What pods that ask for the same may use.
+
+    Attributes
+    ----------
+    cpu
+        What each requests, milli.
+    reach
+        How many cards of each model they may use, as of a version of the nodes and their devices.
+    """
+
+    cpu: int
+    predicates: CompiledPredicates
+    allocator: Allocator
+    version: _Version | None = None
+    reach: NDArray[np.int64] | None = None
+
+
+class PriceLearner:
+    """Replaces the prices of a state at fixed counts of decisions.
+
+    Parameters
+    ----------
+    state
+        Whose prices.
+    dialects
+        What the claims are in.
+    read
+        Says what a pod claims.
+    node_part
+        Says what decides about single nodes for a pod.
+    generation
+        Returns a number that changes with the policies.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        dialects: Dialects,
+        read: Callable[[Pod], Claimed | Refused],
+        node_part: Callable[[Pod, Claimed], NodePart | Refused],
+        generation: Callable[[], int],
+    ) -> None:
+        self._state = state
+        self._priced = [d.name for d in dialects if not d.claims.scorers((WeightedScorer(_LEARNED),))[1]]
+        self._read = read
+        self._node_part = node_part
+        self._generation = generation
+        self._decisions = 0
+        self._read_under = -1
+        self._claims: dict[str, _Known] = {}
+        """What those who hold something claim of devices, by UID."""
+        self._requests: dict[Claimed, _Request | None] = {}
+
+    def before(self, claimed: Claimed) -> None:
+        """Take note of a decision about a pod, and learn prices if their time has come."""
+        if not any(entry.weight and entry.scorer == _LEARNED for entry in claimed.scorers):
+            return
+        if self._decisions % EVERY == 0:
+            self.learn()
+        self._decisions += 1
+
+    def learn(self) -> None:
+        """Learn prices from the state as it is, and replace those in force where they differ."""
+        holders, versions = self._holders(), {name: self._version(name) for name in self._priced}
+        asked: dict[str, list[Asked]] = {name: [] for name in self._priced}
+        for claimed, pods in holders.items():
+            request = self._requests[claimed]
+            if request is not None and claimed.dialect in asked:
+                reach = self._reach(claimed.dialect, request, versions[claimed.dialect])
+                asked[claimed.dialect].append(Asked(claimed.claims, request.cpu, pods, reach))
+        found: dict[str, CardPrices] = {}
+        for name in self._priced:
+            prices = learn_prices(self._state.matrix(name), self._state.nodes, asked[name])
+            if prices is not None:
+                found[name] = prices
+        known = self._state.prices
+        if any(not same_prices(known.get(name), found.get(name)) for name in self._priced):
+            self._state.replace_prices(found)
+
+    def _holders(self) -> dict[Claimed, int]:
+        """Count the pods that hold devices by what they claim."""
+        if self._read_under != self._generation():
+            self._read_under = self._generation()
+            self._claims, self._requests = {}, {}
+        before, self._claims = self._claims, {}
+        holders: dict[Claimed, int] = {}
+        for held in self._state.reservations():
+            known = before.get(held.uid)
+            # An observation of a bound pod replaces its reservation; while it is assumed, the pod may change beneath.
+            if known is None or known[0] is not held or (held.phase is not Phase.BOUND and self._changed(known)):
+                pod = self._state.pod(held.uid) if held.uses_devices else None
+                known = (held, pod, None if pod is None else self._claimed(pod))
+            self._claims[held.uid] = known
+            claimed = known[2]
+            if claimed is not None:
+                holders[claimed] = holders.get(claimed, 0) + 1
+        self._requests = {claimed: self._requests[claimed] for claimed in holders}
+        return holders
+
+    def _changed(self, known: _Known) -> bool:
+        held, pod, _ = known
+        return pod is not None and self._state.pod(held.uid) is not pod
+
+    def _claimed(self, pod: Pod) -> Claimed | None:
+        """Return what a pod claims of devices, one object for all that claim the same; None if nobody can tell."""
+        claimed = self._read(pod)
+        if isinstance(claimed, Refused) or not claimed.dialect:
+            return None
+        if claimed not in self._requests:
+            part = self._node_part(pod, claimed)
+            if isinstance(part, Refused) or part.allocator is None:
+                self._requests[claimed] = None
+            else:
+                cpu = pod.spec.requests.get(CPU, 0)
+                self._requests[claimed] = _Request(cpu, part.predicates, part.allocator)
+        return claimed
+
+    def _version(self, dialect: str) -> _Version:
+        """Return what moves when other cards can be used."""
+        nodes = self._state.nodes
+        return self._state.matrix(dialect).layout, nodes.generation, int(nodes.static_version.sum())
+
+    def _reach(self, dialect: str, request: _Request, version: _Version) -> NDArray[np.int64]:
+        """Return how many cards of each model pods may use, as of a version."""
+        devices, nodes = self._state.matrix(dialect), self._state.nodes
+        if request.reach is None or request.version != version:
+            rows = nodes.rows()
+            may_go = np.zeros(nodes.capacity, dtype=np.bool_)
+            may_go[rows] = request.predicates.may_go(rows)
+            numbers, row_of = devices.listed_numbers()
+            columns, may_use = devices.columns, request.allocator.may_use(devices)
+            usable = columns.healthy[numbers] & ~columns.cordoned[numbers] & may_use[numbers] & may_go[row_of]
+            request.reach = np.bincount(columns.model[numbers[usable]], minlength=len(devices.models))
+            request.version = version
+        return request.reach
