@@ -30,6 +30,7 @@ small     hami-binpack      80.00    80.00    80.00    20.00       1         0  
 small     volcano-binpack   80.00    80.00    80.00    20.00       1         1           0
 small     koordinator-most  80.00    80.00    80.00    20.00       1         1           0
 small     fragmentation     80.00    80.00    80.00    20.00       1         0           0
+small     learned-prices    80.00    80.00    80.00    20.00       1         0           0
 
 Percent of 2 cards on 2 nodes: allocated when so much was asked for, the other columns at 100%.
 """

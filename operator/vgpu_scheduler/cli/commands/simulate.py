@@ -61,8 +61,8 @@ _SEED: Final = 42
     multiple=True,
     type=click.Path(path_type=Path),
     help="Policies that are added, or replace those of their name; nothing else may be in the file or folder. With"
-    " --trace, each is compared with the others: a file, or hami, hami-binpack, volcano-binpack, koordinator-most or"
-    " fragmentation (default: these five).",
+    " --trace, each is compared with the others: a file, or hami, hami-binpack, volcano-binpack, koordinator-most,"
+    " fragmentation or learned-prices (default: these six).",
 )
 @click.option(
     "--add-node",

@@ -52,8 +52,9 @@ CONTENDERS: Final[Mapping[str, Contender]] = {
         _contender("volcano-binpack", {"nodes": {"scorers": [_VOLCANO]}, "devices": {"policy": "binpack"}}),
         _contender("koordinator-most", {"nodes": {"scorers": [_KOORDINATOR, {"name": "mostAllocated"}]}}),
         _contender("fragmentation", {"nodes": {"scorers": [{"name": "fragmentation"}]}}),
+        _contender("learned-prices", {"nodes": {"scorers": [{"name": "fragmentation", "prices": "Auto"}]}}),
     )
 }
 """By name: HAMi as it is by default, and with cards packed, too; Volcano's binpack by cpu, memory and cards alike, with
 packed cards; Koordinator's DeviceShare and kube-scheduler's NodeResourcesFit, both with MostAllocated; and this
-scheduler's own answer to fragmentation."""
+scheduler's own answer to fragmentation, without and with learned prices."""
