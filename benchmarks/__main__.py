@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import decisions, packing, policies, throughput, topology
+from benchmarks.page import write_between
 
-TARGET = Path(__file__).parents[1] / "docs" / "performance.md"
 MARK = "<!-- measured -->"
 
 
@@ -121,9 +121,7 @@ def main() -> None:
     parser.add_argument("--against", type=Path, help="another checkout, whose operator is measured in the same run")
     measured = text(measure(parser.parse_args().against))
     sys.stdout.write(measured + "\n")
-    head, _, rest = TARGET.read_text().partition(MARK)
-    tail = rest.partition(MARK)[2]
-    TARGET.write_text(f"{head}{MARK}\n\n{measured}\n\n{MARK}{tail}")
+    write_between(MARK, measured)
     if folder := os.environ.get(packing.DATA):
         packing.write(packing.measured(packing.Plan(folder), packing.say))
     else:

@@ -20,11 +20,11 @@ from typing import Any
 import aiohttp
 from tests.apiserver.control_plane import ControlPlane
 
+from benchmarks.page import write_between
 from benchmarks.throughput import pod
 from vgpu_scheduler.cli.demo.process import OperatorProcess
 from vgpu_scheduler.devcluster import NodeSide, equip
 
-TARGET = Path(__file__).parents[1] / "docs" / "performance.md"
 MARK = "<!-- footprint -->"
 NODES = 5000
 PODS = 20_000
@@ -224,9 +224,7 @@ def main() -> None:
     parser.add_argument("--against", type=Path, help="another checkout, whose operator is measured in the same run")
     measured = text(asyncio.run(measure(parser.parse_args().against)))
     sys.stdout.write(measured + "\n")
-    head, _, rest = TARGET.read_text().partition(MARK)
-    tail = rest.partition(MARK)[2]
-    TARGET.write_text(f"{head}{MARK}\n\n{measured}\n\n{MARK}{tail}")
+    write_between(MARK, measured)
 
 
 if __name__ == "__main__":

@@ -13,11 +13,11 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import fmean
 from typing import Final
 
 from benchmarks.fgd import FgdPlacer
+from benchmarks.page import TARGET, write_between
 from vgpu_scheduler.cli.traces.reading import SYNTHETIC, Trace, read_trace
 from vgpu_scheduler.whatif.traces import (
     CONTENDERS,
@@ -38,7 +38,6 @@ from vgpu_scheduler.whatif.traces import (
     typical_pods,
 )
 
-TARGET: Final = Path(__file__).parents[1] / "docs" / "performance.md"
 MARK: Final = "<!-- packing -->"
 DATA: Final = "OPENB_DATA"
 FGD: Final = "fgd"
@@ -265,9 +264,7 @@ def _churn(load: float, summaries: Sequence[Summary]) -> Iterator[str]:
 
 def write(measured: str) -> None:
     """Put the tables where the page has their marks."""
-    head, _, rest = TARGET.read_text().partition(MARK)
-    tail = rest.partition(MARK)[2]
-    TARGET.write_text(f"{head}{MARK}\n\n{measured}\n\n{MARK}{tail}")
+    write_between(MARK, measured)
 
 
 def measured(plan: Plan, say: Say) -> str:

@@ -12,13 +12,13 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks import decisions
 from benchmarks.footprint import CARDS, bound_pod, resident
+from benchmarks.page import write_between
 from vgpu_scheduler.devcluster import equip, registration
 from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.engine import Engine
@@ -26,7 +26,6 @@ from vgpu_scheduler.kube import decode_node, decode_pod
 from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.policy import Policies, PolicyDefaults
 
-TARGET = Path(__file__).parents[1] / "docs" / "performance.md"
 MARK = "<!-- scale -->"
 SIZES = ((5_000, 25_000), (10_000, 50_000), (20_000, 100_000))
 """Nodes and the pods that are bound to them."""
@@ -179,9 +178,7 @@ def main() -> None:
     with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
         measured = text([pool.apply(measure, size) for size in SIZES])
     sys.stdout.write(measured + "\n")
-    head, _, rest = TARGET.read_text().partition(MARK)
-    tail = rest.partition(MARK)[2]
-    TARGET.write_text(f"{head}{MARK}\n\n{measured}\n\n{MARK}{tail}")
+    write_between(MARK, measured)
 
 
 if __name__ == "__main__":

@@ -94,7 +94,7 @@ def test_the_page_has_every_policy_and_workload(tmp_path: Path, monkeypatch: pyt
     measured = packing.text(static, churning)
     page = tmp_path / "page.md"
     page.write_text(f"before\n{packing.MARK}\nold\n{packing.MARK}\nbehind\n")
-    monkeypatch.setattr(packing, "TARGET", page)
+    monkeypatch.setattr("benchmarks.page.TARGET", page)
     packing.write(measured)
     assert page.read_text() == f"before\n{packing.MARK}\n\n{measured}\n\n{packing.MARK}\nbehind\n"
     assert measured.count("| fragmentation |") == 6  # at three points, gains, how things stand, churn
