@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 from pydantic import BaseModel
@@ -90,20 +91,30 @@ def _range(schema: Mapping[str, Any]) -> str:
     return f"{lower} or more" if least is not None else lower
 
 
+@cache
+def _variables() -> frozenset[str]:
+    """Return the variables of all settings."""
+    return frozenset(info.variable for info in setting_infos())
+
+
+def _sections() -> frozenset[str]:
+    """Return the variables of all sections, which may be set as a whole."""
+    return frozenset(variable.partition(_BETWEEN)[0] for variable in _variables())
+
+
 def known_variables(environment: Mapping[str, str]) -> list[str]:
     """Return the variables of an environment that are settings, by name."""
-    known = {info.variable for info in setting_infos()}
-    sections = {variable.partition(_BETWEEN)[0] for variable in known}
-    return sorted(name for name in environment if name.upper() in known | sections)
+    known = _variables() | _sections()
+    return sorted(name for name in environment if name.upper() in known)
 
 
 def unknown_variables(environment: Mapping[str, str]) -> Iterator[str]:
     """Yield a warning for each variable that looks like a setting and is none: it has no effect."""
-    known = {info.variable for info in setting_infos()}
-    sections = {variable.partition(_BETWEEN)[0] for variable in known}
+    known = _variables()
+    meant = known | _sections() | _NOT_SETTINGS
     for name in sorted(environment):
         upper = name.upper()
-        if not upper.startswith(_PREFIX) or upper in known | sections | _NOT_SETTINGS:
+        if not upper.startswith(_PREFIX) or upper in meant:
             continue
         of_service = any(part in upper for part in _OF_SERVICES) or environment[name].startswith("tcp://")
         hint = did_you_mean(upper, known, 0.9 if of_service else 0.6)
