@@ -31,12 +31,9 @@ def documents(path: Path) -> list[Any]:
     FileError
         If it cannot be read.
     """
+    text = read_text(path)
     try:
-        text = sys.stdin.read() if path == STDIN else path.read_text(encoding="utf-8")
         found = [_json(text)] if path.suffix == ".json" else list(yaml.load_all(text, _Loader))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
-        raise FileError(f"{path}: {reason}") from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f":{mark.line + 1}" if mark else ""
@@ -48,6 +45,21 @@ def documents(path: Path) -> list[Any]:
     except RecursionError:
         raise FileError(f"{path}: {TOO_DEEP}") from None
     return [document for document in found if document is not None]
+
+
+def read_text(path: Path, encoding: str = "utf-8") -> str:
+    """Return the text of a file, or of stdin.
+
+    Raises
+    ------
+    FileError
+        If it cannot be read.
+    """
+    try:
+        return sys.stdin.read() if path == STDIN else path.read_text(encoding=encoding)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
+        raise FileError(f"{path}: {reason}") from None
 
 
 def _json(text: str) -> Any:

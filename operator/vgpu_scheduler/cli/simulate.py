@@ -236,7 +236,7 @@ def _new_pods(world: World, files: Sequence[Path], *, once: bool = False) -> lis
     workloads = [obj for obj in objects if obj.get("kind") in WORKLOADS]
     world.make_claims(claim for obj in workloads for claim in claims_of(obj))
     first = slice(1) if once else slice(None)
-    pods = [_pod(world, obj, pod) for obj in workloads for pod in _checked(obj)[first]]
+    pods = [_pod(world, obj, pod) for obj in workloads for pod in _pods_told_of(obj)[first]]
     for key, times in Counter(pod.key for pod in pods).items():
         if times > 1:
             warn(f"Pod {key} is there {times} times: each is placed")
@@ -250,12 +250,12 @@ def _title(obj: Mapping[str, Any]) -> str:
     return f"{obj.get('kind') or 'an object without a kind'} {name}".rstrip()
 
 
-def _checked(workload: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _pods_told_of(workload: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the pods of a workload, after warnings about fields that have no effect, once for all of them."""
-    pods = [dict(pod) for pod in pods_of(workload)]
+    pods: list[Mapping[str, Any]] = list(pods_of(workload))
     for text in unknown_fields(pods[0]) if pods else ():
         warn(f"{_title(workload)}: {text}")
-    return list(pods)
+    return pods
 
 
 def _pod(world: World, workload: Mapping[str, Any], pod: Mapping[str, Any]) -> Pod:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from vgpu_scheduler.cli.files import FileError
+from vgpu_scheduler.cli.files import FileError, read_text
 from vgpu_scheduler.whatif.traces import TraceNode, TracePod, parse_nodes, parse_pods, synthetic_nodes, synthetic_pods
 
 SYNTHETIC: Final = "synthetic"
@@ -89,8 +89,4 @@ def _check_known(wanted: Sequence[str], names: Sequence[str], source: str) -> No
 
 def _content(path: Path) -> tuple[str, str]:
     """Return the text of a list, and what it is called in errors."""
-    try:
-        return path.read_text(encoding="utf-8-sig"), str(path)
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
-        raise FileError(f"{path}: {reason}") from None
+    return read_text(path, "utf-8-sig"), str(path)
