@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar
 
@@ -31,6 +32,19 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         if any(item.get_closest_marker(marker) for item in session.items):
             with contextlib.suppress(AssetsUnavailableError):  # the fixtures skip, or fail, with the reason
                 build()
+
+
+@pytest.fixture(autouse=True)
+def _logging_put_back() -> Iterator[None]:
+    """Put back what a command that runs in the test's own process does to the logs: other tests read them."""
+    root, loggers = logging.getLogger(), [logging.getLogger(name) for name in ("", "vgpu_scheduler", "kopf", "numba")]
+    levels, handlers = [logger.level for logger in loggers], list(root.handlers)
+    yield
+    for logger, level in zip(loggers, levels, strict=True):
+        logger.setLevel(level)
+    for handler in root.handlers[:]:
+        if handler not in handlers:
+            root.removeHandler(handler)
 
 
 @pytest.fixture(scope="session")

@@ -12,8 +12,8 @@ import click
 import yaml
 
 from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError
-from vgpu_scheduler.cli.commands.run import run
 from vgpu_scheduler.cli.hami_settings import given_settings
+from vgpu_scheduler.cli.run_flags import parse_run_flags
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.doctor import ContainerSpec, decode_workload
 from vgpu_scheduler.kube import DecodeError
@@ -212,7 +212,7 @@ def _flags(deployment: Mapping[str, Any] | None) -> dict[str, Any]:
     if all(flag.startswith(_CONFIG) for flag in flags):
         return {}
     try:
-        given, _ = given_settings(run.make_context("run", list(flags)).params)
+        given, _ = given_settings(parse_run_flags(flags))
     except click.ClickException as error:
         raise SettingsError(f"flags of the Deployment: {error.format_message()}") from None
     return {name: value for name, value in given.items() if name not in _OF_THE_PROCESS}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NoReturn
 
 import click
@@ -21,9 +23,21 @@ from vgpu_scheduler.settings import SettingsError
 _HEALTHY, _FINDINGS, _INCOMPLETE = 0, 1, 2
 
 
+@contextmanager
+def _without_logs() -> Iterator[None]:
+    """Let nothing be logged of what cannot be read: it is in the report."""
+    logger = logging.getLogger("vgpu_scheduler")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+@_without_logs()
 def run(*, cluster: ClusterOptions, output: str) -> None:
     """Examine a cluster, and print the findings."""
-    logging.getLogger("vgpu_scheduler").setLevel(logging.CRITICAL)  # what is wrong is in the report
     try:
         seen = asyncio.run(_read(cluster))
     except (UnauthorizedError, ApiUnreachableError, SettingsError, ConfigException, OSError) as error:
