@@ -66,6 +66,23 @@ def test_what_is_no_json_stays_none(data: bytes) -> None:
             json.loads(shallow(data, 200))
 
 
+@given(JSON, st.booleans())
+def test_json_is_read_as_the_standard_library_reads_it(value: object, ascii_only: bool) -> None:
+    text = json.dumps(value, ensure_ascii=ascii_only)
+    assert loads(text) == loads(text.encode("utf-8", "surrogatepass")) == value
+
+
+@pytest.mark.parametrize("text", ["[NaN]", '"\\ud800"', "[1e400]", "123456789012345678901234567890", " [1]\n", '{"a":1,"a":2}'])
+def test_what_only_the_standard_library_takes_is_taken(text: str) -> None:
+    assert repr(loads(text)) == repr(json.loads(text))
+
+
+@pytest.mark.parametrize("text", ["", "{", "nul", "[1,]", "\x00"])
+def test_what_is_no_json_is_an_error(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        loads(text)
+
+
 BEYOND = {"name": "a", "resources": {"limits": {"nvidia.com/gpu": 2**70}}}
 
 

@@ -11,6 +11,7 @@ from datetime import timedelta
 from vgpu_scheduler.apiclient import JSON_PATCH, ApiUnreachableError
 from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.binding.fencing import AllocationFence
+from vgpu_scheduler.binding.plugin_needs import PluginNeedsReader
 from vgpu_scheduler.binding.writes import LockChange, TokenPatch, release_operations
 from vgpu_scheduler.dialects import NodeLock, NodeSide
 from vgpu_scheduler.engine import FoundLock, LockJudge, LockStatus, find_lock
@@ -52,11 +53,13 @@ class NodeLocker:
     timeout: float
     stats: LockStats = field(default_factory=LockStats)
     _fence: AllocationFence = field(init=False)
+    _needs: PluginNeedsReader = field(init=False)
     _seen: dict[str, tuple[str, float]] = field(default_factory=dict)
     """By node, the lock that was judged last, and when it was for the first time (seconds, monotonic)."""
 
     def __post_init__(self) -> None:
         self._fence = AllocationFence(self.context, self.timeout)
+        self._needs = PluginNeedsReader(self.context.engine)
 
     @property
     def held_off(self) -> int:
@@ -65,7 +68,7 @@ class NodeLocker:
 
     def kind(self, pod: Pod) -> NodeLock | None:
         """Return the lock through which the node side will look for a pod."""
-        return self._node_side.lock(self.context.engine.cycle.claims(pod))
+        return self._needs.of(pod).lock
 
     def pod_awaiting_plugin(self, node: str, pod: Pod) -> Pod | None:
         """Return a pod of a node that a plugin may take for this one, or this one for it; None if there is none.
@@ -73,21 +76,15 @@ class NodeLocker:
         Where there is no lock, or where of several makers' plugins the first one to answer ends it, a plugin looks for
         any pod of its node that has not started. So such a pod has the node to itself until then.
         """
-        guessing = self._needs_no_lock(pod)
+        guessed = self._needs.of(pod).guessed
         for held in self.context.engine.state.reservations(node):
             other = self.context.engine.state.pod(held.uid)
             if other is None or other.uid == pod.uid or held.phase is Phase.ASSUMED or other.started or other.terminal:
                 continue
-            if (guessing and self._node_side.in_turn(self.context.engine.cycle.claims(other))) or self._needs_no_lock(
-                other
-            ):
+            needs = self._needs.of(other)
+            if needs.guessed or (guessed and needs.in_turn):
                 return other
         return None
-
-    def _needs_no_lock(self, pod: Pod) -> bool:
-        claims = self.context.engine.cycle.claims(pod)
-        makers = {claim.vendor for container in claims for claim in container.claims}
-        return len(makers) > 1 or (self._node_side.in_turn(claims) and self._node_side.lock(claims) is None)
 
     async def try_take(self, node: Node, pod: Pod) -> tuple[str | None, bool]:
         """Try once to claim the cards of a node for a pod: its token, and its lock if the node side has one.
@@ -178,11 +175,8 @@ class NodeLocker:
         if pod.scheduler_name not in self.context.engine.scheduler_names:
             return None
         there = (state.pod(held.uid) for held in state.reservations(lock.node) if held.phase is not Phase.ASSUMED)
-        waits = any(other and self._in_turn(other) and not self.is_served(other) for other in there)
+        waits = any(other and self._needs.of(other).in_turn and not self.is_served(other) for other in there)
         return None if waits else pod
-
-    def _in_turn(self, pod: Pod) -> bool:
-        return self._node_side.in_turn(self.context.engine.cycle.claims(pod))
 
     def _judge(self, lock: FoundLock | None, owner: Pod | None, pod: Pod | None) -> LockStatus:
         judge = LockJudge(self._node_side, self.context.engine.scheduler_names, timedelta(seconds=2 * self.timeout))

@@ -11,6 +11,7 @@ from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import Place, SchedulingQueue
 from vgpu_scheduler.engine.queue_events import QueueEvent
 from vgpu_scheduler.engine.quotas import QuotaReport, Quotas
+from vgpu_scheduler.engine.recent import Recent
 from vgpu_scheduler.engine.units import Grouping, UnitKey
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "QueueEvent",
     "QuotaReport",
     "Quotas",
+    "Recent",
     "SchedulingQueue",
     "Sweep",
     "UnitKey",

@@ -69,9 +69,9 @@ class Assumptions:
         return (pod.spec, pod.annotations, version, self._device_lists.get(node, 0))
 
     def _over_allocatable(self, row: int, requests: Mapping[str, int]) -> bool:
-        nodes = self._nodes
-        columns = [nodes.resources[name] for name in ("pods", *requests) if name in nodes.resources]
-        return bool((nodes.used[row, columns] > nodes.allocatable[row, columns]).any())
+        used, allocatable, columns = self._nodes.used, self._nodes.allocatable, self._nodes.resources
+        known = (columns[name] for name in ("pods", *requests) if name in columns)
+        return any(used[row, column] > allocatable[row, column] for column in known)
 
     def copy(self, nodes: NodeTable, matrices: Mapping[str, DeviceMatrix]) -> Assumptions:
         """Return an independent copy over copies of what is known."""

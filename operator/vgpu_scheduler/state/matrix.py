@@ -207,6 +207,8 @@ class DeviceMatrix:
         than a card has, and it is not the shares that bound it. Where compute is given out in percent, there are 100.
         """
         over: NDArray[np.bool_] = np.greater(self._used[first:last], self._total[first:last])
+        if not over.any():
+            return over[:, 0]  # nearly always, and what follows only takes away
         over[:, CORES] &= ~self._in_percent[first:last] | (self._used[first:last, CORES] > _PERCENT)
         over[:, : CORES + 1] &= ~self._has_slices[first:last, np.newaxis]
         beyond: NDArray[np.bool_] = np.asarray(over.any(axis=1))

@@ -1,0 +1,62 @@
+"""What pods need of the device plugins of their node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vgpu_scheduler.dialects import NodeLock, NodeSide
+from vgpu_scheduler.engine import Engine, Recent
+from vgpu_scheduler.kube import Pod
+
+_REMEMBERED = 1024
+"""How many pods are remembered: the lanes of a burst ask the same of the same ones again and again."""
+
+
+@dataclass(frozen=True, slots=True)
+class PluginNeeds:
+    """What a pod needs of device plugins.
+
+    Attributes
+    ----------
+    pod
+        The pod.
+    lock
+        The lock through which the node side will look for it; None if there is none.
+    in_turn
+        Whether the node side has to be through with it before the next one is bound there.
+    guessed
+        Whether a plugin may take any pod of its node that has not started for this one: there is no lock, or several
+        makers' plugins have to answer, and the first one ends it.
+    """
+
+    pod: Pod
+    lock: NodeLock | None
+    in_turn: bool
+    guessed: bool
+
+
+class PluginNeedsReader:
+    """Reads what pods need, and remembers it for as long as nothing changes that it follows from.
+
+    Parameters
+    ----------
+    engine
+        Says what pods claim.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._recent: Recent[PluginNeeds] = Recent(_REMEMBERED)
+
+    def of(self, pod: Pod) -> PluginNeeds:
+        """Return what a pod needs."""
+        # What is remembered holds its pod, so no other object can have its identity.
+        key = (id(pod), self._engine.effective_policies.generation)
+        return self._recent.get(key, lambda: self._read(pod))
+
+    def _read(self, pod: Pod) -> PluginNeeds:
+        side: NodeSide = self._engine.dialects.node_side
+        claims = self._engine.cycle.claims(pod)
+        lock, in_turn = side.lock(claims), side.in_turn(claims)
+        makers = {claim.vendor for container in claims for claim in container.claims}
+        return PluginNeeds(pod, lock, in_turn, len(makers) > 1 or (in_turn and lock is None))

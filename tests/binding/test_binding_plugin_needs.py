@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+from tests.engine.builders import engine_with, pod
+
+from vgpu_scheduler.binding.plugin_needs import PluginNeedsReader
+from vgpu_scheduler.kube import Namespace
+
+GPU = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "1000"}
+MLU = {"cambricon.com/vmlu": "1", "cambricon.com/mlu.smlu.vmemory": "4"}
+
+
+def test_what_a_pod_needs_follows_from_the_makers_that_it_asks() -> None:
+    reader = PluginNeedsReader(engine_with())
+    plain, one, several = pod("plain", {}), pod("one", {"limits": GPU}), pod("several", {"limits": {**GPU, **MLU}})
+    for _ in range(2):  # remembered, or not
+        needs = reader.of(plain)
+        assert (needs.lock, needs.in_turn, needs.guessed) == (None, False, False)
+        needs = reader.of(one)
+        assert needs.lock is not None
+        assert (needs.lock.annotation, needs.in_turn, needs.guessed) == ("hami.io/mutex.lock", True, False)
+        assert reader.of(several).guessed
+
+
+def test_it_is_read_anew_for_a_new_version_of_a_pod_and_after_a_policy_may_have_changed() -> None:
+    engine = engine_with()
+    reader = PluginNeedsReader(engine)
+    first = pod("p", {"limits": GPU})
+    known = reader.of(first)
+    assert reader.of(first) is known
+    assert reader.of(pod("p", {})).lock is None
+    engine.effective_policies.observe_namespace(Namespace("default", {"team": "x"}, 1))
+    again = reader.of(first)
+    assert again is not known
+    assert again == known
