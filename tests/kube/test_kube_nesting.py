@@ -72,7 +72,9 @@ def test_json_is_read_as_the_standard_library_reads_it(value: object, ascii_only
     assert loads(text) == loads(text.encode("utf-8", "surrogatepass")) == value
 
 
-@pytest.mark.parametrize("text", ["[NaN]", '"\\ud800"', "[1e400]", "123456789012345678901234567890", " [1]\n", '{"a":1,"a":2}'])
+@pytest.mark.parametrize(
+    "text", ["[NaN]", '"\\ud800"', "[1e400]", "123456789012345678901234567890", " [1]\n", '{"a":1,"a":2}']
+)
 def test_what_only_the_standard_library_takes_is_taken(text: str) -> None:
     assert repr(loads(text)) == repr(json.loads(text))
 

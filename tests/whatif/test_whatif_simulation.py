@@ -74,7 +74,8 @@ def test_answers_are_plain_values() -> None:
     (answer,) = simulate(made, [made.pod(asked())])
     found = answer.as_json()
     assert (found["pod"], found["outcome"], found["node"], found["message"]) == ("default/p", "placed", "full", "")
-    assert found["containers"] == [[{"vendor": "NVIDIA", "device": "x", "amounts": [1, 1024, 0]}]]
+    amounts, units = {"slots": 1, "memory": 1024, "cores": 0}, {"slots": "shares", "memory": "MiB", "cores": "percent"}
+    assert found["containers"] == [[{"vendor": "NVIDIA", "device": "x", "amounts": amounts, "units": units}]]
     assert found["scores"] == {"full": [{"scorer": "hami", "raw": 0, "normalised": 0, "weight": 1, "value": 0}]}
     assert found["policy"] == {"devices": "settings", "nodes": "settings"}
     assert found["annotations"]["hami.io/vgpu-devices-allocated"] == "x,NVIDIA,1024,0:;"

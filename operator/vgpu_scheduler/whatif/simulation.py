@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Decision, Outcome
+from vgpu_scheduler.model import Amounts, Decision, Dimension, Outcome
 from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.world import SCHEDULER, World
@@ -27,12 +27,15 @@ class Answer:
         What the Binding would write for the node side, with a time of 0.
     sources
         Where each section of the policy in force came from, also for a pod that is refused.
+    dimensions
+        What its devices have amounts of, in the order of their amounts.
     """
 
     pod: Pod
     decision: Decision
     annotations: Mapping[str, str]
     sources: Mapping[str, str]
+    dimensions: tuple[Dimension, ...] = ()
 
     @property
     def node(self) -> str:
@@ -54,7 +57,7 @@ class Answer:
             "outcome": decision.outcome.value,
             "node": self.node,
             "containers": [
-                [{"vendor": a.vendor, "device": a.uuid, "amounts": list(a.amounts)} for a in container]
+                [{"vendor": a.vendor, "device": a.uuid, **self._amounts(a.amounts)} for a in container]
                 for container in (placement.containers if placement else ())
             ],
             "score": decision.score,
@@ -81,6 +84,14 @@ class Answer:
             "policy": dict(self.sources),
             "warnings": list(decision.warnings),
             "annotations": dict(self.annotations),
+        }
+
+    def _amounts(self, amounts: Amounts) -> dict[str, Any]:
+        """Return amounts by what they are of, with their units."""
+        given = list(zip(self.dimensions, amounts, strict=False))  # pieces of a card have less than whole ones
+        return {
+            "amounts": {dimension.name: amount for dimension, amount in given},
+            "units": {dimension.name: dimension.unit for dimension, _ in given},
         }
 
 
@@ -130,9 +141,13 @@ def simulate(
 def _answer(world: World, pod: Pod, decision: Decision) -> Answer:
     engine = world.engine
     annotations: Mapping[str, str] = {}
+    dimensions: tuple[Dimension, ...] = ()
     if decision.placement is not None:
         annotations = engine.dialects.annotations(decision.placement, 0, pod)
-    return Answer(pod, decision, annotations, decision.sources or engine.policies.resolve(pod).source_of)
+        if decision.placement.dialect:
+            dimensions = engine.dialects[decision.placement.dialect].inventory.dimensions
+    sources = decision.sources or engine.policies.resolve(pod).source_of
+    return Answer(pod, decision, annotations, sources, dimensions)
 
 
 def ask(world: World, pod: Pod) -> Answer:
