@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import decisions, packing, policies, throughput, topology
+from benchmarks import decisions, latency, packing, policies, throughput, topology
 from benchmarks.page import write_between
 
 MARK = "<!-- measured -->"
@@ -34,6 +34,7 @@ class Run:
     costs: Sequence[policies.Cost]
     linked: Sequence[topology.Decision]
     ends: Sequence[throughput.Throughput]
+    idle: latency.Latencies
 
 
 def measure(against: Path | None) -> Run:
@@ -49,7 +50,7 @@ def measure(against: Path | None) -> Run:
     slow = [found.what for found in linked if found.worst > topology.AIM]
     if slow:
         raise SystemExit(f"more than {topology.AIM:.0f} ms to decide: {', '.join(slow)}")
-    return Run(timings, costs, linked, asyncio.run(throughput.measure(against)))
+    return Run(timings, costs, linked, asyncio.run(throughput.measure(against)), asyncio.run(latency.measure()))
 
 
 def aims(run: Run) -> list[Aim]:
@@ -66,6 +67,7 @@ def aims(run: Run) -> list[Aim]:
     few_ratio = ours[throughput.PLAIN].rate / theirs[throughput.PLAIN].rate
     many_ratio = many.rate / theirs[throughput.PLAIN_ON_MANY].rate
     plain, slices = ours[throughput.PLAIN], ours[throughput.SLICES]
+    waits = {found.what: found.p50 for found in run.idle.found if not found.whose}
     return [
         Aim(
             "a repeated shape at 5,000 nodes × 8 cards: p50 < 250 µs, p99 < 1 ms",
@@ -78,6 +80,12 @@ def aims(run: Run) -> list[Aim]:
         Aim("slices with a node lock: 170 a second", f"{slices.rate:,.0f} a second", slices.rate >= 170),
         Aim("the operator's CPU per slice: 2.0 ms", f"{slices.cpu_per_pod:.1f} ms", slices.cpu_per_pod <= 2.0),
         Aim("the operator's CPU per plain pod: 0.8 ms", f"{plain.cpu_per_pod:.1f} ms", plain.cpu_per_pod <= 0.8),
+        Aim(
+            "an idle cluster binds a plain pod: p50 < 8 ms", f"{waits[latency.PLAIN]:.1f} ms", waits[latency.PLAIN] < 8
+        ),
+        Aim(
+            "an idle cluster binds a slice: p50 < 12 ms", f"{waits[latency.SLICES]:.1f} ms", waits[latency.SLICES] < 12
+        ),
         Aim(
             "plain pods: most of what bare Binding calls reach",
             f"{plain.rate:,.0f} a second, {plain.rate / bare:.2f} of them",
@@ -112,7 +120,7 @@ def text(run: Run) -> str:
         cpu = f"{found.cpu_per_pod:.2f} ms" if found.cpu else ""
         what = f"{found.what} ({found.whose})" if found.whose else found.what
         lines.append(f"| {what} | {found.rate:,.0f} | {found.rate / bare:.2f} | {cpu} |")
-    return "\n".join(lines)
+    return "\n".join([*lines, "", *latency.table(run.idle)])
 
 
 def main() -> None:

@@ -30,6 +30,8 @@ PLAIN = "plain pods, no node lock"
 PLAIN_ON_MANY = f"plain pods, no node lock, {MANY_NODES:,} nodes"
 SLICES = "slices, node side that releases the lock"
 SLICES_WITH_ALL_WRITES = "slices, node side with all its writes"
+SLICE = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4096", "nvidia.com/gpucores": "10"}
+"""What a slice asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,8 @@ def pod(name: str, scheduler: str, limits: dict[str, str]) -> dict[str, Any]:
     }
 
 
-async def _each(http: aiohttp.ClientSession, requests: Sequence[tuple[str, dict[str, Any]]]) -> None:
+async def create(http: aiohttp.ClientSession, requests: Sequence[tuple[str, dict[str, Any]]]) -> None:
+    """Post objects to their paths, some at once."""
     gate = asyncio.Semaphore(CONCURRENT)
 
     async def one(path: str, body: dict[str, Any]) -> None:
@@ -82,7 +85,7 @@ async def _each(http: aiohttp.ClientSession, requests: Sequence[tuple[str, dict[
 async def _bare_bindings(http: aiohttp.ClientSession) -> Throughput:
     """Bind pods with the bare API call, without deciding anything: what the API server gives at most."""
     path = "/api/v1/namespaces/default/pods"
-    await _each(http, [(path, pod(f"bare-{n}", "nobody", {})) for n in range(ROUND)])
+    await create(http, [(path, pod(f"bare-{n}", "nobody", {})) for n in range(ROUND)])
     bodies = [
         (
             f"{path}/bare-{n}/binding",
@@ -91,7 +94,7 @@ async def _bare_bindings(http: aiohttp.ClientSession) -> Throughput:
         for n in range(ROUND)
     ]
     began = time.perf_counter()
-    await _each(http, bodies)
+    await create(http, bodies)
     return Throughput("bare Binding calls", ROUND, time.perf_counter() - began)
 
 
@@ -189,7 +192,7 @@ async def _through(
     """Have pods that wait already bound by a scheduler that starts: the creation of pods takes nothing from it."""
     path = "/api/v1/namespaces/default/pods"
     prefix = re.sub(r"[^a-z0-9]+", "-", f"{what} {candidate.name}".lower()).strip("-")
-    await _each(http, [(path, pod(f"{prefix}-{n}", candidate.scheduler, limits)) for n in range(ROUND)])
+    await create(http, [(path, pod(f"{prefix}-{n}", candidate.scheduler, limits)) for n in range(ROUND)])
     async with candidate.running():
         deadline = time.perf_counter() + WITHIN
         looks: list[_Look] = []
@@ -245,10 +248,9 @@ async def measure(against: Path | None = None) -> list[Throughput]:
             await nodes.start()
             waiting = ROUND * (1 + len(others))
             await nodes.until(lambda: nodes.counts["running"] >= waiting, within=WITHIN)
-            limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4096", "nvidia.com/gpucores": "10"}
-            results += [await _through(http, each, SLICES, limits) for each in candidates]
+            results += [await _through(http, each, SLICES, SLICE) for each in candidates]
             quiet = False
-            results += [await _through(http, each, SLICES_WITH_ALL_WRITES, limits) for each in candidates]
+            results += [await _through(http, each, SLICES_WITH_ALL_WRITES, SLICE) for each in candidates]
             if nodes.violations:
                 raise RuntimeError(f"the node side objects: {nodes.violations[:3]}")
     return results + await _on_many_nodes(against)

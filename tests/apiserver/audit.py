@@ -24,6 +24,7 @@ class AuditRecord:
     name: str
     code: int
     uri: str
+    received: float
     answered: float
     """When, in seconds since 1970."""
 
@@ -43,5 +44,6 @@ class AuditRecord:
             name=ref.get("name", ""),
             code=event.get("responseStatus", {}).get("code", 0),
             uri=event["requestURI"],
+            received=datetime.fromisoformat(event["requestReceivedTimestamp"]).timestamp(),
             answered=datetime.fromisoformat(event["stageTimestamp"]).timestamp(),
         )

@@ -191,6 +191,11 @@ class ControlPlane:
     # ------------------------------------------------------------------------------------------------ ways in
 
     @property
+    def etcd_pid(self) -> int:
+        """The process of etcd."""
+        return self._processes[0].pid
+
+    @property
     def server_pid(self) -> int:
         """The process of the API server."""
         return self._processes[-1].pid

@@ -101,21 +101,24 @@ class OperatorProcess:
                 raise TimeoutError(f"the operator does not lead after {within:.0f} s:\n{self.log[-2000:]}")
             await asyncio.sleep(_POLL)
 
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal; it has been started."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
     def kill(self) -> None:
         """End it without a warning."""
         assert self._process is not None
-        self._process.send_signal(signal.SIGKILL)
+        self._process.kill()
         self._process.wait()
 
     def freeze(self) -> None:
         """Stop it where it is."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
+        self.send(signal.SIGSTOP)
 
     def thaw(self) -> None:
         """Let it go on."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGCONT)
+        self.send(signal.SIGCONT)
 
     def terminate(self) -> None:
         """Ask it to end, without waiting."""

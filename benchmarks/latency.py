@@ -1,0 +1,199 @@
+"""How long a pod waits on an idle cluster: from its creation until a watch shows it bound, one pod after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+from tests.apiserver.audit import AuditRecord
+from tests.apiserver.control_plane import ControlPlane
+
+from benchmarks.throughput import CARDS, NODES, SLICE, Candidate, KubeScheduler, pod
+from vgpu_scheduler.cli.demo.process import OperatorProcess
+from vgpu_scheduler.devcluster import Behaviour, NodeSide
+
+PODS: Final = 150
+"""Pods of one measurement."""
+WARM: Final = 20
+"""Pods before it that do not count."""
+PAUSE: Final = 0.02
+"""Seconds between two pods: what the last one left to do is over by then."""
+WITHIN: Final = 30.0
+PLAIN, SLICES = "plain pod", "slice"
+BARE = "bare Binding call"
+_PODS = "/api/v1/namespaces/default/pods"
+
+STEPS: Final = (
+    "API server: creates the pod",
+    "operator: sees it and decides",
+    "API server: takes the lock",
+    "operator: checks again",
+    "API server: binds",
+)
+"""What the time from the creation to the answer of the Binding consists of, for a slice with a node lock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """How long pods waited.
+
+    Attributes
+    ----------
+    what, whose
+        Which pods, and whose; empty for the operator of this checkout.
+    p50, p99
+        Milliseconds.
+    """
+
+    what: str
+    whose: str
+    p50: float
+    p99: float
+
+
+@dataclass(frozen=True, slots=True)
+class Latencies:
+    """One run.
+
+    Attributes
+    ----------
+    found
+        The measurements.
+    steps
+        Milliseconds of each of :data:`STEPS`, the median over the slices.
+    """
+
+    found: Sequence[Latency]
+    steps: Sequence[float]
+
+
+class _Bound:
+    """Follows the pods of a cluster, and tells when one is bound."""
+
+    def __init__(self, http: aiohttp.ClientSession) -> None:
+        self._http = http
+        self._waits: dict[str, asyncio.Future[float]] = {}
+
+    @asynccontextmanager
+    async def following(self) -> AsyncIterator[None]:
+        """Follow for the time of the block."""
+        timeout = aiohttp.ClientTimeout(total=None)
+        async with self._http.get(_PODS, params={"watch": "true"}, timeout=timeout) as answer:
+            task = asyncio.create_task(self._read(answer))
+            try:
+                yield
+            finally:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+
+    async def _read(self, answer: aiohttp.ClientResponse) -> None:
+        async for line in answer.content:
+            found = json.loads(line)["object"]
+            if found["spec"].get("nodeName"):
+                waiting = self._waits.pop(found["metadata"]["name"], None)
+                if waiting is not None:
+                    waiting.set_result(time.perf_counter())
+
+    def of(self, name: str) -> asyncio.Future[float]:
+        """Return when a pod will have been bound (seconds, as of ``perf_counter``)."""
+        self._waits[name] = asyncio.get_running_loop().create_future()
+        return self._waits[name]
+
+
+async def _post(http: aiohttp.ClientSession, path: str, body: dict[str, Any]) -> None:
+    async with http.post(path, json=body) as answer:
+        if answer.status >= 300:
+            raise RuntimeError(f"POST {path}: {answer.status} {await answer.text()}")
+        await answer.read()
+
+
+async def _waits(
+    http: aiohttp.ClientSession, bound: _Bound, prefix: str, scheduler: str, limits: dict[str, str]
+) -> list[float]:
+    """Create one pod after the other; return for how many milliseconds each waited.
+
+    An empty name of a scheduler has this process bind the pods, without deciding anything.
+    """
+    found = []
+    for number in range(WARM + PODS):
+        name = f"{prefix}-{number}"
+        when, began = bound.of(name), time.perf_counter()
+        await _post(http, _PODS, pod(name, scheduler or "nobody", limits))
+        if not scheduler:
+            node = {"kind": "Node", "name": f"node-{number % NODES:03d}"}
+            await _post(http, f"{_PODS}/{name}/binding", {"metadata": {"name": name}, "target": node})
+        found.append(1000.0 * (await asyncio.wait_for(when, WITHIN) - began))
+        await asyncio.sleep(PAUSE)
+    return found[WARM:]
+
+
+def _latency(what: str, whose: str, waits: Sequence[float]) -> Latency:
+    hundredths = statistics.quantiles(waits, n=100)
+    return Latency(what, whose, hundredths[49], hundredths[98])
+
+
+async def measure() -> Latencies:
+    """Measure everything in one run, the bare calls and kube-scheduler first."""
+    with tempfile.TemporaryDirectory() as folder, ControlPlane() as plane:
+        tls, headers = plane.ssl_context(), {"Authorization": f"Bearer {plane.token}"}
+        side = NodeSide(plane.url, token=plane.token, tls=tls, delay=0.0, behave=lambda _: Behaviour(quiet=True))
+        connector = aiohttp.TCPConnector(ssl=tls)
+        async with AsyncExitStack() as stack:
+            http = await stack.enter_async_context(
+                aiohttp.ClientSession(plane.url, headers=headers, connector=connector, read_bufsize=2**21)
+            )
+            nodes = await stack.enter_async_context(side)
+            plane.create_namespace("vgpu-system", exist_ok=True)
+            await nodes.register([f"node-{number:03d}" for number in range(NODES)], CARDS)
+            await nodes.start()
+            bound = _Bound(http)
+            await stack.enter_async_context(bound.following())
+            found = [_latency(BARE, "", await _waits(http, bound, "bare", "", {}))]
+            theirs, ours = KubeScheduler(plane), Candidate("", OperatorProcess(plane.kubeconfig(), Path(folder, "log")))
+            async with theirs.running():
+                found.append(_latency(PLAIN, theirs.name, await _waits(http, bound, "theirs", theirs.scheduler, {})))
+            async with ours.running():
+                found.append(_latency(PLAIN, "", await _waits(http, bound, "plain", ours.scheduler, {})))
+                mark = plane.audit_mark()
+                found.append(_latency(SLICES, "", await _waits(http, bound, "slice", ours.scheduler, SLICE)))
+                steps = steps_of(plane.audit(since=mark))
+            return Latencies(found, steps)
+
+
+def steps_of(records: Sequence[AuditRecord]) -> tuple[float, ...]:
+    """Return how many milliseconds each of :data:`STEPS` took, the median over the slices of a log.
+
+    One pod at a time is created, so that what follows is about it.
+    """
+    taken: list[list[float]] = [[] for _ in STEPS]
+    created = locked = None
+    for record in sorted(records, key=lambda each: each.answered):
+        of_pods = record.resource == "pods" and record.verb == "create"
+        if of_pods and not record.subresource:
+            created, locked = record, None
+        elif created and record.resource == "nodes" and record.verb == "patch" and "scheduler" in record.user_agent:
+            locked = locked or record
+        elif of_pods and record.subresource == "binding" and created and locked:
+            marks = (created.received, created.answered, locked.received, locked.answered, record.received)
+            for step, begin, end in zip(taken, marks, (*marks[1:], record.answered), strict=True):
+                step.append(1000.0 * (end - begin))
+            created = None
+    return tuple(statistics.median(step) if step else 0.0 for step in taken)
+
+
+def table(run: Latencies) -> list[str]:
+    """Return the table in Markdown, line by line."""
+    lines = [f"| from the creation to bound, idle cluster, {NODES} nodes | p50 | p99 |", "|---|---|---|"]
+    for each in run.found:
+        what = f"{each.what} ({each.whose})" if each.whose else each.what
+        lines.append(f"| {what} | {each.p50:.1f} ms | {each.p99:.1f} ms |")
+    return lines

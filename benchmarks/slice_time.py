@@ -1,0 +1,178 @@
+"""Where the time of a slice goes: the CPU of a burst by process and part, and the steps of one on an idle cluster.
+
+``python -m benchmarks.slice_time`` measures and writes the table and the picture of ``docs/performance.md``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import aiohttp
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from tests.apiserver.control_plane import ControlPlane
+
+from benchmarks import latency
+from benchmarks.footprint import cpu
+from benchmarks.page import write_between
+from benchmarks.throughput import CARDS, NODE_SIDE_DELAY, NODES, ROUND, SLICE, Candidate, create, pod
+from vgpu_scheduler.cli.demo.process import OperatorProcess
+from vgpu_scheduler.devcluster import Behaviour, NodeSide
+
+MARK: Final = "<!-- slice -->"
+PICTURE: Final = Path(__file__).parents[1] / "docs" / "slice-time.svg"
+_COMMAND: Final = (sys.executable, "-m", "benchmarks.sampling")
+_WITHIN: Final = 180.0
+
+
+@dataclass(frozen=True, slots=True)
+class SliceTime:
+    """Where the time of a slice goes.
+
+    Attributes
+    ----------
+    rate
+        Slices per second of the burst.
+    processes
+        Milliseconds of CPU per slice, by process.
+    parts
+        Milliseconds of the operator's CPU per slice, by part of the program.
+    steps
+        Milliseconds of each step of a slice on an idle cluster, the median.
+    """
+
+    rate: float
+    processes: dict[str, float]
+    parts: dict[str, float]
+    steps: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What was used up to a moment: seconds of CPU by process, and samples of the operator by part."""
+
+    at: float
+    bound: float
+    processes: dict[str, float]
+    samples: Counter[str]
+
+
+def _sampled(process: OperatorProcess, samples: Path) -> Counter[str]:
+    """Have an operator write what was sampled so far; return that."""
+
+    def told() -> list[str]:
+        return samples.read_text().splitlines() if samples.exists() else []
+
+    before = len(told())
+    process.send(signal.SIGUSR1)
+    while len(lines := told()) == before:
+        time.sleep(0.005)
+    return Counter(json.loads(lines[-1]))
+
+
+async def _read(candidate: Candidate, process: OperatorProcess, plane: ControlPlane, samples: Path) -> _Reading:
+    look = await candidate.look()
+    pids = {"operator": process.pid, "API server": plane.server_pid, "etcd": plane.etcd_pid}
+    used = {name: cpu(pid) for name, pid in pids.items()}
+    return _Reading(look.at, look.bound, used, await asyncio.to_thread(_sampled, process, samples))
+
+
+async def _burst() -> tuple[_Reading, _Reading]:
+    """Have a burst of slices bound; return what had been used when the first ones were, and when all were."""
+    with tempfile.TemporaryDirectory() as folder, ControlPlane() as plane:
+        tls, headers = plane.ssl_context(), {"Authorization": f"Bearer {plane.token}"}
+        side = NodeSide(
+            plane.url, token=plane.token, tls=tls, delay=NODE_SIDE_DELAY, behave=lambda _: Behaviour(quiet=True)
+        )
+        async with AsyncExitStack() as stack:
+            connector = aiohttp.TCPConnector(ssl=tls)
+            http = await stack.enter_async_context(
+                aiohttp.ClientSession(plane.url, headers=headers, connector=connector)
+            )
+            nodes = await stack.enter_async_context(side)
+            plane.create_namespace("vgpu-system", exist_ok=True)
+            await nodes.register([f"node-{number:03d}" for number in range(NODES)], CARDS)
+            await nodes.start()
+            samples = Path(folder, "samples")
+            command = (*_COMMAND, str(samples), "run")
+            process = OperatorProcess(plane.kubeconfig(), Path(folder, "log"), command=command)
+            candidate = Candidate("", process)
+            path = "/api/v1/namespaces/default/pods"
+            await create(http, [(path, pod(f"slice-{n}", candidate.scheduler, SLICE)) for n in range(ROUND)])
+            async with candidate.running():
+                deadline = time.perf_counter() + _WITHIN
+                readings: list[_Reading] = []
+                while not readings or readings[-1].bound < ROUND:
+                    if time.perf_counter() > deadline:
+                        raise TimeoutError(f"the slices are not bound after {_WITHIN:.0f} s")
+                    readings.append(await _read(candidate, process, plane, samples))
+                    await asyncio.sleep(0.1)
+                return next(reading for reading in readings if reading.bound), readings[-1]
+
+
+async def measure() -> SliceTime:
+    """Measure a burst, and slices on an idle cluster."""
+    first, last = await _burst()
+    slices = last.bound - first.bound
+    processes = {name: 1000.0 * (last.processes[name] - used) / slices for name, used in first.processes.items()}
+    samples = last.samples - first.samples
+    parts = {part: processes["operator"] * count / samples.total() for part, count in samples.most_common()}
+    return SliceTime(slices / (last.at - first.at), processes, parts, (await latency.measure()).steps)
+
+
+def text(found: SliceTime) -> str:
+    """Return the table in Markdown."""
+    lines = ["| CPU of a slice in a burst | |", "|---|---|"]
+    lines += [f"| {name} | {used:.2f} ms |" for name, used in found.processes.items()]
+    lines += [f"| of the operator: {part} | {used:.2f} ms |" for part, used in found.parts.items()]
+    lines += ["", "| a slice on an idle cluster, step by step | |", "|---|---|"]
+    lines += [f"| {step} | {took:.1f} ms |" for step, took in zip(latency.STEPS, found.steps, strict=True)]
+    return "\n".join([*lines, "", f"![Where the time of a slice goes]({PICTURE.name})"])
+
+
+def draw(found: SliceTime, target: Path) -> None:
+    """Write the picture."""
+    figure = Figure(figsize=(8.6, 6.0), layout="constrained")
+    top, middle, bottom = figure.subplots(3, 1)
+    total = sum(found.processes.values())
+    _stack(top, f"CPU of a slice in a burst of {found.rate:.0f} a second: {total:.1f} ms", found.processes)
+    _stack(middle, f"the operator's part of it: {sum(found.parts.values()):.1f} ms", found.parts)
+    steps = dict(zip(latency.STEPS, found.steps, strict=True))
+    _stack(bottom, f"one slice on an idle cluster, from its creation: {sum(found.steps):.1f} ms", steps)
+    with mpl.rc_context({"svg.hashsalt": "vgpu-scheduler"}):
+        figure.savefig(target, metadata={"Date": None} if target.suffix == ".svg" else None)
+
+
+def _stack(axes: Axes, title: str, parts: dict[str, float]) -> None:
+    """Draw one bar of parts, one right of the other."""
+    left = 0.0
+    for number, (name, width) in enumerate(parts.items()):
+        axes.barh([0], [width], left=left, color=f"C{number % 10}", label=f"{name}: {width:.1f} ms")
+        left += width
+    axes.set(title=title, yticks=[], xlabel="ms", xlim=(0.0, left))
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.35), ncols=3, fontsize="small", frameon=False)
+
+
+def main() -> None:
+    """Measure and write."""
+    found = asyncio.run(measure())
+    draw(found, PICTURE)
+    measured = text(found)
+    sys.stdout.write(measured + "\n")
+    write_between(MARK, measured)
+
+
+if __name__ == "__main__":
+    main()

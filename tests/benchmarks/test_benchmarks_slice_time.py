@@ -1,0 +1,86 @@
+"""What the benchmark of slices counts where, and how it is drawn."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import aiohttp.client
+import kopf
+import msgspec
+import pytest
+from benchmarks import latency, sampling, slice_time
+from tests.apiserver.audit import AuditRecord
+
+import vgpu_scheduler.binding.lanes
+import vgpu_scheduler.binding.reporter
+import vgpu_scheduler.engine.cycle
+
+OURS, THEIRS = "vgpu-scheduler/1", "kubelet/1"
+
+
+@pytest.mark.parametrize(
+    ("module", "part"),
+    [
+        (kopf, "kopf"),
+        (aiohttp.client, sampling.HTTP),
+        (vgpu_scheduler.binding.lanes, "lanes and locks"),
+        (vgpu_scheduler.binding.reporter, "events of pods"),
+        (vgpu_scheduler.engine.cycle, "decisions and ledger"),
+        (asyncio, ""),
+        (msgspec, ""),
+        (sampling, ""),
+    ],
+)
+def test_a_module_belongs_to_a_part_or_to_its_caller(module: object, part: str) -> None:
+    file = getattr(module, "__file__", None)
+    assert file
+    assert sampling.part_of(file) == part
+
+
+def frame(*modules: object) -> Any:
+    """Return the frame that runs, the innermost module last."""
+    found = None
+    for module in modules:
+        found = SimpleNamespace(f_code=SimpleNamespace(co_filename=getattr(module, "__file__", "")), f_back=found)
+    return found
+
+
+def test_the_innermost_part_that_has_a_name_runs() -> None:
+    lane, request = vgpu_scheduler.binding.lanes, aiohttp.client
+    assert sampling.part_running(frame(asyncio, lane, request, asyncio)) == sampling.HTTP
+    assert sampling.part_running(frame(asyncio, lane, msgspec)) == "lanes and locks"
+    assert sampling.part_running(frame(asyncio)) == sampling.LOOP
+    assert sampling.part_running(None) == sampling.LOOP
+
+
+def record(verb: str, resource: str, begin: float, end: float, subresource: str = "", agent: str = OURS) -> AuditRecord:
+    return AuditRecord(verb, "", agent, "", resource, subresource, "default", "x", 200, "/", begin, end)
+
+
+def one(at: float) -> list[AuditRecord]:
+    return [
+        record("create", "pods", at, at + 0.001, agent=THEIRS),
+        record("patch", "nodes", at + 0.003, at + 0.006),
+        record("create", "pods", at + 0.010, at + 0.015, "binding"),
+        record("patch", "nodes", at + 0.016, at + 0.017, agent=THEIRS),  # the release
+        record("create", "events", at + 0.016, at + 0.017),
+    ]
+
+
+def test_the_steps_of_a_slice_lie_between_its_requests() -> None:
+    steps = latency.steps_of([*one(10.0), *one(11.0), record("create", "pods", 12.0, 12.1, agent=THEIRS)])
+    assert steps == pytest.approx((1.0, 2.0, 3.0, 4.0, 5.0))
+    assert len(steps) == len(latency.STEPS)
+
+
+def test_the_picture_is_the_same_for_the_same_numbers(tmp_path: Path) -> None:
+    found = slice_time.SliceTime(100.0, {"operator": 3.0, "etcd": 1.0}, {"kopf": 2.0, "lanes": 1.0}, (1.0,) * 5)
+    slice_time.draw(found, tmp_path / "a.svg")
+    slice_time.draw(found, tmp_path / "b.svg")
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+    table = slice_time.text(found)
+    assert "| of the operator: kopf | 2.00 ms |" in table
+    assert "| API server: binds | 1.0 ms |" in table
