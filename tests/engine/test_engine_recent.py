@@ -16,6 +16,17 @@ def test_the_least_recently_used_are_forgotten() -> None:
     assert recent.get(1, lambda: 9) == 1
 
 
+def test_how_many_are_remembered_may_change() -> None:
+    room, forgotten = [3], list[int]()
+    recent: Recent[int] = Recent(lambda: room[0], forgotten.append)
+    for key in (1, 2, 3):
+        recent.get(key, partial(int, key))
+    assert forgotten == []
+    room[0] = 2
+    recent.get(4, lambda: 4)
+    assert forgotten == [1, 2]
+
+
 def test_keys_are_bounded_in_bytes() -> None:
     forgotten: list[int] = []
     recent: Recent[int] = Recent(1000, forgotten.append, weight_of_texts)

@@ -46,8 +46,8 @@ from vgpu_scheduler.state import State
 
 REFUSED = "Refused"
 """Stands for a plugin where a pod is refused for what it asks."""
-_NODE_PARTS = 128
-"""How many are remembered; one costs about 90 bytes per node."""
+_NODE_PARTS, _FEWEST_NODE_PARTS, _NODE_PART = 64 * 2**20, 128, 90
+"""Bytes that those may take that are remembered, how many are whatever they take, and what one takes per node."""
 _CLAIMS = 4096
 """How many distinct claims are remembered."""
 
@@ -87,7 +87,7 @@ class Cycle:
         self._closed_nodes = closed_nodes
         self._storage = storage
         self._claimed: Recent[Claimed | Refused] = Recent(_CLAIMS, weigh=weight_of_texts)
-        self._node_parts: Recent[NodePart | Refused] = Recent(_NODE_PARTS)
+        self._node_parts: Recent[NodePart | Refused] = Recent(self._most_node_parts)
         self._cluster_parts = ClusterParts(state)
         self._preferences = Preferences(state)
         self._nominated = NominatedPods(state, self._held_by)
@@ -229,6 +229,10 @@ class Cycle:
         return self._node_parts.get(
             (claimed, budgets), lambda: make_node_part(_unbound(pod), claimed, self._dialects, nodes, budgets)
         )
+
+    def _most_node_parts(self) -> int:
+        """Return how many are remembered: one that was forgotten is computed for all nodes again."""
+        return max(_FEWEST_NODE_PARTS, _NODE_PARTS // (_NODE_PART * max(1, self.state.nodes.capacity)))
 
     def _read(self, pod: Pod) -> Claimed | Refused:
         """Return what a pod asks of devices: one object for all pods that ask the same of a node."""

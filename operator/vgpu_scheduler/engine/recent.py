@@ -19,7 +19,7 @@ class Recent(Generic[_Value]):
     Parameters
     ----------
     size
-        How many.
+        How many; what is called for that is asked whenever another one comes.
     forgotten
         Told of each value that is remembered no more.
     weigh
@@ -28,7 +28,7 @@ class Recent(Generic[_Value]):
 
     def __init__(
         self,
-        size: int,
+        size: int | Callable[[], int],
         forgotten: Callable[[_Value], None] | None = None,
         weigh: Callable[[Any], int] | None = None,
     ) -> None:
@@ -45,7 +45,8 @@ class Recent(Generic[_Value]):
             value = self._values[key] = make()
             if self._weigh is not None:
                 self._weight += self._weigh(key)
-            while len(self._values) > self._size or (self._weight > MOST and len(self._values) > 1):
+            size = self._size() if callable(self._size) else self._size
+            while len(self._values) > size or (self._weight > MOST and len(self._values) > 1):
                 self._forget_oldest()
         else:
             self._values.move_to_end(key)
