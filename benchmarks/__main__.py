@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import decisions, latency, packing, policies, throughput, topology
+from benchmarks import decisions, footprint, latency, packing, policies, scale, slice_time, throughput, topology
 from benchmarks.page import write_between
 
 MARK = "<!-- measured -->"
@@ -35,6 +35,7 @@ class Run:
     linked: Sequence[topology.Decision]
     ends: Sequence[throughput.Throughput]
     idle: latency.Latencies
+    large: Sequence[tuple[str, footprint.Footprint]]
 
 
 def measure(against: Path | None) -> Run:
@@ -50,7 +51,8 @@ def measure(against: Path | None) -> Run:
     slow = [found.what for found in linked if found.worst > topology.AIM]
     if slow:
         raise SystemExit(f"more than {topology.AIM:.0f} ms to decide: {', '.join(slow)}")
-    return Run(timings, costs, linked, asyncio.run(throughput.measure(against)), asyncio.run(latency.measure()))
+    ends, idle = asyncio.run(throughput.measure(against)), asyncio.run(latency.measure())
+    return Run(timings, costs, linked, ends, idle, asyncio.run(footprint.measure(against)))
 
 
 def aims(run: Run) -> list[Aim]:
@@ -67,6 +69,7 @@ def aims(run: Run) -> list[Aim]:
     few_ratio = ours[throughput.PLAIN].rate / theirs[throughput.PLAIN].rate
     many_ratio = many.rate / theirs[throughput.PLAIN_ON_MANY].rate
     plain, slices = ours[throughput.PLAIN], ours[throughput.SLICES]
+    size = dict(run.large)[""]
     waits = {found.what: found.p50 for found in run.idle.found if not found.whose}
     return [
         Aim(
@@ -93,6 +96,12 @@ def aims(run: Run) -> list[Aim]:
         ),
         Aim("plain pods beside kube-scheduler, 500 nodes: 1.1 times", f"{few_ratio:.2f} times", few_ratio >= 1.1),
         Aim("plain pods beside kube-scheduler, 5,000 nodes: 1.5 times", f"{many_ratio:.2f} times", many_ratio >= 1.5),
+        Aim(
+            "5,000 nodes, 20,000 pods: 350 MiB, 450 at most",
+            f"{size.steady:,.0f}, {size.peak:,.0f} MiB",
+            size.steady < 350 and size.peak < 450,
+        ),
+        Aim("the start there: 6 s", f"{size.start:.1f} s", size.start < 6),
     ]
 
 
@@ -127,9 +136,13 @@ def main() -> None:
     """Measure and write."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--against", type=Path, help="another checkout, whose operator is measured in the same run")
-    measured = text(measure(parser.parse_args().against))
+    run = measure(parser.parse_args().against)
+    measured = text(run)
     sys.stdout.write(measured + "\n")
     write_between(MARK, measured)
+    footprint.write(run.large)
+    slice_time.main()
+    scale.main()
     if folder := os.environ.get(packing.DATA):
         packing.write(packing.measured(packing.Plan(folder), packing.say))
     else:

@@ -218,13 +218,17 @@ def text(found: Sequence[tuple[str, Footprint]]) -> str:
     return "\n".join(lines)
 
 
+def write(found: Sequence[tuple[str, Footprint]]) -> None:
+    """Write the table to the page, and show it."""
+    sys.stdout.write(text(found) + "\n")
+    write_between(MARK, text(found))
+
+
 def main() -> None:
     """Measure and write."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.footprint", description=__doc__)
     parser.add_argument("--against", type=Path, help="another checkout, whose operator is measured in the same run")
-    measured = text(asyncio.run(measure(parser.parse_args().against)))
-    sys.stdout.write(measured + "\n")
-    write_between(MARK, measured)
+    write(asyncio.run(measure(parser.parse_args().against)))
 
 
 if __name__ == "__main__":
