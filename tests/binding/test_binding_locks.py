@@ -188,6 +188,22 @@ async def test_without_the_lease_no_closed_node_is_looked_at(tmp_path: Path) -> 
         await b.until(lambda: b.sent("get", "pods"))
 
 
+async def test_a_standby_that_leads_looks_at_the_nodes_that_were_closed_before(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        b.leads = False
+        await b.annotate_node(
+            "node-a", {LOCK: format_lock(datetime.now(UTC) - timedelta(minutes=9), "default", "gone")}
+        )
+        await b.create("p", nodeSelector={"kubernetes.io/hostname": "node-a"})
+        await b.learn()
+        assert b.submit() == 0
+        b.leads = True
+        await b.binder.look_at_closed_nodes()  # nothing is heard of the node meanwhile
+        assert not b.engine.closed_nodes.closures("node-a")
+        b.clock.ahead += 2.0
+        assert b.submit() == 1
+
+
 async def test_a_lock_that_an_earlier_leader_took_for_the_pod_is_no_longer_its_to_release(tmp_path: Path) -> None:
     """It may find only now that its Binding comes too late, and knows the lock by its value."""
     async with bench(tmp_path) as b:

@@ -65,7 +65,12 @@ class ClosedNodeWatch:
             task.add_done_callback(self._tasks.discard)
 
     async def look(self, timeout: float) -> None:  # noqa: ASYNC109 - as long as it is worth waiting for
-        """Wait until every closed node was looked at once: a lock that nobody uses any more keeps nobody away."""
+        """Wait until every closed node was looked at once: a lock that nobody uses any more keeps nobody away.
+
+        That goes for those, too, that were closed while another replica led, and of which nothing was heard since.
+        """
+        for node in self._engine.closed_nodes:
+            self.notice(node)
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 while self._not_looked_at:
