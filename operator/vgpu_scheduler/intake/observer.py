@@ -7,12 +7,12 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from vgpu_scheduler.engine import Engine, Problem, Sweep
 from vgpu_scheduler.intake.kinds import Kind
 from vgpu_scheduler.intake.lister import Listing, read
-from vgpu_scheduler.kube import Claim, DecodeError, Node, Pod, Versioned, Volume
+from vgpu_scheduler.kube import Claim, DecodeError, Node, ObjectIdentity, Pod, Versioned, Volume
 from vgpu_scheduler.model import EventReason
 
 log = logging.getLogger(__name__)
@@ -82,6 +82,13 @@ class Observer:
         """Take in an object."""
         self._take(kind, found, self.engine.kinds[kind.name].observe)
         self.changed()
+
+    def knows(self, kind: Kind[Any], identity: ObjectIdentity) -> bool:
+        """Tell whether an object is known in this version, or in a newer one: then it needs no reading."""
+        observed = self.engine.kinds[kind.name]
+        if observed.version is None:
+            return False
+        return 0 < identity.resource_version <= observed.version(observed.identify(identity))
 
     def observe_answer(self, kind: Kind[_Value], answer: bytes) -> None:
         """Take in an object that the answer to a request shows; one that cannot be read is left out."""

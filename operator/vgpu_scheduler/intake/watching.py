@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 from vgpu_scheduler.intake.kinds import Kind
 from vgpu_scheduler.intake.lister import read
 from vgpu_scheduler.intake.observer import Observer
-from vgpu_scheduler.kube import DecodeError, Versioned
+from vgpu_scheduler.kube import DecodeError, Versioned, decode_identity
 
 log = logging.getLogger(__name__)
 
@@ -52,24 +52,33 @@ class EventHandler(Generic[_Value]):
 
     def __call__(self, event: Any) -> None:
         """Take in one event as kopf hands it out."""
-        how = event["type"]
+        how, obj = event["type"], event["object"]
         try:
-            found = read(self._kind, event["object"])
+            found = read(self._kind, obj) if how == "DELETED" or not self._is_known(obj) else None
         except DecodeError as error:
             self._observer.stats.undecodable += 1
             log.warning("%s", error)
             if how == "DELETED":
                 self._lost_track()
             return
-        if how == "DELETED":
-            self._known.discard(found.uid)
+        uid = obj["metadata"]["uid"] if found is None else found.uid
+        if how == "DELETED" and found is not None:
+            self._known.discard(uid)
             if self._gone is not None:
                 self._gone(found)
             else:
                 self._observer.gone(self._kind, found)
             return
-        if how is None and (self._was_away or found.uid in self._known):
+        if how is None and (self._was_away or uid in self._known):
             self._was_away = False
             self._lost_track()  # a second initial listing: whatever vanished before it was never reported
-        self._known.add(found.uid)
-        self._observer.observe(self._kind, found)
+        self._known.add(uid)
+        if found is not None:
+            self._observer.observe(self._kind, found)
+
+    def _is_known(self, obj: Any) -> bool:
+        """Tell whether an object needs no reading: answers to our writes and the stream of all pods may come first."""
+        try:
+            return self._observer.knows(self._kind, decode_identity(obj))
+        except DecodeError:
+            return False  # what is wrong with it is said when it is read

@@ -1,0 +1,91 @@
+"""Of what is known in its present version, events of kopf are not read again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.engine.builders import cards, make_engine, node_object, pod_object
+
+from vgpu_scheduler.intake import NODES, PODS, Observer, watching
+from vgpu_scheduler.intake.watching import EventHandler
+from vgpu_scheduler.kube import decode_node, decode_pod
+
+
+class Handlers:
+    """The handlers of pods and nodes over an engine, and what they read."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.engine = make_engine()
+        self.read: list[str] = []
+        self.lost = 0
+        self.observer = Observer(self.engine, lambda: 0.0, lambda _: None, lambda: None, lambda _: None)
+        self.pods = EventHandler(PODS, self.observer, self.lose, self.observer.no_longer_waits)
+        self.nodes = EventHandler(NODES, self.observer, self.lose)
+        read = watching.read
+        monkeypatch.setattr(
+            watching, "read", lambda kind, obj: self.read.append(obj["metadata"]["name"]) or read(kind, obj)
+        )
+
+    def lose(self) -> None:
+        self.lost += 1
+
+
+@pytest.fixture
+def handlers(monkeypatch: pytest.MonkeyPatch) -> Handlers:
+    return Handlers(monkeypatch)
+
+
+def event(how: str | None, obj: dict[str, Any]) -> dict[str, Any]:
+    return {"type": how, "object": obj}
+
+
+def test_only_what_is_new_is_read(handlers: Handlers) -> None:
+    known = pod_object("p", version=5)
+    handlers.observer.observe(PODS, decode_pod(known))
+    for version in (4, 5):
+        handlers.pods(event("MODIFIED", pod_object("p", version=version)))
+    assert handlers.read == []
+    handlers.pods(event("MODIFIED", pod_object("p", version=6, labels={"a": "b"})))
+    assert handlers.read == ["p"]
+    found = handlers.engine.state.pod("uid-p")
+    assert found is not None
+    assert found.labels == {"a": "b"}
+
+
+def test_nodes_are_known_by_their_names(handlers: Handlers) -> None:
+    handlers.observer.observe(NODES, decode_node(node_object("a", cards("a", 1), version=5)))
+    handlers.nodes(event("MODIFIED", node_object("a", cards("a", 1), version=5)))
+    assert handlers.read == []
+    handlers.nodes(event("MODIFIED", node_object("a", cards("a", 2), version=6)))
+    assert handlers.read == ["a"]
+
+
+def test_what_is_deleted_is_read(handlers: Handlers) -> None:
+    handlers.observer.observe(NODES, decode_node(node_object("a", version=5)))
+    handlers.nodes(event("DELETED", node_object("a", version=5)))
+    assert handlers.read == ["a"]
+    assert handlers.engine.state.node("a") is None
+
+
+def test_what_is_known_counts_as_seen(handlers: Handlers) -> None:
+    handlers.observer.observe(PODS, decode_pod(pod_object("p", version=5)))
+    handlers.pods(event(None, pod_object("p", version=5)))
+    assert handlers.lost == 0
+    handlers.pods(event(None, pod_object("p", version=5)))  # a second initial listing
+    assert handlers.lost == 1
+
+
+def test_what_cannot_be_read_is_told_by_its_kind(handlers: Handlers, caplog: pytest.LogCaptureFixture) -> None:
+    broken = pod_object("p", version=5)
+    broken["metadata"]["labels"] = 3
+    handlers.pods(event("ADDED", broken))
+    assert handlers.observer.stats.undecodable == 1
+    assert "Pod default/p" in caplog.text
+
+
+def test_after_the_store_was_restored_every_version_is_read(handlers: Handlers) -> None:
+    handlers.observer.observe(PODS, decode_pod(pod_object("p", version=50)))
+    handlers.engine.kinds["Pod"].forget_versions()
+    handlers.pods(event("MODIFIED", pod_object("p", version=20)))
+    assert handlers.read == ["p"]
