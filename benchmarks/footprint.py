@@ -10,7 +10,6 @@ import argparse
 import asyncio
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,15 +19,14 @@ from typing import Any
 import aiohttp
 from tests.apiserver.control_plane import ControlPlane
 
+from benchmarks.cluster import CARDS, cluster, node_name, pod, post
 from benchmarks.page import write_between
-from benchmarks.throughput import pod
 from vgpu_scheduler.cli.demo.process import OperatorProcess
-from vgpu_scheduler.devcluster import NodeSide, equip
+from vgpu_scheduler.devcluster import equip
 
 MARK = "<!-- footprint -->"
 NODES = 5000
 PODS = 20_000
-CARDS = ("A100-80G",) * 8
 SWEEP_INTERVAL = 15
 """Seconds; by default it is five minutes."""
 SWEEPS = 3
@@ -79,10 +77,10 @@ def bound_pod(number: int, nodes: int) -> dict[str, Any]:
     annotations = {"example.com/config-digest": f"{deployment:064x}"}
     resources: dict[str, Any] = {"requests": {"cpu": "100m", "memory": "128Mi"}}
     if slices:
-        card = equip(f"node-{node:04d}", CARDS)[number // nodes % len(CARDS)].uuid
+        card = equip(node_name(node, nodes), CARDS)[number // nodes % len(CARDS)].uuid
         annotations |= {
             "hami.io/vgpu-devices-allocated": f"{card},NVIDIA,4096,10:;",
-            "hami.io/vgpu-node": f"node-{node:04d}",
+            "hami.io/vgpu-node": node_name(node, nodes),
             "hami.io/vgpu-time": "1760000000",
             "hami.io/bind-phase": "success",
         }
@@ -98,7 +96,7 @@ def bound_pod(number: int, nodes: int) -> dict[str, Any]:
         },
         "spec": {
             "schedulerName": "vgpu-scheduler" if slices else "default-scheduler",
-            "nodeName": f"node-{node:04d}",
+            "nodeName": node_name(node, nodes),
             "containers": [
                 {"name": "main", "image": f"registry.example/{app}:1.0", "resources": resources, "env": environment}
             ],
@@ -112,19 +110,12 @@ def _pods() -> Iterator[tuple[str, dict[str, Any]]]:
         yield f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods", pod
 
 
-async def _create(http: aiohttp.ClientSession, path: str, body: dict[str, Any]) -> None:
-    async with http.post(path, json=body) as answer:
-        if answer.status >= 300:
-            raise RuntimeError(f"POST {path}: {answer.status} {await answer.text()}")
-        await answer.read()
-
-
 async def _populate(http: aiohttp.ClientSession) -> None:
     waiting = _pods()
 
     async def worker() -> None:
         for path, body in waiting:
-            await _create(http, path, body)
+            await post(http, path, body)
 
     await asyncio.gather(*(worker() for _ in range(_AT_ONCE)))
 
@@ -150,32 +141,27 @@ async def measure(against: Path | None = None) -> list[tuple[str, Footprint]]:
     against
         Another checkout, whose operator is measured before this one's.
     """
-    with tempfile.TemporaryDirectory() as folder, ControlPlane() as plane:
-        tls = plane.ssl_context()
-        headers = {"Authorization": f"Bearer {plane.token}"}
-        connector = aiohttp.TCPConnector(ssl=tls)
-        nodes = NodeSide(plane.url, token=plane.token, tls=tls)
-        async with aiohttp.ClientSession(plane.url, headers=headers, connector=connector) as http, nodes:
-            for name in ("vgpu-system", *(f"team-{number}" for number in range(_NAMESPACES))):
-                plane.create_namespace(name, exist_ok=True)
-            await nodes.register([f"node-{number:04d}" for number in range(NODES)], CARDS)
-            await _populate(http)
-            found = []
-            for name, checkout in (("before", against), ("", Path(__file__).parents[1])):
-                if checkout is None:
-                    continue
-                # A plain pod: it waits for no lock of a node.
-                await _create(http, "/api/v1/namespaces/team-0/pods", pod(f"waits-{name}-1", "vgpu-scheduler", {}))
-                environment = {
-                    "PYTHONPATH": str(checkout / "operator"),
-                    "VGPU_SWEEP_INTERVAL": str(SWEEP_INTERVAL),
-                    "VGPU_DEBUG_ENDPOINTS": "false",
-                }
-                warm_up = (sys.executable, "-m", "vgpu_scheduler.runtime.warmup")
-                await (await asyncio.create_subprocess_exec(*warm_up, env={**os.environ, **environment})).wait()
-                process = OperatorProcess(plane.kubeconfig(), Path(folder) / f"operator{name}.log", environment)
-                found.append((name, await _one(process, plane)))
-            return found
+    async with cluster(NODES) as large:
+        plane, http, folder = large.plane, large.http, large.folder
+        for number in range(_NAMESPACES):
+            plane.create_namespace(f"team-{number}", exist_ok=True)
+        await _populate(http)
+        found = []
+        for name, checkout in (("before", against), ("", Path(__file__).parents[1])):
+            if checkout is None:
+                continue
+            # A plain pod: it waits for no lock of a node.
+            await post(http, "/api/v1/namespaces/team-0/pods", pod(f"waits-{name}-1", "vgpu-scheduler", {}))
+            environment = {
+                "PYTHONPATH": str(checkout / "operator"),
+                "VGPU_SWEEP_INTERVAL": str(SWEEP_INTERVAL),
+                "VGPU_DEBUG_ENDPOINTS": "false",
+            }
+            warm_up = (sys.executable, "-m", "vgpu_scheduler.runtime.warmup")
+            await (await asyncio.create_subprocess_exec(*warm_up, env={**os.environ, **environment})).wait()
+            process = OperatorProcess(plane.kubeconfig(), folder / f"operator{name}.log", environment)
+            found.append((name, await _one(process, plane)))
+        return found
 
 
 async def _one(process: OperatorProcess, plane: ControlPlane) -> Footprint:

@@ -5,23 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 import statistics
-import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import aiohttp
 from tests.apiserver.audit import AuditRecord
-from tests.apiserver.control_plane import ControlPlane
 
-from benchmarks.throughput import CARDS, NODES, SLICE, Candidate, KubeScheduler, pod
+from benchmarks.cluster import PODS, SLICE, cluster, node_name, pod, post
+from benchmarks.throughput import NODES, Candidate, KubeScheduler
 from vgpu_scheduler.cli.demo.process import OperatorProcess
-from vgpu_scheduler.devcluster import Behaviour, NodeSide
 
-PODS: Final = 150
+ROUND: Final = 150
 """Pods of one measurement."""
 WARM: Final = 20
 """Pods before it that do not count."""
@@ -30,7 +27,6 @@ PAUSE: Final = 0.02
 WITHIN: Final = 30.0
 PLAIN, SLICES = "plain pod", "slice"
 BARE = "bare Binding call"
-_PODS = "/api/v1/namespaces/default/pods"
 
 STEPS: Final = (
     "API server: creates the pod",
@@ -87,7 +83,7 @@ class _Bound:
     async def following(self) -> AsyncIterator[None]:
         """Follow for the time of the block."""
         timeout = aiohttp.ClientTimeout(total=None)
-        async with self._http.get(_PODS, params={"watch": "true"}, timeout=timeout) as answer:
+        async with self._http.get(PODS, params={"watch": "true"}, timeout=timeout) as answer:
             task = asyncio.create_task(self._read(answer))
             try:
                 yield
@@ -109,13 +105,6 @@ class _Bound:
         return self._waits[name]
 
 
-async def _post(http: aiohttp.ClientSession, path: str, body: dict[str, Any]) -> None:
-    async with http.post(path, json=body) as answer:
-        if answer.status >= 300:
-            raise RuntimeError(f"POST {path}: {answer.status} {await answer.text()}")
-        await answer.read()
-
-
 async def _waits(
     http: aiohttp.ClientSession, bound: _Bound, prefix: str, scheduler: str, limits: dict[str, str]
 ) -> list[float]:
@@ -124,13 +113,13 @@ async def _waits(
     An empty name of a scheduler has this process bind the pods, without deciding anything.
     """
     found = []
-    for number in range(WARM + PODS):
+    for number in range(WARM + ROUND):
         name = f"{prefix}-{number}"
         when, began = bound.of(name), time.perf_counter()
-        await _post(http, _PODS, pod(name, scheduler or "nobody", limits))
+        await post(http, PODS, pod(name, scheduler or "nobody", limits))
         if not scheduler:
-            node = {"kind": "Node", "name": f"node-{number % NODES:03d}"}
-            await _post(http, f"{_PODS}/{name}/binding", {"metadata": {"name": name}, "target": node})
+            node = {"kind": "Node", "name": node_name(number % NODES, NODES)}
+            await post(http, f"{PODS}/{name}/binding", {"metadata": {"name": name}, "target": node})
         found.append(1000.0 * (await asyncio.wait_for(when, WITHIN) - began))
         await asyncio.sleep(PAUSE)
     return found[WARM:]
@@ -143,30 +132,21 @@ def _latency(what: str, whose: str, waits: Sequence[float]) -> Latency:
 
 async def measure() -> Latencies:
     """Measure everything in one run, the bare calls and kube-scheduler first."""
-    with tempfile.TemporaryDirectory() as folder, ControlPlane() as plane:
-        tls, headers = plane.ssl_context(), {"Authorization": f"Bearer {plane.token}"}
-        side = NodeSide(plane.url, token=plane.token, tls=tls, delay=0.0, behave=lambda _: Behaviour(quiet=True))
-        connector = aiohttp.TCPConnector(ssl=tls)
-        async with AsyncExitStack() as stack:
-            http = await stack.enter_async_context(
-                aiohttp.ClientSession(plane.url, headers=headers, connector=connector, read_bufsize=2**21)
-            )
-            nodes = await stack.enter_async_context(side)
-            plane.create_namespace("vgpu-system", exist_ok=True)
-            await nodes.register([f"node-{number:03d}" for number in range(NODES)], CARDS)
-            await nodes.start()
-            bound = _Bound(http)
-            await stack.enter_async_context(bound.following())
-            found = [_latency(BARE, "", await _waits(http, bound, "bare", "", {}))]
-            theirs, ours = KubeScheduler(plane), Candidate("", OperatorProcess(plane.kubeconfig(), Path(folder, "log")))
+    async with cluster(NODES) as found:
+        await found.nodes.start()
+        http, plane, bound = found.http, found.plane, _Bound(found.http)
+        theirs = KubeScheduler(plane)
+        ours = Candidate("", OperatorProcess(plane.kubeconfig(), found.folder / "operator.log"))
+        async with bound.following():
+            latencies = [_latency(BARE, "", await _waits(http, bound, "bare", "", {}))]
             async with theirs.running():
-                found.append(_latency(PLAIN, theirs.name, await _waits(http, bound, "theirs", theirs.scheduler, {})))
+                waits = await _waits(http, bound, "theirs", theirs.scheduler, {})
+                latencies.append(_latency(PLAIN, theirs.name, waits))
             async with ours.running():
-                found.append(_latency(PLAIN, "", await _waits(http, bound, "plain", ours.scheduler, {})))
+                latencies.append(_latency(PLAIN, "", await _waits(http, bound, "plain", ours.scheduler, {})))
                 mark = plane.audit_mark()
-                found.append(_latency(SLICES, "", await _waits(http, bound, "slice", ours.scheduler, SLICE)))
-                steps = steps_of(plane.audit(since=mark))
-            return Latencies(found, steps)
+                latencies.append(_latency(SLICES, "", await _waits(http, bound, "slice", ours.scheduler, SLICE)))
+                return Latencies(latencies, steps_of(plane.audit(since=mark)))
 
 
 def steps_of(records: Sequence[AuditRecord]) -> tuple[float, ...]:

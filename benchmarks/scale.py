@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks import decisions
-from benchmarks.footprint import CARDS, bound_pod, resident
+from benchmarks.cluster import CARDS, node_name
+from benchmarks.footprint import bound_pod, resident
 from benchmarks.page import write_between
 from vgpu_scheduler.devcluster import equip, registration
 from vgpu_scheduler.dialects.hami import hami_dialect
@@ -65,8 +66,8 @@ class Growth:
     memory: float
 
 
-def _node(number: int, version: int = 1) -> bytes:
-    name = f"node-{number:04d}"
+def _node(number: int, nodes: int, version: int = 1) -> bytes:
+    name = node_name(number, nodes)
     allocatable = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": str(10 * len(CARDS))}
     conditions = [{"type": "Ready", "status": "True", "lastHeartbeatTime": f"2026-01-01T00:00:{version % 60:02d}Z"}]
     obj = {
@@ -127,13 +128,13 @@ def measure(nodes: int, pods: int) -> Growth:
     engine = Engine([hami_dialect()], Policies(PolicyDefaults()), [decisions.NAME])
     state = engine.state
     before, _ = resident("self")
-    node = _mean(lambda obj: engine.observe_node(decode_node(obj), 0.0), (_node(n) for n in range(nodes)))
+    node = _mean(lambda obj: engine.observe_node(decode_node(obj), 0.0), (_node(n, nodes) for n in range(nodes)))
     pod = _mean(lambda obj: engine.observe_pod(decode_pod(obj), 0.0), (_pod(n, nodes) for n in range(pods)))
     gc.collect()
     after, _ = resident("self")
     gc.freeze()
     again = range(0, nodes, max(nodes // _EVENTS, 1))
-    node_event = _mean(lambda obj: engine.observe_node(decode_node(obj), 0.0), (_node(n, 2) for n in again))
+    node_event = _mean(lambda obj: engine.observe_node(decode_node(obj), 0.0), (_node(n, nodes, 2) for n in again))
     again = range(0, pods, max(pods // _EVENTS, 1))
     pod_event = _mean(lambda obj: engine.observe_pod(decode_pod(obj), 0.0), (_pod(n, nodes, 2) for n in again))
     repeated = _half(engine, _REPEATED, distinct=False)

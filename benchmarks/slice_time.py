@@ -9,27 +9,24 @@ import asyncio
 import json
 import signal
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import aiohttp
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from tests.apiserver.control_plane import ControlPlane
 
 from benchmarks import latency
+from benchmarks.cluster import PODS, SLICE, cluster, pod
 from benchmarks.footprint import cpu
 from benchmarks.page import write_between
-from benchmarks.throughput import CARDS, NODE_SIDE_DELAY, NODES, ROUND, SLICE, Candidate, create, pod
+from benchmarks.throughput import NODE_SIDE_DELAY, NODES, ROUND, Candidate, create
 from vgpu_scheduler.cli.demo.process import OperatorProcess
-from vgpu_scheduler.devcluster import Behaviour, NodeSide
 
 MARK: Final = "<!-- slice -->"
 PICTURE: Final = Path(__file__).parents[1] / "docs" / "slice-time.svg"
@@ -91,35 +88,22 @@ async def _read(candidate: Candidate, process: OperatorProcess, plane: ControlPl
 
 async def _burst() -> tuple[_Reading, _Reading]:
     """Have a burst of slices bound; return what had been used when the first ones were, and when all were."""
-    with tempfile.TemporaryDirectory() as folder, ControlPlane() as plane:
-        tls, headers = plane.ssl_context(), {"Authorization": f"Bearer {plane.token}"}
-        side = NodeSide(
-            plane.url, token=plane.token, tls=tls, delay=NODE_SIDE_DELAY, behave=lambda _: Behaviour(quiet=True)
-        )
-        async with AsyncExitStack() as stack:
-            connector = aiohttp.TCPConnector(ssl=tls)
-            http = await stack.enter_async_context(
-                aiohttp.ClientSession(plane.url, headers=headers, connector=connector)
-            )
-            nodes = await stack.enter_async_context(side)
-            plane.create_namespace("vgpu-system", exist_ok=True)
-            await nodes.register([f"node-{number:03d}" for number in range(NODES)], CARDS)
-            await nodes.start()
-            samples = Path(folder, "samples")
-            command = (*_COMMAND, str(samples), "run")
-            process = OperatorProcess(plane.kubeconfig(), Path(folder, "log"), command=command)
-            candidate = Candidate("", process)
-            path = "/api/v1/namespaces/default/pods"
-            await create(http, [(path, pod(f"slice-{n}", candidate.scheduler, SLICE)) for n in range(ROUND)])
-            async with candidate.running():
-                deadline = time.perf_counter() + _WITHIN
-                readings: list[_Reading] = []
-                while not readings or readings[-1].bound < ROUND:
-                    if time.perf_counter() > deadline:
-                        raise TimeoutError(f"the slices are not bound after {_WITHIN:.0f} s")
-                    readings.append(await _read(candidate, process, plane, samples))
-                    await asyncio.sleep(0.1)
-                return next(reading for reading in readings if reading.bound), readings[-1]
+    async with cluster(NODES, NODE_SIDE_DELAY) as found:
+        await found.nodes.start()
+        samples = found.folder / "samples"
+        command = (*_COMMAND, str(samples), "run")
+        process = OperatorProcess(found.plane.kubeconfig(), found.folder / "operator.log", command=command)
+        candidate = Candidate("", process)
+        await create(found.http, [(PODS, pod(f"slice-{n}", candidate.scheduler, SLICE)) for n in range(ROUND)])
+        async with candidate.running():
+            deadline = time.perf_counter() + _WITHIN
+            readings: list[_Reading] = []
+            while not readings or readings[-1].bound < ROUND:
+                if time.perf_counter() > deadline:
+                    raise TimeoutError(f"the slices are not bound after {_WITHIN:.0f} s")
+                readings.append(await _read(candidate, process, found.plane, samples))
+                await asyncio.sleep(0.1)
+            return next(reading for reading in readings if reading.bound), readings[-1]
 
 
 async def measure() -> SliceTime:

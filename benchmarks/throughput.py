@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -15,12 +14,11 @@ from typing import Any
 import aiohttp
 from tests.apiserver.control_plane import ControlPlane
 
+from benchmarks.cluster import PODS, SLICE, BenchmarkCluster, cluster, node_name, pod, post
 from vgpu_scheduler.cli.demo.process import OperatorProcess, summed
-from vgpu_scheduler.devcluster import Behaviour, NodeSide
 
 NODES = 500
 MANY_NODES = 5000
-CARDS = ("A100-80G",) * 8
 NODE_SIDE_DELAY = 0.02
 CONCURRENT = 32
 ROUND = 1000
@@ -30,8 +28,6 @@ PLAIN = "plain pods, no node lock"
 PLAIN_ON_MANY = f"plain pods, no node lock, {MANY_NODES:,} nodes"
 SLICES = "slices, node side that releases the lock"
 SLICES_WITH_ALL_WRITES = "slices, node side with all its writes"
-SLICE = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4096", "nvidia.com/gpucores": "10"}
-"""What a slice asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,39 +53,24 @@ class Throughput:
         return self.pods / self.seconds
 
 
-def pod(name: str, scheduler: str, limits: dict[str, str]) -> dict[str, Any]:
-    """Return a pod; without limits it asks for a little CPU."""
-    resources = {"limits": limits} if limits else {"requests": {"cpu": "10m"}}
-    return {
-        "metadata": {"name": name},
-        "spec": {
-            "schedulerName": scheduler,
-            "containers": [{"name": "main", "image": "example", "resources": resources}],
-        },
-    }
-
-
 async def create(http: aiohttp.ClientSession, requests: Sequence[tuple[str, dict[str, Any]]]) -> None:
     """Post objects to their paths, some at once."""
     gate = asyncio.Semaphore(CONCURRENT)
 
     async def one(path: str, body: dict[str, Any]) -> None:
-        async with gate, http.post(path, json=body) as answer:
-            if answer.status >= 300:
-                raise RuntimeError(f"POST {path}: {answer.status} {await answer.text()}")
-            await answer.read()
+        async with gate:
+            await post(http, path, body)
 
     await asyncio.gather(*(one(path, body) for path, body in requests))
 
 
 async def _bare_bindings(http: aiohttp.ClientSession) -> Throughput:
     """Bind pods with the bare API call, without deciding anything: what the API server gives at most."""
-    path = "/api/v1/namespaces/default/pods"
-    await create(http, [(path, pod(f"bare-{n}", "nobody", {})) for n in range(ROUND)])
+    await create(http, [(PODS, pod(f"bare-{n}", "nobody", {})) for n in range(ROUND)])
     bodies = [
         (
-            f"{path}/bare-{n}/binding",
-            {"metadata": {"name": f"bare-{n}"}, "target": {"kind": "Node", "name": f"node-{n % NODES:03d}"}},
+            f"{PODS}/bare-{n}/binding",
+            {"metadata": {"name": f"bare-{n}"}, "target": {"kind": "Node", "name": node_name(n % NODES, NODES)}},
         )
         for n in range(ROUND)
     ]
@@ -190,9 +171,8 @@ async def _through(
     http: aiohttp.ClientSession, candidate: Candidate | KubeScheduler, what: str, limits: dict[str, str]
 ) -> Throughput:
     """Have pods that wait already bound by a scheduler that starts: the creation of pods takes nothing from it."""
-    path = "/api/v1/namespaces/default/pods"
     prefix = re.sub(r"[^a-z0-9]+", "-", f"{what} {candidate.name}".lower()).strip("-")
-    await create(http, [(path, pod(f"{prefix}-{n}", candidate.scheduler, limits)) for n in range(ROUND)])
+    await create(http, [(PODS, pod(f"{prefix}-{n}", candidate.scheduler, limits)) for n in range(ROUND)])
     async with candidate.running():
         deadline = time.perf_counter() + WITHIN
         looks: list[_Look] = []
@@ -207,14 +187,15 @@ async def _through(
     return Throughput(what, pods, last.at - first.at, last.cpu - first.cpu, candidate.name)
 
 
-def _candidates(kubeconfig: Path, folder: Path, against: Path | None) -> list[Candidate]:
+def _candidates(found: BenchmarkCluster, against: Path | None) -> list[Candidate]:
     """Return the operators to be measured, another checkout's first."""
-    found = [Candidate("", OperatorProcess(kubeconfig, folder / "operator.log"))]
+    kubeconfig = found.plane.kubeconfig()
+    candidates = [Candidate("", OperatorProcess(kubeconfig, found.folder / "operator.log"))]
     if against is not None:
         environment = {"PYTHONPATH": str(against / "operator")}
-        other = OperatorProcess(kubeconfig, folder / "other.log", environment)
-        found.insert(0, Candidate("before", other))
-    return found
+        other = OperatorProcess(kubeconfig, found.folder / "other.log", environment)
+        candidates.insert(0, Candidate("before", other))
+    return candidates
 
 
 async def measure(against: Path | None = None) -> list[Throughput]:
@@ -225,46 +206,24 @@ async def measure(against: Path | None = None) -> list[Throughput]:
     against
         Another checkout, whose operator is measured right before this one's, each time.
     """
-    names = [f"node-{n:03d}" for n in range(NODES)]
-    with tempfile.TemporaryDirectory() as folder, ControlPlane() as plane:
-        tls = plane.ssl_context()
-        headers = {"Authorization": f"Bearer {plane.token}"}
-        quiet = True
-        nodes = NodeSide(
-            plane.url,
-            token=plane.token,
-            tls=tls,
-            delay=NODE_SIDE_DELAY,
-            behave=lambda _: Behaviour(quiet=quiet),
-        )
-        connector = aiohttp.TCPConnector(ssl=tls)
-        async with aiohttp.ClientSession(plane.url, headers=headers, connector=connector) as http, nodes:
-            plane.create_namespace("vgpu-system", exist_ok=True)
-            await nodes.register(names, CARDS)
-            candidates = _candidates(plane.kubeconfig(), Path(folder), against)
-            results = [await _bare_bindings(http)]
-            others: list[Candidate | KubeScheduler] = [KubeScheduler(plane), *candidates]
-            results += [await _through(http, each, PLAIN, {}) for each in others]
-            await nodes.start()
-            waiting = ROUND * (1 + len(others))
-            await nodes.until(lambda: nodes.counts["running"] >= waiting, within=WITHIN)
-            results += [await _through(http, each, SLICES, SLICE) for each in candidates]
-            quiet = False
-            results += [await _through(http, each, SLICES_WITH_ALL_WRITES, SLICE) for each in candidates]
-            if nodes.violations:
-                raise RuntimeError(f"the node side objects: {nodes.violations[:3]}")
+    async with cluster(NODES, NODE_SIDE_DELAY) as found:
+        candidates = _candidates(found, against)
+        results = [await _bare_bindings(found.http)]
+        others: list[Candidate | KubeScheduler] = [KubeScheduler(found.plane), *candidates]
+        results += [await _through(found.http, each, PLAIN, {}) for each in others]
+        await found.nodes.start()
+        waiting = ROUND * (1 + len(others))
+        await found.nodes.until(lambda: found.nodes.counts["running"] >= waiting, within=WITHIN)
+        results += [await _through(found.http, each, SLICES, SLICE) for each in candidates]
+        found.quiet = False
+        results += [await _through(found.http, each, SLICES_WITH_ALL_WRITES, SLICE) for each in candidates]
+        if found.nodes.violations:
+            raise RuntimeError(f"the node side objects: {found.nodes.violations[:3]}")
     return results + await _on_many_nodes(against)
 
 
 async def _on_many_nodes(against: Path | None) -> list[Throughput]:
     """Measure plain pods on a cluster of many nodes, which nobody plays."""
-    with tempfile.TemporaryDirectory() as folder, ControlPlane() as plane:
-        tls = plane.ssl_context()
-        headers = {"Authorization": f"Bearer {plane.token}"}
-        connector = aiohttp.TCPConnector(ssl=tls)
-        nodes = NodeSide(plane.url, token=plane.token, tls=tls)
-        async with aiohttp.ClientSession(plane.url, headers=headers, connector=connector) as http, nodes:
-            plane.create_namespace("vgpu-system", exist_ok=True)
-            await nodes.register([f"node-{n:04d}" for n in range(MANY_NODES)], CARDS)
-            others = [KubeScheduler(plane), *_candidates(plane.kubeconfig(), Path(folder), against)]
-            return [await _through(http, each, PLAIN_ON_MANY, {}) for each in others]
+    async with cluster(MANY_NODES) as found:
+        others = [KubeScheduler(found.plane), *_candidates(found, against)]
+        return [await _through(found.http, each, PLAIN_ON_MANY, {}) for each in others]

@@ -1,0 +1,101 @@
+"""The cluster that benchmarks run on: a real API server and etcd, and nodes with cards registered."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+from tests.apiserver.control_plane import ControlPlane
+
+from vgpu_scheduler.devcluster import Behaviour, NodeSide
+
+CARDS: Final = ("A100-80G",) * 8
+"""Those of each node."""
+PODS: Final = "/api/v1/namespaces/default/pods"
+SLICE: Final = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4096", "nvidia.com/gpucores": "10"}
+"""What a slice asks for."""
+LINE: Final = 2**21
+"""Bytes of the longest line of a watch that is read."""
+
+
+@dataclass(slots=True)
+class BenchmarkCluster:
+    """A cluster to measure on.
+
+    Attributes
+    ----------
+    http
+        Requests of an administrator.
+    nodes
+        The node side; nobody plays it until it is started.
+    folder
+        For logs and the like, as long as the cluster is there.
+    quiet
+        Whether the node side only releases the lock of a pod, and writes nothing else.
+    """
+
+    plane: ControlPlane
+    http: aiohttp.ClientSession
+    nodes: NodeSide
+    folder: Path
+    quiet: bool = True
+
+
+@asynccontextmanager
+async def cluster(nodes: int, delay: float = 0.0) -> AsyncIterator[BenchmarkCluster]:
+    """Run a cluster with so many nodes.
+
+    Parameters
+    ----------
+    delay
+        Seconds after which the node side answers.
+    """
+    with tempfile.TemporaryDirectory() as folder, ControlPlane() as plane:
+        tls, headers = plane.ssl_context(), {"Authorization": f"Bearer {plane.token}"}
+        connector = aiohttp.TCPConnector(ssl=tls)
+        found: BenchmarkCluster
+        side = NodeSide(
+            plane.url, token=plane.token, tls=tls, delay=delay, behave=lambda _: Behaviour(quiet=found.quiet)
+        )
+        session = aiohttp.ClientSession(plane.url, headers=headers, connector=connector, read_bufsize=LINE)
+        async with session as http, side:
+            plane.create_namespace("vgpu-system", exist_ok=True)
+            await side.register([node_name(number, nodes) for number in range(nodes)], CARDS)
+            found = BenchmarkCluster(plane, http, side, Path(folder))
+            yield found
+
+
+def node_name(number: int, nodes: int) -> str:
+    """Return the name of one of so many nodes."""
+    return f"node-{number:0{len(str(nodes - 1))}d}"
+
+
+def pod(name: str, scheduler: str, limits: dict[str, str]) -> dict[str, Any]:
+    """Return a pod; without limits it asks for a little CPU."""
+    resources = {"limits": limits} if limits else {"requests": {"cpu": "10m"}}
+    return {
+        "metadata": {"name": name},
+        "spec": {
+            "schedulerName": scheduler,
+            "containers": [{"name": "main", "image": "example", "resources": resources}],
+        },
+    }
+
+
+async def post(http: aiohttp.ClientSession, path: str, body: dict[str, Any]) -> None:
+    """Create an object.
+
+    Raises
+    ------
+    RuntimeError
+        If the API server refuses it.
+    """
+    async with http.post(path, json=body) as answer:
+        if answer.status >= 300:
+            raise RuntimeError(f"POST {path}: {answer.status} {await answer.text()}")
+        await answer.read()
