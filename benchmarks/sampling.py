@@ -1,6 +1,6 @@
 """Samples what an operator spends its CPU on: ``python -m benchmarks.sampling FILE run ...``.
 
-It runs the command line in this process, looks each two milliseconds of CPU at what is running, and counts that under
+It runs the command line in this process, looks every 2 ms of CPU at what is running, and counts that under
 the part of the program that it belongs to. On SIGUSR1 it appends the counts so far to the file, as a line of JSON.
 """
 

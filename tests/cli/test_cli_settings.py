@@ -190,7 +190,7 @@ def test_settings_are_shown_as_a_file_that_changes_nothing(tmp_path: Path) -> No
         ("5: x\n", "5: the name of a setting is a text"),
         ("lease: {1: x}\n", "lease.1: the name of a setting is a text"),
         ("apiVersion: v1\nkind: Pod\n", "a Kubernetes object, and no settings"),
-        ("a: b\n c: [", "settings.yaml: line 2: no YAML: mapping values are not allowed here\n"),
+        ("a: b\n c: [", "settings.yaml: line 2: not valid YAML: mapping values are not allowed here\n"),
     ],
 )
 def test_a_file_of_settings_is_checked(tmp_path: Path, text: str, says: str) -> None:

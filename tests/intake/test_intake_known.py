@@ -8,8 +8,9 @@ import pytest
 from tests.engine.builders import cards, make_engine, node_object, pod_object
 
 from vgpu_scheduler.intake import NODES, PODS, Observer, watching
+from vgpu_scheduler.intake.lister import Listing
 from vgpu_scheduler.intake.watching import EventHandler
-from vgpu_scheduler.kube import decode_node, decode_pod
+from vgpu_scheduler.kube import Node, ObjectIdentity, Pod, decode_node, decode_pod
 
 
 class Handlers:
@@ -89,3 +90,37 @@ def test_after_the_store_was_restored_every_version_is_read(handlers: Handlers) 
     handlers.engine.kinds["Pod"].forget_versions()
     handlers.pods(event("MODIFIED", pod_object("p", version=20)))
     assert handlers.read == ["p"]
+
+
+def test_a_pod_that_waits_nowhere_is_queued_whenever_it_is_confirmed(handlers: Handlers) -> None:
+    engine = handlers.engine
+    handlers.observer.observe(PODS, decode_pod(pod_object("p", version=5)))
+    engine.queue.remove("uid-p")  # as a mistake while it was taken in would leave it
+    handlers.pods(event("MODIFIED", pod_object("p", version=5)))
+    assert (handlers.read, "uid-p" in engine.queue) == ([], True)
+
+
+async def test_a_sweep_confirms_pods_and_tells_of_nodes_that_did_not_change(handlers: Handlers) -> None:
+    engine, told = handlers.engine, list[str]()
+    handlers.observer.moved = told.append
+    handlers.observer.observe(PODS, decode_pod(pod_object("p", version=5)))
+    handlers.observer.observe(NODES, decode_node(node_object("a", version=6)))
+    engine.queue.remove("uid-p")
+    told.clear()
+    pods = Listing[Pod](version=9, unchanged=[ObjectIdentity("default", "p", "uid-p", 5)])
+    nodes = Listing[Node](version=9, unchanged=[ObjectIdentity("", "a", "uid-a", 6)])
+    await handlers.observer.sweep(PODS, pods)
+    await handlers.observer.sweep(NODES, nodes)
+    assert "uid-p" in engine.queue
+    assert told == ["a"]
+    assert engine.state.node("a") is not None
+
+
+def test_metadata_that_cannot_be_read_is_told_by_the_kind_of_its_object(
+    handlers: Handlers, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = pod_object("p", version=5)
+    broken["metadata"]["resourceVersion"] = "many"
+    handlers.pods(event("ADDED", broken))
+    assert handlers.observer.stats.undecodable == 1
+    assert "Pod default/p" in caplog.text

@@ -104,10 +104,8 @@ async def test_of_what_is_known_in_its_present_version_only_the_metadata_is_read
     assert watcher.engine.listed("Pod") == listing.version
 
 
-async def test_where_more_changed_than_a_page_holds_whole_objects_are_listed(
-    watcher: Watcher, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lister, "_PAGE", 2)
+async def test_where_many_changed_whole_objects_are_listed(watcher: Watcher, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lister, "_MOST_READ", 2)
     for number in range(3):
         await watcher.create(f"p{number}")
     asked = asked_of(watcher)

@@ -67,7 +67,7 @@ class ClosedNodeWatch:
     async def look(self, timeout: float) -> None:  # noqa: ASYNC109 - as long as it is worth waiting for
         """Wait until every closed node was looked at once: a lock that nobody uses any more keeps nobody away.
 
-        That goes for those, too, that were closed while another replica led, and of which nothing was heard since.
+        This includes nodes that were closed while another replica led.
         """
         for node in self._engine.closed_nodes:
             self.notice(node)

@@ -18,8 +18,6 @@ class PluginNeeds:
 
     Attributes
     ----------
-    pod
-        The pod.
     lock
         The lock through which the node side will look for it; None if there is none.
     in_turn
@@ -29,7 +27,6 @@ class PluginNeeds:
         makers' plugins have to answer, and the first one ends it.
     """
 
-    pod: Pod
     lock: NodeLock | None
     in_turn: bool
     guessed: bool
@@ -50,13 +47,14 @@ class PluginNeedsReader:
 
     def of(self, pod: Pod) -> PluginNeeds:
         """Return what a pod needs."""
-        # What is remembered holds its pod, so no other object can have its identity.
-        key = (id(pod), self._engine.effective_policies.generation)
+        if not pod.resource_version:
+            return self._read(pod)
+        key = (pod.uid, pod.resource_version, self._engine.effective_policies.generation)
         return self._recent.get(key, lambda: self._read(pod))
 
     def _read(self, pod: Pod) -> PluginNeeds:
         side: NodeSide = self._engine.dialects.node_side
         claims = self._engine.cycle.claims(pod)
         lock, in_turn = side.lock(claims), side.in_turn(claims)
-        makers = {claim.vendor for container in claims for claim in container.claims}
-        return PluginNeeds(pod, lock, in_turn, len(makers) > 1 or (in_turn and lock is None))
+        vendors = {claim.vendor for container in claims for claim in container.claims}
+        return PluginNeeds(lock, in_turn, len(vendors) > 1 or (in_turn and lock is None))

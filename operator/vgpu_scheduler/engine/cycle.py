@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
+from operator import itemgetter
 
 import msgspec
 import numpy as np
@@ -46,8 +47,11 @@ from vgpu_scheduler.state import State
 
 REFUSED = "Refused"
 """Stands for a plugin where a pod is refused for what it asks."""
-_NODE_PARTS, _FEWEST_NODE_PARTS, _NODE_PART = 64 * 2**20, 128, 90
-"""Bytes that those may take that are remembered, how many are whatever they take, and what one takes per node."""
+_NODE_PARTS_BYTES = 64 * 2**20
+"""Memory for the node parts that are kept, but for :data:`_FEWEST_NODE_PARTS`."""
+_FEWEST_NODE_PARTS, _MOST_NODE_PARTS = 128, 512
+_NODE_PART_BYTES, _BYTES_PER_NODE = 16 * 2**10, 90
+"""What a node part takes by itself, and for each row of nodes."""
 _CLAIMS = 4096
 """How many distinct claims are remembered."""
 
@@ -87,7 +91,7 @@ class Cycle:
         self._closed_nodes = closed_nodes
         self._storage = storage
         self._claimed: Recent[Claimed | Refused] = Recent(_CLAIMS, weigh=weight_of_texts)
-        self._node_parts: Recent[NodePart | Refused] = Recent(self._most_node_parts)
+        self._node_parts: Recent[NodePart | Refused] = Recent(self._most_node_parts, weigh=itemgetter(2))
         self._cluster_parts = ClusterParts(state)
         self._preferences = Preferences(state)
         self._nominated = NominatedPods(state, self._held_by)
@@ -225,14 +229,16 @@ class Cycle:
         return node if isinstance(node, Refused) else Fitted(claimed, node, self._cluster_parts.of(pod), bool(budgets))
 
     def _node_part(self, pod: Pod, claimed: Claimed, budgets: Budgets) -> NodePart | Refused:
-        nodes = self.state.nodes
+        nodes, size = self.state.nodes, pod.spec.node_size + sum(map(len, claimed.annotations.values()))
         return self._node_parts.get(
-            (claimed, budgets), lambda: make_node_part(_unbound(pod), claimed, self._dialects, nodes, budgets)
+            (claimed, budgets, size),
+            lambda: make_node_part(_unbound(pod), claimed, self._dialects, nodes, budgets),
         )
 
     def _most_node_parts(self) -> int:
-        """Return how many are remembered: one that was forgotten is computed for all nodes again."""
-        return max(_FEWEST_NODE_PARTS, _NODE_PARTS // (_NODE_PART * max(1, self.state.nodes.capacity)))
+        """Return how many node parts are kept: one that was forgotten is computed for all nodes again."""
+        found = _NODE_PARTS_BYTES // (_NODE_PART_BYTES + _BYTES_PER_NODE * self.state.nodes.capacity)
+        return max(_FEWEST_NODE_PARTS, min(found, _MOST_NODE_PARTS))
 
     def _read(self, pod: Pod) -> Claimed | Refused:
         """Return what a pod asks of devices: one object for all pods that ask the same of a node."""

@@ -107,9 +107,7 @@ class Engine:
         if before is None and not self._counts(pod):
             return ()
         if before is not None and 0 < pod.resource_version <= self.state.pod_version(pod.uid):
-            # Seen already: sweeps and several streams show the same. But a pod that waits nowhere would be stranded.
-            if before.scheduler_name in self.scheduler_names:
-                self._enqueue(before, before, now)
+            self.confirm_pod(pod.uid, now)  # sweeps and several streams show the same
             return ()
         if pod.scheduler_name in self.coexist_with and not pod.node_name:
             # Its scheduler announces what it will bind, and counts on it: the pod is as good as bound there.
@@ -129,6 +127,12 @@ class Engine:
                 Problem("Pod", pod.namespace, pod.name, pod.uid, EventReason.ALLOCATION_UNREADABLE, problem)
             )
         return tuple(problems)
+
+    def confirm_pod(self, uid: str, now: float) -> None:
+        """Take in that a pod is still there as it is known: one of ours that waits nowhere would be stranded."""
+        pod = self.state.pod(uid)
+        if pod is not None and pod.scheduler_name in self.scheduler_names:
+            self._enqueue(pod, pod, now)
 
     def _counts(self, pod: Pod) -> bool:
         """Tell whether a pod that is not known makes any difference: others' do that hold something, or soon will."""

@@ -45,6 +45,9 @@ class Observing(Protocol):
     def observe_pod(self, pod: Pod, now: float) -> tuple[Problem, ...]:
         """Take in a pod."""
 
+    def confirm_pod(self, uid: str, now: float) -> None:
+        """Take in that a pod is still there as it is known."""
+
     def remove_pod(self, uid: str, now: float) -> None:
         """Take in that a pod is gone."""
 
@@ -83,6 +86,7 @@ def _pods(engine: Observing) -> ObservedKind[Pod]:
         missing=state.missing_pods,
         forget_versions=state.forget_versions,
         version=state.pod_version,
+        confirm=engine.confirm_pod,
     )
 
 

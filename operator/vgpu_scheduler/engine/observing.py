@@ -35,6 +35,8 @@ class ObservedKind(Generic[_Value]):
     version
         Returns the resource version in which the object of a key is known, 0 if it is not; None where that is not
         told of this kind.
+    confirm
+        Takes in that the object of a key is still there as it is known, at a time.
     """
 
     key: Callable[[_Value], Hashable]
@@ -45,6 +47,7 @@ class ObservedKind(Generic[_Value]):
     forget_versions: Callable[[], None]
     identify: Callable[[ObjectIdentity], str] = lambda identity: identity.uid
     version: Callable[[str], int] | None = None
+    confirm: Callable[[str, float], None] = lambda _key, _now: None
 
 
 class Sweep(Generic[_Value]):
@@ -71,9 +74,11 @@ class Sweep(Generic[_Value]):
         self._listed.add(self._kind.key(found))
         return self._kind.observe(found, now)
 
-    def confirm(self, unchanged: Iterable[ObjectIdentity]) -> None:
-        """Note that objects are in the list as they are known."""
-        self._listed.update(map(self._kind.identify, unchanged))
+    def confirm(self, identity: ObjectIdentity, now: float) -> None:
+        """Take in that an object is in the list as it is known."""
+        key = self._kind.identify(identity)
+        self._listed.add(key)
+        self._kind.confirm(key, now)
 
     def missing(self, unreadable: Collection[str] = ()) -> list[_Value]:
         """Return the objects that are gone, once the whole list was taken in.

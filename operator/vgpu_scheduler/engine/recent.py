@@ -19,7 +19,7 @@ class Recent(Generic[_Value]):
     Parameters
     ----------
     size
-        How many; what is called for that is asked whenever another one comes.
+        The most values that are kept, or a function that returns it, which is called at each insertion.
     forgotten
         Told of each value that is remembered no more.
     weigh

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from vgpu_scheduler.engine import Engine, Problem, Sweep
-from vgpu_scheduler.intake.kinds import Kind
+from vgpu_scheduler.intake.kinds import NODES, Kind
 from vgpu_scheduler.intake.lister import Listing, read
 from vgpu_scheduler.kube import Claim, DecodeError, Node, ObjectIdentity, Pod, Versioned, Volume
 from vgpu_scheduler.model import EventReason
@@ -83,12 +83,14 @@ class Observer:
         self._take(kind, found, self.engine.kinds[kind.name].observe)
         self.changed()
 
-    def knows(self, kind: Kind[Any], identity: ObjectIdentity) -> bool:
-        """Tell whether an object is known in this version, or in a newer one: then it needs no reading."""
+    def confirm(self, kind: Kind[Any], identity: ObjectIdentity) -> bool:
+        """Take in that an object is there in a version; False if it has to be read: a newer one is not known."""
         observed = self.engine.kinds[kind.name]
-        if observed.version is None:
+        key = observed.identify(identity)
+        if observed.version is None or not 0 < identity.resource_version <= observed.version(key):
             return False
-        return 0 < identity.resource_version <= observed.version(observed.identify(identity))
+        observed.confirm(key, self.monotonic())
+        return True
 
     def observe_answer(self, kind: Kind[_Value], answer: bytes) -> None:
         """Take in an object that the answer to a request shows; one that cannot be read is left out."""
@@ -122,7 +124,12 @@ class Observer:
         sweep: Sweep[_Value] | None = self.engine.sweep(kind.name, listing.version, listing.since)
         if sweep is None:
             return
-        sweep.confirm(listing.unchanged)
+        for number, identity in enumerate(listing.unchanged, 1):
+            sweep.confirm(identity, self.monotonic())
+            if kind.name == NODES.name:
+                self.moved(identity.name)  # a node that is closed is looked at now and then, whatever happens there
+            if number % self.at_once == 0:
+                await asyncio.sleep(0)
         for number, found in enumerate(listing.objects, 1):
             self._take(kind, found, sweep.take)
             if number % self.at_once == 0:

@@ -54,7 +54,7 @@ class EventHandler(Generic[_Value]):
         """Take in one event as kopf hands it out."""
         how, obj = event["type"], event["object"]
         try:
-            found = read(self._kind, obj) if how == "DELETED" or not self._is_known(obj) else None
+            found = read(self._kind, obj) if how == "DELETED" or not self._confirmed(obj) else None
         except DecodeError as error:
             self._observer.stats.undecodable += 1
             log.warning("%s", error)
@@ -76,9 +76,9 @@ class EventHandler(Generic[_Value]):
         if found is not None:
             self._observer.observe(self._kind, found)
 
-    def _is_known(self, obj: Any) -> bool:
+    def _confirmed(self, obj: Any) -> bool:
         """Tell whether an object needs no reading: answers to our writes and the stream of all pods may come first."""
         try:
-            return self._observer.knows(self._kind, decode_identity(obj))
-        except DecodeError:
-            return False  # what is wrong with it is said when it is read
+            return self._observer.confirm(self._kind, decode_identity(obj))
+        except Exception:  # noqa: BLE001 - what is wrong with it is said when it is read
+            return False

@@ -66,20 +66,18 @@ def intern_pod_spec(wire: WirePodSpec) -> PodSpec:
     return spec
 
 
-def _digest(shape: tuple[object, ...]) -> bytes:
-    return blake2b(_encoder.encode(shape), digest_size=16).digest()
-
-
-def _node_fingerprint(wire: WirePodSpec) -> bytes:
+def _node_fingerprint(wire: WirePodSpec) -> tuple[bytes, int]:
+    """Return a digest of what a pod asks of nodes, and how many bytes that takes."""
     node_affinity = wire.affinity.node_affinity if wire.affinity else None
     containers = [
         [msgspec.structs.replace(container, image=None) for container in group or ()]
         for group in (wire.containers, wire.init_containers)
     ]
-    return _digest((
+    encoded = _encoder.encode((
         containers, wire.node_selector, node_affinity.required if node_affinity else None,
         wire.tolerations, wire.overhead, wire.resources,
     ))  # fmt: skip
+    return blake2b(encoded, digest_size=16).digest(), len(encoded)
 
 
 def _each_container(wire: WirePodSpec) -> Iterator[tuple[str, ContainerKind, WireContainer]]:
@@ -127,10 +125,12 @@ def _build(wire: WirePodSpec, fingerprint: bytes, volumes: PodVolumes) -> PodSpe
     preferred_pods, preferred_problem = compile_preferred_pods(wire.affinity)
     preferred_nodes, preferences_problem = compile_preferred_nodes(wire.affinity)
     spread, spread_problem = compile_spread(wire.topology_spread_constraints or ())
+    node_fingerprint, node_size = _node_fingerprint(wire)
     requested = asked, _pod_level(wire), _nanos(wire.overhead, "spec.overhead")
     return PodSpec(
         fingerprint=fingerprint,
-        node_fingerprint=_node_fingerprint(wire),
+        node_fingerprint=node_fingerprint,
+        node_size=node_size,
         containers=tuple(containers),
         requests=pod_requests(*requested),
         tolerations=tuple(wire.tolerations or ()),

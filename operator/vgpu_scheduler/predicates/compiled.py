@@ -84,12 +84,12 @@ class CompiledPredicates:
         policy_selectors: Sequence[LabelSelector] = (),
         managed: LabelSelector | None = None,
     ) -> None:
-        spec, affinity = pod.spec, pod.spec.node_affinity
+        spec, affinity, tolerations = pod.spec, pod.spec.node_affinity, pod.spec.tolerations
         self._nodes = nodes
         self._node_name = pod.node_name
-        self._tolerates_cordon = any(t.tolerates(UNSCHEDULABLE_TAINT) for t in spec.tolerations)
+        self._tolerates_cordon = any(t.tolerates(UNSCHEDULABLE_TAINT) for t in tolerations)
         self._taints: ValueLookup[tuple[Taint, ...]] = ValueLookup(
-            absent=True, accepts=lambda taints: tolerates(spec.tolerations, taints)
+            absent=True, accepts=lambda taints: tolerates(tolerations, taints)
         )
         self._affinity = NodeAffinityLookup(spec)
         self._policy = [

@@ -63,7 +63,7 @@ def yaml_map(text: str, where: str, of: str) -> Mapping[str, Any]:
         mark = error.problem_mark or error.context_mark
         line = f"line {mark.line + 1}: " if mark else ""
         problem = ", ".join(filter(None, (error.context, error.problem)))
-        raise SettingsError(f"{where}: {line}no YAML: {problem}") from None
+        raise SettingsError(f"{where}: {line}not valid YAML: {problem}") from None
     except (yaml.YAMLError, ValueError) as error:
         raise SettingsError(f"{where}: {error}") from None
     except RecursionError:

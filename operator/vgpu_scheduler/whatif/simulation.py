@@ -28,14 +28,14 @@ class Answer:
     sources
         Where each section of the policy in force came from, also for a pod that is refused.
     dimensions
-        What its devices have amounts of, in the order of their amounts.
+        The dimensions of the amounts, in their order; empty where it gets no devices.
     """
 
     pod: Pod
     decision: Decision
     annotations: Mapping[str, str]
     sources: Mapping[str, str]
-    dimensions: tuple[Dimension, ...] = ()
+    dimensions: tuple[Dimension, ...]
 
     @property
     def node(self) -> str:
@@ -88,7 +88,7 @@ class Answer:
 
     def _amounts(self, amounts: Amounts) -> dict[str, Any]:
         """Return amounts by what they are of, with their units."""
-        given = list(zip(self.dimensions, amounts, strict=False))  # pieces of a card have less than whole ones
+        given = list(zip(self.dimensions[: len(amounts)], amounts, strict=True))  # a piece of a card has fewer
         return {
             "amounts": {dimension.name: amount for dimension, amount in given},
             "units": {dimension.name: dimension.unit for dimension, _ in given},
