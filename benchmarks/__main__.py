@@ -141,7 +141,7 @@ def main() -> None:
     sys.stdout.write(measured + "\n")
     write_between(MARK, measured)
     footprint.write(run.large)
-    slice_time.main()
+    slice_time.write(run.idle)
     scale.main()
     if folder := os.environ.get(packing.DATA):
         packing.write(packing.measured(packing.Plan(folder), packing.say))

@@ -24,6 +24,23 @@ LINE: Final = 2**21
 
 
 @dataclass(slots=True)
+class NodeSideManner:
+    """How the node side treats all pods.
+
+    Attributes
+    ----------
+    quiet
+        It only releases the lock of a pod, and writes nothing else.
+    """
+
+    quiet: bool = True
+
+    def __call__(self, _: object) -> Behaviour:
+        """Return how it treats a pod."""
+        return Behaviour(quiet=self.quiet)
+
+
+@dataclass(slots=True)
 class BenchmarkCluster:
     """A cluster to measure on.
 
@@ -35,15 +52,15 @@ class BenchmarkCluster:
         The node side; nobody plays it until it is started.
     folder
         For logs and the like, as long as the cluster is there.
-    quiet
-        Whether the node side only releases the lock of a pod, and writes nothing else.
+    manner
+        How the node side treats pods.
     """
 
     plane: ControlPlane
     http: aiohttp.ClientSession
     nodes: NodeSide
     folder: Path
-    quiet: bool = True
+    manner: NodeSideManner
 
 
 @asynccontextmanager
@@ -58,16 +75,13 @@ async def cluster(nodes: int, delay: float = 0.0) -> AsyncIterator[BenchmarkClus
     with tempfile.TemporaryDirectory() as folder, ControlPlane() as plane:
         tls, headers = plane.ssl_context(), {"Authorization": f"Bearer {plane.token}"}
         connector = aiohttp.TCPConnector(ssl=tls)
-        found: BenchmarkCluster
-        side = NodeSide(
-            plane.url, token=plane.token, tls=tls, delay=delay, behave=lambda _: Behaviour(quiet=found.quiet)
-        )
-        session = aiohttp.ClientSession(plane.url, headers=headers, connector=connector, read_bufsize=LINE)
-        async with session as http, side:
+        http = aiohttp.ClientSession(plane.url, headers=headers, connector=connector, read_bufsize=LINE)
+        manner = NodeSideManner()
+        side = NodeSide(plane.url, token=plane.token, tls=tls, delay=delay, behave=manner)
+        async with http, side:
             plane.create_namespace("vgpu-system", exist_ok=True)
             await side.register([node_name(number, nodes) for number in range(nodes)], CARDS)
-            found = BenchmarkCluster(plane, http, side, Path(folder))
-            yield found
+            yield BenchmarkCluster(plane, http, side, Path(folder), manner)
 
 
 def node_name(number: int, nodes: int) -> str:

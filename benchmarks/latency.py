@@ -146,13 +146,18 @@ async def measure() -> Latencies:
                 latencies.append(_latency(PLAIN, "", await _waits(http, bound, "plain", ours.scheduler, {})))
                 mark = plane.audit_mark()
                 latencies.append(_latency(SLICES, "", await _waits(http, bound, "slice", ours.scheduler, SLICE)))
-                return Latencies(latencies, steps_of(plane.audit(since=mark)))
+                return Latencies(latencies, steps_of(plane.audit(since=mark), WARM))
 
 
-def steps_of(records: Sequence[AuditRecord]) -> tuple[float, ...]:
+def steps_of(records: Sequence[AuditRecord], warm: int = 0) -> tuple[float, ...]:
     """Return how many milliseconds each of :data:`STEPS` took, the median over the slices of a log.
 
     One pod at a time is created, so that what follows is about it.
+
+    Parameters
+    ----------
+    warm
+        So many slices at the beginning do not count.
     """
     taken: list[list[float]] = [[] for _ in STEPS]
     created = locked = None
@@ -167,7 +172,7 @@ def steps_of(records: Sequence[AuditRecord]) -> tuple[float, ...]:
             for step, begin, end in zip(taken, marks, (*marks[1:], record.answered), strict=True):
                 step.append(1000.0 * (end - begin))
             created = None
-    return tuple(statistics.median(step) if step else 0.0 for step in taken)
+    return tuple(statistics.median(step[warm:] or [0.0]) for step in taken)
 
 
 def table(run: Latencies) -> list[str]:

@@ -25,13 +25,13 @@ from benchmarks import latency
 from benchmarks.cluster import PODS, SLICE, cluster, pod
 from benchmarks.footprint import cpu
 from benchmarks.page import write_between
-from benchmarks.throughput import NODE_SIDE_DELAY, NODES, ROUND, Candidate, create
+from benchmarks.throughput import NODE_SIDE_DELAY, NODES, ROUND, WITHIN, Candidate, create
 from vgpu_scheduler.cli.demo.process import OperatorProcess
 
 MARK: Final = "<!-- slice -->"
 PICTURE: Final = Path(__file__).parents[1] / "docs" / "slice-time.svg"
 _COMMAND: Final = (sys.executable, "-m", "benchmarks.sampling")
-_WITHIN: Final = 180.0
+_ANSWERS_WITHIN: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,10 @@ def _sampled(process: OperatorProcess, samples: Path) -> Counter[str]:
 
     before = len(told())
     process.send(signal.SIGUSR1)
+    deadline = time.monotonic() + _ANSWERS_WITHIN
     while len(lines := told()) == before:
+        if process.exit_code is not None or time.monotonic() > deadline:
+            raise TimeoutError(f"the operator writes no samples:\n{process.log[-2000:]}")
         time.sleep(0.005)
     return Counter(json.loads(lines[-1]))
 
@@ -96,24 +99,30 @@ async def _burst() -> tuple[_Reading, _Reading]:
         candidate = Candidate("", process)
         await create(found.http, [(PODS, pod(f"slice-{n}", candidate.scheduler, SLICE)) for n in range(ROUND)])
         async with candidate.running():
-            deadline = time.perf_counter() + _WITHIN
+            deadline = time.perf_counter() + WITHIN
             readings: list[_Reading] = []
             while not readings or readings[-1].bound < ROUND:
                 if time.perf_counter() > deadline:
-                    raise TimeoutError(f"the slices are not bound after {_WITHIN:.0f} s")
+                    raise TimeoutError(f"the slices are not bound after {WITHIN:.0f} s")
                 readings.append(await _read(candidate, process, found.plane, samples))
                 await asyncio.sleep(0.1)
             return next(reading for reading in readings if reading.bound), readings[-1]
 
 
-async def measure() -> SliceTime:
-    """Measure a burst, and slices on an idle cluster."""
+async def measure(steps: Sequence[float]) -> SliceTime:
+    """Measure a burst.
+
+    Parameters
+    ----------
+    steps
+        What was measured of slices on an idle cluster.
+    """
     first, last = await _burst()
     slices = last.bound - first.bound
     processes = {name: 1000.0 * (last.processes[name] - used) / slices for name, used in first.processes.items()}
     samples = last.samples - first.samples
     parts = {part: processes["operator"] * count / samples.total() for part, count in samples.most_common()}
-    return SliceTime(slices / (last.at - first.at), processes, parts, (await latency.measure()).steps)
+    return SliceTime(slices / (last.at - first.at), processes, parts, steps)
 
 
 def text(found: SliceTime) -> str:
@@ -121,7 +130,7 @@ def text(found: SliceTime) -> str:
     lines = ["| CPU of a slice in a burst | |", "|---|---|"]
     lines += [f"| {name} | {used:.2f} ms |" for name, used in found.processes.items()]
     lines += [f"| of the operator: {part} | {used:.2f} ms |" for part, used in found.parts.items()]
-    lines += ["", "| a slice on an idle cluster, step by step | |", "|---|---|"]
+    lines += ["", "| a slice on an idle cluster, the median of each step | |", "|---|---|"]
     lines += [f"| {step} | {took:.1f} ms |" for step, took in zip(latency.STEPS, found.steps, strict=True)]
     return "\n".join([*lines, "", f"![Where the time of a slice goes]({PICTURE.name})"])
 
@@ -134,7 +143,7 @@ def draw(found: SliceTime, target: Path) -> None:
     _stack(top, f"CPU of a slice in a burst of {found.rate:.0f} a second: {total:.1f} ms", found.processes)
     _stack(middle, f"the operator's part of it: {sum(found.parts.values()):.1f} ms", found.parts)
     steps = dict(zip(latency.STEPS, found.steps, strict=True))
-    _stack(bottom, f"one slice on an idle cluster, from its creation: {sum(found.steps):.1f} ms", steps)
+    _stack(bottom, "one slice on an idle cluster, from its creation: the median of each step", steps)
     with mpl.rc_context({"svg.hashsalt": "vgpu-scheduler"}):
         figure.savefig(target, metadata={"Date": None} if target.suffix == ".svg" else None)
 
@@ -149,13 +158,18 @@ def _stack(axes: Axes, title: str, parts: dict[str, float]) -> None:
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.35), ncols=3, fontsize="small", frameon=False)
 
 
-def main() -> None:
-    """Measure and write."""
-    found = asyncio.run(measure())
+def write(idle: latency.Latencies) -> None:
+    """Measure a burst, and write the table and the picture."""
+    found = asyncio.run(measure(idle.steps))
     draw(found, PICTURE)
     measured = text(found)
     sys.stdout.write(measured + "\n")
     write_between(MARK, measured)
+
+
+def main() -> None:
+    """Measure and write."""
+    write(asyncio.run(latency.measure()))
 
 
 if __name__ == "__main__":

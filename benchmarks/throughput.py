@@ -215,7 +215,7 @@ async def measure(against: Path | None = None) -> list[Throughput]:
         waiting = ROUND * (1 + len(others))
         await found.nodes.until(lambda: found.nodes.counts["running"] >= waiting, within=WITHIN)
         results += [await _through(found.http, each, SLICES, SLICE) for each in candidates]
-        found.quiet = False
+        found.manner.quiet = False
         results += [await _through(found.http, each, SLICES_WITH_ALL_WRITES, SLICE) for each in candidates]
         if found.nodes.violations:
             raise RuntimeError(f"the node side objects: {found.nodes.violations[:3]}")

@@ -74,6 +74,8 @@ def test_the_steps_of_a_slice_lie_between_its_requests() -> None:
     steps = latency.steps_of([*one(10.0), *one(11.0), record("create", "pods", 12.0, 12.1, agent=THEIRS)])
     assert steps == pytest.approx((1.0, 2.0, 3.0, 4.0, 5.0))
     assert len(steps) == len(latency.STEPS)
+    slow = [record("create", "pods", 1.0, 9.0, agent=THEIRS), *one(9.0)[1:]]
+    assert latency.steps_of([*slow, *one(20.0)], warm=1) == pytest.approx(steps)
 
 
 def test_the_picture_is_the_same_for_the_same_numbers(tmp_path: Path) -> None:
