@@ -203,7 +203,12 @@ EVENTS_LIMITED = Metric(
     Kind.COUNTER,
     "Events that were not written, because their object had 25 and then more than one in 5 minutes.",
 )
-OBSERVATIONS = Metric("vgpu_scheduler_observations_total", Kind.COUNTER, "Objects observed.", {"kind": _OPEN})
+OBSERVATIONS = Metric(
+    "vgpu_scheduler_observations_total",
+    Kind.COUNTER,
+    "Objects that were read; what is known in its version is not read again.",
+    {"kind": _OPEN},
+)
 UNDECODABLE = Metric("vgpu_scheduler_undecodable_objects_total", Kind.COUNTER, "Objects that could not be decoded.")
 PROBLEMS = Metric(
     "vgpu_scheduler_problems_total",
