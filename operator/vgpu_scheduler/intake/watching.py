@@ -53,28 +53,33 @@ class EventHandler(Generic[_Value]):
     def __call__(self, event: Any) -> None:
         """Take in one event as kopf hands it out."""
         how, obj = event["type"], event["object"]
+        if how != "DELETED" and self._confirmed(obj):
+            self._note(how, obj["metadata"]["uid"])
+            return
         try:
-            found = read(self._kind, obj) if how == "DELETED" or not self._confirmed(obj) else None
+            found = read(self._kind, obj)
         except DecodeError as error:
             self._observer.stats.undecodable += 1
             log.warning("%s", error)
             if how == "DELETED":
                 self._lost_track()
             return
-        uid = obj["metadata"]["uid"] if found is None else found.uid
-        if how == "DELETED" and found is not None:
-            self._known.discard(uid)
+        if how == "DELETED":
+            self._known.discard(found.uid)
             if self._gone is not None:
                 self._gone(found)
             else:
                 self._observer.gone(self._kind, found)
             return
+        self._note(how, found.uid)
+        self._observer.observe(self._kind, found)
+
+    def _note(self, how: str | None, uid: str) -> None:
+        """Note that an object is there, and whether that is told by a second initial listing."""
         if how is None and (self._was_away or uid in self._known):
             self._was_away = False
-            self._lost_track()  # a second initial listing: whatever vanished before it was never reported
+            self._lost_track()  # whatever vanished before it was never reported
         self._known.add(uid)
-        if found is not None:
-            self._observer.observe(self._kind, found)
 
     def _confirmed(self, obj: Any) -> bool:
         """Tell whether an object needs no reading: answers to our writes and the stream of all pods may come first."""
