@@ -178,7 +178,8 @@ def test_settings() -> None:
     del (whole := pod())["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpumem"]
     write("one.yaml", whole)
     found = json.loads(run(*asked, "--config", "settings.yaml", "-o", "json").stdout)
-    assert (found[0]["node"], found[0]["containers"][0][0]["amounts"]["memory"]) == ("node-b", 99)
+    amounts = {"slots": 1, "memory": 99, "cores": 0}
+    assert (found[0]["node"], found[0]["containers"][0][0]["amounts"]) == ("node-b", amounts)
 
 
 def test_other_dialects() -> None:
