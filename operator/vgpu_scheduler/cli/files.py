@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from vgpu_scheduler.cli.cluster.options import STDIN
+from vgpu_scheduler.settings import yaml_problem
 
 _SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 # libyaml is ten times as fast, which is felt with a snapshot of a cluster.
@@ -35,9 +36,8 @@ def documents(path: Path) -> list[Any]:
     try:
         found = [_json(text)] if path.suffix == ".json" else list(yaml.load_all(text, _Loader))
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = f":{mark.line + 1}" if mark else ""
-        raise FileError(f"{path}{line}: no YAML: {', '.join(filter(None, (error.context, error.problem)))}") from None
+        line, problem = yaml_problem(error)
+        raise FileError(f"{path}{f':{line}' if line else ''}: no YAML: {problem}") from None
     except json.JSONDecodeError as error:
         raise FileError(f"{path}:{error.lineno}: no JSON: {error.msg}") from None
     except (yaml.YAMLError, ValueError) as error:

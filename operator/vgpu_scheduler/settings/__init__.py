@@ -6,7 +6,7 @@ import this package; everything else gets values.
 """
 
 from vgpu_scheduler.settings.addresses import parse_address
-from vgpu_scheduler.settings.loading import SettingsError, load, read, read_text, yaml_map
+from vgpu_scheduler.settings.loading import SettingsError, load, read, read_text, yaml_map, yaml_problem
 from vgpu_scheduler.settings.model import Profile, Settings
 from vgpu_scheduler.settings.sections import TracingSettings
 
@@ -20,4 +20,5 @@ __all__ = [
     "read",
     "read_text",
     "yaml_map",
+    "yaml_problem",
 ]

@@ -42,6 +42,12 @@ def load(file: Path | None, flags: Mapping[str, Any]) -> Settings:
     return _joined(_content(file) if file is not None else {}, EnvSettingsSource, flags)
 
 
+def yaml_problem(error: yaml.MarkedYAMLError) -> tuple[int, str]:
+    """Return the line of what is no YAML, 0 if it is not known, and what is wrong with it, in one line."""
+    mark = error.problem_mark or error.context_mark
+    return mark.line + 1 if mark else 0, ", ".join(filter(None, (error.context, error.problem)))
+
+
 def yaml_map(text: str, where: str, of: str) -> Mapping[str, Any]:
     """Return a map that is written in YAML; an empty one for an empty text.
 
@@ -60,10 +66,8 @@ def yaml_map(text: str, where: str, of: str) -> Mapping[str, Any]:
     try:
         content = yaml.safe_load(text)
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = f"line {mark.line + 1}: " if mark else ""
-        problem = ", ".join(filter(None, (error.context, error.problem)))
-        raise SettingsError(f"{where}: {line}not valid YAML: {problem}") from None
+        line, problem = yaml_problem(error)
+        raise SettingsError(f"{where}: {f'line {line}: ' if line else ''}not valid YAML: {problem}") from None
     except (yaml.YAMLError, ValueError) as error:
         raise SettingsError(f"{where}: {error}") from None
     except RecursionError:
