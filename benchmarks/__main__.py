@@ -51,7 +51,7 @@ def measure(against: Path | None) -> Run:
     slow = [found.what for found in linked if found.worst > topology.AIM]
     if slow:
         raise SystemExit(f"more than {topology.AIM:.0f} ms to decide: {', '.join(slow)}")
-    ends, idle = asyncio.run(throughput.measure(against)), asyncio.run(latency.measure())
+    ends, idle = asyncio.run(throughput.measure(against)), asyncio.run(latency.measure(against))
     return Run(timings, costs, linked, ends, idle, asyncio.run(footprint.measure(against)))
 
 

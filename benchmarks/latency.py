@@ -9,14 +9,14 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import aiohttp
 from tests.apiserver.audit import AuditRecord
 
 from benchmarks.cluster import PODS, SLICE, cluster, node_name, pod, post
-from benchmarks.throughput import NODES, Candidate, KubeScheduler
-from vgpu_scheduler.cli.demo.process import OperatorProcess
+from benchmarks.throughput import NODES, KubeScheduler, operators
 
 ROUND: Final = 150
 """Pods of one measurement."""
@@ -130,23 +130,31 @@ def _latency(what: str, whose: str, waits: Sequence[float]) -> Latency:
     return Latency(what, whose, hundredths[49], hundredths[98])
 
 
-async def measure() -> Latencies:
-    """Measure everything in one run, the bare calls and kube-scheduler first."""
+async def measure(against: Path | None = None) -> Latencies:
+    """Measure everything in one run, the bare calls and kube-scheduler first.
+
+    Parameters
+    ----------
+    against
+        Another checkout, whose operator is measured right before this one's.
+    """
     async with cluster(NODES) as found:
         await found.nodes.start()
         http, plane, bound = found.http, found.plane, _Bound(found.http)
-        theirs = KubeScheduler(plane)
-        ours = Candidate("", OperatorProcess(plane.kubeconfig(), found.folder / "operator.log"))
+        theirs, mark = KubeScheduler(plane), plane.audit_mark()
         async with bound.following():
             latencies = [_latency(BARE, "", await _waits(http, bound, "bare", "", {}))]
             async with theirs.running():
                 waits = await _waits(http, bound, "theirs", theirs.scheduler, {})
                 latencies.append(_latency(PLAIN, theirs.name, waits))
-            async with ours.running():
-                latencies.append(_latency(PLAIN, "", await _waits(http, bound, "plain", ours.scheduler, {})))
-                mark = plane.audit_mark()
-                latencies.append(_latency(SLICES, "", await _waits(http, bound, "slice", ours.scheduler, SLICE)))
-                return Latencies(latencies, steps_of(plane.audit(since=mark), WARM))
+            for each in operators(found, against):
+                async with each.running():
+                    waits = await _waits(http, bound, f"plain{each.name}", each.scheduler, {})
+                    latencies.append(_latency(PLAIN, each.name, waits))
+                    mark = plane.audit_mark()
+                    waits = await _waits(http, bound, f"slice{each.name}", each.scheduler, SLICE)
+                    latencies.append(_latency(SLICES, each.name, waits))
+        return Latencies(latencies, steps_of(plane.audit(since=mark), WARM))
 
 
 def steps_of(records: Sequence[AuditRecord], warm: int = 0) -> tuple[float, ...]:

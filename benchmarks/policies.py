@@ -32,12 +32,13 @@ def policies() -> Policies:
         made.catalogue.put_namespace(Namespace(f"ns-{number}", {"tier": tier, "team": f"t{number % 7}"}, 1))
     for number in range(POLICIES):
         spec: dict[str, Any] = {"priority": number, "selector": {"matchLabels": {"app": f"app-{number % APPS}"}}}
-        section: dict[str, Any] = [
+        sections: list[dict[str, Any]] = [
             {"nodes": {"scorers": [{"name": "fragmentation", "weight": 3}, {"name": "binpack"}]}},
             {"devices": {"policy": "binpack", "types": {"deny": ["T4"]}}},
             {"limits": {"memoryPerPod": "24Gi", "devicesPerPod": 2}, "defaults": {"memory": "4Gi"}},
             {"nodeSelector": {"matchLabels": {"pool": "shared"}}, "podOverrides": {"allow": ["devicePolicy"]}},
-        ][number % 4]
+        ]
+        section = sections[number % 4]
         metadata: dict[str, Any] = {"name": f"p-{number}", "uid": str(number), "resourceVersion": str(number + 1)}
         if number % 2:
             metadata["namespace"] = f"ns-{number % NAMESPACES}"

@@ -25,7 +25,7 @@ from benchmarks import latency
 from benchmarks.cluster import PODS, SLICE, cluster, pod
 from benchmarks.footprint import cpu
 from benchmarks.page import write_between
-from benchmarks.throughput import NODE_SIDE_DELAY, NODES, ROUND, WITHIN, Candidate, create
+from benchmarks.throughput import NODE_SIDE_DELAY, NODES, ROUND, Candidate, create, until_bound
 from vgpu_scheduler.cli.demo.process import OperatorProcess
 
 MARK: Final = "<!-- slice -->"
@@ -99,14 +99,11 @@ async def _burst() -> tuple[_Reading, _Reading]:
         candidate = Candidate("", process)
         await create(found.http, [(PODS, pod(f"slice-{n}", candidate.scheduler, SLICE)) for n in range(ROUND)])
         async with candidate.running():
-            deadline = time.perf_counter() + WITHIN
-            readings: list[_Reading] = []
-            while not readings or readings[-1].bound < ROUND:
-                if time.perf_counter() > deadline:
-                    raise TimeoutError(f"the slices are not bound after {WITHIN:.0f} s")
-                readings.append(await _read(candidate, process, found.plane, samples))
-                await asyncio.sleep(0.1)
-            return next(reading for reading in readings if reading.bound), readings[-1]
+
+            async def read() -> _Reading:
+                return await _read(candidate, process, found.plane, samples)
+
+            return await until_bound(read, "slices, sampled", pause=0.1)
 
 
 async def measure(steps: Sequence[float]) -> SliceTime:

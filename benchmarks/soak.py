@@ -11,7 +11,6 @@ import argparse
 import asyncio
 import json
 import random
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -22,20 +21,17 @@ from typing import Any
 
 import aiohttp
 import numpy as np
-from tests.apiserver.control_plane import ControlPlane
 
-from benchmarks.throughput import pod
+from benchmarks.cluster import CARDS, PODS, cluster, node_name, pod
 from vgpu_scheduler.cli.demo.process import OperatorProcess
 from vgpu_scheduler.devcluster import NodeSide
 
 TARGET = Path(__file__).parents[1] / "docs" / "soak.md"
 DEFINITIONS = Path(__file__).parents[1] / "crds"
-NODES = [f"node-{number:02d}" for number in range(40)]
-CARDS = ("A100-40G",) * 8
+NODES = [node_name(number, 40) for number in range(40)]
 ALIVE = 600
 """Pods that are there at a time, about."""
 WINDOWS = 10
-PODS = "/api/v1/namespaces/default/pods"
 POLICIES = "/apis/vgpu-scheduler.io/v1alpha1/clustervgpupolicies"
 MERGE = {"Content-Type": "application/merge-patch+json"}
 MIB = 1 << 20
@@ -115,7 +111,7 @@ class Churn:
         """Have a pod come: most ask for a slice, some for a card, some for none."""
         self.number += 1
         name = f"pod-{self.number}"
-        memory = self.rng.choice((0, 2048, 4096, 4096, 8192, 40960))
+        memory = self.rng.choice((0, 2048, 4096, 4096, 8192, 81920))
         self.created[name] = time.perf_counter()
         limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": str(memory)} if memory else {}
         body = pod(name, "vgpu-scheduler", limits)
@@ -214,21 +210,17 @@ async def look(operator: OperatorProcess) -> Look:
 
 async def soak(minutes: float, seed: int) -> str:
     """Have it churn for some minutes, and return the report."""
-    with tempfile.TemporaryDirectory() as folder, ControlPlane() as plane:
-        plane.kubectl("apply", "-k", str(DEFINITIONS))
-        plane.create_namespace("vgpu-system", exist_ok=True)
-        headers, connector = {"Authorization": f"Bearer {plane.token}"}, aiohttp.TCPConnector(ssl=plane.ssl_context())
-        nodes = NodeSide(plane.url, token=plane.token, tls=plane.ssl_context())
-        operator = OperatorProcess(plane.kubeconfig(), Path(folder) / "log", {"VGPU_SWEEP_INTERVAL": "60"})
-        async with aiohttp.ClientSession(plane.url, headers=headers, connector=connector) as http, nodes:
-            await nodes.register(NODES, CARDS)
-            await nodes.start()
-            operator.start()
-            try:
-                await operator.until_leading()
-                return await _churn(Churn(http, nodes, random.Random(seed)), operator, minutes, seed)
-            finally:
-                operator.stop()
+    async with cluster(len(NODES)) as found:
+        found.plane.kubectl("apply", "-k", str(DEFINITIONS))
+        found.manner.quiet = False
+        await found.nodes.start()
+        operator = OperatorProcess(found.plane.kubeconfig(), found.folder / "log", {"VGPU_SWEEP_INTERVAL": "60"})
+        operator.start()
+        try:
+            await operator.until_leading()
+            return await _churn(Churn(found.http, found.nodes, random.Random(seed)), operator, minutes, seed)
+        finally:
+            operator.stop()
 
 
 async def _churn(churn: Churn, operator: OperatorProcess, minutes: float, seed: int) -> str:

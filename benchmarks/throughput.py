@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import aiohttp
 from tests.apiserver.control_plane import ControlPlane
@@ -22,7 +22,7 @@ MANY_NODES = 5000
 NODE_SIDE_DELAY = 0.02
 CONCURRENT = 32
 ROUND = 1000
-"""Pods of one measurement."""
+"""Pods of one turn."""
 WITHIN = 180.0
 PLAIN = "plain pods, no node lock"
 PLAIN_ON_MANY = f"plain pods, no node lock, {MANY_NODES:,} nodes"
@@ -154,6 +154,17 @@ class KubeScheduler:
         return _Look(at, bound, _metric(text, "process_cpu_seconds_total"))
 
 
+class Look(Protocol):
+    """What is known of a scheduler in a moment."""
+
+    @property
+    def bound(self) -> float:
+        """How many pods it has bound."""
+
+
+L = TypeVar("L", bound=Look)
+
+
 @dataclass(frozen=True, slots=True)
 class _Look:
     """What a scheduler says of itself."""
@@ -168,27 +179,70 @@ def _metric(text: str, name: str) -> float:
 
 
 async def _through(
+    http: aiohttp.ClientSession,
+    candidates: Sequence[Candidate | KubeScheduler],
+    what: str,
+    limits: dict[str, str],
+) -> list[Throughput]:
+    """Measure each candidate twice, in their order and back.
+
+    Pods stay, and more on a node cost more: so none has the emptier cluster, and a machine that gets slower, or
+    faster, is so for all of them.
+    """
+    turns: dict[str, list[Throughput]] = {}
+    for number, candidate in enumerate((*candidates, *reversed(candidates))):
+        turns.setdefault(candidate.name, []).append(await _once(http, candidate, f"{what} {number}", limits))
+    return [
+        Throughput(
+            what,
+            sum(turn.pods for turn in found),
+            sum(turn.seconds for turn in found),
+            sum(turn.cpu for turn in found),
+            whose,
+        )
+        for whose, found in turns.items()
+    ]
+
+
+async def _once(
     http: aiohttp.ClientSession, candidate: Candidate | KubeScheduler, what: str, limits: dict[str, str]
 ) -> Throughput:
     """Have pods that wait already bound by a scheduler that starts: the creation of pods takes nothing from it."""
-    prefix = re.sub(r"[^a-z0-9]+", "-", f"{what} {candidate.name}".lower()).strip("-")
+    prefix = re.sub(r"[^a-z0-9]+", "-", what.lower()).strip("-")
     await create(http, [(PODS, pod(f"{prefix}-{n}", candidate.scheduler, limits)) for n in range(ROUND)])
     async with candidate.running():
-        deadline = time.perf_counter() + WITHIN
-        looks: list[_Look] = []
-        while not looks or looks[-1].bound < ROUND:
-            if time.perf_counter() > deadline:
-                raise TimeoutError(f"{what} {candidate.name}: not bound after {WITHIN:.0f} s")
-            looks.append(await candidate.look())
-            await asyncio.sleep(0.05)  # asking costs the scheduler time, too
-    # From the first look that found any bound, so that the start of the process does not count.
-    first, last = next(found for found in looks if found.bound > 0), looks[-1]
+        first, last = await until_bound(candidate.look, f"{what} {candidate.name}", pause=0.05)
     pods = int(last.bound - first.bound)
     return Throughput(what, pods, last.at - first.at, last.cpu - first.cpu, candidate.name)
 
 
-def _candidates(found: BenchmarkCluster, against: Path | None) -> list[Candidate]:
-    """Return the operators to be measured, another checkout's first."""
+async def until_bound(look: Callable[[], Awaitable[L]], what: str, *, pause: float) -> tuple[L, L]:
+    """Look until a turn's pods are bound; return the first look that found any bound, and the last one.
+
+    The start of the process so does not count.
+
+    Parameters
+    ----------
+    pause
+        Seconds between two looks: they cost who is asked time, too.
+
+    Raises
+    ------
+    TimeoutError
+        If they are not bound in time.
+    """
+    deadline, first = time.perf_counter() + WITHIN, None
+    while time.perf_counter() < deadline:
+        found = await look()
+        first = first or (found if found.bound > 0 else None)
+        if first is not None and found.bound >= ROUND:
+            return first, found
+        await asyncio.sleep(pause)
+    raise TimeoutError(f"{what}: not bound after {WITHIN:.0f} s")
+
+
+def operators(found: BenchmarkCluster, against: Path | None) -> list[Candidate]:
+    """Return the operators to be measured: another checkout's, if there is one, and then this one's."""
     kubeconfig = found.plane.kubeconfig()
     candidates = [Candidate("", OperatorProcess(kubeconfig, found.folder / "operator.log"))]
     if against is not None:
@@ -204,19 +258,18 @@ async def measure(against: Path | None = None) -> list[Throughput]:
     Parameters
     ----------
     against
-        Another checkout, whose operator is measured right before this one's, each time.
+        Another checkout, whose operator is measured, too.
     """
     async with cluster(NODES, NODE_SIDE_DELAY) as found:
-        candidates = _candidates(found, against)
-        results = [await _bare_bindings(found.http)]
-        others: list[Candidate | KubeScheduler] = [KubeScheduler(found.plane), *candidates]
-        results += [await _through(found.http, each, PLAIN, {}) for each in others]
+        ours = operators(found, against)
+        everybody: list[Candidate | KubeScheduler] = [KubeScheduler(found.plane), *ours]
+        results = [await _bare_bindings(found.http), *await _through(found.http, everybody, PLAIN, {})]
         await found.nodes.start()
-        waiting = ROUND * (1 + len(others))
+        waiting = ROUND * (1 + 2 * len(everybody))
         await found.nodes.until(lambda: found.nodes.counts["running"] >= waiting, within=WITHIN)
-        results += [await _through(found.http, each, SLICES, SLICE) for each in candidates]
+        results += await _through(found.http, ours, SLICES, SLICE)
         found.manner.quiet = False
-        results += [await _through(found.http, each, SLICES_WITH_ALL_WRITES, SLICE) for each in candidates]
+        results += await _through(found.http, ours, SLICES_WITH_ALL_WRITES, SLICE)
         if found.nodes.violations:
             raise RuntimeError(f"the node side objects: {found.nodes.violations[:3]}")
     return results + await _on_many_nodes(against)
@@ -225,5 +278,5 @@ async def measure(against: Path | None = None) -> list[Throughput]:
 async def _on_many_nodes(against: Path | None) -> list[Throughput]:
     """Measure plain pods on a cluster of many nodes, which nobody plays."""
     async with cluster(MANY_NODES) as found:
-        others = [KubeScheduler(found.plane), *_candidates(found, against)]
-        return [await _through(found.http, each, PLAIN_ON_MANY, {}) for each in others]
+        everybody: list[Candidate | KubeScheduler] = [KubeScheduler(found.plane), *operators(found, against)]
+        return await _through(found.http, everybody, PLAIN_ON_MANY, {})
