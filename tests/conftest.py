@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import os
 from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar
@@ -32,6 +33,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         if any(item.get_closest_marker(marker) for item in session.items):
             with contextlib.suppress(AssetsUnavailableError):  # the fixtures skip, or fail, with the reason
                 build()
+    # Vectors make more than a million objects, which stay: no collection needs to look at them again.
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
