@@ -25,8 +25,15 @@ help: ## explain the targets
 demo: .venv/ready ## show placements on an embedded cluster (ARGS=--once: a check without a show; ARGS=--keep: it goes on)
 	@$(BIN)/vgpu-scheduler demo $(ARGS)
 
-test: .venv/ready ## run all test suites, on a real API server where Go can build it
+test: .venv/ready ## run all test suites, on a real API server where Go can build it (ARGS=tests/kube: some)
+ifneq ($(ARGS),)
 	@$(BIN)/pytest $(ARGS)
+else
+	@echo "tests 1/2: without the real API server, on several cores (each takes about a GB)"
+	@$(BIN)/pytest -m "not apiserver" --numprocesses auto --maxprocesses 4; alone=$$?; \
+	  echo "tests 2/2: on the real API server, one after the other"; \
+	  $(BIN)/pytest -m apiserver && exit $$alone
+endif
 
 lint: .venv/ready ## check style, types, the arrows between rooms, links, and that rendered files are current
 	@$(BIN)/ruff format --check --quiet .
