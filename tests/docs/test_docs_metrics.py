@@ -38,6 +38,13 @@ BUCKETS = {
 Seen = dict[str, dict[str, Any]]
 
 
+class Lease:
+    """Whether it is held."""
+
+    def __init__(self, leading: bool) -> None:
+        self.leading = leading
+
+
 def shown(engine: Engine, *, leading: bool = True) -> Iterator[Any]:
     """Yield the families that a busy operator shows."""
     metrics, clock, nobody = Metrics(), ShiftedClock(), None
@@ -46,7 +53,7 @@ def shown(engine: Engine, *, leading: bool = True) -> Iterator[Any]:
     hooks = binder_hooks(metrics.attempts)
     binder = Binder(context, BinderOptions(), hooks)
     observer = Observer(engine, clock.monotonic, lambda _: None, lambda: None, reporter.problem)
-    add_metrics(metrics, engine, binder, reporter, observer, lambda: leading)
+    add_metrics(metrics, engine, binder, reporter, observer, Lease(leading))  # type: ignore[arg-type]
     api = ApiClient(Credentials(Configuration(host="https://10.0.0.1:6443")), "test")
     api.answers["GET", "200"] += 1
     add_requests(metrics, api)

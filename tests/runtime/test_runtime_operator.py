@@ -203,45 +203,6 @@ async def test_the_lease_is_held_through_lists_that_take_longer_than_it_lasts(st
         other.stop()
 
 
-LEASES = "/apis/coordination.k8s.io/v1/namespaces/vgpu-system/leases"
-
-
-async def test_a_lease_that_nobody_holds_is_taken_before_the_only_sweep(stage: Stage) -> None:
-    """What is listed after that is all that any leader has done."""
-    assert await _lists_around_the_lease(stage) == ["lease", "list"]
-
-
-async def test_who_waited_for_the_lease_sweeps_once_more(stage: Stage) -> None:
-    """The last leader may have bound pods since the first sweep."""
-    lease = {
-        "apiVersion": "coordination.k8s.io/v1",
-        "kind": "Lease",
-        "metadata": {"name": "vgpu-scheduler", "namespace": "vgpu-system"},
-        "spec": {"holderIdentity": "another", "leaseDurationSeconds": 3},
-    }
-    async with stage.http.post(LEASES, json=lease) as answer:
-        assert answer.status == 201, await answer.text()
-    assert await _lists_around_the_lease(stage) == ["list", "lease", "list"]
-
-
-async def _lists_around_the_lease(stage: Stage) -> list[str]:
-    """Return in which order a process that starts, until it binds, lists pods and writes the Lease the first time."""
-    found: list[str] = []
-
-    def note(method: str, path: str, user_agent: str, code: int) -> None:
-        if user_agent.startswith("vgpu-scheduler") and code < 300:
-            if path.startswith(LEASES) and method in {"POST", "PUT"} and "lease" not in found:
-                found.append("lease")
-            elif path.partition("?")[0] == "/api/v1/pods" and "watch" not in path:
-                found.append("list")
-
-    stage.cluster.requests.on_request = note
-    stage.operator.start()
-    await stage.create("p")
-    await until(lambda: stage.bound("p"))
-    return found
-
-
 async def _ended(operator: OperatorProcess) -> bool:
     return operator.exit_code is not None
 

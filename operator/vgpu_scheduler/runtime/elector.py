@@ -68,16 +68,6 @@ class Elector:
         """Tell whether the Lease will still be held in so many seconds: a write that may take that long is safe."""
         return self._clock.monotonic() + seconds < self._held_until
 
-    async def take(self) -> bool:
-        """Take the Lease if nobody holds it, as at a first start and after a leader that gave it up; tell whether.
-
-        Whoever comes new and knows nothing yet does not compete for one that has expired: a standby knows all.
-        """
-        taken = await self._try()
-        if taken:
-            log.info("leading as %s", self.identity)
-        return taken
-
     async def acquire(self) -> None:
         """Wait until the Lease is held: it is looked at now and then, and in the moment in which it expires.
 

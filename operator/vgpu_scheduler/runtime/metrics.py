@@ -14,6 +14,7 @@ from vgpu_scheduler.engine import Engine, Place
 from vgpu_scheduler.intake import Observer
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import EventReason
+from vgpu_scheduler.runtime.elector import Elector
 from vgpu_scheduler.state import Phase
 from vgpu_scheduler.telemetry import Attempts, Metrics, catalogue
 
@@ -57,15 +58,15 @@ def binder_hooks(
 
 
 def add_metrics(
-    metrics: Metrics, engine: Engine, binder: Binder, reporter: Reporter, observer: Observer, leads: Callable[[], bool]
+    metrics: Metrics, engine: Engine, binder: Binder, reporter: Reporter, observer: Observer, elector: Elector
 ) -> None:
     """Make what the rooms count visible; what they know of the cluster only while this process leads."""
-    metrics.leads = leads
+    metrics.leads = lambda: elector.leading
     _add_queue(metrics, engine)
     _add_knowledge(metrics, engine)
     _add_binding(metrics, binder, reporter)
     _add_intake(metrics, engine, observer)
-    metrics.add_number(catalogue.LEADER, lambda: float(leads()))
+    metrics.add_number(catalogue.LEADER, lambda: float(elector.leading))
     metrics.add(catalogue.BUILD_INFO, lambda: [({"version": __version__}, 1.0)])
 
 

@@ -1,8 +1,7 @@
 """One replica at work: everything that talks to the API server, started in order and stopped in order.
 
-Order of the start: a sweep, watches that go on from there, the Lease, another sweep, then decisions. The other sweep
-comes after the Lease was won, so that whatever the last leader bound is known before the first decision. A Lease that
-nobody holds is taken before the first sweep, and no other one is needed then.
+Order of the start: a first sweep, watches that go on from there, the Lease, a second sweep, then decisions. The second
+sweep comes after the Lease was won, so that whatever the last leader bound is known before the first decision.
 """
 
 from __future__ import annotations
@@ -127,17 +126,14 @@ class Replica:
         )
         beside = (beside_kind(kind.name, kind.path) for kind in engine.dialects.beside)
         self._optional: list[Kind[Any]] = [*beside, *(SELECTING if engine.system_spread else ())]
-        kinds = (self._swept_kinds, self._storage_kinds)
-        self._sweeps = Sweeps(api, engine, self._observer, settings.sweep_interval, *kinds)
-        self._swept = asyncio.Event()
-        """Set once the first sweep is over."""
+        self._sweeps = Sweeps(api, engine, self._observer, settings.sweep_interval, self._swept, self._storage_kinds)
         engine.storage.unknown()
         self._storage = StorageStreams(api, self._observer, self._sweeps.ask)
         self._loop = SchedulingLoop(engine, self._binder, self._reporter, clock, metrics.attempts)
         self._deciding = False
         self.missing = "starting"
         """What is still missing until it is ready; empty when it is."""
-        add_metrics(metrics, engine, self._binder, self._reporter, self._observer, self._leads)
+        add_metrics(metrics, engine, self._binder, self._reporter, self._observer, self._elector)
         add_requests(metrics, api)
 
     async def run(self) -> None:
@@ -146,12 +142,11 @@ class Replica:
         watchers: list[asyncio.Task[None]] = []
         leader: list[asyncio.Task[None]] = []
         try:
-            leader = start([("leader", self._lead(early=await self._elector.take()))])
             await self._sweeps.sweep()
             self.missing = ""  # a warm standby is ready
             settle_memory()
             watchers = start(self._watchers())
-            self._swept.set()
+            leader = start([("leader", self._lead())])
             done, _ = await asyncio.wait({*leader, *watchers}, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()  # a watcher never ends by itself
@@ -170,48 +165,30 @@ class Replica:
     def _look_for_storage(self) -> None:
         self._storage.look()
 
-    def _swept_kinds(self) -> tuple[Kind[Any], ...]:
+    def _swept(self) -> tuple[Kind[Any], ...]:
         return (*self._optional, *SWEPT)
 
     def _storage_kinds(self) -> Sequence[Kind[Any]]:
         return self._storage.kinds
 
-    def _leads(self) -> bool:
-        """Tell whether it leads and knows the cluster; the Lease may be held before that."""
-        return self._swept.is_set() and self._elector.leading
-
     def stalled_for(self) -> float:
         """Return for how many seconds the scheduling loop has not turned; 0 for a standby, which does not turn it."""
         return self._clock.monotonic() - self._loop.beat if self._deciding else 0.0
 
-    async def _lead(self, *, early: bool) -> None:
-        """Sweep, and decide while the Lease is held.
+    async def _lead(self) -> None:
+        """Decide while the Lease is held."""
+        # Deletions that were missed are looked for from now on, by a standby as by the leader.
+        await first_of(("sweeps", self._sweeps.run()), ("leader", self._hold_and_decide()))
 
-        Parameters
-        ----------
-        early
-            Whether the Lease was held before the first sweep began.
-        """
-        await first_of(("sweeps", self._sweep()), ("leader", self._hold_and_decide(early=early)))
-
-    async def _sweep(self) -> None:
-        """Look for deletions that were missed, as a standby and as the leader."""
-        await self._swept.wait()
-        await self._sweeps.run()
-
-    async def _hold_and_decide(self, *, early: bool) -> None:
+    async def _hold_and_decide(self) -> None:
         """Wait for the Lease, then decide until it is lost."""
-        if not early:
-            await self._swept.wait()
-            await self._elector.acquire()
+        await self._elector.acquire()
         # Renewed from the moment that it is held: the sweep takes as long as the API server does.
-        await first_of(("lease", self._elector.hold()), ("decisions", self._decide(early=early)))
+        await first_of(("lease", self._elector.hold()), ("decisions", self._decide()))
 
-    async def _decide(self, *, early: bool) -> None:
+    async def _decide(self) -> None:
         """Learn what the last leader did, then decide."""
-        await self._swept.wait()
-        if not early:
-            await self._sweeps.sweep()
+        await self._sweeps.sweep()
         await self._binder.look_at_closed_nodes()
         self._loop.beat = self._clock.monotonic()
         self._deciding = True
