@@ -123,7 +123,7 @@ def text(run: Run) -> str:
     lines += ["|---|---|---|"]
     lines += [f"| {found.what} | {found.wanted} | {found.worst:.2f} ms |" for found in run.linked]
     bare = run.ends[0].rate
-    title = f"end to end, {throughput.NODES} nodes, {throughput.ROUND} pods"
+    title = f"end to end, {throughput.NODES} nodes, rounds of {throughput.ROUND:,} pods"
     lines += ["", f"| {title} | pods/s | of bare Bindings | CPU per pod |", "|---|---|---|---|"]
     for found in run.ends:
         cpu = f"{found.cpu_per_pod:.2f} ms" if found.cpu else ""

@@ -141,7 +141,7 @@ async def measure(against: Path | None = None) -> Latencies:
     async with cluster(NODES) as found:
         await found.nodes.start()
         http, plane, bound = found.http, found.plane, _Bound(found.http)
-        theirs, mark = KubeScheduler(plane), plane.audit_mark()
+        theirs = KubeScheduler(plane)
         async with bound.following():
             latencies = [_latency(BARE, "", await _waits(http, bound, "bare", "", {}))]
             async with theirs.running():
@@ -154,7 +154,8 @@ async def measure(against: Path | None = None) -> Latencies:
                     mark = plane.audit_mark()
                     waits = await _waits(http, bound, f"slice{each.name}", each.scheduler, SLICE)
                     latencies.append(_latency(SLICES, each.name, waits))
-        return Latencies(latencies, steps_of(plane.audit(since=mark), WARM))
+                    steps = steps_of(plane.audit(since=mark), WARM)
+        return Latencies(latencies, steps)  # of this checkout, which comes last
 
 
 def steps_of(records: Sequence[AuditRecord], warm: int = 0) -> tuple[float, ...]:

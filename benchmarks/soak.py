@@ -111,7 +111,7 @@ class Churn:
         """Have a pod come: most ask for a slice, some for a card, some for none."""
         self.number += 1
         name = f"pod-{self.number}"
-        memory = self.rng.choice((0, 2048, 4096, 4096, 8192, 81920))
+        memory = self.rng.choice((0, 4096, 8192, 8192, 16384, 81920))
         self.created[name] = time.perf_counter()
         limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": str(memory)} if memory else {}
         body = pod(name, "vgpu-scheduler", limits)

@@ -186,8 +186,8 @@ async def _through(
 ) -> list[Throughput]:
     """Measure each candidate twice, in their order and back.
 
-    Pods stay, and more on a node cost more: so none has the emptier cluster, and a machine that gets slower, or
-    faster, is so for all of them.
+    Pods stay, and more on a node cost more: so none has the emptier cluster, nor gains from a machine that steadily
+    gets slower or faster.
     """
     turns: dict[str, list[Throughput]] = {}
     for number, candidate in enumerate((*candidates, *reversed(candidates))):

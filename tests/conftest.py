@@ -6,7 +6,6 @@ import contextlib
 import gc
 import logging
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar
 
 import pytest
@@ -17,13 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _FIXTURES = frozenset(("control_plane", "empty_control_plane", "sa_control_plane", "installed_plane"))
-_END_TO_END = Path(__file__).parent / "e2e"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests that need the real API server, so that ``-m 'not apiserver'`` leaves them out."""
     for item in items:
-        if _FIXTURES.intersection(getattr(item, "fixturenames", ())) or item.path.is_relative_to(_END_TO_END):
+        if _FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.apiserver)
 
 

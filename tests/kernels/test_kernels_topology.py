@@ -105,9 +105,9 @@ def test_placements_of_eight_cards_are_not_enumerated(name: str, wanted: int) ->
     """56 candidates have up to 7e15 subsets; the result is the best that counts per card can give."""
     walk = [card for card in range(8) for _ in range(7)]
     chosen(MANY[name], walk, wanted)
-    began = time.perf_counter()
+    began = time.process_time()
     found, exact = chosen(MANY[name], walk, wanted)
-    assert time.perf_counter() - began < 0.1  # a millisecond or two; machines differ
+    assert time.process_time() - began < 0.1  # a millisecond or two; machines differ
     assert exact
     counts = np.bincount([walk[i] for i in found], minlength=8)
     assert counts.sum() == wanted
@@ -129,7 +129,7 @@ def test_a_table_made_to_be_hard_ends_all_the_same() -> None:
     rng = np.random.default_rng(5)
     table = rng.integers(0, 1000, size=(16, 16))
     walk = [card for card in range(16) for _ in range(7)]
-    began = time.perf_counter()
+    began = time.process_time()
     found, _ = chosen(np.triu(table) + np.triu(table, 1).T, walk, 56)
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
     assert len(set(found)) == 56

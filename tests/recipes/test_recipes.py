@@ -154,8 +154,8 @@ def test_every_part_of_a_policy_is_needed(name: str, number: int, path: Path_) -
 
 def test_a_case_takes_milliseconds() -> None:
     first = list(run_path(TESTS))  # compiles what has not run yet
-    began = time.perf_counter()
+    began = time.process_time()
     again = list(run_path(TESTS))
-    seconds = time.perf_counter() - began
+    seconds = time.process_time() - began
     assert len(again) == len(first) > 50
     assert seconds / len(again) < 0.05

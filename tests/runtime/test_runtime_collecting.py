@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from vgpu_scheduler.runtime.collecting import unchanged_mappings
+
 SCRIPT = """
 import numba
 from pathlib import Path
@@ -30,3 +32,24 @@ def test_the_compiler_is_let_go_and_works_on() -> None:
     ran = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     assert float(ran.stdout) > 20.0
+
+
+def mapping(name: str, *, first: int, rights: str = "r--p", **written: int) -> str:
+    sizes = {"Size": 8, "Rss": 8, "Anonymous": 0, "Private_Dirty": 0, "Swap": 0, **written}
+    lines = [f"{first:x}-{first + 8192:x} {rights} 00000000 fe:00 17 {name}"]
+    return "\n".join(lines + [f"{size}: {kb} kB" for size, kb in sizes.items()] + ["VmFlags: rd mr mw me sd"]) + "\n"
+
+
+def test_only_what_nobody_has_written_is_dropped() -> None:
+    text = (
+        mapping("/lib/libllvmlite.so", first=0x10000)
+        + mapping("/lib/libllvmlite.so", first=0x20000, rights="r-xp")
+        + mapping("/lib/libllvmlite.so", first=0x30000, rights="rw-p")
+        + mapping("/lib/libllvmlite.so", first=0x40000, Anonymous=4)
+        + mapping("/lib/libllvmlite.so", first=0x50000, Swap=4)
+        + mapping("/lib/libllvmlite.so", first=0x60000, Private_Dirty=4)
+        + mapping("/lib/libc.so.6", first=0x70000)
+        + mapping("", first=0x80000)
+        + mapping("[heap]", first=0x90000)
+    )
+    assert unchanged_mappings(text, "libllvmlite") == [(0x10000, 8192), (0x20000, 8192)]

@@ -203,6 +203,23 @@ async def test_the_lease_is_held_through_lists_that_take_longer_than_it_lasts(st
         other.stop()
 
 
+async def test_what_the_last_leader_bound_is_listed_once_the_lease_is_won(stage: Stage) -> None:
+    leases, found = "/apis/coordination.k8s.io/v1/namespaces/vgpu-system/leases", []
+
+    def note(method: str, path: str, user_agent: str, code: int) -> None:
+        if user_agent.startswith("vgpu-scheduler") and code < 300:
+            if path.startswith(leases) and method in {"POST", "PUT"} and "lease" not in found:
+                found.append("lease")
+            elif path.partition("?")[0] == "/api/v1/pods" and "watch" not in path:
+                found.append("list")
+
+    stage.cluster.requests.on_request = note
+    stage.operator.start()
+    await stage.create("p")
+    await until(lambda: stage.bound("p"))
+    assert found == ["list", "lease", "list"]
+
+
 async def _ended(operator: OperatorProcess) -> bool:
     return operator.exit_code is not None
 

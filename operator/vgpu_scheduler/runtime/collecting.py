@@ -6,12 +6,14 @@ import ctypes
 import gc
 import mmap
 import re
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 _COMPILER: Final = "libllvmlite"
+_HEXADECIMAL: Final = frozenset("0123456789abcdef")
+_WRITTEN: Final = frozenset(("Anonymous", "Private_Dirty", "Swap"))
+"""What smaps calls the kB of a mapping that are not as in its file."""
 _MAPPING: Final = re.compile(r"(?P<first>[0-9a-f]+)-(?P<end>[0-9a-f]+) r-[-x]p .*/(?P<file>[^/]+)$")
 """The line that begins what smaps says of a mapping which is read from a file, and which nobody may write to."""
 
@@ -34,25 +36,39 @@ def give_back() -> None:
 
 
 def let_go_of_compiler() -> None:
-    """Let go of the compiler's code once the kernels are linked: 60 MiB that nothing reads again.
+    """Let go of the compiler's code once the kernels are linked: nothing reads these 60 MiB again.
 
-    Should anything read it after all, the system takes it from its cache of files.
+    They are no longer resident in this process. The system may keep them in its cache of files, as long as it has
+    room, and who reads them after all gets them from there, or from the disk.
     """
     with suppress(OSError, AttributeError):  # no Linux
         libc = ctypes.CDLL(None)
-        for first, length in list(_unchanged(_COMPILER)):
+        for first, length in unchanged_mappings(Path("/proc/self/smaps").read_text(errors="replace"), _COMPILER):
             libc.madvise(ctypes.c_void_p(first), ctypes.c_size_t(length), mmap.MADV_DONTNEED)
 
 
-def _unchanged(library: str) -> Iterator[tuple[int, int]]:
-    """Yield the mappings of a library, address and bytes, that are what its file says: only these may be dropped.
+def unchanged_mappings(smaps: str, library: str) -> list[tuple[int, int]]:
+    """Return the mappings of a library, address and bytes, that are what its file says: only these may be dropped.
 
-    The loader writes into some, and takes the right to write from them afterwards.
+    The loader writes relocations into some, and makes these read-only afterwards; what is in swap was written, too.
+
+    Parameters
+    ----------
+    smaps
+        What ``/proc/PID/smaps`` says.
+    library
+        How the name of its file begins.
     """
-    found: re.Match[str] | None = None
-    for line in Path("/proc/self/smaps").read_text().splitlines():
-        if line[0] in "0123456789abcdef":
-            found = _MAPPING.match(line)
-        elif found and found["file"].startswith(library) and line.split() == ["Anonymous:", "0", "kB"]:
-            first = int(found["first"], 16)
-            yield first, int(found["end"], 16) - first
+    found: dict[tuple[int, int], int] = {}
+    mapping: tuple[int, int] | None = None
+    for line in smaps.splitlines():
+        if line[:1] in _HEXADECIMAL:
+            of_file = _MAPPING.match(line)
+            mapping = None
+            if of_file and of_file["file"].startswith(library):
+                first, end = (int(of_file[name], 16) for name in ("first", "end"))
+                mapping = first, end - first
+                found[mapping] = 0
+        elif mapping and line.partition(":")[0] in _WRITTEN:
+            found[mapping] += int(line.split()[1])
+    return [where for where, written in found.items() if not written]
