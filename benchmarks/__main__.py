@@ -39,18 +39,9 @@ class Run:
 
 
 def measure(against: Path | None) -> Run:
-    """Measure everything.
-
-    Raises
-    ------
-    SystemExit
-        If a decision by links takes longer than it may.
-    """
+    """Measure everything."""
     timings = [found for nodes in (1000, 5000) for found in decisions.measure(nodes)]
     costs, linked = list(policies.measure()), list(topology.measure())
-    slow = [found.what for found in linked if found.worst > topology.AIM]
-    if slow:
-        raise SystemExit(f"more than {topology.AIM:.0f} ms to decide: {', '.join(slow)}")
     ends, idle = asyncio.run(throughput.measure(against)), asyncio.run(latency.measure(against))
     return Run(timings, costs, linked, ends, idle, asyncio.run(footprint.measure(against)))
 
@@ -61,6 +52,7 @@ def aims(run: Run) -> list[Aim]:
     terms = next(found for found in run.timings if found.kind == decisions.WITH_TERMS and found.nodes == 5000)
     small, large = repeated[1000], repeated[5000]
     growth = large.p50 / small.p50
+    hardest = max(found.worst for found in run.linked)
     bare = run.ends[0].rate
     ours = {found.what: found for found in run.ends if not found.whose}
     theirs = {found.what: found for found in run.ends if found.whose == throughput.KubeScheduler.name}
@@ -79,6 +71,11 @@ def aims(run: Run) -> list[Aim]:
         ),
         Aim("the same with inter-pod terms: p50 < 500 µs", f"{terms.p50:,.0f} µs", terms.p50 < 500),
         Aim("a new shape with them: p50 < 8 ms", f"{new_terms.p50 / 1000:.1f} ms", new_terms.p50 < 8000),
+        Aim(
+            f"cards by their links, the hardest decision: {topology.AIM:.0f} ms",
+            f"{hardest:.2f} ms",
+            hardest <= topology.AIM,
+        ),
         Aim("from 1,000 to 5,000 nodes it grows less than 1.5 times", f"{growth:.2f} times", growth < 1.5),
         Aim("slices with a node lock: 170 a second", f"{slices.rate:,.0f} a second", slices.rate >= 170),
         Aim("the operator's CPU per slice: 2.0 ms", f"{slices.cpu_per_pod:.1f} ms", slices.cpu_per_pod <= 2.0),
