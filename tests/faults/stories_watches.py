@@ -140,16 +140,27 @@ async def restored(stage: Stage, random: Random) -> None:
     await stage.come()
     await stage.some_run(random.randrange(1, PODS - 2))
     await asyncio.to_thread(stage.plane.snapshot)
+    renewed = await _renewals(stage)
     await stage.some_run(PODS)
     await stage.come(*burst("lost-"))
     await stage.some_run(PODS + 3)
+
+    async def renewed_since() -> bool:
+        return await _renewals(stage) != renewed
+
+    await stage.until(renewed_since, "the Lease to be renewed: no copy is younger than that")
     await stage.nodes.stop()
+    # What nodes know is told before the operator, which knows what is forgotten now, writes anything: it may still bind
+    # pods, and the lock that is taken away below would be the one of such a pod.
+    held_off = [stage.proxy.add(Rule(what, Do.CUT, times=10_000)) for what in (What.NODE, What.BINDING)]
     await asyncio.to_thread(stage.plane.restore)
     stage.count("etcd restored")
     for found in await stage.pods():
         if _was_served(found):
             await stage.run(found)  # its kubelet knows, whatever the API server has forgotten
     await take_nameless_lock(stage)
+    for rule in held_off:
+        rule.times = 0
     await stage.nodes.start()
     await stage.until(lambda: _started_anew(stage), "the operator to start anew")
 
@@ -174,6 +185,13 @@ def _was_served(pod: Object) -> bool:
     told = notes.get(PHASE) == "success" or any(notes.get(maker.flag) == "true" for maker in (CAMBRICON, ENFLAME_DRS))
     told = told or MTHREADS.time in notes or notes.get(NVIDIA.to_allocate) != notes.get(NVIDIA.allocated)
     return bool(pod["spec"].get("nodeName")) and told and pod["status"].get("phase") == "Pending"
+
+
+async def _renewals(stage: Stage) -> list[str]:
+    """Return when the Leases of operators were renewed."""
+    async with stage.http.get("/apis/coordination.k8s.io/v1/leases") as answer:
+        leases = (await answer.json())["items"]
+    return [lease["spec"]["renewTime"] for lease in leases if lease["metadata"]["name"] == "vgpu-scheduler"]
 
 
 async def _started_anew(stage: Stage) -> bool:
