@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 from click.testing import CliRunner
+from docs.links import anchors
 from pydantic import BaseModel
 
 from vgpu_scheduler.cli import main
@@ -136,13 +137,7 @@ def test_links_lead_somewhere() -> None:
     for target in targets:
         path, _, anchor = target.partition("#")
         assert (GUIDE.parent / path).exists(), target
-        assert not anchor or anchor in headings(GUIDE.parent / path if path else GUIDE), target
-
-
-def headings(page: Path) -> set[str]:
-    """Return the anchors of a page."""
-    found = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
-    return {re.sub(r"[^a-z0-9 -]", "", line.lower()).replace(" ", "-") for line in found}
+        assert not anchor or anchor in anchors(GUIDE.parent / path if path else GUIDE), target
 
 
 def test_every_recipe_is_in_the_guide() -> None:

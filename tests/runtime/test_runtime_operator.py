@@ -23,6 +23,7 @@ from vgpu_scheduler.runtime.assembly import Connection
 from vgpu_scheduler.runtime.operator import server_version
 
 PODS = "/api/v1/namespaces/default/pods"
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/vgpu-system/leases/vgpu-scheduler"
 
 
 class Stage:
@@ -172,8 +173,7 @@ async def test_it_gives_the_lease_up_when_it_ends(stage: Stage) -> None:
     assert (await stage.operator.get("/readyz"))[0] == 200
     assert (await stage.operator.get("/livez"))[0] == 200
     assert stage.operator.stop() == 0
-    path = "/apis/coordination.k8s.io/v1/namespaces/vgpu-system/leases/vgpu-scheduler"
-    async with stage.http.get(path) as answer:
+    async with stage.http.get(LEASE) as answer:
         assert (await answer.json())["spec"].get("holderIdentity", "") == ""
 
 
@@ -196,19 +196,18 @@ async def test_the_lease_is_held_through_lists_that_take_longer_than_it_lasts(st
         await stage.create("p")
         await until(lambda: stage.bound("p"), within=60.0)
         assert (stage.operator.exit_code, other.exit_code) == (None, None)
-        path = "/apis/coordination.k8s.io/v1/namespaces/vgpu-system/leases/vgpu-scheduler"
-        async with stage.http.get(path) as answer:
+        async with stage.http.get(LEASE) as answer:
             assert (await answer.json())["spec"]["leaseTransitions"] == 1
     finally:
         other.stop()
 
 
 async def test_what_the_last_leader_bound_is_listed_once_the_lease_is_won(stage: Stage) -> None:
-    leases, found = "/apis/coordination.k8s.io/v1/namespaces/vgpu-system/leases", []
+    found: list[str] = []
 
     def note(method: str, path: str, user_agent: str, code: int) -> None:
         if user_agent.startswith("vgpu-scheduler") and code < 300:
-            if path.startswith(leases) and method in {"POST", "PUT"} and "lease" not in found:
+            if path.startswith(LEASE.rpartition("/")[0]) and method in {"POST", "PUT"} and "lease" not in found:
                 found.append("lease")
             elif path.partition("?")[0] == "/api/v1/pods" and "watch" not in path:
                 found.append("list")
