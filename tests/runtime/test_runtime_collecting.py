@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
-from vgpu_scheduler.runtime.collecting import unchanged_mappings
+from vgpu_scheduler.runtime.collecting import unmodified_mappings
 
 SCRIPT = """
 import numba
 from pathlib import Path
-from vgpu_scheduler.runtime.collecting import let_go_of_compiler
+from vgpu_scheduler.runtime.collecting import release_compiler_pages
 
 def resident():
     lines = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
@@ -21,7 +21,7 @@ def resident():
 added = numba.njit(lambda a, b: a + b)
 assert added(1, 2) == 3
 before = resident()
-let_go_of_compiler()
+release_compiler_pages()
 print(before - resident())
 assert added(1.5, 2.0) == 3.5  # compiled now
 """
@@ -52,4 +52,4 @@ def test_only_what_nobody_has_written_is_dropped() -> None:
         + mapping("", first=0x80000)
         + mapping("[heap]", first=0x90000)
     )
-    assert unchanged_mappings(text, "libllvmlite") == [(0x10000, 8192), (0x20000, 8192)]
+    assert unmodified_mappings(text, "libllvmlite") == [(0x10000, 8192), (0x20000, 8192)]

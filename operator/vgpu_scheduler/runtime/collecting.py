@@ -35,7 +35,7 @@ def give_back() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def let_go_of_compiler() -> None:
+def release_compiler_pages() -> None:
     """Let go of the compiler's code once the kernels are linked: nothing reads these 60 MiB again.
 
     They are no longer resident in this process. The system may keep them in its cache of files, as long as it has
@@ -43,11 +43,11 @@ def let_go_of_compiler() -> None:
     """
     with suppress(OSError, AttributeError):  # no Linux
         libc = ctypes.CDLL(None)
-        for first, length in unchanged_mappings(Path("/proc/self/smaps").read_text(errors="replace"), _COMPILER):
+        for first, length in unmodified_mappings(Path("/proc/self/smaps").read_text(errors="replace"), _COMPILER):
             libc.madvise(ctypes.c_void_p(first), ctypes.c_size_t(length), mmap.MADV_DONTNEED)
 
 
-def unchanged_mappings(smaps: str, library: str) -> list[tuple[int, int]]:
+def unmodified_mappings(smaps: str, library: str) -> list[tuple[int, int]]:
     """Return the mappings of a library, address and bytes, that are what its file says: only these may be dropped.
 
     The loader writes relocations into some, and makes these read-only afterwards; what is in swap was written, too.

@@ -18,7 +18,7 @@ from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.policy import Policies
 from vgpu_scheduler.runtime.assembly import Connection, make_dialects, policy_defaults
-from vgpu_scheduler.runtime.collecting import let_go_of_compiler
+from vgpu_scheduler.runtime.collecting import release_compiler_pages
 from vgpu_scheduler.runtime.metrics import binder_hooks
 from vgpu_scheduler.runtime.replica import Replica
 from vgpu_scheduler.runtime.sweeps import drift, ledger
@@ -75,7 +75,7 @@ class Operator:
         )
         log.info("vgpu-scheduler %s serves health and metrics on port %d", __version__, port)
         await asyncio.to_thread(warm_up)
-        let_go_of_compiler()
+        release_compiler_pages()
         api = await connect(
             str(self.settings.kubeconfig) if self.settings.kubeconfig else None,
             self.settings.context,
