@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from tests.state.interpod_world import APPS, MOVES, TERMS, Move, World, asking
 
 from vgpu_scheduler.kube import PodSelector, decode_node, decode_pod
-from vgpu_scheduler.state import ResidentTerm, State
+from vgpu_scheduler.state import NodeCounts, ResidentTerm, State
 from vgpu_scheduler.state.resident_terms import ResidentTerms
 
 SELECTORS: list[tuple[PodSelector, ...]] = [
@@ -32,8 +34,21 @@ def check(world: World) -> None:
         view.interpod.acquire(selectors, view.nodes.row)
     assert by_name(view) == by_name(state)
     for counter in (*state.interpod._counters.values(), *residents(state)):
-        occupied = np.flatnonzero(counter.nodes.occupied(state.nodes.capacity)).tolist()
-        assert occupied == sorted(counter.nodes.as_values())
+        check_topologies(state, counter.nodes)
+
+
+def check_topologies(state: State, counts: NodeCounts) -> None:
+    """Compare the counts of topologies, which events keep, with the labels of the nodes now."""
+    for key in ("host", "zone", "rack", "none"):
+        column, expected = state.nodes.label(key), Counter[str]()
+        for row, count in counts.as_values().items():
+            node = state.nodes.node(state.nodes.name(row))
+            assert node is not None
+            if key in node.labels:
+                expected[node.labels[key]] += count
+        *found, without = counts.by_value(column).tolist()
+        assert {value: count for value, count in zip(column.values, found, strict=True) if count} == expected
+        assert without == 0
 
 
 def kinds(state: State) -> tuple[ResidentTerms, ...]:

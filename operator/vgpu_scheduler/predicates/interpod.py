@@ -101,30 +101,24 @@ class InterPodTerms:
 
     def _near(self, counted: Iterable[tuple[str, NodeCounts]], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which nodes share a topology with one of the pods that are counted."""
-        nodes = self._state.nodes
         by_key: dict[str, NDArray[np.bool_]] = {}
         for key, counts in counted:
-            occupied = counts.occupied(nodes.capacity)
+            occupied = self._occupied(key, counts)
             by_key[key] = by_key[key] | occupied if key in by_key else occupied
         near = np.zeros(rows.shape[0], dtype=np.bool_)
         for key, occupied in by_key.items():
-            near |= self._topologies(key, occupied).take(nodes.label(key).ids.take(rows))
+            near |= occupied.take(self._state.nodes.label(key).ids.take(rows))
         return near
 
-    def _topologies(self, key: str, occupied: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return which values of a label some occupied node has; the last entry, for nodes without it, is False."""
-        column = self._state.nodes.label(key)
-        found = np.zeros(len(column.values) + 1, dtype=np.bool_)
-        found[column.ids[occupied]] = True
-        found[-1] = False
-        return found
+    def _occupied(self, key: str, counts: NodeCounts) -> NDArray[np.bool_]:
+        """Return which topologies have such a pod, by the id of the label's value; the last entry is False."""
+        return counts.by_value(self._state.nodes.label(key)) > 0
 
     def _satisfies_affinity(self, pod: Pod, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which nodes have all the topologies, each with a pod that is counted; the first pod needs no other."""
         assert self._affinity is not None
-        nodes = self._state.nodes
-        occupied = self._affinity.nodes.occupied(nodes.capacity)
-        found = [(nodes.label(key).ids.take(rows), self._topologies(key, occupied)) for key in self._affinity_keys]
+        nodes, counts = self._state.nodes, self._affinity.nodes
+        found = [(nodes.label(key).ids.take(rows), self._occupied(key, counts)) for key in self._affinity_keys]
         is_first = not any(topologies.any() for _, topologies in found) and self._state.interpod.selects(
             self._affinity, pod.namespace, pod.labels
         )

@@ -52,27 +52,17 @@ class PreferredPodsScore:
     def evaluate(self, pod: Pod, rows: NDArray[np.int64]) -> Scores | None:
         """Score nodes; see :class:`PodScore`."""
         nodes = self._state.nodes
-        worth: dict[str, NDArray[np.int64]] = {}
-        touched: dict[str, NDArray[np.bool_]] = {}
+        worth: dict[str, NDArray[np.int64]] = {}  # of each topology, by the id of the label's value
         for key, weight, counts in self._terms(pod):
-            column = counts.column(nodes.capacity)
-            if key not in worth:
-                worth[key] = np.zeros(nodes.capacity, dtype=np.int64)
-                touched[key] = np.zeros(nodes.capacity, dtype=np.bool_)
-            worth[key] += weight * column
-            touched[key] |= column > 0
-        raw, anything = np.zeros(rows.shape[0], dtype=np.int64), False
-        for key, by_node in worth.items():
-            label = nodes.label(key)
-            ids = label.ids
-            where = np.flatnonzero(touched[key] & (ids >= 0))
-            if where.shape[0]:
-                anything = True
-                # The last entry is for nodes without the label, whose id is -1.
-                size = len(label.values) + 1
-                by_topology = np.bincount(ids[where], weights=by_node[where], minlength=size).astype(np.int64)
-                raw += by_topology.take(ids.take(rows))
-        return Scores(raw, of_range(raw)) if anything else None
+            pods = counts.by_value(nodes.label(key))
+            if pods.any():
+                worth[key] = worth.get(key, 0) + weight * pods
+        if not worth:
+            return None
+        raw = np.zeros(rows.shape[0], dtype=np.int64)
+        for key, by_topology in worth.items():
+            raw += by_topology.take(nodes.label(key).ids.take(rows))
+        return Scores(raw, of_range(raw))
 
     def _terms(self, pod: Pod) -> Iterator[tuple[str, int, NodeCounts]]:
         for key, weight, counter in self._own:

@@ -31,13 +31,16 @@ class InternedColumn(Generic[_Value]):
         Id of each row's value, -1 where there is none. Replaced when the column grows: do not keep it.
     epoch : int
         Changes whenever ids that were given out change their meaning.
+    version : int
+        Changes whenever some row's id changes.
     """
 
-    __slots__ = ("_index", "_limit", "_values", "epoch", "ids")
+    __slots__ = ("_index", "_limit", "_values", "epoch", "ids", "version")
 
     def __init__(self, rows: int) -> None:
         self.ids: NDArray[np.int32] = np.full(rows, ABSENT, dtype=np.int32)
         self.epoch = 0
+        self.version = 0
         self._values: list[_Value] = []
         self._index: dict[_Value, int] = {}
         self._limit = _SMALLEST_LIMIT
@@ -53,16 +56,10 @@ class InternedColumn(Generic[_Value]):
 
     def set(self, row: int, value: _Value | None) -> None:
         """Give a row a value, or none."""
-        if value is None:
-            self.ids[row] = ABSENT
-            return
-        value_id = self._index.get(value)
-        if value_id is None:
-            if len(self._values) >= self._limit:
-                self._drop_unused()
-            value_id = self._index[value] = len(self._values)
-            self._values.append(value)
-        self.ids[row] = value_id
+        value_id = ABSENT if value is None else self._id(value)
+        if self.ids[row] != value_id:
+            self.ids[row] = value_id
+            self.version += 1
 
     def grow(self, rows: int) -> None:
         """Make room for more rows, without values."""
@@ -74,11 +71,21 @@ class InternedColumn(Generic[_Value]):
         """Copy that can change on its own."""
         other: InternedColumn[_Value] = InternedColumn(0)
         other.ids = self.ids.copy()
-        other.epoch = self.epoch
+        other.epoch, other.version = self.epoch, self.version
         other._values = list(self._values)
         other._index = dict(self._index)
         other._limit = self._limit
         return other
+
+    def _id(self, value: _Value) -> int:
+        """Return the id of a value, which is given one if it has none."""
+        value_id = self._index.get(value)
+        if value_id is None:
+            if len(self._values) >= self._limit:
+                self._drop_unused()
+            value_id = self._index[value] = len(self._values)
+            self._values.append(value)
+        return value_id
 
     def _drop_unused(self) -> None:
         used = np.unique(self.ids[self.ids != ABSENT])
@@ -89,3 +96,4 @@ class InternedColumn(Generic[_Value]):
         self._index = {value: value_id for value_id, value in enumerate(self._values)}
         self._limit = max(_SMALLEST_LIMIT, 2 * len(self._values))
         self.epoch += 1
+        self.version += 1

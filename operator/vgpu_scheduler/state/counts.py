@@ -3,29 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.kube import LabelSelector, Operator
+from vgpu_scheduler.state.columns import ABSENT, InternedColumn
 
 __all__ = ["LabelIndex", "NodeCounts"]
 
 _Item = TypeVar("_Item")
 
 
-class NodeCounts:
-    """How many pods of some kind are on each node, by node row."""
+@dataclass(slots=True)
+class _ByValue:
+    """Counts by the ids of a column's values, as they were at a version of the column."""
 
-    __slots__ = ("_column", "_counts")
+    version: int
+    counts: NDArray[np.int64]
+
+
+class NodeCounts:
+    """How many pods of some kind are on each node, by node row, and in each topology that somebody asked about."""
+
+    __slots__ = ("_by_value", "_column", "_counts")
 
     def __init__(self) -> None:
         self._counts: dict[int, int] = {}
         self._column: NDArray[np.int64] | None = None
+        self._by_value: dict[InternedColumn[str], _ByValue] = {}
 
     def add(self, row: int, change: int) -> None:
-        """Count one pod more (1) or less (-1) on a node."""
+        """Count pods more, or less, on a node."""
         count = self._counts.get(row, 0) + change
         if count:
             self._counts[row] = count
@@ -33,11 +44,16 @@ class NodeCounts:
             del self._counts[row]
         if self._column is not None and row < self._column.shape[0]:
             self._column[row] = count
+        for column, found in self._by_value.items():
+            value = column.ids[row]
+            if found.version == column.version and value != ABSENT:
+                found.counts[value] += change
 
     def clear(self, row: int) -> None:
         """Forget the pods of a node."""
-        if self._counts.pop(row, None) and self._column is not None and row < self._column.shape[0]:
-            self._column[row] = 0
+        count = self._counts.get(row)
+        if count:
+            self.add(row, -count)
 
     def column(self, capacity: int) -> NDArray[np.int64]:
         """Return how many such pods each node has, shape (capacity,); shared: do not write to it."""
@@ -46,9 +62,26 @@ class NodeCounts:
             self._column[list(self._counts)] = list(self._counts.values())
         return self._column
 
-    def occupied(self, capacity: int) -> NDArray[np.bool_]:
-        """Return which nodes have such a pod, shape (capacity,)."""
-        return self.column(capacity) > 0
+    def by_value(self, column: InternedColumn[str]) -> NDArray[np.int64]:
+        """Return how many such pods are on nodes with each value of a label.
+
+        Parameters
+        ----------
+        column
+            The label of the nodes whose rows are counted.
+
+        Returns
+        -------
+        NDArray[int64], shape (values + 1,)
+            By the id of the value. The last entry, for nodes without the label, is 0. Shared: do not write to it.
+        """
+        found = self._by_value.get(column)
+        if found is None or found.version != column.version:
+            counts = np.zeros(len(column.values) + 1, dtype=np.int64)
+            np.add.at(counts, column.ids.take(list(self._counts)), list(self._counts.values()))
+            counts[ABSENT] = 0
+            found = self._by_value[column] = _ByValue(column.version, counts)
+        return found.counts
 
     def as_values(self) -> Mapping[int, int]:
         """Return the counts that are not 0, to be compared."""
