@@ -1,5 +1,7 @@
 """Where the time of a slice goes: the CPU of a burst by process and part, and the steps of one on an idle cluster.
 
+A burst of plain pods is beside it.
+
 ``python -m benchmarks.slice_time`` measures and writes the table and the picture of ``docs/performance.md``.
 """
 
@@ -35,24 +37,38 @@ _ANSWERS_WITHIN: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class SliceTime:
-    """Where the time of a slice goes.
+class Burst:
+    """Where the CPU of a burst of pods goes.
 
     Attributes
     ----------
     rate
-        Slices per second of the burst.
+        Pods per second.
     processes
-        Milliseconds of CPU per slice, by process.
+        Milliseconds of CPU per pod, by process.
     parts
-        Milliseconds of the operator's CPU per slice, by part of the program.
-    steps
-        Milliseconds of each step of a slice on an idle cluster, the median.
+        Milliseconds of the operator's CPU per pod, by part of the program.
     """
 
     rate: float
     processes: dict[str, float]
     parts: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class SliceTime:
+    """Where the time of a slice goes.
+
+    Attributes
+    ----------
+    slices, plain
+        A burst of slices, and one of plain pods.
+    steps
+        Milliseconds of each step of a slice on an idle cluster, the median.
+    """
+
+    slices: Burst
+    plain: Burst
     steps: Sequence[float]
 
 
@@ -89,44 +105,53 @@ async def _read(candidate: Candidate, process: OperatorProcess, plane: ControlPl
     return _Reading(look.at, look.bound, used, await asyncio.to_thread(_sampled, process, samples))
 
 
-async def _burst() -> tuple[_Reading, _Reading]:
-    """Have a burst of slices bound; return what had been used when the first ones were, and when all were."""
+async def _readings(limits: dict[str, str]) -> tuple[_Reading, _Reading]:
+    """Have a burst of pods bound; return what had been used when the first ones were, and when all were."""
     async with cluster(NODES, NODE_SIDE_DELAY) as found:
-        await found.nodes.start()
+        if limits:  # as in the table of throughput, plain pods are left to themselves
+            await found.nodes.start()
         samples = found.folder / "samples"
         command = (*_COMMAND, str(samples), "run")
         process = OperatorProcess(found.plane.kubeconfig(), found.folder / "operator.log", command=command)
         candidate = Candidate("", process)
-        await create(found.http, [(PODS, pod(f"slice-{n}", candidate.scheduler, SLICE)) for n in range(ROUND)])
+        await create(found.http, [(PODS, pod(f"pod-{n}", candidate.scheduler, limits)) for n in range(ROUND)])
         async with candidate.running():
 
             async def read() -> _Reading:
                 return await _read(candidate, process, found.plane, samples)
 
-            return await until_bound(read, "slices, sampled", pause=0.1)
+            return await until_bound(read, "pods, sampled", pause=0.1)
+
+
+async def _burst(limits: dict[str, str]) -> Burst:
+    """Measure a burst of pods with these limits."""
+    first, last = await _readings(limits)
+    pods = last.bound - first.bound
+    processes = {name: 1000.0 * (last.processes[name] - used) / pods for name, used in first.processes.items()}
+    samples = last.samples - first.samples
+    parts = {part: processes["operator"] * count / samples.total() for part, count in samples.most_common()}
+    return Burst(pods / (last.at - first.at), processes, parts)
 
 
 async def measure(steps: Sequence[float]) -> SliceTime:
-    """Measure a burst.
+    """Measure the bursts.
 
     Parameters
     ----------
     steps
         What was measured of slices on an idle cluster.
     """
-    first, last = await _burst()
-    slices = last.bound - first.bound
-    processes = {name: 1000.0 * (last.processes[name] - used) / slices for name, used in first.processes.items()}
-    samples = last.samples - first.samples
-    parts = {part: processes["operator"] * count / samples.total() for part, count in samples.most_common()}
-    return SliceTime(slices / (last.at - first.at), processes, parts, steps)
+    return SliceTime(await _burst(SLICE), await _burst({}), steps)
 
 
 def text(found: SliceTime) -> str:
     """Return the table in Markdown."""
-    lines = ["| CPU of a slice in a burst | |", "|---|---|"]
-    lines += [f"| {name} | {used:.2f} ms |" for name, used in found.processes.items()]
-    lines += [f"| of the operator: {part} | {used:.2f} ms |" for part, used in found.parts.items()]
+    slices, plain = found.slices, found.plain
+    lines = ["| CPU in a burst, for each pod | slice | plain pod |", "|---|---|---|"]
+    lines += [f"| {name} | {used:.2f} ms | {plain.processes[name]:.2f} ms |" for name, used in slices.processes.items()]
+    for part in slices.parts | plain.parts:
+        both = (burst.parts.get(part, 0.0) for burst in (slices, plain))
+        lines.append("| " + " | ".join([f"of the operator: {part}", *(f"{used:.2f} ms" for used in both)]) + " |")
     lines += ["", "| a slice on an idle cluster, the median of each step | |", "|---|---|"]
     lines += [f"| {step} | {took:.1f} ms |" for step, took in zip(latency.STEPS, found.steps, strict=True)]
     return "\n".join([*lines, "", f"![Where the time of a slice goes]({PICTURE.name})"])
@@ -134,13 +159,16 @@ def text(found: SliceTime) -> str:
 
 def draw(found: SliceTime, target: Path) -> None:
     """Write the picture."""
-    figure = Figure(figsize=(8.6, 6.0), layout="constrained")
-    top, middle, bottom = figure.subplots(3, 1)
-    total = sum(found.processes.values())
-    _stack(top, f"CPU of a slice in a burst of {found.rate:.0f} a second: {total:.1f} ms", found.processes)
-    _stack(middle, f"the operator's part of it: {sum(found.parts.values()):.1f} ms", found.parts)
+    figure = Figure(figsize=(8.6, 8.0), layout="constrained")
+    of_slice, of_operator, of_plain, of_steps = figure.subplots(4, 1)
+    slices, plain = found.slices, found.plain
+    total = sum(slices.processes.values())
+    _stack(of_slice, f"CPU of a slice in a burst of {slices.rate:.0f} a second: {total:.1f} ms", slices.processes)
+    _stack(of_operator, f"the operator's part of it: {slices.processes['operator']:.1f} ms", slices.parts)
+    alike = {part: plain.parts.get(part, 0.0) for part in slices.parts | plain.parts}  # in the same colours
+    _stack(of_plain, f"the operator's part of a plain pod: {plain.processes['operator']:.1f} ms", alike)
     steps = dict(zip(latency.STEPS, found.steps, strict=True))
-    _stack(bottom, "one slice on an idle cluster, from its creation: the median of each step", steps)
+    _stack(of_steps, "one slice on an idle cluster, from its creation: the median of each step", steps)
     with mpl.rc_context({"svg.hashsalt": "vgpu-scheduler"}):
         figure.savefig(target, metadata={"Date": None} if target.suffix == ".svg" else None)
 
@@ -156,7 +184,7 @@ def _stack(axes: Axes, title: str, parts: dict[str, float]) -> None:
 
 
 def write(idle: latency.Latencies) -> None:
-    """Measure a burst, and write the table and the picture."""
+    """Measure the bursts, and write the table and the picture."""
     found = asyncio.run(measure(idle.steps))
     draw(found, PICTURE)
     measured = text(found)

@@ -79,10 +79,15 @@ def test_the_steps_of_a_slice_lie_between_its_requests() -> None:
 
 
 def test_the_picture_is_the_same_for_the_same_numbers(tmp_path: Path) -> None:
-    found = slice_time.SliceTime(100.0, {"operator": 3.0, "etcd": 1.0}, {"kopf": 2.0, "lanes": 1.0}, (1.0,) * 5)
+    slices = slice_time.Burst(100.0, {"operator": 3.0, "etcd": 1.0}, {"kopf": 2.0, "lanes": 1.0})
+    plain = slice_time.Burst(500.0, {"operator": 0.5, "etcd": 0.2}, {"kopf": 0.3, "loop": 0.2})
+    found = slice_time.SliceTime(slices, plain, (1.0,) * 5)
     slice_time.draw(found, tmp_path / "a.svg")
     slice_time.draw(found, tmp_path / "b.svg")
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
     table = slice_time.text(found)
-    assert "| of the operator: kopf | 2.00 ms |" in table
+    assert "| operator | 3.00 ms | 0.50 ms |" in table
+    assert "| of the operator: kopf | 2.00 ms | 0.30 ms |" in table
+    assert "| of the operator: lanes | 1.00 ms | 0.00 ms |" in table
+    assert "| of the operator: loop | 0.00 ms | 0.20 ms |" in table
     assert "| API server: binds | 1.0 ms |" in table
