@@ -13,10 +13,12 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+from tests.apiserver.audit import AuditRecord
 from tests.apiserver.control_plane import ControlPlane
 
 from benchmarks.cluster import CARDS, cluster, node_name, pod, post
@@ -37,6 +39,14 @@ _AT_ONCE = 32
 _WITHIN = 300.0
 _MIB = 1024.0
 
+STEPS = (
+    "imports and kernels",
+    "lists, until it holds the Lease",
+    "lists of what the last leader did, until it has decided",
+    "the Binding",
+)
+"""What the start consists of."""
+
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
@@ -52,6 +62,8 @@ class Footprint:
         Seconds of the operator's CPU per sweep.
     sweep_server_cpu
         Seconds of the API server's CPU per sweep.
+    steps
+        Seconds of each of :data:`STEPS`.
     """
 
     start: float
@@ -59,6 +71,7 @@ class Footprint:
     peak: float
     sweep_cpu: float
     sweep_server_cpu: float
+    steps: tuple[float, ...]
 
 
 def bound_pod(number: int, nodes: int) -> dict[str, Any]:
@@ -165,21 +178,39 @@ async def measure(against: Path | None = None) -> list[tuple[str, Footprint]]:
 
 
 async def _one(process: OperatorProcess, plane: ControlPlane) -> Footprint:
-    began = time.perf_counter()
+    mark, began_at, began = plane.audit_mark(), time.time(), time.perf_counter()
     process.start()
     try:
         await _until_bound(process)
         start = time.perf_counter() - began
+        steps = steps_of(plane.audit(since=mark), began_at)
         await asyncio.sleep(5.0)  # what comes in with the start settles
         before, server_before, at = cpu(process.pid), cpu(plane.server_pid), time.perf_counter()
         await asyncio.sleep(SWEEP_INTERVAL * SWEEPS)
         sweeps = (time.perf_counter() - at) / SWEEP_INTERVAL
         steady, peak = resident(process.pid)
-        return Footprint(
-            start, steady, peak, (cpu(process.pid) - before) / sweeps, (cpu(plane.server_pid) - server_before) / sweeps
-        )
+        used, server_used = cpu(process.pid) - before, cpu(plane.server_pid) - server_before
+        return Footprint(start, steady, peak, used / sweeps, server_used / sweeps, steps)
     finally:
         process.stop()
+
+
+def steps_of(records: Sequence[AuditRecord], began: float) -> tuple[float, ...]:
+    """Return how many seconds each of :data:`STEPS` took, by the requests of an operator.
+
+    Parameters
+    ----------
+    records
+        What the API server answered from the start of the operator until it had bound a pod.
+    began
+        When it was started, in seconds since 1970.
+    """
+    ours = [each for each in records if each.user_agent.startswith("vgpu-scheduler/")]
+    asked = min(each.received for each in ours)
+    held = min(each.answered for each in ours if each.resource == "leases" and each.verb in ("create", "update"))
+    binding = next(each for each in ours if each.subresource == "binding")
+    marks = (began, asked, held, binding.received, binding.answered)
+    return tuple(end - begin for begin, end in pairwise(marks))
 
 
 async def _until_bound(process: OperatorProcess) -> None:
@@ -201,6 +232,10 @@ def text(found: Sequence[tuple[str, Footprint]]) -> str:
             f"| {name or 'now'} | {each.start:.1f} s | {each.steady:,.0f} MiB | {each.peak:,.0f} MiB"
             f" | {each.sweep_cpu:.2f} s | {each.sweep_server_cpu:.2f} s |"
         )
+    names = [name or "now" for name, _ in found]
+    lines += ["", f"| {' | '.join(('the start, step by step', *names))} |", "|---" * (1 + len(names)) + "|"]
+    for number, step in enumerate(STEPS):
+        lines.append(f"| {' | '.join((step, *(f'{each.steps[number]:.1f} s' for _, each in found)))} |")
     return "\n".join(lines)
 
 
