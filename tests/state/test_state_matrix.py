@@ -195,3 +195,13 @@ def test_a_device_that_no_column_holds_changes_nothing() -> None:
         matrix.replace(0, [Device("y", "v", "t", (1, 1), index=2**70)])
     matrix.replace(1, devices(1, 3, 0))
     check(matrix, {0: (devices(0, 2, 0), {}), 1: (devices(1, 3, 0), {})})
+
+
+def test_rows_that_come_one_by_one_have_the_columns_moved_seldom() -> None:
+    matrix = DeviceMatrix(3)
+    sizes = set()
+    for row in range(2000):
+        matrix.replace(row, devices(row, 1, 0))
+        sizes.add(matrix.columns.first.size)
+    assert len(sizes) < 12
+    assert all(len(list(matrix.devices(row))) == 1 for row in range(2000))

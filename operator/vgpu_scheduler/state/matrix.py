@@ -216,13 +216,12 @@ class DeviceMatrix:
 
     def ensure_rows(self, rows: int) -> None:
         """Make room for node rows up to ``rows``."""
-        if rows > self._first.shape[0]:
-            self._first = np.resize(self._first, rows)
-            old = self._last.shape[0]
-            self._last = np.resize(self._last, rows)
-            self._first[old:] = 0
-            self._last[old:] = 0
-            self._links.ensure_rows(rows)
+        known = self._first.shape[0]
+        if rows > known:
+            more = max(rows, _GROWTH * known) - known  # nodes come one by one
+            self._first = np.pad(self._first, (0, more))
+            self._last = np.pad(self._last, (0, more))
+            self._links.ensure_rows(known + more)
 
     def replace(self, row: int, devices: Sequence[Device]) -> None:
         """Give a node row these devices, in this order, with nothing used on them yet."""
