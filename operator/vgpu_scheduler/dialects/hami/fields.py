@@ -92,7 +92,7 @@ class Fields:
         if not isinstance(item, str):
             raise CodecError(f"{self._where}: {name} is not a string")
         # Half a surrogate pair is valid JSON and no text: as in Go, so that it can be written again.
-        return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", item)
+        return item if item.isascii() else _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", item)
 
     def text_or_number(self, name: str) -> str:
         """Return a string, or an integer as one."""

@@ -81,17 +81,21 @@ class NvidiaCards:
         cordoned = {uuid.strip() for uuid in cordon.split(",")}
         links = _links(pair_scores)
         return tuple(
-            replace(
-                self._device(card, vendor),
-                cordoned=card.id in cordoned,
-                schema=SCHEMA,
-                links=tuple(sorted(links.get(card.id, {}).items())),
+            self._device(
+                card,
+                as_written(
+                    card,
+                    vendor,
+                    schema=SCHEMA,
+                    cordoned=card.id in cordoned,
+                    links=tuple(sorted(links.get(card.id, {}).items())),
+                ),
             )
             for card in decode_cards(value)
         )
 
-    def _device(self, card: RegisteredDevice, vendor: str) -> Device:
-        whole = as_written(card, vendor)
+    def _device(self, card: RegisteredDevice, whole: Device) -> Device:
+        """Return a card with the pieces that it can be cut into, if it is in MIG mode."""
         if card.mode != MODE_MIG:
             return whole
         allowed = self.names.mig_profiles(card.type)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from vgpu_scheduler.dialects.errors import CodecError
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice, decode_register
 from vgpu_scheduler.kube import Node
-from vgpu_scheduler.model import Device
+from vgpu_scheduler.model import PLAIN_SCHEMA, Device, Schema
 
 _MOST_CARDS = 1024
 """A node that lists more is not believed: its cards are sorted for every claim."""
@@ -46,8 +46,15 @@ def without_separators(text: str) -> str:
     return text.translate(_BLANKS)
 
 
-def as_written(card: RegisteredDevice, vendor: str) -> Device:
-    """Return a card with what its registration says."""
+def as_written(
+    card: RegisteredDevice,
+    vendor: str,
+    *,
+    schema: Schema = PLAIN_SCHEMA,
+    cordoned: bool = False,
+    links: tuple[tuple[str, int], ...] = (),
+) -> Device:
+    """Return a card with what its registration says, and what else is known of it."""
     return Device(
         uuid=card.id,
         vendor=vendor,
@@ -58,6 +65,9 @@ def as_written(card: RegisteredDevice, vendor: str) -> Device:
         mode=card.mode,
         healthy=card.health,
         tag=str(card.index),
+        schema=schema,
+        cordoned=cordoned,
+        links=links,
     )
 
 
