@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -13,7 +15,7 @@ from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiResponse
 from vgpu_scheduler.devcluster import Fault
 from vgpu_scheduler.intake import NODES, Listing, list_all, list_changed, lister
 from vgpu_scheduler.intake import PODS as POD_KIND
-from vgpu_scheduler.kube import ObjectIdentity, Pod
+from vgpu_scheduler.kube import Encoded, Node, ObjectIdentity, Pod, decode_node
 
 
 async def test_lists_are_consistent_and_read_page_by_page(watcher: Watcher, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,6 +67,35 @@ async def test_pages_whose_snapshot_expires_are_read_from_the_beginning() -> Non
     listing = await list_all(as_client(pages), NODES)
     assert ([node.name for node in listing.objects], listing.version) == (["a", "c"], 9)
     assert pages.asked == ["", "t1", "", "t2"]
+
+
+async def test_a_page_is_asked_for_before_the_one_before_it_is_read() -> None:
+    pages = Pages(page(5, "t1", "a"), page(5, "t2", "b"), page(5, "", "c"))
+
+    def decode(obj: Encoded) -> Node:
+        found = decode_node(obj)
+        pages.asked.append(f"read {found.name}")
+        return found
+
+    await list_all(as_client(pages), replace(NODES, decode=decode))
+    assert pages.asked == ["", "t1", "read a", "t2", "read b", "read c"]
+
+
+async def test_no_page_is_waited_for_when_a_list_ends_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lister, "_MOST_READ", 1)
+
+    class Slow(Pages):
+        async def request(self, *args: Any, **more: Any) -> ApiResponse:
+            response = await super().request(*args, **more)
+            if self.asked[-1] == "never":
+                await asyncio.Event().wait()
+            return response
+
+    pages = Slow(page(5, "never", "a", "b"), page(5, "", "c"), page(6, "", "a", "b", "c"))
+    listing = await list_changed(as_client(pages), NODES, lambda _: 0)
+    assert [node.name for node in listing.objects] == ["a", "b", "c"]
+    assert pages.asked == ["", "never", ""]
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 # What changed ---------------------------------------------------------------------------------------------------------

@@ -12,8 +12,9 @@ from vgpu_scheduler.kube import (
     DecodeError,
     HostPort,
     decode_event,
-    decode_list,
+    decode_items,
     decode_node,
+    decode_page,
     decode_pod,
 )
 
@@ -166,18 +167,19 @@ def test_garbage(data: bytes) -> None:
 
 def test_lists() -> None:
     page = {"metadata": {"resourceVersion": "42", "continue": "next"}, "items": [pod(name="a"), pod(name="b")]}
-    items, version, token = decode_list(as_json(page), decode_pod)
-    assert ([p.name for p in items], version, token) == (["a", "b"], "42", "next")
-    nodes, version, token = decode_list(
-        as_json({"metadata": {"resourceVersion": "1"}, "items": [node("x")]}), decode_node
-    )
-    assert ([n.name for n in nodes], version, token) == (["x"], "1", "")
-    assert decode_list(as_json({"metadata": {}, "items": None}), decode_node)[0] == []
+    pods = decode_page(as_json(page))
+    assert (pods.resource_version, pods.continue_token) == ("42", "next")
+    assert [found.name for found in decode_items(pods, decode_pod)] == ["a", "b"]
+    nodes = decode_page(as_json({"metadata": {"resourceVersion": "1"}, "items": [node("x")]}))
+    assert (nodes.resource_version, nodes.continue_token) == ("1", "")
+    assert [found.name for found in decode_items(nodes, decode_node)] == ["x"]
+    assert decode_items(decode_page(as_json({"metadata": {}, "items": None})), decode_node) == []
 
 
 def test_a_bad_item_of_a_list_is_named() -> None:
+    page = decode_page(as_json({"metadata": {}, "items": [pod(name="good"), pod(name="bad", priority="x")]}))
     with pytest.raises(DecodeError, match=r"Pod ns/bad: spec\.priority"):
-        decode_list(as_json({"metadata": {}, "items": [pod(name="good"), pod(name="bad", priority="x")]}), decode_pod)
+        decode_items(page, decode_pod)
 
 
 def test_events() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vgpu_scheduler.kube import DecodeError, decode_event, decode_list, decode_node, decode_pod, loads
+from vgpu_scheduler.kube import DecodeError, decode_event, decode_items, decode_node, decode_page, decode_pod, loads
 from vgpu_scheduler.kube.nesting import shallow
 
 DEPTHS = [150, 999, 1500, 9900]
@@ -27,8 +27,9 @@ def deep(name: str, depth: int) -> str:
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_one_deep_object_hides_no_other(depth: int) -> None:
     listed = f'{{"metadata":{{"resourceVersion":"7"}},"items":[{deep("a", depth)},{deep("b", 1)}]}}'.encode()
-    pods, version, _ = decode_list(listed, decode_pod)
-    assert ([pod.name for pod in pods], version) == (["a", "b"], "7")
+    page = decode_page(listed)
+    assert page.resource_version == "7"
+    assert [pod.name for pod in decode_items(page, decode_pod)] == ["a", "b"]
     event = decode_event(f'{{"type":"ADDED","object":{deep("a", depth)}}}'.encode(), decode_node)
     assert event.object is not None
     assert event.object.name == "a"

@@ -16,7 +16,7 @@ from typing import Any
 from vgpu_scheduler.apiclient import STRATEGIC_PATCH, ApiUnreachableError
 from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.binding.writes import rfc3339
-from vgpu_scheduler.kube import DecodeError, Node, Pod, decode_list, decode_pod
+from vgpu_scheduler.kube import DecodeError, Node, Pod, decode_items, decode_page, decode_pod
 from vgpu_scheduler.model import LAST_ALLOCATED
 
 __all__ = ["AllocationFence", "new_version"]
@@ -136,6 +136,6 @@ class AllocationFence:
             return False
         if not response.ok:
             return False
-        for pod in decode_list(response.body, decode_pod)[0]:
+        for pod in decode_items(decode_page(response.body), decode_pod):
             self.context.engine.observe_pod(pod, self.context.clock.monotonic())
         return True

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from vgpu_scheduler.apiclient import METADATA_LIST, ApiClient, ApiError
+from vgpu_scheduler.apiclient import METADATA_LIST, ApiClient, ApiError, ApiResponse
 from vgpu_scheduler.intake.kinds import Kind
 from vgpu_scheduler.kube import (
     Decode,
@@ -17,7 +18,8 @@ from vgpu_scheduler.kube import (
     ObjectIdentity,
     Versioned,
     decode_identity,
-    decode_list,
+    decode_items,
+    decode_page,
 )
 
 log = logging.getLogger(__name__)
@@ -76,11 +78,12 @@ async def list_all(api: ApiClient, kind: Kind[_Value], since: int | None = None)
         If a page cannot be read.
     """
     found: Listing[_Value] = Listing(since=since)
-    async for page in _pages(api, kind, found, lambda obj: read(kind, obj)):
-        if page is None:
-            found.objects = []
-        else:
-            found.objects += page
+    async with aclosing(_pages(api, kind, found, lambda obj: read(kind, obj))) as pages:
+        async for page in pages:
+            if page is None:
+                found.objects = []
+            else:
+                found.objects += page
     return found
 
 
@@ -106,15 +109,18 @@ async def list_changed(
     """
     found: Listing[_Value] = Listing(since=since)
     changed: list[ObjectIdentity] = []
-    async for page in _pages(api, kind, found, decode_identity, METADATA_LIST):
-        if page is None:
-            found.unchanged, changed = [], []
-            continue
-        for identity in page:
-            same = 0 < identity.resource_version == known(identity)
-            (found.unchanged if same else changed).append(identity)
-        if len(changed) > _MOST_READ:
-            return await list_all(api, kind, since)
+    async with aclosing(_pages(api, kind, found, decode_identity, METADATA_LIST)) as pages:
+        async for page in pages:
+            if page is None:
+                found.unchanged, changed = [], []
+                continue
+            for identity in page:
+                same = 0 < identity.resource_version == known(identity)
+                (found.unchanged if same else changed).append(identity)
+            if len(changed) > _MOST_READ:
+                break
+    if len(changed) > _MOST_READ:
+        return await list_all(api, kind, since)
     for identity in changed:
         if not await _read_one(api, kind, identity, found):
             return await list_all(api, kind, since)
@@ -145,26 +151,40 @@ async def _pages(
     found: Listing[Any],
     decode: Decode[_Listed],
     form: str = "application/json",
-) -> AsyncIterator[list[_Listed] | None]:
-    """Yield the pages of one consistent list, and None where the list begins anew; note its version at its end."""
-    token = ""
-    while True:
-        page = {"limit": str(_PAGE), **({"continue": token} if token else {})}
-        response = await api.request("GET", kind.path, params=page, accept=form)
-        if response.status == _NOT_FOUND and kind.defined:
-            return
-        if response.status == _GONE and token:
-            token = ""  # the snapshot behind the pages expired
-            yield None
-            continue
-        if not response.ok:
-            raise ApiError(response)
-        objects, version, token = decode_list(response.body, decode, found.skip)
-        yield objects
-        if not token:
-            found.version = int(version or 0)
-            return
-        await asyncio.sleep(0)
+) -> AsyncGenerator[list[_Listed] | None, None]:
+    """Yield the pages of one consistent list, and None where the list begins anew; note its version at its end.
+
+    A page is asked for before the objects of the one before it are read: the API server makes it in that time.
+    """
+
+    def ask(token: str) -> asyncio.Task[ApiResponse]:
+        params = {"limit": str(_PAGE), **({"continue": token} if token else {})}
+        return asyncio.create_task(api.request("GET", kind.path, params=params, accept=form))
+
+    token, asked = "", ask("")
+    try:
+        while True:
+            response = await asked
+            if response.status == _NOT_FOUND and kind.defined:
+                return
+            if response.status == _GONE and token:
+                token, asked = "", ask("")  # the snapshot behind the pages expired
+                yield None
+                continue
+            if not response.ok:
+                raise ApiError(response)
+            page = decode_page(response.body)
+            token = page.continue_token
+            if token:
+                asked = ask(token)
+                await asyncio.sleep(0)  # it is sent now
+            yield decode_items(page, decode, found.skip)
+            if not token:
+                found.version = int(page.resource_version or 0)
+                return
+    finally:
+        asked.cancel()
+        await asyncio.gather(asked, return_exceptions=True)
 
 
 def read(kind: Kind[_Value], obj: Encoded) -> _Value:

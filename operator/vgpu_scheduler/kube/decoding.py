@@ -1,7 +1,7 @@
 """The one decoder: from the API's JSON, as bytes or as an already parsed dict, to values of any kind."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final, Generic, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -16,11 +16,13 @@ from vgpu_scheduler.kube.wire import (
 
 __all__ = [
     "DecodeError",
+    "ListPage",
     "WatchEvent",
     "WatchStatus",
     "decode_event",
-    "decode_list",
+    "decode_items",
     "decode_object",
+    "decode_page",
 ]
 
 _Wire = TypeVar("_Wire")
@@ -94,41 +96,60 @@ class WatchEvent(msgspec.Struct, Generic[_Value], frozen=True):
     status: WatchStatus | None = None
 
 
-def decode_list(data: bytes, decode: Decode[_Value], skip: Skip | None = None) -> tuple[list[_Value], str, str]:
-    """Read a list.
+class ListPage(NamedTuple):
+    """A list, or a page of one, whose objects were not read yet.
+
+    Attributes
+    ----------
+    items
+        The objects.
+    resource_version
+        Where to start a watch that follows the list.
+    continue_token
+        Where the next page starts; empty on the last page.
+    """
+
+    items: Sequence[Encoded]
+    resource_version: str
+    continue_token: str
+
+
+def decode_page(data: bytes) -> ListPage:
+    """Read a list as JSON, but for its objects.
+
+    Raises
+    ------
+    DecodeError
+        If it cannot be read.
+    """
+    page = _wire(data, "List", _lists)
+    return ListPage(page.items or (), page.metadata.resource_version, page.metadata.continue_)
+
+
+def decode_items(page: ListPage, decode: Decode[_Value], skip: Skip | None = None) -> list[_Value]:
+    """Read the objects of a list.
 
     Parameters
     ----------
-    data
-        The list as JSON.
     decode
         Reads one object.
     skip
         Told of each object that cannot be read, which is then left out; without it the first one raises.
 
-    Returns
-    -------
-    items : list
-    resource_version : str
-        Where to start a watch that follows the list.
-    continue_token : str
-        Where the next page starts; empty on the last page.
-
     Raises
     ------
     DecodeError
-        If the list or one of its objects cannot be read.
+        If one of the objects cannot be read, and nobody is told.
     """
-    page = _wire(data, "List", _lists)
     items = []
-    for item in page.items or ():
+    for item in page.items:
         try:
             items.append(decode(item))
         except DecodeError as error:
             if skip is None:
                 raise
             skip(error)
-    return items, page.metadata.resource_version, page.metadata.continue_
+    return items
 
 
 def decode_event(line: bytes, decode: Decode[_Value]) -> WatchEvent[_Value]:
