@@ -18,6 +18,11 @@ _MAPPING: Final = re.compile(r"(?P<first>[0-9a-f]+)-(?P<end>[0-9a-f]+) r-[-x]p .
 """The line that begins what smaps says of a mapping which is read from a file, and which nobody may write to."""
 
 
+def collect_seldom() -> None:
+    """Have what is held searched for garbage seldom: of what the lists of a large cluster bring, nearly all stays."""
+    gc.set_threshold(50_000, 20, 100)
+
+
 def settle_memory() -> None:
     """Take what is held now for what stays: it is not searched for garbage again, and what is free is given back.
 
@@ -25,7 +30,6 @@ def settle_memory() -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
     give_back()
 
 
