@@ -23,6 +23,8 @@ NODE_SIDE_DELAY = 0.02
 CONCURRENT = 32
 ROUND = 1000
 """Pods of one turn."""
+TURNS = 4
+"""Turns of each candidate; it is even."""
 WITHIN = 180.0
 PLAIN = "plain pods, no node lock"
 PLAIN_ON_MANY = f"plain pods, no node lock, {MANY_NODES:,} nodes"
@@ -184,13 +186,13 @@ async def _through(
     what: str,
     limits: dict[str, str],
 ) -> list[Throughput]:
-    """Measure each candidate twice, in their order and back.
+    """Measure each candidate in turns, in their order and back, some times.
 
     Pods stay, and more on a node cost more: so none has the emptier cluster, nor gains from a machine that steadily
     gets slower or faster.
     """
     turns: dict[str, list[Throughput]] = {}
-    for number, candidate in enumerate((*candidates, *reversed(candidates))):
+    for number, candidate in enumerate((*candidates, *reversed(candidates)) * (TURNS // 2)):
         turns.setdefault(candidate.name, []).append(await _once(http, candidate, f"{what} {number}", limits))
     return [
         Throughput(
@@ -265,7 +267,7 @@ async def measure(against: Path | None = None) -> list[Throughput]:
         everybody: list[Candidate | KubeScheduler] = [KubeScheduler(found.plane), *ours]
         results = [await _bare_bindings(found.http), *await _through(found.http, everybody, PLAIN, {})]
         await found.nodes.start()
-        waiting = ROUND * (1 + 2 * len(everybody))
+        waiting = ROUND * (1 + TURNS * len(everybody))
         await found.nodes.until(lambda: found.nodes.counts["running"] >= waiting, within=WITHIN)
         results += await _through(found.http, ours, SLICES, SLICE)
         found.manner.quiet = False
