@@ -11,7 +11,7 @@ import pytest
 from tests.engine.builders import node_object
 from tests.intake.watching import MERGE, PODS, Watcher
 
-from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiResponse
+from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiResponse, ApiUnreachableError
 from vgpu_scheduler.devcluster import Fault
 from vgpu_scheduler.intake import NODES, Listing, list_all, list_changed, lister
 from vgpu_scheduler.intake import PODS as POD_KIND
@@ -95,6 +95,36 @@ async def test_no_page_is_waited_for_when_a_list_ends_early(monkeypatch: pytest.
     listing = await list_changed(as_client(pages), NODES, lambda _: 0)
     assert [node.name for node in listing.objects] == ["a", "b", "c"]
     assert pages.asked == ["", "never", ""]
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_a_page_that_cannot_be_had_ends_the_list() -> None:
+    class Cut(Pages):
+        async def request(self, *args: Any, **more: Any) -> ApiResponse:
+            if not self.pages:
+                raise ApiUnreachableError("cut off")
+            return await super().request(*args, **more)
+
+    with pytest.raises(ApiUnreachableError, match="cut off"):
+        await list_all(as_client(Cut(page(5, "t1", "a"))), NODES)
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_a_list_that_is_given_up_waits_for_no_page() -> None:
+    class Stuck(Pages):
+        async def request(self, *args: Any, **more: Any) -> ApiResponse:
+            response = await super().request(*args, **more)
+            if not self.pages:
+                await asyncio.Event().wait()
+            return response
+
+    pages = Stuck(page(5, "t1", "a"), page(5, "", "b"))
+    listing = asyncio.create_task(list_all(as_client(pages), NODES))
+    while pages.pages:
+        await asyncio.sleep(0)
+    listing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await listing
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 

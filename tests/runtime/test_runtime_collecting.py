@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 
 import pytest
 
+from vgpu_scheduler.runtime import operator
 from vgpu_scheduler.runtime.collecting import unmodified_mappings
+from vgpu_scheduler.settings import load
 
 SCRIPT = """
 import numba
@@ -53,3 +56,18 @@ def test_only_what_nobody_has_written_is_dropped() -> None:
         + mapping("[heap]", first=0x90000)
     )
     assert unmodified_mappings(text, "libllvmlite") == [(0x10000, 8192), (0x20000, 8192)]
+
+
+async def test_garbage_is_collected_rarely_from_the_start_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def serve(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(operator, "serve", serve)
+    before = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)
+    try:
+        with pytest.raises(ZeroDivisionError):
+            await operator.Operator(load(None, {})).run()
+        assert gc.get_threshold()[0] > 10_000
+    finally:
+        gc.set_threshold(*before)

@@ -12,6 +12,7 @@ from tests.state.interpod_world import APPS, MOVES, TERMS, Move, World, asking
 
 from vgpu_scheduler.kube import PodSelector, decode_node, decode_pod
 from vgpu_scheduler.state import NodeCounts, ResidentTerm, State
+from vgpu_scheduler.state.columns import InternedColumn
 from vgpu_scheduler.state.resident_terms import ResidentTerms
 
 SELECTORS: list[tuple[PodSelector, ...]] = [
@@ -33,12 +34,17 @@ def check(world: World) -> None:
     for selectors in SELECTORS:
         view.interpod.acquire(selectors, view.nodes.row)
     assert by_name(view) == by_name(state)
+    check_topologies(view)
+    check_topologies(state)
+
+
+def check_topologies(state: State) -> None:
+    """Compare the counts of topologies, which events keep from now on, with the labels of the nodes."""
     for counter in (*state.interpod._counters.values(), *residents(state)):
-        check_topologies(state, counter.nodes)
+        check_counts(state, counter.nodes)
 
 
-def check_topologies(state: State, counts: NodeCounts) -> None:
-    """Compare the counts of topologies, which events keep, with the labels of the nodes now."""
+def check_counts(state: State, counts: NodeCounts) -> None:
     for key in ("host", "zone", "rack", "none"):
         column, expected = state.nodes.label(key), Counter[str]()
         for row, count in counts.as_values().items():
@@ -80,8 +86,10 @@ numbers = st.integers(0, 40)
 @given(st.lists(st.tuples(st.integers(0, MOVES - 1), numbers, numbers, numbers), max_size=40))
 def test_counters_equal_a_recount(moves: list[Move]) -> None:
     world = counted()
-    for move in moves:
+    for number, move in enumerate(moves):
         world.move(move)
+        if number == len(moves) // 2:
+            check(world)
     check(world)
 
 
@@ -100,14 +108,34 @@ def test_a_question_leaves_no_trace() -> None:
     rng, world = np.random.default_rng(7), counted()
     for move in rng.integers(0, 1000, (200, 4)).tolist():
         world.move(tuple(move))
+    check(world)
     before = by_name(world.state)
     for held in list(world.state.reservations()):
         with world.state.uncounted(held.uid):
-            pass
+            check_topologies(world.state)
         with pytest.raises(ZeroDivisionError), world.state.uncounted(held.uid):
             raise ZeroDivisionError
     assert by_name(world.state) == before
     check(world)
+
+
+def test_topologies_are_counted_anew_only_when_their_label_changes() -> None:
+    column, counts = InternedColumn[str](8), NodeCounts()
+    for row in range(8):
+        column.set(row, f"zone-{row % 2}")
+        counts.add(row, 1)
+    found = counts.by_value(column)
+    assert found.tolist() == [4, 4, 0]
+    counts.add(3, 2)
+    counts.clear(0)
+    column.set(5, "zone-1")  # as before
+    assert counts.by_value(column) is found
+    assert found.tolist() == [3, 6, 0]
+    column.set(5, None)
+    counts.add(4, 1)  # nobody has asked since
+    assert counts.by_value(column).tolist() == [4, 5, 0]
+    column.set(5, "zone-2")
+    assert counts.by_value(column).tolist() == [4, 5, 1, 0]
 
 
 def test_counters_and_terms_are_dropped_with_their_last_user() -> None:

@@ -118,9 +118,8 @@ async def list_changed(
                 same = 0 < identity.resource_version == known(identity)
                 (found.unchanged if same else changed).append(identity)
             if len(changed) > _MOST_READ:
-                break
-    if len(changed) > _MOST_READ:
-        return await list_all(api, kind, since)
+                await pages.aclose()
+                return await list_all(api, kind, since)
     for identity in changed:
         if not await _read_one(api, kind, identity, found):
             return await list_all(api, kind, since)
@@ -154,7 +153,8 @@ async def _pages(
 ) -> AsyncGenerator[list[_Listed] | None, None]:
     """Yield the pages of one consistent list, and None where the list begins anew; note its version at its end.
 
-    A page is asked for before the objects of the one before it are read: the API server makes it in that time.
+    A page is asked for before the objects of the one before it are read: the API server makes it in that time. It has
+    made one page too many where a list ends early.
     """
 
     def ask(token: str) -> asyncio.Task[ApiResponse]:
@@ -177,7 +177,7 @@ async def _pages(
             token = page.continue_token
             if token:
                 asked = ask(token)
-                await asyncio.sleep(0)  # it is sent now
+                await asyncio.sleep(0)  # it is sent now, where a connection is open
             yield decode_items(page, decode, found.skip)
             if not token:
                 found.version = int(page.resource_version or 0)

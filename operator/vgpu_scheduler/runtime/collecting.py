@@ -19,7 +19,7 @@ _MAPPING: Final = re.compile(r"(?P<first>[0-9a-f]+)-(?P<end>[0-9a-f]+) r-[-x]p .
 
 
 def collect_seldom() -> None:
-    """Have what is held searched for garbage seldom: of what the lists of a large cluster bring, nearly all stays."""
+    """Run the garbage collector rarely: of what the lists of a large cluster bring, nearly all stays."""
     gc.set_threshold(50_000, 20, 100)
 
 

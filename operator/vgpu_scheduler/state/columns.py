@@ -32,7 +32,7 @@ class InternedColumn(Generic[_Value]):
     epoch : int
         Changes whenever ids that were given out change their meaning.
     version : int
-        Changes whenever some row's id changes.
+        Rises whenever some row's id changes; never goes back.
     """
 
     __slots__ = ("_index", "_limit", "_values", "epoch", "ids", "version")

@@ -36,7 +36,7 @@ class NodeCounts:
         self._by_value: dict[InternedColumn[str], _ByValue] = {}
 
     def add(self, row: int, change: int) -> None:
-        """Count pods more, or less, on a node."""
+        """Change the number of pods on a node by ``change``."""
         count = self._counts.get(row, 0) + change
         if count:
             self._counts[row] = count

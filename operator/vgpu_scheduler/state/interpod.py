@@ -1,8 +1,8 @@
 """What inter-pod terms and spread constraints count: incremental counters that events keep.
 
-A term counts pods by topology, the value of a node label. Counted here is per node, because a topology is made of
-nodes: which topologies have a pod follows from that and the label column in one pass over the nodes, and a node that
-changes its labels needs no upkeep.
+A term counts pods by topology, the value of a node label. What holds is the count of each node, because a topology is
+made of nodes; those of the topologies that somebody asks about are kept beside it, and made anew from the nodes when
+that label changes on any of them.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def as_written(
     cordoned: bool = False,
     links: tuple[tuple[str, int], ...] = (),
 ) -> Device:
-    """Return a card with what its registration says, and what else is known of it."""
+    """Return a card with what its registration says, and with what is known of it from elsewhere."""
     return Device(
         uuid=card.id,
         vendor=vendor,
