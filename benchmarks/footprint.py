@@ -205,7 +205,8 @@ def steps_of(records: Sequence[AuditRecord], began: float) -> tuple[float, ...]:
     began
         When it was started, in seconds since 1970.
     """
-    ours = [each for each in records if each.user_agent.startswith("vgpu-scheduler/")]
+    # The watches of an operator before it are logged once they end.
+    ours = [each for each in records if each.user_agent.startswith("vgpu-scheduler/") and each.received >= began]
     asked = min(each.received for each in ours)
     held = min(each.answered for each in ours if each.resource == "leases" and each.verb in ("create", "update"))
     binding = next(each for each in ours if each.subresource == "binding")

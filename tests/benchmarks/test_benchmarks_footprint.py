@@ -16,6 +16,7 @@ def record(verb: str, resource: str, begin: float, end: float, subresource: str 
 def test_the_steps_of_a_start_lie_between_its_requests() -> None:
     records = [
         record("update", "leases", 100.5, 100.6, agent=THEIRS),
+        record("watch", "pods", 90.0, 100.2),  # of an operator before
         record("get", "", 101.0, 101.1),
         record("list", "nodes", 101.2, 102.0),
         record("get", "leases", 102.8, 102.9),
