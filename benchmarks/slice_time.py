@@ -106,7 +106,7 @@ async def _read(candidate: Candidate, process: OperatorProcess, plane: ControlPl
 
 
 async def _readings(limits: dict[str, str]) -> tuple[_Reading, _Reading]:
-    """Have a burst of pods bound; return what had been used when the first ones were, and when all were."""
+    """Have a burst of pods bound; return what had been used when some were, and when all were."""
     async with cluster(NODES, NODE_SIDE_DELAY) as found:
         if limits:  # as in the table of throughput, plain pods are left to themselves
             await found.nodes.start()

@@ -118,7 +118,6 @@ async def list_changed(
                 same = 0 < identity.resource_version == known(identity)
                 (found.unchanged if same else changed).append(identity)
             if len(changed) > _MOST_READ:
-                await pages.aclose()
                 return await list_all(api, kind, since)
     for identity in changed:
         if not await _read_one(api, kind, identity, found):
@@ -157,18 +156,18 @@ async def _pages(
     made one page too many where a list ends early.
     """
 
-    def ask(token: str) -> asyncio.Task[ApiResponse]:
+    def request_page(token: str) -> asyncio.Task[ApiResponse]:
         params = {"limit": str(_PAGE), **({"continue": token} if token else {})}
         return asyncio.create_task(api.request("GET", kind.path, params=params, accept=form))
 
-    token, asked = "", ask("")
+    token, asked = "", request_page("")
     try:
         while True:
             response = await asked
             if response.status == _NOT_FOUND and kind.defined:
                 return
             if response.status == _GONE and token:
-                token, asked = "", ask("")  # the snapshot behind the pages expired
+                token, asked = "", request_page("")  # the snapshot behind the pages expired
                 yield None
                 continue
             if not response.ok:
@@ -176,7 +175,7 @@ async def _pages(
             page = decode_page(response.body)
             token = page.continue_token
             if token:
-                asked = ask(token)
+                asked = request_page(token)
                 await asyncio.sleep(0)  # it is sent now, where a connection is open
             yield decode_items(page, decode, found.skip)
             if not token:

@@ -18,7 +18,7 @@ _MAPPING: Final = re.compile(r"(?P<first>[0-9a-f]+)-(?P<end>[0-9a-f]+) r-[-x]p .
 """The line that begins what smaps says of a mapping which is read from a file, and which nobody may write to."""
 
 
-def collect_seldom() -> None:
+def tune_garbage_collector() -> None:
     """Run the garbage collector rarely: of what the lists of a large cluster bring, nearly all stays."""
     gc.set_threshold(50_000, 20, 100)
 

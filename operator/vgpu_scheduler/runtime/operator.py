@@ -18,7 +18,7 @@ from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.policy import Policies
 from vgpu_scheduler.runtime.assembly import Connection, make_dialects, policy_defaults
-from vgpu_scheduler.runtime.collecting import collect_seldom, release_compiler_pages
+from vgpu_scheduler.runtime.collecting import release_compiler_pages, tune_garbage_collector
 from vgpu_scheduler.runtime.metrics import binder_hooks
 from vgpu_scheduler.runtime.replica import Replica
 from vgpu_scheduler.runtime.sweeps import drift, ledger
@@ -65,7 +65,7 @@ class Operator:
     async def run(self) -> bool:
         """Run until SIGTERM or SIGINT, or until the Lease is lost; True if the end was asked for."""
         self._take_signals()
-        collect_seldom()
+        tune_garbage_collector()
         also = self.settings.metrics_address
         runner, port = await serve(
             [(self.settings.http_host, self.settings.http_port), *([parse_address(also)] if also else [])],

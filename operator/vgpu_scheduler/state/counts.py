@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +16,7 @@ __all__ = ["LabelIndex", "NodeCounts"]
 _Item = TypeVar("_Item")
 
 
-@dataclass(slots=True)
-class _ByValue:
+class _ByValue(NamedTuple):
     """Counts by the ids of a column's values, as they were at a version of the column."""
 
     version: int
