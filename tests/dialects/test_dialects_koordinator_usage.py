@@ -29,10 +29,10 @@ from tests.dialects.koordinator_objects import (
 from vgpu_scheduler.allocators import CardChoice
 from vgpu_scheduler.dialects import placement_usage
 from vgpu_scheduler.dialects.koordinator import decode_allocated, encode_allocated
-from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.engine import Engine, EngineOptions
 from vgpu_scheduler.kube import Pod, decode_node
 from vgpu_scheduler.model import NO_USAGE, Assignment, Outcome
-from vgpu_scheduler.policy import Policies, PolicyDefaults
+from vgpu_scheduler.policy import PolicyDefaults
 from vgpu_scheduler.state import State
 
 # What is written ---------------------------------------------------------------------------------------------------
@@ -230,7 +230,7 @@ def test_what_is_written_decodes_to_what_the_ledger_holds(sizes: list[str], aske
 
 
 def test_an_engine_decides_with_it() -> None:
-    engine = Engine([DIALECT], Policies(PolicyDefaults()), ["vgpu"])
+    engine = Engine(EngineOptions([DIALECT], PolicyDefaults(), ["vgpu"]))
     allocatable = {"pods": "10", **{LONG[name]: "10Ti" for name in ("core", "memory", "ratio")}}
     for name in ("a", "b"):
         wire = {"metadata": {"name": name, "uid": name}, "spec": {}, "status": {"allocatable": allocatable}}

@@ -60,3 +60,15 @@ def test_large_nodes_leave_little_behind() -> None:
         return {"metadata": {"name": "n"}, "status": {"images": [{"names": [text], "sizeBytes": 1}]}}
 
     assert kept(lambda text: decode_node(node(text))) < 20 * LARGE
+
+
+def test_specs_that_say_little_in_many_words_leave_little_behind() -> None:
+    """Each is small on the wire, and many times as large in memory."""
+
+    def spec(text: str) -> dict[str, Any]:
+        terms = [{"topologyKey": "zone"}] * 250 + [term(text[-4:])]
+        kind = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
+        return {"containers": MAIN, "affinity": {"podAntiAffinity": kind}}
+
+    metadata = {"name": "p", "namespace": "n", "uid": "u"}
+    assert kept(lambda text: decode_pod({"metadata": metadata, "spec": spec(text)}), 800) < 40 * 2**20

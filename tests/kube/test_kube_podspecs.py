@@ -1,7 +1,6 @@
 """What pods share, what they ask for, and what they hold."""
 
 import gc
-from collections import OrderedDict
 from typing import Any
 
 import pytest
@@ -10,7 +9,8 @@ from hypothesis import strategies as st
 from tests.kube.objects import container, pod
 from tests.naive import predicates as naive
 
-from vgpu_scheduler.kube import Pod, decode_pod
+from vgpu_scheduler.kube import Pod, PodSpec, decode_pod
+from vgpu_scheduler.model import Remembered
 
 
 def test_equal_specs_are_one_object() -> None:
@@ -52,14 +52,14 @@ def test_what_matters_is_told_apart(change: dict[str, Any]) -> None:
 
 
 def test_identity_outlives_the_table_of_recent_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vgpu_scheduler.kube.podspecs._INTERNED", 2)
-    monkeypatch.setattr("vgpu_scheduler.kube.podspecs._recent", recent := OrderedDict())
+    recent: Remembered[bytes, PodSpec] = Remembered(2**20, most=2)
+    monkeypatch.setattr("vgpu_scheduler.kube.podspecs._recent", recent)
     first = decode_pod(pod(nodeSelector={"shape": "first"}))
     for index in range(5):
         decode_pod(pod(nodeSelector={"shape": str(index)}))
     gc.collect()
     assert len(recent) == 2
-    assert first.spec.fingerprint not in recent
+    assert recent.get(first.spec.fingerprint) is None
     assert decode_pod(pod(nodeSelector={"shape": "first"})).spec is first.spec
 
 

@@ -19,12 +19,12 @@ def test_equal_maps_are_one_object_and_equal_what_was_given(given_maps: list[dic
 
 
 def test_what_is_remembered_is_bounded_by_bytes() -> None:
-    shared = SharedMaps(most_bytes=1000)
+    shared = SharedMaps(most_bytes=32_000)
     first = shared.get({"a": "b"})
     huge = {"a": "b" * 2000}
     assert shared.get(dict(huge)) is not shared.get(dict(huge)), "too large to be remembered"
     assert shared.get({"a": "b"}) is first
-    for number in range(10):
+    for number in range(100):
         shared.get({"n": str(number)})
     assert shared.get({"a": "b"}) is not first
 

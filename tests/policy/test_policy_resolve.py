@@ -1,5 +1,7 @@
 """What is in force for a pod: its annotations, then the settings."""
 
+import tracemalloc
+
 import pytest
 
 from vgpu_scheduler.kube import Pod, decode_pod
@@ -117,3 +119,45 @@ def test_invalid_weights_refuse_the_pod(text: str) -> None:
     with pytest.raises(ValueError, match="slot"):
         parse_weights(text)
     assert WEIGHTS in Policies(PolicyDefaults()).resolve(pod(weights=text)).refusal
+
+
+LONG = 200_000
+
+
+@pytest.mark.parametrize("annotation", ["node", "device", "weights"])
+def test_long_annotations_are_cut_in_what_is_said_of_them(annotation: str) -> None:
+    for text in ("x" * LONG, "x," * (LONG // 2), "🙂" * (LONG // 4), "slot=1," * (LONG // 7), "\x00" * LONG):
+        found = Policies(PolicyDefaults()).resolve(pod(**{annotation: text}))
+        [said] = found.warnings or (found.refusal,)
+        assert "hami.io/" in said
+        assert len(said.encode()) <= 1024
+
+
+def test_a_card_order_that_is_too_long_is_not_followed() -> None:
+    found = Policies(PolicyDefaults()).resolve(pod(device="binpack," * 1000))
+    assert found.choice.policy == "spread"
+    assert "is too long, spread is used" in found.warnings[0]
+
+
+@pytest.mark.parametrize("annotation", ["node", "device", "weights"])
+def test_long_annotations_that_come_and_go_leave_little_behind(annotation: str) -> None:
+    policies = Policies(PolicyDefaults())
+    policies.resolve(pod())
+    tracemalloc.start()
+    try:
+        for number in range(400):
+            policies.resolve(pod(**{annotation: "x" * LONG + f"{number:04}"}))
+        for number in range(8_000):
+            policies.resolve(pod(**{annotation: "x" * 100 + f"{number:04}"}))
+        assert tracemalloc.get_traced_memory()[0] < 20 * 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def test_equal_resolutions_keep_their_number_while_others_come_and_go() -> None:
+    policies = Policies(PolicyDefaults())
+    numbers = set()
+    for number in range(2000):
+        policies.resolve(pod(node="x" * 20_000 + str(number)))
+        numbers.add(policies.resolve(pod(node="spread")).number)
+    assert len(numbers) == 1

@@ -118,7 +118,9 @@ async def test_an_audit_repairs_what_is_wrong_and_says_why(watcher: Watcher, cap
     assert "the ledger of node a was wrong and is repaired: pod default/forgotten was not booked" in caplog.text
 
 
-def test_a_list_from_before_a_kind_was_defined_does_not_empty_it(watcher: Watcher) -> None:
-    watcher.engine.sweep_pods([], 9, 0.0)
-    assert watcher.engine.sweep("Pod", None, since=0) is None
-    assert watcher.engine.sweep("Pod", None, since=9) is not None
+async def test_a_list_from_before_a_kind_was_defined_does_not_empty_it(watcher: Watcher) -> None:
+    await watcher.observer.sweep(PODS, Listing([pod("there")], 9, since=0))
+    await watcher.observer.sweep(PODS, Listing(since=0))
+    assert watcher.pods == {"there"}
+    await watcher.observer.sweep(PODS, Listing(since=9))
+    assert not watcher.pods

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vgpu_scheduler.model import Device
+from vgpu_scheduler.model import Device, InputError
 
 _REFUSED = 500
 """The HTTP status with which HAMi's webhook refuses a pod."""
 
 
-class ClaimError(ValueError):
+class ClaimError(InputError):
     """A claim that is refused; the message names the container, the resource and the fix."""
 
 
-class CodecError(ValueError):
+class CodecError(InputError):
     """A registration or an allocation that cannot be decoded; the message says what and where."""
 
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import NamedTuple
 
-from cachetools import LRUCache
-
-from vgpu_scheduler.model import Device
+from vgpu_scheduler.model import Device, Remembered, bytes_of
 
 MOST_BYTES = 256 * 2**20
 """What all that is remembered may take: 20,000 nodes with 8 cards take about half of it.
@@ -16,11 +13,6 @@ Of nodes that are known nothing is held twice: their devices are the same object
 """
 _DEVICE, _LINK, _PIECE = 700, 120, 400
 """About how many bytes a decoded device takes, and each of its links and pieces."""
-
-
-class _Decoded(NamedTuple):
-    size: int
-    devices: tuple[Device, ...]
 
 
 class RememberedDevices:
@@ -34,12 +26,12 @@ class RememberedDevices:
     """
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
-        self._cache: LRUCache[Hashable, _Decoded] = LRUCache(most_bytes, getsizeof=lambda entry: entry.size)
+        self._known: Remembered[Hashable, tuple[Device, ...]] = Remembered(most_bytes, largest=most_bytes)
 
     @property
     def bytes(self) -> int:
         """About what is remembered takes."""
-        return int(self._cache.currsize)
+        return self._known.bytes
 
     def get(self, facts: Hashable, decode: Callable[[], tuple[Device, ...]]) -> tuple[Device, ...]:
         """Return the devices of a registration, decoded now if they are not remembered.
@@ -51,19 +43,9 @@ class RememberedDevices:
         decode
             Decodes them; what it raises is not remembered.
         """
-        known = self._cache.get(facts)
-        if known is not None:
-            return known.devices
-        devices = decode()
-        size = _length(facts) + sum(
-            _DEVICE + _LINK * len(device.links) + _PIECE * len(device.pieces) for device in devices
-        )
-        if size <= self._cache.maxsize:
-            self._cache[facts] = _Decoded(size, devices)
-        return devices
-
-
-def _length(facts: Hashable) -> int:
-    if isinstance(facts, tuple):
-        return sum(map(_length, facts))
-    return len(facts) if isinstance(facts, str) else 0
+        known = self._known.get(facts)
+        if known is None:
+            known = decode()
+            size = sum(_DEVICE + _LINK * len(device.links) + _PIECE * len(device.pieces) for device in known)
+            self._known.put(facts, known, bytes_of(facts) + size)
+        return known

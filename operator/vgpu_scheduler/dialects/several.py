@@ -8,9 +8,9 @@ from datetime import datetime
 from vgpu_scheduler.dialects.dialect import Dialect
 from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.inventory import BesideKind
-from vgpu_scheduler.dialects.node_side import LockValue, NodeLock, NodeSide
+from vgpu_scheduler.dialects.node_side import LockValue, LostTurn, NodeLock, NodeSide
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Placement, PodClaims, Usage, Uses, dialect_of
+from vgpu_scheduler.model import Placement, PodClaims, Usage, Uses, dialect_of, internal_error, quoted
 
 _NOTHING: Uses = {}
 
@@ -165,7 +165,7 @@ class JoinedNodeSide:
                     return side.parse_lock(value)
                 except ValueError:
                     continue
-        raise ValueError(f"lock value {value!r} cannot be decoded")
+        raise ValueError(f"lock value {quoted(value)} cannot be decoded")
 
     def format_lock(self, lock: NodeLock, now: datetime, pod: Pod) -> str:
         """Encode the value of a lock for a pod; ``now`` must know its time zone."""
@@ -176,6 +176,15 @@ class JoinedNodeSide:
         side = self._by_name.get(dialect_of(claims))
         return side is not None and side.in_turn(claims)
 
+    def turn(self, claims: PodClaims) -> str:
+        """Return what the node side of the claims' dialect knows a pod by."""
+        side = self._by_name.get(dialect_of(claims))
+        return "" if side is None else side.turn(claims)
+
+    def lost_turn(self, pod: Pod) -> LostTurn | None:
+        """Return the turn that a node side still has for a pod which will not take it; of several the first one's."""
+        return next(filter(None, (side.lost_turn(pod) for side in self._by_name.values())), None)
+
     def has_answered(self, annotations: Mapping[str, str]) -> bool:
         """Tell whether every node side that has something to allocate to the pod says that it did, or could not."""
         concerned = self._concerned(annotations)
@@ -185,6 +194,12 @@ class JoinedNodeSide:
         """Tell whether every node side that has something to allocate to the pod has consumed all entries."""
         concerned = self._concerned(annotations)
         return bool(concerned) and all(side.nothing_left(annotations) for side in concerned)
+
+    def check(self, pod: Pod, claims: PodClaims) -> None:
+        """Check that the node side of the claims' dialect could serve a pod."""
+        side = self._by_name.get(dialect_of(claims))
+        if side is not None:
+            side.check(pod, claims)
 
     def _concerned(self, annotations: Mapping[str, str]) -> list[NodeSide]:
         """Return the node sides whose allocation keys a pod carries: what is written for others is not theirs."""
@@ -203,7 +218,7 @@ def _usage(dialect: Dialect, pod: Pod) -> Usage:
     try:
         return dialect.allocation.usage(pod)
     except Exception as error:  # noqa: BLE001 - whatever it is, it must not give the pod's cards away
-        problem = f"internal error: {error!r}"
+        problem = internal_error(error)
         try:
             return Usage({}, dialect.claims.read(pod), problem)
         except ClaimError:

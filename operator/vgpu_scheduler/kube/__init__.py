@@ -18,7 +18,7 @@ from vgpu_scheduler.kube.decoding import (
     decode_items,
     decode_page,
 )
-from vgpu_scheduler.kube.identity import ObjectIdentity, decode_identity
+from vgpu_scheduler.kube.identity import ObjectIdentity, PodWhereabouts, decode_identity, decode_whereabouts
 from vgpu_scheduler.kube.images import Image
 from vgpu_scheduler.kube.namespaces import Namespace, decode_namespace
 from vgpu_scheduler.kube.nesting import decode_json, loads, of_any_depth
@@ -124,6 +124,7 @@ __all__ = [
     "PodSelector",
     "PodSpec",
     "PodTerm",
+    "PodWhereabouts",
     "PreferredNodes",
     "PreferredPods",
     "QuantityError",
@@ -162,6 +163,7 @@ __all__ = [
     "decode_storage_capacity",
     "decode_storage_class",
     "decode_volume",
+    "decode_whereabouts",
     "has_unit",
     "is_zero",
     "loads",

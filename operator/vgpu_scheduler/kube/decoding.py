@@ -13,6 +13,7 @@ from vgpu_scheduler.kube.wire import (
     WireEvent,
     WireList,
 )
+from vgpu_scheduler.model import MESSAGE, cut
 
 __all__ = [
     "DecodeError",
@@ -51,11 +52,11 @@ class DecodeError(ValueError):
     """
 
     def __init__(self, kind: str, key: str, field: str, problem: str) -> None:
-        super().__init__(f"{kind} {key or '(unnamed)'}: {field + ': ' if field else ''}{problem}")
         self.kind = kind
         self.key = key
-        self.field = field
-        self.problem = problem
+        self.field = cut(field, MESSAGE)
+        self.problem = cut(problem, MESSAGE)
+        super().__init__(f"{kind} {key or '(unnamed)'}: {self.field + ': ' if field else ''}{self.problem}")
 
 
 Skip = Callable[[DecodeError], None]

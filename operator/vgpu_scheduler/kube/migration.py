@@ -16,6 +16,7 @@ import msgspec
 
 from vgpu_scheduler.kube.selectors import NodeSelector, NodeSelectorTerm, RawRequirement, compile_node_selector
 from vgpu_scheduler.kube.wire import Wire, WireNodeSelectorTerm
+from vgpu_scheduler.model import quoted
 
 __all__ = [
     "ZONE_DELIMITER",
@@ -151,7 +152,7 @@ def _gce(name: str, labels: Mapping[str, str]) -> InTreeDisk:
     for zone in zones:
         parts = zone.split("-")
         if len(parts) != 3:
-            return _disk(_GCE, "", f"failed to get region from zones: {zone!r} is no zone")
+            return _disk(_GCE, "", f"failed to get region from zones: {quoted(zone)} is no zone")
         regions.add("-".join(parts[:2]))
     if len(regions) > 1:
         return _disk(_GCE, "", f"failed to get region from zones: they are in {', '.join(sorted(regions))}")
@@ -167,7 +168,7 @@ def _ebs(volume: str) -> InTreeDisk:
     except ValueError:
         handle = ""
     if not handle.startswith("vol-") or "/" in handle:
-        return _disk(_EBS, "", f"failed to translate Kubernetes ID to EBS Volume ID: {volume!r} is none")
+        return _disk(_EBS, "", f"failed to translate Kubernetes ID to EBS Volume ID: {quoted(volume)} is none")
     return _disk(_EBS, handle)
 
 

@@ -65,8 +65,8 @@ class PodSpec(msgspec.Struct, frozen=True, eq=False, weakref=True, kw_only=True)
     node_fingerprint
         Digest (16 bytes) of what can be decided for each node alone: without inter-pod terms, spread constraints and
         volumes, which differ among replicas that ask the same of a node.
-    node_size
-        How many bytes that takes.
+    size, node_size
+        How many bytes all of it takes at most, and what can be decided for each node alone.
     containers
         Init containers first, then app containers, in the order of the pod.
     requests
@@ -107,6 +107,7 @@ class PodSpec(msgspec.Struct, frozen=True, eq=False, weakref=True, kw_only=True)
 
     fingerprint: bytes
     node_fingerprint: bytes
+    size: int = 0
     node_size: int = 0
     containers: tuple[Container, ...]
     requests: Mapping[str, int]

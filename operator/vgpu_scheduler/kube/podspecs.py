@@ -1,6 +1,5 @@
 """From a typed pod spec to the shared :class:`PodSpec` that says what it asks of a scheduler."""
 
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from typing import Final
@@ -18,18 +17,22 @@ from vgpu_scheduler.kube.resources import ContainerKind, pod_requests, unrequest
 from vgpu_scheduler.kube.selectors import NodeSelector, compile_node_selector
 from vgpu_scheduler.kube.spread import compile_spread
 from vgpu_scheduler.kube.wire import REQUIRED, FieldError, Quantities, WireContainer, WirePodSpec, WirePodStatus
+from vgpu_scheduler.model import Remembered
 
 __all__ = ["intern_pod_spec", "resized_requests"]
 
-_INTERNED: Final = 4096
-_LARGEST: Final = 8 * 1024
-"""Bytes of a shape, encoded; larger ones live as long as their pods, lest somebody fill the memory with them."""
+_MOST_BYTES: Final = 32 * 2**20
+"""What the specs may take that are remembered for the next pod of a workload: about 5,000 of the usual size."""
+_LARGEST: Final = 256 * 2**10
+"""Bytes of a spec; larger ones live as long as their pods, lest somebody push out all others with them."""
+_BYTES_PER_BYTE: Final = 24
+"""How many bytes a spec takes for each byte that it has encoded, at most: terms that say little take the most."""
 
 _encoder: Final = msgspec.msgpack.Encoder()
 # The weak table makes identity hold for as long as any pod of the shape lives; the bounded one keeps recent shapes
 # alive between the pods of a workload.
 _live: Final[WeakValueDictionary[bytes, PodSpec]] = WeakValueDictionary()
-_recent: Final[OrderedDict[bytes, PodSpec]] = OrderedDict()
+_recent: Final[Remembered[bytes, PodSpec]] = Remembered(_MOST_BYTES, largest=_LARGEST)
 
 
 def intern_pod_spec(wire: WirePodSpec) -> PodSpec:
@@ -55,19 +58,15 @@ def intern_pod_spec(wire: WirePodSpec) -> PodSpec:
     fingerprint = blake2b(encoded, digest_size=16).digest()
     spec = _live.get(fingerprint)
     if spec is None:
-        spec = _build(wire, fingerprint, volumes)
+        spec = _build(wire, fingerprint, len(encoded) * _BYTES_PER_BYTE, volumes)
         _live[fingerprint] = spec
-    if len(encoded) > _LARGEST:
-        return spec
-    _recent[fingerprint] = spec
-    _recent.move_to_end(fingerprint)
-    if len(_recent) > _INTERNED:
-        _recent.popitem(last=False)
+    if _recent.get(fingerprint) is None:
+        _recent.put(fingerprint, spec, spec.size)
     return spec
 
 
 def _node_fingerprint(wire: WirePodSpec) -> tuple[bytes, int]:
-    """Return a digest of what a pod asks of nodes, and how many bytes that takes."""
+    """Return a digest of what a pod asks of nodes, and how many bytes that takes at most."""
     node_affinity = wire.affinity.node_affinity if wire.affinity else None
     containers = [
         [msgspec.structs.replace(container, image=None) for container in group or ()]
@@ -77,7 +76,7 @@ def _node_fingerprint(wire: WirePodSpec) -> tuple[bytes, int]:
         containers, wire.node_selector, node_affinity.required if node_affinity else None,
         wire.tolerations, wire.overhead, wire.resources,
     ))  # fmt: skip
-    return blake2b(encoded, digest_size=16).digest(), len(encoded)
+    return blake2b(encoded, digest_size=16).digest(), len(encoded) * _BYTES_PER_BYTE
 
 
 def _each_container(wire: WirePodSpec) -> Iterator[tuple[str, ContainerKind, WireContainer]]:
@@ -110,7 +109,7 @@ def _texts(quantities: Quantities | None) -> dict[str, str]:
     return {name: str(text) for name, text in (quantities or {}).items()}
 
 
-def _build(wire: WirePodSpec, fingerprint: bytes, volumes: PodVolumes) -> PodSpec:
+def _build(wire: WirePodSpec, fingerprint: bytes, size: int, volumes: PodVolumes) -> PodSpec:
     containers: list[Container] = []
     asked: list[tuple[ContainerKind, dict[str, int]]] = []
     for field, kind, container in _each_container(wire):
@@ -130,6 +129,7 @@ def _build(wire: WirePodSpec, fingerprint: bytes, volumes: PodVolumes) -> PodSpe
     return PodSpec(
         fingerprint=fingerprint,
         node_fingerprint=node_fingerprint,
+        size=size,
         node_size=node_size,
         containers=tuple(containers),
         requests=pod_requests(*requested),

@@ -12,6 +12,8 @@ from fractions import Fraction
 from functools import lru_cache, wraps
 from typing import Final, TypeVar
 
+from vgpu_scheduler.model import quoted
+
 __all__ = [
     "MAX_INT64",
     "QuantityError",
@@ -66,7 +68,7 @@ class QuantityError(ValueError):
     """
 
     def __init__(self, text: object) -> None:
-        super().__init__(f"{text!r} is not a quantity")
+        super().__init__(f"{quoted(text)} is not a quantity")
         self.text = text
 
 

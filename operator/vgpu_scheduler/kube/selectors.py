@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from vgpu_scheduler.kube.quantities import MAX_INT64
+from vgpu_scheduler.model import InputError, quoted
 
 __all__ = [
     "FieldRequirement",
@@ -38,7 +39,7 @@ _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 
 
-class SelectorError(ValueError):
+class SelectorError(InputError):
     """A selector that the API machinery cannot compile."""
 
 
@@ -167,9 +168,9 @@ def _int64(text: str) -> int | None:
 def _check_key(key: str) -> None:
     prefix, slash, name = key.rpartition("/")
     if slash and (len(prefix) > 253 or not _SUBDOMAIN.fullmatch(prefix)):
-        raise SelectorError(f"{key!r} is not a label key: its prefix is no DNS subdomain")
+        raise SelectorError(f"{quoted(key)} is not a label key: its prefix is no DNS subdomain")
     if len(name) > 63 or not _NAME.fullmatch(name):
-        raise SelectorError(f"{key!r} is not a label key")
+        raise SelectorError(f"{quoted(key)} is not a label key")
 
 
 def compile_requirement(key: str, operator: str, values: Sequence[str] = ()) -> Requirement:
@@ -183,21 +184,21 @@ def compile_requirement(key: str, operator: str, values: Sequence[str] = ()) -> 
     _check_key(key)
     op = _OPERATORS.get(operator)
     if op is None:
-        raise SelectorError(f"{operator!r} is not a valid label selector operator")
+        raise SelectorError(f"{quoted(operator)} is not a valid label selector operator")
     for value in values:
         if len(value) > 63 or not _VALUE.fullmatch(value):
-            raise SelectorError(f"{value!r} is not a label value (key {key!r})")
+            raise SelectorError(f"{quoted(value)} is not a label value (key {quoted(key)})")
     if op in (Operator.EXISTS, Operator.DOES_NOT_EXIST):
         if values:
-            raise SelectorError(f"operator {operator} takes no values (key {key!r})")
+            raise SelectorError(f"operator {operator} takes no values (key {quoted(key)})")
         return Requirement(key, op)
     if op in (Operator.IN, Operator.NOT_IN):
         if not values:
-            raise SelectorError(f"operator {operator} needs values (key {key!r})")
+            raise SelectorError(f"operator {operator} needs values (key {quoted(key)})")
         return Requirement(key, op, frozenset(values))
     bound = _int64(values[0]) if len(values) == 1 else None
     if bound is None:
-        raise SelectorError(f"operator {operator} needs one integer (key {key!r}), not {list(values)!r}")
+        raise SelectorError(f"operator {operator} needs one integer (key {quoted(key)}), not {quoted(list(values))}")
     return Requirement(key, op, bound=bound)
 
 
@@ -234,7 +235,7 @@ def compile_label_selector(selector: Mapping[str, Any] | None) -> LabelSelector 
     for expression in selector.get("matchExpressions") or ():
         operator = expression.get("operator", "")
         if operator not in _LABEL_SELECTOR_OPERATORS:
-            raise SelectorError(f"{operator!r} is not a valid label selector operator")
+            raise SelectorError(f"{quoted(operator)} is not a valid label selector operator")
         requirements.append(compile_requirement(expression.get("key", ""), operator, expression.get("values") or ()))
     return LabelSelector(tuple(requirements))
 
@@ -265,10 +266,10 @@ def parse_label_selector(text: str) -> LabelSelector | None:
     while position < len(text) or not requirements:
         term = _TERM.match(text, position)
         if term is None or (term.end() < len(text) and text[term.end()] != ","):
-            raise SelectorError(f"{text[position:].strip()!r} is no part of a label selector")
+            raise SelectorError(f"{quoted(text[position:].strip())} is no part of a label selector")
         position = term.end() + 1
         if position == len(text):
-            raise SelectorError(f"{text!r} ends with a comma")
+            raise SelectorError(f"{quoted(text)} ends with a comma")
         requirements.append(_text_requirement(term))
     return LabelSelector(tuple(requirements))
 
@@ -286,7 +287,9 @@ def _text_requirement(term: re.Match[str]) -> Requirement:
 
 def _compile_field(raw: RawRequirement) -> FieldRequirement:
     if raw.operator not in ("In", "NotIn") or len(raw.values or ()) != 1:
-        raise SelectorError(f"matchFields takes In or NotIn with one value, not {raw.operator!r} with {raw.values!r}")
+        raise SelectorError(
+            f"matchFields takes In or NotIn with one value, not {quoted(raw.operator)} with {quoted(raw.values)}"
+        )
     return FieldRequirement(raw.key, raw.operator == "NotIn", (raw.values or [""])[0])
 
 

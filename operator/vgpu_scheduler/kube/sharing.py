@@ -1,12 +1,15 @@
 """Labels that many objects have alike, held once: the replicas of a workload differ in little else than their names."""
 
 from collections.abc import Mapping
+from sys import getsizeof
 from typing import Final
 
-from cachetools import LRUCache
+from vgpu_scheduler.model import Remembered, bytes_of
 
 _MOST_BYTES: Final = 4 * 2**20
 """What the maps that are remembered for the next object may take."""
+_FEWEST: Final = 16
+"""How many maps fit: none that is larger is remembered."""
 _NONE: Final[Mapping[str, str]] = {}
 
 _Items = tuple[tuple[str, str], ...]
@@ -22,7 +25,7 @@ class SharedMaps:
     """
 
     def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
-        self._known: LRUCache[_Items, Mapping[str, str]] = LRUCache(most_bytes, getsizeof=_size)
+        self._known: Remembered[_Items, Mapping[str, str]] = Remembered(most_bytes, largest=most_bytes // _FEWEST)
 
     def get(self, texts: dict[str, str] | None) -> Mapping[str, str]:
         """Return a map that equals this one; nobody may change it."""
@@ -32,11 +35,5 @@ class SharedMaps:
         known = self._known.get(items)
         if known is None:
             known = texts
-            if _size(known) <= self._known.maxsize:
-                self._known[items] = known
+            self._known.put(items, known, bytes_of(items) + getsizeof(known))
         return known
-
-
-def _size(texts: Mapping[str, str]) -> int:
-    """Return about how many bytes a map takes."""
-    return 240 + sum(120 + len(key) + len(value) for key, value in texts.items())

@@ -10,6 +10,7 @@ import msgspec
 
 from vgpu_scheduler.kube.selectors import RawRequirement
 from vgpu_scheduler.kube.taints import Toleration
+from vgpu_scheduler.model import quoted
 
 _MOST_DIGITS = 18
 """Of a resource version; etcd counts in 63 bits, and nobody has written as often."""
@@ -62,7 +63,7 @@ class WireIdentity(Wire):
         if not text:
             return 0
         if not (text.isascii() and text.isdecimal()) or len(text) > _MOST_DIGITS:
-            raise FieldError("metadata.resourceVersion", f"{text!r:.80} is not a number")
+            raise FieldError("metadata.resourceVersion", f"{quoted(text)} is not a number")
         return int(text)
 
 
@@ -81,6 +82,19 @@ class WirePartial(Wire):
     """An object of any kind, without what only its kind has."""
 
     metadata: WireIdentity
+
+
+class WirePlace(Wire):
+    """``PodSpec``, as far as it tells where the pod is."""
+
+    node_name: str = ""
+
+
+class WirePlacedPod(Wire):
+    """A pod, as far as it tells which one it is, and where."""
+
+    metadata: WireIdentity
+    spec: WirePlace
 
 
 class WireResources(Wire):

@@ -58,7 +58,9 @@ from vgpu_scheduler.model.placement import (
     peak,
 )
 from vgpu_scheduler.model.reasons import CardReason, EventReason, Hint
+from vgpu_scheduler.model.remembered import Remembered, bytes_of
 from vgpu_scheduler.model.spelling import closest, did_you_mean
+from vgpu_scheduler.model.texts import MESSAGE, QUOTED, InputError, cut, internal_error, quoted
 
 __all__ = [
     "BEST_FIT",
@@ -66,12 +68,14 @@ __all__ = [
     "DECISION",
     "DEVICE_POLICIES",
     "LAST_ALLOCATED",
+    "MESSAGE",
     "MUTEX",
     "NO_TERMS",
     "NO_USAGE",
     "NO_VOLUMES",
     "NUMA",
     "PLAIN_SCHEMA",
+    "QUOTED",
     "SPREAD",
     "TOPOLOGY",
     "Amounts",
@@ -91,6 +95,7 @@ __all__ = [
     "Dimension",
     "EventReason",
     "Hint",
+    "InputError",
     "NearMiss",
     "NodeVerdict",
     "OrderKind",
@@ -99,6 +104,7 @@ __all__ = [
     "Placement",
     "PodClaims",
     "QuotaResource",
+    "Remembered",
     "Schema",
     "ScorePart",
     "Usage",
@@ -106,14 +112,18 @@ __all__ = [
     "VendorKey",
     "VolumePlan",
     "add",
+    "bytes_of",
     "charges",
     "claims_devices",
     "closest",
+    "cut",
     "dialect_of",
     "did_you_mean",
+    "internal_error",
     "kinds_of",
     "makers",
     "peak",
     "policy_words",
+    "quoted",
     "worded_shortage",
 ]

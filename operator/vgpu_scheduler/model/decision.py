@@ -137,6 +137,8 @@ class Decision:
     alike
         Pods whose ``UNSCHEDULABLE`` decisions have an equal value get the same answer from the same state; None for a
         pod that stands for itself.
+    per_node
+        Whether each node rejects the pod for what that node is by itself: until one changes, the decision stays.
     sources
         Where each section of the policy in force came from.
     warnings
@@ -165,6 +167,7 @@ class Decision:
     warnings: tuple[str, ...] = ()
     error: Exception | None = None
     another_node_helps: bool = True
+    per_node: bool = False
 
     @property
     def condition_reason(self) -> ConditionReason:

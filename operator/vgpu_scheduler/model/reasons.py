@@ -53,6 +53,7 @@ class EventReason(StrEnum):
     SCHEDULED = "Scheduled"
     FAILED_SCHEDULING = "FailedScheduling"
     BINDING_FAILED = "BindingFailed"
+    BINDING_IN_DOUBT = "BindingInDoubt"
     POLICY_WARNING = "PolicyWarning"
     """What policies and annotations of a pod are not followed."""
     SUSPICIOUS_REQUEST = "SuspiciousRequest"
@@ -69,6 +70,8 @@ class EventReason(StrEnum):
     DEVICE_LOCK_MALFORMED = "DeviceLockMalformed"
     DEVICE_PLUGIN_SILENT = "DevicePluginSilent"
     POD_STARTING = "PodStarting"
+    POD_UNREADABLE = "PodUnreadable"
+    DEVICES_NOT_TAKEN = "DevicesNotTaken"
 
 
 class CardReason(IntEnum):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from vgpu_scheduler.model import DEVICE_POLICIES, SPREAD, policy_words
+from vgpu_scheduler.model import DEVICE_POLICIES, QUOTED, SPREAD, InputError, cut, policy_words, quoted
 from vgpu_scheduler.scorers import NodePolicy
 
 NODE_POLICY = "hami.io/node-scheduler-policy"
@@ -17,6 +17,8 @@ OVERRIDES = {"nodePolicy": NODE_POLICY, "devicePolicy": DEVICE_POLICY, "deviceWe
 """The word of ``podOverrides`` for each; dialects add those of their own annotations."""
 
 _NODE_POLICIES = {policy.value: policy for policy in NodePolicy}
+_LONGEST_ORDER = 1024
+"""Characters of a card order; all words that are known take less than a hundred."""
 _WEIGHT_ORDER = ("slot", "memory", "core")
 _WEIGHT = re.compile(r"\s*([a-z]+)\s*=\s*(\+?0*[0-9]{1,18})\s*")
 
@@ -24,7 +26,7 @@ DeviceWeights = tuple[float, float, float]
 """Of slots, memory and cores, in the order of the device's dimensions."""
 
 
-class PolicyError(ValueError):
+class PolicyError(InputError):
     """A policy annotation that is refused; the message names it."""
 
 
@@ -52,15 +54,10 @@ def pod_words(annotations: Mapping[str, str]) -> PodWords:
     if node_word is not None:
         node_policy = _NODE_POLICIES.get(node_word, NodePolicy.BINPACK)
         if node_word not in _NODE_POLICIES:
-            warnings.append(f"annotation {NODE_POLICY}: {node_word!r} is unknown, binpack is used")
+            warnings.append(f"annotation {NODE_POLICY}: {quoted(node_word)} is unknown, binpack is used")
     if device_policy is not None:
-        # A single word is compared as it stands: one with blanks around it orders like spread, so it is said.
-        words = policy_words(device_policy) if "," in device_policy else (device_policy,)
-        unknown = [word for word in words if word not in DEVICE_POLICIES]
-        if unknown:
-            warnings.append(f"annotation {DEVICE_POLICY}: {device_policy!r} has unknown words {unknown}")
-            if len(words) == 1:
-                device_policy = SPREAD  # words that only policy resources know must not come in this way
+        device_policy, warning = _device_policy(device_policy)
+        warnings += [warning] if warning else []
     weights = None
     if DEVICE_WEIGHTS in annotations:
         try:
@@ -68,6 +65,20 @@ def pod_words(annotations: Mapping[str, str]) -> PodWords:
         except ValueError as error:
             raise PolicyError(f"annotation {DEVICE_WEIGHTS}: {error}") from None
     return PodWords(node_policy, device_policy, weights, tuple(warnings))
+
+
+def _device_policy(text: str) -> tuple[str, str]:
+    """Return the card order that is followed, and a warning if it is not the one that is asked for."""
+    if len(text) > _LONGEST_ORDER:
+        return SPREAD, f"annotation {DEVICE_POLICY}: {quoted(text)} is too long, {SPREAD} is used"
+    # A single word is compared as it stands: one with blanks around it orders like spread, so it is said.
+    words = policy_words(text) if "," in text else (text,)
+    unknown = [word for word in words if word not in DEVICE_POLICIES]
+    if not unknown:
+        return text, ""
+    warning = f"annotation {DEVICE_POLICY}: {quoted(text)} has unknown words {cut(str(unknown), QUOTED)}"
+    # Words that only policy resources know must not come in this way.
+    return SPREAD if len(words) == 1 else text, warning
 
 
 def parse_weights(text: str) -> DeviceWeights:
@@ -84,12 +95,12 @@ def parse_weights(text: str) -> DeviceWeights:
         If it is anything else.
     """
     found: dict[str, int] = {}
-    for item in text.split(","):
+    for item in text.split(",", len(_WEIGHT_ORDER)):
         match = _WEIGHT.fullmatch(item)
         if not match or match[1] not in _WEIGHT_ORDER or match[1] in found:
-            raise ValueError(f"{text!r} is not of the form slot=1,core=1,memory=1")
+            raise ValueError(f"{quoted(text)} is not of the form slot=1,core=1,memory=1")
         found[match[1]] = int(match[2])
     if len(found) != len(_WEIGHT_ORDER) or not any(found.values()):
-        raise ValueError(f"{text!r} must name slot, core and memory once each, one of them above 0")
+        raise ValueError(f"{quoted(text)} must name slot, core and memory once each, one of them above 0")
     slot, memory, core = (float(found[name]) for name in _WEIGHT_ORDER)
     return (slot, memory, core)

@@ -6,9 +6,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from vgpu_scheduler.kube import LabelSelector, Namespace, Requirement, VersionedStore
+from vgpu_scheduler.model import Remembered
 from vgpu_scheduler.policy.models import PolicyResource
 
 _NAMESPACE_NAME = "kubernetes.io/metadata.name"
+
+_MOST_BYTES = 8 * 2**20
+"""What may be kept of which policies may select the pods of a namespace: about 15,000 namespaces."""
+_PER_CANDIDATE = 250
+"""Bytes that a namespace takes, and each of its policies and of the labels that these ask about."""
 
 PolicyKey = tuple[str, str, str]
 """Kind, namespace (empty for cluster policies), name."""
@@ -66,7 +72,7 @@ class Catalogue:
         self._namespaces: VersionedStore[str, Namespace] = VersionedStore()
         self._cluster: dict[PolicyKey, PolicyResource] = {}
         self._own: dict[str, dict[PolicyKey, PolicyResource]] = {}
-        self._candidates: dict[str, Candidates] = {}
+        self._candidates: Remembered[str, Candidates] = Remembered(_MOST_BYTES)
         self._ties: dict[PolicyKey, set[PolicyKey]] = {}
         self._touched: set[str] = set()
         self._all_touched = False
@@ -151,10 +157,11 @@ class Catalogue:
     # Questions -------------------------------------------------------------------------------------------------------
 
     def candidates(self, namespace: str) -> Candidates:
-        """Return the policies that may select the pods of a namespace; the same value until something changes."""
+        """Return the policies that may select the pods of a namespace; as a rule one value until something changes."""
         found = self._candidates.get(namespace)
         if found is None:
-            found = self._candidates[namespace] = self._find_candidates(namespace)
+            found = self._find_candidates(namespace)
+            self._candidates.put(namespace, found, _PER_CANDIDATE * (1 + len(found.ranked) + len(found.label_keys)))
         return found
 
     def conflicts(self, key: PolicyKey) -> tuple[PolicyKey, ...]:
@@ -203,7 +210,7 @@ class Catalogue:
             self._candidates.clear()
             self._all_touched = True
         else:
-            self._candidates.pop(namespace, None)
+            self._candidates.pop(namespace)
             self._touched.add(namespace)
 
 

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, TypeAdapter, ValidationError
 
 from vgpu_scheduler.kube import LabelSelector
+from vgpu_scheduler.model import cut
 from vgpu_scheduler.policy.rules import QUALIFIED_NAME, Keyword, Rule, Section, Selector, Unique, explain
 from vgpu_scheduler.policy.spec import (
     MOST,
@@ -61,6 +62,8 @@ CLUSTER_KIND: Final = "ClusterVGPUPolicy"
 PLURALS: Final = {NAMESPACED_KIND: "vgpupolicies", CLUSTER_KIND: "clustervgpupolicies"}
 LONGEST_NAME: Final = 63
 """Longest name of a policy; the name is written into annotations of pods."""
+LONGEST_ERROR: Final = 8 * 1024
+"""Bytes of what is said about a policy that is not understood: pods that wait for it say so, too."""
 
 SECTIONS: Final[Mapping[str, str]] = {
     "nodes": "nodes",
@@ -265,7 +268,7 @@ def decode_policy(obj: Mapping[str, Any]) -> PolicyResource:
         resource_version=_number(meta.get("resourceVersion")),
         priority=_priority(fields.get("priority", 0)),
         spec=None if errors else spec,
-        error="; ".join(errors),
+        error=cut("; ".join(errors), LONGEST_ERROR),
         sections=present if isinstance(raw, Mapping) else frozenset(SECTIONS),
         selector=_selector(fields.get("selector")),
         namespace_selector=_selector(fields.get("namespaceSelector")) if kind == CLUSTER_KIND else None,

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from vgpu_scheduler.allocators import CardChoice, CardLimits
 from vgpu_scheduler.kube import LabelSelector, Pod
-from vgpu_scheduler.model import NO_TERMS, ClaimTerms, OrderKind
+from vgpu_scheduler.model import NO_TERMS, ClaimTerms, OrderKind, Remembered, bytes_of, internal_error
 from vgpu_scheduler.policy.annotations import OVERRIDES, PolicyError, pod_words
 from vgpu_scheduler.policy.catalogue import Candidates, Catalogue, PolicyKey, key_of, title
 from vgpu_scheduler.policy.models import PolicyResource
@@ -21,8 +21,10 @@ from vgpu_scheduler.policy.resolved import DEVICE_WEIGHT, NO_POD_LIMITS, POD, SE
 from vgpu_scheduler.policy.translate import NodeRule, card_choice, node_rule, unread
 from vgpu_scheduler.scorers import HamiScorer, ImageLocalityScorer, NodePolicy, ReadBinpackArguments, WeightedScorer
 
-_REMEMBERED = 20_000
-"""Resolutions that are kept per namespace: one per combination of labels that matter and annotations."""
+_MOST_BYTES = 8 * 2**20
+"""What the resolutions may take that are kept, of all namespaces together, and once more their numbers."""
+_LARGEST = 128 * 2**10
+"""Bytes of a resolution; larger ones are made anew each time, lest a few such push out all others."""
 
 _NAMED = 5
 """How many sources of one section are named."""
@@ -80,20 +82,11 @@ class _Draft:
             known.append(source)
 
 
-class _Memo:
-    """Resolutions for the pods of one namespace, for as long as the same policies may select them."""
+class _Memo(NamedTuple):
+    """A resolution, which holds for as long as the same policies may select the pods of its namespace."""
 
-    __slots__ = ("by_pod", "candidates")
-
-    def __init__(self, candidates: Candidates) -> None:
-        self.candidates = candidates
-        self.by_pod: dict[tuple[str | None, ...], ResolvedPolicy] = {}
-
-    def keep(self, key: tuple[str | None, ...], resolved: ResolvedPolicy) -> ResolvedPolicy:
-        if len(self.by_pod) > _REMEMBERED:
-            self.by_pod.clear()
-        self.by_pod[key] = resolved
-        return resolved
+    candidates: Candidates
+    resolved: ResolvedPolicy
 
 
 class Policies:
@@ -119,8 +112,8 @@ class Policies:
         self.catalogue = Catalogue()
         self.read_arguments = defaults.read_arguments
         self._defaults = defaults
-        self._memos: dict[str, _Memo] = {}
-        self._numbers: dict[ResolvedPolicy, int] = {}
+        self._memos: Remembered[tuple[str | None, ...], _Memo] = Remembered(_MOST_BYTES, largest=_LARGEST)
+        self._numbers: Remembered[ResolvedPolicy, tuple[int, int]] = Remembered(_MOST_BYTES, largest=_LARGEST)
         self._last_number = 0
 
     def resolve(self, pod: Pod) -> ResolvedPolicy:
@@ -130,20 +123,14 @@ class Policies:
         share one resolution.
         """
         candidates = self.catalogue.candidates(pod.namespace)
-        memo = self._memos.get(pod.namespace)
-        if memo is None or memo.candidates is not candidates:
-            if len(self._memos) > _REMEMBERED:
-                self._memos.clear()  # namespaces come and go
-            memo = self._memos[pod.namespace] = _Memo(candidates)
         labels, annotations = pod.labels, pod.annotations
-        key = (
-            *(labels.get(name) for name in candidates.label_keys),
-            *(annotations.get(name) for name in self.pod_annotations),
-        )
-        found = memo.by_pod.get(key)
-        if found is None:
-            found = memo.keep(key, self._numbered(self._resolve_safely(candidates, labels, annotations)))
-        return found
+        key = (pod.namespace, *map(labels.get, candidates.label_keys), *map(annotations.get, self.pod_annotations))
+        memo = self._memos.get(key)
+        if memo is not None and memo.candidates is candidates:
+            return memo.resolved
+        resolved, size = self._numbered(self._resolve_safely(candidates, labels, annotations))
+        self._memos.put(key, _Memo(candidates, resolved), bytes_of(key) + size)
+        return resolved
 
     def claim_terms(self, pod: Pod) -> ClaimTerms | None:
         """Return what policies add to the claims of the pod; None where it cannot be known yet."""
@@ -157,17 +144,25 @@ class Policies:
         try:
             return self._resolve(candidates, labels, annotations)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is these pods'
-            return ResolvedPolicy(refusal=f"PolicyNotReady: internal error: {error!r}")
+            return ResolvedPolicy(refusal=f"PolicyNotReady: {internal_error(error)}")
 
-    def _numbered(self, resolved: ResolvedPolicy) -> ResolvedPolicy:
-        """Give equal resolutions equal numbers, so that shapes survive changes that do not concern them."""
-        if len(self._numbers) > _REMEMBERED:
-            self._numbers.clear()  # numbers given out stay unique: an old one is only not found again
-        number = self._numbers.get(resolved)
-        if number is None:
+    def _numbered(self, resolved: ResolvedPolicy) -> tuple[ResolvedPolicy, int]:
+        """Give equal resolutions equal numbers, so that shapes survive changes that do not concern them.
+
+        Numbers that are given out stay unique: one that is forgotten is only not found again.
+
+        Returns
+        -------
+        tuple
+            The resolution with its number, and about how many bytes it takes.
+        """
+        known = self._numbers.get(resolved)
+        if known is None:
             self._last_number += 1
-            number = self._numbers[resolved] = self._last_number
-        return replace(resolved, number=number)
+            known = self._last_number, bytes_of(resolved)
+            self._numbers.put(resolved, known, known[1])
+        number, size = known
+        return replace(resolved, number=number), size
 
     def _resolve(
         self, candidates: Candidates, labels: Mapping[str, str], annotations: Mapping[str, str]

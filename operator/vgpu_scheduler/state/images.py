@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.kube import Image
+from vgpu_scheduler.model import Remembered, bytes_of
 
 __all__ = ["NodeImages"]
 
+_MOST_BYTES: Final = 16 * 2**20
+"""What the sizes of images may take that are kept by row: those of 256 images where there are 8,000 nodes."""
 _COLUMNS: Final = 256
-"""Of how many images the sizes are kept by row; each costs eight bytes per row."""
+"""Of how many images they are kept at most: each event of a node looks at all of them."""
 
 
 class NodeImages:
@@ -37,22 +39,24 @@ class NodeImages:
         self.epoch = 0
         self._rows = rows
         self._images: dict[int, tuple[Image, ...]] = {}
-        self._sizes: OrderedDict[str, NDArray[np.int64]] = OrderedDict()
+        self._sizes: Remembered[str, NDArray[np.int64]] = Remembered(_MOST_BYTES, most=_COLUMNS, forgotten=self._forget)
         self._forgotten = False  # whether somebody may know sizes that are no longer kept
 
     def sizes(self, name: str) -> NDArray[np.int64]:
         """Return the bytes that an image has on each node, 0 where it is not; shape (rows,); do not write to it."""
         sizes = self._sizes.get(name)
         if sizes is None:
-            sizes = self._sizes[name] = np.zeros(self._rows, dtype=np.int64)
+            sizes = np.zeros(self._rows, dtype=np.int64)
             for row, images in self._images.items():
                 sizes[row] = _size(images, name)
-            if len(self._sizes) > _COLUMNS:
-                self._sizes.popitem(last=False)
-                self._forgotten = True
-        else:
-            self._sizes.move_to_end(name)
+            self._keep(name, sizes)
         return sizes
+
+    def _keep(self, name: str, sizes: NDArray[np.int64]) -> None:
+        self._sizes.put(name, sizes, bytes_of(name) + sizes.nbytes)
+
+    def _forget(self, _: NDArray[np.int64]) -> None:
+        self._forgotten = True
 
     def set(self, row: int, images: tuple[Image, ...]) -> None:
         """Give a row the images of its node; none when the node is gone."""
@@ -78,7 +82,8 @@ class NodeImages:
 
     def grow(self, rows: int) -> None:
         """Make room for more rows, without images."""
-        self._sizes = OrderedDict((name, np.pad(sizes, (0, rows - self._rows))) for name, sizes in self._sizes.items())
+        for name, sizes in list(self._sizes.items()):
+            self._keep(name, np.pad(sizes, (0, rows - self._rows)))
         self._rows = rows
 
     def copy(self) -> NodeImages:

@@ -5,6 +5,7 @@ What other rooms count in plain integers is read when Prometheus asks; only dura
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,6 +17,9 @@ from prometheus_client.registry import Collector
 
 from vgpu_scheduler.telemetry import catalogue
 from vgpu_scheduler.telemetry.catalogue import Kind, Metric
+from vgpu_scheduler.telemetry.guarding import guarded
+
+log = logging.getLogger(__name__)
 
 _MANY_TRIES = 15
 """Attempts from which on pods have one label together, as kube-scheduler's have."""
@@ -24,7 +28,7 @@ Labels = Mapping[str, str]
 
 
 class Attempts:
-    """Scheduling attempts, under kube-scheduler's names, with its labels and buckets.
+    """Scheduling attempts, under kube-scheduler's names, with its labels and buckets; to record one never fails.
 
     Parameters
     ----------
@@ -49,21 +53,25 @@ class Attempts:
         self._points = histogram(catalogue.EXTENSION_POINT)
         self._counts: Counter[tuple[str, str]] = Counter()
 
+    @guarded
     def decided(self, seconds: float) -> None:
         """Record a decision, whatever it was."""
         self._algorithm.observe(seconds)
         self._decision.observe(seconds)
 
+    @guarded
     def attempted(self, result: str, profile: str, seconds: float) -> None:
         """Record the end of an attempt: scheduled, unschedulable or error."""
         self._duration.labels(result, profile).observe(seconds)
         self._counts[result, profile] += 1
 
+    @guarded
     def scheduled(self, attempts: int, seconds: float) -> None:
         """Record that a pod was bound, so long after it came."""
         self._tries.observe(attempts)
         self._sli.labels(f"{_MANY_TRIES}+" if attempts >= _MANY_TRIES else str(attempts)).observe(seconds)
 
+    @guarded
     def answered(self, status: str, profile: str, seconds: float) -> None:
         """Record that the outcome of a Binding is known: ``Success`` or ``Error``."""
         self._points.labels("Bind", status, profile).observe(seconds)
@@ -95,11 +103,16 @@ class _Filled(Collector):
         yield make(self.metric.name, self.metric.help, labels=list(self.metric.labels))
 
     def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
-        if self.shown():
-            for family in self.describe():
+        if not self.shown():
+            return
+        for family in self.describe():
+            try:
                 for where, value in self.read():
                     family.add_metric([where[label] for label in self.metric.labels], value)
-                yield family
+            except Exception:  # it is left out; all others are shown
+                log.exception("metric %s cannot be read", self.metric.name)
+                continue
+            yield family
 
 
 class Metrics:

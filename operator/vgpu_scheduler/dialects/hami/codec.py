@@ -15,6 +15,7 @@ from vgpu_scheduler.dialects.amounts import INT32
 from vgpu_scheduler.dialects.errors import CodecError
 from vgpu_scheduler.dialects.hami.fields import Fields, decode_list
 from vgpu_scheduler.dialects.hami.mig import MigProfile, decode_profiles, encode_profile
+from vgpu_scheduler.model import QUOTED, cut, quoted
 
 _GO_BOOL = {
     **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
@@ -81,17 +82,17 @@ def decode_register_colon(value: str) -> list[RegisteredDevice]:
 def _colon_segment(segment: str) -> RegisteredDevice:
     fields = segment.split(",")
     if len(fields) == 1:
-        raise CodecError(f"registration segment {segment!r} has no fields")
+        raise CodecError(f"registration segment {quoted(segment)} has no fields")
     if len(fields) not in {_LEGACY_FIELDS, _FIELDS}:
-        raise CodecError(f"registration segment {segment!r} has {len(fields)} fields, not 7 or 9")
+        raise CodecError(f"registration segment {quoted(segment)} has {len(fields)} fields, not 7 or 9")
     health = go_bool(fields[6])
     if health is None:
-        raise CodecError(f"registration segment {segment!r}: health {fields[6]!r} is not a boolean")
+        raise CodecError(f"registration segment {quoted(segment)}: health {quoted(fields[6])} is not a boolean")
     index, mode = 0, "hami-core"
     if len(fields) == _FIELDS:
         index, mode = _decimal(fields[7], "index", segment), fields[8]
         if index < 0:
-            raise CodecError(f"registration segment {segment!r}: index {index} is negative")
+            raise CodecError(f"registration segment {quoted(segment)}: index {index} is negative")
     return RegisteredDevice(
         id=fields[0],
         index=index,
@@ -109,13 +110,13 @@ def _decimal(text: str, name: str, where: str, largest: int = 2**63 - 1) -> int:
     """Parse an integer as Go's ``strconv.ParseInt`` does: a sign and ASCII digits, nothing else."""
     digits = text[1:] if text[:1] in {"+", "-"} else text
     if not (digits.isascii() and digits.isdigit()):
-        raise CodecError(f"{where!r}: {name} {text!r} is not an integer")
+        raise CodecError(f"{quoted(where)}: {name} {quoted(text)} is not an integer")
     # int() refuses thousands of digits, leading zeros included, and whoever may create pods may write them.
     significant = digits.lstrip("0")
     number = int(significant or "0") if len(significant) <= _MOST_DIGITS else largest + 2
     number = -number if text[:1] == "-" else number
     if not -largest - 1 <= number <= largest:
-        raise CodecError(f"{where!r}: {name} {text} is out of range")
+        raise CodecError(f"{quoted(where)}: {name} {cut(text, QUOTED)} is out of range")
     return number
 
 
@@ -193,11 +194,11 @@ def decode_assignments(value: str) -> list[tuple[AssignedDevice, ...]]:
 def _assigned(text: str) -> AssignedDevice:
     fields = text.split(",")
     if len(fields) < 4:
-        raise CodecError(f"assignment {text!r} has fewer than 4 fields")
+        raise CodecError(f"assignment {quoted(text)} has fewer than 4 fields")
     memory = _decimal(fields[2], "memory", text, INT32)
     cores = _decimal(fields[3], "cores", text, INT32)
     if memory < 0 or cores < 0:
-        raise CodecError(f"assignment {text!r} has a negative amount")
+        raise CodecError(f"assignment {quoted(text)} has a negative amount")
     return AssignedDevice(fields[0], fields[1], memory, cores)
 
 

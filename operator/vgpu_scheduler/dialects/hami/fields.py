@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vgpu_scheduler.dialects.errors import CodecError
+from vgpu_scheduler.model import quoted
 
 INT64 = 2**63 - 1
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -108,7 +109,7 @@ class Fields:
         """Return an integer in range."""
         item = self._fields.get(name, 0)
         if type(item) is not int or not smallest <= item <= largest:
-            raise CodecError(f"{self._where}: {name} {item!r} is not an integer in range")
+            raise CodecError(f"{self._where}: {name} {quoted(item)} is not an integer in range")
         return item
 
     def boolean(self, name: str) -> bool:
@@ -126,7 +127,7 @@ class Fields:
         inside = {key: 0 if value is None else value for key, value in item.items()}
         for key, value in inside.items():
             if type(value) is not int or not _fits(value):
-                raise CodecError(f"{self._where}: {name}[{key!r}] is not an integer in range")
+                raise CodecError(f"{self._where}: {name}[{quoted(key)}] is not an integer in range")
         return inside
 
     def mapping(self, name: str) -> Mapping[str, Any]:

@@ -6,6 +6,7 @@ import re
 from datetime import UTC, datetime
 
 from vgpu_scheduler.dialects.node_side import LockValue
+from vgpu_scheduler.model import quoted
 
 LOCK_ANNOTATION = "hami.io/mutex.lock"
 
@@ -24,13 +25,13 @@ def parse_lock(value: str) -> LockValue:
     """
     parts = value.split(",")
     if len(parts) not in {1, _PARTS}:
-        raise ValueError(f"lock value {value!r} has {len(parts)} parts, not 3")
+        raise ValueError(f"lock value {quoted(value)} has {len(parts)} parts, not 3")
     if not _RFC3339.fullmatch(parts[0]):
-        raise ValueError(f"lock value {value!r} does not begin with an RFC 3339 time")
+        raise ValueError(f"lock value {quoted(value)} does not begin with an RFC 3339 time")
     try:
         taken_at = datetime.fromisoformat(parts[0])
     except ValueError as error:
-        raise ValueError(f"lock value {value!r}: {error}") from None
+        raise ValueError(f"lock value {quoted(value)}: {error}") from None
     return LockValue(taken_at, *parts[1:])
 
 

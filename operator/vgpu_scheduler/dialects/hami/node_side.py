@@ -8,9 +8,9 @@ from datetime import datetime
 
 from vgpu_scheduler.dialects.hami.lock import format_lock, format_time, parse_lock
 from vgpu_scheduler.dialects.hami.vendors import Vendor
-from vgpu_scheduler.dialects.node_side import LockValue, NodeLock
+from vgpu_scheduler.dialects.node_side import LockValue, LostTurn, NodeLock
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import PodClaims, claims_devices
+from vgpu_scheduler.model import PodClaims, claims_devices, quoted
 
 BIND_PHASE_ANNOTATION = "hami.io/bind-phase"
 PHASE_ALLOCATING = "allocating"
@@ -53,7 +53,7 @@ class HamiNodeSide:
         found = parse_lock(value)
         names = (found.namespace, found.name)
         if any(names) and not all(_NAME.fullmatch(name) and len(name) <= _LONGEST_NAME for name in names):
-            raise ValueError(f"lock value {value!r} names no pod")
+            raise ValueError(f"lock value {quoted(value)} names no pod")
         return found
 
     def format_lock(self, lock: NodeLock, now: datetime, pod: Pod) -> str:
@@ -64,6 +64,16 @@ class HamiNodeSide:
         """Tell whether any container claims devices: plugins without a lock take the oldest pod of their node."""
         return claims_devices(claims)
 
+    def turn(self, claims: PodClaims) -> str:
+        """Return none: plugins without a lock look at pods that have not started, and at no others."""
+        del claims
+        return ""
+
+    def lost_turn(self, pod: Pod) -> LostTurn | None:
+        """Return none: no plugin looks at a pod that has ended."""
+        del pod
+        return None
+
     def has_answered(self, annotations: Mapping[str, str]) -> bool:
         """Tell whether the plugin has written that it allocated, or that it failed."""
         return annotations.get(BIND_PHASE_ANNOTATION) in _ANSWERS
@@ -72,3 +82,7 @@ class HamiNodeSide:
         """Tell whether the plugins have consumed every entry of the pod."""
         left = [annotations[v.record.to_allocate] for v in self._vendors if v.record.to_allocate in annotations]
         return bool(left) and not any(value.replace(";", "").strip() for value in left)
+
+    def check(self, pod: Pod, claims: PodClaims) -> None:
+        """Do nothing: whatever can be claimed is served."""
+        del pod, claims

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from vgpu_scheduler.allocators import NamedCards
 from vgpu_scheduler.dialects.hami.codec import go_bool
 from vgpu_scheduler.dialects.hami.vendors import RuleKeys, Vendor
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import MODE_MIG, NUMA_BIND
@@ -42,12 +43,6 @@ class CardRules:
             return False
         return self.mode is None or mode in self.mode
 
-    def allows_device(self, uuid: str) -> bool:
-        """Tell whether the UUID lists admit a card."""
-        if self.use_uuids and uuid not in self.use_uuids:
-            return False
-        return uuid not in self.no_use_uuids
-
 
 @dataclass(frozen=True, slots=True)
 class DeviceRules:
@@ -75,14 +70,13 @@ class DeviceRules:
         return all(rules.mode is None or MODE_MIG in rules.mode for rules in self.of.values())
 
     @property
-    def names_devices(self) -> bool:
-        """Whether any rule is about single cards."""
-        return any(rules.use_uuids or rules.no_use_uuids for rules in self.of.values())
-
-    def allows_device(self, vendor: str, uuid: str) -> bool:
-        """Tell whether the UUID lists admit a card."""
-        rules = self.of.get(vendor)
-        return rules is None or rules.allows_device(uuid)
+    def named(self) -> Mapping[str, NamedCards]:
+        """The rules about single cards, by maker."""
+        return {
+            vendor: NamedCards(rules.use_uuids or None, rules.no_use_uuids)
+            for vendor, rules in self.of.items()
+            if rules.use_uuids or rules.no_use_uuids
+        }
 
 
 def parse_rules(annotations: Mapping[str, str], vendors: Iterable[Vendor]) -> DeviceRules:

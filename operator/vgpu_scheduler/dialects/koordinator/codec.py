@@ -23,7 +23,7 @@ from vgpu_scheduler.dialects.koordinator.names import (
     VENDOR_LABEL,
 )
 from vgpu_scheduler.kube import Node, QuantityError, to_int
-from vgpu_scheduler.model import Amounts, Assignment, Device, add
+from vgpu_scheduler.model import Amounts, Assignment, Device, add, quoted
 
 _MOST_DEVICES = 1024
 """A node that lists more is not believed: its devices are sorted for every claim."""
@@ -93,17 +93,17 @@ def _device(entry: object, where: str, model: str) -> Device:
     fields = _object(entry, where)
     kind = fields.get("type")
     if kind not in DEVICE_TYPES:
-        raise CodecError(f"{where}.type: {kind!r} is none of {', '.join(DEVICE_TYPES)}")
+        raise CodecError(f"{where}.type: {quoted(kind)} is none of {', '.join(DEVICE_TYPES)}")
     minor, identity, health = fields.get("minor"), fields.get("id") or "", fields.get("health") or False
     if type(minor) is not int or not 0 <= minor <= INT32:
-        raise CodecError(f"{where}.minor: {minor!r} is not an integer from 0")
+        raise CodecError(f"{where}.minor: {quoted(minor)} is not an integer from 0")
     if not isinstance(identity, str) or _SURROGATE.search(identity):
-        raise CodecError(f"{where}.id: {identity!r} is not a text")
+        raise CodecError(f"{where}.id: {quoted(identity)} is not a text")
     if not isinstance(health, bool):
-        raise CodecError(f"{where}.health: {health!r} is not a boolean")
+        raise CodecError(f"{where}.health: {quoted(health)} is not a boolean")
     numa = _object(fields.get("topology"), f"{where}.topology").get("nodeID", 0)
     if type(numa) is not int or not -1 <= numa <= INT32:
-        raise CodecError(f"{where}.topology.nodeID: {numa!r} is not an integer from -1")
+        raise CodecError(f"{where}.topology.nodeID: {quoted(numa)} is not an integer from -1")
     amounts = _object(fields.get("resources"), f"{where}.resources")
     if unknown := sorted(name for name in amounts if name not in DEVICE_RESOURCES):
         raise CodecError(f"{where}.resources: {unknown[0]} is not followed by this version")
@@ -138,9 +138,9 @@ def decode_allocated(value: str) -> tuple[AllocatedDevice, ...]:
     allocated: dict[tuple[str, int], AllocatedDevice] = {}
     for kind, entries in _object(by_type, "allocation").items():
         if not isinstance(entries, list | None):
-            raise CodecError(f"{kind!r} is not a list")
+            raise CodecError(f"{quoted(kind)} is not a list")
         for number, entry in enumerate(entries or []):
-            where = f"{kind!r}[{number}]"
+            where = f"{quoted(kind)}[{number}]"
             device = _allocated(kind, entry, where)
             known = allocated.get((kind, device.minor))
             if known is not None:  # several parts of one device
@@ -155,9 +155,9 @@ def _allocated(kind: str, entry: object, where: str) -> AllocatedDevice:
     fields = _object(entry, where)
     minor, identity = fields.get("minor") or 0, fields.get("id") or ""
     if type(minor) is not int or not -INT32 <= minor <= INT32:
-        raise CodecError(f"{where}.minor: {minor!r} is not an integer")
+        raise CodecError(f"{where}.minor: {quoted(minor)} is not an integer")
     if not isinstance(identity, str) or _SURROGATE.search(identity):
-        raise CodecError(f"{where}.id: {identity!r} is not a text")
+        raise CodecError(f"{where}.id: {quoted(identity)} is not a text")
     resources = _object(fields.get("resources"), f"{where}.resources")
     return AllocatedDevice(kind, minor, identity, _amounts(kind, resources, f"{where}.resources"))
 
@@ -224,7 +224,7 @@ def _amounts(kind: str, resources: Mapping[str, Any], where: str) -> Amounts:
             continue
         text = resources[name]
         if isinstance(text, bool) or not isinstance(text, str | int | float):
-            raise CodecError(f"{where}: {name}: {text!r} is not a quantity")
+            raise CodecError(f"{where}: {name}: {quoted(text)} is not a quantity")
         try:
             amount = to_int(text)
         except QuantityError as error:

@@ -5,7 +5,6 @@ A filter of these plugins is one for all pods: it keeps nothing of a pod, and re
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Hashable, Iterator
 from typing import Final, NamedTuple
 
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.kube import READ_WRITE_ONCE_POD, Claim, NodeSelector, Pod
+from vgpu_scheduler.model import Remembered, bytes_of
 from vgpu_scheduler.predicates.lookups import TermLookup
 from vgpu_scheduler.predicates.reasons import Reason
 from vgpu_scheduler.state import NodeTable, State, Wanted
@@ -21,8 +21,8 @@ __all__ = ["NamedClaim", "SelectedNodes", "VolumeFilter", "claims_of", "existing
 
 _SELECTORS: Final = 1024
 """How many selectors are remembered; one costs a byte per value of the labels that it asks about."""
-
-
+_MOST_BYTES: Final = 4 * 2**20
+"""What the selectors themselves may take."""
 _PENDING: Final = "Pending"
 
 
@@ -72,17 +72,14 @@ class SelectedNodes:
 
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes
-        self._lookups: OrderedDict[NodeSelector, list[TermLookup]] = OrderedDict()
+        self._lookups: Remembered[NodeSelector, list[TermLookup]] = Remembered(_MOST_BYTES, most=_SELECTORS)
 
     def __call__(self, selector: NodeSelector, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Tell for each of the rows whether it is selected; shape as ``rows``."""
         lookups = self._lookups.get(selector)
         if lookups is None:
-            lookups = self._lookups[selector] = [TermLookup(term) for term in selector.terms]
-            if len(self._lookups) > _SELECTORS:
-                self._lookups.popitem(last=False)
-        else:
-            self._lookups.move_to_end(selector)
+            lookups = [TermLookup(term) for term in selector.terms]
+            self._lookups.put(selector, lookups, bytes_of(selector))
         selected = np.zeros(rows.shape[0], dtype=np.bool_)
         for lookup in lookups:
             selected |= lookup(self._nodes, rows)

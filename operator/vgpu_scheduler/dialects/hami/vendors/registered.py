@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from vgpu_scheduler.dialects.errors import CodecError
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice, decode_register
 from vgpu_scheduler.kube import Node
-from vgpu_scheduler.model import PLAIN_SCHEMA, Device, Schema
+from vgpu_scheduler.model import PLAIN_SCHEMA, Device, Schema, quoted
 
 _MOST_CARDS = 1024
 """A node that lists more is not believed: its cards are sorted for every claim."""
@@ -34,7 +34,7 @@ def checked(registered: Sequence[RegisteredDevice]) -> Sequence[RegisteredDevice
     seen: set[str] = set()
     for card in registered:
         if _SEPARATORS.intersection(card.id):
-            raise CodecError(f"device {card.id!r} has a separator of the assignment format in its id")
+            raise CodecError(f"device {quoted(card.id)} has a separator of the assignment format in its id")
         if card.id in seen:
             raise CodecError(f"device {card.id} is listed twice")
         seen.add(card.id)

@@ -1,0 +1,118 @@
+"""What is remembered beyond the life of its object: the values used last, within so many bytes.
+
+Whoever may create objects decides what they say, and how many come and go. So no count bounds what is kept of them.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from sys import getsizeof
+from types import NoneType
+from typing import Final, Generic, TypeVar
+
+_Key = TypeVar("_Key", bound=Hashable)
+_Value = TypeVar("_Value")
+
+ENTRY: Final = 300
+"""Bytes that an entry takes beside its key and its value."""
+_PLAIN: Final = (str, int, bytes, float, NoneType)
+_COLLECTIONS: Final = (tuple, list, frozenset, set)
+
+
+class Remembered(Generic[_Key, _Value]):
+    """Values by key, the most recently used ones, bounded by bytes.
+
+    Parameters
+    ----------
+    most_bytes
+        What they may take together, as their weights say; the newest one is kept, however heavy.
+    largest
+        What is heavier by itself is not kept at all, lest a few such push out all others; None for no such limit.
+    most
+        How many there may be besides, or what returns that, whenever one comes; None for any number.
+    forgotten
+        Told of each value that others push out.
+    """
+
+    __slots__ = ("_entries", "_forgotten", "_largest", "_most", "_most_bytes", "bytes")
+
+    def __init__(
+        self,
+        most_bytes: int,
+        *,
+        largest: int | None = None,
+        most: int | Callable[[], int] | None = None,
+        forgotten: Callable[[_Value], None] | None = None,
+    ) -> None:
+        self._most_bytes = most_bytes
+        self._largest = largest
+        self._most = most
+        self._forgotten = forgotten
+        self._entries: OrderedDict[_Key, tuple[_Value, int]] = OrderedDict()
+        self.bytes = 0
+        """About what is remembered takes."""
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, key: _Key) -> _Value | None:
+        """Return the value of a key, which is the most recently used one then; None if it is not remembered."""
+        entry = self._entries.get(key)
+        if entry is None:
+            return None
+        self._entries.move_to_end(key)
+        return entry[0]
+
+    def put(self, key: _Key, value: _Value, weight: int) -> None:
+        """Remember a value, or another one in its place.
+
+        Parameters
+        ----------
+        weight
+            The bytes that key and value keep in memory.
+        """
+        self.pop(key)
+        weight += ENTRY
+        if self._largest is not None and weight > self._largest:
+            return
+        self._entries[key] = value, weight
+        self.bytes += weight
+        most = self._most() if callable(self._most) else self._most
+        while len(self._entries) > 1 and (self.bytes > self._most_bytes or (most and len(self._entries) > most)):
+            _, (oldest, weight) = self._entries.popitem(last=False)
+            self.bytes -= weight
+            if self._forgotten is not None:
+                self._forgotten(oldest)
+
+    def pop(self, key: _Key) -> _Value | None:
+        """Forget the value of a key; return it, None if it was not remembered."""
+        entry = self._entries.pop(key, None)
+        if entry is None:
+            return None
+        value, weight = entry
+        self.bytes -= weight
+        return value
+
+    def items(self) -> Iterator[tuple[_Key, _Value]]:
+        """Yield all keys and values, that which was not used for longest first."""
+        return ((key, value) for key, (value, _) in self._entries.items())
+
+    def clear(self) -> None:
+        """Forget everything, and tell nobody."""
+        self._entries.clear()
+        self.bytes = 0
+
+
+def bytes_of(value: object) -> int:
+    """Return about how many bytes a value takes that is made of texts, numbers, collections and records of them."""
+    size = getsizeof(value)
+    if isinstance(value, _PLAIN):
+        return size
+    if isinstance(value, _COLLECTIONS):
+        return size + sum(map(bytes_of, value))
+    if isinstance(value, Mapping):
+        return size + sum(bytes_of(part) for entry in value.items() for part in entry)
+    kind = type(value)
+    fields: Iterable[str] = getattr(kind, "__struct_fields__", getattr(kind, "__dataclass_fields__", ()))
+    return size + sum(bytes_of(getattr(value, name)) for name in fields)
