@@ -10,33 +10,33 @@ import pytest
 from numba.core.errors import NumbaError
 from numpy.typing import NDArray
 
-from vgpu_scheduler.kernels.cache import kernel
+from vgpu_scheduler.kernels.cache import entry_kernel, kernel
 
 Array = NDArray[np.int64]
 
 
-@kernel
+@entry_kernel
 def makes_an_array(values: Array) -> int:
     return int(np.zeros(values.shape[0], dtype=np.int64)[0])
 
 
-@kernel
+@entry_kernel
 def adds_arrays(values: Array) -> int:
     return int((values + values)[0])
 
 
-@kernel
+@entry_kernel
 def copies_an_array(values: Array) -> int:
     return int(values.copy()[0])
 
 
-@kernel
+@entry_kernel
 def assigns_a_part(values: Array) -> int:
     values[1:] = values[:-1]
     return int(values[0])
 
 
-@kernel
+@entry_kernel
 def sorts(values: Array) -> int:
     return int(np.argsort(values)[0])
 
@@ -45,3 +45,19 @@ def sorts(values: Array) -> int:
 def test_a_kernel_that_allocates_is_not_compiled(function: Callable[[Any], int]) -> None:
     with pytest.raises(NumbaError, match=r"NRT required|Only accept returning of array passed into the function"):
         function(np.zeros(3, dtype=np.int64))
+
+
+@kernel
+def adds_one(number: int) -> int:
+    return number + 1
+
+
+@entry_kernel
+def doubles_the_next(number: int) -> int:
+    return 2 * adds_one(number)
+
+
+def test_a_kernel_without_a_way_in_for_python_refuses_to_be_called() -> None:
+    assert doubles_the_next(3) == 8
+    with pytest.raises(TypeError, match="adds_one is called by kernels only"):
+        adds_one(3)

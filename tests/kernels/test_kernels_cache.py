@@ -81,6 +81,17 @@ def test_a_changed_callee_is_compiled_anew_with_its_callers(package: Path, tmp_p
     assert len(list(kept.iterdir())) == 2, "the directory of the other version is left alone"
 
 
+def test_copies_of_the_same_sources_share_what_is_compiled(package: Path, tmp_path: Path) -> None:
+    other = tmp_path / "elsewhere" / "vgpu_scheduler"
+    shutil.copytree(package, other)
+    place = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    assert call(package, **place) == "30 0"
+    assert call(other, **place) == "30 1", "it was compiled for each place"
+    change(other)
+    assert call(other, **place) == "60 0"
+    assert call(package, **place) == "30 1"
+
+
 def test_it_is_kept_with_the_kernels_where_the_user_has_no_place(package: Path, tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")
@@ -116,6 +127,17 @@ def test_what_an_image_brings_is_used_wherever_it_is_copied_to(package: Path, tm
     assert call(package, **generic, NUMBA_CACHE_DIR=str(tmp_path / "later")) == "60 0", "it is of another version"
 
 
+AHEAD = (
+    "choose",
+    "add_affinity",
+    "offer_card",
+    "open_container",
+    "why_not_on_node",
+    "write_keys",
+    "sort_cards",
+    "book",
+)
+"""Kernels that one of two processes compiles before the other calls them."""
 WARM_UP = """
 import gc
 from numba.core.dispatcher import Dispatcher
@@ -127,7 +149,7 @@ print(len(kernels), sum(sum(kernel.stats.cache_misses.values()) for kernel in ke
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_new_pod_compiles_nothing(tmp_path: Path) -> None:
     """As the image is built, and run with an empty cache."""
     package = tmp_path / "operator" / "vgpu_scheduler"
@@ -148,6 +170,9 @@ def test_a_new_pod_compiles_nothing(tmp_path: Path) -> None:
             check=False,
         )
         assert done.returncode == 0, done.stderr
+    for compiled_ahead in AHEAD:
+        kept = [file.name for file in Path(compiled).rglob(f"*.{compiled_ahead}-*.nbc")]
+        assert len(kept) == 1, f"what is compiled ahead has the types with which it is called: {kept}"
     kernels, compiled_anew = map(int, done.stdout.split())
     assert kernels >= 5, "numba loads those that are called from Python, with all that they call"
     assert not compiled_anew

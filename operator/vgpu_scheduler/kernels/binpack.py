@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.kernels.cache import kernel
+from vgpu_scheduler.kernels.cache import entry_kernel, kernel
 from vgpu_scheduler.kernels.columns import DeviceColumns
 from vgpu_scheduler.kernels.demand import PodDemand
 from vgpu_scheduler.model import ContainerKind
@@ -103,7 +103,7 @@ def _on_devices(
     return total, used, asked
 
 
-@kernel
+@entry_kernel
 def binpack_nodes(
     allocatable: NDArray[np.int64],
     used: NDArray[np.int64],

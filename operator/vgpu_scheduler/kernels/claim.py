@@ -27,7 +27,7 @@ def fit_claim(columns: DeviceColumns, request: Request, scratch: Scratch, here: 
         if kept > 0:
             here.counts[_TOO_FEW] = kept
         return False
-    _book(columns, request, scratch, here)
+    book(columns, request, scratch, here)
     return True
 
 
@@ -54,7 +54,7 @@ def _choose_within_quota(
 
 
 @kernel
-def _book(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode) -> None:
+def book(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode) -> None:
     """Add the chosen candidates to what is used of their cards, and to what the pod holds under quotas."""
     claim, candidates = here.claim, scratch.candidates
     for i in range(request.wanted[claim]):

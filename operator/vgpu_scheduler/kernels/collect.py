@@ -100,7 +100,7 @@ def collect(columns: DeviceColumns, request: Request, scratch: Scratch, here: Cl
             found = none
             numa = columns.numa[device]
         if reason == NO_REASON:
-            found, reason = _offer_card(columns, request, scratch, here, device, found)
+            found, reason = offer_card(columns, request, scratch, here, device, found)
         if reason >= 0:
             here.counts[reason] += 1
         if found >= request.wanted[claim] and not every:
@@ -148,7 +148,7 @@ def _is_numa_node_enough(
 
 
 @kernel
-def _offer_card(
+def offer_card(
     columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode, device: int, found: int
 ) -> tuple[int, int]:
     """Check what is left of a card, and write down what it would give.

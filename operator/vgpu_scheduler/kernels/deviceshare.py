@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.kernels.cache import kernel
+from vgpu_scheduler.kernels.cache import entry_kernel, kernel
 from vgpu_scheduler.kernels.columns import DeviceColumns
 
 
@@ -66,7 +66,7 @@ def _asked_percent(asked: ShareAsk, dimension: int, whole: int, cards: int) -> i
     return asked.percent[dimension]  # type: ignore[no-any-return]
 
 
-@kernel
+@entry_kernel
 def share_score(columns: DeviceColumns, first: int, used: NDArray[np.int64], terms: ShareTerms, asked: ShareAsk) -> int:
     """Score some neighbouring devices of one vendor as if they were one, 0 to 100.
 
@@ -137,7 +137,7 @@ def _anything_free(columns: DeviceColumns, first: int, last: int, vendor: int) -
     return False
 
 
-@kernel
+@entry_kernel
 def deviceshare_nodes(
     columns: DeviceColumns,
     terms: ShareTerms,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.kernels.arrays import copy_rows
-from vgpu_scheduler.kernels.cache import kernel
+from vgpu_scheduler.kernels.cache import entry_kernel, kernel
 from vgpu_scheduler.kernels.columns import CORES, MEMORY, SLOTS, DeviceColumns
 from vgpu_scheduler.kernels.demand import PodDemand
 from vgpu_scheduler.model import ContainerKind
@@ -131,7 +131,7 @@ def stranded_cards(cards_left: float, cpu_left: float, per_card: float) -> float
     return max(cards_left - served, 0.0)
 
 
-@kernel
+@entry_kernel
 def fragmentation_nodes(
     cpu: NodeCpu,
     columns: DeviceColumns,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.kernels.affinity import add_affinity
 from vgpu_scheduler.kernels.arrays import copy_rows
-from vgpu_scheduler.kernels.cache import kernel
+from vgpu_scheduler.kernels.cache import entry_kernel, kernel
 from vgpu_scheduler.kernels.claim import fit_claim
 from vgpu_scheduler.kernels.columns import CORES, MEMORY, SLOTS, DeviceColumns
 from vgpu_scheduler.kernels.order import score_cards, score_shares, sort_cards, write_keys
@@ -73,7 +73,7 @@ def _open_node(columns: DeviceColumns, request: Request, scratch: Scratch, base:
 
 
 @kernel
-def _open_container(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode) -> None:
+def open_container(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode) -> None:
     """Score the cards for a container; init containers run one after the other, each beside what runs only."""
     if request.kind[here.claim] == _INIT:
         cards = here.used.shape[0]
@@ -87,7 +87,7 @@ def _open_container(columns: DeviceColumns, request: Request, scratch: Scratch, 
 
 
 @kernel
-def _why_not_on_node(columns: DeviceColumns, request: Request, here: ClaimOnNode) -> int:
+def why_not_on_node(columns: DeviceColumns, request: Request, here: ClaimOnNode) -> int:
     """Return why no cards of a node are looked at one by one; write how many of the maker there are."""
     claim, one_piece = here.claim, request.checks[here.claim] & _ONE_PIECE != 0
     theirs, first, divided, offered = 0, -1, False, False
@@ -121,8 +121,8 @@ def _fit_node(columns: DeviceColumns, request: Request, scratch: Scratch, row: i
         here = ClaimOnNode(claim, row, base, order, used, counts, result.cards[row : row + 1])
         if request.container[claim] != container:
             container = request.container[claim]
-            _open_container(columns, request, scratch, here)
-        reason = _why_not_on_node(columns, request, here)
+            open_container(columns, request, scratch, here)
+        reason = why_not_on_node(columns, request, here)
         if reason != NO_REASON:
             counts[reason] = 1
             return False
@@ -136,7 +136,7 @@ def _fit_node(columns: DeviceColumns, request: Request, scratch: Scratch, row: i
     return True
 
 
-@kernel
+@entry_kernel
 def fit_nodes(
     columns: DeviceColumns, request: Request, scratch: Scratch, rows: NDArray[np.int64], result: FitResult
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.kernels.cache import kernel
+from vgpu_scheduler.kernels.cache import entry_kernel, kernel
 from vgpu_scheduler.kernels.columns import CORES, MEMORY, SLOTS, DeviceColumns
 from vgpu_scheduler.kernels.deviceshare import ShareAsk, share_score
 from vgpu_scheduler.kernels.request import (
@@ -23,7 +23,7 @@ from vgpu_scheduler.kernels.request import (
 )
 
 
-@kernel
+@entry_kernel
 def score_cards(columns: DeviceColumns, request: Request, here: ClaimOnNode, score: NDArray[np.float32]) -> None:
     """Score every card of the node as if the whole container were placed on it (D0-06 to D0-13, C-24).
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.kernels.cache import kernel
+from vgpu_scheduler.kernels.cache import entry_kernel, kernel
 from vgpu_scheduler.kernels.columns import CORES, MEMORY, SLOTS, DeviceColumns, Role
 from vgpu_scheduler.kernels.request import NO_PIECE, ClaimOnNode, Request, claimed_cores, resolve
 from vgpu_scheduler.kernels.rules import Check
@@ -37,7 +37,7 @@ class Wanted(NamedTuple):
     cores: int
 
 
-@kernel
+@entry_kernel
 def is_explained(columns: DeviceColumns, device: int) -> bool:
     """Tell whether all that is in use of a device has a place on it; the matrix asks whenever that changes."""
     role = columns.roles[columns.schema[device]]

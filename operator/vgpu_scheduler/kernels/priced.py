@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.kernels.arrays import copy_rows
-from vgpu_scheduler.kernels.cache import kernel
+from vgpu_scheduler.kernels.cache import entry_kernel, kernel
 from vgpu_scheduler.kernels.columns import CORES, MEMORY, SLOTS, DeviceColumns
 from vgpu_scheduler.kernels.demand import PodDemand
 from vgpu_scheduler.kernels.fragmentation import CardScratch, NodeCpu, stranded_cards, take_cards, write_left
@@ -141,7 +141,7 @@ def _cost(
     terms[Term.CONTENDED] = before.contended - after.contended
 
 
-@kernel
+@entry_kernel
 def priced_nodes(
     cpu: NodeCpu,
     columns: DeviceColumns,

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.kernels.cache import kernel
+from vgpu_scheduler.kernels.cache import entry_kernel, kernel
 
 PERCENT = 100
 """Shares are in whole percent of a card, and so are the tables."""
@@ -92,7 +92,7 @@ def _fill(
             left -= 1  # no share ends here: never, as long as sums are the same twice
 
 
-@kernel
+@entry_kernel
 def price_shares(
     shares: NDArray[np.int64],
     asked: NDArray[np.float64],

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.kernels.cache import kernel
+from vgpu_scheduler.kernels.cache import entry_kernel
 
 
-@kernel
+@entry_kernel
 def select_best(
     rows: NDArray[np.int64],
     feasible: NDArray[np.bool_],
@@ -42,7 +42,7 @@ def select_best(
     return best
 
 
-@kernel
+@entry_kernel
 def stale_rows(
     rows: NDArray[np.int64], version: NDArray[np.int64], seen: NDArray[np.int64], out: NDArray[np.int64]
 ) -> int:

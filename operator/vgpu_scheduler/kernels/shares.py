@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.kernels.arrays import copy_rows
-from vgpu_scheduler.kernels.cache import kernel
+from vgpu_scheduler.kernels.cache import entry_kernel, kernel
 from vgpu_scheduler.kernels.columns import DeviceColumns
 from vgpu_scheduler.kernels.deviceshare import ShareAsk, ShareTerms, share_score
 from vgpu_scheduler.kernels.request import BARRED_BY_POLICY, NO_REASON, FitResult
@@ -84,7 +84,7 @@ def _why_no_room(request: ShareRequest, claim: int, total: NDArray[np.int64], us
     return _EXCLUSIVE if request.idle and anything_used else NO_REASON
 
 
-@kernel
+@entry_kernel
 def score_devices(
     columns: DeviceColumns,
     request: ShareRequest,
@@ -205,7 +205,7 @@ def _fit_node(
     return True
 
 
-@kernel
+@entry_kernel
 def fit_shares(
     columns: DeviceColumns, request: ShareRequest, scratch: ShareScratch, rows: NDArray[np.int64], result: FitResult
 ) -> None:

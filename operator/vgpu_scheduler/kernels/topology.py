@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.kernels.arrays import copy
-from vgpu_scheduler.kernels.cache import kernel
+from vgpu_scheduler.kernels.cache import entry_kernel, kernel
 from vgpu_scheduler.kernels.columns import DeviceColumns
 from vgpu_scheduler.kernels.request import LinkScratch
 
@@ -27,7 +27,7 @@ _FEW = 12.0  # for fewer subsets than that a bound is not worth its price
 _MANY = 1e18
 
 
-@kernel
+@entry_kernel
 def best_linked(
     columns: DeviceColumns, row: int, picks: NDArray[np.int64], found: int, wanted: int, work: LinkScratch
 ) -> bool:

@@ -1,27 +1,37 @@
 """Compiles the kernels before the first decision: numba does it at the first call, which takes half a second each.
 
-An image is built with ``python -m vgpu_scheduler.runtime.warmup``, so that no new pod has to do it.
+Two processes share the work where there are two cores. An image is built with ``python -m
+vgpu_scheduler.runtime.warmup``, so that no new pod has to do it.
 """
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numba import config
 
+from vgpu_scheduler.allocators import HamiAllocator
 from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice, encode_register_json
 from vgpu_scheduler.dialects.hami.mig import MigProfile, Span
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import REGISTER_ANNOTATION
 from vgpu_scheduler.dialects.koordinator import koordinator_dialect
-from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.engine import Engine, EngineOptions
+from vgpu_scheduler.engine.shape import Fitted
+from vgpu_scheduler.kernels.ahead import compile_choosing, compile_collecting
+from vgpu_scheduler.kernels.cache import cache_place, is_compiled, note_compiled
 from vgpu_scheduler.kube import Pod, decode_node, decode_pod
 from vgpu_scheduler.model import OrderKind
-from vgpu_scheduler.policy import CLUSTER_KIND, Policies, PolicyDefaults, decode_policy
+from vgpu_scheduler.policy import CLUSTER_KIND, PolicyDefaults, decode_policy
 from vgpu_scheduler.scorers import LEAST_SEEN, Asked, learn_prices
+
+__all__ = ["is_compiled", "warm_up"]
 
 _POLICIES = (
     {"nodes": {"policy": "binpack"}},
@@ -30,16 +40,47 @@ _POLICIES = (
     {"nodes": {"scorers": [{"name": "fragmentation", "prices": "Auto"}]}},
 )
 """Between them they run every scorer and every order of cards."""
-
-
-def is_compiled() -> bool:
-    """Tell whether kernels of these sources were compiled before, by whichever process."""
-    options: dict[str, Any] = vars(config)
-    return bool(options["DISABLE_JIT"]) or any(Path(options["CACHE_DIR"]).iterdir())
+_MODULE = "vgpu_scheduler.runtime.warmup"
+_CHOOSING = "choosing"
+"""The argument with which this module compiles its part for another process."""
+_RULES = {"nvidia.com/nouse-gpuuuid": "GPU-1", "nvidia.com/vgpu-mode": "mig"}
 
 
 def warm_up() -> None:
     """Place a few pods on one node of a throw-away engine, its MIG card too: every kernel runs with its real types."""
+    engine = _engine_with_a_node()
+    if not is_compiled() and (os.cpu_count() or 1) > 1:
+        with _choosing_compiled_beside():
+            compile_collecting(*_fit_arguments(engine))
+            _warm_up_shares()
+    for number, spec in enumerate(_POLICIES):
+        metadata = {"name": "warm-up", "uid": "w", "generation": number, "resourceVersion": str(number)}
+        engine.effective_policies.observe(decode_policy({"kind": CLUSTER_KIND, "metadata": metadata, "spec": spec}))
+        engine.observe_pod(_pod(str(number), _RULES if number else {}), 0.0)
+        engine.attempt(0.0)
+    _warm_up_prices(engine, _pod("priced", _RULES))
+    _warm_up_shares()
+    note_compiled()
+
+
+@contextmanager
+def _choosing_compiled_beside() -> Iterator[None]:
+    """Have another process compile a part of the kernels during a block; what it could not is compiled here."""
+    command = [sys.executable, "-m", _MODULE, _CHOOSING]
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache_place())}
+    with subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL) as beside:  # noqa: S603 - this module
+        try:
+            yield
+            beside.wait()
+        finally:
+            beside.kill()
+
+
+def _compile_choosing() -> None:
+    compile_choosing(*_fit_arguments(_engine_with_a_node()))
+
+
+def _engine_with_a_node() -> Engine:
     card = RegisteredDevice(
         id="GPU-0", count=10, devmem=1024, devcore=100, type="NVIDIA", mode="hami-core", health=True
     )
@@ -48,25 +89,31 @@ def warm_up() -> None:
         "metadata": {"name": "n", "uid": "n", "annotations": {REGISTER_ANNOTATION: encode_register_json([card, cut])}},
         "status": {"allocatable": {"cpu": "1", "memory": "1Gi", "pods": "10", "nvidia.com/gpu": "10"}},
     }
-    limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "128"}
-    engine = Engine([hami_dialect()], Policies(PolicyDefaults(order=OrderKind.NUMA_FIRST)), ["warm-up"])
+    engine = Engine(EngineOptions([hami_dialect()], PolicyDefaults(order=OrderKind.NUMA_FIRST), ["warm-up"]))
     engine.observe_node(decode_node(node), 0.0)
-    rules = {"nvidia.com/nouse-gpuuuid": "GPU-1", "nvidia.com/vgpu-mode": "mig"}
-    for number, spec in enumerate(_POLICIES):
-        metadata = {"name": "warm-up", "uid": "w", "generation": number, "resourceVersion": str(number)}
-        engine.effective_policies.observe(decode_policy({"kind": CLUSTER_KIND, "metadata": metadata, "spec": spec}))
-        pod = {
-            "metadata": {"name": "p", "namespace": "n", "uid": str(number), "annotations": rules if number else {}},
+    return engine
+
+
+def _pod(uid: str, annotations: dict[str, str]) -> Pod:
+    limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "128"}
+    return decode_pod(
+        {
+            "metadata": {"name": "p", "namespace": "n", "uid": uid, "annotations": annotations},
             "spec": {
                 "schedulerName": "warm-up",
                 "containers": [{"name": "c", "resources": {"limits": limits, "requests": limits}}],
             },
             "status": {"phase": "Pending"},
         }
-        engine.observe_pod(decode_pod(pod), 0.0)
-        engine.attempt(0.0)
-    _warm_up_prices(engine, decode_pod({**pod, "metadata": {"name": "p", "namespace": "n", "uid": "priced"}}))
-    _warm_up_shares()
+    )
+
+
+def _fit_arguments(engine: Engine) -> tuple[Any, ...]:
+    """Return what the fit of a pod on the nodes of an engine is called with."""
+    shape = engine.cycle.shape(_pod("p", {}))
+    assert isinstance(shape, Fitted)
+    assert isinstance(shape.node.allocator, HamiAllocator)
+    return shape.node.allocator.fit_arguments(engine.state.matrix(shape.node.dialect))
 
 
 def _warm_up_prices(engine: Engine, pod: Pod) -> None:
@@ -84,7 +131,7 @@ def _warm_up_shares() -> None:
     """Place a pod by amounts alone, as Koordinator's devices are."""
     amounts = {"koordinator.sh/gpu-core": "100", "koordinator.sh/gpu-memory-ratio": "100"}
     card = {"type": "gpu", "minor": 0, "id": "GPU-0", "health": True, "resources": amounts}
-    engine = Engine([koordinator_dialect()], Policies(PolicyDefaults()), ["warm-up"])
+    engine = Engine(EngineOptions([koordinator_dialect()], scheduler_names=["warm-up"]))
     node = {"metadata": {"name": "n", "uid": "n"}, "status": {"allocatable": {"pods": "10", **amounts}}}
     engine.observe_node(decode_node(node), 0.0)
     engine.observe_inventory("n", {"spec": {"devices": [card]}}, 0.0)
@@ -95,4 +142,4 @@ def _warm_up_shares() -> None:
 
 
 if __name__ == "__main__":
-    warm_up()
+    _compile_choosing() if sys.argv[1:] == [_CHOOSING] else warm_up()

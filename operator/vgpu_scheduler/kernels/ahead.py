@@ -1,0 +1,50 @@
+"""Compiles parts of a fit ahead of the whole, so that two processes can share the work.
+
+A kernel is compiled with all that it calls, and most of what is compiled is called from :func:`fit_nodes`. Its two
+halves are about equally large. What one process has compiled, the other finds in the directory that both use.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import typeof
+
+from vgpu_scheduler.kernels.affinity import add_affinity
+from vgpu_scheduler.kernels.choose.dispatch import choose
+from vgpu_scheduler.kernels.claim import book
+from vgpu_scheduler.kernels.collect import offer_card
+from vgpu_scheduler.kernels.columns import DeviceColumns
+from vgpu_scheduler.kernels.hami import open_container, why_not_on_node
+from vgpu_scheduler.kernels.order import sort_cards, write_keys
+from vgpu_scheduler.kernels.request import ClaimOnNode, FitResult, Request, Scratch
+
+_NUMBER = 0
+
+
+def compile_choosing(columns: DeviceColumns, request: Request, scratch: Scratch, result: FitResult) -> None:
+    """Compile what chooses among candidates, for arguments of such types as :func:`fit_nodes` is called with."""
+    here = _claim(scratch, result)
+    _compile(choose, columns, request, scratch, here, _NUMBER)
+    _compile(add_affinity, columns, request, scratch, here, result.affinity[0])
+
+
+def compile_collecting(columns: DeviceColumns, request: Request, scratch: Scratch, result: FitResult) -> None:
+    """Compile what finds and books candidates, for arguments of such types as :func:`fit_nodes` is called with."""
+    here = _claim(scratch, result)
+    _compile(offer_card, columns, request, scratch, here, _NUMBER, _NUMBER)
+    _compile(open_container, columns, request, scratch, here)
+    _compile(why_not_on_node, columns, request, here)
+    _compile(write_keys, columns, request, scratch, here)
+    _compile(sort_cards, scratch.keys, here.order)
+    _compile(book, columns, request, scratch, here)
+
+
+def _claim(scratch: Scratch, result: FitResult) -> ClaimOnNode:
+    order, used, counts = scratch.order[0], scratch.used[0], result.counts[0]
+    return ClaimOnNode(_NUMBER, _NUMBER, _NUMBER, order, used, counts, result.cards[:1])
+
+
+def _compile(function: Any, *arguments: object) -> None:
+    types = [typeof(argument) for argument in arguments]  # type: ignore[no-untyped-call]
+    function.compile(tuple(types))
