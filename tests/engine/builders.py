@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from vgpu_scheduler.dialects.hami import RegisteredDevice, encode_register_json, hami_dialect
-from vgpu_scheduler.engine import Cycle, Engine, UnitKey
+from vgpu_scheduler.engine import Cycle, Engine, EngineOptions, UnitKey
 from vgpu_scheduler.engine.shape import Fitted, NodePart
 from vgpu_scheduler.kube import Node, Pod, decode_node, decode_pod
-from vgpu_scheduler.policy import Policies, PolicyDefaults
+from vgpu_scheduler.policy import PolicyDefaults
 
 OURS = "vgpu-scheduler"
 REGISTER = "hami.io/node-nvidia-register"
@@ -131,7 +131,7 @@ def by_annotation(asked: Pod) -> UnitKey | None:
 
 def make_engine(defaults: PolicyDefaults | None = None) -> Engine:
     """Return an engine that knows nothing, and decides pods together that are annotated so."""
-    return Engine([hami_dialect()], Policies(defaults or PolicyDefaults()), [OURS], grouping=by_annotation)
+    return Engine(EngineOptions([hami_dialect()], defaults or PolicyDefaults(), [OURS]), by_annotation)
 
 
 def engine_with(nodes: Iterable[Node] = (), pods: Iterable[Pod] = (), defaults: PolicyDefaults | None = None) -> Engine:

@@ -10,10 +10,10 @@ from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.dialects.koordinator import koordinator_dialect
 from vgpu_scheduler.dialects.volcano import parse_binpack_arguments, volcano_dialect
-from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.engine import Engine, EngineOptions
 from vgpu_scheduler.kube import Pod, decode_node, decode_pod
 from vgpu_scheduler.model import Decision
-from vgpu_scheduler.policy import CLUSTER_KIND, Policies, PolicyDefaults, decode_policy
+from vgpu_scheduler.policy import CLUSTER_KIND, PolicyDefaults, decode_policy
 
 Obj = dict[str, Any]
 
@@ -27,7 +27,7 @@ GIB = 2**30
 
 def engine_of(*dialects: Dialect) -> Engine:
     defaults = PolicyDefaults(read_arguments=parse_binpack_arguments)
-    return Engine(dialects or (HAMI, VOLCANO, KOORDINATOR), Policies(defaults), [OURS])
+    return Engine(EngineOptions(dialects or (HAMI, VOLCANO, KOORDINATOR), defaults, [OURS]))
 
 
 def volcano_node(name: str, *ids: str, version: int = 1) -> Obj:

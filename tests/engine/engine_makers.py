@@ -9,10 +9,10 @@ from tests.engine.builders import OURS, node_object, pod_object
 from tests.policy.resources import policy
 
 from vgpu_scheduler.dialects.hami import hami_dialect
-from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.engine import Engine, EngineOptions
 from vgpu_scheduler.kube import decode_node, decode_pod
 from vgpu_scheduler.model import Decision
-from vgpu_scheduler.policy import Policies, PolicyDefaults
+from vgpu_scheduler.policy import PolicyDefaults
 
 Obj = dict[str, Any]
 
@@ -23,7 +23,7 @@ DRS = {"enflame.com/gcu-drs-capacity": json.dumps(
 
 def engine_on(annotations: Obj, amounts: Obj, dialect: hami_dialect | None = None, **more: Any) -> Engine:
     """Return an engine with one node, ``n``, whose capacity is allocatable unless ``more`` says otherwise."""
-    engine = Engine([dialect or hami_dialect()], Policies(PolicyDefaults()), [OURS])
+    engine = Engine(EngineOptions([dialect or hami_dialect()], PolicyDefaults(), [OURS]))
     wire = node_object("n", annotations=annotations, allocatable=amounts, **more)
     wire["status"]["capacity"] = amounts
     engine.observe_node(decode_node(wire), 0.0)

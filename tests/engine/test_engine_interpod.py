@@ -267,11 +267,11 @@ def test_namespaces_are_known_from_sweeps_too() -> None:
 # More kinds of terms than are counted --------------------------------------------------------------------------------
 
 
-def crowded(monkeypatch: pytest.MonkeyPatch) -> Engine:
-    """Return an engine that counts for one pod at a time, with two that wait for different friends."""
+def crowded(monkeypatch: pytest.MonkeyPatch, *more: str) -> Engine:
+    """Return an engine that counts for one pod at a time, with two that wait for different friends, or more."""
     monkeypatch.setattr(cluster_part, "_FILTERS", 1)
     engine = zones()
-    for app in ("friend", "buddy"):
+    for app in ("friend", "buddy", *more):
         assert placed(engine, f"wants-{app}", **near(term(app))) == ""
     return engine
 
@@ -301,7 +301,7 @@ def test_what_nobody_who_waits_asks_for_is_not_remembered(monkeypatch: pytest.Mo
 
 
 def test_whoever_waits_is_woken_by_any_pod_once_too_much_was_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vgpu_scheduler.state.interpod._FORGOTTEN", 0)
-    engine = crowded(monkeypatch)
+    monkeypatch.setattr("vgpu_scheduler.state.interpod._MOST_BYTES", 0)
+    engine = crowded(monkeypatch, "mate")
     engine.observe_pod(foreign("stranger", "a1", "stranger"), 20.0)
     assert engine.attempt(20.0) is not None

@@ -7,16 +7,16 @@ from tests.engine.builders import OURS, Obj, allocation, card, cards, engine_wit
 
 from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.dialects.hami.inventory import HamiInventory
-from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.engine import Engine, EngineOptions
 from vgpu_scheduler.kube import decode_node, parse_label_selector
 from vgpu_scheduler.model import Outcome
-from vgpu_scheduler.policy import Policies, PolicyDefaults
+from vgpu_scheduler.policy import PolicyDefaults
 
 HAMI = "hami-scheduler"
 
 
 def engine_beside(*coexist_with: str) -> Engine:
-    engine = Engine([hami_dialect()], Policies(PolicyDefaults()), [OURS], coexist_with)
+    engine = Engine(EngineOptions([hami_dialect()], PolicyDefaults(), [OURS], coexist_with))
     engine.observe_node(node("a", [card("x", memory=8000, count=10)]), 0.0)
     return engine
 

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import tracemalloc
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 from tests.engine.builders import asks, cards, engine_with, node, pod
 
-from vgpu_scheduler.engine import Engine, cycle
+from vgpu_scheduler.engine import Engine, node_parts
 from vgpu_scheduler.engine.cycle import Cycle
-from vgpu_scheduler.engine.recent import MOST
+from vgpu_scheduler.engine.shape import NodePart
+from vgpu_scheduler.state import State
 
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The pods whose shape was computed for all nodes."""
     found: list[str] = []
-    make = cycle.make_node_part
-    monkeypatch.setattr(cycle, "make_node_part", lambda asking, *more: found.append(asking.name) or make(asking, *more))
+    make = node_parts.make_node_part
+    monkeypatch.setattr(
+        node_parts, "make_node_part", lambda asking, *more: found.append(asking.name) or make(asking, *more)
+    )
     return found
 
 
@@ -34,15 +39,33 @@ def test_a_small_cluster_remembers_all_shapes_of_a_workload(made: list[str]) -> 
     assert len(made) == 300
 
 
-def test_a_large_cluster_remembers_a_floor(made: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cycle, "_BYTES_PER_NODE", 2**30)
+@pytest.fixture
+def computed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many nodes were fitted, whenever a node part was brought up to date."""
+    found: list[int] = []
+    refresh = NodePart.refresh
+
+    def counted(part: NodePart, state: State, rows: NDArray[np.int64]) -> int:
+        found.append(refresh(part, state, rows))
+        return found[-1]
+
+    monkeypatch.setattr(NodePart, "refresh", counted)
+    return found
+
+
+def test_where_there_is_little_room_some_shapes_are_computed_anew(
+    made: list[str], computed: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node_parts, "_BYTES_PER_NODE", 2**30)
     engine = engine_with([node("a", cards("a", 2))])
-    decide(engine, 128)
-    decide(engine, 128)
-    assert len(made) == 128
-    decide(engine, 129)
-    decide(engine, 1)
-    assert made[128:] == ["p128", "p0"]
+    decide(engine, 32)
+    decide(engine, 32)
+    assert sum(computed) == 32, "a floor is kept however large the cluster is"
+    computed.clear()
+    for _ in range(10):
+        decide(engine, 36)
+    assert sum(computed) < 180, "more than there is room for take turns, and half of them find what they had learnt"
+    assert len(made) == 36, "what pods ask is not compiled anew"
 
 
 def test_large_pods_that_come_and_go_leave_little_behind() -> None:
@@ -58,6 +81,6 @@ def test_large_pods_that_come_and_go_leave_little_behind() -> None:
     try:
         for number in range(400):
             decide_large(number)
-        assert tracemalloc.get_traced_memory()[0] < MOST + 30 * large
+        assert tracemalloc.get_traced_memory()[0] < node_parts._PARTS_BYTES + 30 * large
     finally:
         tracemalloc.stop()

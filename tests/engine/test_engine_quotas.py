@@ -8,10 +8,10 @@ import pytest
 from tests.engine.builders import OURS, allocation, asks, card, cards, engine_with, node, node_part, pod
 
 from vgpu_scheduler.dialects.hami import NvidiaNames, hami_dialect, vendors
-from vgpu_scheduler.engine import Engine, Place
+from vgpu_scheduler.engine import Engine, EngineOptions, Place
 from vgpu_scheduler.kube import Pod, ResourceQuota
 from vgpu_scheduler.model import Claim, ContainerClaims, ContainerKind, Decision, Hint, Outcome, PodClaims
-from vgpu_scheduler.policy import Policies, PolicyDefaults
+from vgpu_scheduler.policy import PolicyDefaults
 
 APP, INIT, SIDECAR = ContainerKind.APP, ContainerKind.INIT, ContainerKind.SIDECAR
 
@@ -153,7 +153,7 @@ def test_of_several_quotas_the_smallest_limit_counts_whatever_the_order() -> Non
 
 
 def test_a_memory_quota_is_in_the_unit_of_requests() -> None:
-    engine = Engine([hami_dialect(vendors(NvidiaNames(memory_factor=256)))], Policies(PolicyDefaults()), [OURS])
+    engine = Engine(EngineOptions([hami_dialect(vendors(NvidiaNames(memory_factor=256)))], PolicyDefaults(), [OURS]))
     engine.observe_node(node("a", cards("a", 2)), 0.0)
     engine.quotas.observe(quota(memory=10))
     assert not places(engine, pod("p", asks(1, 11)))

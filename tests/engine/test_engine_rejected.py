@@ -8,10 +8,11 @@ import pytest
 from tests.engine.builders import OURS, asks, cards, engine_with, make_engine, node, pod_object
 
 from vgpu_scheduler.dialects.hami import hami_dialect
-from vgpu_scheduler.engine import Cause, Engine, Place, Problem
+from vgpu_scheduler.engine import Cause, Engine, EngineOptions, Place, Problem
+from vgpu_scheduler.engine.rejected import RejectedNodes
 from vgpu_scheduler.kube import Pod, decode_pod
 from vgpu_scheduler.model import Hint, Outcome
-from vgpu_scheduler.policy import Policies, PolicyDefaults
+from vgpu_scheduler.policy import PolicyDefaults
 
 TEXT = "node(s) rejected a pod like this one a moment ago"
 
@@ -125,7 +126,7 @@ def test_a_placement_that_waits_at_a_node_is_given_up_when_the_node_rejects_a_po
 
 
 def test_the_node_is_open_where_no_time_is_set() -> None:
-    engine = Engine([hami_dialect()], Policies(PolicyDefaults()), [OURS], rejected_node_wait=0.0)
+    engine = Engine(EngineOptions([hami_dialect()], PolicyDefaults(), [OURS], rejected_node_wait=0.0))
     engine.observe_node(node("a", cards("a", 4)), 0.0)
     place(engine, owned("p"), 0.0)
     [told] = reject(engine, "p", "a", 1.0)
@@ -198,3 +199,10 @@ def test_a_node_that_is_gone_is_forgotten() -> None:
     engine.remove_node("a")
     engine.observe_node(node("a", cards("a", 4), version=5, uid="new"), 2.0)
     assert len(reject(engine, "q", "a", 3.0)) == 1
+
+
+def test_a_rejection_is_taken_in_whether_or_not_anybody_reads_what_is_told_of_it() -> None:
+    nodes = RejectedNodes(wait=60.0)
+    nodes.observe(owned("p", on="a"), owned("p", on="a", rejected="OutOfcpu"), None, 1.0)
+    assert nodes.counts == {"OutOfcpu": 1}
+    assert list(nodes.closed_to(owned("q"))) == ["a"]

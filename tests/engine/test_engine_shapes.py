@@ -12,8 +12,7 @@ from tests.engine.builders import asks, cards, engine_with, node, node_part, pod
 from tests.naive.predicates import REQUIRED
 
 from vgpu_scheduler.allocators import FitColumns
-from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.engine import cycle as cycles
+from vgpu_scheduler.engine import Engine, node_parts
 from vgpu_scheduler.engine.shape import NodePart, Refused
 from vgpu_scheduler.kube import ResourceQuota
 from vgpu_scheduler.predicates import compile_predicates
@@ -70,7 +69,7 @@ def test_a_quota_that_could_be_exceeded_makes_a_node_part() -> None:
 
 def test_claims_are_looked_up_without_a_shape(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = three()
-    monkeypatch.setattr(cycles, "make_node_part", lambda *_: pytest.fail("a shape was made"))
+    monkeypatch.setattr(node_parts, "make_node_part", lambda *_: pytest.fail("a shape was made"))
     ((claim,),) = (container.claims for container in engine.cycle.claims(pod("p")))
     assert claim.amounts[1] == 1000
     assert engine.cycle.claims(pod("q", {"limits": {"nvidia.com/gpumem": "5"}})) == ()

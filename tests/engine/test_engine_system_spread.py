@@ -11,9 +11,9 @@ from tests.engine.test_engine_interpod import decide, foreign, placed
 from tests.state.test_state_selecting import selecting
 
 from vgpu_scheduler.dialects.hami import hami_dialect
-from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.engine import Engine, EngineOptions
 from vgpu_scheduler.kube import SELECTING_KINDS, decode_selecting
-from vgpu_scheduler.policy import Policies, PolicyDefaults
+from vgpu_scheduler.policy import PolicyDefaults
 
 WEB = {"app": "web"}
 SELECTED = {"matchLabels": WEB}
@@ -30,7 +30,7 @@ def place(engine: Engine, name: str, owner: str = "", **more: Any) -> str:
 
 def two(*kinds: str) -> Engine:
     """Return an engine with two nodes, all of web on one of them; objects of some kinds select web."""
-    engine = Engine([hami_dialect()], Policies(PolicyDefaults()), [OURS], system_spread=True)
+    engine = Engine(EngineOptions([hami_dialect()], PolicyDefaults(), [OURS], system_spread=True))
     for name in "ab":
         labels = {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": name}
         engine.observe_node(node(name, cards(name, 2), labels=labels), 0.0)
@@ -79,5 +79,5 @@ def test_a_question_on_an_overlay_has_the_same_wishes() -> None:
 
 
 def test_where_it_is_off_nobody_is_asked() -> None:
-    engine = Engine([hami_dialect()], Policies(PolicyDefaults()), [OURS])
+    engine = Engine(EngineOptions([hami_dialect()], PolicyDefaults(), [OURS]))
     assert not engine.kinds.keys() & set(SELECTING_KINDS)

@@ -195,6 +195,16 @@ def test_pods_of_others_need_no_storage_of_ours() -> None:
     assert not engine.storage.needed
 
 
+def test_to_ask_whether_anybody_needs_storage_changes_nothing() -> None:
+    """What becomes of a pod decides, and it is not known yet of one that left the selection of those that wait."""
+    engine = cluster()
+    engine.observe_pod(pod("one", version=2, **using("c0")), 0.0)
+    engine.no_longer_waits("uid-one", 5)
+    assert [engine.storage.needed for _ in range(2)] == [True, True], "nothing says yet that it is bound"
+    engine.observe_pod(pod("one", version=6, nodeName="a", **using("c0")), 0.0)
+    assert not engine.storage.needed
+
+
 def test_room_that_is_less_by_the_pods_own_volume_does_not_count_against_its_placement() -> None:
     """A decision asks for room, however often; the check of what was decided does not, as the volume may be made."""
     engine = cluster()

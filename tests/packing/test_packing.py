@@ -117,7 +117,7 @@ def test_without_the_trace_a_synthetic_workload_is_measured(
     assert err.startswith("openb skipped: neither OPENB_DATA nor --data names its folder")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(not os.environ.get(packing.DATA), reason=f"{packing.DATA} does not name the folder of openb")
 @pytest.mark.parametrize("workload", packing.PUBLISHED)
 def test_fgd_comes_to_what_was_published(workload: str) -> None:

@@ -30,7 +30,7 @@ CHANGES = st.lists(
 def devices(row: int, number: int, version: int) -> tuple[Device, ...]:
     return tuple(
         Device(
-            uuid=f"{row}-{index}",
+            uuid=f"{row}-{index}" if index < 8 else "everywhere",
             vendor=f"vendor-{index % 2}",
             type=f"model-{version % 3}",
             total=(4, 1000 * (version + 1)),  # fewer dimensions than the matrix has
@@ -77,8 +77,9 @@ def check(matrix: DeviceMatrix, model: dict[int, tuple[tuple[Device, ...], dict[
             scores = columns.pairs[block + one * len(listed) : block + (one + 1) * len(listed)].tolist()
             given = dict(device.links)
             assert scores == [0 if d == device else min(given.get(d.uuid, 0), 2**40) for d in listed]
-    everything = {device.uuid: number for number, device in matrix.numbered()}
-    assert sorted(everything) == sorted(d.uuid for listed, _ in model.values() for d in listed)
+    for uuid in {"everywhere", *(f"{row}-{index}" for row in range(ROWS) for index in range(9))}:
+        expected = [position for row in range(ROWS) if (position := matrix.position(row, uuid)) is not None]
+        assert sorted(matrix.numbers(uuid)) == sorted(expected)
     assert matrix.most_cards == max((len(listed) for listed, _ in model.values()), default=0)
 
 

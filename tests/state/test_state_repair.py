@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
+from tests.calls import calls
 from tests.engine.builders import allocation, cards, engine_with, node, pod
 
 from vgpu_scheduler.engine import Engine
@@ -88,3 +90,44 @@ def test_what_was_seen_while_a_pod_ran_is_no_mistake() -> None:
     before = engine.state.ledger()
     assert not engine.repair("a", 1.0)
     assert engine.state.ledger() == before
+
+
+def test_some_nodes_are_rebuilt_as_all_are_whatever_became_of_their_pods() -> None:
+    rng = np.random.default_rng(11)
+    names = [f"n{number}" for number in range(6)]
+    engine = engine_with([node(name, cards(name, 2)) for name in names])
+    known: dict[str, str] = {}
+    for step in range(300):
+        name, home = f"p{rng.integers(12)}", str(rng.choice(names))
+        if name in known and rng.random() < 0.3:
+            engine.remove_pod(known.pop(name), float(step))
+        elif name in known:  # it is bound, somewhere else after a restore, or ends
+            more = {"nodeName": home, "annotations": allocation(home, (f"{home}-gpu-{rng.integers(2)}", 100, 1))}
+            phase = str(rng.choice(["", "", "", "Failed"]))
+            engine.observe_pod(pod(name, uid=known[name], version=step + 2, phase=phase, **more), float(step))
+        else:
+            known[name] = f"{name}-{step}"
+            engine.observe_pod(pod(name, uid=known[name], version=step + 2), float(step))
+            engine.attempt(float(step))
+        state = engine.state.overlay() if rng.random() < 0.1 else engine.state
+        whole = state.rebuild().ledger()
+        for some in ([home], names[1:4], []):
+            expected = {name: of for name, of in whole.items() if name in some}
+            assert state.rebuild(some).ledger() == state.ledger(some) == expected
+
+
+def effort(nodes: int) -> int:
+    """Count the calls that it takes to compare two of so many nodes, each with pods."""
+    names = [f"n{number}" for number in range(nodes)]
+    pods = [
+        pod(f"{name}-{i}", nodeName=name, annotations=allocation(name, (f"{name}-gpu-{i}", 1000, 10)))
+        for name in names
+        for i in range(3)
+    ]
+    state = engine_with([node(name, cards(name, 4)) for name in names], pods).state
+    assert not state.drift(names[:2])
+    return calls(lambda: state.drift(names[:2]))
+
+
+def test_to_compare_two_nodes_costs_no_more_in_a_larger_cluster() -> None:
+    assert effort(60) == effort(3)

@@ -1,9 +1,9 @@
 """Cards on one node: which of them a claim gets."""
 
-from vgpu_scheduler.allocators.base import Allocator, FitColumns
+from vgpu_scheduler.allocators.base import Allocator, CardNeed, FitColumns
 from vgpu_scheduler.allocators.choice import Budget, Budgets, CardChoice, CardLimits, ShareOrder, Strategy, Weights
 from vgpu_scheduler.allocators.fit_rules import NVIDIA_RULES, PLAIN_CHECKS, PLAIN_RULES, FitRules, Whole
-from vgpu_scheduler.allocators.hami import CardRules, HamiAllocator, count_reasons, verdict
+from vgpu_scheduler.allocators.hami import CardRules, HamiAllocator, NamedCards, count_reasons, verdict
 from vgpu_scheduler.allocators.order import (
     CardOrder,
     card_order,
@@ -21,12 +21,14 @@ __all__ = [
     "Budgets",
     "CardChoice",
     "CardLimits",
+    "CardNeed",
     "CardOrder",
     "CardRules",
     "Check",
     "FitColumns",
     "FitRules",
     "HamiAllocator",
+    "NamedCards",
     "Selection",
     "ShareAllocator",
     "ShareDimensions",

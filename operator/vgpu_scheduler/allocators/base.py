@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.kernels import REASONS, DeviceColumns, FitResult
-from vgpu_scheduler.model import ContainerAssignments
+from vgpu_scheduler.model import Amounts, ContainerAssignments
 from vgpu_scheduler.state import DeviceMatrix
 
 
@@ -87,6 +87,24 @@ class Shortfall:
         return self._relative, dimension, asked, free
 
 
+class CardNeed(NamedTuple):
+    """What a card must have free for a pod to fit on its node; what else must be true is not said.
+
+    Attributes
+    ----------
+    vendor
+        Whose card.
+    amounts
+        Per dimension; 0 where nothing is needed, or ``percent`` says it.
+    percent
+        Percent of what the card has of a dimension.
+    """
+
+    vendor: str
+    amounts: Amounts
+    percent: Amounts
+
+
 class Allocator(Protocol):
     """Chooses cards on one node for the claims of one pod."""
 
@@ -98,6 +116,9 @@ class Allocator(Protocol):
 
     def may_use(self, devices: DeviceMatrix) -> NDArray[np.bool_]:
         """Tell which devices the pod and its policies let it use at all, whatever is free; by number, shape (D,)."""
+
+    def need(self) -> CardNeed | None:
+        """Return what some card of a node must have free before the pod can fit there; None if that cannot be said."""
 
     def shortfall(self, columns: DeviceColumns, devices: NDArray[np.int64]) -> Lacking:
         """Measure what each device lacks for its hardest claim.

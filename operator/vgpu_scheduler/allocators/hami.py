@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.allocators.base import FitColumns, Lacking, Shortfall
+from vgpu_scheduler.allocators.base import CardNeed, FitColumns, Lacking, Shortfall
 from vgpu_scheduler.allocators.choice import CardChoice
 from vgpu_scheduler.allocators.fit_rules import NVIDIA_RULES, FitRules, Whole
 from vgpu_scheduler.allocators.order import CardOrder, share_card_order
@@ -31,6 +32,7 @@ from vgpu_scheduler.kernels import (
     Candidates,
     Check,
     DeviceColumns,
+    FitResult,
     Request,
     Scratch,
     fit_nodes,
@@ -56,6 +58,22 @@ _QUOTA_COLUMNS = {MEMORY: QUOTA_MEMORY, CORES: QUOTA_CORES}
 _NO_COUNT = (CardReason.NodeInsufficientDevice, CardReason.NodeUnregistered)
 
 
+@dataclass(frozen=True, slots=True)
+class NamedCards:
+    """What a pod says of single cards.
+
+    Attributes
+    ----------
+    only
+        The UUIDs of the cards that may be used; None for all.
+    never
+        The UUIDs of cards that may not be used, whatever ``only`` says.
+    """
+
+    only: frozenset[str] | None = None
+    never: frozenset[str] = frozenset()
+
+
 class CardRules(Protocol):
     """What a pod allows; dialects parse it from annotations."""
 
@@ -68,14 +86,11 @@ class CardRules(Protocol):
         """Whether pieces of cards may be used, as far as the sharing mode says."""
 
     @property
-    def names_devices(self) -> bool:
-        """Whether any rule is about single cards."""
+    def named(self) -> Mapping[str, NamedCards]:
+        """The rules about single cards, by maker; makers without any are left out."""
 
     def allows_model(self, vendor: str, model: str, mode: str) -> bool:
         """Tell whether cards of a model and mode may be used."""
-
-    def allows_device(self, vendor: str, uuid: str) -> bool:
-        """Tell whether a single card may be used."""
 
 
 class HamiAllocator:
@@ -129,6 +144,10 @@ class HamiAllocator:
         last = int(rows[-1]) if rows.size else -1
         self._found = (last, devices.in_use(last)) if last >= 0 and into.fits[last] else None
 
+    def fit_arguments(self, devices: DeviceMatrix) -> tuple[DeviceColumns, Request, Scratch, FitResult]:
+        """Return what the kernel is called with, for room for one node: what is compiled ahead has these types."""
+        return devices.columns, *self._prepare(devices), FitColumns.empty(1).result()
+
     def place(self, devices: DeviceMatrix, row: int) -> tuple[ContainerAssignments, ...] | None:
         """Return the cards of each container on one node row, or None if the claims do not fit."""
         _, scratch = self._prepare(devices)
@@ -154,11 +173,24 @@ class HamiAllocator:
         barred = self._barred(devices)
         return may & (barred == 0) if barred.shape[0] else may
 
+    def need(self) -> CardNeed | None:
+        """Return what some card must have free; see :class:`Allocator`."""
+        hardest = max((claim for _, _, claim in self._flat), key=lambda claim: (claim.amounts[MEMORY], claim.percent))
+        rules = self._rules_of(hardest.vendor)
+        # What a card has of compute is not its column where it is counted in percent.
+        counted = {dimension for dimension in rules.counted if dimension != CORES or Check.PERCENT not in rules.checks}
+        amounts = [amount if dimension in counted else 0 for dimension, amount in enumerate(hardest.amounts)]
+        percent = [part if dimension in counted else 0 for dimension, part in enumerate(hardest.percent)]
+        amounts[CORES] = min(amounts[CORES], _WHOLE)
+        return CardNeed(hardest.vendor, tuple(amounts), tuple(percent))
+
     def shortfall(self, columns: DeviceColumns, devices: NDArray[np.int64]) -> Lacking:
         """Measure what each device lacks for its hardest claim; see :class:`Allocator`."""
+        # What comes after the cores is of no claim, and would be most of what is copied.
+        vendor, total = columns.vendor[devices], columns.total[:, : CORES + 1][devices]
         if self._request is None:  # no node was looked at
-            return Shortfall(columns.total[devices]).result()
-        vendor, total, used = columns.vendor[devices], columns.total[devices], columns.used[devices]
+            return Shortfall(total).result()
+        used = columns.used[:, : CORES + 1][devices]
         numbered = list(zip(self._request.vendor.tolist(), (claim for _, _, claim in self._flat), strict=True))
         for number, claim in numbered:
             if Check.PERCENT in self._rules_of(claim.vendor).checks:
@@ -242,14 +274,15 @@ class HamiAllocator:
 
     def _barred(self, devices: DeviceMatrix) -> NDArray[np.int8]:
         """Mark the cards that a UUID rule or a policy leaves out; empty when nothing could."""
-        limits = self._choice.limits
-        if not self._rules.names_devices and limits.none:
+        limits, named = self._choice.limits, self._rules.named
+        if not named and limits.none:
             return np.zeros(0, dtype=np.int8)
         barred = np.zeros(devices.size, dtype=np.int8)
-        if self._rules.names_devices:
-            for number, device in devices.numbered():
-                if not self._rules.allows_device(device.vendor, device.uuid):
-                    barred[number] = BARRED_BY_UUID
+        for vendor, cards in named.items():
+            if cards.only is not None:
+                barred[devices.columns.vendor == devices.vendor_number(vendor)] = BARRED_BY_UUID
+                barred[_numbers(devices, vendor, cards.only)] = 0
+            barred[_numbers(devices, vendor, cards.never)] = BARRED_BY_UUID
         columns = devices.columns
         denied = np.array([not self._is_allowed(*model) for model in devices.models], dtype=np.bool_)
         if denied.any():
@@ -295,6 +328,13 @@ class HamiAllocator:
             links=link_scratch(most, candidates) if self._topology else _NO_LINKS,
             quota=np.zeros((PEAK + most, 2), dtype=np.int64) if self._choice.budgets else NO_QUOTA,
         )
+
+
+def _numbers(devices: DeviceMatrix, vendor: str, uuids: Iterable[str]) -> NDArray[np.int64]:
+    """Return the numbers of the cards of a maker that have one of some UUIDs."""
+    found = np.array([number for uuid in uuids for number in devices.numbers(uuid)], dtype=np.int64)
+    theirs: NDArray[np.int64] = found[devices.columns.vendor[found] == devices.vendor_number(vendor)]
+    return theirs
 
 
 def _assignment(devices: DeviceMatrix, row: int, claim: Claim, device: int, number: int) -> Assignment:

@@ -104,6 +104,9 @@ class ShareAllocator:
         vendors = [devices.vendor_number(claim.vendor) for _, _, claim in self._flat]
         return np.isin(devices.columns.vendor, vendors)
 
+    def need(self) -> None:
+        """Say nothing of what some card must have free; see :class:`Allocator`."""
+
     def shortfall(self, columns: DeviceColumns, devices: NDArray[np.int64]) -> Lacking:
         """Measure what each device lacks for its hardest claim; see :class:`Allocator`."""
         total, used = columns.total[devices], columns.used[devices]

@@ -1,26 +1,30 @@
 """State in, decisions out: the queue, the cycle and what ties them together."""
 
 from vgpu_scheduler.engine.card_verdicts import CardVerdict, Lack, card_verdicts
-from vgpu_scheduler.engine.closed_nodes import Cause, ClosedNodes, NodeClosure
+from vgpu_scheduler.engine.closed_nodes import ANY_CARD, IN_TURN, Cause, ClosedNodes, NodeClosure
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.engine import Engine
 from vgpu_scheduler.engine.locks import FoundLock, LockJudge, LockStatus, find_lock
 from vgpu_scheduler.engine.observing import ObservedKind, Sweep
+from vgpu_scheduler.engine.options import SCHEDULER_NAME, EngineOptions
 from vgpu_scheduler.engine.policy_report import ConditionReport, PolicyReason, PolicyReport
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import Place, SchedulingQueue
 from vgpu_scheduler.engine.queue_events import QueueEvent
 from vgpu_scheduler.engine.quotas import QuotaReport, Quotas
-from vgpu_scheduler.engine.recent import Recent
 from vgpu_scheduler.engine.units import Grouping, UnitKey
 
 __all__ = [
+    "ANY_CARD",
+    "IN_TURN",
+    "SCHEDULER_NAME",
     "CardVerdict",
     "Cause",
     "ClosedNodes",
     "ConditionReport",
     "Cycle",
     "Engine",
+    "EngineOptions",
     "FoundLock",
     "Grouping",
     "Lack",
@@ -35,7 +39,6 @@ __all__ = [
     "QueueEvent",
     "QuotaReport",
     "Quotas",
-    "Recent",
     "SchedulingQueue",
     "Sweep",
     "UnitKey",

@@ -1,6 +1,7 @@
 """Nodes that take no pod because their device plugins serve nobody: a lock is not released, or a plugin is silent.
 
-Nodes that a kubelet's rejection closes to some pods are kept beside them (:class:`RejectedNodes`).
+Nodes that a kubelet's rejection closes to some pods are kept beside them (:class:`RejectedNodes`), and so are those
+where a pod blocks the turn of others (:class:`LostTurns`).
 
 A lock is part of what is known of a node. One that no pod of ours holds closes its node to the pods that need it from
 the moment that it is seen, until it goes or somebody finds out that nobody uses it any more.
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from vgpu_scheduler.dialects import LockValue, NodeLock, NodeSide
+from vgpu_scheduler.engine.lost_turns import LostTurns
 from vgpu_scheduler.engine.rejected import RejectedNodes
 from vgpu_scheduler.kube import Node
 from vgpu_scheduler.model import LAST_ALLOCATED
@@ -27,7 +29,10 @@ class Cause(Enum):
     LOCK_MALFORMED = "lock_malformed"
     PLUGIN_SILENT = "plugin_silent"
     POD_STARTING = "pod_starting"
+    BINDING_IN_DOUBT = "binding_in_doubt"
+    POD_UNREADABLE = "pod_unreadable"
     POD_REJECTED = "pod_rejected"
+    DEVICES_NOT_TAKEN = "devices_not_taken"
 
     @property
     def text(self) -> str:
@@ -40,8 +45,17 @@ _TEXTS = {
     Cause.LOCK_MALFORMED: "node(s) had a malformed device lock",
     Cause.PLUGIN_SILENT: "node(s) had a device plugin that does not answer",
     Cause.POD_STARTING: "node(s) had a pod with devices that has not started",
+    Cause.BINDING_IN_DOUBT: "node(s) had a pod with devices of which it is not known whether it was bound",
+    Cause.POD_UNREADABLE: "node(s) had a pod that cannot be read and may be on any card",
     Cause.POD_REJECTED: "node(s) rejected a pod like this one a moment ago",
+    Cause.DEVICES_NOT_TAKEN: "node(s) had a pod that never took its devices",
 }
+
+
+IN_TURN = ""
+"""Stands for a lock where a node is closed to all pods that are served in turn."""
+ANY_CARD = "*"
+"""Stands for a lock where a node is closed to all pods that ask for cards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +65,18 @@ class NodeClosure:
     Attributes
     ----------
     lock
-        The annotation of the lock that the pods need which are kept away; empty for all pods that are served in turn.
+        The annotation of the lock that the pods need which are kept away, :data:`IN_TURN` or :data:`ANY_CARD`.
     value
-        The value of that lock, or the UID of the pod that the plugin has not answered.
+        The value of that lock, or the UID of the pod that the plugin has not answered, or that may be there; the name
+        of one that cannot be read.
+    turn
+        The turn of the pods that are kept away, where others have lost it; there is neither lock nor value then.
     """
 
     cause: Cause
     lock: str
     value: str
+    turn: str = ""
 
 
 class ClosedNodes:
@@ -84,13 +102,12 @@ class ClosedNodes:
         rejected: RejectedNodes | None = None,
     ) -> None:
         self.rejected = RejectedNodes() if rejected is None else rejected
+        self.lost_turns = LostTurns(node_side)
         self._node_side = node_side
         self._state = state
         self._ours = scheduler_names
         self._closures: dict[str, dict[str, NodeClosure]] = {}
         self._judged_harmless: dict[str, dict[str, str]] = {}
-        self.generation = 0
-        """Changes whenever a node is closed or opened."""
 
     def observe(self, node: Node) -> bool:
         """Look at the locks of a node; return whether it was opened to any pod."""
@@ -113,7 +130,6 @@ class ClosedNodes:
         """Keep pods away from a node until the lock changes, or until it is opened."""
         self._closures.setdefault(node, {})[closure.lock] = closure
         self._judged_harmless.get(node, {}).pop(closure.lock, None)
-        self.generation += 1
 
     def open(self, node: str, closure: NodeClosure) -> bool:
         """Let pods go to a node again although the lock is still there: nobody uses it any more, or a pod of ours does.
@@ -126,7 +142,7 @@ class ClosedNodes:
         if self._closures.get(node, _NONE).get(closure.lock) != closure:
             return False
         self._open(node, closure)
-        if closure.lock:
+        if closure.lock not in {IN_TURN, ANY_CARD}:
             self._judged_harmless.setdefault(node, {})[closure.lock] = closure.value
         return True
 
@@ -134,34 +150,46 @@ class ClosedNodes:
         """Forget a node that is gone."""
         self.rejected.forget(node)
         self._judged_harmless.pop(node, None)
-        if self._closures.pop(node, None):
-            self.generation += 1
+        self._closures.pop(node, None)
 
     def closures(self, node: str) -> tuple[NodeClosure, ...]:
-        """Return why a node is closed; empty if it is not."""
-        return tuple(self._closures.get(node, _NONE).values())
+        """Return why a node is closed; empty if it is not, or is not known."""
+        blocked = self.lost_turns.turns(node) if self._state.node(node) is not None else ()
+        lost = (NodeClosure(Cause.DEVICES_NOT_TAKEN, "", "", turn) for turn in blocked)
+        return (*self._closures.get(node, _NONE).values(), *lost)
 
-    def closed_to(self, lock: NodeLock | None) -> Mapping[str, Cause]:
-        """Return the nodes that are closed to the pods that are served in turn and need a lock, or none, and why."""
-        found = {}
+    def closed_to(self, lock: NodeLock | None, turn: str = "", *, in_turn: bool) -> Mapping[str, Cause]:
+        """Return the nodes that are closed to the pods with cards that need a lock, or none, and why.
+
+        Parameters
+        ----------
+        lock
+            The lock.
+        turn
+            Which turn they need, where the node side goes by that.
+        in_turn
+            Whether they are served in turn.
+        """
+        found = dict.fromkeys(self.lost_turns.nodes(turn), Cause.DEVICES_NOT_TAKEN) if in_turn else {}
         for node, closures in self._closures.items():
-            closure = closures.get("") or (closures.get(lock.annotation) if lock else None)
+            closure = _first(closures, lock, in_turn=in_turn)
             if closure is not None:
                 found[node] = closure.cause
         return found
 
-    def is_closed(self, node: str, lock: NodeLock | None) -> bool:
-        """Tell whether a node is closed to the pods that are served in turn and need a lock, or none."""
-        closures = self._closures.get(node)
-        return closures is not None and ("" in closures or (lock is not None and lock.annotation in closures))
+    def is_closed(self, node: str, lock: NodeLock | None, turn: str = "", *, in_turn: bool) -> bool:
+        """Tell whether a node is closed to such pods; see :meth:`closed_to`."""
+        if _first(self._closures.get(node, _NONE), lock, in_turn=in_turn) is not None:
+            return True
+        return in_turn and node in self.lost_turns.nodes(turn)
 
     def __bool__(self) -> bool:
         """Tell whether any node is closed to any pod."""
-        return bool(self._closures) or bool(self.rejected)
+        return bool(self._closures or self.rejected or self.lost_turns)
 
     def __iter__(self) -> Iterator[str]:
-        """Iterate over the names of the nodes whose device plugins serve nobody."""
-        return iter(tuple(self._closures))
+        """Iterate over the names of the nodes whose device plugins serve nobody, or not everybody."""
+        return iter(dict.fromkeys((*self._closures, *self.lost_turns)))
 
     def counts(self) -> Mapping[Cause, int]:
         """Return how many nodes are closed for each cause."""
@@ -169,6 +197,7 @@ class ClosedNodes:
         for closures in self._closures.values():
             found.update({closure.cause for closure in closures.values()})
         found[Cause.POD_REJECTED] = len(self.rejected)
+        found[Cause.DEVICES_NOT_TAKEN] = sum(1 for _ in self.lost_turns)
         return found
 
     def _open(self, node: str, closure: NodeClosure) -> None:
@@ -176,7 +205,6 @@ class ClosedNodes:
         del closures[closure.lock]
         if not closures:
             del self._closures[node]
-        self.generation += 1
 
     def _cause(self, node: Node, lock: NodeLock, value: str) -> Cause | None:
         """Return why the value of a lock closes a node, as far as what is known tells; None if it does not."""
@@ -198,6 +226,14 @@ class ClosedNodes:
         else:
             owner = self._state.pod(node.annotations.get(LAST_ALLOCATED, ""))
         return owner is not None and owner.scheduler_name in self._ours
+
+
+def _first(closures: Mapping[str, NodeClosure], lock: NodeLock | None, *, in_turn: bool) -> NodeClosure | None:
+    """Return what closes a node to pods with cards that need a lock, or none."""
+    closure = closures.get(ANY_CARD)
+    if closure is None and in_turn:
+        closure = closures.get(IN_TURN) or (closures.get(lock.annotation) if lock else None)
+    return closure
 
 
 _NONE: Mapping[str, NodeClosure] = {}

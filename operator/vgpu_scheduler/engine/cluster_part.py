@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.engine.recent import Recent
 from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import Remembered
 from vgpu_scheduler.predicates import CLUSTER_PLUGINS, ClusterFilter, FilterError, Reason, Rejections
 from vgpu_scheduler.state import State
 
 _FILTERS = 512
 """How many of each plugin are remembered; one costs about eight bytes per node and term."""
+_MOST_BYTES = 8 * 2**20
+"""What those of each plugin may take by the terms of their pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +90,23 @@ class ClusterParts:
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._plugins = [(plugin, Recent[ClusterFilter](_FILTERS, _close)) for plugin in CLUSTER_PLUGINS]
+        self._plugins = [
+            (plugin, Remembered[Hashable, ClusterFilter](_MOST_BYTES, most=_FILTERS, forgotten=_close))
+            for plugin in CLUSTER_PLUGINS
+        ]
 
     def of(self, pod: Pod) -> ClusterPart | None:
         """Return what a pod asks of more than one node; None if that is nothing."""
         filters = []
-        for plugin, recent in self._plugins:
+        for plugin, remembered in self._plugins:
             key = plugin.key(pod, self._state)
-            if key is not None:
-                filters.append(recent.get(key, partial(plugin.make, pod, self._state)))
+            if key is None:
+                continue
+            found = remembered.get(key)
+            if found is None:
+                found = plugin.make(pod, self._state)
+                remembered.put(key, found, pod.spec.size)
+            filters.append(found)
         return ClusterPart(tuple(filters)) if filters else None
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import replace
-from operator import itemgetter
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.allocators import Budgets, count_reasons, verdict
+from vgpu_scheduler.allocators import Allocator, Budgets, CardNeed
 from vgpu_scheduler.dialects import Dialect, Dialects, placement_usage
 from vgpu_scheduler.engine.annotation_limits import metadata_problem
 from vgpu_scheduler.engine.closed_nodes import Cause, ClosedNodes
@@ -18,15 +16,16 @@ from vgpu_scheduler.engine.cluster_part import ClusterParts
 from vgpu_scheduler.engine.culprits import culprits
 from vgpu_scheduler.engine.filtered import Filtered
 from vgpu_scheduler.engine.nearest import nearest_miss
+from vgpu_scheduler.engine.node_parts import NodeParts, unbound
 from vgpu_scheduler.engine.nominated import NominatedPods
 from vgpu_scheduler.engine.preferences import Preferences, Ranked
 from vgpu_scheduler.engine.prices import PriceLearner
 from vgpu_scheduler.engine.quotas import Quotas
-from vgpu_scheduler.engine.recent import Recent, weight_of_texts
 from vgpu_scheduler.engine.rejected import replaced_with
 from vgpu_scheduler.engine.shape import Claimed, Fitted, NodePart, Refused, Shape
 from vgpu_scheduler.engine.shape_builder import make_node_part, read_claims
 from vgpu_scheduler.engine.storage import StorageAccess
+from vgpu_scheduler.engine.unschedulable import OF_ONE_NODE, count_rejections, verdicts
 from vgpu_scheduler.kernels import select_best
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import (
@@ -34,12 +33,13 @@ from vgpu_scheduler.model import (
     Decision,
     Hint,
     NearMiss,
-    NodeVerdict,
     Outcome,
     Placement,
     PodClaims,
+    Remembered,
     ScorePart,
     Uses,
+    bytes_of,
 )
 from vgpu_scheduler.policy import Policies, ResolvedPolicy
 from vgpu_scheduler.predicates import FilterError, refusals, unschedulable_message, volume_plan
@@ -47,13 +47,10 @@ from vgpu_scheduler.state import State
 
 REFUSED = "Refused"
 """Stands for a plugin where a pod is refused for what it asks."""
-_NODE_PARTS_BYTES = 64 * 2**20
-"""Memory for the node parts that are kept, but for :data:`_FEWEST_NODE_PARTS`."""
-_FEWEST_NODE_PARTS, _MOST_NODE_PARTS = 128, 512
-_NODE_PART_BYTES, _BYTES_PER_NODE = 16 * 2**10, 90
-"""What a node part takes by itself, and for each row of nodes."""
-_CLAIMS = 4096
-"""How many distinct claims are remembered."""
+_CLAIMS_BYTES = 32 * 2**20
+"""Memory for what pods say in the keys by which their claims are remembered."""
+_CLAIMED = 4 * 2**10
+"""What claims take beside what the pod says."""
 
 
 class Cycle:
@@ -90,8 +87,8 @@ class Cycle:
         self._quotas = quotas or Quotas(dialects)
         self._closed_nodes = closed_nodes
         self._storage = storage
-        self._claimed: Recent[Claimed | Refused] = Recent(_CLAIMS, weigh=weight_of_texts)
-        self._node_parts: Recent[NodePart | Refused] = Recent(self._most_node_parts, weigh=itemgetter(2))
+        self._claimed: Remembered[Hashable, Claimed | Refused] = Remembered(_CLAIMS_BYTES)
+        self._node_parts = NodeParts(state, dialects)
         self._cluster_parts = ClusterParts(state)
         self._preferences = Preferences(state)
         self._nominated = NominatedPods(state, self._held_by)
@@ -104,7 +101,7 @@ class Cycle:
             self.state,
             dialects,
             self._read,
-            lambda pod, claimed: make_node_part(_unbound(pod), claimed, dialects, nodes),
+            lambda pod, claimed: make_node_part(unbound(pod), claimed, dialects, nodes),
             lambda: self._policies.catalogue.generation,
         )
 
@@ -112,21 +109,29 @@ class Cycle:
         """Return the same engine on another state."""
         return Cycle(state, self._dialects, self._policies, self._quotas)
 
-    def decide(self, pod: Pod, *, explain: bool = False) -> Decision:
+    def decide(self, pod: Pod, *, explain: bool = False, within: NDArray[np.int64] | None = None) -> Decision:
         """Decide where a pod goes; nothing is assumed.
 
         Parameters
         ----------
         explain
             Give the verdict of every node that does not fit.
+        within
+            The only node rows that could have come to fit since all were looked at, shape (n,); all without it.
         """
-        shape = self.shape(pod)
+        if within is None:
+            shape = self._shape(pod, self._node_parts.of, hopeless=not explain)
+        else:
+            shape = self._shape(pod, self._node_parts.for_a_look)
         if isinstance(shape, Refused):
             return self._refused(pod, shape.policy, shape.reason)
         if self._prices is not None:
             self._prices.before(shape.claimed)
-        rows = self.state.nodes.rows()
-        shape.node.refresh(self.state, rows)
+        rows = self.state.nodes.rows() if within is None else within
+        if within is None:
+            shape.node.refresh(self.state, rows)
+        else:
+            shape.node.examine(self.state, rows)
         try:
             found = Filtered(shape.node, shape.cluster, pod, rows)
             if self.state.nominations:
@@ -143,8 +148,10 @@ class Cycle:
         if problem and feasible > 1:
             return self._refused(pod, shape.claimed.policy, problem)  # nodes cannot be ranked for it
         asked = found.passing if explain else np.array([best], dtype=np.int64)
-        decision = self._placed(pod, shape, found, best, self._scores(part, asked, ranked), feasible)
-        return replace(decision, verdicts=self._verdicts(shape, pod, found)) if explain else decision
+        decision = self._placed(pod, shape, best, self._scores(part, asked, ranked), feasible)
+        if not explain:
+            return decision
+        return replace(decision, verdicts=verdicts(part, found, self._closed(shape, pod), self.state.nodes))
 
     def refit(self, pod: Pod, node: str) -> Placement | None:
         """Return a placement of the pod on one node, or None if it does not fit there now."""
@@ -198,8 +205,24 @@ class Cycle:
 
     def nearest(self, pod: Pod) -> NearMiss | None:
         """Return which card came closest to fitting a pod that was found unschedulable."""
-        shape = self.shape(pod)
-        return None if isinstance(shape, Refused) else self._nearest(shape, self.state.nodes.rows())
+        shape, rows = self._shape(pod, self._node_parts.of, hopeless=True), self.state.nodes.rows()
+        if isinstance(shape, Refused):
+            return None
+        shape.node.refresh(self.state, rows)
+        walked = rows[shape.node.fit.counts[rows].any(axis=1)]
+        own = self._shape(pod, self._node_parts.for_a_look)  # what a pod lacks follows from its own claims
+        if isinstance(own, Refused) or not walked.size:
+            return None
+        if own.node.allocator is not shape.node.allocator:  # which has not looked at any node yet
+            own.node.examine(self.state, walked[:1])
+        return self._nearest(shape, own.node.allocator, rows)
+
+    def need(self, pod: Pod) -> tuple[Claimed, CardNeed | None]:
+        """Return what a pod that was found unschedulable asks of devices, and what one card must have for it."""
+        shape = self._shape(pod, self._node_parts.for_a_look)
+        assert isinstance(shape, Fitted)
+        allocator = shape.node.allocator
+        return shape.claimed, allocator.need() if allocator is not None else None
 
     def dialect(self, name: str) -> Dialect:
         """Return a dialect by its name."""
@@ -217,6 +240,19 @@ class Cycle:
         changes, all others share their columns whatever their namespace. A pod that is bound has the shape that it had
         while it waited: others that wait share it.
         """
+        return self._shape(pod, self._node_parts.of)
+
+    def _shape(
+        self, pod: Pod, node_part: Callable[[Pod, Claimed, Budgets], NodePart | Refused], *, hopeless: bool = False
+    ) -> Shape:
+        """Return the shape of a pod with the node part that some function makes.
+
+        Parameters
+        ----------
+        hopeless
+            Take the node part of all pods that ask for more than any card has, if this is one of them and that part
+            finds no node.
+        """
         claimed = self._read(pod)
         policy = claimed.policy
         unsupported = refusals(pod)
@@ -225,20 +261,18 @@ class Cycle:
         if isinstance(claimed, Refused):
             return claimed
         budgets = self._quotas.budgets(pod.namespace, claimed.claims, self.state)
-        node = self._node_part(pod, claimed, budgets)
+        node: NodePart | Refused | None = self._hopeless_part(pod, claimed, budgets) if hopeless else None
+        if node is None:
+            node = node_part(pod, claimed, budgets)
         return node if isinstance(node, Refused) else Fitted(claimed, node, self._cluster_parts.of(pod), bool(budgets))
 
-    def _node_part(self, pod: Pod, claimed: Claimed, budgets: Budgets) -> NodePart | Refused:
-        nodes, size = self.state.nodes, pod.spec.node_size + sum(map(len, claimed.annotations.values()))
-        return self._node_parts.get(
-            (claimed, budgets, size),
-            lambda: make_node_part(_unbound(pod), claimed, self._dialects, nodes, budgets),
-        )
-
-    def _most_node_parts(self) -> int:
-        """Return how many node parts are kept: one that was forgotten is computed for all nodes again."""
-        found = _NODE_PARTS_BYTES // (_NODE_PART_BYTES + _BYTES_PER_NODE * self.state.nodes.capacity)
-        return max(_FEWEST_NODE_PARTS, min(found, _MOST_NODE_PARTS))
+    def _hopeless_part(self, pod: Pod, claimed: Claimed, budgets: Budgets) -> NodePart | None:
+        part = self._node_parts.beyond_any_card(pod, claimed, budgets)
+        if part is None:
+            return None
+        rows = self.state.nodes.rows()
+        part.refresh(self.state, rows)
+        return None if part.feasible[rows].any() else part
 
     def _read(self, pod: Pod) -> Claimed | Refused:
         """Return what a pod asks of devices: one object for all pods that ask the same of a node."""
@@ -250,10 +284,17 @@ class Cycle:
             *map(pod.annotations.get, self._dialects.pod_annotations),
             *map(pod.labels.get, self._dialects.pod_labels),
         )
-        return self._claimed.get(key, lambda: read_claims(pod, policy, self._dialects))
+        claimed = self._claimed.get(key)
+        if claimed is None:
+            claimed = read_claims(pod, policy, self._dialects)
+            said = claimed.reason if isinstance(claimed, Refused) else claimed.warnings
+            self._claimed.put(key, claimed, _CLAIMED + bytes_of(key) + bytes_of(said))
+        return claimed
 
-    def _nearest(self, shape: Fitted, rows: NDArray[np.int64]) -> NearMiss | None:
-        return nearest_miss(self.state, self._dialects[shape.node.dialect], shape.node, rows)
+    def _nearest(self, shape: Fitted, allocator: Allocator | None, rows: NDArray[np.int64]) -> NearMiss | None:
+        if allocator is None:
+            return None
+        return nearest_miss(self.state, self._dialects[shape.node.dialect], shape.node.fit, allocator, rows)
 
     def _closed(self, shape: Fitted, pod: Pod) -> Mapping[str, Cause]:
         """Return the nodes where a pod would wait for its device plugin in vain, or be rejected, and why."""
@@ -261,8 +302,9 @@ class Cycle:
             return {}
         closed = dict.fromkeys(self._closed_nodes.rejected.closed_to(pod), Cause.POD_REJECTED)
         side, claims = self._dialects.node_side, shape.claimed.claims
-        if shape.node.allocator is not None and side.in_turn(claims):
-            closed |= self._closed_nodes.closed_to(side.lock(claims))
+        if shape.node.allocator is not None:
+            in_turn = side.in_turn(claims)
+            closed |= self._closed_nodes.closed_to(side.lock(claims), side.turn(claims), in_turn=in_turn)
         return closed
 
     def _open(self, shape: Fitted, pod: Pod, rows: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -289,7 +331,6 @@ class Cycle:
         self,
         pod: Pod,
         shape: Fitted,
-        found: Filtered,
         row: int,
         scores: Mapping[str, tuple[ScorePart, ...]],
         feasible: int,
@@ -309,7 +350,7 @@ class Cycle:
             claims=shape.claimed.claims,
             score=sum(part.value for part in scores[placement.node] if not part.within),
             scores=scores,
-            nodes=int(found.rows.shape[0]),
+            nodes=len(self.state.nodes),
             feasible=feasible,
             sources=policy.source_of,
             warnings=shape.claimed.warnings,
@@ -342,24 +383,27 @@ class Cycle:
         )
 
     def _unschedulable(self, pod: Pod, shape: Fitted, found: Filtered, explain: bool) -> Decision:
-        rows = found.rows
-        counts, hints, rejected_by = self._count(shape, pod, found)
+        rows, part = found.rows, shape.node
+        closed = self._closed(shape, pod)
+        counted = count_rejections(part, found, closed, self.state.nodes)
+        counts, hints = counted.reasons, counted.hints
         turned_away = found.turned_away
         return Decision(
             uid=pod.uid,
             pod=pod.key,
             outcome=Outcome.UNSCHEDULABLE,
             message=unschedulable_message(int(rows.shape[0]), counts, turned_away.text if turned_away else "")
-            + culprits(self, pod, shape.node, found.passing),
+            + culprits(self, pod, part, found.passing),
             nodes=int(rows.shape[0]),
             reasons=counts,
-            verdicts=self._verdicts(shape, pod, found) if explain else {},
-            near_miss=self._nearest(shape, rows) if explain else None,
+            verdicts=verdicts(part, found, closed, self.state.nodes) if explain else {},
+            near_miss=self._nearest(shape, part.allocator, rows) if explain else None,
             another_node_helps=CardReason.ResourceQuotaNotFit.text not in counts
             or not self._fits_without_quotas(pod, shape, found),
             helped_by=hints | Hint.POD,
-            rejected_by=rejected_by,
+            rejected_by=counted.rejected_by,
             alike=self._alike(shape, pod, hints),
+            per_node=not (shape.cluster or closed or self.state.nominations or hints & ~OF_ONE_NODE),
             sources=shape.claimed.policy.source_of,
             warnings=shape.claimed.warnings,
         )
@@ -375,52 +419,8 @@ class Cycle:
     def _fits_without_quotas(self, pod: Pod, shape: Fitted, found: Filtered) -> bool:
         """Tell whether any of the nodes that pass the filters would fit if the namespace might hold more."""
         claimed = shape.claimed
-        part = self._node_part(pod, claimed, ())
+        part = self._node_parts.of(pod, claimed, ())
         if isinstance(part, Refused):
             return False
         part.refresh(self.state, found.passing)
         return bool(part.feasible[found.passing].any())
-
-    def _count(self, shape: Fitted, pod: Pod, found: Filtered) -> tuple[Mapping[str, int], Hint, tuple[str, ...]]:
-        """Count the nodes under each distinct reason, and collect what could help and what rejects."""
-        part = shape.node
-        counts: dict[str, int] = {}
-        hints = Hint.NODE
-        rejected_by: dict[str, None] = {}
-        for reason, count in found.count().items():
-            counts[reason.text] = count
-            hints |= reason.hint
-            rejected_by[reason.plugin] = None
-        if part.allocator is not None:
-            for card_reason, count in count_reasons(part.fit.counts[found.passing]).items():
-                counts[card_reason.text] = count
-                hints |= card_reason.hint
-                rejected_by[card_reason.name] = None
-        passing = set(found.passing.tolist())
-        for name, cause in self._closed(shape, pod).items():
-            row = self.state.nodes.row(name)
-            if row in passing and part.feasible[row]:
-                counts[cause.text] = counts.get(cause.text, 0) + 1
-                hints |= Hint.REJECTION if cause is Cause.POD_REJECTED else Hint.NODE
-                rejected_by[cause.value] = None
-        return counts, hints, tuple(rejected_by)
-
-    def _verdicts(self, shape: Fitted, pod: Pod, found: Filtered) -> dict[str, NodeVerdict]:
-        part = shape.node
-        verdicts = {}
-        closed = self._closed(shape, pod)
-        rejections = found.rejections()
-        for row in found.rows.tolist():
-            name, rejection = self.state.nodes.name(row), rejections.get(row)
-            if rejection is not None:
-                verdicts[name] = NodeVerdict(rejection.texts, ", ".join(rejection.texts))
-            elif not part.feasible[row]:
-                verdicts[name] = verdict(part.fit.counts[row], int(part.fit.cards[row]))
-            elif name in closed:
-                verdicts[name] = NodeVerdict((closed[name].text,), closed[name].text)
-        return verdicts
-
-
-def _unbound(pod: Pod) -> Pod:
-    """Return a pod as it was while it waited."""
-    return msgspec.structs.replace(pod, node_name="") if pod.node_name else pod

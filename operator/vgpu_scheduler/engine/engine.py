@@ -6,29 +6,34 @@ that it could help. Nothing here waits or looks at a clock; the caller supplies 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
-from vgpu_scheduler.dialects import Dialect, Dialects, InventoryObject, placement_usage
+from vgpu_scheduler.dialects import Dialects, InventoryObject, placement_usage
 from vgpu_scheduler.engine.closed_nodes import ClosedNodes, NodeClosure
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.effective_policies import EffectivePolicies
 from vgpu_scheduler.engine.kinds import observed_kinds
 from vgpu_scheduler.engine.observing import ConsistentLists, Sweep
+from vgpu_scheduler.engine.options import EngineOptions
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queue_events import QueueEvent
 from vgpu_scheduler.engine.quotas import Quotas, counted_by_card
 from vgpu_scheduler.engine.registrations import Registrations
-from vgpu_scheduler.engine.rejected import REJECTED_WAIT, RejectedNodes
+from vgpu_scheduler.engine.rejected import RejectedNodes
 from vgpu_scheduler.engine.storage import StorageAccess
 from vgpu_scheduler.engine.suspicions import Suspicions
 from vgpu_scheduler.engine.units import Grouping, UnitCycle, Units, each_alone, missing_members
+from vgpu_scheduler.engine.waiting_for_nodes import WaitingForNodes
+from vgpu_scheduler.engine.waiting_needs import WaitingNeeds
 from vgpu_scheduler.kube import Node, Pod
-from vgpu_scheduler.model import Decision, EventReason, Hint, Outcome, Placement
+from vgpu_scheduler.model import Decision, EventReason, Hint, Outcome, Placement, internal_error
 from vgpu_scheduler.policy import Policies
 from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.state import Phase, Reservation, State
@@ -39,50 +44,35 @@ class Engine:
 
     Parameters
     ----------
-    dialects
-        The wire formats that claims and registrations are in; of names that several know the first one is the owner.
-    policies
-        What is in force for a pod.
-    scheduler_names
-        Pods that name one of these in ``spec.schedulerName`` are placed here; all others only count.
+    options
+        What follows from settings.
     grouping
         Says which pods are decided together: all of them are placed, or none.
-    coexist_with
-        Schedulers of the same ecosystem that place pods, too: what they announce counts before they have bound it.
-    rejected_node_wait
-        Seconds for which a node that rejected a pod is closed to those that replace it.
-    system_spread
-        Take in which pods Services and controllers select, and rank nodes by how few of these they have.
     """
 
-    def __init__(
-        self,
-        dialects: Iterable[Dialect],
-        policies: Policies,
-        scheduler_names: Iterable[str],
-        coexist_with: Iterable[str] = (),
-        grouping: Grouping = each_alone,
-        rejected_node_wait: float = REJECTED_WAIT,
-        system_spread: bool = False,
-    ) -> None:
-        self.dialects = Dialects(dialects)
-        self.policies = policies
+    def __init__(self, options: EngineOptions, grouping: Grouping = each_alone) -> None:
+        self.options = options
+        self.dialects = Dialects(options.dialects)
+        self.policies = policies = Policies(options.defaults)
+        self.scheduler_names = frozenset(options.scheduler_names)
+        self.coexist_with = frozenset(options.coexist_with)
+        self.system_spread = options.system_spread
         self.state = State(
             {dialect.name: len(dialect.inventory.dimensions) for dialect in self.dialects},
             counted_by_card(self.dialects),
         )
-        self.queue = SchedulingQueue()
+        needs = WaitingNeeds(self.state)
+        self.queue = SchedulingQueue(needs.discard)
         self.suspicions = Suspicions(self.dialects)
         self.quotas = Quotas(self.dialects, self.suspicions)
         self.closed_nodes = ClosedNodes(
-            self.dialects.node_side, self.state, frozenset(scheduler_names), RejectedNodes(rejected_node_wait)
+            self.dialects.node_side, self.state, self.scheduler_names, RejectedNodes(options.rejected_node_wait)
         )
         self.storage = StorageAccess(self.queue)
         self.cycle = Cycle(self.state, self.dialects, policies, self.quotas, self.closed_nodes, self.storage)
         self.cycle.learn_prices()
         self.effective_policies = EffectivePolicies(policies, self.state, self.queue, self.dialects)
-        self.scheduler_names = frozenset(scheduler_names)
-        self.coexist_with = frozenset(coexist_with)
+        self._waiting = WaitingForNodes(self.cycle, self.queue, needs, self.effective_policies)
         self.units = Units(grouping, self.state)
         self._unit_cycle = UnitCycle(self.state, self.cycle, self._assume)
         self._gated: set[str] = set()
@@ -91,7 +81,6 @@ class Engine:
         self._departed: dict[str, int] = {}
         """Pods that are known to wait no longer, and since which version, of which nothing newer was seen yet."""
         self._registrations = Registrations(self.dialects, self.state)
-        self.system_spread = system_spread
         self.kinds = observed_kinds(self)
         """The kinds of objects that are taken in, by name."""
         self._lists = ConsistentLists(self.kinds, self._departed.clear)
@@ -116,11 +105,13 @@ class Engine:
         hint = self.state.observe_pod(pod, uses)
         accepted = self.state.pod(pod.uid)
         problems: list[Problem] = []
+        if accepted is pod and self.closed_nodes.lost_turns.observe(pod):
+            hint |= Hint.NODE
         if accepted is pod and pod.scheduler_name in self.scheduler_names:
             self.units.observe(pod)
             problems += self.closed_nodes.rejected.observe(before, pod, self.state.node(pod.node_name), now)
             self._enqueue(pod, before, now)
-        self.queue.hint(hint, now)
+        self._waiting.hint(hint, now)
         problem = "; ".join(usage.problem for usage in uses.values() if usage.problem)
         if accepted is pod and problem:
             problems.append(
@@ -148,10 +139,6 @@ class Engine:
         if self.state.reservation(uid) is None:
             self.queue.remove(uid)
 
-    def has_departed(self, uid: str) -> bool:
-        """Tell whether a pod is known to wait no longer, and nothing is known yet of what became of it."""
-        return uid in self._departed
-
     def remove_pod(self, uid: str, now: float) -> None:
         """Take in that a pod is gone."""
         self._departed.pop(uid, None)
@@ -162,7 +149,10 @@ class Engine:
         self.queue.remove(uid)
         self._gated.discard(uid)
         self.effective_policies.forget(uid)
-        self.queue.hint(self.state.remove_pod(uid), now)
+        hint = self.state.remove_pod(uid)
+        if self.closed_nodes.lost_turns.forget(uid):
+            hint |= Hint.NODE
+        self._waiting.hint(hint, now)
 
     def observe_node(self, node: Node, now: float) -> tuple[Problem, ...]:
         """Take in a node; a registration that cannot be decoded leaves the last good one in force."""
@@ -170,7 +160,7 @@ class Engine:
         hint = self.state.observe_node(node, devices)
         if self.state.node(node.name) is node and self.closed_nodes.observe(node):
             hint |= Hint.NODE
-        self.queue.hint(hint, now)
+        self._waiting.hint(hint, now)
         return problems
 
     def observe_inventory(self, node: str, inventory: InventoryObject | None, now: float) -> tuple[Problem, ...]:
@@ -201,25 +191,17 @@ class Engine:
         """Begin to take in a consistent list of a kind; see :meth:`ConsistentLists.sweep`."""
         return self._lists.sweep(kind, version, since)
 
-    def sweep_pods(self, listed: Iterable[Pod], version: int, now: float) -> int:
-        """Bring the pods in line with a consistent list of all of them; return how many were gone."""
-        return self._lists.sweep_at_once("Pod", listed, version, now)
-
-    def sweep_nodes(self, listed: Iterable[Node], version: int, now: float) -> int:
-        """Bring the nodes in line with a consistent list of all of them; return how many were gone."""
-        return self._lists.sweep_at_once("Node", listed, version, now)
-
     def repair(self, name: str, now: float) -> list[str]:
         """Bring what is booked on a node in line with the objects; return what was wrong, a sentence each."""
         wrong = self.state.repair(name)
         if wrong:
-            self.queue.hint(Hint.DEVICE_FREED | Hint.RESOURCES, now)
+            self._waiting.hint(Hint.DEVICE_FREED | Hint.RESOURCES, now)
         return wrong
 
     def open_node(self, name: str, closure: NodeClosure, now: float) -> None:
         """Let pods go to a closed node again, and wake those that wait for that."""
         if self.closed_nodes.open(name, closure):
-            self.queue.hint(Hint.NODE, now)
+            self._waiting.hint(Hint.NODE, now)
 
     # Attempts --------------------------------------------------------------------------------------------------------
 
@@ -228,37 +210,61 @@ class Engine:
         decisions = self.attempt_unit(now, explain=explain)
         return decisions[0] if decisions else None
 
-    def attempt_unit(self, now: float, *, explain: bool = False) -> tuple[Decision, ...]:
+    def attempt_unit(
+        self, now: float, *, explain: bool = False, most_looks: float = float("inf")
+    ) -> tuple[Decision, ...]:
         """Decide the next pod of the queue with all pods of its unit; placements are assumed at once.
 
         Parameters
         ----------
         explain
             Ask for the scores and verdicts of all nodes.
+        most_looks
+            After how many pods that changed nodes do not help there is a break.
 
         Returns
         -------
         tuple of Decision
-            One for each pod of the unit; empty when no pod is active.
+            One for each pod of the unit; empty when no pod is active, or for a break.
         """
         self.effective_policies.wake(now)
         self.quotas.wake(self.state, self.queue, now)
         if self.closed_nodes.rejected.expire(now):
             self._released |= Hint.REJECTION
-        self.queue.hint(self._released, now)
+        self._waiting.hint(self._released, now)
         self.storage.wake(now)
         self._released = Hint.NONE
         if self.state.interpod.any_forgotten and not self.queue.anybody_waits_for(Hint.AFFINITY):
             self.state.interpod.nobody_waits()
-        while (uid := self.queue.pop(now)) is not None:
+        looks = 0
+        while looks < most_looks and (uid := self.queue.pop(now)) is not None:
             pod = self.state.pod(uid)
             if pod is None or self.state.reservation(uid) is not None:
                 self.queue.remove(uid)
                 continue
-            return self._attempt(pod, now, explain=explain)
+            decisions = self._attempt(pod, now, explain=explain)
+            if decisions:
+                return decisions
+            looks += 1
         return ()
 
     def _attempt(self, pod: Pod, now: float, *, explain: bool) -> tuple[Decision, ...]:
+        """Decide a popped pod with its unit; empty where it was put back, since no node that changed helps it."""
+        answer = self.queue.answer(pod.uid)
+        within = None if answer is None else self._waiting.changed_since(pod, answer)
+        if answer is not None and within is not None:
+            decisions = self._decide((pod,), explain=explain, within=within)
+            says_nothing_new = set(decisions[0].rejected_by) <= set(answer.rejected_by)
+            if decisions[0].outcome is Outcome.UNSCHEDULABLE and decisions[0].per_node and says_nothing_new:
+                answer = replace(answer, clock=self.state.nodes.clock)
+                self._waiting.note(pod, self.queue.put_back(pod.uid, answer, now))
+                return ()
+            if decisions[0].outcome is Outcome.PLACED:
+                self.queue.placed(pod.uid, now)
+                return decisions
+        return self._attempt_anew(pod, now, explain=explain)
+
+    def _attempt_anew(self, pod: Pod, now: float, *, explain: bool) -> tuple[Decision, ...]:
         pods, missing = self.units.gather(pod, self._waits)
         if missing:
             decision = missing_members(pod, self.units.name(pod.uid), missing)
@@ -275,18 +281,28 @@ class Engine:
             elif decision.outcome is Outcome.WAITING:
                 self.queue.set_aside(decision.uid, decision.helped_by, now)
             else:
-                alike = decision.alike if len(decisions) == 1 else None
-                self.queue.park(decision.uid, decision.helped_by, now, alike, decision.rejected_by)
+                self._park(decision, now, alone=len(decisions) == 1)
         return decisions
 
-    def _decide(self, pods: Sequence[Pod], *, explain: bool) -> tuple[Decision, ...]:
+    def _park(self, decision: Decision, now: float, *, alone: bool) -> None:
+        """Put a pod among the unschedulable ones."""
+        clock = self.state.nodes.clock if alone and decision.per_node else None
+        alike = decision.alike if alone else None
+        group = self.queue.park(decision.uid, decision.helped_by, now, alike, decision.rejected_by, clock)
+        pod = self.state.pod(decision.uid)
+        if pod is not None:
+            self._waiting.note(pod, group)
+
+    def _decide(
+        self, pods: Sequence[Pod], *, explain: bool, within: NDArray[np.int64] | None = None
+    ) -> tuple[Decision, ...]:
         """Decide pods and assume their placements; one bad unit must not stop all others."""
         try:
             for pod in pods:
                 self.effective_policies.decided(pod)
-            decisions, hints = self._unit_cycle.decide(pods, explain=explain)
+            decisions, hints = self._unit_cycle.decide(pods, explain=explain, within=within)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this unit's
-            text = f"internal error: {error!r}"
+            text = internal_error(error)
             return tuple(Decision(pod.uid, pod.key, Outcome.ERROR, message=text, error=error) for pod in pods)
         self._released |= hints
         return decisions
@@ -338,14 +354,24 @@ class Engine:
 
     def confirmed(self, uid: str) -> None:
         """Take in the API's answer that a pod is bound."""
-        self.units.bound(uid)
         self.state.confirm(uid)
+        self.units.bound(uid)
         self.state.settled(uid)
         self.queue.remove(uid)
         self.effective_policies.forget(uid)
+        known = self.state.pod(uid)
+        if known is not None:
+            self.storage.forget(known)
+
+    def doubt(self, uid: str) -> None:
+        """Take in that nobody can tell whether an assumed pod was bound; its Binding can no longer come.
+
+        It stays charged until it is observed bound or gone, or until ``confirmed`` or ``give_back`` says which.
+        """
+        self.state.doubt(uid)
 
     def give_back(self, uid: str, now: float, delay: float | None = 0.0) -> None:
-        """Take back an assumed placement that will not be bound, and try the pod again.
+        """Take back an assumed placement that will not be bound, and try the pod again; one that is bound stays.
 
         Parameters
         ----------
@@ -354,9 +380,9 @@ class Engine:
         """
         hint = self.state.forget(uid)
         self.state.settled(uid)
-        self.queue.hint(hint, now)
+        self._waiting.hint(hint, now)
         pod = self.state.pod(uid)
-        if pod is None or not self._waits(pod):
+        if pod is None or not self._waits(pod) or self.state.reservation(uid) is not None:
             self.queue.remove(uid)
         elif delay is None or uid not in self.queue:
             self.queue.add(uid, pod.priority, now, QueueEvent.ATTEMPT_FAILURE)

@@ -7,8 +7,8 @@ from math import ceil, floor
 import numpy as np
 from numpy.typing import NDArray
 
+from vgpu_scheduler.allocators import Allocator, FitColumns
 from vgpu_scheduler.dialects import Dialect
-from vgpu_scheduler.engine.shape import NodePart
 from vgpu_scheduler.model import CardReason, Device, Dimension, NearMiss
 from vgpu_scheduler.state import State
 
@@ -20,24 +20,33 @@ ABOUT_AMOUNTS = (
 """The reasons that say that too little of a card is free."""
 
 
-def nearest_miss(state: State, dialect: Dialect, part: NodePart, rows: NDArray[np.int64]) -> NearMiss | None:
+def nearest_miss(
+    state: State, dialect: Dialect, fit: FitColumns, allocator: Allocator, rows: NDArray[np.int64]
+) -> NearMiss | None:
     """Return the card with the smallest relative shortfall; among equals the smallest node name, then UUID.
 
     Only nodes that failed for lack of an amount count, and of them only cards in service. A card's shortfall is its
     largest over the dimensions, because all of them would have to be freed.
+
+    Parameters
+    ----------
+    fit
+        What came of the cards of the rows.
+    allocator
+        Measures what a card lacks for the pod; it has looked at some node.
+    rows
+        Node rows, shape (n,).
     """
-    if part.allocator is None:
-        return None
     devices_of = state.matrix(dialect.name)
     columns = devices_of.columns
-    lacking = rows[part.fit.counts[rows][:, list(ABOUT_AMOUNTS)].any(axis=1)]
+    lacking = rows[fit.counts[rows][:, list(ABOUT_AMOUNTS)].any(axis=1)]
     cards = (columns.last - columns.first)[lacking]
     owner = np.repeat(lacking, cards)
     offset = np.arange(owner.shape[0]) - np.repeat(np.cumsum(cards) - cards, cards)
     devices = columns.first[owner] + offset
     in_service = columns.healthy[devices] & ~columns.cordoned[devices]
     owner, devices = owner[in_service], devices[in_service]
-    relative, dimension, asked, free = part.allocator.shortfall(columns, devices)
+    relative, dimension, asked, free = allocator.shortfall(columns, devices)
     short = relative > 0
     if not short.any():
         return None

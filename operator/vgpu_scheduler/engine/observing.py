@@ -154,14 +154,3 @@ class ConsistentLists:
             self._store_restored()
             self._kinds[kind].forget_versions()
         return Sweep(self._kinds[kind], version, restored=restored)
-
-    def sweep_at_once(self, kind: str, listed: Iterable[Any], version: int, now: float) -> int:
-        """Take in a list that was asked for just now, from its first object to what is gone; return how many were."""
-        sweep = self.sweep(kind, version)
-        assert sweep is not None
-        for found in listed:
-            sweep.take(found, now)
-        gone = sweep.missing()
-        for found in gone:
-            sweep.remove(found, now)
-        return len(gone)

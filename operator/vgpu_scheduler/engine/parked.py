@@ -28,52 +28,70 @@ class GroupKey(NamedTuple):
         Pods with an equal value get the same answer.
     waits_for
         What could help them.
+    per_node
+        Whether each node rejects them for what it is by itself, so that only changed nodes need to be looked at.
     """
 
     alike: Hashable
     waits_for: Hint
+    per_node: bool = False
 
 
 class ParkedPods:
-    """The groups. Their first pod is tried for all: only when it was placed is the next one's turn."""
+    """The groups. Their first pod is tried for all: only when it was placed is the next one's turn.
 
-    def __init__(self) -> None:
-        self._groups: dict[Hint, dict[Hashable, list[Rank]]] = {}
+    Parameters
+    ----------
+    dissolved
+        Told of each group of which the last pod has gone.
+    """
+
+    def __init__(self, dissolved: Callable[[GroupKey], None]) -> None:
+        self._dissolved = dissolved
+        self._groups: dict[tuple[Hint, bool], dict[Hashable, list[Rank]]] = {}
+
+    def __contains__(self, key: GroupKey) -> bool:
+        return key.alike in self._groups.get(key[1:], {})
 
     def add(self, key: GroupKey, rank: Rank) -> None:
         """Take in a pod."""
-        insort(self._groups.setdefault(key.waits_for, {}).setdefault(key.alike, []), rank)
+        insort(self._groups.setdefault(key[1:], {}).setdefault(key.alike, []), rank)
 
     def discard(self, key: GroupKey, rank: Rank) -> None:
         """Take out a pod."""
-        groups = self._groups[key.waits_for]
+        groups = self._groups[key[1:]]
         ranks = groups[key.alike]
         del ranks[bisect_left(ranks, rank)]
         if not ranks:
             del groups[key.alike]
             if not groups:
-                del self._groups[key.waits_for]
+                del self._groups[key[1:]]
+            self._dissolved(key)
 
-    def waiting_for(self, hints: Hint | None = None) -> list[GroupKey]:
-        """Return the groups that one of some hints could help; all of them without any."""
+    def waiting_for(self, hints: Hint) -> list[GroupKey]:
+        """Return the groups that one of some hints could help, whichever node it is about."""
         return [
             GroupKey(alike, waits_for)
-            for waits_for, groups in self._groups.items()
-            if hints is None or waits_for & hints
+            for (waits_for, per_node), groups in self._groups.items()
+            if waits_for & hints and not per_node
             for alike in groups
         ]
 
+    def all(self) -> list[GroupKey]:
+        """Return all groups."""
+        return [GroupKey(alike, *kind) for kind, groups in self._groups.items() for alike in groups]
+
     def any_for(self, hints: Hint) -> bool:
         """Tell whether one of some hints could help any group."""
-        return any(waits_for & hints for waits_for in self._groups)
+        return any(waits_for & hints for waits_for, _ in self._groups)
 
     def alike(self, alike: Hashable) -> list[GroupKey]:
         """Return the groups whose pods get the same answer, whatever they wait for."""
-        return [GroupKey(alike, waits_for) for waits_for, groups in self._groups.items() if alike in groups]
+        return [GroupKey(alike, *kind) for kind, groups in self._groups.items() if alike in groups]
 
     def uids(self, key: GroupKey) -> Iterator[str]:
         """Yield the pods of a group in their order."""
-        return (rank.uid for rank in self._groups[key.waits_for][key.alike])
+        return (rank.uid for rank in self._groups[key[1:]][key.alike])
 
     def next(self, key: GroupKey, ready_at: Callable[[str], float], now: float) -> str:
         """Return the first pod of a group whose back-off is over; if there is none, the one whose back-off ends first.

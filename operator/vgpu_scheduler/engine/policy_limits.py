@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vgpu_scheduler.dialects import Dialect
-from vgpu_scheduler.model import Claim, ContainerKind, PodClaims
+from vgpu_scheduler.model import Claim, ContainerKind, InputError, PodClaims
 from vgpu_scheduler.policy import Bound, PodLimits
 
 _WHOLE = 100
@@ -14,7 +14,7 @@ _Sums = tuple[int, int, int, int]
 """Devices, cores, memory in absolute amounts, memory in percent of a device."""
 
 
-class LimitError(ValueError):
+class LimitError(InputError):
     """A pod that asks for more than a policy allows; the message names the policy and the field."""
 
 

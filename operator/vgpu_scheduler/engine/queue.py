@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -40,6 +40,24 @@ class Place(Enum):
     """Popped: being decided or bound."""
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Why a pod was put among the unschedulable ones, where each node rejects it for what it is by itself.
+
+    Attributes
+    ----------
+    alike, waits_for, rejected_by
+        See :meth:`SchedulingQueue.park`.
+    clock
+        As of which version of the nodes.
+    """
+
+    alike: Hashable
+    waits_for: Hint
+    rejected_by: tuple[str, ...]
+    clock: int
+
+
 @dataclass(slots=True)
 class _Entry:
     priority: int
@@ -54,18 +72,26 @@ class _Entry:
     """Those that would get the same answer, and wait for what becomes of this pod."""
     rejected_by: tuple[str, ...] = ()
     """What rejected it at the last attempt."""
+    answer: Answer | None = None
+    """What came of the last attempt, where only changes of nodes since then need to be looked at."""
     ticket: int = 0
     """Heap items with another ticket are leftovers of an earlier place."""
 
 
 class SchedulingQueue:
-    """Pods that wait to be placed; the caller supplies the time (seconds, monotonic)."""
+    """Pods that wait to be placed; the caller supplies the time (seconds, monotonic).
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    dissolved
+        Told of each group of unschedulable pods of which the last one has gone.
+    """
+
+    def __init__(self, dissolved: Callable[[GroupKey], None] = lambda _: None) -> None:
         self._entries: dict[str, _Entry] = {}
         self._active: list[tuple[int, float, int, str]] = []
         self._due: list[tuple[float, int, str]] = []
-        self._parked = ParkedPods()
+        self._parked = ParkedPods(dissolved)
         self._tried_for: dict[Hashable, str] = {}
         self._flushed: dict[str, Hint] = {}
         """What those waited for whom nothing but the time that passed has made active."""
@@ -122,7 +148,7 @@ class SchedulingQueue:
             return
         self._leave(uid, entry)  # by the rank that it had
         self._flushed.pop(uid, None)
-        entry.priority = priority
+        entry.priority, entry.answer = priority, None
         self._activate(uid, entry, now, event)
 
     def remove(self, uid: str) -> None:
@@ -164,9 +190,15 @@ class SchedulingQueue:
         entry.place, entry.ticket = Place.TRYING, self._next_ticket()
 
     def park(
-        self, uid: str, waits_for: Hint, now: float, alike: Hashable = None, rejected_by: tuple[str, ...] = ()
-    ) -> None:
-        """Put a pod among the unschedulable ones, until one of the hints is given.
+        self,
+        uid: str,
+        waits_for: Hint,
+        now: float,
+        alike: Hashable = None,
+        rejected_by: tuple[str, ...] = (),
+        clock: int | None = None,
+    ) -> GroupKey | None:
+        """Put a pod among the unschedulable ones, until one of the hints is given; return the group that it is in.
 
         Parameters
         ----------
@@ -175,14 +207,18 @@ class SchedulingQueue:
             itself.
         rejected_by
             The plugins or card reasons that rejected it.
+        clock
+            The version of the nodes, if each rejected the pod for what it is by itself: until something else makes it
+            active, only those that changed since need to be looked at.
         """
         entry = self._entries.get(uid)
         if entry is None:
-            return
+            return None
         self._leave(uid, entry)
         self.incoming[Place.UNSCHEDULABLE, QueueEvent.ATTEMPT_FAILURE] += 1
         entry.rejected_by = rejected_by
-        key = GroupKey(uid if alike is None else alike, waits_for)
+        entry.answer = None if clock is None else Answer(alike, waits_for, rejected_by, clock)
+        key = GroupKey(uid if alike is None else alike, waits_for, clock is not None)
         self._flushed.pop(uid, None)
         entry.place, entry.since, entry.group = Place.UNSCHEDULABLE, now, key
         entry.ticket = self._next_ticket()
@@ -191,6 +227,20 @@ class SchedulingQueue:
         if entry.tried_for == key.alike:
             self._answered(uid, entry)  # the others would not fit either
         self._pass_on(uid, entry, now)
+        return key
+
+    def answer(self, uid: str) -> Answer | None:
+        """Return what came of a pod's last attempt, if only changes of nodes since then need to be looked at."""
+        entry = self._entries.get(uid)
+        return entry.answer if entry else None
+
+    def put_back(self, uid: str, answer: Answer, now: float) -> GroupKey | None:
+        """Put a pod that was popped back where it was: it was no attempt, for the changed nodes do not help it."""
+        entry = self._entries.get(uid)
+        if entry is None:
+            return None
+        _uncount_attempt(entry, now)
+        return self.park(uid, answer.waits_for, now, answer.alike, answer.rejected_by, answer.clock)
 
     def placed(self, uid: str, now: float) -> None:
         """Note that a pod was placed: there may be room for the next one that asks the same."""
@@ -203,7 +253,7 @@ class SchedulingQueue:
         """Put a pod that was popped, and could not be tried, among the unschedulable ones: it was no attempt."""
         entry = self._entries.get(uid)
         if entry is not None:
-            entry.attempts, entry.attempted_at = entry.attempts - 1, now - MAX_BACKOFF
+            _uncount_attempt(entry, now)
             self.park(uid, waits_for, now)
 
     def back_off(self, uid: str, now: float, at_least: float = 0.0) -> None:
@@ -214,18 +264,29 @@ class SchedulingQueue:
         self._leave(uid, entry)
         self._delay(uid, entry, max(self._ready_at(entry), now + at_least), QueueEvent.ATTEMPT_FAILURE)
 
-    def hint(self, hints: Hint, now: float) -> int:
-        """Wake the unschedulable pods that one of the hints could help, one for all that are alike; return how many."""
+    def hint(self, hints: Hint, now: float, helped: Iterable[GroupKey] = (), *, anew: bool = False) -> int:
+        """Wake the unschedulable pods that one of the hints could help, one for all that are alike; return how many.
+
+        Parameters
+        ----------
+        helped
+            The groups that the nodes which have changed may help, of those that nodes reject for what they are.
+        anew
+            Have all nodes asked for them, not those alone that have changed.
+        """
         if not hints:
             return 0
         for uid in [uid for uid, waits_for in self._flushed.items() if waits_for & hints]:
             del self._flushed[uid]  # it would have been woken now
         event = QueueEvent.of(hints)
-        return sum(self._try_first(key, now, event) for key in self._parked.waiting_for(hints))
+        count = sum(self._try_first(key, now, event) for key in self._parked.waiting_for(hints))
+        theirs = [key for key in helped if key.waits_for & hints]
+        return count + sum(self._try_first(key, now, event, anew=anew) for key in theirs)
 
     def parked(self, waits_for: Hint | None = None) -> Iterator[str]:
         """Yield the unschedulable pods, or those that one of some hints could help."""
-        return (uid for key in self._parked.waiting_for(waits_for) for uid in self._parked.uids(key))
+        keys = self._parked.all()
+        return (uid for key in keys if waits_for is None or key.waits_for & waits_for for uid in self._parked.uids(key))
 
     def anybody_waits_for(self, hints: Hint) -> bool:
         """Tell whether one of some hints could help an unschedulable pod."""
@@ -238,6 +299,7 @@ class SchedulingQueue:
             self._flushed.pop(uid, None)
             entry = self._entries.get(uid)
             if entry is not None and entry.place is Place.UNSCHEDULABLE:
+                entry.answer = None
                 self._wake(uid, entry, now, event)
                 count += 1
         return count
@@ -259,13 +321,13 @@ class SchedulingQueue:
             if entry and not stale:
                 event = QueueEvent.BACKOFF_COMPLETE
                 if entry.group is not None:
-                    event = QueueEvent.TIMEOUT
+                    event, entry.answer = QueueEvent.TIMEOUT, None
                     if entry.group.alike not in self._tried_for:  # else one was woken in time, for this one as well
                         self._flushed[uid] = entry.group.waits_for
                 self._activate(uid, entry, now, event)
         return None
 
-    def _try_first(self, key: GroupKey, now: float, event: QueueEvent) -> bool:
+    def _try_first(self, key: GroupKey, now: float, event: QueueEvent, *, anew: bool = False) -> bool:
         """Wake the first pod of a group, unless one that is alike is about to be tried; tell whether it was woken."""
         ahead = self._entries.get(self._tried_for.get(key.alike, ""))
         if ahead is not None and ahead.place is Place.ACTIVE:
@@ -276,6 +338,7 @@ class SchedulingQueue:
             return False
         self._wake(uid, entry, now, event)
         entry.tried_for = key.alike
+        entry.answer = None if anew else entry.answer
         self._tried_for[key.alike] = uid
         return True
 
@@ -294,7 +357,7 @@ class SchedulingQueue:
             return
         self._answered(uid, entry)
         for key in self._parked.alike(alike):
-            self._try_first(key, now, QueueEvent.FORCE_ACTIVATE)
+            self._try_first(key, now, QueueEvent.FORCE_ACTIVATE, anew=entry.answer is None)
 
     def _answered(self, uid: str, entry: _Entry) -> None:
         if self._tried_for.get(entry.tried_for) == uid:
@@ -328,6 +391,11 @@ class SchedulingQueue:
     def _next_ticket(self) -> int:
         self._ticket += 1
         return self._ticket
+
+
+def _uncount_attempt(entry: _Entry, now: float) -> None:
+    """Have an entry be as if it had not been tried: neither counted nor in back-off."""
+    entry.attempts, entry.attempted_at = entry.attempts - 1, now - MAX_BACKOFF
 
 
 def _rank(uid: str, entry: _Entry) -> Rank:

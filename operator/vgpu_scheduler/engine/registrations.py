@@ -7,7 +7,7 @@ from dataclasses import replace
 from vgpu_scheduler.dialects import CodecError, Dialect, Dialects, InventoryObject, RegistrationError
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.kube import Node
-from vgpu_scheduler.model import Device, EventReason
+from vgpu_scheduler.model import Device, EventReason, internal_error
 from vgpu_scheduler.state import State, canonical
 
 _Devices = tuple[Device, ...]
@@ -56,7 +56,7 @@ class Registrations:
         except CodecError as error:
             return self._last_good(dialect, node.name, error), str(error)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this node's
-            return None, f"internal error: {error!r}"
+            return None, internal_error(error)
 
     def _known(self, dialect: str, node: str) -> _Devices:
         row = self._state.nodes.row(node)

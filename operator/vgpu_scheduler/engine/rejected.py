@@ -7,7 +7,7 @@ NUMA nodes, a device plugin that fails), and whoever replaces the pod would othe
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Collection, Hashable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Mapping
 
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.kube import Node, Pod
@@ -44,8 +44,8 @@ class RejectedNodes:
         self.counts: Counter[str] = Counter()
         """How many pods were rejected for each reason of the kubelet."""
 
-    def observe(self, before: Pod | None, pod: Pod, node: Node | None, now: float) -> Iterator[Problem]:
-        """Look at a pod of ours; yield what is to be told where its kubelet has rejected it since it was seen last.
+    def observe(self, before: Pod | None, pod: Pod, node: Node | None, now: float) -> tuple[Problem, ...]:
+        """Look at a pod of ours; return what is to be told where its kubelet has rejected it since it was seen last.
 
         Parameters
         ----------
@@ -57,7 +57,7 @@ class RejectedNodes:
             Seconds, monotonic.
         """
         if not pod.rejection or before is None or before.terminal:
-            return
+            return ()
         self.counts[pod.rejection] += 1
         name = pod.node_name
         if self._wait > 0:
@@ -66,12 +66,13 @@ class RejectedNodes:
             self._order.append((until, replaced_with(pod), name))
         text = f"the kubelet of node {name} rejected the pod: {pod.rejection}"
         told = f"{text}; for {self._wait:.0f} s pods like it go to other nodes" if self._wait > 0 else text
-        yield Problem("Pod", pod.namespace, pod.name, pod.uid, EventReason.REJECTED_BY_KUBELET, told)
+        problem = Problem("Pod", pod.namespace, pod.name, pod.uid, EventReason.REJECTED_BY_KUBELET, told)
         repeats = now - self._last.get(name, -_REPEATS) < _REPEATS
         self._last[name] = now
-        if node is not None and repeats:
-            told = f"the kubelet rejects pods that were placed here with what is known of the node: {pod.rejection}"
-            yield Problem("Node", "", node.name, node.uid, EventReason.REJECTS_PODS, told, each_time=True)
+        if node is None or not repeats:
+            return (problem,)
+        told = f"the kubelet rejects pods that were placed here with what is known of the node: {pod.rejection}"
+        return problem, Problem("Node", "", node.name, node.uid, EventReason.REJECTS_PODS, told, each_time=True)
 
     def closed_to(self, pod: Pod) -> Collection[str]:
         """Return the nodes that a pod does not go to for now."""

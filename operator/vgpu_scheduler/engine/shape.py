@@ -66,6 +66,44 @@ class Claimed:
         return dialect_of(self.claims)
 
 
+class NodeColumns:
+    """What the node part of a shape says of each node row; rows that nobody has asked about mean nothing.
+
+    Parameters
+    ----------
+    capacity
+        The number of node rows, N.
+
+    Attributes
+    ----------
+    rejected
+        Codes of the Kubernetes filters (see ``predicates.rejections``), 0 where all pass; shape (N,).
+    fit
+        What came of the cards; meaningless where a filter rejects.
+    feasible
+        Where the pod fits; shape (N,).
+    score
+        What the ranking says; meaningless where the pod does not fit; shape (N,).
+    fitted
+        The version of the node that all of that is about; shape (N,).
+    """
+
+    __slots__ = ("feasible", "fit", "fitted", "rejected", "score", "stale")
+
+    def __init__(self, capacity: int = 0) -> None:
+        self.rejected = np.zeros(capacity, dtype=np.int32)
+        self.fit = FitColumns.empty(capacity)
+        self.score = np.zeros(capacity, dtype=np.float64)
+        self.feasible = np.zeros(capacity, dtype=np.bool_)
+        self.fitted = np.full(capacity, _NEVER, dtype=np.int64)
+        self.stale = np.zeros(capacity, dtype=np.int64)
+
+    @property
+    def capacity(self) -> int:
+        """The number of node rows."""
+        return self.fitted.shape[0]
+
+
 class NodePart:
     """What depends on one node only: filters, cards, score; columns by node row.
 
@@ -79,17 +117,6 @@ class NodePart:
         What orders the nodes that fit.
     dialect
         Whose devices the allocator chooses from.
-
-    Attributes
-    ----------
-    rejected
-        Codes of the Kubernetes filters (see ``predicates.rejections``), 0 where all pass; shape (N,).
-    fit
-        What came of the cards; meaningless where a filter rejects.
-    feasible
-        Where the pod fits; shape (N,).
-    score
-        What the ranking says; meaningless where the pod does not fit; shape (N,).
     """
 
     def __init__(
@@ -99,9 +126,39 @@ class NodePart:
         self.allocator = allocator
         self.ranking = ranking
         self.dialect = dialect
+        self.drop()
+
+    def drop(self) -> None:
+        """Forget what is known of the nodes: all of them are computed anew when they are asked about."""
+        self._columns = NodeColumns()
         self._epoch: int | None = None  # not asked yet
         self._unscored: NDArray[np.bool_] | None = None  # where scores of an earlier epoch stand, if anywhere
-        self._grow(0)
+
+    def on(self, columns: NodeColumns) -> NodePart:
+        """Return the same question with columns of somebody else, of which nothing is believed."""
+        other = NodePart(self.predicates, self.allocator, self.ranking, self.dialect)
+        other._columns = columns
+        return other
+
+    @property
+    def rejected(self) -> NDArray[np.int32]:
+        """See :class:`NodeColumns`."""
+        return self._columns.rejected
+
+    @property
+    def fit(self) -> FitColumns:
+        """See :class:`NodeColumns`."""
+        return self._columns.fit
+
+    @property
+    def feasible(self) -> NDArray[np.bool_]:
+        """See :class:`NodeColumns`."""
+        return self._columns.feasible
+
+    @property
+    def score(self) -> NDArray[np.float64]:
+        """See :class:`NodeColumns`."""
+        return self._columns.score
 
     def refresh(self, state: State, rows: NDArray[np.int64]) -> int:
         """Bring the columns up to date for the given node rows; return how many had to be fitted.
@@ -109,32 +166,30 @@ class NodePart:
         The fit follows the version of the node alone, the score also the epoch of the scorers.
         """
         nodes = state.nodes
-        if self._fitted.shape[0] < nodes.capacity:
-            self._grow(nodes.capacity)
+        if self._columns.capacity < nodes.capacity:
+            self._columns, self._unscored = NodeColumns(nodes.capacity), None
         epoch = self.ranking.epoch(state)
         if self._epoch != epoch:
             self._unscored = None if self._epoch is None else self.feasible.copy()
             self._epoch = epoch
-        count = stale_rows(rows, nodes.version, self._fitted, self._stale)
+        stale, fitted = self._columns.stale, self._columns.fitted
+        count = stale_rows(rows, nodes.version, fitted, stale)
         try:
-            fitting = self._fit(state, self._stale[:count]) if count else self._stale[:0]
+            fitting = self._fit(state, stale[:count]) if count else stale[:0]
             if self._unscored is not None:
                 fitting = self._catch_up(state, rows, fitting, self._unscored)
             if fitting.shape[0]:
                 self._score(state, fitting)
         except BaseException:
-            self._fitted[rows] = _NEVER  # half of an evaluation must not pass for one
+            fitted[rows] = _NEVER  # half of an evaluation must not pass for one
             raise
         return count
 
-    def _grow(self, rows: int) -> None:
-        self.rejected = np.zeros(rows, dtype=np.int32)
-        self.fit = FitColumns.empty(rows)
-        self.score = np.zeros(rows, dtype=np.float64)
-        self.feasible = np.zeros(rows, dtype=np.bool_)
-        self._fitted = np.full(rows, _NEVER, dtype=np.int64)
-        self._unscored = None
-        self._stale = np.zeros(rows, dtype=np.int64)
+    def examine(self, state: State, rows: NDArray[np.int64]) -> None:
+        """Compute the columns of the given node rows, whatever they say."""
+        if self._columns.capacity == state.nodes.capacity:
+            self._columns.fitted[rows] = _NEVER
+        self.refresh(state, rows)
 
     def _fit(self, state: State, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Fit the pod on nodes; return the rows of those where it fits."""

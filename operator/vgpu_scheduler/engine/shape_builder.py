@@ -64,6 +64,7 @@ def make_node_part(
         if claims_devices(claims):
             dialect = dialects[claimed.dialect]
             _check_followed_by_node(pod, claimed.annotations, claims, policy, dialect)
+            dialect.node_side.check(pod, claims)
             bound = most_memory(claims, policy.limits, dialect)
             limits = replace(claimed.choice.limits, most_memory=bound)
             choice = replace(claimed.choice, limits=limits, budgets=budgets)

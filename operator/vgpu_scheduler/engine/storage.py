@@ -37,7 +37,7 @@ class StorageAccess:
         self.synced = True
         self.unreadable = ""
         self._queue = queue
-        self._pods: dict[str, None] = {}  # those that wait no more are left out when somebody asks
+        self._pods: set[str] = set()
         self._by_claim: dict[str, dict[str, None]] = {}
         self._denied: dict[tuple[str, str], str] = {}  # by resource and namespace
         self._released = Hint.NONE
@@ -48,12 +48,13 @@ class StorageAccess:
     def note(self, pod: Pod) -> None:
         """Take in a pod that waits."""
         if _needs_storage(pod):
-            self._pods[pod.uid] = None
+            self._pods.add(pod.uid)
         for key in _claims(pod):
             self._by_claim.setdefault(key, {})[pod.uid] = None
 
     def forget(self, pod: Pod) -> None:
         """Take in that a pod waits no more."""
+        self._pods.discard(pod.uid)
         for key in _claims(pod):
             uids = self._by_claim.get(key, {})
             uids.pop(pod.uid, None)
@@ -67,12 +68,7 @@ class StorageAccess:
     @property
     def needed(self) -> bool:
         """Whether a pod that is not bound yet names claims or in-tree disks."""
-        while self._pods:
-            uid = next(iter(self._pods))
-            if uid in self._queue:
-                return True
-            del self._pods[uid]
-        return False
+        return bool(self._pods)
 
     def hold_back(self, pods: Sequence[Pod]) -> tuple[Decision, ...]:
         """Return the decisions about pods that cannot be decided together yet; empty if they can."""

@@ -6,18 +6,18 @@ with those that are known under the same domain, so that what belongs to others 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.kube import Pod, ResourceQuota
-from vgpu_scheduler.model import closest
+from vgpu_scheduler.model import Remembered, bytes_of, closest
 from vgpu_scheduler.policy import OVERRIDES
 
 _ALIKE: Final = 0.8
 """How alike two names must be, of 1, for one to be taken for the other: one letter of six, about."""
-_REMEMBERED: Final = 4096
+_MOST_BYTES: Final = 2**20
+"""What the names may take that are remembered with what they are probably meant for: of each kind about 2,000."""
 _GANG_ANNOTATIONS: Final = frozenset(
     {"scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name", "gang.scheduling.koordinator.sh/name"}
 )
@@ -44,13 +44,13 @@ class Suspicions:
         self._annotations = frozenset((*dialects.pod_annotations, *OVERRIDES.values(), *written))
         self._quotas = frozenset(name for dialect in dialects for name in dialect.allocation.quota_resources)
         self._domains = frozenset(map(_domain, (*self._resources, *self._annotations)))
-        self._about = lru_cache(_REMEMBERED)(self._annotation)
-        self._named = lru_cache(_REMEMBERED)(self._resource)
+        self._about: Remembered[str, str] = Remembered(_MOST_BYTES)
+        self._named: Remembered[str, str] = Remembered(_MOST_BYTES)
 
     def of_pod(self, pod: Pod) -> Iterator[str]:
         """Yield what is suspicious about a pod, as sentences for its events."""
         for name in pod.annotations:
-            if text := self._about(name):
+            if text := _remembered(name, self._about, self._annotation):
                 yield text
             elif name in _GANG_ANNOTATIONS:
                 yield f"annotation {name}{_ONE_BY_ONE}"
@@ -58,7 +58,7 @@ class Suspicions:
         owners = self._dialects.owners(pod)
         for container in pod.spec.containers:
             for name in dict.fromkeys((*container.limits, *container.requests)):
-                if text := self._named(name):
+                if text := _remembered(name, self._named, self._resource):
                     yield f"container {container.name}: {text}"
             for dialect in owners:
                 for text in dialect.claims.suspicions(container):
@@ -87,6 +87,14 @@ class Suspicions:
             return ""
         meant = _closest(name, self._resources)
         return f"no device resource is called {name}, did you mean {meant}?" if meant else ""
+
+
+def _remembered(name: str, known: Remembered[str, str], look: Callable[[str], str]) -> str:
+    text = known.get(name)
+    if text is None:
+        text = look(name)
+        known.put(name, text, bytes_of(name) + bytes_of(text))
+    return text
 
 
 def _domain(name: str) -> str:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+from numpy.typing import NDArray
+
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Hint, Outcome
@@ -124,8 +127,15 @@ class UnitCycle:
         self._cycle = cycle
         self._assume = assume
 
-    def decide(self, pods: Sequence[Pod], *, explain: bool = False) -> tuple[tuple[Decision, ...], Hint]:
+    def decide(
+        self, pods: Sequence[Pod], *, explain: bool = False, within: NDArray[np.int64] | None = None
+    ) -> tuple[tuple[Decision, ...], Hint]:
         """Decide where pods go: all of them are placed and assumed, or none.
+
+        Parameters
+        ----------
+        within
+            The only node rows that need to be looked at; see :meth:`Cycle.decide`.
 
         Returns
         -------
@@ -138,7 +148,7 @@ class UnitCycle:
         hints = Hint.NONE
         try:
             for pod in pods:
-                decision = self._cycle.decide(pod, explain=explain)
+                decision = self._cycle.decide(pod, explain=explain, within=within)
                 if decision.placement is None:
                     self._undo(placed)
                     return _failed(pods, decision), Hint.NONE

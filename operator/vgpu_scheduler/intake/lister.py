@@ -21,6 +21,7 @@ from vgpu_scheduler.kube import (
     decode_items,
     decode_page,
 )
+from vgpu_scheduler.model import internal_error
 
 log = logging.getLogger(__name__)
 
@@ -200,4 +201,4 @@ def read(kind: Kind[_Value], obj: Encoded) -> _Value:
         raise
     except Exception as error:
         log.exception("a %s could not be read", kind.name)
-        raise DecodeError(kind.name, "", "", f"internal error: {error!r}") from error
+        raise DecodeError(kind.name, "", "", internal_error(error)) from error

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 from vgpu_scheduler.engine import Engine, Problem, Sweep
 from vgpu_scheduler.intake.kinds import NODES, Kind
 from vgpu_scheduler.intake.lister import Listing, read
-from vgpu_scheduler.kube import Claim, DecodeError, Node, ObjectIdentity, Pod, Versioned, Volume
-from vgpu_scheduler.model import EventReason
+from vgpu_scheduler.kube import Claim, DecodeError, Encoded, Node, ObjectIdentity, Pod, Versioned, Volume
+from vgpu_scheduler.model import EventReason, internal_error
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +92,7 @@ class Observer:
         observed.confirm(key, self.monotonic())
         return True
 
-    def observe_answer(self, kind: Kind[_Value], answer: bytes) -> None:
+    def observe_answer(self, kind: Kind[_Value], answer: Encoded) -> None:
         """Take in an object that the answer to a request shows; one that cannot be read is left out."""
         try:
             found = read(kind, answer)
@@ -148,9 +148,8 @@ class Observer:
             title = self.engine.kinds[kind.name].title(found)
             log.exception("%s %s could not be taken in", kind.name, title)
             namespace, _, name = title.rpartition("/")
-            problems = (
-                Problem(kind.name, namespace, name, found.uid, EventReason.NOT_TAKEN_IN, f"internal error: {error!r}"),
-            )
+            text = internal_error(error)
+            problems = (Problem(kind.name, namespace, name, found.uid, EventReason.NOT_TAKEN_IN, text),)
         self._report(problems)
         self._tell(found)
 

@@ -10,8 +10,8 @@ from vgpu_scheduler.apiclient import ApiClient, Credentials
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.dialects.koordinator import koordinator_dialect
-from vgpu_scheduler.dialects.volcano import parse_binpack_arguments, volcano_dialect
-from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.dialects.volcano import PluginVersion, parse_binpack_arguments, volcano_dialect
+from vgpu_scheduler.engine import Engine, EngineOptions
 from vgpu_scheduler.intake import AdmissionEndpoint, AdmissionServer
 from vgpu_scheduler.policy import PolicyDefaults
 from vgpu_scheduler.runtime.device_config import device_config
@@ -34,10 +34,28 @@ def make_dialects(settings: Settings) -> list[Dialect]:
     """
     makers: Mapping[str, Callable[[], Dialect]] = {
         "hami": lambda: hami_dialect(device_config(settings)),
-        "volcano": volcano_dialect,
+        "volcano": lambda: volcano_dialect(plugin=PluginVersion(settings.volcano.plugin_version)),
         "koordinator": koordinator_dialect,
     }
     return [makers[name]() for name in settings.dialects]
+
+
+def engine_options(settings: Settings) -> EngineOptions:
+    """Return what an engine is made from: the operator's own, and any that is asked what the operator would do.
+
+    Raises
+    ------
+    SettingsError
+        If the device configuration cannot be read; the message names the file and the field.
+    """
+    return EngineOptions(
+        dialects=tuple(make_dialects(settings)),
+        defaults=policy_defaults(settings),
+        scheduler_names=settings.scheduler_names,
+        coexist_with=settings.coexist_with,
+        rejected_node_wait=settings.bind.rejected_node_wait,
+        system_spread=settings.scoring.system_spread,
+    )
 
 
 def policy_defaults(settings: Settings) -> PolicyDefaults:

@@ -116,7 +116,7 @@ def _add_knowledge(metrics: Metrics, engine: Engine) -> None:
         phases = Counter(held.phase for held in state.reservations())
         yield {"type": "nodes"}, len(state.nodes)
         yield {"type": "pods"}, phases.total()
-        yield {"type": "assumed_pods"}, phases[Phase.ASSUMED]
+        yield {"type": "assumed_pods"}, phases[Phase.ASSUMED] + phases[Phase.IN_DOUBT]
 
     def unreadable() -> int:
         return sum(any(usage.problem for usage in held.uses.values()) for held in state.reservations())

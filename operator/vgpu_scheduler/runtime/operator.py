@@ -16,8 +16,7 @@ from vgpu_scheduler.binding import Step, SystemClock
 from vgpu_scheduler.dialects.hami import hami_metrics
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.policy import Policies
-from vgpu_scheduler.runtime.assembly import Connection, make_dialects, policy_defaults
+from vgpu_scheduler.runtime.assembly import Connection, engine_options
 from vgpu_scheduler.runtime.collecting import release_compiler_pages, tune_garbage_collector
 from vgpu_scheduler.runtime.metrics import binder_hooks
 from vgpu_scheduler.runtime.replica import Replica
@@ -48,14 +47,7 @@ class Operator:
     def __init__(self, settings: Settings, on_step: Callable[[Step, Pod], Awaitable[None]] | None = None) -> None:
         self.settings = settings
         self._clock = SystemClock()
-        self.engine = Engine(
-            make_dialects(settings),
-            Policies(policy_defaults(settings)),
-            settings.scheduler_names,
-            settings.coexist_with,
-            rejected_node_wait=settings.bind.rejected_node_wait,
-            system_spread=settings.scoring.system_spread,
-        )
+        self.engine = Engine(engine_options(settings))
         self.metrics = Metrics()
         self._on_step = on_step
         self._traces = pod_traces(settings.tracing, self._clock)

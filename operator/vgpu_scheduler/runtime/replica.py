@@ -36,6 +36,7 @@ from vgpu_scheduler.intake import (
     StorageStreams,
     beside_kind,
 )
+from vgpu_scheduler.kube import Encoded
 from vgpu_scheduler.runtime.assembly import Connection, admission_server
 from vgpu_scheduler.runtime.collecting import settle_memory
 from vgpu_scheduler.runtime.elector import Elector, LeaseOptions
@@ -46,7 +47,7 @@ from vgpu_scheduler.runtime.tasks import Named, end, first_of, start
 from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.telemetry import Metrics
 
-_ANSWERED: dict[str, Kind[Any]] = {kind.name: kind for kind in (NODES, CLAIMS, VOLUMES)}
+_ANSWERED: dict[str, Kind[Any]] = {kind.name: kind for kind in (NODES, PODS, CLAIMS, VOLUMES)}
 """The kinds that binding is answered with."""
 _GRACE = 5.0
 """Seconds for binds under way at the end."""
@@ -158,7 +159,7 @@ class Replica:
             await self._reporter.stop(_GRACE)
             await end(watchers, patience=1.0)  # they have nothing to tidy up
 
-    def _observe(self, kind: str, answer: bytes) -> None:
+    def _observe(self, kind: str, answer: Encoded) -> None:
         """Take in an object that an answer shows."""
         self._observer.observe_answer(_ANSWERED[kind], answer)
 

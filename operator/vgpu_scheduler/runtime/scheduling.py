@@ -14,7 +14,11 @@ from vgpu_scheduler.model import CardReason, Decision, EventReason, Outcome
 from vgpu_scheduler.telemetry import Attempts, Keyed
 
 _TURN = 8
-"""Decisions between two looks at everything else that the loop has to do."""
+"""Decisions between two looks at everything else that the loop has to do, at most."""
+_TURN_SECONDS = 0.004
+"""How long they may take together; a decision under way is finished."""
+_LOOKS = 32
+"""Pods that are put back after a look at changed nodes, without a decision, between two such looks at most."""
 _HEARTBEAT = 1.0
 
 _RESULTS = {
@@ -66,9 +70,12 @@ class SchedulingLoop:
 
     def _turn(self) -> bool:
         explain = log.isEnabledFor(logging.DEBUG)
+        first = self._clock.monotonic()
         for _ in range(_TURN):
             began = self._clock.monotonic()
-            decisions = self._engine.attempt_unit(began, explain=explain)
+            if began > first + _TURN_SECONDS:
+                break
+            decisions = self._engine.attempt_unit(began, explain=explain, most_looks=_LOOKS)
             if not decisions:
                 return False
             seconds = (self._clock.monotonic() - began) / len(decisions)
@@ -130,8 +137,9 @@ class SchedulingLoop:
     async def _wait(self) -> None:
         now = self._clock.monotonic()
         due = self._engine.queue.tick(now)
-        if self._engine.queue.ready:
-            return  # its time came between the last attempt and now
+        if self._engine.queue.ready:  # its time came between the last attempt and now, or there was a break
+            await asyncio.sleep(0)
+            return
         timeout = _HEARTBEAT if due is None else max(min(due - now, _HEARTBEAT), 0.0)
         self._binder.wake.clear()
         with suppress(TimeoutError):

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from vgpu_scheduler import __version__
 from vgpu_scheduler.binding import Answer, BindAttempt, Clock
 from vgpu_scheduler.settings import SettingsError, TracingSettings
+from vgpu_scheduler.telemetry import guarded_async
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
@@ -75,6 +76,7 @@ class PodTraces:
                 whole.set_status(self._error, attempt.answer.value)
         whole.end(at(attempt.ended))
 
+    @guarded_async
     async def close(self) -> None:
         """Send what was not sent yet."""
         await asyncio.to_thread(self._provider.shutdown)

@@ -81,7 +81,7 @@ class Books:
         return self._reservations.get(uid)
 
     def on(self, node: str) -> Iterable[Reservation]:
-        """Return the reservations on a node, oldest first."""
+        """Return the reservations on a node, in no order to rely upon: who is booked anew comes last."""
         return (self._reservations[uid] for uid in self._on_node.get(node, ()))
 
     def hold(self, reservation: Reservation) -> Hint:

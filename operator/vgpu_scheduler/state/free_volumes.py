@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Hashable, Iterable
 from typing import Final
 
 import msgspec
 
 from vgpu_scheduler.kube import Claim, LabelSelector, Volume
+from vgpu_scheduler.model import Remembered, bytes_of
 from vgpu_scheduler.state.places import Places
 
 __all__ = ["FreeVolumes", "Wanted"]
 
 _KINDS: Final = 128
 """Of how many kinds of wanted volumes the free ones are kept; the least recently asked for goes."""
+_MOST_BYTES: Final = 4 * 2**20
+"""What these kinds may take: claims say what they want in selectors of any length."""
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -73,21 +75,19 @@ class FreeVolumes:
     """The free volumes of each kind that was asked for. Claims that differ in what they request want one kind."""
 
     def __init__(self) -> None:
-        self._kinds: OrderedDict[Wanted, Places] = OrderedDict()
+        self._kinds: Remembered[Wanted, Places] = Remembered(_MOST_BYTES, most=_KINDS)
 
     def like(self, wanted: Wanted, free: Iterable[Volume]) -> Places:
         """Return those that will do but for their size; taken from all that are free when a kind is new."""
         kind = wanted.of_any_size
         places = self._kinds.get(kind)
         if places is not None:
-            self._kinds.move_to_end(kind)
             return places
-        places = self._kinds[kind] = Places()
+        places = Places()
         for volume in free:
             if kind.accepts(volume):
                 places.add(volume.node_affinity, (volume.capacity, volume.name))
-        if len(self._kinds) > _KINDS:
-            self._kinds.popitem(last=False)
+        self._kinds.put(kind, places, bytes_of(kind))
         return places
 
     def add(self, volume: Volume) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from vgpu_scheduler.kube import LabelSelector, Pod, PodSelector
+from vgpu_scheduler.model import Remembered, bytes_of
 from vgpu_scheduler.state.counts import LabelIndex, NodeCounts
 from vgpu_scheduler.state.resident_terms import ResidentTerm, ResidentTerms, WeighedTerm
 
@@ -20,9 +21,14 @@ __all__ = ["InterPodCounts", "PodCounter"]
 HARD_AFFINITY_WEIGHT: Final = 1
 """What a pod is worth to one whose required affinity is about it: hardPodAffinityWeight of kube-scheduler."""
 
-_FORGOTTEN: Final = 8192
-"""How many counters that are dropped are remembered by what they counted; one costs about a kilobyte."""
+_MOST_BYTES: Final = 8 * 2**20
+"""What counters that are dropped may take, remembered by what they counted; one takes about two kilobytes."""
 
+_COUNTER: Final = 1024
+"""What one takes beside its selectors."""
+
+_CounterKey = tuple[tuple[PodSelector, ...], bool]
+"""The selectors of a counter, and whether it counts only pods that are not being deleted."""
 RowOf = Callable[[str], int | None]
 
 _NO_LABELS: Mapping[str, str] = {}
@@ -82,11 +88,11 @@ class InterPodCounts:
     def __init__(self) -> None:
         self._residents: dict[str, dict[str, _Resident]] = {}  # by namespace and UID
         self._namespaces: dict[str, Mapping[str, str]] = {}
-        self._counters: dict[tuple[tuple[PodSelector, ...], bool], PodCounter] = {}
+        self._counters: dict[_CounterKey, PodCounter] = {}
         self._counters_by_label: LabelIndex[PodCounter] = LabelIndex()
         self._anti_affinity = ResidentTerms()
         self._preferences = ResidentTerms()
-        self._forgotten: dict[tuple[tuple[PodSelector, ...], bool], PodCounter] = {}
+        self._forgotten: Remembered[_CounterKey, PodCounter] = Remembered(_MOST_BYTES, forgotten=self._forget_for_good)
         """Counters that were dropped, which count no more: somebody who waits may ask for their pods yet."""
         self._forgotten_by_label: LabelIndex[PodCounter] = LabelIndex()
         self._too_many_forgotten = False
@@ -160,7 +166,7 @@ class InterPodCounts:
     @property
     def any_forgotten(self) -> bool:
         """Whether somebody who waits may ask for pods that are counted no more."""
-        return bool(self._forgotten) or self._too_many_forgotten
+        return len(self._forgotten) > 0 or self._too_many_forgotten
 
     def nobody_waits(self) -> None:
         """Take in that nobody waits for what is counted: all who will do so ask for it anew before."""
@@ -169,15 +175,16 @@ class InterPodCounts:
         self._too_many_forgotten = False
 
     def _forget(self, counter: PodCounter) -> None:
-        if len(self._forgotten) >= _FORGOTTEN:
-            self._too_many_forgotten = True
-            return
         dropped = PodCounter(counter.selectors, counter.lasting)
-        self._forgotten[counter.selectors, counter.lasting] = dropped
         self._forgotten_by_label.add(dropped, dropped.index_selector)
+        self._forgotten.put((dropped.selectors, dropped.lasting), dropped, _COUNTER + bytes_of(dropped.selectors))
 
-    def _remember(self, key: tuple[tuple[PodSelector, ...], bool]) -> None:
-        dropped = self._forgotten.pop(key, None)
+    def _forget_for_good(self, dropped: PodCounter) -> None:
+        self._forgotten_by_label.discard(dropped, dropped.index_selector)
+        self._too_many_forgotten = True
+
+    def _remember(self, key: _CounterKey) -> None:
+        dropped = self._forgotten.pop(key)
         if dropped is not None:
             self._forgotten_by_label.discard(dropped, dropped.index_selector)
 

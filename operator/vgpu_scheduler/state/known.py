@@ -52,6 +52,7 @@ class Known:
         self._in_flight: set[str] = set()
         self._pods: VersionedStore[str, KnownPod] = VersionedStore(self._in_flight.__contains__)
         self._uids: dict[str, str] = {}
+        self._bound_to: dict[str, dict[str, None]] = {}  # by node, the UIDs of the pods whose objects name it
         self._node_objects: VersionedStore[str, Node] = VersionedStore()
         self._books = Books(self._indexes, self._known_pod)
         self.unrequested = Unrequested(self.nodes, self._books, self._known_pod)
@@ -94,6 +95,10 @@ class Known:
     def find(self, namespace: str, name: str) -> Pod | None:
         """Return the pod that has this name now, as last observed."""
         return self.pod(self._uids.get(f"{namespace}/{name}", ""))
+
+    def _pods_bound_to(self, node: str) -> Iterator[KnownPod]:
+        """Yield the pods that are bound to a node as last observed, whatever is booked for them."""
+        return (known for uid in self._bound_to.get(node, ()) if (known := self._pods.get(uid)) is not None)
 
     def closing_cards(self) -> list[Reservation]:
         """Return what those hold of whom nobody can tell which cards they are on, by name."""
@@ -141,7 +146,7 @@ class Known:
         return self._books.get(uid)
 
     def reservations(self, node: str | None = None) -> Iterable[Reservation]:
-        """Return all reservations, or those on one node, oldest first."""
+        """Return all reservations, or those on one node, in no order to rely upon."""
         return iter(self._books) if node is None else self._books.on(node)
 
     def unchanged_since_assumed(self, uid: str, pod: Pod) -> bool:

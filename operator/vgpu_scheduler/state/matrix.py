@@ -49,6 +49,7 @@ class DeviceMatrix:
         self._allocate(_MIN_ROWS)
         self._uuids: list[str] = []
         self._positions: dict[int, dict[str, int]] = {}
+        self._rows_of: dict[str, tuple[int, ...]] = {}  # by UUID; on several nodes only by mistake
         self._devices: dict[int, tuple[Device, ...]] = {}
         self._vendors: dict[str, int] = {}
         self._models: dict[tuple[str, str, str], int] = {}
@@ -153,10 +154,9 @@ class DeviceMatrix:
         """Return the UUID of a device number."""
         return self._uuids[device]
 
-    def numbered(self) -> Iterator[tuple[int, Device]]:
-        """Yield every listed device with its number."""
-        for row, devices in self._devices.items():
-            yield from enumerate(devices, start=int(self._first[row]))
+    def numbers(self, uuid: str) -> list[int]:
+        """Return the numbers of the devices that have a UUID, wherever they are."""
+        return [self._positions[row][uuid] for row in self._rows_of.get(uuid, ())]
 
     def position(self, row: int, uuid: str) -> int | None:
         """Return the number of a device of a node row, or None if it is not listed there."""
@@ -257,6 +257,10 @@ class DeviceMatrix:
         self._first[row], self._last[row] = first, self._end
         self._positions[row] = {device.uuid: number for number, device in enumerate(devices, start=first)}
         self._devices[row] = tuple(devices)
+        here = (row,)  # one tuple for all
+        for device in devices:
+            others = self._rows_of.get(device.uuid)
+            self._rows_of[device.uuid] = here if others is None else others + here
         self._links.replace(row, devices)
         self.layout += 1
 
@@ -266,7 +270,10 @@ class DeviceMatrix:
         self.reset_usage(row)  # the rows stay behind as a gap, in which nothing is used
         self._live -= int(self._last[row] - self._first[row])
         self._first[row] = self._last[row] = 0
-        self._positions.pop(row, None)
+        for uuid in self._positions.pop(row, ()):
+            others = tuple(other for other in self._rows_of.pop(uuid) if other != row)
+            if others:
+                self._rows_of[uuid] = others
         self._devices.pop(row, None)
         self._links.clear(row)
         self.layout += 1
@@ -295,6 +302,7 @@ class DeviceMatrix:
         twin._links = self._links.copy()
         twin._uuids = list(self._uuids)
         twin._positions = dict(self._positions)
+        twin._rows_of = dict(self._rows_of)
         twin._devices = dict(self._devices)
         twin._vendors = dict(self._vendors)
         twin._models = dict(self._models)

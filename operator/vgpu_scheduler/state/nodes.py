@@ -37,6 +37,7 @@ class NodeTable:
         self._alive = np.zeros(_FIRST_CAPACITY, dtype=np.bool_)
         self._unschedulable = np.zeros(_FIRST_CAPACITY, dtype=np.bool_)
         self._version = np.zeros(_FIRST_CAPACITY, dtype=np.int64)
+        self._clock = 0
         self._static_version = np.zeros(_FIRST_CAPACITY, dtype=np.int64)
         self._taints: InternedColumn[tuple[Taint, ...]] = InternedColumn(_FIRST_CAPACITY)
         self._soft_taints = 0
@@ -72,9 +73,19 @@ class NodeTable:
     def version(self) -> NDArray[np.int64]:
         """Version of each row, raised by all that can alter a decision about the node alone; shape (capacity,).
 
-        Never lowered, not even when a row changes hands, so a remembered version means a remembered state.
+        All rows take their versions from one clock: no two changes have the same version, a later one has a higher one,
+        and a remembered version means a remembered state, even when a row changes hands.
         """
         return self._version
+
+    @property
+    def clock(self) -> int:
+        """The version of the last change of any row."""
+        return self._clock
+
+    def changed_since(self, clock: int) -> NDArray[np.int64]:
+        """Return the live rows that have changed since the clock said so, ascending."""
+        return np.flatnonzero((self._version > clock) & self._alive)
 
     @property
     def static_version(self) -> NDArray[np.int64]:
@@ -179,13 +190,13 @@ class NodeTable:
             The host ports that it takes.
         """
         self._resources.charge(row, requests, pods, 1)
-        self._version[row] += 1
+        self._tick(row)
         self.ports.charge(row, ports, 1)
 
     def discharge(self, row: int, requests: Mapping[str, int], pods: int = 1, ports: Sequence[HostPort] = ()) -> None:
         """Take back exactly what :meth:`charge` counted."""
         self._resources.charge(row, requests, pods, -1)
-        self._version[row] += 1
+        self._tick(row)
         self.ports.charge(row, ports, -1)
 
     def over_capacity(self, row: int) -> list[str]:
@@ -254,14 +265,18 @@ class NodeTable:
         self.images.set(row, ())
         self.images.counted_anew()
         self._static_version[row] += 1
-        self._version[row] += 1
+        self._tick(row)
         self._generation += 1
         return True
 
     def touch(self, row: int, *, static: bool = False) -> None:
         """Raise a row's version, and its static version if asked, for a change that this table does not see."""
         self._static_version[row] += int(static)
-        self._version[row] += 1
+        self._tick(row)
+
+    def _tick(self, row: int) -> None:
+        self._clock += 1
+        self._version[row] = self._clock
 
     def copy(self) -> "NodeTable":
         """Copy that can change on its own. Versions go on from the same numbers on both sides."""
@@ -275,6 +290,7 @@ class NodeTable:
         other._alive = self._alive.copy()
         other._unschedulable = self._unschedulable.copy()
         other._version = self._version.copy()
+        other._clock = self._clock
         other._static_version = self._static_version.copy()
         other._taints = self._taints.copy()
         other._soft_taints = self._soft_taints
@@ -323,7 +339,7 @@ class NodeTable:
         self._labels.set(row, node.labels)
         self.images.set(row, node.images)
         self._static_version[row] += 1
-        self._version[row] += 1
+        self._tick(row)
 
     def _grow(self, capacity: int) -> None:
         more = capacity - self.capacity

@@ -29,6 +29,8 @@ class Phase(Enum):
 
     ASSUMED = "assumed"
     """Decided here, not yet seen in the API."""
+    IN_DOUBT = "in doubt"
+    """Decided here, and its Binding can no longer come; nobody can tell whether it has."""
     CONFIRMED = "confirmed"
     """The API answered that the pod is bound; no observation shows it yet."""
     BOUND = "bound"
@@ -47,7 +49,7 @@ class Reservation:
         The charges are the maximum of several allocations seen while the pod ran, not the one in its annotations now;
         a rebuild from the API would come to less.
     placement
-        Kept while the reservation is assumed, for the re-check before binding.
+        Kept until an observation shows the pod bound, for the re-check before binding.
     ports
         The host ports that the pod takes.
     """

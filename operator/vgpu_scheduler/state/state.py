@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from itertools import chain
 
 from vgpu_scheduler.kernels import CardPrices
 from vgpu_scheduler.kube import Node, Pod
@@ -41,6 +42,10 @@ def _charges_the_same(one: Reservation, other: Reservation) -> bool:
 def _counts_otherwise(one: Pod, other: Pod) -> bool:
     """Tell whether inter-pod terms, spread constraints or volumes see a difference."""
     return one.labels != other.labels or one.spec is not other.spec or one.deleting is not other.deleting
+
+
+_DECIDED = frozenset((Phase.ASSUMED, Phase.IN_DOUBT))
+"""The phases of what rests on a decision alone."""
 
 
 class State(Known):
@@ -153,6 +158,7 @@ class State(Known):
             return Hint.NONE
         if known is None:
             self._uids[pod.key] = pod.uid
+        self._note_node(pod.uid, known.pod.node_name if known else "", pod.node_name)
         held = self._books.get(pod.uid)
         hint = self.nominations.observe(pod)
         if held and known and _counts_otherwise(known.pod, pod):
@@ -185,10 +191,24 @@ class State(Known):
         """Forget a deleted pod and remember its UID, so that a late answer does not raise the dead."""
         hint = self._release(uid) | self.nominations.remove(uid)
         known = self._pods.get(uid)
-        if known is not None and self._uids.get(known.pod.key) == uid:
-            del self._uids[known.pod.key]
+        if known is not None:
+            self._note_node(uid, known.pod.node_name, "")
+            if self._uids.get(known.pod.key) == uid:
+                del self._uids[known.pod.key]
         self._pods.remove_forever(uid)
         return hint
+
+    def _note_node(self, uid: str, before: str, now: str) -> None:
+        """Note which node a pod is bound to, if any."""
+        if before == now:
+            return
+        if before:
+            pods = self._bound_to[before]
+            del pods[uid]
+            if not pods:
+                del self._bound_to[before]
+        if now:
+            self._bound_to.setdefault(now, {})[uid] = None
 
     def assume(self, uid: str, placement: Placement, usage: Usage, requests: Mapping[str, int]) -> Hint:
         """Reserve a placement that was just decided; ``settled`` must follow once its writes are over.
@@ -218,14 +238,22 @@ class State(Known):
     def confirm(self, uid: str) -> None:
         """Note that the API answered that an assumed pod is bound; from then on only an observation can release it."""
         held = self._books.get(uid)
-        if held and held.phase is Phase.ASSUMED:
+        if held and held.phase in _DECIDED:
             self._assumptions.drop(uid)
             self._books.restate(replace(held, phase=Phase.CONFIRMED))
+
+    def doubt(self, uid: str) -> None:
+        """Note that no write for an assumed pod is in flight any more, and that nobody can tell what came of it."""
+        held = self._books.get(uid)
+        if held and held.phase is Phase.ASSUMED:
+            self._assumptions.drop(uid)
+            self._books.restate(replace(held, phase=Phase.IN_DOUBT))
+        self.settled(uid)
 
     def forget(self, uid: str) -> Hint:
         """Give back an assumed reservation; a bound one is not touched."""
         held = self._books.get(uid)
-        if held is None or held.phase is not Phase.ASSUMED:
+        if held is None or held.phase not in _DECIDED:
             return Hint.NONE
         return self._release(uid)
 
@@ -285,27 +313,30 @@ class State(Known):
     def rebuild(self, names: Collection[str] | None = None) -> State:
         """Return a state made from the observed objects and the open assumptions alone, of all nodes or of some.
 
-        Storage objects are those of the whole cluster; without all nodes there are none.
+        Namespaces and storage objects are those of the whole cluster; without all nodes there are none, and nothing is
+        looked at but these nodes and the pods there.
         """
         dimensions = {dialect: matrix.dimensions for dialect, matrix in self.matrices.items()}
         twin = State(dimensions, self.quotas.by_card)
         twin.selecting = self.selecting
-        for store in self.volumes.objects.stores() if names is None else ():
-            for obj in store:
-                twin.volumes.observe(obj)
-        for name, labels in self.interpod.namespaces.items():
-            twin.observe_namespace(name, labels)
-        for node in self._node_objects:
-            if names is None or node.name in names:
-                row = self.nodes.row(node.name)
-                twin.observe_node(node, {} if row is None else {d: m.devices(row) for d, m in self.matrices.items()})
-        unseen = [
-            held for held in self._books if held.phase is not Phase.BOUND and (names is None or held.node in names)
-        ]
-        on_their_way = {held.uid for held in unseen}
-        for known in self._pods:
-            if names is None or known.pod.node_name in names or known.uid in on_their_way:
-                twin.observe_pod(known.pod, known.uses)
+        if names is None:
+            for store in self.volumes.objects.stores():
+                for obj in store:
+                    twin.volumes.observe(obj)
+            for name, labels in self.interpod.namespaces.items():
+                twin.observe_namespace(name, labels)
+        for node in self._node_objects if names is None else filter(None, map(self._node_objects.get, names)):
+            row = self.nodes.row(node.name)
+            twin.observe_node(node, {} if row is None else {d: m.devices(row) for d, m in self.matrices.items()})
+        booked = self._books if names is None else chain.from_iterable(map(self._books.on, names))
+        unseen = [held for held in booked if held.phase is not Phase.BOUND]
+        if names is None:
+            pods: Iterable[KnownPod] = self._pods
+        else:
+            on_their_way = (self._pods[held.uid] for held in unseen)
+            pods = chain(chain.from_iterable(map(self._pods_bound_to, names)), on_their_way)
+        for known in pods:
+            twin.observe_pod(known.pod, known.uses)
         for held in unseen:
             if held.uid not in twin._books:
                 twin._books.hold(held)
@@ -317,7 +348,7 @@ class State(Known):
         All nodes, or some. Nodes that hold a widened reservation (see :class:`Reservation`) are expected here and named
         by it.
         """
-        return differences(self.ledger(names), self.rebuild(names and frozenset(names)).ledger())
+        return differences(self.ledger(names), self.rebuild(names).ledger())
 
     def repair(self, name: str) -> list[str]:
         """Bring what is booked on a node in line with the objects; return what was wrong, a sentence each.
@@ -352,6 +383,7 @@ class State(Known):
         view._adopt(self._indexes.copy())
         view._pods = self._pods.copy()
         view._uids = dict(self._uids)
+        view._bound_to = {name: dict(uids) for name, uids in self._bound_to.items()}
         view._node_objects = self._node_objects.copy()
         view._books = self._books.copy(view._indexes, view._known_pod)
         view.unrequested = Unrequested(view.nodes, view._books, view._known_pod)

@@ -1,0 +1,145 @@
+"""The node parts of shapes, and how much of them is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import replace
+from typing import Final
+
+import msgspec
+
+from vgpu_scheduler.allocators import Budgets
+from vgpu_scheduler.dialects import Dialect, Dialects
+from vgpu_scheduler.engine.kept_columns import KeptColumns
+from vgpu_scheduler.engine.shape import Claimed, NodeColumns, NodePart, Refused
+from vgpu_scheduler.engine.shape_builder import make_node_part
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import Claim, PodClaims, Remembered, bytes_of
+from vgpu_scheduler.state import State
+
+__all__ = ["NodeParts", "unbound"]
+
+_PARTS: Final = 2048
+"""How many parts are kept without what they know of nodes, about 8 KiB each beside what pods say."""
+_PARTS_BYTES: Final = 32 * 2**20
+"""Memory for what pods say in what is kept of them."""
+_COLUMNS_BYTES: Final = 48 * 2**20
+"""Memory for what parts know of nodes, but for :data:`_FEWEST_COLUMNS`."""
+_FEWEST_COLUMNS, _MOST_COLUMNS = 32, 512
+_BYTES_PER_NODE = 90
+"""What a part knows of a node takes so many."""
+
+
+class NodeParts:
+    """Makes node parts, and keeps them.
+
+    A part by itself is small, and thousands are kept; what it knows of each node is large, and is kept for as many as
+    there is memory for (see :class:`KeptColumns`).
+
+    Parameters
+    ----------
+    state
+        What is known.
+    dialects
+        The wire formats that claims and registrations are in.
+    """
+
+    def __init__(self, state: State, dialects: Dialects) -> None:
+        self._state = state
+        self._dialects = dialects
+        self._parts: Remembered[Hashable, NodePart | Refused] = Remembered(
+            _PARTS_BYTES, most=_PARTS, forgotten=self._forgotten
+        )
+        self._kept = KeptColumns(self._most_columns)
+        self._common = NodeColumns()
+
+    def of(self, pod: Pod, claimed: Claimed, budgets: Budgets) -> NodePart | Refused:
+        """Return the node part of a pod, which keeps what it learns of nodes."""
+        part = self._part(pod, claimed, budgets)
+        if isinstance(part, NodePart):
+            self._kept.use(part)
+        return part
+
+    def for_a_look(self, pod: Pod, claimed: Claimed, budgets: Budgets) -> NodePart | Refused:
+        """Return a node part for one question about a few nodes; it is void when the next one is asked."""
+        part = self._part(pod, claimed, budgets)
+        if isinstance(part, Refused):
+            return part
+        if self._common.capacity != self._state.nodes.capacity:
+            self._common = NodeColumns(self._state.nodes.capacity)
+        return part.on(self._common)
+
+    def beyond_any_card(self, pod: Pod, claimed: Claimed, budgets: Budgets) -> NodePart | None:
+        """Return the node part of all pods that ask for more than any card has and are the same otherwise.
+
+        It says of each node what that of the pod itself would say, as long as it says that the pod fits nowhere: of
+        amounts that no card has nothing depends on how large they are.
+
+        Returns
+        -------
+        NodePart or None
+            None for a pod that asks for no such amount, or where amounts are held against anything but cards.
+        """
+        limits = claimed.policy.limits
+        if budgets or not claimed.dialect or any((limits.memory, limits.cores, limits.devices)):
+            return None
+        dialect = self._dialects[claimed.dialect]
+        claims = self._just_beyond(claimed.claims, dialect)
+        if claims is claimed.claims:
+            return None
+        asked = (*_asked_of_node(pod, self._dialects.unknown_to_kubelet), *sorted(claimed.annotations.items()))
+        part = self._made(
+            (claimed.dialect, claimed.policy.number, claims, asked), pod, replace(claimed, claims=claims), ()
+        )
+        if isinstance(part, Refused):
+            return None
+        self._kept.use(part)
+        return part
+
+    def _part(self, pod: Pod, claimed: Claimed, budgets: Budgets) -> NodePart | Refused:
+        return self._made((claimed, budgets), pod, claimed, budgets)
+
+    def _made(self, key: Hashable, pod: Pod, claimed: Claimed, budgets: Budgets) -> NodePart | Refused:
+        """Return the part of a key, made now if it is not kept."""
+        part = self._parts.get(key)
+        if part is None:
+            part = make_node_part(unbound(pod), claimed, self._dialects, self._state.nodes, budgets)
+            self._parts.put(key, part, pod.spec.node_size + bytes_of(claimed.annotations))
+        return part
+
+    def _forgotten(self, part: NodePart | Refused) -> None:
+        if isinstance(part, NodePart):
+            self._kept.discard(part)
+
+    def _just_beyond(self, claims: PodClaims, dialect: Dialect) -> PodClaims:
+        """Return claims of which all amounts that no card has are the smallest of these; the same if there are none."""
+        matrix = self._state.matrix(dialect.name)
+
+        def least(claim: Claim) -> Claim:
+            amounts = tuple(
+                min(amount, max(matrix.largest(claim.vendor, dimension)) + 1)
+                for dimension, amount in enumerate(claim.amounts)
+            )
+            return claim if amounts == claim.amounts else replace(claim, amounts=amounts)
+
+        changed = tuple(
+            replace(container, claims=tuple(least(claim) for claim in container.claims)) for container in claims
+        )
+        return claims if changed == claims else changed
+
+    def _most_columns(self) -> int:
+        found = _COLUMNS_BYTES // (_BYTES_PER_NODE * self._state.nodes.capacity)
+        return max(_FEWEST_COLUMNS, min(found, _MOST_COLUMNS))
+
+
+def unbound(pod: Pod) -> Pod:
+    """Return a pod as it was while it waited."""
+    return msgspec.structs.replace(pod, node_name="") if pod.node_name else pod
+
+
+def _asked_of_node(pod: Pod, ignored: frozenset[str]) -> tuple[Hashable, ...]:
+    """Return what filters of single nodes read of a pod."""
+    spec = pod.spec
+    requests = tuple(sorted((name, amount) for name, amount in spec.requests.items() if name not in ignored))
+    selector = tuple(sorted(spec.node_selector.items()))
+    return requests, selector, spec.node_affinity, spec.tolerations, spec.host_ports, spec.required_features

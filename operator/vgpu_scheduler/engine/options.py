@@ -1,0 +1,42 @@
+"""What an engine is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from vgpu_scheduler.dialects import Dialect
+from vgpu_scheduler.engine.rejected import REJECTED_WAIT
+from vgpu_scheduler.policy import PolicyDefaults
+
+__all__ = ["SCHEDULER_NAME", "EngineOptions"]
+
+SCHEDULER_NAME = "vgpu-scheduler"
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """All that settings say about decisions, as values; whoever decides, or asks what would be decided, has the same.
+
+    Attributes
+    ----------
+    dialects
+        The wire formats that claims and registrations are in; of names that several know the first one is the owner.
+    defaults
+        What holds where no policy says otherwise.
+    scheduler_names
+        Pods that name one of these in ``spec.schedulerName`` are placed here; all others only count.
+    coexist_with
+        Schedulers of the same ecosystem that place pods, too: what they announce counts before they have bound it.
+    rejected_node_wait
+        Seconds for which a node that rejected a pod is closed to those that replace it.
+    system_spread
+        Take in which pods Services and controllers select, and rank nodes by how few of these they have.
+    """
+
+    dialects: Sequence[Dialect]
+    defaults: PolicyDefaults = field(default_factory=PolicyDefaults)
+    scheduler_names: Sequence[str] = (SCHEDULER_NAME,)
+    coexist_with: Sequence[str] = ()
+    rejected_node_wait: float = REJECTED_WAIT
+    system_spread: bool = False

@@ -1,0 +1,95 @@
+"""Why a pod was placed nowhere, node by node and counted, and what could change that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from vgpu_scheduler.allocators import count_reasons, verdict
+from vgpu_scheduler.engine.closed_nodes import Cause
+from vgpu_scheduler.engine.filtered import Filtered
+from vgpu_scheduler.engine.shape import NodePart
+from vgpu_scheduler.model import Hint, NodeVerdict
+from vgpu_scheduler.state import NodeTable
+
+__all__ = ["OF_ONE_NODE", "Counted", "count_rejections", "verdicts"]
+
+OF_ONE_NODE = (
+    Hint.NODE
+    | Hint.RESOURCES
+    | Hint.DEVICES
+    | Hint.DEVICE_FREED
+    | Hint.LABELS
+    | Hint.TAINTS
+    | Hint.ALLOCATABLE
+    | Hint.FEATURES
+    | Hint.POD
+    | Hint.POLICY
+)
+"""Changes of one node, which raise its version, and those after which a pod is tried by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What keeps a pod from nodes.
+
+    Attributes
+    ----------
+    reasons
+        How many nodes gave each reason; a node counts once under each.
+    hints
+        What could help.
+    rejected_by
+        The plugins, card reasons or other causes, each once.
+    """
+
+    reasons: Mapping[str, int]
+    hints: Hint
+    rejected_by: tuple[str, ...]
+
+
+def count_rejections(part: NodePart, found: Filtered, closed: Mapping[str, Cause], nodes: NodeTable) -> Counted:
+    """Count the nodes under each distinct reason, and collect what could help and what rejects.
+
+    Parameters
+    ----------
+    part, found
+        What the filters and the cards say.
+    closed
+        The nodes that are closed to the pod, and why.
+    """
+    counts: dict[str, int] = {}
+    hints = Hint.NODE
+    rejected_by: dict[str, None] = {}
+    for reason, count in found.count().items():
+        counts[reason.text] = count
+        hints |= reason.hint
+        rejected_by[reason.plugin] = None
+    if part.allocator is not None:
+        for card_reason, count in count_reasons(part.fit.counts[found.passing]).items():
+            counts[card_reason.text] = count
+            hints |= card_reason.hint
+            rejected_by[card_reason.name] = None
+    passing = set(found.passing.tolist()) if closed else ()
+    for name, cause in closed.items():
+        row = nodes.row(name)
+        if row in passing and part.feasible[row]:
+            counts[cause.text] = counts.get(cause.text, 0) + 1
+            hints |= Hint.REJECTION if cause is Cause.POD_REJECTED else Hint.NODE
+            rejected_by[cause.value] = None
+    return Counted(counts, hints, tuple(rejected_by))
+
+
+def verdicts(part: NodePart, found: Filtered, closed: Mapping[str, Cause], nodes: NodeTable) -> dict[str, NodeVerdict]:
+    """Return what each node that does not fit says, by name; parameters as for :func:`count_rejections`."""
+    answers = {}
+    rejections = found.rejections()
+    for row in found.rows.tolist():
+        name, rejection = nodes.name(row), rejections.get(row)
+        if rejection is not None:
+            answers[name] = NodeVerdict(rejection.texts, ", ".join(rejection.texts))
+        elif not part.feasible[row]:
+            answers[name] = verdict(part.fit.counts[row], int(part.fit.cards[row]))
+        elif name in closed:
+            answers[name] = NodeVerdict((closed[name].text,), closed[name].text)
+    return answers

@@ -1,0 +1,188 @@
+"""Many pods that all ask for something else: a node that changes costs those whom it may help, and no others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tests.engine.builders import asks, cards, engine_with, node, node_object, pod, pod_object
+from tests.engine.engine_makers import ALL_MAKERS, AMOUNTS, ASKS, engine_on
+
+from vgpu_scheduler.engine import Engine, Place
+from vgpu_scheduler.engine.parked import GroupKey
+from vgpu_scheduler.engine.shape import NodePart
+from vgpu_scheduler.engine.waiting_needs import WaitingNeeds
+from vgpu_scheduler.kube import Pod, decode_node, decode_pod
+from vgpu_scheduler.model import Decision, Hint, Outcome
+from vgpu_scheduler.state import State
+
+MEMORY = 8000
+"""MiB of each card."""
+
+
+@pytest.fixture
+def fitted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many nodes were fitted, whenever a node part was brought up to date."""
+    found: list[int] = []
+    refresh = NodePart.refresh
+
+    def counted(part: NodePart, state: State, rows: NDArray[np.int64]) -> int:
+        found.append(refresh(part, state, rows))
+        return found[-1]
+
+    monkeypatch.setattr(NodePart, "refresh", counted)
+    return found
+
+
+def drained(engine: Engine, now: float) -> list[Decision]:
+    decisions = []
+    while (decision := engine.attempt(now)) is not None:
+        decisions.append(decision)
+    return decisions
+
+
+def full_cluster(nodes: int, waiting: int) -> Engine:
+    """Return an engine whose cards are all taken, and pods that wait, each for another amount."""
+    engine = engine_with([node(f"n{number:03}", cards(f"n{number:03}", 1)) for number in range(nodes)])
+    for number in range(nodes):
+        engine.observe_pod(pod(f"holder{number}", asks(1, gpumem=MEMORY)), 0.0)
+    assert all(decision.placement for decision in drained(engine, 0.0))
+    for number in range(waiting):
+        engine.observe_pod(pod(f"p{number:04}", asks(1, gpumem=MEMORY - number)), float(number))
+    assert not any(decision.placement for decision in drained(engine, float(waiting)))
+    return engine
+
+
+def test_a_freed_card_costs_a_look_at_its_node(fitted: list[int]) -> None:
+    engine = full_cluster(50, 600)
+    fitted.clear()
+    engine.remove_pod("uid-holder7", 1000.0)
+    placed = engine.attempt(1000.0)
+    assert placed is not None
+    assert placed.placement is not None
+    assert (placed.pod, placed.placement.node) == ("default/p0000", "n007")
+    assert sum(fitted) <= 2, "neither other nodes nor other pods are looked at before"
+    assert not drained(engine, 1000.0)
+    assert sum(fitted) <= 2 * 600, "each of the others looks at that node, and at no other"
+    assert engine.queue.counts()[Place.UNSCHEDULABLE] == 599
+
+
+def test_who_cannot_use_what_was_freed_is_not_tried(fitted: list[int]) -> None:
+    engine = engine_with([node("a", cards("a", 1)), node("b", cards("b", 1))])
+    for name in ("a", "b"):
+        engine.observe_pod(pod(f"small-{name}", asks(1, gpumem=100)), 0.0)
+        engine.observe_pod(pod(f"large-{name}", asks(1, gpumem=MEMORY - 100)), 0.0)
+    assert all(decision.placement for decision in drained(engine, 0.0))
+    for number in range(200):
+        engine.observe_pod(pod(f"p{number:03}", asks(1, gpumem=1000 + number)), 1.0)
+    engine.observe_pod(pod("fits", asks(1, gpumem=90)), 1.0)
+    engine.observe_pod(pod("plain", asks(0, cpu="10000")), 1.0)
+    drained(engine, 1.0)
+    fitted.clear()
+    engine.remove_pod("uid-small-a", 100.0)
+    assert [decision.pod for decision in drained(engine, 100.0)] == ["default/fits"]
+    assert len(fitted) <= 2
+
+
+def test_a_new_reason_is_told_however_many_wait() -> None:
+    """A node that takes pods again has no room for any of them: that is another reason than before."""
+    engine = engine_with([node("a", cards("a", 1), unschedulable=True)])
+    for number in range(100):
+        engine.observe_pod(pod(f"p{number}", asks(1, gpumem=2 * MEMORY + number)), 0.0)
+    assert all("unschedulable" in decision.message for decision in drained(engine, 0.0))
+    engine.observe_node(node("a", cards("a", 1), version=2), 100.0)
+    told = drained(engine, 100.0)
+    assert len(told) == 100
+    assert all("CardInsufficientMemory" in decision.message for decision in told)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_nobody_waits_for_whom_there_is_room(seed: int) -> None:
+    """Pods come and go, cards fail and nodes are cordoned; who waits would find no place if all nodes were asked."""
+    rng = np.random.default_rng(seed)
+    names = [f"n{number}" for number in range(5)]
+    engine = engine_with([node(name, cards(name, 2)) for name in names])
+    there: list[str] = []
+    for step in range(80):
+        now = 20.0 * step
+        action = rng.integers(5)
+        if action <= 1:
+            name = f"p{step}"
+            asked = asks(int(rng.integers(3)), gpumem=int(rng.integers(1, 10)) * 1000, cpu=str(rng.integers(1, 5)))
+            engine.observe_pod(pod(name, asked, priority=int(rng.integers(3))), now)
+            there.append(f"uid-{name}")
+        elif action == 2 and there:
+            engine.remove_pod(there.pop(int(rng.integers(len(there)))), now)
+        else:
+            name = names[int(rng.integers(len(names)))]
+            listed = cards(name, 2, healthy=bool(rng.integers(4)), memory=int(rng.integers(1, 4)) * 4000)
+            engine.observe_node(node(name, listed, version=10 + step, unschedulable=not rng.integers(4)), now)
+        drained(engine, now)
+        for uid in engine.queue.parked():
+            waiting = engine.state.pod(uid)
+            assert waiting is not None
+            assert engine.cycle.decide(waiting).outcome is not Outcome.PLACED, f"step {step}: {waiting.name} would fit"
+    assert engine.queue.placed_after_flush == 0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_where_a_pod_fits_there_is_what_it_needs(seed: int) -> None:
+    """For the cards of every maker: what is needed at least is needed indeed."""
+    rng = np.random.default_rng(seed)
+    engine = engine_on(ALL_MAKERS, {**AMOUNTS, "cpu": "64", "memory": "64Gi", "pods": "110"})
+    kinds, needs, placed = list(ASKS), WaitingNeeds(engine.state), 0
+    for number in range(120):
+        asked = dict(ASKS[kinds[int(rng.integers(len(kinds)))]])
+        factor = int(rng.integers(1, 4))
+        limits = {name: str(int(amount) * factor) if "mem" in name else amount for name, amount in asked.items()}
+        wire = pod_object(f"p{number}", {"limits": limits, "requests": {**limits, "cpu": "100m"}})
+        coming = decode_pod(wire)
+        key = GroupKey(number, Hint.NODE, per_node=True)
+        if engine.cycle.decide(coming).placement is not None:
+            placed += 1
+            needs.put(key, coming, *engine.cycle.need(coming))
+            assert needs.helped_by(np.array([0])) == [key], limits
+            needs.discard(key)
+        engine.observe_pod(coming, 0.0)
+        drained(engine, 0.0)
+    assert placed > 20
+    assert not len(needs)
+
+
+def oversized(number: int, kind: str, factor: int, beside: str = "") -> Pod:
+    limits = {name: str(int(amount) * (factor if "mem" in name else 1)) for name, amount in ASKS[kind].items()}
+    wire = pod_object(f"big{number}", {"limits": limits, "requests": limits})
+    if beside:
+        first = {"name": "first", "resources": {"limits": ASKS[beside], "requests": ASKS[beside]}}
+        wire["spec"]["containers"].insert(0, first)
+    return decode_pod(wire)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_no_card_has_is_refused_as_if_the_cards_were_walked(seed: int, fitted: list[int]) -> None:
+    """With the same reasons and counts, and for all such pods at once."""
+    rng = np.random.default_rng(seed)
+    engine = engine_on(ALL_MAKERS, AMOUNTS)
+    for number in range(4):
+        wire = node_object(f"m{number}", annotations=ALL_MAKERS, allocatable=AMOUNTS, unschedulable=not rng.integers(3))
+        engine.observe_node(decode_node(wire), 0.0)
+    for number in range(int(rng.integers(12))):
+        kind = list(ASKS)[int(rng.integers(len(ASKS)))]
+        engine.observe_pod(decode_pod(pod_object(f"p{number}", {"limits": ASKS[kind], "requests": ASKS[kind]})), 0.0)
+    drained(engine, 0.0)
+    for number, kind in enumerate(ASKS):
+        for beside in ("", kind, "NVIDIA"):
+            for factor in (1000, 1001, 70_000):
+                asking = oversized(number, kind, factor, beside)
+                shared, walked = engine.cycle.decide(asking), engine.cycle.decide(asking, explain=True)
+                assert replace(shared, verdicts={}, near_miss=None) == replace(
+                    walked, verdicts={}, near_miss=None, scores=shared.scores
+                )
+                if walked.placement is None:
+                    assert engine.cycle.nearest(asking) == walked.near_miss
+    fitted.clear()
+    for number in range(50):
+        engine.cycle.decide(oversized(number, "NVIDIA", 5000 + number))
+    assert sum(fitted) <= 5, "the first of them asked all nodes"
