@@ -12,10 +12,10 @@ from click.testing import CliRunner, Result
 
 from vgpu_scheduler.apiclient import ApiResponse
 from vgpu_scheduler.cli import main
-from vgpu_scheduler.cli.cluster.view import LIST_PATHS
+from vgpu_scheduler.cli.cluster.view import LIST_PATHS, SELECTING_PATHS
 
 Object = dict[str, Any]
-KINDS = {path: kind for kind, path in LIST_PATHS.items()}
+KINDS = {path: kind for kind, path in {**LIST_PATHS, **SELECTING_PATHS}.items()}
 FORBIDDEN = ApiResponse(403, b'{"message": "nodes is forbidden"}')
 SETTINGS = "/api/v1/namespaces/vgpu-system/configmaps/vgpu-scheduler"
 

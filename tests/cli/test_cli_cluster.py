@@ -177,6 +177,29 @@ def test_a_policy_that_is_tried(api: Api, tmp_path: Path) -> None:
     assert "limits.memoryPerPod" in result.stdout
 
 
+def test_services_and_controllers_are_read_only_where_nodes_are_ranked_by_them(api: Api) -> None:
+    assert "Service" not in run("top").stderr
+    assert not any(request.endswith("/services") for request in api.requests)
+    api.settings = "scoring: {system_spread: true}\n"
+    assert run("top").stderr == ""
+    assert any(request.endswith("/services") for request in api.requests)
+    api.refused = frozenset({"Service"})
+    told = run("top").stderr
+    assert "objects of kind Service could not be seen (list services): the answer assumes that there are none" in told
+
+
+def test_a_snapshot_has_of_controllers_only_what_they_select(api: Api) -> None:
+    api.settings = "scoring: {system_spread: true}\n"
+    selector = {"matchLabels": {"app": "web"}}
+    template = {"spec": {"containers": [{"name": "c", "env": [{"name": "PASSWORD", "value": "hunter2"}]}]}}
+    metadata = {"name": "web", "namespace": "default", "uid": "web"}
+    spec = {"selector": selector, "template": template}
+    api.objects.append({"kind": "StatefulSet", "metadata": metadata, "spec": spec, "status": {"replicas": 1}})
+    items = json.loads(run("snapshot").stdout)["items"]
+    (found,) = [item for item in items if item["kind"] == "StatefulSet"]
+    assert found == {"kind": "StatefulSet", "metadata": metadata, "spec": {"selector": selector}}
+
+
 def test_a_snapshot_stands_for_the_cluster(api: Api, tmp_path: Path) -> None:
     api.settings = "node_policy: spread\n"
     secret = {"name": "PASSWORD", "value": "hunter2"}

@@ -33,10 +33,10 @@ ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "vgpu_scheduler", "demo"]
 
 
-@pytest.mark.slow
-def test_the_demo_keeps_its_promises(tmp_path: Path) -> None:
+@pytest.mark.parametrize("pods", [30, pytest.param(200, marks=pytest.mark.long)])
+def test_the_demo_keeps_its_promises(tmp_path: Path, pods: int) -> None:
     log = tmp_path / "operator.log"
-    command = [*COMMAND, "--once", "--keep-log", str(log)]
+    command = [*COMMAND, "--once", "--pods", str(pods), "--keep-log", str(log)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, cwd=tmp_path)
     assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-1000:]
     assert result.stdout.rstrip().endswith("OK 6/6")
@@ -96,7 +96,7 @@ def kept(tmp_path: Path) -> Iterator[Kept]:
         running.end(signal.SIGKILL)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_kept_cluster_goes_on_until_it_is_ended(kept: Kept) -> None:
     said = kept.until("ends the cluster and removes its files")
     assert f"OK {len(STEPS)}/{len(STEPS)}\n" in said
@@ -145,7 +145,7 @@ def _create_and_wait(kept: Kept) -> None:
         time.sleep(0.1)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_signal_in_the_middle_leaves_nothing_either(kept: Kept) -> None:
     kept.until("[2/6]")
     operators = kept.operators()

@@ -201,7 +201,7 @@ async def test_settings_come_from_the_cluster(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("VGPU_COEXIST_WITH", "what-this-machine-says")
     seen, report = await look(Server(hami_beside(), config_map(coexist_with=["hami-scheduler"])))
     assert seen.expected.source == "ConfigMap vgpu-system/vgpu-scheduler"
-    assert seen.expected.coexist_with == ("hami-scheduler",)
+    assert seen.expected.options.coexist_with == ("hami-scheduler",)
     assert "hami-scheduler-uncounted" not in ids(report)
 
 
@@ -209,7 +209,7 @@ async def test_the_environment_of_the_deployment_ranks_above_the_file() -> None:
     container = {"env": [{"name": "VGPU_COEXIST_WITH", "value": "hami-scheduler"}, {"name": "VGPU_X", "valueFrom": {}}]}
     deployment = {DEPLOYMENT: {"spec": {"template": {"spec": {"containers": [container]}}}}}
     seen, _ = await look(Server(hami_beside(), config_map(coexist_with=[]) | deployment))
-    assert seen.expected.coexist_with == ("hami-scheduler",)
+    assert seen.expected.options.coexist_with == ("hami-scheduler",)
 
 
 async def test_flags_of_the_deployment_rank_above_all() -> None:
@@ -217,8 +217,8 @@ async def test_flags_of_the_deployment_rank_above_all() -> None:
     container = {"args": args, "env": [{"name": "VGPU_SCHEDULER_NAMES", "value": "others"}]}
     deployment = {DEPLOYMENT: {"spec": {"template": {"spec": {"containers": [container]}}}}}
     seen, report = await look(Server(healthy(), config_map(scheduler_names=["more"]) | deployment))
-    assert seen.expected.scheduler_names == ("gpus",)
-    assert seen.expected.managed_nodes is not None
+    assert seen.expected.options.scheduler_names == ("gpus",)
+    assert seen.expected.options.defaults.managed is not None
     assert "settings-unreadable" not in ids(report)
     args.append("--http-port=many")
     _, report = await look(Server(healthy(), config_map() | deployment))
@@ -229,7 +229,7 @@ async def test_settings_may_come_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "settings.yaml"
     file.write_text("coexist_with: [hami-scheduler]\n")
     seen, _ = await look(Server(hami_beside(), config_map()), file)
-    assert (seen.expected.source, seen.expected.coexist_with) == (f"file {file}", ("hami-scheduler",))
+    assert (seen.expected.source, seen.expected.options.coexist_with) == (f"file {file}", ("hami-scheduler",))
 
 
 async def test_defaults_are_assumed_and_said_where_there_are_no_settings() -> None:
@@ -272,7 +272,7 @@ async def test_a_card_that_two_dialects_register_is_found() -> None:
     both["metadata"]["annotations"]["volcano.sh/node-vgpu-register"] = "c-gpu-0,10,24576,NVIDIA-A10,true,hami-core:"
     objects["Node"].append(both)
     seen, report = await look(Server(objects, config_map(dialects=["hami", "volcano", "koordinator"])))
-    assert [d.name for d in seen.expected.dialects] == ["hami", "volcano", "koordinator"]
+    assert [d.name for d in seen.expected.options.dialects] == ["hami", "volcano", "koordinator"]
     found = {(finding.diagnosis.id, str(finding.ref)) for finding in report.findings}
     assert ("device-registered-twice", "Node c") in found
     assert not [skipped for skipped in report.skipped if skipped.check == "registrations"]

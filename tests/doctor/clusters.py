@@ -25,12 +25,13 @@ from vgpu_scheduler.doctor import (
     examine,
     take_in,
 )
+from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.policy import crds
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 SYSTEM, KUBE_SYSTEM = "vgpu-system", "kube-system"
-EXPECTED = Expected(source="the test", dialects=(hami_dialect(),))
+EXPECTED = Expected(source="the test", options=EngineOptions((hami_dialect(),)))
 SERVER = Server("https://example", (1, 36), NOW, NOW)
 PLUGIN_FOLDER = {"hostPath": {"path": "/var/lib/kubelet/device-plugins"}}
 
@@ -146,7 +147,7 @@ def see(
     """Read objects as the command does; who may do what is answered by the roles among them."""
     values: dict[str, list[Any]] = {}
     findings: list[Finding] = []
-    beside = (kind for dialect in expected.dialects if (kind := dialect.inventory.beside))
+    beside = (kind for dialect in expected.options.dialects if (kind := dialect.inventory.beside))
     for fact in (*FACTS, *ROLE_FACTS, *map(beside_fact, beside)):
         if fact.kind not in (missing or {}):
             values[fact.kind], unreadable = take_in(fact, objects.get(fact.kind, []))

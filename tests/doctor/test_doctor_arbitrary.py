@@ -16,6 +16,7 @@ from tests.engine.builders import node_object, pod_object
 from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.dialects.koordinator import koordinator_dialect
 from vgpu_scheduler.dialects.volcano import volcano_dialect
+from vgpu_scheduler.engine import EngineOptions
 
 TEXTS = st.one_of(
     st.text(max_size=12),
@@ -59,7 +60,7 @@ HELD = {"volcano.sh/vgpu-ids-new": "c-gpu-0,NVIDIA,1024,10:;", "scheduling.koord
 BROKEN["Pod"].append(
     pod_object("both", {"limits": {"volcano.sh/vgpu-number": "1"}}, annotations=HELD, started=True, nodeName="c")
 )
-EVERY = replace(EXPECTED, dialects=(hami_dialect(), volcano_dialect(), koordinator_dialect()))
+EVERY = replace(EXPECTED, options=EngineOptions((hami_dialect(), volcano_dialect(), koordinator_dialect())))
 PLACES = [place for place in places(BROKEN) if len(place) > 2 and "openAPIV3Schema" not in place[:-1]]
 
 

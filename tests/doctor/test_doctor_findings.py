@@ -29,8 +29,9 @@ from tests.doctor.clusters import (
 )
 from tests.engine.builders import allocation, card, cards, node_object, pod_object
 
-from vgpu_scheduler.doctor import CHECKS, DIAGNOSES, Report
+from vgpu_scheduler.doctor import CHECKS, DIAGNOSES, Expected, Report
 from vgpu_scheduler.kube import parse_label_selector
+from vgpu_scheduler.policy import PolicyDefaults
 
 LOCK = "hami.io/mutex.lock"
 GUARD = "ValidatingAdmissionPolicy vgpu-scheduler-allocations"
@@ -39,6 +40,10 @@ Plant = Callable[[Objects], None]
 
 def names(report: Report) -> set[str]:
     return {finding.diagnosis.id for finding in report.findings}
+
+
+def expecting(**options: Any) -> Expected:
+    return replace(EXPECTED, options=replace(EXPECTED.options, **options))
 
 
 def messages(report: Report) -> str:
@@ -452,7 +457,7 @@ def test_hami_beside_us_is_fine_where_it_is_named_and_keeps_to_its_nodes() -> No
     two_schedulers(objects)
     objects["Node"][0]["metadata"]["labels"]["pool"] = "vgpu"
     managed = parse_label_selector("pool=vgpu")
-    beside = replace(EXPECTED, coexist_with=("hami-scheduler",), managed_nodes=managed)
+    beside = expecting(coexist_with=("hami-scheduler",), defaults=PolicyDefaults(managed=managed))
     assert found(look(objects, expected=beside)) == set()
 
 
@@ -476,7 +481,7 @@ def test_hami_under_another_name_is_told_by_its_flag() -> None:
     hami_scheduler(objects)
     container = objects["Deployment"][-1]["spec"]["template"]["spec"]["containers"][0]
     container["command"] = ["scheduler", "--scheduler-name=gpu-scheduler"]
-    assert found(look(objects, expected=replace(EXPECTED, coexist_with=("gpu-scheduler",)))) == set()
+    assert found(look(objects, expected=expecting(coexist_with=("gpu-scheduler",)))) == set()
     assert "hami-scheduler-uncounted" in names(look(objects))
 
 
@@ -510,7 +515,7 @@ def test_a_clock_that_is_not_the_servers_is_named(seconds: int) -> None:
 
 
 def test_components_add_rights_only_where_they_are_used() -> None:
-    report = look(healthy(), expected=replace(EXPECTED, system_spread=True))
+    report = look(healthy(), expected=expecting(system_spread=True))
     assert found(report) == {("right-missing", f"ServiceAccount {SYSTEM}/vgpu-scheduler")}
     assert "(manifests/system-spread/rbac.yaml)" in messages(report)
 

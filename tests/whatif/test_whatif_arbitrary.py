@@ -16,6 +16,7 @@ from tests.fuzz.mutating import applied, random_edits
 from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, node, pod, running
 
 from vgpu_scheduler.cli import main
+from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.whatif import (
     WORKLOADS,
     World,
@@ -65,7 +66,7 @@ MANIFESTS: list[dict[str, Any]] = [  # workloads first
 
 
 def cluster() -> World:
-    made = World([make_dialect("hami")])
+    made = World(EngineOptions([make_dialect("hami")]))
     made.add([node("a"), running("r", "a", "GPU-a-0", 4000)])
     return made
 

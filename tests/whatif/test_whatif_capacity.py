@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, node, pod, running
 
+from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.whatif import World, capacity_of, make_dialect, simulate
 
 
@@ -36,7 +37,7 @@ def _cluster(seed: int) -> tuple[list[dict[str, Any]], dict[str, Any], int]:
 @pytest.mark.parametrize("seed", range(60))
 def test_as_many_fit_as_there_is_room_for(seed: int) -> None:
     objects, asked, room = _cluster(seed)
-    world = World([make_dialect("hami")])
+    world = World(EngineOptions([make_dialect("hami")]))
     world.add(objects)
     found = capacity_of(world, world.pod(asked))
     assert found.count == sum(found.nodes.values()) == room
@@ -57,7 +58,7 @@ def test_as_many_fit_as_can_be_placed_by_hand(seed: int) -> None:
         objects.append(
             {"kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": hard}}
         )
-    world = World([make_dialect("hami")])
+    world = World(EngineOptions([make_dialect("hami")]))
     world.add(objects)
     found = capacity_of(world, world.pod(asked))
     copies = [
@@ -68,7 +69,7 @@ def test_as_many_fit_as_can_be_placed_by_hand(seed: int) -> None:
 
 
 def test_no_more_are_tried_than_asked_for() -> None:
-    world = World([make_dialect("hami")])
+    world = World(EngineOptions([make_dialect("hami")]))
     world.add([node("a")])
     found = capacity_of(world, world.pod(pod("p", {GPU: 1, MEMORY: 100})), 3)
     assert (found.count, found.nodes, found.next) == (3, {"a": 3}, None)

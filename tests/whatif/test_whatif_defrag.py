@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
 
+from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.whatif import Plan, World, defrag, listed_cards, make_dialect, simulate, usage
 from vgpu_scheduler.whatif.nodes import with_annotation
 
@@ -20,7 +21,7 @@ def owned(obj: dict[str, Any], owner: dict[str, Any] | None = None) -> dict[str,
 
 
 def world_of(*objects: dict[str, Any]) -> World:
-    made = World([make_dialect("hami")])
+    made = World(EngineOptions([make_dialect("hami")]))
     made.add(objects)
     return made
 

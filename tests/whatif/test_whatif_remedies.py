@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.whatif import Remedy, RemedyKind, World, WorldError, ask, make_dialect, remedies
@@ -53,7 +54,7 @@ def running(name: str, where: str, card: str, memory: int, cores: int = 0, **mor
 
 
 def world_of(*objects: dict[str, Any], dialect: str = "hami") -> tuple[World, Pod]:
-    made = World([make_dialect(dialect)])
+    made = World(EngineOptions([make_dialect(dialect)]))
     made.add(objects)
     (waiting,) = made.pending.values()
     return made, waiting

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tests.whatif.test_whatif_remedies import check_remedies, kinds, pod, world_of
 
+from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.whatif import RemedyKind, World, make_dialect, remedies
 from vgpu_scheduler.whatif.cards import WRITERS, Card, Piece
 
@@ -21,7 +22,7 @@ SIZE = 16384
 
 def cluster(dialect: str, *nodes: list[list[tuple[int, int]]]) -> list[Object]:
     """Return nodes of cards of tenants, each with so much memory in MiB and so many percent of compute."""
-    writer, objects, world = WRITERS[dialect], [], World([make_dialect(dialect)])
+    writer, objects, world = WRITERS[dialect], [], World(EngineOptions([make_dialect(dialect)]))
     for number, cards in enumerate(nodes):
         name = f"n{number}"
         listed = [

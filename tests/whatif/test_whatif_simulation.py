@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from tests.whatif.test_whatif_forms import NODE, PLACED, POD
 
+from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.whatif import Answer, World, WorldError, flatten, make_dialect, pods_of, simulate
 
 
 def world(*objects: dict[str, Any]) -> World:
-    made = World([make_dialect("hami")])
+    made = World(EngineOptions([make_dialect("hami")]))
     made.add(objects)
     return made
 
@@ -116,7 +117,7 @@ def test_quotas_hold_as_in_a_cluster() -> None:
     assert answers(made, asked()) == [("p", "")]
     assert [problem.split(": ")[0] for problem in made.problems] == ["ResourceQuota default/q"]
     with pytest.raises(WorldError, match="ResourceQuota default/q"):
-        World([make_dialect("hami")], strict=True).add([broken])
+        World(EngineOptions([make_dialect("hami")]), strict=True).add([broken])
 
 
 def test_a_namespace_that_is_not_there_has_no_labels() -> None:
@@ -160,7 +161,7 @@ def test_pods_that_are_not_bound_do_not_count() -> None:
 )  # fmt: skip
 def test_what_no_api_server_would_say_is_an_error(obj: Any, says: str) -> None:
     with pytest.raises(WorldError) as caught:
-        World([make_dialect("hami")], strict=True).add([obj])
+        World(EngineOptions([make_dialect("hami")]), strict=True).add([obj])
     assert says in str(caught.value)
     if isinstance(obj, dict):
         (problem,) = world(obj).problems

@@ -10,6 +10,7 @@ import pytest
 from tests.naive import packing as naive
 from tests.whatif.traces import NODES, PODS, random_nodes, random_pods
 
+from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.whatif import World, WorldError, make_dialect
 from vgpu_scheduler.whatif.traces import (
     CONTENDERS,
@@ -348,7 +349,7 @@ def test_the_nodes_of_a_cluster_are_taken_without_their_pods() -> None:
     from tests.whatif.test_whatif_remedies import node as written  # noqa: PLC0415
     from tests.whatif.test_whatif_remedies import running  # noqa: PLC0415
 
-    world = World([make_dialect("hami")])
+    world = World(EngineOptions([make_dialect("hami")]))
     closed, plain = written("closed"), written("plain", cards=0)
     closed["spec"]["unschedulable"] = True
     tainted = written("tainted", cards=0)

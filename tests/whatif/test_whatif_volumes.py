@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.kube import storage_objects as storage
 
+from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.whatif import Answer, World, WorldError, claims_of, make_dialect, pods_of, simulate
 
 ZONE = "topology.kubernetes.io/zone"
@@ -36,7 +37,7 @@ def asked(name: str = "p", *, memory: int = 1024, **spec: Any) -> dict[str, Any]
 
 
 def world(*objects: dict[str, Any]) -> World:
-    made = World([make_dialect("hami")], strict=True)
+    made = World(EngineOptions([make_dialect("hami")]), strict=True)
     made.add([node("a", "zone-a"), node("b", "zone-b"), *objects])
     return made
 

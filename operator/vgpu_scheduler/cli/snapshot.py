@@ -14,6 +14,7 @@ from vgpu_scheduler.cli.cluster.options import STDIN, ClusterOptions
 from vgpu_scheduler.cli.cluster.settings import SettingsObjects
 from vgpu_scheduler.cli.cluster.view import REQUIRED_KINDS, read_cluster
 from vgpu_scheduler.cli.cluster.world import MissingRightsError, exit_on_error
+from vgpu_scheduler.kube import SELECTING_KINDS
 
 Object = Mapping[str, Any]
 
@@ -59,6 +60,9 @@ def without_private_parts(obj: Object) -> dict[str, Any]:
     spec = obj.get("spec")
     if obj.get("kind") == "Pod" and isinstance(spec, Mapping):
         found["spec"] = _pod_spec(spec)
+    if obj.get("kind") in SELECTING_KINDS:
+        found = {key: found[key] for key in ("apiVersion", "kind", "metadata") if key in found}
+        found["spec"] = {"selector": spec.get("selector")} if isinstance(spec, Mapping) else {}
     if obj.get("kind") == "ConfigMap":
         found["data"] = {key: text for key, text in (obj.get("data") or {}).items() if key in _OF_CONFIG_MAPS}
     if obj.get("kind") == "Deployment" and isinstance(spec, Mapping):

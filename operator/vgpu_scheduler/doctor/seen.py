@@ -9,7 +9,6 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.doctor.access import Account, Rights
 from vgpu_scheduler.doctor.facts import Beside
 from vgpu_scheduler.doctor.findings import Finding
@@ -22,10 +21,10 @@ from vgpu_scheduler.doctor.objects import (
     ResourceSlice,
     Workload,
 )
-from vgpu_scheduler.engine import Engine, Problem
-from vgpu_scheduler.kube import LabelSelector, Node, Pod
+from vgpu_scheduler.engine import Engine, EngineOptions, Problem
+from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import Device
-from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND, Policies, PolicyDefaults
+from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND
 
 APP = "vgpu-scheduler"
 APP_LABEL = "app.kubernetes.io/name"
@@ -40,10 +39,8 @@ class Expected:
     ----------
     source
         Where that was read, for people.
-    dialects
-        The ecosystems that it serves.
-    scheduler_names, coexist_with, managed_nodes, system_spread
-        The settings of these names; nodes are managed if there is no selector.
+    options
+        What its engine is made from.
     namespace
         Where it is installed.
     lease_name, lease_namespace, lease_seconds
@@ -53,11 +50,7 @@ class Expected:
     """
 
     source: str
-    dialects: tuple[Dialect, ...]
-    scheduler_names: tuple[str, ...] = (APP,)
-    coexist_with: tuple[str, ...] = ()
-    managed_nodes: LabelSelector | None = None
-    system_spread: bool = False
+    options: EngineOptions
     namespace: str = "vgpu-system"
     lease_name: str = APP
     lease_namespace: str = "vgpu-system"
@@ -93,7 +86,7 @@ class Books:
     Parameters
     ----------
     expected
-        The dialects and the scheduler names.
+        What the engine is made from.
     nodes, pods
         What there is.
     beside
@@ -103,9 +96,7 @@ class Books:
     def __init__(
         self, expected: Expected, nodes: Sequence[Node], pods: Sequence[Pod], beside: Sequence[Beside] = ()
     ) -> None:
-        self.engine = Engine(
-            expected.dialects, Policies(PolicyDefaults()), expected.scheduler_names, expected.coexist_with
-        )
+        self.engine = Engine(expected.options)
         self.problems: list[Problem] = []
         """What could not be understood."""
         for listing in beside:
@@ -206,13 +197,13 @@ class Seen:
     @cached_property
     def books(self) -> Books:
         """What nodes have and who uses it."""
-        kinds = [kind.name for dialect in self.expected.dialects if (kind := dialect.inventory.beside)]
+        kinds = [kind.name for dialect in self.expected.options.dialects if (kind := dialect.inventory.beside)]
         beside = [listing for kind in kinds for listing in self.objects.get(kind, ())]
         return Books(self.expected, self.nodes, self.pods, beside)
 
     def manages(self, node: Node) -> bool:
         """Tell whether pods are placed on a node."""
-        selector = self.expected.managed_nodes
+        selector = self.expected.options.defaults.managed
         return selector is None or selector.matches(node.labels)
 
     @cached_property

@@ -9,12 +9,13 @@ from vgpu_scheduler.whatif.explanation import Explanation, explain_bound, explai
 from vgpu_scheduler.whatif.fields import unknown_fields
 from vgpu_scheduler.whatif.nodes import copy_of, listed_cards
 from vgpu_scheduler.whatif.objects import WorldError, Written, flatten
+from vgpu_scheduler.whatif.options import make_dialect
 from vgpu_scheduler.whatif.remedies import Remedy, RemedyKind, remedies
 from vgpu_scheduler.whatif.simulation import Answer, ask, simulate
 from vgpu_scheduler.whatif.storage import STORAGE_DECODERS
 from vgpu_scheduler.whatif.tables import aligned, explain, number
 from vgpu_scheduler.whatif.workloads import WORKLOADS, claims_of, pods_of
-from vgpu_scheduler.whatif.world import World, make_dialect
+from vgpu_scheduler.whatif.world import World
 
 __all__ = [
     "MOST_COPIES",

@@ -58,6 +58,8 @@ class CardWriter(Protocol):
         Fields of a card that are not in its registration.
     one_model
         Whether all cards of a node are of one model.
+    answer
+        What the node side writes on a pod that it has served, where decisions about others look at it.
     """
 
     @property
@@ -66,6 +68,8 @@ class CardWriter(Protocol):
     def silent(self) -> frozenset[str]: ...  # noqa: D102
     @property
     def one_model(self) -> bool: ...  # noqa: D102
+    @property
+    def answer(self) -> Mapping[str, str]: ...  # noqa: D102
 
     def register(self, node: str, cards: Sequence[Card]) -> Registered:
         """Return what a node with these cards carries; nothing without cards."""
@@ -83,6 +87,7 @@ class HamiCards:
     name = "hami"
     silent: ClassVar[frozenset[str]] = frozenset()
     one_model = False
+    answer: ClassVar[Mapping[str, str]] = {}
     _register = "hami.io/node-nvidia-register"
 
     def register(self, node: str, cards: Sequence[Card]) -> Registered:
@@ -122,6 +127,11 @@ class VolcanoCards(HamiCards):
 
     name = "volcano"
     silent: ClassVar[frozenset[str]] = frozenset({"numa", "cores"})
+    answer: ClassVar[Mapping[str, str]] = {
+        "volcano.sh/devices-to-allocate": "",
+        "volcano.sh/vgpu-time": str(2**64 - 1),
+        "volcano.sh/bind-phase": "success",
+    }
     _register = "volcano.sh/node-vgpu-register"
 
     def register(self, node: str, cards: Sequence[Card]) -> Registered:
@@ -155,6 +165,7 @@ class KoordinatorCards:
     name = "koordinator"
     silent: ClassVar[frozenset[str]] = frozenset({"shares", "mode"})
     one_model = True
+    answer: ClassVar[Mapping[str, str]] = {}
 
     def register(self, node: str, cards: Sequence[Card]) -> Registered:
         """Return the Device object, and what koordlet sums up on the node."""

@@ -16,9 +16,10 @@ from vgpu_scheduler.policy import PolicyDefaults
 from vgpu_scheduler.whatif.expectation import Expectation, Texts
 from vgpu_scheduler.whatif.forms import RunningPod, Short, ShortNode, ShortPod, in_full, one_in_full, problems
 from vgpu_scheduler.whatif.objects import WorldError
+from vgpu_scheduler.whatif.options import plain_options
 from vgpu_scheduler.whatif.simulation import Answer, simulate
 from vgpu_scheduler.whatif.tables import explain
-from vgpu_scheduler.whatif.world import World, make_dialect
+from vgpu_scheduler.whatif.world import World
 
 Object = Mapping[str, Any]
 
@@ -261,7 +262,7 @@ def world_of(case: Case) -> World:
     WorldError
         If something in it cannot be understood.
     """
-    world = World([make_dialect(case.dialect)], case.settings.defaults(), strict=True)
+    world = World(plain_options(case.dialect, case.settings.defaults()), strict=True)
     world.add({"kind": "Namespace", "metadata": {"name": n, "labels": d}} for n, d in case.namespaces.items())
     world.add(case.policies)
     world.add(in_full(case.nodes, ShortNode, world, "nodes"))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from vgpu_scheduler.engine import SCHEDULER_NAME
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.whatif.budgets import budgets_of
@@ -19,7 +20,7 @@ from vgpu_scheduler.whatif.controllers import has_controller, is_node_bound
 from vgpu_scheduler.whatif.nodes import listed_cards, with_annotation
 from vgpu_scheduler.whatif.simulation import simulate
 from vgpu_scheduler.whatif.usage import CardUsage, cards, is_idle
-from vgpu_scheduler.whatif.world import SCHEDULER, World
+from vgpu_scheduler.whatif.world import World
 
 Object = Mapping[str, Any]
 Spot = tuple[str, str]
@@ -84,7 +85,7 @@ class Plan:
 def defrag(
     world: World,
     most: int = 0,
-    schedulers: Container[str] = (SCHEDULER,),
+    schedulers: Container[str] = (SCHEDULER_NAME,),
     on_card: Callable[[int, int], None] = lambda _, __: None,
 ) -> Plan:
     """Plan moves that empty cards, those with the least on them first; the world is then as it would be.

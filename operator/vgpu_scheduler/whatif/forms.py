@@ -8,11 +8,12 @@ from typing import Annotated, Any, ClassVar
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
+from vgpu_scheduler.engine import SCHEDULER_NAME
 from vgpu_scheduler.kube import QuantityError, to_int
 from vgpu_scheduler.model import closest
 from vgpu_scheduler.whatif.cards import Card, Piece
 from vgpu_scheduler.whatif.objects import WorldError
-from vgpu_scheduler.whatif.world import SCHEDULER, World
+from vgpu_scheduler.whatif.world import World
 
 _MIB = 2**20
 _MOST_CARDS = 64
@@ -196,7 +197,7 @@ class ShortPod(Short):
         """Return the pod as the API would show it."""
         del world
         spec: dict[str, Any] = {
-            "schedulerName": SCHEDULER,
+            "schedulerName": SCHEDULER_NAME,
             "containers": [{"name": "main", "resources": self.resources.model_dump()}],
             "nodeSelector": dict(self.node_selector),
             "tolerations": list(self.tolerations),

@@ -12,7 +12,7 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Amounts, Decision, Dimension, Outcome
 from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.whatif.cards import card_name
-from vgpu_scheduler.whatif.world import SCHEDULER, World
+from vgpu_scheduler.whatif.world import World
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,12 +130,20 @@ def simulate(
         answers.append(_answer(world, waiting.pop(decision.uid), decision))
         on_answer(answers[-1])
         if decision.outcome is not Outcome.PLACED:
-            engine.remove_pod(decision.uid, now)  # it must not be tried again when others end
+            _give_up(world, decision.uid, now)
     for uid, pod in waiting.items():
         behind = Decision(uid, pod.key, Outcome.REFUSED, message=gated(pod) or "the pod is not tried")
         answers.append(_answer(world, pod, behind))
-        engine.remove_pod(uid, now)
+        _give_up(world, uid, now)
     return answers
+
+
+def _give_up(world: World, uid: str, now: float) -> None:
+    """Try a pod no more, whatever others give back; one that waits in the world keeps the room that is kept for it."""
+    if uid in world.pending:
+        world.engine.queue.remove(uid)
+    else:
+        world.engine.remove_pod(uid, now)
 
 
 def _answer(world: World, pod: Pod, decision: Decision) -> Answer:
@@ -159,19 +167,21 @@ def ask(world: World, pod: Pod) -> Answer:
 def created(world: World, pod: Pod, uid: str) -> Pod:
     """Return a pod as it was when it was created, with the claims of its ephemeral volumes made."""
     world.ensure_namespace(pod.namespace)
-    ours = _created(pod, uid)
+    ours = _created(world, pod, uid)
     world.make_ephemeral_claims(ours, pod.uid)
     return ours
 
 
-def _created(pod: Pod, uid: str) -> Pod:
+def _created(world: World, pod: Pod, uid: str) -> Pod:
+    """Return a pod as one of ours; one that waits in the world keeps its name and the node that it is nominated to."""
+    name, waits = pod.scheduler_name, uid in world.pending
     return msgspec.structs.replace(
         pod,
         uid=uid,
         resource_version=0,
-        scheduler_name=SCHEDULER,
+        scheduler_name=name if name in world.engine.scheduler_names else world.scheduler_name,
         node_name="",
-        nominated_node_name="",
+        nominated_node_name=pod.nominated_node_name if waits else "",
         phase="Pending",
         deleting=False,
         started=False,

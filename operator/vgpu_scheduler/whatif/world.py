@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import count
 
 import msgspec
 
-from vgpu_scheduler.dialects import Dialect
-from vgpu_scheduler.dialects.hami import hami_dialect
-from vgpu_scheduler.dialects.koordinator import koordinator_dialect
-from vgpu_scheduler.dialects.volcano import parse_binpack_arguments, volcano_dialect
-from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.kube import Namespace, Node, Pod, decode_node, decode_pod, decode_quota
+from vgpu_scheduler.engine import Engine, EngineOptions
+from vgpu_scheduler.kube import (
+    SELECTING_KINDS,
+    Namespace,
+    Node,
+    Pod,
+    decode_node,
+    decode_pod,
+    decode_quota,
+    decode_selecting,
+)
 from vgpu_scheduler.model import Assignment, Device, Placement
 from vgpu_scheduler.policy import (
     CLUSTER_KIND,
     NAMESPACED_KIND,
-    Policies,
-    PolicyDefaults,
     decode_policy,
     title,
 )
@@ -28,47 +32,24 @@ from vgpu_scheduler.whatif.cards import WRITERS, card_name
 from vgpu_scheduler.whatif.objects import Object, WorldError, decoded, flatten, metadata_of, origin_of
 from vgpu_scheduler.whatif.storage import STORAGE_DECODERS, ephemeral_claims, is_default_class, with_default_class
 
-SCHEDULER = "vgpu-scheduler"
-_DIALECTS: Mapping[str, Callable[[], Dialect]] = {
-    "hami": hami_dialect,
-    "volcano": volcano_dialect,
-    "koordinator": koordinator_dialect,
-}
-
-
-def make_dialect(name: str) -> Dialect:
-    """Return a dialect with its default names.
-
-    Raises
-    ------
-    WorldError
-        If there is none of that name.
-    """
-    if name not in _DIALECTS:
-        raise WorldError(f"dialect: {name!r} is none of {', '.join(_DIALECTS)}")
-    return _DIALECTS[name]()
-
 
 class World:
     """A cluster in memory, of which only the engine knows.
 
     Parameters
     ----------
-    dialects
-        The wire formats of its nodes and pods; short forms are written in the first one.
-    defaults
-        What holds where no policy says otherwise.
+    options
+        What its engine is made from, as that of the scheduler is; short forms are written in the first dialect.
     strict
         Refuse what a real cluster may well contain but a test hardly means: policies that are not understood, what is
         there twice, pods on nodes and cards that are not there. Without it, such things are in ``problems``.
     """
 
-    def __init__(
-        self, dialects: Sequence[Dialect], defaults: PolicyDefaults | None = None, *, strict: bool = False
-    ) -> None:
-        defaults = replace(defaults or PolicyDefaults(), read_arguments=parse_binpack_arguments)
-        self.engine = Engine(dialects, Policies(defaults), [SCHEDULER])
-        self.cards = WRITERS[dialects[0].name]
+    def __init__(self, options: EngineOptions, *, strict: bool = False) -> None:
+        self.engine = Engine(options)
+        self.scheduler_name = options.scheduler_names[0]
+        """What pods name that are placed in this world."""
+        self.cards = WRITERS[options.dialects[0].name]
         self.ignored: dict[str, int] = {}
         """Kinds of objects that mean nothing here, and how many there were."""
         self.problems: list[str] = []
@@ -93,7 +74,7 @@ class World:
         self.pending: dict[str, Pod] = {}
         """Pods that are not bound and have not ended, by UID."""
         self.bound: dict[str, Pod] = {}
-        """Pods that are bound and have not ended, by UID."""
+        """Pods that are bound, or as good as bound by another scheduler, and have not ended, by UID."""
 
     def add(self, objects: Iterable[Object]) -> None:
         """Take in the objects of a cluster; lists are taken apart, and pods count only where they are bound.
@@ -135,6 +116,10 @@ class World:
             "PodDisruptionBudget": lambda obj, *_: self.budgets.append(obj),
             "PriorityClass": lambda obj, name, _: self._add_priority_class(name, obj.get("value")),
             **dict.fromkeys(STORAGE_DECODERS, lambda obj, *_: self._add_storage(str(obj["kind"]), obj)),
+            **dict.fromkeys(
+                SELECTING_KINDS if self.engine.system_spread else (),
+                lambda obj, *_: self._add_selecting(str(obj["kind"]), obj),
+            ),
         }
 
     def _add_pod(self, pod: Pod) -> None:
@@ -143,7 +128,21 @@ class World:
         self._pod_names.add(pod.key)
         if pod.node_name:
             self._add_bound(pod)
-        elif not (pod.terminal or pod.deleting):
+        elif announced := self._announced_node(pod):
+            self._add_bound(msgspec.structs.replace(pod, node_name=announced))
+        else:
+            self._add_waiting(pod)
+
+    def _announced_node(self, pod: Pod) -> str:
+        """Return the node that another scheduler of the ecosystem counts on for a pod; it is as good as bound there."""
+        is_neighbours = pod.scheduler_name in self.engine.coexist_with
+        return self.engine.dialects.announced_node(pod) if is_neighbours and not pod.terminal else ""
+
+    def _add_waiting(self, pod: Pod) -> None:
+        """Have the engine know of a pod, for which room may be kept; it is tried only when it is asked about."""
+        self.engine.observe_pod(msgspec.structs.replace(pod, resource_version=0), 0.0)  # what is asked may differ
+        self.engine.queue.remove(pod.uid)
+        if not (pod.terminal or pod.deleting):
             self.pending[pod.uid] = pod
 
     def _add_policy(self, obj: Object) -> None:
@@ -172,6 +171,13 @@ class World:
         self.engine.kinds[kind].observe(msgspec.structs.replace(found, resource_version=0), 0.0)
         if kind == "StorageClass" and is_default_class(obj):
             self._default_class = max(self._default_class, found.name)
+
+    def _add_selecting(self, kind: str, obj: Object) -> None:
+        metadata = metadata_of(obj)
+        uid = metadata.get("uid") or f"{kind}-{metadata.get('namespace', '')}-{metadata.get('name', '')}"
+        full = {"namespace": "default", **metadata, "uid": uid}
+        found = decoded(partial(decode_selecting, kind), obj, full)
+        self.engine.kinds[kind].observe(msgspec.structs.replace(found, resource_version=0), 0.0)
 
     def make_claims(self, claims: Iterable[Object]) -> None:
         """Make claims as a controller would, those that are there already aside.
@@ -309,8 +315,7 @@ class World:
 
     def remove_pod(self, uid: str) -> None:
         """Take a pod away: what it held is free."""
-        self.pending.pop(uid, None)
-        if self.bound.pop(uid, None) is not None:
+        if self.pending.pop(uid, None) is not None or self.bound.pop(uid, None) is not None:
             self.engine.remove_pod(uid, 0.0)
 
     def restore_pod(self, pod: Pod) -> Pod:
@@ -347,8 +352,9 @@ class World:
         return next(found, None)
 
     def annotations(self, node: str, assignments: Sequence[Assignment]) -> dict[str, str]:
-        """Return what is written on a pod with one container that was given these devices."""
-        return self.engine.dialects.annotations(Placement(node, (tuple(assignments),), self.cards.name), 0)
+        """Return what is written on a pod with one container that was given these devices, and has them."""
+        placement = Placement(node, (tuple(assignments),), self.cards.name)
+        return {**self.engine.dialects.annotations(placement, 0), **self.cards.answer}
 
 
 def _node(obj: Object) -> Node:

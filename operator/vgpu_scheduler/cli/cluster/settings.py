@@ -14,10 +14,10 @@ import yaml
 from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError
 from vgpu_scheduler.cli.hami_settings import given_settings
 from vgpu_scheduler.cli.run_flags import parse_run_flags
-from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.doctor import ContainerSpec, decode_workload
+from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.kube import DecodeError
-from vgpu_scheduler.runtime.assembly import make_dialects
+from vgpu_scheduler.runtime.assembly import engine_options
 from vgpu_scheduler.runtime.device_config import with_device_config, without_device_config_file
 from vgpu_scheduler.settings import Settings, SettingsError, load, read, yaml_map
 
@@ -45,8 +45,8 @@ class SchedulerSettings:
         Where they are from, for people.
     problem
         Why those of the cluster could not be understood, and the defaults stand for them; empty if they could.
-    dialects
-        The dialects that are listed, under the configured names.
+    options
+        What an engine of that scheduler is made from.
     environment
         The environment of this process, where its variables rank above a file or the defaults; empty where what is
         installed in a cluster counts.
@@ -55,7 +55,7 @@ class SchedulerSettings:
     settings: Settings
     source: str
     problem: str
-    dialects: tuple[Dialect, ...]
+    options: EngineOptions
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -152,7 +152,7 @@ def settings_from_objects(
             settings = with_device_config(settings, text or "")
             if text is None:
                 source += ", with the names of HAMi's chart, for its device configuration could not be read"
-        return SchedulerSettings(settings, source, problem, tuple(make_dialects(settings)))
+        return SchedulerSettings(settings, source, problem, engine_options(settings))
     except SettingsError as error:
         return _assumed(str(error), overrides)
 
@@ -167,12 +167,12 @@ def settings_from_file(config: Path | None, overrides: Mapping[str, Any] = _NO_O
     """
     settings = load(config, overrides)
     source = f"file {config}" if config else DEFAULTS
-    return SchedulerSettings(settings, source, "", tuple(make_dialects(settings)), os.environ)
+    return SchedulerSettings(settings, source, "", engine_options(settings), os.environ)
 
 
 def _assumed(problem: str, overrides: Mapping[str, Any]) -> SchedulerSettings:
     settings = read({}, {}, overrides)
-    return SchedulerSettings(settings, DEFAULTS, problem, tuple(make_dialects(settings)))
+    return SchedulerSettings(settings, DEFAULTS, problem, engine_options(settings))
 
 
 def _of_cluster(installed: SettingsObjects, overrides: Mapping[str, Any]) -> tuple[Settings, str, str]:

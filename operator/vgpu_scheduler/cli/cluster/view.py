@@ -19,6 +19,7 @@ from vgpu_scheduler.cli.cluster.settings import (
     settings_from_objects,
 )
 from vgpu_scheduler.cli.files import FileError, documents, yaml_files
+from vgpu_scheduler.intake import SELECTING
 from vgpu_scheduler.kube import decode_json
 from vgpu_scheduler.policy import CLUSTER_KIND, GROUP, NAMESPACED_KIND, PLURALS, VERSION
 from vgpu_scheduler.whatif import WorldError, Written, flatten
@@ -47,6 +48,8 @@ LIST_PATHS: Final[Mapping[str, str]] = {
     "PodDisruptionBudget": "/apis/policy/v1/poddisruptionbudgets",
 }
 """Where the objects of each kind are listed."""
+SELECTING_PATHS: Final[Mapping[str, str]] = {kind.name: kind.path for kind in SELECTING}
+"""Where those are listed that say which pods belong together; only the system's spread needs them."""
 REQUIRED_KINDS: Final = frozenset({"Node", "Pod"})
 """Without these nothing can be said about placements."""
 
@@ -141,14 +144,15 @@ async def read_live_cluster(
     api: ApiClient,
     options: ClusterOptions,
     on_progress: OnProgress = lambda _: None,
-    kinds: Collection[str] = frozenset(LIST_PATHS),
+    kinds: Collection[str] = LIST_PATHS.keys() | SELECTING_PATHS.keys(),
 ) -> ClusterView:
     """Read a live cluster.
 
     Parameters
     ----------
     kinds
-        The kinds that are listed; those that list devices beside nodes are listed in any case.
+        The kinds that are listed; those that list devices beside nodes are listed in any case, and those that say which
+        pods belong together only where the scheduler ranks nodes by it.
 
     Raises
     ------
@@ -163,7 +167,7 @@ async def read_live_cluster(
     else:
         settings = settings_from_file(options.config, options.overrides)
         installed = SettingsObjects(options.scheduler_namespace)
-    beside = {kind.name: kind.path for dialect in settings.dialects if (kind := dialect.inventory.beside)}
+    beside = {kind.name: kind.path for dialect in settings.options.dialects if (kind := dialect.inventory.beside)}
     objects: dict[str, list[Object]] = {}
     missing: dict[str, str] = {}
     gate = asyncio.Semaphore(_AT_ONCE)
@@ -177,7 +181,8 @@ async def read_live_cluster(
         on_progress(f"{len(listed.items)} objects of kind {kind}")
         objects[kind] = [{**decode_json(item), "kind": kind} for item in listed.items]
 
-    wanted = {kind: path for kind, path in LIST_PATHS.items() if kind in kinds} | beside
+    paths = {**LIST_PATHS, **(SELECTING_PATHS if settings.options.system_spread else {})}
+    wanted = {kind: path for kind, path in paths.items() if kind in kinds} | beside
     await asyncio.gather(*(read_kind(kind, path) for kind, path in wanted.items()))
     ordered = [obj for kind in wanted for obj in objects.get(kind, ())]
     return ClusterView(ordered, missing, settings, live=True, settings_objects=installed.objects)

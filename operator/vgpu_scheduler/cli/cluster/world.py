@@ -13,7 +13,6 @@ from vgpu_scheduler.cli.cluster.messages import fail, print_view_warnings, progr
 from vgpu_scheduler.cli.cluster.options import ClusterOptions
 from vgpu_scheduler.cli.cluster.view import REQUIRED_KINDS, ClusterView, read_cluster
 from vgpu_scheduler.cli.files import TOO_DEEP, FileError
-from vgpu_scheduler.runtime.assembly import policy_defaults
 from vgpu_scheduler.runtime.warmup import is_compiled
 from vgpu_scheduler.settings import SettingsError
 from vgpu_scheduler.whatif import World, WorldError
@@ -77,7 +76,7 @@ def make_world(view: ClusterView) -> World:
     """
     if REQUIRED_KINDS & view.missing.keys():
         raise MissingRightsError(view)
-    world = World(view.scheduler.dialects, policy_defaults(view.scheduler.settings))
+    world = World(view.scheduler.options)
     progress(f"{len(view.objects)} objects")
     world.add(view.objects)
     progress("")
@@ -90,4 +89,4 @@ def make_world(view: ClusterView) -> World:
 def tell_of_compiling() -> None:
     """Say what takes so long where no kernel was compiled before."""
     if not is_compiled():
-        click.echo("the kernels are compiled now, once after an install: this takes a minute or two", err=True)
+        click.echo("the kernels are compiled now, once after an install: this takes up to a minute", err=True)

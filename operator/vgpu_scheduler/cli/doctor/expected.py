@@ -28,11 +28,7 @@ def _expected(installed: SchedulerSettings, namespace: str) -> Expected:
     settings = installed.settings
     return Expected(
         source=installed.source,
-        dialects=installed.dialects,
-        scheduler_names=settings.scheduler_names,
-        coexist_with=settings.coexist_with,
-        managed_nodes=settings.managed,
-        system_spread=settings.scoring.system_spread,
+        options=installed.options,
         namespace=namespace,
         lease_name=settings.lease.name,
         lease_namespace=settings.lease.namespace,

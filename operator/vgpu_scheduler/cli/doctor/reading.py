@@ -64,7 +64,7 @@ async def read_facts(api: ApiClient, options: ClusterOptions) -> Seen:
     """
     server = await _server(api)
     expected, findings = await expectations(api, options.config, options.scheduler_namespace)
-    beside = (kind for dialect in expected.dialects if (kind := dialect.inventory.beside))
+    beside = (kind for dialect in expected.options.dialects if (kind := dialect.inventory.beside))
     collected = _Collected(findings=findings)
     await _list_all(api, [*FACTS, *map(beside_fact, beside)], collected)
     seen = Seen(expected=expected, server=server, objects=collected.objects, missing=collected.missing)

@@ -91,9 +91,9 @@ def _of_dialect(seen: Seen, pod: Pod, dialect: str, usage: Usage) -> Iterator[Fi
 def unbound(seen: Seen) -> Iterator[Finding]:
     """Find allocations on pods that are bound nowhere."""
     expected = seen.expected
-    keys = frozenset(key for dialect in expected.dialects for key in dialect.allocation.keys)
+    keys = frozenset(key for dialect in expected.options.dialects for key in dialect.allocation.keys)
     for pod in seen.pods:
-        if pod.node_name or pod.terminal or pod.scheduler_name in expected.coexist_with:
+        if pod.node_name or pod.terminal or pod.scheduler_name in expected.options.coexist_with:
             continue
         written = sorted(keys & pod.annotations.keys())
         if written:

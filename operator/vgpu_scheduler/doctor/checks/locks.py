@@ -42,7 +42,7 @@ _UNBOUND = timedelta(seconds=60)
 def locks(seen: Seen) -> Iterator[Finding]:
     """Find locks that keep pods away for no good reason."""
     side, state = seen.books.engine.dialects.node_side, seen.books.engine.state
-    judge = LockJudge(side, frozenset(seen.expected.scheduler_names), _UNBOUND)
+    judge = LockJudge(side, frozenset(seen.expected.options.scheduler_names), _UNBOUND)
     for node in seen.nodes:
         for kind in side.locks:
             lock = find_lock(node, kind, side)

@@ -104,8 +104,8 @@ def hami(seen: Seen) -> Iterator[Finding]:
         if not is_hami_scheduler(deployment) or not deployment.spec.replicas:
             continue
         name = scheduler_name(deployment)
-        if name not in seen.expected.coexist_with:
-            ours = name in seen.expected.scheduler_names
+        if name not in seen.expected.options.coexist_with:
+            ours = name in seen.expected.options.scheduler_names
             why = "which is one of our own scheduler_names" if ours else "which coexist_with does not name"
             yield HAMI.of(_ref("Deployment", deployment), f"it serves pods that name {name}, {why}")
         for pod in seen.pods:

@@ -42,8 +42,8 @@ def rights(seen: Seen) -> Iterator[Finding]:
 
 def needed_roles(expected: Expected) -> list[ShippedRole]:
     """Return the roles that the scheduler needs under its settings."""
-    dialects = {dialect.name for dialect in expected.dialects}
-    wanted = {"koordinator": "koordinator" in dialects, "system-spread": expected.system_spread}
+    dialects = {dialect.name for dialect in expected.options.dialects}
+    wanted = {"koordinator": "koordinator" in dialects, "system-spread": expected.options.system_spread}
     return [role for role in shipped().roles if wanted.get(role.file.partition("/")[0], True)]
 
 

@@ -31,12 +31,12 @@ _DEFAULT = "default-scheduler"
 
 def waiting(seen: Seen) -> Iterator[Finding]:
     """Find pods that wait for a scheduler that does not serve them."""
-    served = (*seen.expected.scheduler_names, *seen.expected.coexist_with)
+    served = (*seen.expected.options.scheduler_names, *seen.expected.options.coexist_with)
     for pod in seen.pods:
         if pod.node_name or pod.terminal or pod.deleting or pod.spec.scheduling_gates:
             continue
         ref = ObjectRef("Pod", pod.name, pod.namespace)
-        if pod.scheduler_name in seen.expected.scheduler_names:
+        if pod.scheduler_name in seen.expected.options.scheduler_names:
             if not seen.leading and _for_a_while(seen, pod):
                 yield UNSERVED.of(ref, f"it names {pod.scheduler_name}, and no scheduler of that name runs")
         elif not seen.asks_for_devices(pod) or pod.scheduler_name in served:

@@ -8,13 +8,15 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from vgpu_scheduler.engine import SCHEDULER_NAME
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.whatif.cards import Card
+from vgpu_scheduler.whatif.options import plain_options
 from vgpu_scheduler.whatif.traces.arrivals import Arrivals
 from vgpu_scheduler.whatif.traces.fleet import SHARES, Fleet
 from vgpu_scheduler.whatif.traces.format import WHOLE, TraceNode, TracePod
-from vgpu_scheduler.whatif.world import SCHEDULER, World, make_dialect
+from vgpu_scheduler.whatif.world import World
 
 Object = Mapping[str, Any]
 _DIALECT: Final = "hami"
@@ -74,7 +76,7 @@ class EnginePlacer:
     """
 
     def __init__(self, fleet: Fleet, policies: Sequence[Object]) -> None:
-        self._world = World([make_dialect(_DIALECT)], strict=True)
+        self._world = World(plain_options(_DIALECT), strict=True)
         self._world.add(policies)
         self._world.ensure_namespace("default")
         self._world.add(self._node(number, node) for number, node in enumerate(fleet.nodes))
@@ -161,7 +163,7 @@ def _written(pod: TracePod) -> dict[str, Any]:
         "kind": "Pod",
         "metadata": {"name": "pod", "annotations": types},
         "spec": {
-            "schedulerName": SCHEDULER,
+            "schedulerName": SCHEDULER_NAME,
             "containers": [{"name": "main", "resources": {"requests": {**requests, **limits}, "limits": limits}}],
         },
         "status": {"phase": "Pending"},
