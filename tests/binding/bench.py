@@ -13,6 +13,7 @@ from tests.engine.builders import OURS, allocation, make_engine, pod_object
 
 from vgpu_scheduler.apiclient import ApiClient, ApiResponse, connect
 from vgpu_scheduler.binding import (
+    Answer,
     BindAttempt,
     BindContext,
     Binder,
@@ -83,13 +84,15 @@ class Bench:
         self.reporter = Reporter(api, EventSource("vgpu-scheduler", "test"), self.clock)
         self.steps: list[tuple[Step, str]] = []
         self.on_step: Callable[[Step, Pod], None] = lambda *_: None
+        self.on_attempt: Callable[[BindAttempt], None] = lambda _: None
+        self.on_answer: Callable[[Pod, Answer], None] = lambda *_: None
         chosen = BinderOptions(**{"timeout": 0.4, "longest_wait": 20.0, "patience": 0.1, **options})
         self.heard: list[tuple[str, str, str, float]] = []
         self.attempts: list[BindAttempt] = []
         hooks = BinderHooks(
             on_step=self._step,
             on_attempt=self._attempted,
-            on_answer=lambda pod, answer, took: self.heard.append(("answer", pod.name, answer.value, took)),
+            on_answer=self._answered,
         )
         self.context = BindContext(
             api,
@@ -113,6 +116,11 @@ class Bench:
     def _attempted(self, attempt: BindAttempt) -> None:
         self.attempts.append(attempt)
         self.heard.append(("attempt", attempt.pod.name, attempt.answer.value, attempt.ended - attempt.decided))
+        self.on_attempt(attempt)
+
+    def _answered(self, pod: Pod, answer: Answer, took: float) -> None:
+        self.heard.append(("answer", pod.name, answer.value, took))
+        self.on_answer(pod, answer)
 
     async def _step(self, step: Step, pod: Pod) -> None:
         self.steps.append((step, pod.name))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 from tests.binding.bench import AGENT, LOCK, PODS, Bench, bench
@@ -283,13 +284,17 @@ async def test_nobody_can_tell_until_the_server_is_back(tmp_path: Path) -> None:
         made = await b.create("p")
         await b.learn()
         b.cluster.inject(Fault(resource="pods/binding", lose_answer=True, times=1))
-        silence = b.cluster.inject(Fault(verb="get", resource="pods", user_agent=AGENT, status=503))
+        silence = [
+            b.cluster.inject(Fault(verb=verb, resource="pods", user_agent=AGENT, status=503))
+            for verb in ("get", "list")
+        ]
         assert b.submit() == 1
         await b.until(lambda: b.sent("get", "pods") >= 2)
         held = b.engine.state.reservation(made.uid)
         assert held is not None
         assert held.phase is Phase.ASSUMED  # kept: it may be bound
-        b.cluster.heal(silence)
+        for fault in silence:
+            b.cluster.heal(fault)
         await b.until(lambda: b.binder.stats.bound)
 
 
@@ -317,41 +322,56 @@ async def test_refused_for_good_is_reported(tmp_path: Path) -> None:
         assert await unlocked(b)
 
 
-async def test_a_bind_that_breaks_off_is_followed_up_and_stops_nobody(tmp_path: Path) -> None:
+def break_after_binding(b: Bench, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have something unforeseen happen to a pod when its Binding was carried out."""
+    request = b.api.request
+
+    async def breaks(method: str, path: str, *args: Any, **kwargs: Any) -> ApiResponse:
+        answer = await request(method, path, *args, **kwargs)
+        if path.endswith(f"/{name}/binding"):
+            raise RuntimeError("odd")
+        return answer
+
+    monkeypatch.setattr(b.api, "request", breaks)
+
+
+async def test_a_bind_that_breaks_off_is_followed_up_and_stops_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with bench(tmp_path) as b:
         await b.nodes.start()
         await b.create("bad")
         await b.create("good")
         await b.learn()
         b.watch()
-
-        def breaks(step: Step, pod: object) -> None:
-            if step is Step.SENT and getattr(pod, "name", "") == "bad":
-                raise RuntimeError("odd")
-
-        b.on_step = breaks
+        break_after_binding(b, "bad", monkeypatch)
         assert b.submit() == 2
         await b.until(lambda: b.binder.stats.bound == 2)
         await b.nodes.until(lambda: b.nodes.counts["running"] == 2)
         assert not b.nodes.violations
 
 
-async def test_who_waited_behind_a_bind_that_broke_beyond_repair_is_not_left_behind(tmp_path: Path) -> None:
+async def test_who_waited_behind_a_bind_that_broke_beyond_repair_is_not_left_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with bench(tmp_path) as b:
         for name in ("bad", "good"):
             await b.create(name, nodeSelector={"kubernetes.io/hostname": "node-a"})
         await b.learn()
 
-        def breaks(step: Step, _: object) -> None:
-            if step in {Step.SENT, Step.BOUND}:
-                raise RuntimeError("odd")
+        def breaks(_: str) -> NoReturn:
+            raise RuntimeError("odd")
 
-        b.on_step = breaks
+        break_after_binding(b, "bad", monkeypatch)
+        monkeypatch.setattr(b.engine, "confirmed", breaks)
         assert b.submit() == 2
-        good = next(pod.uid for pod in b.engine.state.pods() if pod.name == "good")
-        await b.until(lambda: b.engine.queue.place(good) is Place.BACKOFF)
+        bad, good = sorted(b.engine.state.pods(), key=lambda pod: pod.name)
+        await b.until(lambda: b.engine.queue.place(good.uid) is Place.BACKOFF)
         assert b.binder.wake.is_set()
-        assert not b.engine.state.in_flight(good)
+        assert not b.engine.state.in_flight(good.uid)
+        held = b.engine.state.reservation(bad.uid)
+        assert held is not None  # what was bound stays charged
+        assert held.phase is Phase.BOUND
 
 
 async def test_attempts_and_answers_are_told(tmp_path: Path) -> None:

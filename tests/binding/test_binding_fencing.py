@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ from tests.engine.dialect_worlds import CORE, RATIO, beside, engine_of, koordina
 from vgpu_scheduler.apiclient import MERGE_PATCH
 from vgpu_scheduler.devcluster import Fault
 from vgpu_scheduler.dialects.hami import format_lock, format_time
-from vgpu_scheduler.engine import Place
-from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.engine import ANY_CARD, Cause, Place
+from vgpu_scheduler.kube import Pod, poddecoding
+from vgpu_scheduler.kube.wire import FieldError, WireMeta
 
 TOKEN = "vgpu-scheduler.io/last-allocated"
 ON_A: dict[str, Any] = {"nodeSelector": {"kubernetes.io/hostname": "node-a"}}
@@ -118,16 +120,21 @@ async def test_a_pod_that_changes_after_it_was_decided_on_is_decided_anew_at_onc
         await b.until(lambda: b.binder.stats.bound)
 
 
+async def with_koordinator_node(b: Bench) -> dict[str, dict[str, str]]:
+    """Make a node of Koordinator, whose cards have neither locks nor turns; return what half a card is called there."""
+    await b.call("POST", "/api/v1/nodes", {"metadata": {"name": "k"}})
+    ready = {"spec": {"taints": None}}
+    assert (await b.call("PATCH", "/api/v1/nodes/k", ready, content_type=MERGE_PATCH)).ok
+    status = {"status": koordinator_node("k")["status"]}
+    assert (await b.call("PATCH", "/api/v1/nodes/k/status", status, content_type=MERGE_PATCH)).ok
+    await b.learn()
+    b.engine.observe_inventory("k", beside("GPU-k0", "GPU-k1"), 0.0)
+    return {"limits": {CORE: "50", RATIO: "50"}, "requests": {CORE: "50", RATIO: "50"}}
+
+
 async def test_cards_without_a_lock_are_claimed_by_the_token_one_pod_after_the_other(tmp_path: Path) -> None:
     async with bench(tmp_path, engine=engine_of()) as b:
-        await b.call("POST", "/api/v1/nodes", {"metadata": {"name": "k"}})
-        ready = {"spec": {"taints": None}}
-        assert (await b.call("PATCH", "/api/v1/nodes/k", ready, content_type=MERGE_PATCH)).ok
-        status = {"status": koordinator_node("k")["status"]}
-        assert (await b.call("PATCH", "/api/v1/nodes/k/status", status, content_type=MERGE_PATCH)).ok
-        await b.learn()
-        b.engine.observe_inventory("k", beside("GPU-k0", "GPU-k1"), 0.0)
-        half = {"limits": {CORE: "50", RATIO: "50"}, "requests": {CORE: "50", RATIO: "50"}}
+        half = await with_koordinator_node(b)
         frozen = await b.create("frozen", half, **NOWHERE)
         await b.annotate_node("k", {TOKEN: frozen.uid})
         pods = [await b.create(f"p{number}", half) for number in range(4)]
@@ -195,3 +202,105 @@ async def test_a_lock_that_seems_to_come_from_the_future_is_as_old_as_it_has_bee
         value, _ = await b.binder.locker.try_take(seen, wants)
         assert value is not None
         assert await bind_late(b, frozen, "node-a") == 409
+
+
+@pytest.fixture
+def unreadable() -> Iterator[Callable[[], None]]:
+    """Have pods of the name ``odd`` be such that no decoder reads them; give what ends that."""
+    owner = poddecoding._owner
+
+    def refuse(meta: WireMeta) -> str:
+        if meta.name == "odd":
+            raise FieldError("metadata.ownerReferences", "nobody can read that")
+        return owner(meta)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(poddecoding, "_owner", refuse)
+        yield patch.undo
+
+
+async def bind_odd(b: Bench, node: str) -> str:
+    """Have a pod on a node that cannot be read; return its UID."""
+    body = {"metadata": {"name": "odd"}, "spec": {"containers": [{"name": "c", "image": "example", "resources": GPU}]}}
+    answer = await b.call("POST", PODS, body)
+    assert answer.ok, answer.message
+    await b.bind_elsewhere("odd", node)
+    return str(answer.json()["metadata"]["uid"])
+
+
+@pytest.mark.usefixtures("unreadable")
+async def test_a_pod_that_cannot_be_read_is_left_out_and_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The token is another pod's, which was bound since."""
+    async with bench(tmp_path) as b:
+        await bind_odd(b, "node-a")
+        theirs = await b.create("theirs", GPU, **NOWHERE)
+        await b.annotate_node("node-a", {TOKEN: theirs.uid})
+        await b.create("next", GPU, **ON_A)
+        await b.learn()
+        await b.bind_elsewhere("theirs", "node-a", allocation("node-a", (b.nodes.cards("node-a")[0].uuid, 15_000, 0)))
+        caplog.clear()
+        assert b.submit() == 1
+        await b.until(lambda: b.binder.stats.bound)
+        assert not b.engine.state.over_capacity()  # the pods that can be read count
+        assert len([text for text in caplog.messages if "default/odd" in text]) == 1
+        assert not b.engine.closed_nodes
+
+
+@pytest.mark.parametrize("ended", ["deleted", "read"])
+async def test_a_token_of_a_pod_that_cannot_be_read_closes_the_node_until_it_is_gone(
+    tmp_path: Path, ended: str, unreadable: Callable[[], None]
+) -> None:
+    """It may be on any card of the node."""
+    async with bench(tmp_path) as b:
+        token = await bind_odd(b, "node-a")
+        await b.annotate_node("node-a", {TOKEN: token})
+        waiting = await b.create("next", **ON_A)
+        await b.create("other", nodeSelector={"kubernetes.io/hostname": "node-b"})
+        await b.learn()
+        assert b.submit() == 2
+        await b.until(lambda: b.engine.closed_nodes)
+        await b.until(lambda: b.binder.stats.bound == 1)
+        await b.until(lambda: b.engine.state.reservation(waiting.uid) is None)
+        assert (await b.node("node-a"))[TOKEN] == token
+        b.clock.ahead += 10.0
+        assert b.submit() == 0
+        [closure] = b.engine.closed_nodes.closures("node-a")
+        assert (closure.cause, closure.lock, closure.value) == (Cause.POD_UNREADABLE, ANY_CARD, "default/odd")
+        await b.until(lambda: _told(b, "PodUnreadable", "pod default/odd cannot be read"))
+        listed = b.sent("list", "pods")
+        if ended == "deleted":
+            await b.call("DELETE", f"{PODS}/odd", {"gracePeriodSeconds": 0})
+        else:
+            unreadable()
+        await b.until(lambda: not b.engine.closed_nodes)
+        assert b.sent("list", "pods") > listed
+        assert (b.engine.state.pod(token) is not None) is (ended == "read")
+        b.clock.ahead += 10.0
+        assert b.submit() == 1
+        await b.until(lambda: b.binder.stats.bound == 2)
+
+
+@pytest.mark.usefixtures("unreadable")
+async def test_a_node_of_cards_without_turns_is_closed_by_a_pod_that_cannot_be_read(tmp_path: Path) -> None:
+    async with bench(tmp_path, engine=engine_of()) as b:
+        half = await with_koordinator_node(b)
+        token = await bind_odd(b, "k")
+        await b.annotate_node("k", {TOKEN: token})
+        await b.create("p", half)
+        await b.learn()
+        assert b.submit() == 1
+        await b.until(lambda: b.engine.closed_nodes)
+        await b.until(lambda: b.binder.depth == 0)
+        b.clock.ahead += 10.0
+        assert b.submit() == 0
+        await b.call("DELETE", f"{PODS}/odd", {"gracePeriodSeconds": 0})
+        await b.until(lambda: not b.engine.closed_nodes)
+        b.clock.ahead += 10.0
+        assert b.submit() == 1
+        await b.until(lambda: b.binder.stats.bound)
+
+
+async def _told(b: Bench, reason: str, text: str) -> bool:
+    return any(found == reason and note.startswith(text) for found, note in await b.events())

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from tests.engine.builders import engine_with, pod
+from tests.engine.dialect_worlds import MEMORY, NUMBER, VOLCANO, asking, engine_of
 
 from vgpu_scheduler.binding.plugin_needs import PluginNeedsReader
 from vgpu_scheduler.kube import Namespace
@@ -19,6 +20,13 @@ def test_what_a_pod_needs_follows_from_the_makers_that_it_asks() -> None:
         assert needs.lock is not None
         assert (needs.lock.annotation, needs.in_turn, needs.guessed) == ("hami.io/mutex.lock", True, False)
         assert reader.of(several).guessed
+
+
+def test_a_bound_pod_is_waited_for_though_none_like_it_would_be_placed_any_more() -> None:
+    reader = PluginNeedsReader(engine_of(VOLCANO))
+    for limits in ({NUMBER: 1, MEMORY: 1000}, {MEMORY: 1000}):
+        needs = reader.of(asking("p", limits, nodeName="v"))
+        assert (needs.in_turn, needs.guessed, needs.turn) == (True, True, f"{NUMBER}: 1")
 
 
 def test_it_is_read_anew_for_a_new_version_of_a_pod_and_after_a_policy_may_have_changed() -> None:

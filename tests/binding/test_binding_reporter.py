@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -303,6 +304,41 @@ async def test_reports_that_find_no_room_are_counted_and_are_news_again(tmp_path
         idle.not_scheduled(pod, FULL, "full")
         assert idle.dropped == 2
         assert idle.is_news(pod, FULL, "full")
+
+
+async def test_an_api_server_that_takes_nothing_does_not_fill_the_memory(tmp_path: Path) -> None:
+    """What waits to be written is bounded in bytes, and holds no pods."""
+    async with bench(tmp_path) as b:
+        idle = Reporter(b.api, EventSource("vgpu-scheduler", "idle"), b.clock)
+        fields = msgspec.structs.asdict(await b.create("p"))
+        tracemalloc.start()
+        try:
+            for number in range(3000):
+                large = Pod(**{**fields, "uid": f"uid-{number}", "annotations": {"a": "x" * 100_000 + str(number)}})
+                idle.not_scheduled(large, FULL, f"{number} " + "é" * 20_000)
+            assert tracemalloc.get_traced_memory()[0] < 80 * 2**20
+        finally:
+            tracemalloc.stop()
+        assert idle.dropped
+
+
+async def test_conditions_and_events_are_cut_at_the_bytes_that_kubernetes_allows(tmp_path: Path) -> None:
+    async with bench(tmp_path) as b:
+        pod = await b.create("p")
+        for text in ("日" * 50_000, "x" + "日" * 50_000):
+            assert say(b, pod, text, "note")
+            assert not say(b, pod, text, "note")
+            said = (await condition(b))[2]
+            assert len(said.encode()) in range(32 * 1024 - 3, 32 * 1024 + 1)
+            assert text.startswith(said.removesuffix(" ..."))
+        problem = Problem("Node", "", "node-a", "uid-node", EventReason.REGISTRATION_UNREADABLE, "é" * 5000)
+        for _ in range(2):
+            b.reporter.problem(problem)
+            b.reporter.warning(pod, "é" * 5000)
+            b.reporter.binding_failed(pod, "é" * 5000)
+        notes = [note for _, note in await b.events()]
+        assert len(notes) == 5
+        assert all(len(note.encode()) in range(1021, 1025) and note.endswith(" ...") for note in notes)
 
 
 async def test_a_report_that_breaks_off_does_not_end_the_others(tmp_path: Path) -> None:

@@ -76,9 +76,9 @@ def test_what_an_object_has_too_many_of_is_new_when_there_is_room_again() -> Non
 def test_what_is_remembered_is_bounded() -> None:
     series = EventSeries()
     for number in range(6000):
-        assert counts(series, event(name=f"p{number}"), 0.0) == [1]
-    assert counts(series, event(name="p5999"), 1.0) == [2]
-    assert counts(series, event(name="p0"), 1.0) == [1]
+        assert counts(series, event("x" * 1000, name=f"p{number}"), 0.0) == [1]
+    assert counts(series, event("x" * 1000, name="p5999"), 1.0) == [2]
+    assert counts(series, event("x" * 1000, name="p0"), 1.0) == [1]
 
 
 @settings(max_examples=200, deadline=None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -145,3 +146,17 @@ def test_the_condition_is_true_within_a_minute_and_seldom_written(moves: list[tu
     for (earlier, before), (later, after) in pairwise(writes):
         assert before != after
         assert later - earlier >= 60.0 or before[-1] != after[-1]
+
+
+def test_pods_that_come_and_go_leave_a_bounded_number_of_bytes_and_timers() -> None:
+    waiting, asking = WaitingPods(), pod("p")
+    for number in range(30_000):
+        waiting.report(msgspec.structs.replace(asking, uid=f"uid-{number}"), Report(FULL, "x" * 1500), 0.0)
+        if number % 2:
+            waiting.forget(f"uid-{number}")
+    assert 5000 < len(waiting) < 15_000
+    assert waiting._told.bytes <= 24 * 2**20
+    assert len(waiting._timers) <= 2 * len(waiting) + 1001
+    assert waiting.is_false("uid-1") is False
+    due = waiting.due(4000.0, 30_000)
+    assert len(due) == len(waiting), "who is remembered is told again"

@@ -16,7 +16,8 @@ from typing import Any
 from vgpu_scheduler.binding.answers import Answer, BindResult
 from vgpu_scheduler.binding.closed import ClosedNodeWatch
 from vgpu_scheduler.binding.context import BindContext
-from vgpu_scheduler.binding.lanes import BindUnit, Item, Stage
+from vgpu_scheduler.binding.doubts import Doubts
+from vgpu_scheduler.binding.lanes import BindUnit, Item, SentBinding, Stage
 from vgpu_scheduler.binding.locker import NodeLocker
 from vgpu_scheduler.binding.options import NO_HOOKS, BindAttempt, BinderHooks, BinderOptions
 from vgpu_scheduler.binding.plugin_turn import PluginTurn
@@ -59,9 +60,9 @@ class Binder:
         self._clock = context.clock
         self._may_write = context.may_write
         self._options = options
-        self._hooks = hooks
+        self._hooks = hooks.guarded()
         self.locker = NodeLocker(context, options.timeout)
-        self._sender = Sender(context, options.timeout, options.label_first, hooks.on_step)
+        self._sender = Sender(context, options.timeout, options.label_first, self._hooks.on_step)
         self._tasks: set[asyncio.Task[None]] = set()
         self._unlocked = asyncio.Semaphore(options.unlocked)
         self._serial = 0
@@ -71,6 +72,7 @@ class Binder:
         self.stats = BindStats()
         self._turns = Turns(self, context.clock, options.longest_wait, options.patience, self._count_expired)
         self._closed = ClosedNodeWatch(context, self.locker, options.patience, self.wake.set)
+        self._doubts = Doubts(context, self.locker, self._sender, self._closed, options.patience, self._end_doubt)
         self._volumes = VolumeBinder(context, options)
         self._plugins = PluginTurn(context, self.locker, self._turns, self._closed, options)
 
@@ -153,6 +155,7 @@ class Binder:
         if self._engine.state.node(name) is None:
             self.locker.forget(name)
         self._turns.moved(name)
+        self._doubts.moved(name)
         if self._may_write(0.0):
             self._closed.notice(name)
 
@@ -177,6 +180,7 @@ class Binder:
     async def stop(self, grace: float) -> None:
         """Let the binds under way finish for at most ``grace`` seconds; what waits is given back."""
         self._stopping = self._plugins.stopping = True
+        await self._doubts.stop()
         await self._closed.stop()
         await self._volumes.stop()
         self._turns.give_all_back()
@@ -237,8 +241,8 @@ class Binder:
                 self.stats.failed += 1
                 self._turns.give_back(item)
                 return
-            pod, placement, lock = item.sent
-            await self._settle(item, pod, placement, lock, await self._sender.find_out(pod, placement, "broke off"))
+            result = await self._sender.find_out(item.sent.pod, item.sent.placement, "broke off")
+            await self._end(item, item.sent, result)
 
     async def _bind_in_turn(self, item: Item) -> None:
         if not await self._plugins.begin(item):
@@ -281,16 +285,33 @@ class Binder:
             return False
         item.unit.bindings += 1
         while True:
-            item.sent = (pod, placement, lock)
+            item.sent = SentBinding(pod, placement, lock)
             item.sent_at = self._clock.monotonic()
             result = await self._sender.send(pod, placement, self._engine.restate(item.decision, placement))
-            self._hooks.on_answer(pod, result.answer, self._clock.monotonic() - item.sent_at)
+            if result.answer is not Answer.UNKNOWN:
+                self._answered(item, item.sent, result)
             if result.answer is not Answer.THROTTLED or lock:
                 break  # whoever else wants the node must not wait for the API server's patience
             await asyncio.sleep(result.retry_after)
             if self._engine.recheck(item.uid) != placement:
                 break
-        return await self._settle(item, pod, placement, lock, result)
+        return await self._end(item, item.sent, result)
+
+    def _answered(self, item: Item, sent: SentBinding, result: BindResult) -> None:
+        self._hooks.on_answer(sent.pod, result.answer, self._clock.monotonic() - item.sent_at)
+
+    async def _end(self, item: Item, sent: SentBinding, result: BindResult) -> bool:
+        """End the turn of a pod whose Binding was sent; what nobody can tell is found out after it."""
+        if result.answer is not Answer.UNKNOWN:
+            return await self._settle(item, sent, result)
+        self._doubts.follow(item, sent, result.message)
+        item.sent = None
+        return False
+
+    async def _end_doubt(self, item: Item, sent: SentBinding, result: BindResult) -> None:
+        """Take in what became of a Binding that was in doubt."""
+        self._answered(item, sent, result)
+        await self._settle(item, sent, result)
 
     async def _release(self, uid: str, node: str, lock: str) -> None:
         """Release the lock of a pod that was not bound here, if it has one.
@@ -302,7 +323,12 @@ class Binder:
         if lock and (pod is None or pod.node_name != node):
             await self.locker.release(node, lock)
 
-    async def _settle(self, item: Item, pod: Pod, placement: Placement, lock: str, result: BindResult) -> bool:
+    async def _settle(self, item: Item, sent: SentBinding, result: BindResult) -> bool:
+        """Book what became of a Binding, and tell; True if the pod is bound as decided."""
+        pod, placement, lock = sent
+        bound = result.answer is Answer.BOUND
+        if bound:  # before anybody is told: as long as the ledger does not know, whatever breaks off is followed up
+            self._engine.confirmed(pod.uid)
         item.sent = None
         self._hooks.on_attempt(
             BindAttempt(
@@ -310,10 +336,9 @@ class Binder:
                 *(item.came, item.joined, item.turn, item.sent_at, self._clock.monotonic()),
             )
         )
-        if result.answer is Answer.BOUND:
-            self._engine.confirmed(pod.uid)
-            self._reporter.forget(pod.uid)
+        if bound:
             self.stats.bound += 1
+            self._reporter.forget(pod.uid)
             log.info(
                 Keyed(
                     "Successfully bound pod to node",

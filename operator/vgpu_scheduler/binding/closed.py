@@ -6,12 +6,14 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import islice
 
 from vgpu_scheduler.apiclient import ApiUnreachableError
 from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.binding.locker import NodeLocker
-from vgpu_scheduler.engine import Cause, LockStatus, NodeClosure, Problem
-from vgpu_scheduler.model import EventReason
+from vgpu_scheduler.engine import IN_TURN, Cause, LockStatus, NodeClosure, Problem
+from vgpu_scheduler.model import EventReason, quoted
+from vgpu_scheduler.state import Phase
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +25,12 @@ _REASONS = {
     Cause.LOCK_MALFORMED: EventReason.DEVICE_LOCK_MALFORMED,
     Cause.PLUGIN_SILENT: EventReason.DEVICE_PLUGIN_SILENT,
     Cause.POD_STARTING: EventReason.POD_STARTING,
+    Cause.BINDING_IN_DOUBT: EventReason.BINDING_IN_DOUBT,
+    Cause.POD_UNREADABLE: EventReason.POD_UNREADABLE,
+    Cause.DEVICES_NOT_TAKEN: EventReason.DEVICES_NOT_TAKEN,
 }
+_NAMED = 3
+"""How many pods an event names."""
 
 
 class ClosedNodeWatch:
@@ -121,7 +128,14 @@ class ClosedNodeWatch:
                 self._report(node, closure)
 
     async def _is_over(self, node: str, closure: NodeClosure) -> bool:
-        if not closure.lock:
+        if closure.turn:
+            return False  # it is over when that is seen on the pod, or that it is gone
+        if closure.cause is Cause.BINDING_IN_DOUBT:
+            held = self._engine.state.reservation(closure.value)
+            return held is None or held.phase is not Phase.IN_DOUBT
+        if closure.cause is Cause.POD_UNREADABLE:
+            return await self._locker.make_sure(node)
+        if closure.lock == IN_TURN:
             pod = self._engine.state.pod(closure.value)
             return pod is None or pod.terminal or pod.started
         found = self._locker.find(node, closure.lock)
@@ -143,20 +157,41 @@ class ClosedNodeWatch:
         vendors = {claim.vendor for container in self._engine.cycle.claims(pod) for claim in container.claims}
         return f"the device plugin of {', '.join(sorted(vendors))} does not answer pod {pod.key}{lock}"
 
+    def _name(self, uid: str) -> str:
+        pod = self._engine.state.pod(uid)
+        return pod.key if pod else uid
+
+    def _not_taken(self, node: str, turn: str) -> str:
+        state, uids = self._engine.state, self._engine.closed_nodes.lost_turns.pods(node, turn)
+        named = ", ".join(pod.key for uid in islice(uids, _NAMED) if (pod := state.pod(uid)))
+        more = f" and {len(uids) - _NAMED} more" if len(uids) > _NAMED else ""
+        which, them = ("pods", "them") if len(uids) > 1 else ("pod", "it")
+        return (
+            f"the device plugin never served {which} {named}{more}, and would take {them} for the next pod that asks "
+            f"for {turn}: delete {them}; no such pod is placed there until then"
+        )
+
     def _report(self, name: str, closure: NodeClosure) -> None:
         node = self._engine.state.node(name)
         if node is None:
             return
+        if closure.cause is Cause.DEVICES_NOT_TAKEN:
+            text = self._not_taken(name, closure.turn)
+        else:
+            text = f"{self._held_up(closure)}; no pod that needs it is placed there until that ends"
+        self._reporter.problem(Problem("Node", "", name, node.uid, _REASONS[closure.cause], text))
+
+    def _held_up(self, closure: NodeClosure) -> str:
         if closure.cause is Cause.LOCK_MALFORMED:
-            text = f"annotation {closure.lock} is malformed: {closure.value!r}"
-        elif closure.cause is Cause.LOCK_HELD:
+            return f"annotation {closure.lock} is malformed: {quoted(closure.value)}"
+        if closure.cause is Cause.LOCK_HELD:
             owner = self._engine.dialects.node_side.parse_lock(closure.value).owner
             holder = f"pod {owner}" if owner else "somebody whom it does not name"
-            text = f"annotation {closure.lock} is held by {holder}"
-        elif closure.cause is Cause.POD_STARTING:
-            starting = self._engine.state.pod(closure.value)
-            text = f"pod {starting.key if starting else closure.value} has its devices and has not started"
-        else:
-            text = self._silence(closure)
-        text += "; no pod that needs it is placed there until that ends"
-        self._reporter.problem(Problem("Node", "", name, node.uid, _REASONS[closure.cause], text))
+            return f"annotation {closure.lock} is held by {holder}"
+        if closure.cause is Cause.POD_STARTING:
+            return f"pod {self._name(closure.value)} has its devices and has not started"
+        if closure.cause is Cause.BINDING_IN_DOUBT:
+            return f"whether pod {self._name(closure.value)} was bound here is not known"
+        if closure.cause is Cause.POD_UNREADABLE:
+            return f"pod {closure.value} cannot be read, and may be on any card"
+        return self._silence(closure)

@@ -9,6 +9,7 @@ from vgpu_scheduler.apiclient import ApiClient
 from vgpu_scheduler.binding.clock import Clock
 from vgpu_scheduler.binding.reporter import Reporter
 from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.kube import Encoded
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,4 +31,4 @@ class BindContext:
     reporter: Reporter
     clock: Clock
     may_write: Callable[[float], bool]
-    observe: Callable[[str, bytes], None]
+    observe: Callable[[str, Encoded], None]

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from vgpu_scheduler.apiclient import STRATEGIC_PATCH, ApiUnreachableError
+from vgpu_scheduler.apiclient import STRATEGIC_PATCH, ApiResponse, ApiUnreachableError
 from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.binding.writes import rfc3339
-from vgpu_scheduler.kube import DecodeError, Node, Pod, decode_items, decode_page, decode_pod
+from vgpu_scheduler.kube import DecodeError, Encoded, Node, Pod, decode_page, decode_pod, decode_whereabouts
 from vgpu_scheduler.model import LAST_ALLOCATED
 
 __all__ = ["AllocationFence", "new_version"]
@@ -24,10 +24,6 @@ __all__ = ["AllocationFence", "new_version"]
 log = logging.getLogger(__name__)
 
 _NOT_FOUND = 404
-
-
-class _GoneError(Exception):
-    """The pod is not there any more."""
 
 
 def new_version(pod: Pod, now: datetime) -> dict[str, Any]:
@@ -59,6 +55,7 @@ class AllocationFence:
     timeout: float
     held_off: int = 0
     """How many pods were given a new version, so that no earlier Binding of theirs is carried out."""
+    _in_the_way: dict[str, str] = field(default_factory=dict)
     _verified: dict[str, str] = field(default_factory=dict)
     """Tokens that are ours, or that were made sure of since; a node that is gone has none."""
 
@@ -68,15 +65,17 @@ class AllocationFence:
         Returns
         -------
         bool
-            False if the API server did not tell; the node's token must not be replaced then.
+            False if the API server did not tell, or if the pod was bound and cannot be read (:meth:`in_the_way`); the
+            node's token must not be replaced then.
         """
         token, state = node.annotations.get(LAST_ALLOCATED), self.context.engine.state
+        self._in_the_way.pop(node.name, None)
         if token is None or state.was_removed(token) or self._verified.get(node.name) == token:
             return True
         known = state.pod(token)
         if known is None or not known.node_name:
             # One that is not known as bound may have been bound, by a leader before us, or may be bound any time.
-            if not await self._read_pods(node.name):
+            if not await self._read_pods(node.name, token):
                 return False
             known = state.pod(token)
             if known is not None and not await self.hold_off(known):
@@ -84,6 +83,13 @@ class AllocationFence:
         if state.node(node.name) is not None:  # it may have gone meanwhile
             self._verified[node.name] = token
         return True
+
+    def in_the_way(self, node: str) -> str:
+        """Return the name of a pod of a node that its token may name, and that cannot be read; empty if there is none.
+
+        It may be on any card of the node.
+        """
+        return self._in_the_way.get(node, "")
 
     async def hold_off(self, pod: Pod) -> bool:
         """Make sure that no Binding of a pod of ours is carried out that was decided on before; False if in doubt."""
@@ -94,30 +100,25 @@ class AllocationFence:
             return False
         path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
         try:
-            patch = new_version(pod, self.context.clock.now())
-            answer = await self._request("PATCH", f"{path}/status", patch)
-            if answer is not None:
+            answer = await self._request("PATCH", f"{path}/status", new_version(pod, self.context.clock.now()))
+            if answer.ok:
                 self.held_off += 1
                 log.info("pod %s has a new version: an earlier leader can no longer bind it", pod.key)
+                self._observe(answer.body)
                 return True
-            current = await self._request("GET", path)
+            if answer.status != _NOT_FOUND:
+                answer = await self._request("GET", path)
+            if not answer.ok:
+                return answer.status == _NOT_FOUND
+            self._observe(answer.body)
+            current = decode_whereabouts(answer.body)
         except (ApiUnreachableError, DecodeError) as error:
             log.warning("pod %s: %s", pod.key, error)
             return False
-        except _GoneError:
-            return True
-        return current is not None and (current.uid != pod.uid or bool(current.node_name))
+        return current.uid != pod.uid or bool(current.node)
 
-    async def _request(self, method: str, path: str, body: object = None) -> Pod | None:
-        """Send a request about a pod; return the pod as the answer shows it, None if it was refused."""
-        answer = await self.context.api.request(method, path, body, content_type=STRATEGIC_PATCH, timeout=self.timeout)
-        if answer.status == _NOT_FOUND:
-            raise _GoneError
-        if not answer.ok:
-            return None
-        pod = decode_pod(answer.body)
-        self.context.engine.observe_pod(pod, self.context.clock.monotonic())
-        return pod
+    async def _request(self, method: str, path: str, body: object = None) -> ApiResponse:
+        return await self.context.api.request(method, path, body, content_type=STRATEGIC_PATCH, timeout=self.timeout)
 
     def took(self, node: str, uid: str) -> None:
         """Note that the token of a node was replaced by ours."""
@@ -126,16 +127,42 @@ class AllocationFence:
     def forget(self, node: str) -> None:
         """Forget a node that is gone."""
         self._verified.pop(node, None)
+        self._in_the_way.pop(node, None)
 
-    async def _read_pods(self, node: str) -> bool:
+    async def _read_pods(self, node: str, token: str) -> bool:
+        """Take in the pods of a node; False if they cannot be listed, or the one of its token cannot be read."""
         try:
             response = await self.context.api.request(
                 "GET", "/api/v1/pods", params={"fieldSelector": f"spec.nodeName={node}"}, timeout=self.timeout
             )
-        except ApiUnreachableError:
+            if not response.ok:
+                return False
+            pods = decode_page(response.body).items
+        except (ApiUnreachableError, DecodeError) as error:
+            log.warning("pods of node %s: %s", node, error)
             return False
-        if not response.ok:
-            return False
-        for pod in decode_items(decode_page(response.body), decode_pod):
-            self.context.engine.observe_pod(pod, self.context.clock.monotonic())
-        return True
+        for pod in pods:
+            self._observe(pod)
+        hidden = [name for pod in pods if (name := self._hidden(pod, token))]
+        if hidden:
+            self._in_the_way[node] = hidden[0]
+        return not hidden
+
+    def _observe(self, pod: Encoded) -> None:
+        """Take in a pod; one that cannot be is named and left out, as everywhere: the others count."""
+        try:
+            self.context.engine.observe_pod(decode_pod(pod), self.context.clock.monotonic())
+        except DecodeError as error:
+            log.warning("%s", error)
+        except Exception:  # an error of ours must not keep all others from the node
+            log.exception("a pod could not be taken in")
+
+    def _hidden(self, pod: Encoded, token: str) -> str:
+        """Return the name of a bound pod that may be that of a token, and was not taken in; empty if it is another."""
+        try:
+            found = decode_whereabouts(pod)
+        except DecodeError as error:
+            return error.key or "(unnamed)"
+        known = self.context.engine.state.pod(found.uid)
+        is_known = known is not None and bool(known.node_name)
+        return "" if found.uid != token or is_known else found.key

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Placement
@@ -30,6 +31,20 @@ class Stage(Enum):
     """Its turn has come: nothing goes between its pods any more."""
     GIVEN_BACK = "given back"
     """It is decided anew: whoever works on one of its pods stops."""
+
+
+class SentBinding(NamedTuple):
+    """A Binding on its way; what became of it must be found out.
+
+    Attributes
+    ----------
+    lock
+        The value of the node's lock that was taken for it; empty if there is none.
+    """
+
+    pod: Pod
+    placement: Placement
+    lock: str
 
 
 @dataclass(eq=False, slots=True)
@@ -67,7 +82,7 @@ class Item:
     turn, sent_at
         When its turn came, and when its Binding was sent.
     sent
-        Pod, placement and lock of a Binding on its way; what became of it must be found out.
+        Its Binding, as long as that is on its way.
     """
 
     rank: Rank
@@ -80,7 +95,7 @@ class Item:
     attempts: int = 0
     turn: float = 0.0
     sent_at: float = 0.0
-    sent: tuple[Pod, Placement, str] | None = None
+    sent: SentBinding | None = None
 
 
 class Lane:

@@ -11,7 +11,7 @@ from datetime import timedelta
 from vgpu_scheduler.apiclient import JSON_PATCH, ApiUnreachableError
 from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.binding.fencing import AllocationFence
-from vgpu_scheduler.binding.plugin_needs import PluginNeedsReader
+from vgpu_scheduler.binding.plugin_needs import PluginNeeds, PluginNeedsReader
 from vgpu_scheduler.binding.writes import LockChange, TokenPatch, release_operations
 from vgpu_scheduler.dialects import NodeLock, NodeSide
 from vgpu_scheduler.engine import FoundLock, LockJudge, LockStatus, find_lock
@@ -69,6 +69,24 @@ class NodeLocker:
     def kind(self, pod: Pod) -> NodeLock | None:
         """Return the lock through which the node side will look for a pod."""
         return self._needs.of(pod).lock
+
+    def needs(self, pod: Pod) -> PluginNeeds:
+        """Return what a pod needs of the device plugins of its node."""
+        return self._needs.of(pod)
+
+    def is_closed(self, node: str, pod: Pod) -> bool:
+        """Tell whether a node is closed to a pod, for what that needs of its device plugins."""
+        needs = self._needs.of(pod)
+        return self.context.engine.closed_nodes.is_closed(node, needs.lock, needs.turn, in_turn=needs.in_turn)
+
+    def in_the_way(self, node: str) -> str:
+        """Return the name of a pod that may have any cards of a node, for it cannot be read; empty if there is none."""
+        return self._fence.in_the_way(node)
+
+    async def make_sure(self, node: str) -> bool:
+        """Make sure of the last allocation on a node, if the node is there; False if the API server did not tell."""
+        known = self.context.engine.state.node(node)
+        return known is None or await self._fence.secure(known)
 
     def pod_awaiting_plugin(self, node: str, pod: Pod) -> Pod | None:
         """Return a pod of a node that a plugin may take for this one, or this one for it; None if there is none.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from vgpu_scheduler.binding.answers import Answer
 from vgpu_scheduler.binding.sender import Step
 from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.telemetry import guarded, guarded_async
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ async def _nothing(step: Step, pod: Pod) -> None:
 
 @dataclass(frozen=True, slots=True)
 class BinderHooks:
-    """Who else is told of binds.
+    """Who else is told of binds; a hook that fails changes nothing of them.
 
     Attributes
     ----------
@@ -97,6 +98,10 @@ class BinderHooks:
     on_step: Callable[[Step, Pod], Awaitable[None]] = _nothing
     on_attempt: Callable[[BindAttempt], None] = lambda _: None
     on_answer: Callable[[Pod, Answer, float], None] = lambda *_: None
+
+    def guarded(self) -> BinderHooks:
+        """Return hooks that change nothing of a bind where they fail."""
+        return BinderHooks(guarded_async(self.on_step), guarded(self.on_attempt), guarded(self.on_answer))
 
 
 NO_HOOKS = BinderHooks()

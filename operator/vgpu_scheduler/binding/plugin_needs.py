@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vgpu_scheduler.dialects import NodeLock, NodeSide
-from vgpu_scheduler.engine import Engine, Recent
+from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import Remembered, bytes_of
 
-_REMEMBERED = 1024
-"""How many pods are remembered: the lanes of a burst ask the same of the same ones again and again."""
+_MOST_BYTES = 2**20
+"""What is remembered may take so much: about 1,500 pods, of which the lanes of a burst ask the same all the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +26,14 @@ class PluginNeeds:
     guessed
         Whether a plugin may take any pod of its node that has not started for this one: there is no lock, or several
         makers' plugins have to answer, and the first one ends it.
+    turn
+        What the node side will know it by; empty if it has other ways.
     """
 
     lock: NodeLock | None
     in_turn: bool
     guessed: bool
+    turn: str
 
 
 class PluginNeedsReader:
@@ -43,18 +47,22 @@ class PluginNeedsReader:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._recent: Recent[PluginNeeds] = Recent(_REMEMBERED)
+        self._recent: Remembered[tuple[str, int, int], PluginNeeds] = Remembered(_MOST_BYTES)
 
     def of(self, pod: Pod) -> PluginNeeds:
         """Return what a pod needs."""
         if not pod.resource_version:
             return self._read(pod)
         key = (pod.uid, pod.resource_version, self._engine.effective_policies.generation)
-        return self._recent.get(key, lambda: self._read(pod))
+        needs = self._recent.get(key)
+        if needs is None:
+            needs = self._read(pod)
+            self._recent.put(key, needs, bytes_of(key) + bytes_of(needs))
+        return needs
 
     def _read(self, pod: Pod) -> PluginNeeds:
         side: NodeSide = self._engine.dialects.node_side
         claims = self._engine.cycle.claims(pod)
         lock, in_turn = side.lock(claims), side.in_turn(claims)
         vendors = {claim.vendor for container in claims for claim in container.claims}
-        return PluginNeeds(lock, in_turn, len(vendors) > 1 or (in_turn and lock is None))
+        return PluginNeeds(lock, in_turn, len(vendors) > 1 or (in_turn and lock is None), side.turn(claims))

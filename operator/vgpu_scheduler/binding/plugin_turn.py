@@ -9,8 +9,9 @@ from vgpu_scheduler.binding.locker import NodeLocker
 from vgpu_scheduler.binding.options import BinderOptions
 from vgpu_scheduler.binding.turns import Turns
 from vgpu_scheduler.dialects import NodeLock
-from vgpu_scheduler.engine import Cause, NodeClosure
+from vgpu_scheduler.engine import ANY_CARD, IN_TURN, Cause, NodeClosure
 from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.state import Phase
 
 
 class PluginTurn:
@@ -61,10 +62,12 @@ class PluginTurn:
     async def clear(self, item: Item) -> bool:
         """Take away a lock that nobody uses, for a unit that would wait for it; False if its node is closed."""
         pod = self._engine.state.pod(item.uid)
-        kind = self._locker.kind(pod) if pod else None
-        if self._engine.closed_nodes.is_closed(item.node, kind):
+        if pod is None:
+            return True  # it does not hold any more
+        if self._locker.is_closed(item.node, pod):
             return False
-        if pod and kind:
+        kind = self._locker.kind(pod)
+        if kind:
             await self._locker.clear(item.node, kind, pod)
         return True
 
@@ -79,21 +82,27 @@ class PluginTurn:
             pod = self._engine.state.pod(item.uid)
             if pod is None:
                 return True
-            if self._engine.closed_nodes.is_closed(item.node, self._locker.kind(pod)):
+            if self._locker.is_closed(item.node, pod):
                 return False
             other = self._locker.pod_awaiting_plugin(item.node, pod)
             if other is None:
                 return True
             if self._clock.monotonic() >= deadline:
-                served = self._locker.has_answered(other)
-                if not served:
-                    self._report_silence(other.uid, item.node)
-                cause = Cause.POD_STARTING if served else Cause.PLUGIN_SILENT
-                self._close(item.node, NodeClosure(cause, "", other.uid))
+                self._close(item.node, NodeClosure(self._why_it_waits(other, item.node), IN_TURN, other.uid))
                 return False
             self._turns.expire(item.node)
             await self._turns.wait(item.node)
         return False
+
+    def _why_it_waits(self, other: Pod, node: str) -> Cause:
+        """Return why a pod that a plugin may take for others has kept them waiting; say it if that is not known yet."""
+        held = self._engine.state.reservation(other.uid)
+        if held is not None and held.phase is Phase.IN_DOUBT:
+            return Cause.BINDING_IN_DOUBT
+        if self._locker.has_answered(other):
+            return Cause.POD_STARTING
+        self._report_silence(other.uid, node)
+        return Cause.PLUGIN_SILENT
 
     async def take(self, item: Item, pod: Pod) -> str | None:
         """Claim the cards of the node for a pod: write its token, and take its lock if there is one.
@@ -112,7 +121,10 @@ class PluginTurn:
             late = self._clock.monotonic() >= deadline
             if late and kind is not None:
                 self._close_lock(item.node, kind)
-            if kind is not None and self._engine.closed_nodes.is_closed(item.node, kind):
+            unreadable = self._locker.in_the_way(item.node)
+            if unreadable:
+                self._close(item.node, NodeClosure(Cause.POD_UNREADABLE, ANY_CARD, unreadable))
+            if self._locker.is_closed(item.node, pod):
                 self._turns.give_back(item, None)
                 return None
             if late:
@@ -147,7 +159,7 @@ class PluginTurn:
                 self._report_silence(item.uid, node)
                 annotation = self._locker.holding(node, lock) if lock else ""
                 if annotation is not None:
-                    self._close(node, NodeClosure(Cause.PLUGIN_SILENT, annotation, lock or item.uid))
+                    self._close(node, NodeClosure(Cause.PLUGIN_SILENT, annotation or IN_TURN, lock or item.uid))
                 return
 
     def _has_answered(self, uid: str, node: str, lock: str) -> bool:

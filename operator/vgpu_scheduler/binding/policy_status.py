@@ -10,8 +10,9 @@ from typing import Any
 
 from vgpu_scheduler.apiclient import MERGE_PATCH, ApiClient, ApiUnreachableError
 from vgpu_scheduler.binding.clock import Clock
-from vgpu_scheduler.binding.writes import rfc3339
+from vgpu_scheduler.binding.writes import CONDITION_LIMIT, rfc3339
 from vgpu_scheduler.engine import PolicyReport
+from vgpu_scheduler.model import cut
 from vgpu_scheduler.policy import GROUP, PLURALS, VERSION, PolicyKey, PolicyResource, key_of
 
 log = logging.getLogger(__name__)
@@ -143,7 +144,7 @@ def status_body(report: PolicyReport, known: Status, now: str) -> dict[str, Any]
                 "type": condition.type,
                 "status": status,
                 "reason": condition.reason,
-                "message": condition.message,
+                "message": cut(condition.message, CONDITION_LIMIT),
                 "lastTransitionTime": since or now,
                 "observedGeneration": generation,
             }

@@ -9,30 +9,69 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from typing import NamedTuple
 
 from vgpu_scheduler.apiclient import MERGE_PATCH, STRATEGIC_PATCH, ApiClient, ApiUnreachableError
 from vgpu_scheduler.binding.clock import Clock
 from vgpu_scheduler.binding.series import Event, EventSeries, Occurrences, Regarding
 from vgpu_scheduler.binding.waiting import Report, WaitingPods
-from vgpu_scheduler.binding.writes import EventSource, condition_body, event_body, event_path, series_patch
+from vgpu_scheduler.binding.writes import (
+    CONDITION_LIMIT,
+    NOTE_LIMIT,
+    EventSource,
+    condition_body,
+    event_body,
+    event_path,
+    series_patch,
+)
 from vgpu_scheduler.engine import Problem
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import ConditionReason, EventReason
+from vgpu_scheduler.model import ConditionReason, EventReason, Remembered, bytes_of, cut
+from vgpu_scheduler.telemetry import guarded
 
 log = logging.getLogger(__name__)
 
 _WORKERS = 8
 _QUEUED = 10_000
-_REMEMBERED = 20_000
+_QUEUED_BYTES = 16 * 2**20
+"""What the words may take that are to be written: an API server that takes nothing must not fill the memory."""
+_SAID_BYTES = 12 * 2**20
+"""What may be remembered of what was said once: about 12,000 things of the usual length."""
 _AT_A_TIME = 50
 """Waiting pods of which something is told between two looks at the time, so that many of them are no burst."""
 _NOT_FOUND, _CONFLICT = 404, 409
 
 
+_FIRST, _LATER = 0, 1
+"""Conditions go before events: they are what users and autoscalers wait for."""
+
+
+class _Addressed(NamedTuple):
+    """The pod that a condition is written to, as far as that needs it: whole pods may be large."""
+
+    namespace: str
+    name: str
+    uid: str
+    generation: int
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
+
+
+class _Write(NamedTuple):
+    """Something that is to be written, its turn, and the bytes that it keeps in memory until then."""
+
+    turn: int
+    number: int
+    send: Callable[[], Awaitable[None]]
+    size: int
+
+
 class Reporter:
-    """Writes conditions and events.
+    """Writes conditions and events; to say something never fails.
 
     Parameters
     ----------
@@ -65,8 +104,10 @@ class Reporter:
         self._observes_generation = observes_generation
         self._waiting = WaitingPods()
         self._series = EventSeries()
-        self._said: OrderedDict[tuple[str, str], str] = OrderedDict()
-        self._queue: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue(_QUEUED)
+        self._said: Remembered[tuple[str, str], str] = Remembered(_SAID_BYTES)
+        self._queue: asyncio.PriorityQueue[_Write] = asyncio.PriorityQueue(_QUEUED)
+        self._put_so_far = 0
+        self._queued_bytes = 0
         self._workers: list[asyncio.Task[None]] = []
         self.dropped = 0
 
@@ -96,8 +137,9 @@ class Reporter:
 
     def is_news(self, pod: Pod, reason: ConditionReason, message: str) -> bool:
         """Tell whether a pod does not say yet why it was not placed; if it does, that is remembered."""
-        return self._waiting.is_news(pod, reason, message, self._clock.monotonic())
+        return self._waiting.is_news(pod, reason, cut(message, CONDITION_LIMIT), self._clock.monotonic())
 
+    @guarded
     def not_scheduled(self, pod: Pod, reason: ConditionReason, message: str, note: str = "") -> None:
         """Say why a pod was not placed: the condition, and an event with it.
 
@@ -112,11 +154,12 @@ class Reporter:
         note
             What the event adds to it.
         """
-        report = Report(reason, message, note)
+        report = Report(reason, cut(message, CONDITION_LIMIT), cut(note, NOTE_LIMIT))
         if self._waiting.report(pod, report, self._clock.monotonic()):
             self._write_condition(pod, report)
             self._tell(pod, report)
 
+    @guarded
     def tick(self, waiting_pod: Callable[[str], Pod | None]) -> None:
         """Say what has become due by now: cheap where that is nothing, however many pods wait.
 
@@ -137,32 +180,39 @@ class Reporter:
                 self._tell(pod, report)
         self._finish_series(now)
 
+    @guarded
     def forget(self, uid: str) -> None:
         """Forget what was said about a pod that is gone or bound."""
         self._waiting.forget(uid)
 
     # Everything else -------------------------------------------------------------------------------------------------
 
+    @guarded
     def scheduled(self, pod: Pod, node: str) -> None:
         """Say that a pod was bound."""
         note = f"Successfully assigned {pod.key} to {node}"
         now = self._clock.now()  # it happens once in a pod's life: no series, and no more than one
         self._put_event(Occurrences(Event(_about(pod), "Normal", EventReason.SCHEDULED, "Binding", note), now, now))
 
+    @guarded
     def binding_failed(self, pod: Pod, message: str) -> None:
         """Say that a decided pod could not be bound; autoscalers must not act on that."""
-        self._event(Event(_about(pod), "Warning", EventReason.BINDING_FAILED, "Binding", message))
+        self._warn(_about(pod), EventReason.BINDING_FAILED, "Binding", message)
 
+    @guarded
     def warning(self, pod: Pod, message: str, reason: EventReason = EventReason.POLICY_WARNING) -> None:
         """Say something about a pod once; there may be several such things about one pod."""
+        message = cut(message, NOTE_LIMIT)
         if self._is_first(pod.uid, f"{reason}{message}", message):
-            self._event(Event(_about(pod), "Warning", reason, "Scheduling", message))
+            self._warn(_about(pod), reason, "Scheduling", message)
 
+    @guarded
     def problem(self, problem: Problem) -> None:
         """Say that something is wrong with an object: once per text, or each time that it happens."""
-        if problem.each_time or self._is_first(problem.uid, problem.reason, problem.message):
+        message = cut(problem.message, NOTE_LIMIT)
+        if problem.each_time or self._is_first(problem.uid, problem.reason, message):
             about = Regarding(problem.kind, problem.namespace, problem.name, problem.uid)
-            self._event(Event(about, "Warning", problem.reason, "Observing", problem.message))
+            self._warn(about, problem.reason, "Observing", message)
 
     # Inside ----------------------------------------------------------------------------------------------------------
 
@@ -171,17 +221,14 @@ class Reporter:
         key = (uid, topic)
         if self._said.get(key) == text:
             return False
-        self._said[key] = text
-        self._said.move_to_end(key)
-        if len(self._said) > _REMEMBERED:
-            self._said.popitem(last=False)
+        self._said.put(key, text, bytes_of(key) + bytes_of(text))
         return True
 
     def _tell(self, pod: Pod, report: Report) -> None:
-        self._event(Event(_about(pod), "Warning", EventReason.FAILED_SCHEDULING, "Scheduling", report.text))
+        self._warn(_about(pod), EventReason.FAILED_SCHEDULING, "Scheduling", report.text)
 
-    def _event(self, event: Event) -> None:
-        now = self._clock.monotonic()
+    def _warn(self, about: Regarding, reason: EventReason, action: str, note: str) -> None:
+        event, now = Event(about, "Warning", reason, action, cut(note, NOTE_LIMIT)), self._clock.monotonic()
         self._finish_series(now)
         told = self._series.happened(event, now, self._clock.now())
         if told is not None:
@@ -192,21 +239,23 @@ class Reporter:
             self._put_event(told)
 
     def _put_event(self, told: Occurrences) -> None:
-        self._put(lambda: self._write_event(told))
+        self._put(_LATER, lambda: self._write_event(told), bytes_of(told.event))
 
     def _write_condition(self, pod: Pod, report: Report) -> None:
-        if not self._put(lambda: self._condition(pod, report)):
+        about = _Addressed(pod.namespace, pod.name, pod.uid, pod.generation)
+        if not self._put(_FIRST, lambda: self._condition(about, report), bytes_of(report)):
             self._waiting.was_lost(pod.uid, self._clock.monotonic())  # what was never written must be said again
 
-    def _put(self, write: Callable[[], Awaitable[None]]) -> bool:
-        try:
-            self._queue.put_nowait(write)
-        except asyncio.QueueFull:
+    def _put(self, turn: int, send: Callable[[], Awaitable[None]], size: int) -> bool:
+        if self._queue.full() or self._queued_bytes + size > _QUEUED_BYTES:
             self.dropped += 1
             return False
+        self._put_so_far += 1
+        self._queue.put_nowait(_Write(turn, self._put_so_far, send, size))
+        self._queued_bytes += size
         return True
 
-    async def _condition(self, pod: Pod, report: Report) -> None:
+    async def _condition(self, pod: _Addressed, report: Report) -> None:
         # Said anew since, or the pod is on its way to a node, by us or a later leader: that must not be contradicted.
         if not self._waiting.written(pod.uid, report) or not self._leads():
             return
@@ -249,8 +298,9 @@ class Reporter:
     async def _work(self) -> None:
         while True:
             write = await self._queue.get()
+            self._queued_bytes -= write.size
             try:
-                await write()
+                await write.send()
             except ApiUnreachableError as error:
                 log.warning("report lost: %s", error)
             except Exception:

@@ -13,7 +13,7 @@ from vgpu_scheduler.apiclient import MERGE_PATCH, ApiResponse, ApiUnreachableErr
 from vgpu_scheduler.binding.answers import Answer, BindResult, classify
 from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.binding.writes import binding_body, decision_record
-from vgpu_scheduler.kube import DecodeError, Pod, decode_pod
+from vgpu_scheduler.kube import DecodeError, Encoded, Pod, decode_page, decode_whereabouts
 from vgpu_scheduler.model import DECISION, Decision, Placement
 
 log = logging.getLogger(__name__)
@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 _NOT_FOUND = 404
 _RETRY = 1.0
 """Seconds between two readings of a pod whose fate is unknown."""
+_READS = 3
+"""How often such a pod is read before its turn is over."""
 
 
 class Step(Enum):
@@ -55,7 +57,7 @@ class Sender:
     on_step: Callable[[Step, Pod], Awaitable[None]]
 
     async def send(self, pod: Pod, placement: Placement, decision: Decision) -> BindResult:
-        """Bind a pod and return what is known for certain: an unknown outcome is followed up until it is."""
+        """Bind a pod and return what is known for certain; an unknown outcome is that of :meth:`find_out`."""
         dialects = self.context.engine.dialects
         annotations = {
             **dialects.annotations(placement, self.context.clock.now().timestamp(), pod),
@@ -96,32 +98,61 @@ class Sender:
         return response, classify(response)
 
     async def find_out(self, pod: Pod, placement: Placement, message: str) -> BindResult:
-        """Read a pod until it tells what became of a Binding without an answer."""
+        """Wait until a Binding without an answer can no longer happen, and read its pod to tell what became of it.
+
+        Returns
+        -------
+        BindResult
+            What is known for certain; ``UNKNOWN`` if the API server does not show the pod within a few tries.
+        """
         log.warning("binding of pod %s has no clear answer, reading the pod: %s", pod.key, message)
         await asyncio.sleep(self.timeout)  # the write may still come until the server's own time is up
-        while True:
-            with suppress(ApiUnreachableError, DecodeError):
-                response = await self._read(pod)
-                if response.status == _NOT_FOUND:
-                    return BindResult(Answer.GONE, message)
-                if response.ok:
-                    return self._compare(pod, placement, decode_pod(response.body), message)
-            await asyncio.sleep(_RETRY)
+        for number in range(_READS):
+            if number:
+                await asyncio.sleep(_RETRY)
+            result = await self.look(pod, placement, message)
+            if result is not None:
+                return result
+        return BindResult(Answer.UNKNOWN, message)
+
+    async def look(self, pod: Pod, placement: Placement, message: str) -> BindResult | None:
+        """Read a pod whose Binding can no longer happen; None if the API server does not show it.
+
+        Where the pod itself may not be read, a list of it tells as well: that is another right.
+        """
+        with suppress(ApiUnreachableError, DecodeError):
+            response = await self._read(pod)
+            if response.status == _NOT_FOUND:
+                return BindResult(Answer.GONE, message)
+            if response.ok:
+                return self._compare(pod, placement, response.body, message)
+            response = await self._list(pod)
+            if response.ok:
+                found = decode_page(response.body).items
+                return self._compare(pod, placement, found[0], message) if found else BindResult(Answer.GONE, message)
+        return None
 
     async def refresh(self, pod: Pod) -> None:
         """Read a pod whose Binding conflicted, so that what it says is accounted for."""
-        with suppress(ApiUnreachableError, DecodeError):
+        with suppress(ApiUnreachableError):
             response = await self._read(pod)
             if response.ok:
-                self.context.engine.observe_pod(decode_pod(response.body), self.context.clock.monotonic())
+                self.context.observe("Pod", response.body)
 
-    def _compare(self, pod: Pod, placement: Placement, current: Pod, message: str) -> BindResult:
-        self.context.engine.observe_pod(current, self.context.clock.monotonic())
+    def _compare(self, pod: Pod, placement: Placement, found: Encoded, message: str) -> BindResult:
+        """Take in a pod as it is now; whether it is bound is told also by one that cannot be read otherwise."""
+        self.context.observe("Pod", found)
+        current = decode_whereabouts(found)
         if current.uid != pod.uid:
             return BindResult(Answer.GONE, message)
-        if not current.node_name:
+        if not current.node:
             return BindResult(Answer.THROTTLED, message, _RETRY)  # not carried out: try again
-        return BindResult(Answer.BOUND if current.node_name == placement.node else Answer.CONFLICT, message)
+        return BindResult(Answer.BOUND if current.node == placement.node else Answer.CONFLICT, message)
+
+    async def _list(self, pod: Pod) -> ApiResponse:
+        selector = {"fieldSelector": f"metadata.name={pod.name}"}
+        path = f"/api/v1/namespaces/{pod.namespace}/pods"
+        return await self.context.api.request("GET", path, params=selector, timeout=self.timeout)
 
     async def _read(self, pod: Pod) -> ApiResponse:
         return await self.context.api.request("GET", _path(pod), timeout=self.timeout)

@@ -6,11 +6,10 @@ events about an object at once, then one every 5 minutes.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import datetime
 
-from vgpu_scheduler.model import EventReason
+from vgpu_scheduler.model import EventReason, Remembered, bytes_of
 
 __all__ = ["Event", "EventSeries", "Occurrences", "Regarding"]
 
@@ -22,8 +21,12 @@ _BURST = 25.0
 """Events about one object at once."""
 _REFILL = 300.0
 """Seconds until one more is allowed."""
-_REMEMBERED = 4096
-"""Series, and objects with events, of which something is known."""
+_SERIES_BYTES = 12 * 2**20
+"""What the series may take of which something is known: 4,000 of the longest events, or several times as many."""
+_BUCKETS_BYTES = 4 * 2**20
+"""What is known of how many events an object had may take: about 5,000 objects."""
+_PER_ENTRY = 300
+"""Bytes that a series takes beside its event, or the events of an object beside its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +92,9 @@ class EventSeries:
     """What was told lately; the caller supplies the time, as seconds (monotonic) and as the time of day."""
 
     def __init__(self) -> None:
-        self._series: OrderedDict[Event, _Series] = OrderedDict()
+        self._series: Remembered[Event, _Series] = Remembered(_SERIES_BYTES)
         """By when it happened last."""
-        self._buckets: OrderedDict[tuple[Regarding, str], _Bucket] = OrderedDict()
+        self._buckets: Remembered[tuple[Regarding, str], _Bucket] = Remembered(_BUCKETS_BYTES)
         self.limited = 0
         """How many events were not written because their object had too many."""
 
@@ -105,14 +108,11 @@ class EventSeries:
         if known is None or known.seen + _WINDOW <= now:
             if not self._allowed(event, now):
                 return None
-            self._series[event] = _Series(Occurrences(event, time, time), now, written_at=now)
-            self._series.move_to_end(event)
-            if len(self._series) > _REMEMBERED:
-                self._series.popitem(last=False)
-            return self._series[event].told
+            series = _Series(Occurrences(event, time, time), now, written_at=now)
+            self._series.put(event, series, _PER_ENTRY + bytes_of(event))
+            return series.told
         known.told = Occurrences(event, known.told.first, time, known.told.count + 1)
         known.seen = now
-        self._series.move_to_end(event)
         is_due = known.told.count == 2 or known.written_at + _REFRESH <= now
         if not is_due or not self._allowed(event, now):
             return None
@@ -122,11 +122,11 @@ class EventSeries:
     def finished(self, now: float) -> list[Occurrences]:
         """Forget what has not happened again for a while; return the series whose last count is to be written."""
         ended = []
-        while self._series:
-            event, series = next(iter(self._series.items()))
+        while (oldest := next(self._series.items(), None)) is not None:
+            event, series = oldest
             if series.seen + _WINDOW > now:
                 break
-            del self._series[event]
+            self._series.pop(event)
             if series.written < series.told.count:
                 ended.append(series.told)
         return ended
@@ -136,10 +136,8 @@ class EventSeries:
         key = (event.about, event.type)
         bucket = self._buckets.get(key)
         if bucket is None:
-            bucket = self._buckets[key] = _Bucket(_BURST, now)
-            if len(self._buckets) > _REMEMBERED:
-                self._buckets.popitem(last=False)
-        self._buckets.move_to_end(key)
+            bucket = _Bucket(_BURST, now)
+            self._buckets.put(key, bucket, _PER_ENTRY + bytes_of(key))
         bucket.tokens, bucket.at = min(bucket.tokens + (now - bucket.at) / _REFILL, _BURST), now
         if bucket.tokens < 1:
             self.limited += 1

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import heapq
 import re
-from collections import OrderedDict
 from dataclasses import dataclass
 from zlib import crc32
 
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import ConditionReason
+from vgpu_scheduler.model import ConditionReason, Remembered, bytes_of
 
 __all__ = ["Report", "WaitingPods"]
 
@@ -23,7 +22,12 @@ _TOLD_AGAIN = 3300.0
 """Seconds after which an event is told again; API servers keep events for an hour (``--event-ttl``)."""
 _CAUGHT_UP = 300.0
 """Seconds within which the events of pods that an earlier leader reported on are told again."""
-_REMEMBERED = 20_000
+_MOST_BYTES = 24 * 2**20
+"""What may be remembered of what pods say: about 20,000 of them, some of which are gone for up to an hour."""
+_PER_POD = 300
+"""Bytes of that beside its words."""
+_IDLE_TIMERS = 1000
+"""Timers of which most mean nothing any more before they are looked through."""
 _NUMBER = re.compile(r"(?<![\w./-])\d+(?:/\d+)?(?![\w/-]|\.\w)")
 
 
@@ -83,7 +87,7 @@ class WaitingPods:
     """Keeps what each waiting pod says; the caller supplies the time (seconds, monotonic)."""
 
     def __init__(self) -> None:
-        self._told: OrderedDict[str, _Told] = OrderedDict()
+        self._told: Remembered[str, _Told] = Remembered(_MOST_BYTES)
         self._timers: list[tuple[float, str]] = []
 
     def is_news(self, pod: Pod, reason: ConditionReason, message: str, now: float) -> bool:
@@ -109,6 +113,7 @@ class WaitingPods:
             self._keep(pod.uid, _Told(report, report, now, now, is_false))
             return True
         told.newest = report
+        self._weigh(pod.uid, told)
         if not told.is_lost and report.kind == told.written.kind and now < told.written_at + _NUMBERS_AT_MOST:
             self._set_timer(pod.uid, told)
             return False
@@ -164,7 +169,7 @@ class WaitingPods:
 
     def forget(self, uid: str) -> None:
         """Forget a pod that does not wait any more."""
-        self._told.pop(uid, None)
+        self._told.pop(uid)
 
     def __len__(self) -> int:
         return len(self._told)
@@ -174,13 +179,22 @@ class WaitingPods:
         self._set_timer(uid, told)
 
     def _keep(self, uid: str, told: _Told) -> None:
-        self._told[uid] = told
+        self._weigh(uid, told)
         self._set_timer(uid, told)
-        if len(self._told) > _REMEMBERED:
-            self._told.popitem(last=False)
+
+    def _weigh(self, uid: str, told: _Told) -> None:
+        words = bytes_of(told.newest) + (0 if told.written is told.newest else bytes_of(told.written))
+        self._told.put(uid, told, _PER_POD + bytes_of(uid) + words)
 
     def _set_timer(self, uid: str, told: _Told) -> None:
         due = told.written_at + _NUMBERS_AT_MOST if told.is_behind else told.told_at + _TOLD_AGAIN
         if due != told.due:
             told.due = due
             heapq.heappush(self._timers, (due, uid))
+            if len(self._timers) > 2 * len(self._told) + _IDLE_TIMERS:
+                self._drop_idle_timers()
+
+    def _drop_idle_timers(self) -> None:
+        """Forget the timers of pods that are forgotten, and those that were set anew."""
+        self._timers = [(told.due, uid) for uid, told in self._told.items() if told.due]
+        heapq.heapify(self._timers)

@@ -11,12 +11,14 @@ from typing import Any
 
 from vgpu_scheduler.binding.series import Event, Occurrences
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import LAST_ALLOCATED, Decision
+from vgpu_scheduler.model import LAST_ALLOCATED, Decision, cut
 
 _ANNOTATIONS = "/metadata/annotations"
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-_NOTE_LIMIT = 1024
-"""Bytes of an event's note."""
+NOTE_LIMIT = 1024
+"""Bytes of an event's note: API servers refuse longer ones."""
+CONDITION_LIMIT = 32 * 1024
+"""Bytes of a condition's message: as much as Kubernetes has conditions hold."""
 
 
 def pointer(key: str) -> str:
@@ -203,14 +205,12 @@ def event_body(source: EventSource, told: Occurrences) -> dict[str, Any]:
 
 
 def _note(source: EventSource, event: Event) -> str:
-    """Return what an event says within the limit of the API, with a link to the runbook where there is room."""
-    encoded = event.note.encode()
-    if len(encoded) > _NOTE_LIMIT:
-        return encoded[: _NOTE_LIMIT - 4].decode(errors="ignore") + " ..."
+    """Return what an event says, with a link to the runbook where the limit of the API leaves room for it."""
+    note = cut(event.note, NOTE_LIMIT)
     if event.type != "Warning" or not source.runbook:
-        return event.note
-    link = f" (see {source.runbook}#{event.reason.lower()})"
-    return event.note + link if len(encoded) + len(link.encode()) <= _NOTE_LIMIT else event.note
+        return note
+    told = f"{note} (see {source.runbook}#{event.reason.lower()})"
+    return told if cut(told, NOTE_LIMIT) == told else note
 
 
 def series_patch(told: Occurrences) -> dict[str, Any]:

@@ -1,0 +1,123 @@
+"""Follows up Bindings of which nobody could tell whether they were carried out, after their pods' turn was over."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from vgpu_scheduler.binding.answers import Answer, BindResult
+from vgpu_scheduler.binding.closed import ClosedNodeWatch
+from vgpu_scheduler.binding.context import BindContext
+from vgpu_scheduler.binding.lanes import Item, SentBinding
+from vgpu_scheduler.binding.locker import NodeLocker
+from vgpu_scheduler.binding.sender import Sender
+from vgpu_scheduler.engine import IN_TURN, Cause, NodeClosure
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import EventReason
+from vgpu_scheduler.telemetry import Keyed
+
+log = logging.getLogger(__name__)
+
+_LONGEST = 12
+"""Times the patience, between two looks at a pod of which nothing is heard."""
+
+Settle = Callable[[Item, SentBinding, BindResult], Awaitable[object]]
+
+
+class Doubts:
+    """The pods that may be bound or not: each stays charged, and is looked at until that is known.
+
+    The write itself can no longer happen. A node where a lock names the pod serves others as ever, for they wait for
+    the lock; where a plugin might take another pod for this one the node is closed.
+
+    Parameters
+    ----------
+    context, locker, sender
+        What it works with.
+    closed
+        Looks after the nodes that are closed.
+    patience
+        Seconds between the first looks at a pod.
+    settle
+        Called with what became of a Binding.
+    """
+
+    def __init__(
+        self,
+        context: BindContext,
+        locker: NodeLocker,
+        sender: Sender,
+        closed: ClosedNodeWatch,
+        patience: float,
+        settle: Settle,
+    ) -> None:
+        self._engine = context.engine
+        self._reporter = context.reporter
+        self._locker = locker
+        self._sender = sender
+        self._closed = closed
+        self._patience = patience
+        self._settle = settle
+        self._moved: dict[str, tuple[str, asyncio.Event]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def follow(self, item: Item, sent: SentBinding, message: str) -> None:
+        """Look after a pod from now on; ``message`` is why nobody can tell."""
+        pod, node = sent.pod, sent.placement.node
+        self._engine.doubt(pod.uid)
+        log.warning(Keyed("Binding is in doubt", pod=pod.key, node=node, err=message))
+        text = f"whether the pod was bound to node {node} is not known; it keeps what it would have there: {message}"
+        self._reporter.warning(pod, text, EventReason.BINDING_IN_DOUBT)
+        if self._may_be_mistaken(pod, sent.lock):
+            self._engine.closed_nodes.close(node, NodeClosure(Cause.BINDING_IN_DOUBT, IN_TURN, pod.uid))
+            self._closed.notice(node)
+        self._moved[pod.uid] = (node, asyncio.Event())
+        task = asyncio.create_task(self._follow(item, sent, message), name=f"doubt-{pod.key}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def moved(self, node: str) -> None:
+        """Note that a node, or a pod on it, was observed anew."""
+        for where, event in self._moved.values():
+            if where == node:
+                event.set()
+
+    async def stop(self) -> None:
+        """End all looking: what was sent stays charged, for a later process to find out."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _may_be_mistaken(self, pod: Pod, lock: str) -> bool:
+        """Tell whether a plugin may take the next pod of the node for this one, or this one for that."""
+        if self._locker.needs(pod).guessed:
+            return True
+        return bool(lock) and self._engine.dialects.node_side.parse_lock(lock).owner != pod.key
+
+    async def _follow(self, item: Item, sent: SentBinding, message: str) -> None:
+        uid, node = sent.pod.uid, sent.placement.node
+        pause, (_, moved) = self._patience, self._moved[uid]
+        try:
+            while (result := self._known(sent, message) or await self._sender.look(*sent[:2], message)) is None:
+                moved.clear()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(pause):
+                        await moved.wait()
+                pause = min(2 * pause, _LONGEST * self._patience)
+            await self._settle(item, sent, result)
+        except Exception:
+            log.exception("pod %s stays charged on node %s: what became of it cannot be followed", sent.pod.key, node)
+        finally:
+            del self._moved[uid]
+            self._closed.notice(node)
+
+    def _known(self, sent: SentBinding, message: str) -> BindResult | None:
+        """Return what was observed of a pod since, by a watch or a sweep; None if that does not tell."""
+        pod = self._engine.state.pod(sent.pod.uid)
+        if pod is None:
+            return BindResult(Answer.GONE, message)
+        if not pod.node_name:
+            return None  # it may have been observed before the Binding was carried out
+        return BindResult(Answer.BOUND if pod.node_name == sent.placement.node else Answer.CONFLICT, message)
