@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from tests.contract.client import Api, Object, container
 from vgpu_scheduler.devcluster import BEHAVIOUR, Behaviour, NodeSide
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
 LOCK = "hami.io/mutex.lock"
 POINTER = "/metadata/annotations/hami.io~1mutex.lock"
@@ -217,24 +218,32 @@ async def test_overcommitted_cards_are_recorded(
     assert f"{what} handed out" in violation
 
 
+async def _until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(30):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
 async def test_a_lock_that_is_taken_away_is_recorded(api: Api) -> None:
-    slow = Behaviour(delay=0.3)
-    async with NodeSide(api.server.url, token=api.server.token, tls=api.server.tls, behave=lambda _: slow) as side:
+    held = Behaviour(held=True)
+    async with NodeSide(api.server.url, token=api.server.token, tls=api.server.tls, behave=lambda _: held) as side:
         await side.register([_node(api)], ["A10"])
         await side.start()
         await _gpu_pod(api, "a")
         await _take_lock(api, "a")
         await _bind(api, "a", _entry(side, api) + ";")
-        await side.until(lambda: side.busy)
+        await _until(lambda: side.held)  # its plugin has found it
         await api.merge(f"/api/v1/nodes/{_node(api)}", {"metadata": {"annotations": {LOCK: None}}})
+        await _until(lambda: not side._nodes[_node(api)].locks[LOCK])
+        side.let_go()
         await side.until(lambda: side.counts["running"] == 1)
         assert len(side.violations) == 1
         assert "taken away before Allocate was done" in side.violations[0]
 
 
 async def test_a_pod_that_is_gone_before_it_was_served_gets_nothing(api: Api) -> None:
-    slow = Behaviour(delay=0.3)
-    async with NodeSide(api.server.url, token=api.server.token, tls=api.server.tls, behave=lambda _: slow) as side:
+    held = Behaviour(held=True)
+    async with NodeSide(api.server.url, token=api.server.token, tls=api.server.tls, behave=lambda _: held) as side:
         await side.register([_node(api)], ["A10"])
         await side.start()
         await _gpu_pod(api, "a")

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
+from vgpu_scheduler.allocators import NamedCards
 from vgpu_scheduler.dialects import LockValue
 from vgpu_scheduler.dialects.hami import format_lock, parse_lock, vendors
 from vgpu_scheduler.dialects.hami.rules import CardRules, DeviceRules, parse_rules
@@ -64,20 +65,19 @@ def test_rules_are_about_the_cards_of_one_maker() -> None:
 
 
 @pytest.mark.parametrize(
-    ("use", "no_use", "allowed"),
+    ("use", "no_use", "named"),
     [
-        ("", "", {"a", "A", "b"}),
-        ("a", "", {"a"}),
-        (" a , b,", "", {"a", "b"}),
-        ("", "a", {"A", "b"}),
-        ("a,b", "b", {"a"}),
-        ("a", "a", set()),
+        ("", "", {}),
+        (" ,", ",", {}),
+        ("a", "", {"NVIDIA": NamedCards(frozenset("a"))}),
+        (" a , b,", "", {"NVIDIA": NamedCards(frozenset("ab"))}),
+        ("", "a", {"NVIDIA": NamedCards(None, frozenset("a"))}),
+        ("a,b", "b", {"NVIDIA": NamedCards(frozenset("ab"), frozenset("b"))}),
     ],
 )
-def test_uuids(use: str, no_use: str, allowed: set[str]) -> None:
+def test_uuids(use: str, no_use: str, named: dict[str, NamedCards]) -> None:
     rules = parse_rules({"nvidia.com/use-gpuuuid": use, "nvidia.com/nouse-gpuuuid": no_use}, vendors())
-    assert {uuid for uuid in ("a", "A", "b") if rules.allows_device("NVIDIA", uuid)} == allowed
-    assert rules.names_devices == bool(use or no_use)
+    assert rules.named == named
 
 
 @pytest.mark.parametrize("value", ["1", "t", "T", "TRUE", "true", "True"])

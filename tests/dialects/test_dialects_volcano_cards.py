@@ -18,7 +18,7 @@ from tests.dialects.volcano_objects import (
     used_cards,
 )
 
-from vgpu_scheduler.allocators import CardChoice, HamiAllocator, ShareOrder, Strategy
+from vgpu_scheduler.allocators import CardChoice, HamiAllocator, NamedCards, ShareOrder, Strategy
 from vgpu_scheduler.dialects import ClaimError, placement_usage
 from vgpu_scheduler.dialects.volcano import decode_assignments
 from vgpu_scheduler.dialects.volcano.order import volcano_order
@@ -55,9 +55,23 @@ def test_models_and_modes(annotations: dict[str, str], t4: bool, a100: bool) -> 
 
 def test_uuids() -> None:
     rules = parse_rules({"volcano.sh/vgpu-use-gpuuuid": " a , b,", "volcano.sh/vgpu-nouse-gpuuuid": "b"})
-    assert [rules.allows_device("NVIDIA", uuid) for uuid in ("a", "b", "c")] == [True, False, False]
-    assert parse_rules({"volcano.sh/vgpu-use-gpuuuid": " ,"}).allows_device("NVIDIA", "c")
-    assert not parse_rules({"volcano.sh/vgpu-use-gpuuuid": " ,"}).names_devices
+    assert rules.named == {"NVIDIA": NamedCards(frozenset("ab"), frozenset("b"))}
+    assert parse_rules({"volcano.sh/vgpu-use-gpuuuid": " ,"}).named == {}
+
+
+@pytest.mark.parametrize(
+    ("annotations", "expected"),
+    [
+        ({"volcano.sh/vgpu-use-gpuuuid": "GPU-1,GPU-0"}, {"GPU-0", "GPU-1"}),
+        ({"volcano.sh/vgpu-nouse-gpuuuid": "GPU-1"}, {"GPU-0", "GPU-2"}),
+        ({"volcano.sh/vgpu-use-gpuuuid": "GPU-1,GPU-0", "volcano.sh/vgpu-nouse-gpuuuid": "GPU-0"}, {"GPU-1"}),
+    ],
+)
+def test_only_cards_that_may_be_used_are_given(annotations: dict[str, str], expected: set[str]) -> None:
+    claims = DIALECT.claims.read(pod(container("c", f"n={len(expected)} mem=10")))
+    placed = DIALECT.claims.allocator(annotations, claims, CardChoice()).place(used_cards().devices, 0)
+    assert placed is not None
+    assert {assignment.uuid for assignment in placed[0]} == expected
 
 
 @pytest.mark.parametrize(

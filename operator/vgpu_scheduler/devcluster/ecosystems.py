@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import json
 from abc import ABC, abstractmethod
-from collections import Counter
 from typing import TYPE_CHECKING, Any, Self
 
 from .kubelet import CAPACITY, pod_status, ready, running
 from .nodeclient import NodeClient, RequestError
+from .plugin import BEHAVIOUR
 from .quantities import parse
 
 if TYPE_CHECKING:
@@ -25,10 +25,17 @@ _Amounts = tuple[int, ...]
 
 _WHOLE = 100
 _TERMINAL = ("Succeeded", "Failed")
+_REJECTED = {
+    "phase": "Failed",
+    "reason": "OutOfcpu",
+    "message": "Pod was rejected: Node didn't have enough resource: cpu",
+}
 
 
 class Ecosystem(ABC):
     """The nodes of one ecosystem; use it as an async context manager.
+
+    A pod whose annotation :data:`BEHAVIOUR` is ``reject`` is rejected by its kubelet before a plugin is asked.
 
     Parameters
     ----------
@@ -99,6 +106,9 @@ class Ecosystem(ABC):
         try:
             async with self._calls[pod["spec"]["nodeName"]]:
                 await asyncio.sleep(self._delay)
+                if (metadata.get("annotations") or {}).get(BEHAVIOUR) == "reject":
+                    await self._client.strategic(f"{path}/status", {"status": _REJECTED})
+                    return
                 problem = await self._allocate(pod)
             if problem:
                 self.violations.append(f"{key}: {problem}")
@@ -130,10 +140,26 @@ class Ecosystem(ABC):
 
 
 class VolcanoPlugin(Ecosystem):
-    """Volcano's vGPU device plugin: it takes the oldest pod of its node that has as many devices left to allocate."""
+    """Volcano's vGPU device plugin, which is told of a number of cards by the kubelet and never of a pod.
+
+    Of all pods that name its node, whatever has become of them, it takes the oldest one that has as many cards left to
+    allocate, those of all containers together; then the next entry of that pod. It is not asked for a container that
+    names memory or cores without a number of cards: that one runs with whatever its image can see, and the entry of
+    its pod is left to be taken.
+
+    Parameters
+    ----------
+    by_number
+        Versions before 1.12 take the oldest pod, however many cards it has left to allocate.
+    """
 
     _NUMBER, _MEMORY, _CORES = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores"
-    _LEFT, _TIME, _DONE = "volcano.sh/devices-to-allocate", "volcano.sh/vgpu-time", str(2**64 - 1)
+    _LEFT, _TIME, _PHASE = "volcano.sh/devices-to-allocate", "volcano.sh/vgpu-time", "volcano.sh/bind-phase"
+    _NEVER = 2**64 - 1
+
+    def __init__(self, url: str, *, by_number: bool = True, **options: Any) -> None:
+        super().__init__(url, **options)
+        self._by_number = by_number
 
     async def register(self, name: str, cards: int = 2, memory: int = 24576, shares: int = 10) -> None:
         """Create a ready node with cards of so many MiB."""
@@ -145,40 +171,61 @@ class VolcanoPlugin(Ecosystem):
         await self._register(name, {"volcano.sh/node-vgpu-register": listed}, texts)
 
     async def _allocate(self, pod: Object) -> str:
-        booked: Counter[str] = Counter()
         devices: dict[str, _Amounts] = {}
         for container in pod["spec"]["containers"]:
             limits = (container.get("resources") or {}).get("limits") or {}
-            if self._NUMBER not in limits:
+            number = int(parse(limits.get(self._NUMBER, "0")))
+            if not number:
+                self._notice_unlimited(pod, container["name"], limits)
                 continue
-            found, entry = await self._take(pod["spec"]["nodeName"], int(limits[self._NUMBER]))
+            found, cards = await self._take(pod["spec"]["nodeName"], number)
             if found != pod["metadata"]["uid"]:
                 return f"the plugin took the devices of pod {found or 'nobody'}"
-            for device in filter(None, entry.split(":")):
-                uuid, _, memory, cores = device.split(",")
-                booked[uuid] += 1
+            if len(cards) != number:
+                return f"container {container['name']} asks for {number} cards and would get {len(cards)}"
+            for card in cards:
+                uuid, _, memory, cores = card.split(",")
                 one = (1, int(memory), int(cores))
                 devices[uuid] = tuple(a + b for a, b in zip(devices.get(uuid, (0, 0, 0)), one, strict=True))
         return self._book(pod, devices)
 
-    async def _take(self, node: str, number: int) -> tuple[str, str]:
-        """Take the next entry of the pod that the plugin takes for the right one; return its UID and the entry."""
-        pods = (await self._client.request("GET", "/api/v1/pods"))["items"]
+    def _notice_unlimited(self, pod: Object, container: str, limits: Mapping[str, str]) -> None:
+        named = next((name for name in (self._MEMORY, self._CORES) if parse(limits.get(name, "0"))), "")
+        if named:
+            metadata = pod["metadata"]
+            self.violations.append(
+                f"{metadata['namespace']}/{metadata['name']}: container {container} may see all cards: it has {named} "
+                f"without {self._NUMBER}"
+            )
+
+    async def _take(self, node: str, number: int) -> tuple[str, list[str]]:
+        """Take the next entry of the pod that the plugin takes for the right one; return its UID and those cards."""
         waiting = []
-        for pod in pods:
+        for pod in (await self._client.request("GET", "/api/v1/pods"))["items"]:
             notes = pod["metadata"].get("annotations") or {}
-            entry = next(filter(None, notes.get(self._LEFT, "").split(";")), "")
-            if notes.get("volcano.sh/vgpu-node") == node and len([d for d in entry.split(":") if d]) == number:
-                waiting.append((int(notes[self._TIME]), pod["metadata"]["uid"], entry, pod))
+            entries = [_cards(entry) for entry in notes.get(self._LEFT, "").split(";")]
+            if notes.get("volcano.sh/vgpu-node") != node:
+                continue
+            if not self._by_number or sum(map(len, entries)) == number:
+                waiting.append((self._time_of(notes), pod, entries))
         if not waiting:
-            return "", ""
-        _, uid, entry, pod = min(waiting, key=lambda found: found[:2])
-        left = pod["metadata"]["annotations"][self._LEFT].replace(entry, "", 1)
-        changes = {self._LEFT: left}
-        if not left.strip(";"):
-            changes |= {"volcano.sh/bind-phase": "success", self._TIME: self._DONE}
+            return "", []
+        # Of several that are equally old it takes the last one of its list if that is among them, else the first one.
+        _, pod, entries = min((waiting[-1], *waiting), key=lambda found: found[0])
+        found = next((index for index, cards in enumerate(entries) if cards), None)
+        cards = [] if found is None else entries[found]
+        changes = {self._TIME: str(self._NEVER), self._PHASE: "failed"}
+        if found is not None and len(cards) == number:
+            left = [*entries[:found], [], *entries[found + 1 :]]
+            done = {} if any(left) else {self._TIME: str(self._NEVER), self._PHASE: "success"}
+            changes = {self._LEFT: ";".join("".join(f"{card}:" for card in entry) for entry in left), **done}
         await self._client.merge(_path(pod), {"metadata": {"annotations": changes}})
-        return uid, entry
+        return pod["metadata"]["uid"], cards
+
+    def _time_of(self, notes: Mapping[str, str]) -> int:
+        """Return the time by which pods are ordered; one that is missing or unreadable is the last."""
+        text = notes.get(self._TIME, "")
+        return int(text) if text.isdecimal() and int(text) <= self._NEVER else self._NEVER
 
 
 class Koordlet(Ecosystem):
@@ -229,6 +276,10 @@ class Koordlet(Ecosystem):
             for card in json.loads(value).get("gpu", [])
         }
         return self._book(pod, devices) if devices else "the allocation has no GPU"
+
+
+def _cards(entry: str) -> list[str]:
+    return [card for card in entry.split(":") if "," in card]
 
 
 def _path(pod: Object) -> str:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Protocol
 
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import PodClaims
+from vgpu_scheduler.model import PodClaims, quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,22 @@ class LockValue:
         return f"{self.namespace}/{self.name}" if self.name else ""
 
 
+@dataclass(frozen=True, slots=True)
+class LostTurn:
+    """A turn that a pod will not take any more; the node side would still give it to that pod, and to no other.
+
+    Attributes
+    ----------
+    node
+        Where.
+    turn
+        Which one; see :meth:`NodeSide.turn`.
+    """
+
+    node: str
+    turn: str
+
+
 class NodeSide(Protocol):
     """The node side of one ecosystem: its locks, its turns and its answers.
 
@@ -77,11 +93,29 @@ class NodeSide(Protocol):
         The next pod is then bound only when this one has its devices; so it is with a lock, too.
         """
 
+    def turn(self, claims: PodClaims) -> str:
+        """Return what a node side without a lock knows a pod by, in the words of what pods ask for.
+
+        Of the pods of a node with the same turn it serves the oldest. Empty where it has other ways.
+        """
+
+    def lost_turn(self, pod: Pod) -> LostTurn | None:
+        """Return the turn that the node side still has for a pod which will not take it; None if there is none."""
+
     def has_answered(self, annotations: Mapping[str, str]) -> bool:
         """Tell whether the node side says on the pod that it has allocated, or that it could not."""
 
     def nothing_left(self, annotations: Mapping[str, str]) -> bool:
         """Tell whether the node side has consumed every entry of the pod."""
+
+    def check(self, pod: Pod, claims: PodClaims) -> None:
+        """Check that the node side could serve a pod that claims devices.
+
+        Raises
+        ------
+        ClaimError
+            If it could not, wherever the pod went; the message names the container, the resource and the fix.
+        """
 
 
 class LocklessNodeSide:
@@ -96,7 +130,7 @@ class LocklessNodeSide:
 
     def parse_lock(self, value: str) -> LockValue:
         """Raise: there are no locks to decode."""
-        raise ValueError(f"lock value {value!r}: this node side has no locks")
+        raise ValueError(f"lock value {quoted(value)}: this node side has no locks")
 
     def format_lock(self, lock: NodeLock, now: datetime, pod: Pod) -> str:
         """Raise: there are no locks to encode."""
@@ -108,6 +142,16 @@ class LocklessNodeSide:
         del claims
         return False
 
+    def turn(self, claims: PodClaims) -> str:
+        """Return none: there are no turns."""
+        del claims
+        return ""
+
+    def lost_turn(self, pod: Pod) -> LostTurn | None:
+        """Return none: there are no turns."""
+        del pod
+        return None
+
     def has_answered(self, annotations: Mapping[str, str]) -> bool:
         """Return False: nothing is said on the pod."""
         del annotations
@@ -117,3 +161,7 @@ class LocklessNodeSide:
         """Return False: nothing is ever consumed."""
         del annotations
         return False
+
+    def check(self, pod: Pod, claims: PodClaims) -> None:
+        """Do nothing: whatever can be claimed is served."""
+        del pod, claims

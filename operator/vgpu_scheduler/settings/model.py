@@ -22,6 +22,7 @@ from vgpu_scheduler.settings.sections import (
     NvidiaSettings,
     ScoringSettings,
     TracingSettings,
+    VolcanoSettings,
 )
 
 
@@ -70,6 +71,8 @@ class Settings(BaseSettings):
     """HAMi's device-config.yaml, as it is or in its ConfigMap: resource names, units and templates of all makers."""
     hami_devices: dict[str, Any] = {}
     """Sections of HAMi's device-config.yaml whose fields rank above those of the file."""
+    volcano: VolcanoSettings = VolcanoSettings()
+    """What the nodes of Volcano's ecosystem have."""
     scoring: ScoringSettings = ScoringSettings()
     """How nodes are ranked."""
     managed_nodes: str = ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -53,6 +53,15 @@ class NvidiaSettings(Section):
         if len(set(names)) != len(names):
             raise ValueError("two resources have the same name")
         return self
+
+
+class VolcanoSettings(Section):
+    """What the nodes of Volcano's ecosystem have; it matters where ``dialects`` lists volcano."""
+
+    plugin_version: Literal["v1.10", "v1.11", "v1.12"] = "v1.12"
+    """Version of the device plugin, volcano-vgpu-device-plugin; v1.10 stands for older ones, too, and v1.12 for newer
+    ones. Only v1.11 serves pods that claim cards in several containers. Up to v1.11 the plugin takes the oldest pod of
+    its node, since v1.12 the oldest one that claims as many cards as are asked for."""
 
 
 class LeaseSettings(Section):

@@ -9,8 +9,10 @@ from vgpu_scheduler.dialects.volcano.codec import (
 )
 from vgpu_scheduler.dialects.volcano.dialect import volcano_dialect
 from vgpu_scheduler.dialects.volcano.names import VolcanoNames
+from vgpu_scheduler.dialects.volcano.node_side import PluginVersion
 
 __all__ = [
+    "PluginVersion",
     "RegisteredCard",
     "VolcanoNames",
     "decode_assignments",

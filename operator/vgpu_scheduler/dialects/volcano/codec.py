@@ -10,6 +10,7 @@ from vgpu_scheduler.dialects.errors import CodecError
 
 # Both plugins come from one root: the cards of a container are written alike, and so are Go's booleans.
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice, decode_assignments, go_bool
+from vgpu_scheduler.model import quoted
 
 __all__ = ["AssignedDevice", "RegisteredCard", "decode_assignments", "decode_register", "encode_assignments"]
 
@@ -48,7 +49,7 @@ def decode_register(value: str) -> list[RegisteredCard]:
 def _card(item: str) -> RegisteredCard:
     fields = item.split(",")
     if len(fields) < _FIELDS:
-        raise CodecError(f"registration item {item!r} has {len(fields)} fields, not {_FIELDS}")
+        raise CodecError(f"registration item {quoted(item)} has {len(fields)} fields, not {_FIELDS}")
     # A card is unhealthy unless the plugin says otherwise in a word that Go reads.
     health = bool(go_bool(fields[4]))
     return RegisteredCard(
@@ -59,7 +60,7 @@ def _card(item: str) -> RegisteredCard:
 def _number(text: str, name: str, item: str) -> int:
     digits = text.lstrip("0") or "0"
     if not (text.isascii() and text.isdigit()) or len(digits) > _MOST_DIGITS or int(digits) > INT32:
-        raise CodecError(f"registration item {item!r}: {name} {text!r} is not an integer in range")
+        raise CodecError(f"registration item {quoted(item)}: {name} {quoted(text)} is not an integer in range")
     return int(digits)
 
 

@@ -11,17 +11,25 @@ from vgpu_scheduler.dialects.dialect import Dialect
 from vgpu_scheduler.dialects.volcano.allocation import VolcanoAllocation
 from vgpu_scheduler.dialects.volcano.inventory import VolcanoInventory
 from vgpu_scheduler.dialects.volcano.names import NAME, VolcanoNames
-from vgpu_scheduler.dialects.volcano.node_side import VolcanoNodeSide
+from vgpu_scheduler.dialects.volcano.node_side import PluginVersion, VolcanoNodeSide
 from vgpu_scheduler.dialects.volcano.pods import VolcanoClaims
 
 
-def volcano_dialect(names: VolcanoNames | None = None) -> Dialect:
+def volcano_dialect(names: VolcanoNames | None = None, plugin: PluginVersion = PluginVersion.V1_12) -> Dialect:
     """Return Volcano's wire format.
 
     Parameters
     ----------
     names
         Resource names; Volcano's own unless given.
+    plugin
+        The version of the nodes' device plugin.
     """
     names = names or VolcanoNames()
-    return Dialect(NAME, VolcanoInventory(names), VolcanoClaims(names), VolcanoAllocation(names), VolcanoNodeSide())
+    return Dialect(
+        NAME,
+        VolcanoInventory(names),
+        VolcanoClaims(names),
+        VolcanoAllocation(names),
+        VolcanoNodeSide(names, plugin),
+    )

@@ -14,7 +14,7 @@ from vgpu_scheduler.dialects.volcano import names as keys
 from vgpu_scheduler.dialects.volcano.codec import decode_register
 from vgpu_scheduler.dialects.volcano.names import VolcanoNames
 from vgpu_scheduler.kube import Node
-from vgpu_scheduler.model import Device, DeviceResource, Dimension
+from vgpu_scheduler.model import Device, DeviceResource, Dimension, quoted
 
 _CORES = 100
 """Every card has 100 percent of itself; the plugin does not say so."""
@@ -100,7 +100,7 @@ def _registered(value: str) -> tuple[Device, ...]:
     seen: dict[str, Device] = {}
     for index, card in enumerate(registered):
         if not card.uuid or set(";[").intersection(card.uuid):
-            raise CodecError(f"card {card.uuid!r} has no id, or a separator of the assignment format in it")
+            raise CodecError(f"card {quoted(card.uuid)} has no id, or a separator of the assignment format in it")
         if card.uuid in seen:
             raise CodecError(f"card {card.uuid} is listed twice")
         mode = keys.MODE_MIG if whole_node or card.mode == keys.MODE_MIG else keys.MODE_CORE

@@ -3,23 +3,87 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 
-from vgpu_scheduler.dialects.node_side import LocklessNodeSide
+from vgpu_scheduler.dialects.errors import ClaimError
+from vgpu_scheduler.dialects.node_side import LocklessNodeSide, LostTurn
+from vgpu_scheduler.dialects.volcano.claims import regular_containers
 from vgpu_scheduler.dialects.volcano.names import (
     BIND_PHASE_ANNOTATION,
+    NODE_ANNOTATION,
     PHASE_FAILED,
     PHASE_SUCCESS,
+    TIME_ANNOTATION,
     TO_ALLOCATE_ANNOTATION,
+    VolcanoNames,
 )
+from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import PodClaims, claims_devices
+
+_NEVER = 2**64 - 1
+"""The time that the plugin writes on a pod which it is through with."""
+_MOST_DIGITS = 20
+
+
+class PluginVersion(Enum):
+    """A version of the device plugin; the first one stands for all that are older, the last one for all newer ones."""
+
+    V1_10 = "v1.10"
+    """It takes a pod for served as soon as one of its containers is."""
+    V1_11 = "v1.11"
+    """It serves the containers of a pod one after the other."""
+    V1_12 = "v1.12"
+    """It compares the cards of all containers of a pod with those of the one container that is started."""
+
+    @property
+    def serves_several_containers(self) -> bool:
+        """Whether pods are served of which more than one container claims cards."""
+        return self is PluginVersion.V1_11
+
+    @property
+    def looks_at_numbers(self) -> bool:
+        """Whether it takes the oldest pod that has as many cards left as are asked for, and not the oldest of all."""
+        return self is PluginVersion.V1_12
 
 
 class VolcanoNodeSide(LocklessNodeSide):
-    """The device plugin: it has no lock, and answers on the pod."""
+    """The device plugin: it has no lock, and answers on the pod.
+
+    Parameters
+    ----------
+    names
+        Resource names.
+    version
+        What it serves.
+    """
+
+    def __init__(self, names: VolcanoNames, version: PluginVersion) -> None:
+        self._names = names
+        self._version = version
 
     def in_turn(self, claims: PodClaims) -> bool:
         """Tell whether any container claims cards: the plugin takes the oldest pod of its node."""
         return claims_devices(claims)
+
+    def turn(self, claims: PodClaims) -> str:
+        """Return the resource of cards, with the number that the pod claims where the plugin looks at that."""
+        return self._turn(sum(claim.count for container in claims for claim in container.claims))
+
+    def lost_turn(self, pod: Pod) -> LostTurn | None:
+        """Return the turn of a pod that has started, or ended, without having been served.
+
+        The plugin looks at no phase: it goes by the node and the time that are written on the pod, and by the cards
+        that are left to allocate. It is through with a pod that has started.
+        """
+        node = pod.annotations.get(NODE_ANNOTATION, "")
+        if not node or not (pod.terminal or pod.started) or _time(pod.annotations.get(TIME_ANNOTATION, "")) >= _NEVER:
+            return None
+        left = pod.annotations.get(TO_ALLOCATE_ANNOTATION, "").replace(";", ":").split(":")
+        cards = sum("," in card for card in left)
+        return LostTurn(node, self._turn(cards)) if cards or not self._version.looks_at_numbers else None
+
+    def _turn(self, cards: int) -> str:
+        return f"{self._names.count}: {cards}" if self._version.looks_at_numbers else self._names.count
 
     def has_answered(self, annotations: Mapping[str, str]) -> bool:
         """Tell whether the plugin has written that it allocated, or that it failed."""
@@ -29,3 +93,30 @@ class VolcanoNodeSide(LocklessNodeSide):
         """Tell whether the plugin has consumed every entry of the pod."""
         value = annotations.get(TO_ALLOCATE_ANNOTATION)
         return value is not None and not value.replace(";", "").strip()
+
+    def check(self, pod: Pod, claims: PodClaims) -> None:
+        """Check that the plugin is asked for every container that claims cards, and finds the pod for each of them.
+
+        Raises
+        ------
+        ClaimError
+            If it is not; the message names the containers, the resource and the fix.
+        """
+        names = self._names
+        for container in regular_containers(pod):
+            if names.memory in container.limits and names.count not in container.limits:
+                raise ClaimError(
+                    f'container "{container.name}": {names.memory} without a limit of {names.count}: the device plugin '
+                    f"would not be asked for it; add {names.count}: 1 to the limits"
+                )
+        claiming = [f'"{container.name}"' for container in claims if container.claims]
+        if len(claiming) > 1 and not self._version.serves_several_containers:
+            raise ClaimError(
+                f"containers {' and '.join(claiming)}: {names.count} in several containers is not served by the device "
+                "plugin: claim all cards in one container (v1.11 serves them: setting volcano.plugin_version)"
+            )
+
+
+def _time(text: str) -> int:
+    """Return the time of a pod as the plugin reads it: what is no number of 64 bits comes last."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else _NEVER

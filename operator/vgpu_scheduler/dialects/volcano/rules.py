@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from vgpu_scheduler.allocators import NamedCards
 from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.volcano import names
+from vgpu_scheduler.model import quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +50,11 @@ class VolcanoRules:
         return self.no_use_types is None or not any(part in lower for part in self.no_use_types)
 
     @property
-    def names_devices(self) -> bool:
-        """Whether any rule is about single cards."""
-        return bool(self.use_uuids or self.no_use_uuids)
-
-    def allows_device(self, vendor: str, uuid: str) -> bool:
-        """Tell whether the UUID lists admit a card; the one that forbids wins."""
-        del vendor  # the devices of this dialect are one maker's
-        return (not self.use_uuids or uuid in self.use_uuids) and uuid not in self.no_use_uuids
+    def named(self) -> Mapping[str, NamedCards]:
+        """The rules about single cards; the devices of this dialect are one maker's."""
+        if not self.use_uuids and not self.no_use_uuids:
+            return {}
+        return {names.VENDOR: NamedCards(self.use_uuids or None, self.no_use_uuids)}
 
 
 def parse_rules(annotations: Mapping[str, str]) -> VolcanoRules:
@@ -68,7 +67,7 @@ def parse_rules(annotations: Mapping[str, str]) -> VolcanoRules:
     """
     if names.PODGROUP_POLICY in annotations:
         value = annotations[names.PODGROUP_POLICY]
-        raise ClaimError(f"annotation {names.PODGROUP_POLICY}: {value!r} is not supported: remove it")
+        raise ClaimError(f"annotation {names.PODGROUP_POLICY}: {quoted(value)} is not supported: remove it")
 
     def types(key: str) -> tuple[str, ...] | None:
         return tuple(annotations[key].lower().split(",")) if key in annotations else None
