@@ -3,6 +3,7 @@
 One line per suite: how many cases passed, decided ones included, of how many; a decided case is one in which this
 scheduler differs from the recorded one on purpose (``tests/vectors/deviations.toml``, or the example's own decision).
 The list names every case under ``tests/vectors``; of cases elsewhere it cannot, so that it has the quirk is enough.
+Suites that are deliberately not run are listed in :mod:`tests.golden.runner`; an unknown one is a mismatch.
 Ends with 0 when all is well, 1 when a case does not come out as it must, 2 when nothing could be run.
 """
 

@@ -47,11 +47,16 @@ class Check(NamedTuple):
     product: Callable[[Obj], Any]
 
 
+def knows(check: str) -> bool:
+    """Tell whether a check is one of these, be it that it is deliberately not made."""
+    return check in CHECKS or check in BEYOND
+
+
 def run_case(case: Case) -> Outcome:
     """Check one example."""
-    check = CHECKS.get(case["check"])
-    if check is None:
-        return Outcome("not_implemented", BEYOND.get(case["check"], f"the check {case['check']}"))
+    if case["check"] in BEYOND:
+        return Outcome("not_implemented", BEYOND[case["check"]])
+    check = CHECKS[case["check"]]
     inputs: Obj = case["inputs"]
     tolerance = case.get("tolerance", 1e-5)
     by_rule: Obj

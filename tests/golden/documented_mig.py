@@ -9,9 +9,9 @@ from tests.naive.hami_mig import Held, select_instance
 
 from vgpu_scheduler.dialects.hami import NvidiaNames, hami_dialect, vendors
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import ALLOCATED_ANNOTATION, MigGeometry
-from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.engine import Engine, EngineOptions
 from vgpu_scheduler.kube import Pod, decode_node, decode_pod
-from vgpu_scheduler.policy import Policies, PolicyDefaults
+from vgpu_scheduler.policy import PolicyDefaults
 
 Obj = dict[str, Any]
 NAME = "vgpu-scheduler"
@@ -42,7 +42,7 @@ def _place(
     """Place a pod on a card some instances of which are in use; its allocation."""
     geometry = MigGeometry(("T",), tuple(tuple(("", size, 1) for size in sizes) for sizes in templates))
     dialect = hami_dialect(vendors(NvidiaNames(mig_geometries=(geometry,))))
-    engine = Engine([dialect], Policies(PolicyDefaults()), [NAME])
+    engine = Engine(EngineOptions([dialect], PolicyDefaults(), [NAME]))
     notes = {"hami.io/node-nvidia-register": f"{card},7,40960,100,T,0,true,0,mig:"}
     status = {"allocatable": {"pods": "99", "nvidia.com/gpu": "99"}}
     engine.observe_node(decode_node({"metadata": {"name": "n", "uid": "n", "annotations": notes}, "status": status}), 0)

@@ -54,9 +54,7 @@ class Operation(NamedTuple):
 
 def run_case(case: Case) -> Outcome:
     """Run a codec case and compare."""
-    operation = OPERATIONS.get(case["op"])
-    if operation is None:
-        return Outcome("not_implemented", f"operation {case['op']}")
+    operation = OPERATIONS[case["op"]]
     if missing := _beyond(case) or operation.missing(case):
         return Outcome("not_implemented", missing)
     case = as_reported(case)

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from tests.golden.__main__ import DEFAULT, main
 from tests.golden.deviations import Deviation, Deviations
-from tests.golden.runner import Suite, Tally, UnreadableError, find, judge, run, suite_of
+from tests.golden.outcome import Outcome
+from tests.golden.runner import NOT_RUN, Suite, Tally, UnreadableError, find, judge, run, suite_of
 
 DEVIATIONS = Deviations.read()
 CASES: dict[str, list[tuple[Suite, dict[str, Any]]]] = {}
@@ -260,16 +261,52 @@ def test_it_prints_a_line_per_suite(tmp_path: Path, capsys: pytest.CaptureFixtur
     with gzip.open(tmp_path / "deeper" / "lists.jsonl.gz", "wt") as stream:
         stream.write(json.dumps({"suite": "volcano_gpushare", "id": "v1"}))
     (tmp_path / "documented.json").write_text(json.dumps([CASES["documented D3 count"][0][1]]))
-    (tmp_path / "strange.json").write_text('{"something": "else"}')
     (tmp_path / "README.md").write_text("not a case")
     assert main([str(tmp_path)]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "documented D3 count 1/1 (0 decided, 0 not implemented)",
         "hami-2.10 codec weights 22/22 (0 decided, 0 not implemented)",
         "hami-2.10 placement 1/1 (1 decided, 0 not implemented)",
-        "unrecognised strange.json 0/1 (0 decided, 1 not implemented)",
         "volcano_gpushare 0/1 (0 decided, 1 not implemented)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("case", "suite"),
+    [
+        ('{"suite": "volcano_gpushares", "id": "v1"}', "volcano_gpushares"),
+        ('{"profile": "hami-2.10", "op": "weight", "id": "v1"}', "hami-2.10 codec weight"),
+        ('{"profile": "hami-2.9", "op": "weights", "id": "v1"}', "hami-2.9 codec weights"),
+        ('{"profile": "hami-2.10", "kind": "replacement", "id": "v1"}', "hami-2.10 replacement"),
+        ('{"family": "port", "id": "v1"}', "kubernetes port"),
+        ('{"check": "device_scores", "id": "D0-01"}', "documented D0 device_scores"),
+        ('{"something": "else"}', "unrecognised strange.json"),
+        ('["no case"]', "unrecognised strange.json"),
+    ],
+)
+def test_a_suite_that_nobody_knows_is_a_mismatch(
+    tmp_path: Path, case: str, suite: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, *[known for _, known in CASES["hami-2.10 codec weights"]])
+    (tmp_path / "strange.json").write_text(case)
+    assert main([str(tmp_path)]) == 1
+    printed = capsys.readouterr().out
+    assert f"{suite} 0/1 (0 decided, 0 not implemented)" in printed
+    assert "there is no such suite, nor is it listed among those that are not run" in printed
+
+
+def test_suites_that_are_not_run_have_a_reason_and_nobody_who_could(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, reason in NOT_RUN.items():
+        case = {"family": name.split()[1]} if name.startswith("kubernetes ") else {"suite": name}
+        assert suite_of(case, "") == Suite(name, None)
+        assert judge(case, Suite(name, None), DEVIATIONS) == Outcome("not_implemented", reason)
+        assert len(reason) > 10
+        assert name not in CASES, "vectors that are not run are not kept here"
+    write(tmp_path, {"suite": "volcano_gpushare", "id": "v1"})
+    main([str(tmp_path), "--reasons"])
+    assert f"not implemented 1: {NOT_RUN['volcano_gpushare']}" in capsys.readouterr().out
 
 
 def test_cases_of_another_directory_are_decided_by_their_quirks(
