@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import logging
 import os
 from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar
 
 import pytest
-from tests.apiserver.binaries import AssetsUnavailableError, assets, helm
+from tests.apiserver.binaries import AssetsUnavailableError
 from tests.apiserver.control_plane import ControlPlane
 
 if TYPE_CHECKING:
@@ -25,15 +24,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.apiserver)
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Build what tests need before the first test: it takes minutes the first time, more than a test may."""
-    if session.config.option.collectonly:
-        return
-    for marker, build in (("apiserver", assets), ("helm", helm)):
-        if any(item.get_closest_marker(marker) for item in session.items):
-            with contextlib.suppress(AssetsUnavailableError):  # the fixtures skip, or fail, with the reason
-                build()
-    # Vectors make more than a million objects, which stay: no collection needs to look at them again.
+def pytest_collection_finish() -> None:
+    """Let no collection of garbage look at the vectors again: they make more than a million objects, which stay."""
     gc.collect()
     gc.freeze()
 

@@ -1,22 +1,20 @@
-"""The binaries of the control plane, and Helm: found, or built from Go modules."""
+"""The binaries of the control plane, and Helm: found where ``make assets`` has put them."""
 
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
-_HERE = Path(__file__).resolve().parent
-_NO_GO = 3  # build.sh's exit status without a Go toolchain
-_NO_ASSETS = "no real API server: neither Go nor KUBEBUILDER_ASSETS is there"
+_BUILD = Path(__file__).resolve().parent / "build.sh"
+_NOT_FOUND = 4  # build.sh's exit status
 
 
 class AssetsUnavailableError(RuntimeError):
-    """There are no such binaries here, and no Go to build them with."""
+    """The binaries were not built. No test builds any: that takes longer than a test may."""
 
 
 def assets(*, older: bool = False) -> Path:
-    """Build the binaries if needed and return the folder that holds them; the build's progress goes to stderr.
+    """Return the folder of the control plane's binaries.
 
     Parameters
     ----------
@@ -26,29 +24,26 @@ def assets(*, older: bool = False) -> Path:
     Raises
     ------
     AssetsUnavailableError
-        Without Go and without ``KUBEBUILDER_ASSETS``.
+        If they were not built, and ``KUBEBUILDER_ASSETS`` names none.
     """
-    return _built(*(["older"] if older else []))
+    return _found("older" if older else "kubernetes")
 
 
 def helm() -> Path:
-    """Build Helm if needed and return its path.
+    """Return the path of Helm.
 
     Raises
     ------
     AssetsUnavailableError
-        Without Go.
+        If it was not built.
     """
-    return _built("helm") / "helm"
+    return _found("helm") / "helm"
 
 
-def _built(*module: str) -> Path:
-    """Have a module's binaries built and return their folder."""
-    command = [str(_HERE / "build.sh"), *module]
-    run = subprocess.run(command, stdout=subprocess.PIPE, stderr=sys.__stderr__, text=True, check=False)
-    if run.returncode == _NO_GO:
-        missing = "no Helm: Go is not there" if module == ("helm",) else _NO_ASSETS
-        raise AssetsUnavailableError(missing)
+def _found(module: str) -> Path:
+    run = subprocess.run([str(_BUILD), "--find", module], stdout=subprocess.PIPE, text=True, check=False)
+    if run.returncode == _NOT_FOUND:
+        raise AssetsUnavailableError(f"{module} was not built: run `make assets`, which needs Go")
     if run.returncode:
         raise RuntimeError(f"build.sh failed with status {run.returncode}")
     return Path(run.stdout.strip())

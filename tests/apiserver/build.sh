@@ -1,65 +1,86 @@
 #!/usr/bin/env bash
-# Builds etcd, the Kubernetes control plane and kubectl for the tests and prints the folder that holds them.
+# Builds what the tests run beside the operator: etcd, the Kubernetes control plane, kubectl and Helm.
 #
-# KUBEBUILDER_ASSETS, when set, is used as it is and nothing is built. Otherwise the binaries go into
-# ${XDG_CACHE_HOME:-~/.cache}/vgpu-scheduler/kubernetes-<version>, where later runs find them.
-# Progress goes to standard error; without Go the exit status is 3.
+# `build.sh MODULE…` builds modules and prints their folders; with Go, that takes minutes the first time:
+#   kubernetes  etcd, kube-apiserver, kubectl, kube-controller-manager, kube-scheduler
+#   helm        Helm
+#   older       an API server of a version that does less, beside the same etcd and kubectl
+# `build.sh --find MODULE` builds nothing and prints the module's folder.
 #
-# `build.sh older` builds an API server of a version that does less (the module in older/), beside the same etcd and kubectl.
-# `build.sh helm` builds Helm (the module in helm/) into a folder of its own.
+# The binaries go into ${XDG_CACHE_HOME:-~/.cache}/vgpu-scheduler, where later runs find them. KUBEBUILDER_ASSETS, when
+# set, is used instead of the module kubernetes. Progress goes to standard error.
+# Exit status: 3 if a module has to be built and Go is not there, 4 if --find finds nothing.
 set -euo pipefail
 
-module=${1:-.}
-if [ "$module" = . ] && [ -n "${KUBEBUILDER_ASSETS:-}" ]; then
-  echo "$KUBEBUILDER_ASSETS"
-  exit 0
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cache="${XDG_CACHE_HOME:-$HOME/.cache}/vgpu-scheduler"
+build=yes
+if [ "${1:-}" = --find ]; then
+  build=no
+  shift
 fi
 
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-case $module in
-  .) requirement=k8s.io/kubernetes binaries=(etcd kube-apiserver kubectl kube-controller-manager kube-scheduler) ;;
-  older) requirement=k8s.io/kubernetes binaries=(kube-apiserver) newest=$("${BASH_SOURCE[0]}") ;;
-  helm) requirement=helm.sh/helm/v4 binaries=(helm) ;;
-esac
-version=$(awk -v name="$requirement" '$1 == name {print $2} $1 == "require" && $2 == name {print $3}' "$here/$module/go.mod")
-cache="${XDG_CACHE_HOME:-$HOME/.cache}/vgpu-scheduler"
-name=kubernetes
-if [ "$module" = helm ]; then name=helm; fi
-assets="$cache/$name-$version"
+describe() { # sets what is known of a module
+  case $1 in
+    kubernetes) folder=. requirement=k8s.io/kubernetes name=kubernetes minutes=7
+      binaries=(etcd kube-apiserver kubectl kube-controller-manager kube-scheduler) ;;
+    older) folder=older requirement=k8s.io/kubernetes name=kubernetes minutes=4 binaries=(kube-apiserver) ;;
+    helm) folder=helm requirement=helm.sh/helm/v4 name=helm minutes=3 binaries=(helm) ;;
+    *) echo "build.sh: there is no module $1" >&2; exit 2 ;;
+  esac
+  version=$(awk -v name="$requirement" '$1 == name {print $2} $1 == "require" && $2 == name {print $3}' "$here/$folder/go.mod")
+  assets="$cache/$name-$version"
+}
 
 complete() {
   for binary in "${binaries[@]}"; do [ -x "$assets/$binary" ] || return 1; done
 }
 
-mkdir -p "$assets"
-if [ "$module" = older ]; then
-  for binary in etcd kubectl kube-controller-manager kube-scheduler; do ln -sf "$newest/$binary" "$assets/$binary"; done
-fi
-if complete; then
-  echo "$assets"
-  exit 0
-fi
-if ! command -v go >/dev/null 2>&1; then
-  echo "building the test API server and Helm needs Go 1.26 or newer, or KUBEBUILDER_ASSETS naming the API server's binaries" >&2
-  exit 3
-fi
+compile() {
+  local flags major minor pkg number=0
+  IFS=. read -r major minor _ <<<"${version#v}"
+  pkg=k8s.io/component-base/version
+  flags="-s -w -X $pkg.gitVersion=$version -X $pkg.gitMajor=$major -X $pkg.gitMinor=$minor"
+  if [ "$1" = helm ]; then flags="-s -w -X helm.sh/helm/v4/internal/version.version=$version"; fi
+  mkdir -p "$assets"
+  exec 9>"$cache/build.lock"
+  if ! flock --nonblock 9; then
+    echo "waiting for another build to end" >&2
+    flock 9 # two test runs on one machine build once
+  fi
+  for binary in "${binaries[@]}"; do
+    number=$((number + 1))
+    [ -x "$assets/$binary" ] && continue
+    echo "building $binary $version ($number/${#binaries[@]}), ${SECONDS} s so far; $1 takes about $minutes minutes on two cores" >&2
+    package=./cmd/$binary
+    if [ "$1" = helm ]; then package=helm.sh/helm/v4/cmd/helm; fi
+    (cd "$here/$folder" && CGO_ENABLED=0 go build -trimpath -ldflags "$flags" -o "$assets/.$binary" "$package") 9>&- >&2
+    mv "$assets/.$binary" "$assets/$binary"
+  done
+  exec 9>&-
+  echo "$name $version ready after ${SECONDS} s: $assets" >&2
+}
 
-exec 9>"$cache/build.lock"
-flock 9  # two test runs on one machine build once
-IFS=. read -r major minor _ <<<"${version#v}"
-pkg=k8s.io/component-base/version
-flags="-s -w -X $pkg.gitVersion=$version -X $pkg.gitMajor=$major -X $pkg.gitMinor=$minor"
-if [ "$module" = helm ]; then flags="-s -w -X helm.sh/helm/v4/internal/version.version=$version"; fi
-started=$SECONDS
-number=0
-for binary in "${binaries[@]}"; do
-  number=$((number + 1))
-  [ -x "$assets/$binary" ] && continue
-  echo "building $binary $version ($number/${#binaries[@]}), $((SECONDS - started)) s so far; about 7 minutes the first time" >&2
-  package=./cmd/$binary
-  if [ "$module" = helm ]; then package=helm.sh/helm/v4/cmd/helm; fi
-  (cd "$here/$module" && CGO_ENABLED=0 go build -trimpath -ldflags "$flags" -o "$assets/.$binary" "$package") >&2
-  mv "$assets/.$binary" "$assets/$binary"
+link_to_newest() { # all but the API server
+  local binary newest
+  newest=$(describe kubernetes && echo "${KUBEBUILDER_ASSETS:-$assets}")
+  for binary in etcd kubectl kube-controller-manager kube-scheduler; do ln -sf "$newest/$binary" "$assets/$binary"; done
+}
+
+for module in "$@"; do
+  describe "$module"
+  if [ "$module" = kubernetes ] && [ -n "${KUBEBUILDER_ASSETS:-}" ]; then
+    echo "$KUBEBUILDER_ASSETS"
+    continue
+  fi
+  if ! complete; then
+    if [ $build = no ]; then exit 4; fi
+    if ! command -v go >/dev/null 2>&1; then
+      echo "the real API server and Helm are built with Go 1.26 or newer, which is not there; KUBEBUILDER_ASSETS may name the API server's binaries instead" >&2
+      exit 3
+    fi
+    compile "$module"
+  fi
+  if [ "$module" = older ] && [ $build = yes ]; then link_to_newest; fi
+  echo "$assets"
 done
-echo "$name $version ready after $((SECONDS - started)) s: $assets" >&2
-echo "$assets"

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import yaml
 from tests.apiserver.audit import AuditRecord
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 ACCOUNT = {"kind": "ServiceAccount", "name": "vgpu-scheduler", "namespace": "vgpu-system"}
 _RENDERED = MANIFESTS / "install.yaml"
+REQUESTS = Path(__file__).parents[2] / "build" / "tests" / "requests"
+"""Where test processes note what the operator asked for: each has a file of its own."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -77,3 +80,18 @@ def _rights(file: str, rules: list[dict[str, Any]], namespace: str) -> Iterator[
                 for verb in rule["verbs"]:
                     for name in rule.get("resourceNames", [""]):
                         yield Right(file, group, resource, verb, name, namespace)
+
+
+def note_requests(records: list[AuditRecord], file: Path) -> None:
+    """Note requests for whoever looks back at all of them."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(msgspec.json.encode(records))
+
+
+def noted_requests() -> list[AuditRecord]:
+    """Return what was noted since `make test` began."""
+    return [
+        record
+        for file in sorted(REQUESTS.glob("*.json"))
+        for record in msgspec.json.decode(file.read_bytes(), type=list[AuditRecord])
+    ]

@@ -19,6 +19,7 @@ from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.dialects.koordinator import koordinator_dialect
 from vgpu_scheduler.dialects.volcano import volcano_dialect
 from vgpu_scheduler.doctor import DIAGNOSES
+from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.model import ConditionReason
 from vgpu_scheduler.policy import PolicyDefaults
 from vgpu_scheduler.settings import read
@@ -141,7 +142,7 @@ def test_what_is_not_taken_over_from_koordinator_is_refused_by_name(tmp_path: Pa
 @pytest.mark.parametrize(("name", "dialect"), [("volcano", volcano_dialect()), ("koordinator", koordinator_dialect())])
 def test_the_tables_name_every_annotation_that_is_written_and_read(name: str, dialect: Dialect) -> None:
     text = page(f"coming-from-{name}")
-    world = World([dialect], PolicyDefaults())
+    world = World(EngineOptions([dialect], PolicyDefaults()))
     beside = [device("k1")] if name == "koordinator" else []
     amounts = {"koordinator.sh/gpu-core": "100", "koordinator.sh/gpu-memory-ratio": "100"}
     world.add([*beside, node("k1", {}, **amounts) if beside else VOLCANO])
@@ -220,7 +221,7 @@ def reason(world: World, asking: Obj) -> ConditionReason:
 
 def test_conditions_say_what_the_page_about_autoscalers_says() -> None:
     register = json.dumps([{"id": "GPU-0", "count": 10, "devmem": 8000, "devcore": 100, "type": "T4", "health": True}])
-    world = World([make_dialect("hami")], PolicyDefaults())
+    world = World(EngineOptions([make_dialect("hami")], PolicyDefaults()))
     quota = {"kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "poor"}}
     (rule,) = blocks("autoscalers")
     assert rule["spec"]["defaults"] == {"memory": f"{23028 // 4}Mi", "cores": 25}

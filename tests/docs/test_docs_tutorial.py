@@ -62,7 +62,7 @@ def _normal(line: str) -> str:
     return re.sub(r" +", " ", _AGE.sub("0s", line)).rstrip()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_command_prints_what_the_page_shows(control_plane: ControlPlane, tmp_path: Path) -> None:
     del control_plane  # where it can be had, so can kubectl
     kubectl = assets() / "kubectl"

@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,7 +14,9 @@ from typing import Any, TypeVar
 
 import aiohttp
 import pytest
+from tests.apiserver.audit import AuditRecord
 from tests.apiserver.control_plane import ControlPlane
+from tests.apiserver.rights import REQUESTS, note_requests
 from tests.conftest import running
 
 from vgpu_scheduler.cli.demo.process import OperatorProcess
@@ -28,13 +30,14 @@ PLUGIN = "system:serviceaccount:kube-system:hami-device-plugin"
 OTHER_PLUGIN = "system:serviceaccount:gpu-system:device-plugin"
 """One that no manifest knows."""
 TENANT = "tenant"
+AGENTS = ("vgpu-scheduler/", "kopf/")
+"""Of the operator; tests that play its account have another one."""
 OLDER = os.environ.get("APISERVER") == "older"
 """Whether the tests run on the API server that does less than the newest one."""
 
 
 LAST = "test_rights_used.py"
 """What looks back at all other tests of this folder."""
-_DESELECTED: list[str] = []
 USERS = {
     OPERATOR: ["system:serviceaccounts", "system:serviceaccounts:vgpu-system", "system:authenticated"],
     PLUGIN: ["system:masters"],
@@ -49,20 +52,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.e2e)
     items.sort(key=lambda item: item.path == HERE / LAST)
-
-
-def pytest_deselected(items: Sequence[pytest.Item]) -> None:
-    """Remember which tests of this folder are not run."""
-    _DESELECTED.extend(item.nodeid for item in items if item.path.is_relative_to(HERE))
-
-
-def left_out(session: pytest.Session) -> str:
-    """Return what of this folder is not run in a session; empty if all of it is."""
-    run = {item.path for item in session.items}
-    absent = [path.name for path in HERE.glob("test_*.py") if path not in run]
-    named = [argument for argument in session.config.args if "::" in argument]
-    parts = (*absent, *_DESELECTED, *named)
-    return f"only a part of the end-to-end tests is run ({parts[0]})" if parts else ""
 
 
 class Administrator:
@@ -178,6 +167,18 @@ def installed_plane() -> Iterator[ControlPlane]:
     for plane in running(ControlPlane(service_accounts=True, users=USERS, older=OLDER)):
         install(plane)
         yield plane
+        if not OLDER:  # what is tested differs there
+            note_requests(done_by_operator(plane), REQUESTS / f"{os.getpid()}.json")
+
+
+def done_by_operator(plane: ControlPlane) -> list[AuditRecord]:
+    """Return what the operator asked of an API server under its account, and got: one request of each kind."""
+    kinds = {
+        (r.group, r.resource, r.subresource, r.verb, r.namespace, r.name): r
+        for r in plane.audit()
+        if r.user == OPERATOR and r.code < 400 and r.resource and r.user_agent.startswith(AGENTS)
+    }
+    return list(kinds.values())
 
 
 def install(plane: ControlPlane) -> None:

@@ -198,6 +198,7 @@ async def test_the_webhook(cluster: Cluster, served: tuple[OperatorProcess, Webh
     assert GPU not in limits_of(await stored(cluster, pod({MEM: "1000"})))
 
 
+@pytest.mark.long
 async def test_a_standby_answers_as_well(
     cluster: Cluster, operator: OperatorProcess, served: tuple[OperatorProcess, Webhook]
 ) -> None:

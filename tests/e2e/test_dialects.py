@@ -135,12 +135,17 @@ async def refused(cluster: Cluster) -> None:
     init["spec"]["initContainers"] = init["spec"]["containers"]
     init["spec"]["containers"] = [{"name": "app", "image": "example"}]
     npu = asking("npu", **{"huawei.com/npu-core": "50"})
+    several = of_volcano("several")
+    several["spec"]["containers"] += of_volcano("several")["spec"]["containers"]
+    several["spec"]["containers"][1]["name"] = "second"
     expected = {
+        "several": f'containers "main" and "second": {NUMBER} in several containers',
+        "unlimited": f"{MEMORY} without a limit of {NUMBER}",
         "two": "belong to different dialects",
         "init": f"{NUMBER} is not supported in an init container",
         "npu": "huawei.com/npu-core",
     }
-    await cluster.create(two, init, npu)
+    await cluster.create(two, init, npu, several, asking("unlimited", **{MEMORY: "1000"}))
     for name, words in expected.items():
         await cluster.until(lambda name=name: cluster.message(name), f"the refusal of {name}")
         assert words in await cluster.message(name)

@@ -13,6 +13,8 @@ from tests.e2e.conftest import OPERATOR, Cluster, allocations, slice_pod
 from vgpu_scheduler.cli.demo.process import OperatorProcess
 from vgpu_scheduler.runtime import LeaseOptions
 
+pytestmark = pytest.mark.long
+
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/vgpu-system/leases/vgpu-scheduler"
 DEFAULTS = LeaseOptions("", "")
 AS_INSTALLED = {

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from tests.e2e.as_hami import gpu, hami_pod
 from tests.e2e.conftest import Cluster
 from tests.naive.hami_quirks import Switches
@@ -119,6 +120,7 @@ NODES: Mapping[str, tuple[Maker, Callable[[str], list[Card]], dict[str, str], di
 PODS = 3
 
 
+@pytest.mark.long
 async def test_hami_reads_the_same_books(cluster: Cluster) -> None:
     side = cluster.nodes
     for node, (maker, cards, *_) in NODES.items():

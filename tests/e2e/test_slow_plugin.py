@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.e2e.conftest import Cluster, slice_pod
 
 from vgpu_scheduler.devcluster import BEHAVIOUR
 
 
+@pytest.mark.long
 async def test_a_slow_plugin_keeps_its_lock(cluster: Cluster) -> None:
     """Two pods on one node: the second never takes the first one's lock."""
     await cluster.nodes.register(["only"], ("A100-80G",))

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import pytest_asyncio
+from _pytest.mark import ParameterSet
 from tests.conftest import running
 from tests.faults.plane import EmbeddedPlane, Plane, RealPlane
 from tests.faults.stage import Stage, opened
@@ -15,6 +16,28 @@ from tests.faults.table import FAULTS, Fault
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 
 SEED = int(os.environ.get("FAULTS_SEED", "1"))
+ALWAYS = {
+    "nodes: drained",
+    "operator: killed at step sent",
+    "plugins: comes back with fewer cards",
+    "pods: deleted by force",
+    "watches: dropped while pods go",
+    "writes: Binding: no answer",
+    "writes: node patch: 500 after",
+}
+"""Those that `make test` plays, too: one of each kind, of those that are soon over."""
+
+
+def named(fault: Fault) -> str:
+    """Return what a fault is called."""
+    return f"{fault.group}: {fault.name}"
+
+
+def with_marks() -> list[ParameterSet]:
+    """Return all faults, most of them for `make test-long`."""
+    assert {named(fault) for fault in FAULTS} >= ALWAYS
+    marks = {True: (), False: (pytest.mark.long,)}
+    return [pytest.param(fault, marks=marks[named(fault) in ALWAYS]) for fault in FAULTS]
 
 
 @pytest.fixture(scope="module")
@@ -41,13 +64,12 @@ async def embedded_stage(embedded_plane: Plane, tmp_path_factory: pytest.TempPat
 
 
 @pytest.mark.apiserver
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.group}: {fault.name}")
+@pytest.mark.parametrize("fault", with_marks(), ids=named)
 async def test_after_a_fault_the_invariants_hold(stage: Stage, fault: Fault) -> None:
     await fault.play(stage, SEED)
 
 
-@pytest.mark.parametrize(
-    "fault", [fault for fault in FAULTS if fault.embedded], ids=lambda fault: f"{fault.group}: {fault.name}"
-)
+@pytest.mark.long
+@pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault.embedded], ids=named)
 async def test_the_invariants_hold_on_the_embedded_api_server(embedded_stage: Stage, fault: Fault) -> None:
     await fault.play(embedded_stage, SEED)

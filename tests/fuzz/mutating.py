@@ -120,8 +120,14 @@ def _put(data: bytes, edit: Edit) -> bytes:
     elif edit.until > 0.8 and isinstance(inner, dict):
         del inner[path[-1]]
     else:
-        inner[path[-1]] = copy.deepcopy(value)
-    return json.dumps(found).encode()
+        try:
+            inner[path[-1]] = copy.deepcopy(value)
+        except RecursionError:  # deeper than copies go
+            return _replaced(data, edit)
+    try:
+        return json.dumps(found).encode()
+    except RecursionError:
+        return _replaced(data, edit)
 
 
 def _paths(found: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

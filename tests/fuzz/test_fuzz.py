@@ -46,10 +46,20 @@ def test_the_corpus(target: Target) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
-def test_changes_of_the_corpus(target: Target) -> None:
+def test_a_few_changes_of_the_corpus(target: Target) -> None:
+    _change(target, 15)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+def test_many_changes_of_the_corpus(target: Target) -> None:
+    _change(target, 200)
+
+
+def _change(target: Target, times: int) -> None:
     inputs = [data for _, data in corpus(target.name)]
 
-    @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=times, deadline=None, suppress_health_check=list(HealthCheck))
     @given(st.sampled_from(inputs) | st.binary(max_size=64), st.lists(edits, max_size=8))
     def survives(data: bytes, changes: list[Edit]) -> None:
         with bounded():

@@ -12,12 +12,12 @@ from tests.engine.dialect_worlds import HAMI, KOORDINATOR, VOLCANO, koordinator_
 
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.dialects.hami import vendors
-from vgpu_scheduler.engine import Engine, Problem
+from vgpu_scheduler.engine import Engine, EngineOptions, Problem
 from vgpu_scheduler.intake import CLUSTER_POLICIES, NAMESPACES, NODES, PODS, POLICIES, QUOTAS, SELECTING, Kind, Observer
 from vgpu_scheduler.intake.kinds import STORAGE
 from vgpu_scheduler.intake.lister import read
 from vgpu_scheduler.kube import DecodeError
-from vgpu_scheduler.policy import Policies, PolicyDefaults
+from vgpu_scheduler.policy import PolicyDefaults
 
 Obj = dict[str, Any]
 
@@ -84,7 +84,7 @@ def taken_in(*objects: tuple[str, object]) -> None:
         If reading, taking in or deciding fails otherwise than by a :class:`DecodeError`, or the books are wrong then.
     """
     problems: list[Problem] = []
-    engine = Engine(DIALECTS, Policies(PolicyDefaults()), [OURS], system_spread=True)
+    engine = Engine(EngineOptions(DIALECTS, PolicyDefaults(), [OURS], system_spread=True))
     engine.storage.known()
     observer = Observer(engine, lambda: 0.0, _ignore, _ignore, problems.append)
     for name, obj in (*WHOLE, *objects):

@@ -12,6 +12,7 @@ import yaml
 from click.testing import CliRunner
 
 from vgpu_scheduler.cli import main
+from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.policy import decode_policy
 from vgpu_scheduler.whatif import World, make_dialect
 from vgpu_scheduler.whatif.forms import ShortNode
@@ -44,7 +45,7 @@ def test_the_recipes_are_accepted_and_a_snapshot_is_simulated_on(plane: ControlP
         it["metadata"]["name"]: decode_policy(it).spec for it in written
     }
 
-    world = World([make_dialect("hami")])
+    world = World(EngineOptions([make_dialect("hami")]))
     for name in ("large", "small"):
         (node,) = ShortNode(name=name, cards=8 if name == "large" else 2).objects(world)  # type: ignore[arg-type]
         plane.kubectl("create", "-f", "-", stdin=json.dumps({"apiVersion": "v1", **node}))

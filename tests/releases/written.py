@@ -20,9 +20,9 @@ from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.dialects.koordinator import koordinator_dialect
 from vgpu_scheduler.dialects.volcano import volcano_dialect
-from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.engine import Engine, EngineOptions
 from vgpu_scheduler.kube import decode_node, decode_pod
-from vgpu_scheduler.policy import Policies, PolicyDefaults
+from vgpu_scheduler.policy import PolicyDefaults
 
 FOLDER = Path(__file__).parent / "written_by"
 NODE = "node-a"
@@ -50,7 +50,7 @@ def asked() -> Iterator[tuple[str, dict[str, Any]]]:
 
 def world() -> Engine:
     """Return an engine that knows a node with a card of every maker, and one of each other dialect."""
-    engine = Engine(dialects(), Policies(PolicyDefaults()), [OURS])
+    engine = Engine(EngineOptions(dialects(), PolicyDefaults(), [OURS]))
     cards = (SimCard(f"{NODE}-0"), SimCard(f"{NODE}-1", mig=True), SimCard(f"{NODE}-2"))
     engine.observe_node(SimNode(NODE, "uid-a", 1, cards).shown(), 0.0)
     engine.observe_node(decode_node(volcano_node("v", "GPU-v0")), 0.0)

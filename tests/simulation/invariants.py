@@ -84,10 +84,22 @@ def nobody_is_forgotten(engine: Engine) -> None:
         assert decision.outcome is not Outcome.PLACED, f"{pod.key} waits in vain for {engine.queue.place(uid)}"
 
 
-def check_engine(engine: Engine, in_flight: Mapping[str, Placement], bound: AbstractSet[str]) -> None:
-    """Check the books and the queue; ``bound`` are the pods that the API has bound."""
+def check_engine(
+    engine: Engine, in_flight: Mapping[str, Placement], bound: AbstractSet[str], departed: AbstractSet[str]
+) -> None:
+    """Check the books and the queue.
+
+    Parameters
+    ----------
+    bound
+        The pods that the API has bound.
+    departed
+        Those of which the engine was told that they wait no longer, and nothing else yet.
+    """
     state = engine.state
     rebuilt = state.rebuild()
+    some = sorted(node.name for node in state.all_nodes())[:2]
+    assert state.rebuild(some).ledger() == {name: of for name, of in rebuilt.ledger().items() if name in some}
     ours, theirs = state.ledger(), rebuilt.ledger()
     drift = {name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name)}
     assert drift <= widened(state), f"booked and rebuilt differ: {drift}"
@@ -112,8 +124,8 @@ def check_engine(engine: Engine, in_flight: Mapping[str, Placement], bound: Abst
         held_now = state.reservation(pod.uid)
         if waits(pod):
             confirmed = held_now is not None and held_now.phase is not Phase.ASSUMED
-            gone = engine.has_departed(pod.uid)
-            assert place or pod.uid in in_flight or confirmed or gone, f"{pod.key} is stranded"
+            known = place or pod.uid in in_flight or confirmed or pod.uid in departed
+            assert known, f"{pod.key} is stranded"
         if place is Place.TRYING:
             assert pod.uid in in_flight, f"{pod.key} is being tried by nobody"
         if place in {Place.ACTIVE, Place.BACKOFF, Place.UNSCHEDULABLE}:

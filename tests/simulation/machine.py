@@ -308,7 +308,7 @@ class SchedulerMachine(BindingWorld):
     @invariant()
     def books_are_right(self) -> None:
         self._note_held()
-        check_engine(self.engine, self.in_flight, self._shown_as_bound())
+        check_engine(self.engine, self.in_flight, self._shown_as_bound(), self._departed())
         check_truth(self.api, self.disturbed)
         self.check_cluster()
 
@@ -326,10 +326,10 @@ class SchedulerMachine(BindingWorld):
             self._give_back(uid)
         self._deliver_all()
         self._sweep()
-        old = self.engine
+        old, departed = self.engine, self._departed()
         self._start_engine()
         self._sweep()
-        check_engine(old, {}, self._shown_as_bound())
+        check_engine(old, {}, self._shown_as_bound(), departed)
         assert old.state.drift().keys() <= {held.node for held in old.state.reservations() if held.widened}
         kept = {name for name, node in self.api.nodes.items() if node.registration}
         same_knowledge(old, self.engine, ignoring=kept)

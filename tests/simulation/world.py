@@ -57,10 +57,12 @@ class World(RuleBasedStateMachine):
         self.backup: Snapshot | None = None
         self.disturbed: set[tuple[str, str]] = set()
         self.quota: ResourceQuota | None = None
+        self._told_to_be_gone: dict[str, tuple[int, int]] = {}
         self._start_engine()
 
     def _start_engine(self) -> None:
         self.engine = make_engine()
+        self._told_to_be_gone.clear()
         self.observer = Observer(self.engine, lambda: self.now, _ignore, _nothing, _reported, at_once=AT_ONCE)
         if self.quota is not None:
             self.observer.observe(QUOTAS, self.quota)
@@ -110,12 +112,20 @@ class World(RuleBasedStateMachine):
         if isinstance(known, SimNode):
             (self.observer.gone if event.gone else self.observer.observe)(NODES, known.shown())
         elif event.waiting and event.gone:
-            self.observer.no_longer_waits(known.shown())
-            REACHED["no longer waits"] += self.engine.has_departed(known.uid)
+            shown = known.shown()
+            self.observer.no_longer_waits(shown)
+            self._told_to_be_gone[shown.uid] = (self.engine.epoch, shown.resource_version)
+            REACHED["no longer waits"] += shown.uid in self._departed()
         else:
             (self.observer.gone if event.gone else self.observer.observe)(PODS, known.shown())
         after = self.engine.state.pod(known.uid)
         assert before is None or after is None or after.resource_version >= before.resource_version
+
+    def _departed(self) -> set[str]:
+        """Return the pods that are known to wait no longer, of which nothing newer was seen since."""
+        state, epoch = self.engine.state, self.engine.epoch
+        told = self._told_to_be_gone.items()
+        return {uid for uid, (then, version) in told if then == epoch and state.pod_version(uid) < version}
 
     def _deliver_all(self) -> None:
         while self.api.events:
