@@ -11,7 +11,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import decisions, footprint, latency, packing, policies, scale, slice_time, throughput, topology
+from benchmarks import (
+    decisions,
+    footprint,
+    latency,
+    packing,
+    policies,
+    reasons,
+    scale,
+    slice_time,
+    throughput,
+    topology,
+    waiting,
+)
 from benchmarks.page import write_between
 
 MARK = "<!-- measured -->"
@@ -133,12 +145,15 @@ def main() -> None:
     """Measure and write."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--against", type=Path, help="another checkout, whose operator is measured in the same run")
-    run = measure(parser.parse_args().against)
+    against = parser.parse_args().against
+    run = measure(against)
     measured = text(run)
     sys.stdout.write(measured + "\n")
     write_between(MARK, measured)
     footprint.write(run.large)
     slice_time.write(run.idle)
+    waiting.main()
+    reasons.write(asyncio.run(reasons.measure(against)))
     scale.main()
     if folder := os.environ.get(packing.DATA):
         packing.write(packing.measured(packing.Plan(folder), packing.say))

@@ -12,10 +12,10 @@ import numpy as np
 
 from vgpu_scheduler.devcluster import Card, equip, registration
 from vgpu_scheduler.dialects.hami import hami_dialect
-from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.engine import Engine, EngineOptions
 from vgpu_scheduler.kube import Node, Pod, decode_claim, decode_node, decode_pod, decode_volume
 from vgpu_scheduler.model import Outcome
-from vgpu_scheduler.policy import Policies, PolicyDefaults
+from vgpu_scheduler.policy import PolicyDefaults
 
 NAME = "vgpu-scheduler"
 CARDS = 8
@@ -110,7 +110,7 @@ def node(number: int, version: int = 1) -> Node:
 
 def cluster(nodes: int) -> Engine:
     """Return an engine that knows this many nodes."""
-    engine = Engine([hami_dialect()], Policies(PolicyDefaults()), [NAME])
+    engine = Engine(EngineOptions([hami_dialect()], PolicyDefaults(), [NAME]))
     for number in range(nodes):
         engine.observe_node(node(number), 0.0)
     return engine

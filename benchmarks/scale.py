@@ -22,10 +22,9 @@ from benchmarks.footprint import bound_pod, resident
 from benchmarks.page import write_between
 from vgpu_scheduler.devcluster import equip, registration
 from vgpu_scheduler.dialects.hami import hami_dialect
-from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.engine import Engine, EngineOptions
 from vgpu_scheduler.kube import decode_node, decode_pod
 from vgpu_scheduler.model import Outcome
-from vgpu_scheduler.policy import Policies, PolicyDefaults
 
 MARK = "<!-- scale -->"
 SIZES = ((5_000, 25_000), (10_000, 50_000), (20_000, 100_000))
@@ -125,7 +124,7 @@ def _half(engine: Engine, count: int, *, distinct: bool) -> float:
 
 def measure(nodes: int, pods: int) -> Growth:
     """Measure one size."""
-    engine = Engine([hami_dialect()], Policies(PolicyDefaults()), [decisions.NAME])
+    engine = Engine(EngineOptions([hami_dialect()], scheduler_names=[decisions.NAME]))
     state = engine.state
     before, _ = resident("self")
     node = _mean(lambda obj: engine.observe_node(decode_node(obj), 0.0), (_node(n, nodes) for n in range(nodes)))

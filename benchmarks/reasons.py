@@ -1,0 +1,165 @@
+"""How soon pods that fit nowhere say why: a burst of them, each asking for another amount, beside kube-scheduler.
+
+``python -m benchmarks.reasons`` measures and writes the table of ``docs/performance.md``. This scheduler's pods ask for
+more memory of a card than any has, kube-scheduler's plain pods for more CPU than any node has.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import sys
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tests.apiserver.audit import AuditRecord
+
+from benchmarks.cluster import PODS, BenchmarkCluster, cluster, pod, post
+from benchmarks.page import write_between
+from benchmarks.throughput import Candidate, KubeScheduler, operators
+
+MARK: Final = "<!-- reasons -->"
+NODES: Final = 2000
+BURST: Final = 1000
+"""Pods."""
+EVERY: Final = 0.0025
+"""Seconds between the creation of two of them."""
+WITHIN: Final = 120.0
+TURNS: Final = 2
+"""Turns of each candidate, an even number."""
+_TOO_MUCH_MEMORY: Final = 200_000
+"""MiB, more than any card has."""
+_TOO_MUCH_CPU: Final = 1_000
+"""More than any node has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """When the pods of a burst said why they wait.
+
+    Attributes
+    ----------
+    whose
+        Which scheduler's; empty for the operator of this checkout.
+    p50, last
+        Seconds from the creation of a pod until its condition: of half of them, and from the first creation until all
+        had one.
+    cpu
+        Seconds of the scheduler's CPU.
+    """
+
+    whose: str
+    p50: float
+    last: float
+    cpu: float
+
+
+def unschedulable_pod(number: int, name: str, scheduler: str) -> dict[str, Any]:
+    """Return a pod that fits nowhere; each asks for another amount."""
+    if scheduler == KubeScheduler.scheduler:
+        asking = pod(name, scheduler, {})
+        asking["spec"]["containers"][0]["resources"] = {"requests": {"cpu": str(_TOO_MUCH_CPU + number)}}
+        return asking
+    return pod(name, scheduler, {"nvidia.com/gpu": "1", "nvidia.com/gpumem": str(_TOO_MUCH_MEMORY + number)})
+
+
+def waits_of(records: Sequence[AuditRecord], prefix: str) -> dict[str, tuple[float, float]]:
+    """Return when each pod of a burst was created, and when its condition was first written; seconds since 1970.
+
+    Parameters
+    ----------
+    records
+        What the API server answered.
+    prefix
+        What the names of the pods begin with; pods without a condition are left out.
+    """
+    created: dict[str, float] = {}
+    told: dict[str, float] = {}
+    for record in records:
+        if record.resource == "pods" and record.name.startswith(prefix) and record.code < 400:
+            if record.verb == "create" and not record.subresource:
+                created[record.name] = record.received
+            elif record.verb == "patch" and record.subresource == "status":
+                told.setdefault(record.name, record.answered)
+    return {name: (created[name], at) for name, at in told.items()}
+
+
+async def _burst(found: BenchmarkCluster, candidate: Candidate | KubeScheduler, prefix: str) -> Told:
+    """Create a burst of pods and wait until all say why they wait; then they go."""
+    http, plane = found.http, found.plane
+
+    async def create(number: int) -> None:
+        await asyncio.sleep(number * EVERY)
+        await post(http, PODS, unschedulable_pod(number, f"{prefix}-{number}", candidate.scheduler))
+
+    async with candidate.running():
+        before, mark = await _settled(candidate.look), plane.audit_mark()
+        await asyncio.gather(*(create(number) for number in range(BURST)))
+        deadline = time.perf_counter() + WITHIN
+        while len(waits := waits_of(plane.audit(since=mark), prefix)) < BURST:
+            if time.perf_counter() > deadline:
+                raise TimeoutError(f"{len(waits)} of {BURST} pods say why they wait")
+            await asyncio.sleep(1.0)
+        cpu = (await candidate.look()).cpu - before
+    async with http.delete(PODS, json={"gracePeriodSeconds": 0}) as answer:
+        await answer.read()
+    first = min(created for created, _ in waits.values())
+    p50 = statistics.median(told - created for created, told in waits.values())
+    return Told(candidate.name, p50, max(told for _, told in waits.values()) - first, cpu)
+
+
+async def _settled(look: Callable[[], Awaitable[Any]]) -> float:
+    """Wait until a scheduler has taken in the cluster; return the CPU that it had used by then."""
+    used = -1.0
+    while (now := (await look()).cpu) - used > 0.05:
+        used = now
+        await asyncio.sleep(1.0)
+    return used
+
+
+async def measure(against: Path | None = None) -> list[Told]:
+    """Measure in turns, in the order of the candidates and back; return the mean of each one's turns.
+
+    Parameters
+    ----------
+    against
+        Another checkout, whose operator is measured, too.
+    """
+    async with cluster(NODES) as found:
+        everybody: list[Candidate | KubeScheduler] = [KubeScheduler(found.plane), *operators(found, against)]
+        turns: dict[str, list[Told]] = {}
+        for number, each in enumerate((*everybody, *reversed(everybody)) * (TURNS // 2)):
+            turns.setdefault(each.name, []).append(await _burst(found, each, f"turn-{number}"))
+    return [
+        Told(whose, *(statistics.mean(getattr(turn, name) for turn in told) for name in ("p50", "last", "cpu")))
+        for whose, told in turns.items()
+    ]
+
+
+def text(found: Sequence[Told]) -> str:
+    """Return the table in Markdown."""
+    lines = [f"| {BURST:,} pods that fit nowhere, {NODES:,} nodes × 8 cards | p50 | all | scheduler's CPU |"]
+    lines.append("|---|---|---|---|")
+    lines += [f"| {each.whose or 'now'} | {each.p50:.2f} s | {each.last:.1f} s | {each.cpu:.1f} s |" for each in found]
+    return "\n".join(lines)
+
+
+def write(found: Sequence[Told]) -> None:
+    """Write the table to the page, and show it."""
+    sys.stdout.write(text(found) + "\n")
+    write_between(MARK, text(found))
+
+
+def main() -> None:
+    """Measure and write."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.reasons", description=__doc__)
+    parser.add_argument("--against", type=Path, help="another checkout, whose operator is measured in the same run")
+    write(asyncio.run(measure(parser.parse_args().against)))
+
+
+if __name__ == "__main__":
+    main()
