@@ -10,7 +10,7 @@ import pytest
 from numba.core.errors import NumbaError
 from numpy.typing import NDArray
 
-from vgpu_scheduler.kernels.cache import entry_kernel, kernel
+from vgpu_scheduler.kernels.cache import entry_kernel, inlined_kernel, kernel
 
 Array = NDArray[np.int64]
 
@@ -52,12 +52,20 @@ def adds_one(number: int) -> int:
     return number + 1
 
 
+@inlined_kernel
+def adds_two(number: int) -> int:
+    if number < 0:
+        return number
+    return adds_one(adds_one(number))
+
+
 @entry_kernel
-def doubles_the_next(number: int) -> int:
-    return 2 * adds_one(number)
+def doubles_the_third(number: int) -> int:
+    return 2 * adds_one(adds_two(number))
 
 
 def test_a_kernel_without_a_way_in_for_python_refuses_to_be_called() -> None:
-    assert doubles_the_next(3) == 8
-    with pytest.raises(TypeError, match="adds_one is called by kernels only"):
-        adds_one(3)
+    assert (doubles_the_third(3), doubles_the_third(-3)) == (12, -4)
+    for function in (adds_one, adds_two):
+        with pytest.raises(TypeError, match=f"{function.__name__} is called by kernels only"):
+            function(3)

@@ -24,13 +24,11 @@ _NUMBER = 0
 
 def compile_choosing(columns: DeviceColumns, request: Request, scratch: Scratch, result: FitResult) -> None:
     """Compile what chooses among candidates, for arguments of such types as :func:`fit_nodes` is called with."""
-    here = _claim(scratch, result)
-    _compile(choose, columns, request, scratch, here, _NUMBER)
-    _compile(add_affinity, columns, request, scratch, here, result.affinity[0])
+    _compile(choose, columns, request, scratch, _claim(scratch, result), _NUMBER)
 
 
 def compile_collecting(columns: DeviceColumns, request: Request, scratch: Scratch, result: FitResult) -> None:
-    """Compile what finds and books candidates, for arguments of such types as :func:`fit_nodes` is called with."""
+    """Compile what finds, books and scores candidates, for arguments of such types as :func:`fit_nodes` is called with."""
     here = _claim(scratch, result)
     _compile(offer_card, columns, request, scratch, here, _NUMBER, _NUMBER)
     _compile(open_container, columns, request, scratch, here)
@@ -38,6 +36,7 @@ def compile_collecting(columns: DeviceColumns, request: Request, scratch: Scratc
     _compile(write_keys, columns, request, scratch, here)
     _compile(sort_cards, scratch.keys, here.order)
     _compile(book, columns, request, scratch, here)
+    _compile(add_affinity, columns, request, scratch, here, result.affinity[0])
 
 
 def _claim(scratch: Scratch, result: FitResult) -> ClaimOnNode:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vgpu_scheduler.kernels.cache import kernel
+from vgpu_scheduler.kernels.cache import inlined_kernel, kernel
 from vgpu_scheduler.kernels.choose.dispatch import choose, is_strict
 from vgpu_scheduler.kernels.choose.first import choose_first
 from vgpu_scheduler.kernels.collect import collect, needs_every_card
@@ -15,7 +15,7 @@ _TOO_FEW = int(CardReason.AllocatedCardsInsufficientRequest)
 _QUOTA = int(CardReason.ResourceQuotaNotFit)
 
 
-@kernel
+@inlined_kernel
 def fit_claim(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode) -> bool:
     """Give a claim cards of a node, and book them; False where too few pass, with the reasons in ``here.counts``."""
     wanted = request.wanted[here.claim]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from vgpu_scheduler.kernels.arrays import copy
-from vgpu_scheduler.kernels.cache import kernel
+from vgpu_scheduler.kernels.cache import inlined_kernel, kernel
 from vgpu_scheduler.kernels.choose.dispatch import choose, is_strict
 from vgpu_scheduler.kernels.columns import CORES, MEMORY, SLOTS, DeviceColumns
 from vgpu_scheduler.kernels.pieces import cores_of_piece, piece_for
@@ -65,7 +65,7 @@ _NOT_COUNTED = -2
 """The reason of a card that is passed over and appears in no message."""
 
 
-@kernel
+@inlined_kernel
 def collect(columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode) -> int:
     """Try the cards of a node, the last of the order first, and write down what each that passes would give.
 
@@ -129,7 +129,7 @@ def _why_out_of_service(columns: DeviceColumns, request: Request, claim: int, de
     return refuses_tenant(columns, request, claim, device) if classes else NO_REASON
 
 
-@kernel
+@inlined_kernel
 def _is_numa_node_enough(
     columns: DeviceColumns, request: Request, scratch: Scratch, here: ClaimOnNode, found: int
 ) -> bool:

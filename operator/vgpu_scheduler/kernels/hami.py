@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.kernels.affinity import add_affinity
 from vgpu_scheduler.kernels.arrays import copy_rows
-from vgpu_scheduler.kernels.cache import entry_kernel, kernel
+from vgpu_scheduler.kernels.cache import entry_kernel, inlined_kernel, kernel
 from vgpu_scheduler.kernels.claim import fit_claim
 from vgpu_scheduler.kernels.columns import CORES, MEMORY, SLOTS, DeviceColumns
 from vgpu_scheduler.kernels.order import score_cards, score_shares, sort_cards, write_keys
@@ -105,7 +105,7 @@ def why_not_on_node(columns: DeviceColumns, request: Request, here: ClaimOnNode)
     return _OTHER_MODE if one_piece and not offered else NO_REASON
 
 
-@kernel
+@inlined_kernel
 def _fit_node(columns: DeviceColumns, request: Request, scratch: Scratch, row: int, result: FitResult) -> bool:
     base, counts = columns.first[row], result.counts[row]
     cards = columns.last[row] - base
