@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import platform
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from benchmarks import (
     decisions,
@@ -24,9 +21,11 @@ from benchmarks import (
     topology,
     waiting,
 )
-from benchmarks.page import write_between
+from benchmarks.checkouts import OURS, Checkout, Compared, arguments, checkouts, comparison
+from benchmarks.page import publish
 
 MARK = "<!-- measured -->"
+COMPARED = "<!-- compared -->"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +46,26 @@ class Run:
     linked: Sequence[topology.Decision]
     ends: Sequence[throughput.Throughput]
     idle: latency.Latencies
-    large: Sequence[tuple[str, footprint.Footprint]]
+    slices: slice_time.SliceTime
+    large: Sequence[footprint.Footprint]
+    waiting: Sequence[waiting.Waiting]
+    told: dict[str, list[reasons.Told]]
+    compared: Sequence[Compared]
+    """How this checkout compares with another one, if there is one."""
 
 
-def measure(against: Path | None) -> Run:
+def measure(candidates: Sequence[Checkout]) -> Run:
     """Measure everything."""
-    timings = [found for nodes in (1000, 5000) for found in decisions.measure(nodes)]
+    small, compared = decisions.measure(1000, candidates)
+    large, more = decisions.measure(5000, candidates)
+    waits, of_waits = waiting.measure(candidates)
     costs, linked = list(policies.measure()), list(topology.measure())
-    ends, idle = asyncio.run(throughput.measure(against)), asyncio.run(latency.measure(against))
-    return Run(timings, costs, linked, ends, idle, asyncio.run(footprint.measure(against)))
+    ends, idle = asyncio.run(throughput.measure(candidates)), asyncio.run(latency.measure(candidates))
+    slices, of_slices = asyncio.run(slice_time.measure(idle.steps, candidates))
+    size, told = asyncio.run(footprint.measure(candidates)), asyncio.run(reasons.measure(candidates))
+    compared += [*more, *of_waits, *throughput.compared(ends), *latency.compared(idle), *of_slices]
+    compared += [*footprint.compared(size), *reasons.compared(told)]
+    return Run([*small, *large], costs, linked, ends, idle, slices, size, waits, told, compared)
 
 
 def aims(run: Run) -> list[Aim]:
@@ -65,7 +75,7 @@ def aims(run: Run) -> list[Aim]:
     small, large = repeated[1000], repeated[5000]
     growth = large.p50 / small.p50
     hardest = max(found.worst for found in run.linked)
-    bare = run.ends[0].rate
+    bare = next(found.rate for found in run.ends if found.whose == throughput.BARE)
     ours = {found.what: found for found in run.ends if not found.whose}
     theirs = {found.what: found for found in run.ends if found.whose == throughput.KubeScheduler.name}
     new_terms = next(t for t in run.timings if t.kind == decisions.NEW_WITH_TERMS and t.nodes == 5000)
@@ -73,7 +83,7 @@ def aims(run: Run) -> list[Aim]:
     few_ratio = ours[throughput.PLAIN].rate / theirs[throughput.PLAIN].rate
     many_ratio = many.rate / theirs[throughput.PLAIN_ON_MANY].rate
     plain, slices = ours[throughput.PLAIN], ours[throughput.SLICES]
-    size = dict(run.large)[""]
+    size = footprint.mean_of(run.large, OURS.name)
     waits = {found.what: found.p50 for found in run.idle.found if not found.whose}
     return [
         Aim(
@@ -131,11 +141,11 @@ def text(run: Run) -> str:
     lines += ["", "| a pod whose cards are chosen by their links, by the hardest number of them | asks | decision |"]
     lines += ["|---|---|---|"]
     lines += [f"| {found.what} | {found.wanted} | {found.worst:.2f} ms |" for found in run.linked]
-    bare = run.ends[0].rate
+    bare = next(found.rate for found in run.ends if found.whose == throughput.BARE)
     title = f"end to end, {throughput.NODES} nodes, rounds of {throughput.ROUND:,} pods"
     lines += ["", f"| {title} | pods/s | of bare Bindings | CPU per pod |", "|---|---|---|---|"]
     for found in run.ends:
-        cpu = f"{found.cpu_per_pod:.2f} ms" if found.cpu else ""
+        cpu = "" if found.whose == throughput.BARE else f"{found.cpu_per_pod:.2f} ms"
         what = f"{found.what} ({found.whose})" if found.whose else found.what
         lines.append(f"| {what} | {found.rate:,.0f} | {found.rate / bare:.2f} | {cpu} |")
     return "\n".join([*lines, "", *latency.table(run.idle)])
@@ -143,22 +153,19 @@ def text(run: Run) -> str:
 
 def main() -> None:
     """Measure and write."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--against", type=Path, help="another checkout, whose operator is measured in the same run")
-    against = parser.parse_args().against
-    run = measure(against)
-    measured = text(run)
-    sys.stdout.write(measured + "\n")
-    write_between(MARK, measured)
-    footprint.write(run.large)
-    slice_time.write(run.idle)
-    waiting.main()
-    reasons.write(asyncio.run(reasons.measure(against)))
+    run = measure(checkouts(arguments("benchmarks", __doc__)))
+    publish(MARK, text(run))
+    slice_time.write(run.slices)
+    publish(footprint.MARK, footprint.text(run.large))
+    publish(waiting.MARK, waiting.text(run.waiting))
+    publish(reasons.MARK, reasons.text(run.told))
+    if run.compared:
+        publish(COMPARED, "\n".join(comparison(run.compared)))
     scale.main()
     if folder := os.environ.get(packing.DATA):
         packing.write(packing.measured(packing.Plan(folder), packing.say))
     else:
-        sys.stdout.write(f"packing skipped: {packing.DATA} does not name the folder of the trace openb\n")
+        print(f"packing skipped: {packing.DATA} does not name the folder of the trace openb")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from typing import Any, Final
 import aiohttp
 from tests.apiserver.control_plane import ControlPlane
 
-from vgpu_scheduler.devcluster import Behaviour, NodeSide
+from vgpu_scheduler.devcluster import Behaviour, NodeSide, equip, registration
 
 CARDS: Final = ("A100-80G",) * 8
 """Those of each node."""
@@ -87,6 +87,23 @@ async def cluster(nodes: int, delay: float = 0.0) -> AsyncIterator[BenchmarkClus
 def node_name(number: int, nodes: int) -> str:
     """Return the name of one of so many nodes."""
     return f"node-{number:0{len(str(nodes - 1))}d}"
+
+
+def registered_node(number: int, nodes: int, version: int = 1) -> dict[str, Any]:
+    """Return one of so many nodes as the API server would show it, with its cards registered, in one of three zones."""
+    name = node_name(number, nodes)
+    allocatable = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": str(10 * len(CARDS))}
+    conditions = [{"type": "Ready", "status": "True", "lastHeartbeatTime": f"2026-01-01T00:00:{version % 60:02d}Z"}]
+    return {
+        "metadata": {
+            "name": name,
+            "uid": name,
+            "resourceVersion": str(version),
+            "labels": {"kubernetes.io/hostname": name, "zone": f"zone-{number % 3}"},
+            "annotations": {"hami.io/node-nvidia-register": registration(equip(name, CARDS))},
+        },
+        "status": {"allocatable": allocatable, "capacity": allocatable, "conditions": conditions},
+    }
 
 
 def pod(name: str, scheduler: str, limits: dict[str, str]) -> dict[str, Any]:

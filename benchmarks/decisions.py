@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from benchmarks.checkouts import OURS, Checkout, Compared, Step, replayed
+from benchmarks.replay import NAME
 from vgpu_scheduler.devcluster import Card, equip, registration
-from vgpu_scheduler.dialects.hami import hami_dialect
-from vgpu_scheduler.engine import Engine, EngineOptions
-from vgpu_scheduler.kube import Node, Pod, decode_claim, decode_node, decode_pod, decode_volume
-from vgpu_scheduler.model import Outcome
-from vgpu_scheduler.policy import PolicyDefaults
 
-NAME = "vgpu-scheduler"
 CARDS = 8
+TURNS = 4
+"""Turns of each checkout, where there are several."""
+WARM = 5
+"""Decisions of each kind that do not count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +82,7 @@ def linked(cards: Sequence[Card], score: Callable[[int, int], int]) -> dict[str,
     return {"hami.io/node-nvidia-register": registration(cards), "hami.io/node-nvidia-score": json.dumps(links)}
 
 
-def node(number: int, version: int = 1) -> Node:
+def node(number: int, version: int = 1) -> dict[str, Any]:
     """Return a node with 8 cards; a third of them are tainted, and they are in three zones."""
     name = f"node-{number:05d}"
     cards = equip(name, ("A100-80G",) * CARDS)
@@ -94,7 +93,7 @@ def node(number: int, version: int = 1) -> Node:
         "ephemeral-storage": "1Ti",
         "nvidia.com/gpu": str(CARDS * 10),
     }
-    obj = {
+    return {
         "metadata": {
             "name": name,
             "uid": name,
@@ -105,19 +104,10 @@ def node(number: int, version: int = 1) -> Node:
         "spec": {"taints": [{"key": "team", "value": "a", "effect": "NoSchedule"}]} if number % 3 == 0 else {},
         "status": {"allocatable": allocatable},
     }
-    return decode_node(obj)
 
 
-def cluster(nodes: int) -> Engine:
-    """Return an engine that knows this many nodes."""
-    engine = Engine(EngineOptions([hami_dialect()], PolicyDefaults(), [NAME]))
-    for number in range(nodes):
-        engine.observe_node(node(number), 0.0)
-    return engine
-
-
-def bind_claim(engine: Engine, name: str) -> None:
-    """Have a claim that is bound to a volume of zone 1."""
+def bound_claim(name: str) -> Iterator[Step]:
+    """Yield a claim that is bound to a volume of zone 1, and the volume."""
     expression = {"key": "zone", "operator": "In", "values": ["zone-1"]}
     claim = {
         "metadata": {
@@ -139,8 +129,8 @@ def bind_claim(engine: Engine, name: str) -> None:
         },
         "status": {"phase": "Bound"},
     }
-    engine.kinds["PersistentVolumeClaim"].observe(decode_claim(claim), 0.0)
-    engine.kinds["PersistentVolume"].observe(decode_volume(volume), 0.0)
+    yield "observe", "PersistentVolumeClaim", claim
+    yield "observe", "PersistentVolume", volume
 
 
 def inter_pod_terms(kind: Kind) -> dict[str, Any]:
@@ -162,14 +152,14 @@ def spread_constraints(kind: Kind) -> list[dict[str, Any]]:
     ]
 
 
-def pods(kind: Kind) -> Iterator[Pod]:
+def pods(kind: Kind) -> Iterator[dict[str, Any]]:
     """Yield pending pods, with a selector and a toleration as users write them."""
     for number in range(kind.count):
         memory = 2048 + (number if kind.distinct else 0)
         cards = "2" if kind.linked else "1"
         limits = {"nvidia.com/gpu": cards, "nvidia.com/gpumem": str(memory), "nvidia.com/gpucores": "10"}
         name = f"{kind.name.replace(' ', '-')}-{number}"
-        pod: dict[str, Any] = {
+        yield {
             "metadata": {
                 "name": name,
                 "namespace": "default",
@@ -193,27 +183,38 @@ def pods(kind: Kind) -> Iterator[Pod]:
             },
             "status": {"phase": "Pending"},
         }
-        yield decode_pod(pod)
 
 
-def measure(nodes: int) -> list[Timing]:
-    """Time decisions on a cluster of this size; every placement is assumed before the next decision."""
-    engine = cluster(nodes)
-    timings = []
+def steps(nodes: int) -> Iterator[Step]:
+    """Yield what happens on a cluster of this size; every placement is assumed before the next decision."""
+    for number in range(nodes):
+        yield "observe", "Node", node(number)
     for kind in KINDS:
-        samples = []
         for number, pod in enumerate(pods(kind)):
             if kind.mounts:
-                bind_claim(engine, pod.name)
+                yield from bound_claim(pod["metadata"]["name"])
             if kind.disturbed:
-                engine.observe_node(node(number % nodes, version=2 + number), 0.0)
-            engine.observe_pod(pod, 0.0)
-            began = time.perf_counter()
-            decision = engine.attempt(0.0)
-            samples.append((time.perf_counter() - began) * 1e6)
-            assert decision is not None
-            assert decision.outcome is Outcome.PLACED, decision.message
-        p50, p99 = np.quantile(samples[5:], (0.5, 0.99))
+                yield "observe", "Node", node(number % nodes, version=2 + number)
+            yield "observe", "Pod", pod
+            yield "place", kind.name
+
+
+def measure(nodes: int, candidates: Sequence[Checkout] = (OURS,)) -> tuple[list[Timing], list[Compared]]:
+    """Time decisions on a cluster of this size; return those of this checkout, and how others compare."""
+    found = replayed(steps(nodes), candidates, TURNS)
+    timings, compared = [], []
+    for kind in KINDS:
+        turns = {name: [_quantiles(samples[kind.name]) for samples in all_of] for name, all_of in found.items()}
+        p50, p99 = np.mean(turns[OURS.name], axis=0)
         timings.append(Timing(nodes, kind.name, float(p50), float(p99)))
-    assert not engine.state.over_capacity()
-    return timings
+        for other in candidates:
+            if other is not OURS:
+                halves = ([p50 for p50, _ in turns[each.name]] for each in (other, OURS))
+                compared.append(Compared(f"decision, {kind.name}, {nodes:,} nodes, p50", "µs", *halves))
+    return timings, compared
+
+
+def _quantiles(samples: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Return half and 99 of 100 of what some decisions took, in microseconds; the first ones do not count."""
+    p50, p99 = np.quantile([seconds * 1e6 for seconds, _ in samples[WARM:]], (0.5, 0.99))
+    return float(p50), float(p99)

@@ -6,10 +6,9 @@ slices that this scheduler allocated, half of them plain ones of another schedul
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
-import sys
+import statistics
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,8 +20,9 @@ import aiohttp
 from tests.apiserver.audit import AuditRecord
 from tests.apiserver.control_plane import ControlPlane
 
+from benchmarks.checkouts import BEFORE, OURS, Checkout, Compared, arguments, checkouts, comparison, in_turns
 from benchmarks.cluster import CARDS, cluster, node_name, pod, post
-from benchmarks.page import write_between
+from benchmarks.page import publish
 from vgpu_scheduler.cli.demo.process import OperatorProcess
 from vgpu_scheduler.devcluster import equip
 
@@ -32,6 +32,8 @@ PODS = 20_000
 SWEEP_INTERVAL = 15
 """Seconds; by default it is five minutes."""
 SWEEPS = 3
+TURNS = 2
+"""Turns of each checkout."""
 _NAMESPACES = 20
 _REPLICAS = 40
 """Pods of one Deployment."""
@@ -50,10 +52,12 @@ STEPS = (
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """What the operator needs on a large cluster.
+    """What an operator needs on a large cluster, in one turn.
 
     Attributes
     ----------
+    whose
+        Which checkout's it is; empty for this one's.
     start
         Seconds from the start of its process until a pod that had waited is bound.
     steady, peak
@@ -66,6 +70,7 @@ class Footprint:
         Seconds of each of :data:`STEPS`.
     """
 
+    whose: str
     start: float
     steady: float
     peak: float
@@ -146,38 +151,28 @@ def cpu(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-async def measure(against: Path | None = None) -> list[tuple[str, Footprint]]:
-    """Measure on one cluster.
-
-    Parameters
-    ----------
-    against
-        Another checkout, whose operator is measured before this one's.
-    """
+async def measure(candidates: Sequence[Checkout] = (OURS,)) -> list[Footprint]:
+    """Measure on one cluster, in turns; return one for each turn."""
     async with cluster(NODES) as large:
         plane, http, folder = large.plane, large.http, large.folder
         for number in range(_NAMESPACES):
             plane.create_namespace(f"team-{number}", exist_ok=True)
         await _populate(http)
         found = []
-        for name, checkout in (("before", against), ("", Path(__file__).parents[1])):
-            if checkout is None:
-                continue
+        for number, candidate in enumerate(in_turns(candidates, TURNS)):
             # A plain pod: it waits for no lock of a node.
-            await post(http, "/api/v1/namespaces/team-0/pods", pod(f"waits-{name}-1", "vgpu-scheduler", {}))
+            await post(http, "/api/v1/namespaces/team-0/pods", pod(f"waits-{number}", "vgpu-scheduler", {}))
             environment = {
-                "PYTHONPATH": str(checkout / "operator"),
+                **candidate.environment,
                 "VGPU_SWEEP_INTERVAL": str(SWEEP_INTERVAL),
                 "VGPU_DEBUG_ENDPOINTS": "false",
             }
-            warm_up = (sys.executable, "-m", "vgpu_scheduler.runtime.warmup")
-            await (await asyncio.create_subprocess_exec(*warm_up, env={**os.environ, **environment})).wait()
-            process = OperatorProcess(plane.kubeconfig(), folder / f"operator{name}.log", environment)
-            found.append((name, await _one(process, plane)))
+            process = OperatorProcess(plane.kubeconfig(), folder / f"operator-{number}.log", environment)
+            found.append(await _one(candidate.name, process, plane))
         return found
 
 
-async def _one(process: OperatorProcess, plane: ControlPlane) -> Footprint:
+async def _one(whose: str, process: OperatorProcess, plane: ControlPlane) -> Footprint:
     mark, began_at, began = plane.audit_mark(), time.time(), time.perf_counter()
     process.start()
     try:
@@ -190,7 +185,7 @@ async def _one(process: OperatorProcess, plane: ControlPlane) -> Footprint:
         sweeps = (time.perf_counter() - at) / SWEEP_INTERVAL
         steady, peak = resident(process.pid)
         used, server_used = cpu(process.pid) - before, cpu(plane.server_pid) - server_before
-        return Footprint(start, steady, peak, used / sweeps, server_used / sweeps, steps)
+        return Footprint(whose, start, steady, peak, used / sweeps, server_used / sweeps, steps)
     finally:
         process.stop()
 
@@ -223,34 +218,58 @@ async def _until_bound(process: OperatorProcess) -> None:
         await asyncio.sleep(0.02)
 
 
-def text(found: Sequence[tuple[str, Footprint]]) -> str:
-    """Return the table in Markdown."""
+def text(found: Sequence[Footprint]) -> str:
+    """Return the table in Markdown: the means of all turns, and what was resident at most."""
     cluster = f"{NODES:,} nodes × {len(CARDS)} cards, {PODS:,} pods"
     columns = ("start until a pod is bound", "resident, steady", "at most", "CPU of a sweep", "the API server's")
     lines = [f"| {' | '.join((cluster, *columns))} |", "|---" * (1 + len(columns)) + "|"]
-    for name, each in found:
+    means = {whose: mean_of(found, whose) for whose in dict.fromkeys(each.whose for each in found)}
+    for name, each in means.items():
         lines.append(
             f"| {name or 'now'} | {each.start:.1f} s | {each.steady:,.0f} MiB | {each.peak:,.0f} MiB"
             f" | {each.sweep_cpu:.2f} s | {each.sweep_server_cpu:.2f} s |"
         )
-    names = [name or "now" for name, _ in found]
+    names = [name or "now" for name in means]
     lines += ["", f"| {' | '.join(('the start, step by step', *names))} |", "|---" * (1 + len(names)) + "|"]
     for number, step in enumerate(STEPS):
-        lines.append(f"| {' | '.join((step, *(f'{each.steps[number]:.1f} s' for _, each in found)))} |")
+        lines.append(f"| {' | '.join((step, *(f'{each.steps[number]:.1f} s' for each in means.values())))} |")
     return "\n".join(lines)
 
 
-def write(found: Sequence[tuple[str, Footprint]]) -> None:
-    """Write the table to the page, and show it."""
-    sys.stdout.write(text(found) + "\n")
-    write_between(MARK, text(found))
+def mean_of(found: Sequence[Footprint], whose: str) -> Footprint:
+    """Return the means of all turns of a checkout, and what was resident at most."""
+    turns = [each for each in found if each.whose == whose]
+    return Footprint(
+        whose,
+        statistics.mean(turn.start for turn in turns),
+        statistics.mean(turn.steady for turn in turns),
+        max(turn.peak for turn in turns),
+        statistics.mean(turn.sweep_cpu for turn in turns),
+        statistics.mean(turn.sweep_server_cpu for turn in turns),
+        tuple(map(statistics.mean, zip(*(turn.steps for turn in turns), strict=True))),
+    )
+
+
+def compared(found: Sequence[Footprint]) -> Iterator[Compared]:
+    """Yield how this checkout compares with the other one, where that was measured."""
+    theirs, ours = ([each for each in found if each.whose == whose] for whose in (BEFORE, OURS.name))
+    figures = (
+        ("start", "s", "start"),
+        ("resident, steady", "MiB", "steady"),
+        ("resident, at most", "MiB", "peak"),
+        ("CPU of a sweep", "s", "sweep_cpu"),
+        ("the API server's CPU of a sweep", "s", "sweep_server_cpu"),
+    )
+    for what, unit, name in figures if theirs else ():
+        both = ([getattr(turn, name) for turn in turns] for turns in (theirs, ours))
+        yield Compared(f"{NODES:,} nodes, {PODS:,} pods: {what}", unit, *both)
 
 
 def main() -> None:
     """Measure and write."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.footprint", description=__doc__)
-    parser.add_argument("--against", type=Path, help="another checkout, whose operator is measured in the same run")
-    write(asyncio.run(measure(parser.parse_args().against)))
+    found = asyncio.run(measure(checkouts(arguments("benchmarks.footprint", __doc__))))
+    publish(MARK, text(found))
+    print("\n".join(comparison(compared(found))))
 
 
 if __name__ == "__main__":

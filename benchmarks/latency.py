@@ -6,27 +6,28 @@ import asyncio
 import json
 import statistics
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import aiohttp
 from tests.apiserver.audit import AuditRecord
 
+from benchmarks.checkouts import BEFORE, OURS, Checkout, Compared, in_turns
 from benchmarks.cluster import PODS, SLICE, cluster, node_name, pod, post
-from benchmarks.throughput import NODES, KubeScheduler, operators
+from benchmarks.throughput import BARE, NODES, Candidate, KubeScheduler, operators
 
-ROUND: Final = 150
-"""Pods of one measurement."""
+ROUND: Final = 80
+"""Pods of one turn that count."""
+TURNS: Final = 2
+"""Turns of everybody."""
 WARM: Final = 20
 """Pods before it that do not count."""
 PAUSE: Final = 0.02
 """Seconds between two pods: what the last one left to do is over by then."""
 WITHIN: Final = 30.0
 PLAIN, SLICES = "plain pod", "slice"
-BARE = "bare Binding call"
 
 STEPS: Final = (
     "API server: creates the pod",
@@ -47,13 +48,16 @@ class Latency:
     what, whose
         Which pods, and whose; empty for the operator of this checkout.
     p50, p99
-        Milliseconds.
+        Milliseconds, of all turns together.
+    turns
+        Milliseconds, the median of each turn.
     """
 
     what: str
     whose: str
     p50: float
     p99: float
+    turns: Sequence[float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,7 @@ class Latencies:
     found
         The measurements.
     steps
-        Milliseconds of each of :data:`STEPS`, the median over the slices.
+        Milliseconds of each of :data:`STEPS`, the median over the slices of this checkout's operator.
     """
 
     found: Sequence[Latency]
@@ -125,37 +129,39 @@ async def _waits(
     return found[WARM:]
 
 
-def _latency(what: str, whose: str, waits: Sequence[float]) -> Latency:
-    hundredths = statistics.quantiles(waits, n=100)
-    return Latency(what, whose, hundredths[49], hundredths[98])
+def _latency(what: str, whose: str, turns: Sequence[Sequence[float]]) -> Latency:
+    hundredths = statistics.quantiles([each for turn in turns for each in turn], n=100)
+    return Latency(what, whose, hundredths[49], hundredths[98], [statistics.median(turn) for turn in turns])
 
 
-async def measure(against: Path | None = None) -> Latencies:
-    """Measure everything in one run, the bare calls and kube-scheduler first.
-
-    Parameters
-    ----------
-    against
-        Another checkout, whose operator is measured right before this one's.
-    """
+async def measure(candidates: Sequence[Checkout] = (OURS,)) -> Latencies:
+    """Measure everybody in turns on one cluster."""
     async with cluster(NODES) as found:
         await found.nodes.start()
         http, plane, bound = found.http, found.plane, _Bound(found.http)
-        theirs = KubeScheduler(plane)
+        waits: dict[tuple[str, str], list[list[float]]] = {}
+        steps: list[tuple[float, ...]] = []
+
+        async def create(what: str, whose: str, scheduler: str) -> None:
+            prefix = f"pod-{sum(map(len, waits.values()))}"
+            limits = SLICE if what == SLICES else {}
+            waits.setdefault((what, whose), []).append(await _waits(http, bound, prefix, scheduler, limits))
+
+        everybody = [None, KubeScheduler(plane), *operators(found, candidates)]
         async with bound.following():
-            latencies = [_latency(BARE, "", await _waits(http, bound, "bare", "", {}))]
-            async with theirs.running():
-                waits = await _waits(http, bound, "theirs", theirs.scheduler, {})
-                latencies.append(_latency(PLAIN, theirs.name, waits))
-            for each in operators(found, against):
+            for each in in_turns(everybody, TURNS):
+                if each is None:
+                    await create(BARE, BARE, "")
+                    continue
                 async with each.running():
-                    waits = await _waits(http, bound, f"plain{each.name}", each.scheduler, {})
-                    latencies.append(_latency(PLAIN, each.name, waits))
-                    mark = plane.audit_mark()
-                    waits = await _waits(http, bound, f"slice{each.name}", each.scheduler, SLICE)
-                    latencies.append(_latency(SLICES, each.name, waits))
-                    steps = steps_of(plane.audit(since=mark), WARM)
-        return Latencies(latencies, steps)  # of this checkout, which comes last
+                    await create(PLAIN, each.name, each.scheduler)
+                    if isinstance(each, Candidate):
+                        mark = plane.audit_mark()
+                        await create(SLICES, each.name, each.scheduler)
+                        if each.name == OURS.name:
+                            steps.append(steps_of(plane.audit(since=mark), WARM))
+        medians = tuple(map(statistics.mean, zip(*steps, strict=True)))
+        return Latencies([_latency(*key, turns) for key, turns in waits.items()], medians)
 
 
 def steps_of(records: Sequence[AuditRecord], warm: int = 0) -> tuple[float, ...]:
@@ -188,6 +194,14 @@ def table(run: Latencies) -> list[str]:
     """Return the table in Markdown, line by line."""
     lines = [f"| from the creation to bound, idle cluster, {NODES} nodes | p50 | p99 |", "|---|---|---|"]
     for each in run.found:
-        what = f"{each.what} ({each.whose})" if each.whose else each.what
+        what = f"{each.what} ({each.whose})" if each.whose not in {OURS.name, BARE} else each.what
         lines.append(f"| {what} | {each.p50:.1f} ms | {each.p99:.1f} ms |")
     return lines
+
+
+def compared(run: Latencies) -> Iterator[Compared]:
+    """Yield how this checkout compares with the other one, where that was measured."""
+    ours = {each.what: each.turns for each in run.found if each.whose == OURS.name}
+    for each in run.found:
+        if each.whose == BEFORE:
+            yield Compared(f"idle cluster, {each.what}: from the creation to bound", "ms", each.turns, ours[each.what])

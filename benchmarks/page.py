@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 TARGET = Path(__file__).parents[1] / "docs" / "performance.md"
@@ -12,3 +13,9 @@ def write_between(mark: str, text: str) -> None:
     head, _, rest = TARGET.read_text().partition(mark)
     tail = rest.partition(mark)[2]
     TARGET.write_text(f"{head}{mark}\n\n{text}\n\n{mark}{tail}")
+
+
+def publish(mark: str, text: str) -> None:
+    """Show what was measured, and write it to its place on the page."""
+    sys.stdout.write(text + "\n")
+    write_between(mark, text)

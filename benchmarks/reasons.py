@@ -6,21 +6,19 @@ more memory of a card than any has, kube-scheduler's plain pods for more CPU tha
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import statistics
-import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from tests.apiserver.audit import AuditRecord
 
+from benchmarks.checkouts import BEFORE, OURS, Checkout, Compared, arguments, checkouts, comparison, in_turns
 from benchmarks.cluster import PODS, BenchmarkCluster, cluster, pod, post
-from benchmarks.page import write_between
-from benchmarks.throughput import Candidate, KubeScheduler, operators
+from benchmarks.page import publish
+from benchmarks.throughput import KubeScheduler, Scheduler, operators
 
 MARK: Final = "<!-- reasons -->"
 NODES: Final = 2000
@@ -30,7 +28,7 @@ EVERY: Final = 0.0025
 """Seconds between the creation of two of them."""
 WITHIN: Final = 120.0
 TURNS: Final = 2
-"""Turns of each candidate, an even number."""
+"""Turns of each scheduler."""
 _TOO_MUCH_MEMORY: Final = 200_000
 """MiB, more than any card has."""
 _TOO_MUCH_CPU: Final = 1_000
@@ -43,8 +41,6 @@ class Told:
 
     Attributes
     ----------
-    whose
-        Which scheduler's; empty for the operator of this checkout.
     p50, last
         Seconds from the creation of a pod until its condition: of half of them, and from the first creation until all
         had one.
@@ -52,7 +48,6 @@ class Told:
         Seconds of the scheduler's CPU.
     """
 
-    whose: str
     p50: float
     last: float
     cpu: float
@@ -88,7 +83,7 @@ def waits_of(records: Sequence[AuditRecord], prefix: str) -> dict[str, tuple[flo
     return {name: (created[name], at) for name, at in told.items()}
 
 
-async def _burst(found: BenchmarkCluster, candidate: Candidate | KubeScheduler, prefix: str) -> Told:
+async def _burst(found: BenchmarkCluster, candidate: Scheduler, prefix: str) -> Told:
     """Create a burst of pods and wait until all say why they wait; then they go."""
     http, plane = found.http, found.plane
 
@@ -109,7 +104,7 @@ async def _burst(found: BenchmarkCluster, candidate: Candidate | KubeScheduler, 
         await answer.read()
     first = min(created for created, _ in waits.values())
     p50 = statistics.median(told - created for created, told in waits.values())
-    return Told(candidate.name, p50, max(told for _, told in waits.values()) - first, cpu)
+    return Told(p50, max(told for _, told in waits.values()) - first, cpu)
 
 
 async def _settled(look: Callable[[], Awaitable[Any]]) -> float:
@@ -121,44 +116,40 @@ async def _settled(look: Callable[[], Awaitable[Any]]) -> float:
     return used
 
 
-async def measure(against: Path | None = None) -> list[Told]:
-    """Measure in turns, in the order of the candidates and back; return the mean of each one's turns.
-
-    Parameters
-    ----------
-    against
-        Another checkout, whose operator is measured, too.
-    """
+async def measure(candidates: Sequence[Checkout] = (OURS,)) -> dict[str, list[Told]]:
+    """Measure everybody in turns; return those of each."""
     async with cluster(NODES) as found:
-        everybody: list[Candidate | KubeScheduler] = [KubeScheduler(found.plane), *operators(found, against)]
+        everybody: list[Scheduler] = [KubeScheduler(found.plane), *operators(found, candidates)]
         turns: dict[str, list[Told]] = {}
-        for number, each in enumerate((*everybody, *reversed(everybody)) * (TURNS // 2)):
+        for number, each in enumerate(in_turns(everybody, TURNS)):
             turns.setdefault(each.name, []).append(await _burst(found, each, f"turn-{number}"))
-    return [
-        Told(whose, *(statistics.mean(getattr(turn, name) for turn in told) for name in ("p50", "last", "cpu")))
-        for whose, told in turns.items()
-    ]
+    return turns
 
 
-def text(found: Sequence[Told]) -> str:
-    """Return the table in Markdown."""
+def text(found: dict[str, list[Told]]) -> str:
+    """Return the table in Markdown: the means of all turns."""
     lines = [f"| {BURST:,} pods that fit nowhere, {NODES:,} nodes × 8 cards | p50 | all | scheduler's CPU |"]
     lines.append("|---|---|---|---|")
-    lines += [f"| {each.whose or 'now'} | {each.p50:.2f} s | {each.last:.1f} s | {each.cpu:.1f} s |" for each in found]
+    for whose, turns in found.items():
+        p50, last, cpu = (statistics.mean(getattr(turn, name) for turn in turns) for name in ("p50", "last", "cpu"))
+        lines.append(f"| {whose or 'now'} | {p50:.2f} s | {last:.1f} s | {cpu:.1f} s |")
     return "\n".join(lines)
 
 
-def write(found: Sequence[Told]) -> None:
-    """Write the table to the page, and show it."""
-    sys.stdout.write(text(found) + "\n")
-    write_between(MARK, text(found))
+def compared(found: dict[str, list[Told]]) -> Iterator[Compared]:
+    """Yield how this checkout compares with the other one, where that was measured."""
+    if BEFORE in found:
+        both = found[BEFORE], found[OURS.name]
+        for what, name in (("p50", "p50"), ("all", "last"), ("CPU", "cpu")):
+            figures = ([getattr(turn, name) for turn in turns] for turns in both)
+            yield Compared(f"a burst that fits nowhere is told: {what}", "s", *figures)
 
 
 def main() -> None:
     """Measure and write."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.reasons", description=__doc__)
-    parser.add_argument("--against", type=Path, help="another checkout, whose operator is measured in the same run")
-    write(asyncio.run(measure(parser.parse_args().against)))
+    found = asyncio.run(measure(checkouts(arguments("benchmarks.reasons", __doc__))))
+    publish(MARK, text(found))
+    print("\n".join(comparison(compared(found))))
 
 
 if __name__ == "__main__":

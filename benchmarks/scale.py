@@ -8,7 +8,6 @@ from __future__ import annotations
 import gc
 import json
 import multiprocessing
-import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -16,13 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import decisions
-from benchmarks.cluster import CARDS, node_name
+from benchmarks.cluster import registered_node
 from benchmarks.footprint import bound_pod, resident
-from benchmarks.page import write_between
-from vgpu_scheduler.devcluster import equip, registration
-from vgpu_scheduler.dialects.hami import hami_dialect
-from vgpu_scheduler.engine import Engine, EngineOptions
+from benchmarks.page import publish
+from benchmarks.replay import NAME, new_engine
+from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import decode_node, decode_pod
 from vgpu_scheduler.model import Outcome
 
@@ -66,20 +63,7 @@ class Growth:
 
 
 def _node(number: int, nodes: int, version: int = 1) -> bytes:
-    name = node_name(number, nodes)
-    allocatable = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": str(10 * len(CARDS))}
-    conditions = [{"type": "Ready", "status": "True", "lastHeartbeatTime": f"2026-01-01T00:00:{version % 60:02d}Z"}]
-    obj = {
-        "metadata": {
-            "name": name,
-            "uid": name,
-            "resourceVersion": str(version),
-            "labels": {"kubernetes.io/hostname": name, "zone": f"zone-{number % 3}"},
-            "annotations": {"hami.io/node-nvidia-register": registration(equip(name, CARDS))},
-        },
-        "status": {"allocatable": allocatable, "capacity": allocatable, "conditions": conditions},
-    }
-    return json.dumps(obj).encode()
+    return json.dumps(registered_node(number, nodes, version)).encode()
 
 
 def _pod(number: int, nodes: int, version: int = 1) -> bytes:
@@ -94,7 +78,7 @@ def _waiting(number: int, *, distinct: bool) -> dict[str, Any]:
     name = f"{'new' if distinct else 'repeated'}-{number}"
     return {
         "metadata": {"name": name, "namespace": "default", "uid": name},
-        "spec": {"schedulerName": decisions.NAME, "containers": [{"name": "main", "resources": {"limits": limits}}]},
+        "spec": {"schedulerName": NAME, "containers": [{"name": "main", "resources": {"limits": limits}}]},
     }
 
 
@@ -124,7 +108,7 @@ def _half(engine: Engine, count: int, *, distinct: bool) -> float:
 
 def measure(nodes: int, pods: int) -> Growth:
     """Measure one size."""
-    engine = Engine(EngineOptions([hami_dialect()], scheduler_names=[decisions.NAME]))
+    engine = new_engine()
     state = engine.state
     before, _ = resident("self")
     node = _mean(lambda obj: engine.observe_node(decode_node(obj), 0.0), (_node(n, nodes) for n in range(nodes)))
@@ -176,9 +160,7 @@ def main() -> None:
     """Measure and write."""
     measure(100, 100)  # kernels are compiled before the processes are made
     with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
-        measured = text([pool.apply(measure, size) for size in SIZES])
-    sys.stdout.write(measured + "\n")
-    write_between(MARK, measured)
+        publish(MARK, text([pool.apply(measure, size) for size in SIZES]))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import statistics
 import sys
 import time
 from collections import Counter
@@ -24,14 +25,17 @@ from matplotlib.figure import Figure
 from tests.apiserver.control_plane import ControlPlane
 
 from benchmarks import latency
+from benchmarks.checkouts import BEFORE, OURS, Checkout, Compared, arguments, checkouts, comparison, in_turns
 from benchmarks.cluster import PODS, SLICE, cluster, pod
 from benchmarks.footprint import cpu
-from benchmarks.page import write_between
+from benchmarks.page import publish
 from benchmarks.throughput import NODE_SIDE_DELAY, NODES, ROUND, Candidate, create, until_bound
 from vgpu_scheduler.cli.demo.process import OperatorProcess
 
 MARK: Final = "<!-- slice -->"
 PICTURE: Final = Path(__file__).parents[1] / "docs" / "slice-time.svg"
+TURNS: Final = 2
+"""Turns of each checkout."""
 _COMMAND: Final = (sys.executable, "-m", "benchmarks.sampling")
 _ANSWERS_WITHIN: Final = 10.0
 
@@ -105,27 +109,27 @@ async def _read(candidate: Candidate, process: OperatorProcess, plane: ControlPl
     return _Reading(look.at, look.bound, used, await asyncio.to_thread(_sampled, process, samples))
 
 
-async def _readings(limits: dict[str, str]) -> tuple[_Reading, _Reading]:
+async def _readings(candidate: Checkout, limits: dict[str, str]) -> tuple[_Reading, _Reading]:
     """Have a burst of pods bound; return what had been used when some were, and when all were."""
     async with cluster(NODES, NODE_SIDE_DELAY) as found:
         if limits:  # as in the table of throughput, plain pods are left to themselves
             await found.nodes.start()
         samples = found.folder / "samples"
-        command = (*_COMMAND, str(samples), "run")
-        process = OperatorProcess(found.plane.kubeconfig(), found.folder / "operator.log", command=command)
-        candidate = Candidate("", process)
-        await create(found.http, [(PODS, pod(f"pod-{n}", candidate.scheduler, limits)) for n in range(ROUND)])
-        async with candidate.running():
+        command, log = (*_COMMAND, str(samples), "run"), found.folder / "operator.log"
+        process = OperatorProcess(found.plane.kubeconfig(), log, candidate.environment, command)
+        operator = Candidate(candidate.name, process)
+        await create(found.http, [(PODS, pod(f"pod-{n}", operator.scheduler, limits)) for n in range(ROUND)])
+        async with operator.running():
 
             async def read() -> _Reading:
-                return await _read(candidate, process, found.plane, samples)
+                return await _read(operator, process, found.plane, samples)
 
             return await until_bound(read, "pods, sampled", pause=0.1)
 
 
-async def _burst(limits: dict[str, str]) -> Burst:
-    """Measure a burst of pods with these limits."""
-    first, last = await _readings(limits)
+async def _burst(candidate: Checkout, limits: dict[str, str]) -> Burst:
+    """Measure a burst of pods with these limits, which a checkout's operator binds."""
+    first, last = await _readings(candidate, limits)
     pods = last.bound - first.bound
     processes = {name: 1000.0 * (last.processes[name] - used) / pods for name, used in first.processes.items()}
     samples = last.samples - first.samples
@@ -133,15 +137,37 @@ async def _burst(limits: dict[str, str]) -> Burst:
     return Burst(pods / (last.at - first.at), processes, parts)
 
 
-async def measure(steps: Sequence[float]) -> SliceTime:
-    """Measure the bursts.
+async def measure(steps: Sequence[float], candidates: Sequence[Checkout] = (OURS,)) -> tuple[SliceTime, list[Compared]]:
+    """Measure the bursts; return those of this checkout, the mean of its turns, and how the other one compares.
 
     Parameters
     ----------
     steps
         What was measured of slices on an idle cluster.
     """
-    return SliceTime(await _burst(SLICE), await _burst({}), steps)
+    bursts: list[Burst] = []
+    found: list[Compared] = []
+    for what, limits in (("slice", SLICE), ("plain pod", {})):
+        turns: dict[str, list[Burst]] = {}
+        for each in in_turns(candidates, TURNS):
+            turns.setdefault(each.name, []).append(await _burst(each, limits))
+        bursts.append(_mean(turns[OURS.name]))
+        for name in bursts[-1].processes if BEFORE in turns else ():
+            both = ([burst.processes[name] for burst in turns[whose]] for whose in (BEFORE, OURS.name))
+            found.append(Compared(f"a burst, sampled, for each {what}: CPU of the {name}", "ms", *both))
+    slices, plain = bursts
+    return SliceTime(slices, plain, steps), found
+
+
+def _mean(turns: Sequence[Burst]) -> Burst:
+    """Return the mean of some bursts."""
+
+    def means(found: Sequence[dict[str, float]]) -> dict[str, float]:
+        names = dict.fromkeys(name for each in found for name in each)
+        return {name: statistics.mean(each.get(name, 0.0) for each in found) for name in names}
+
+    rate = statistics.mean(burst.rate for burst in turns)
+    return Burst(rate, means([burst.processes for burst in turns]), means([burst.parts for burst in turns]))
 
 
 def text(found: SliceTime) -> str:
@@ -183,18 +209,21 @@ def _stack(axes: Axes, title: str, parts: dict[str, float]) -> None:
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.35), ncols=3, fontsize="small", frameon=False)
 
 
-def write(idle: latency.Latencies) -> None:
-    """Measure the bursts, and write the table and the picture."""
-    found = asyncio.run(measure(idle.steps))
+def write(found: SliceTime) -> None:
+    """Write the table and the picture."""
     draw(found, PICTURE)
-    measured = text(found)
-    sys.stdout.write(measured + "\n")
-    write_between(MARK, measured)
+    publish(MARK, text(found))
+
+
+async def _measure_all(candidates: Sequence[Checkout]) -> tuple[SliceTime, list[Compared]]:
+    return await measure((await latency.measure()).steps, candidates)
 
 
 def main() -> None:
     """Measure and write."""
-    write(asyncio.run(latency.measure()))
+    found, compared = asyncio.run(_measure_all(checkouts(arguments("benchmarks.slice_time", __doc__))))
+    write(found)
+    print("\n".join(comparison(compared)))
 
 
 if __name__ == "__main__":

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import aiohttp
 from tests.apiserver.control_plane import ControlPlane
 
+from benchmarks.checkouts import BEFORE, OURS, Checkout, Compared, in_turns
 from benchmarks.cluster import PODS, SLICE, BenchmarkCluster, cluster, node_name, pod, post
 from vgpu_scheduler.cli.demo.process import OperatorProcess, summed
 
@@ -26,8 +27,9 @@ ROUND = 1500
 WARM = 500
 """Pods of a turn that do not count: what a scheduler does as it starts, such as listing nodes, is over by then."""
 TURNS = 4
-"""Turns of each candidate, an even number."""
+"""Turns of each contender."""
 WITHIN = 180.0
+BARE = "bare Binding calls"
 PLAIN = "plain pods, no node lock"
 PLAIN_ON_MANY = f"plain pods, no node lock, {MANY_NODES:,} nodes"
 SLICES = "slices, node side that releases the lock"
@@ -35,26 +37,37 @@ SLICES_WITH_ALL_WRITES = "slices, node side with all its writes"
 
 
 @dataclass(frozen=True, slots=True)
-class Throughput:
-    """One measurement."""
+class Turn:
+    """One turn of a candidate: how many pods it bound, in how many seconds, with how many seconds of its CPU."""
 
-    what: str
     pods: int
     seconds: float
     cpu: float = 0.0
-    """Seconds of the scheduler's CPU for all of these pods."""
-    whose: str = ""
-    """Which other scheduler was measured; empty for the operator of this checkout."""
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """What one candidate did in all of its turns.
+
+    Attributes
+    ----------
+    what, whose
+        Which pods, and which candidate; empty for the operator of this checkout.
+    """
+
+    what: str
+    whose: str
+    turns: Sequence[Turn]
 
     @property
     def cpu_per_pod(self) -> float:
         """Milliseconds of the scheduler's CPU per pod."""
-        return 1000.0 * self.cpu / self.pods
+        return 1000.0 * sum(turn.cpu for turn in self.turns) / sum(turn.pods for turn in self.turns)
 
     @property
     def rate(self) -> float:
         """Pods per second."""
-        return self.pods / self.seconds
+        return sum(turn.pods for turn in self.turns) / sum(turn.seconds for turn in self.turns)
 
 
 async def create(http: aiohttp.ClientSession, requests: Sequence[tuple[str, dict[str, Any]]]) -> None:
@@ -68,22 +81,67 @@ async def create(http: aiohttp.ClientSession, requests: Sequence[tuple[str, dict
     await asyncio.gather(*(one(path, body) for path, body in requests))
 
 
-async def _bare_bindings(http: aiohttp.ClientSession) -> Throughput:
-    """Bind pods with the bare API call, without deciding anything: what the API server gives at most."""
-    await create(http, [(PODS, pod(f"bare-{n}", "nobody", {})) for n in range(ROUND)])
-    bodies = [
-        (
-            f"{PODS}/bare-{n}/binding",
-            {"metadata": {"name": f"bare-{n}"}, "target": {"kind": "Node", "name": node_name(n % NODES, NODES)}},
-        )
-        for n in range(ROUND)
-    ]
-    began = time.perf_counter()
-    await create(http, bodies)
-    return Throughput("bare Binding calls", ROUND, time.perf_counter() - began)
+class Contender(Protocol):
+    """Whoever binds pods of a name."""
+
+    @property
+    def name(self) -> str:
+        """What the table calls it; empty for the operator of this checkout."""
+
+    async def turn(self, http: aiohttp.ClientSession, prefix: str, limits: dict[str, str]) -> Turn:
+        """Bind :data:`ROUND` pods, whose names begin with the prefix."""
 
 
-class Candidate:
+class BareBindings:
+    """Binds pods with the bare API call, without deciding anything: what the API server gives at most."""
+
+    name = BARE
+
+    async def turn(self, http: aiohttp.ClientSession, prefix: str, limits: dict[str, str]) -> Turn:
+        """Bind pods to one node after the other."""
+        names = [f"{prefix}-{n}" for n in range(ROUND)]
+        await create(http, [(PODS, pod(name, "nobody", limits)) for name in names])
+        targets = ({"kind": "Node", "name": node_name(n % NODES, NODES)} for n in range(ROUND))
+        bodies = [
+            (f"{PODS}/{name}/binding", {"metadata": {"name": name}, "target": target})
+            for name, target in zip(names, targets, strict=True)
+        ]
+        began = time.perf_counter()
+        await create(http, bodies)
+        return Turn(ROUND, time.perf_counter() - began)
+
+
+class Scheduler(ABC):
+    """A scheduler to be measured, as a process that is started for each turn.
+
+    Attributes
+    ----------
+    name
+        What tables call it; empty for the operator of this checkout.
+    scheduler
+        The name that its pods give.
+    """
+
+    name: str
+    scheduler: str
+
+    @abstractmethod
+    def running(self) -> AbstractAsyncContextManager[None]:
+        """Run it for the time of the block."""
+
+    @abstractmethod
+    async def look(self) -> SchedulerLook:
+        """Return what it says of itself."""
+
+    async def turn(self, http: aiohttp.ClientSession, prefix: str, limits: dict[str, str]) -> Turn:
+        """Have pods that wait already bound: the creation of pods takes nothing from a scheduler."""
+        await create(http, [(PODS, pod(f"{prefix}-{n}", self.scheduler, limits)) for n in range(ROUND)])
+        async with self.running():
+            first, last = await until_bound(self.look, f"{prefix} {self.name}", pause=0.05)
+        return Turn(int(last.bound - first.bound), last.at - first.at, last.cpu - first.cpu)
+
+
+class Candidate(Scheduler):
     """An operator to be measured.
 
     Parameters
@@ -95,7 +153,6 @@ class Candidate:
     """
 
     scheduler = "vgpu-scheduler"
-    """The name that its pods give."""
 
     def __init__(self, name: str, process: OperatorProcess) -> None:
         self.name = name
@@ -111,16 +168,16 @@ class Candidate:
         finally:
             self._process.stop()
 
-    async def look(self) -> _Look:
+    async def look(self) -> SchedulerLook:
         """Return what it says of itself."""
         at, binds, cpu = time.perf_counter(), "vgpu_scheduler_binds_total", "process_cpu_seconds_total"
         _, text = await self._process.get(
             f"/metrics?name[]={binds}&name[]={cpu}"
         )  # all would cost it some ms each time
-        return _Look(at, summed(text, binds, result="bound"), summed(text, cpu))
+        return SchedulerLook(at, summed(text, binds, result="bound"), summed(text, cpu))
 
 
-class KubeScheduler:
+class KubeScheduler(Scheduler):
     """Kubernetes' own scheduler, to be measured with the same pods.
 
     Parameters
@@ -143,7 +200,7 @@ class KubeScheduler:
             self._address = address
             yield
 
-    async def look(self) -> _Look:
+    async def look(self) -> SchedulerLook:
         """Return what it says of itself; nothing before it serves."""
         at, headers = time.perf_counter(), {"Authorization": f"Bearer {self._plane.token}"}
         try:
@@ -153,9 +210,9 @@ class KubeScheduler:
             ):
                 text = await answer.text()
         except aiohttp.ClientError:
-            return _Look(at, 0.0, 0.0)
+            return SchedulerLook(at, 0.0, 0.0)
         bound = _metric(text, r"scheduler_schedule_attempts_total\{.*result=\"scheduled\".*\}")
-        return _Look(at, bound, _metric(text, "process_cpu_seconds_total"))
+        return SchedulerLook(at, bound, _metric(text, "process_cpu_seconds_total"))
 
 
 class Look(Protocol):
@@ -170,7 +227,7 @@ L = TypeVar("L", bound=Look)
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class SchedulerLook:
     """What a scheduler says of itself."""
 
     at: float
@@ -183,41 +240,14 @@ def _metric(text: str, name: str) -> float:
 
 
 async def _through(
-    http: aiohttp.ClientSession,
-    candidates: Sequence[Candidate | KubeScheduler],
-    what: str,
-    limits: dict[str, str],
+    http: aiohttp.ClientSession, contenders: Sequence[Contender], what: str, limits: dict[str, str]
 ) -> list[Throughput]:
-    """Measure each candidate in :data:`TURNS` turns, in their order and back.
-
-    Pods stay, and more on a node cost more: so none has the emptier cluster, nor gains from a machine that steadily
-    gets slower or faster.
-    """
-    turns: dict[str, list[Throughput]] = {}
-    for number, candidate in enumerate((*candidates, *reversed(candidates)) * (TURNS // 2)):
-        turns.setdefault(candidate.name, []).append(await _once(http, candidate, f"{what} {number}", limits))
-    return [
-        Throughput(
-            what,
-            sum(turn.pods for turn in found),
-            sum(turn.seconds for turn in found),
-            sum(turn.cpu for turn in found),
-            whose,
-        )
-        for whose, found in turns.items()
-    ]
-
-
-async def _once(
-    http: aiohttp.ClientSession, candidate: Candidate | KubeScheduler, what: str, limits: dict[str, str]
-) -> Throughput:
-    """Have pods that wait already bound by a scheduler that starts: the creation of pods takes nothing from it."""
-    prefix = re.sub(r"[^a-z0-9]+", "-", what.lower()).strip("-")
-    await create(http, [(PODS, pod(f"{prefix}-{n}", candidate.scheduler, limits)) for n in range(ROUND)])
-    async with candidate.running():
-        first, last = await until_bound(candidate.look, f"{what} {candidate.name}", pause=0.05)
-    pods = int(last.bound - first.bound)
-    return Throughput(what, pods, last.at - first.at, last.cpu - first.cpu, candidate.name)
+    """Measure everybody in :data:`TURNS` turns. Pods stay, and more on a node cost more."""
+    turns: dict[str, list[Turn]] = {}
+    for number, each in enumerate(in_turns(contenders, TURNS)):
+        prefix = re.sub(r"[^a-z0-9]+", "-", f"{what} {number}".lower()).strip("-")
+        turns.setdefault(each.name, []).append(await each.turn(http, prefix, limits))
+    return [Throughput(what, whose, found) for whose, found in turns.items()]
 
 
 async def until_bound(look: Callable[[], Awaitable[L]], what: str, *, pause: float) -> tuple[L, L]:
@@ -245,42 +275,41 @@ async def until_bound(look: Callable[[], Awaitable[L]], what: str, *, pause: flo
     raise TimeoutError(f"{what}: not bound after {WITHIN:.0f} s")
 
 
-def operators(found: BenchmarkCluster, against: Path | None) -> list[Candidate]:
-    """Return the operators to be measured: another checkout's, if there is one, and then this one's."""
+def operators(found: BenchmarkCluster, candidates: Sequence[Checkout]) -> list[Candidate]:
+    """Return the operators of some checkouts."""
     kubeconfig = found.plane.kubeconfig()
-    candidates = [Candidate("", OperatorProcess(kubeconfig, found.folder / "operator.log"))]
-    if against is not None:
-        environment = {"PYTHONPATH": str(against / "operator")}
-        other = OperatorProcess(kubeconfig, found.folder / "other.log", environment)
-        candidates.insert(0, Candidate("before", other))
-    return candidates
+    return [
+        Candidate(each.name, OperatorProcess(kubeconfig, found.folder / f"operator{each.name}.log", each.environment))
+        for each in candidates
+    ]
 
 
-async def measure(against: Path | None = None) -> list[Throughput]:
-    """Measure everything in one run.
-
-    Parameters
-    ----------
-    against
-        Another checkout, whose operator is measured, too.
-    """
+async def measure(candidates: Sequence[Checkout] = (OURS,)) -> list[Throughput]:
+    """Measure everything in one run."""
     async with cluster(NODES, NODE_SIDE_DELAY) as found:
-        ours = operators(found, against)
-        everybody: list[Candidate | KubeScheduler] = [KubeScheduler(found.plane), *ours]
-        results = [await _bare_bindings(found.http), *await _through(found.http, everybody, PLAIN, {})]
+        ours = operators(found, candidates)
+        everybody: list[Contender] = [BareBindings(), KubeScheduler(found.plane), *ours]
+        results = await _through(found.http, everybody, PLAIN, {})
         await found.nodes.start()
-        waiting = ROUND * (1 + TURNS * len(everybody))
+        waiting = ROUND * TURNS * len(everybody)
         await found.nodes.until(lambda: found.nodes.counts["running"] >= waiting, within=TURNS * WITHIN)
         results += await _through(found.http, ours, SLICES, SLICE)
         found.manner.quiet = False
         results += await _through(found.http, ours, SLICES_WITH_ALL_WRITES, SLICE)
         if found.nodes.violations:
             raise RuntimeError(f"the node side objects: {found.nodes.violations[:3]}")
-    return results + await _on_many_nodes(against)
+    async with cluster(MANY_NODES) as found:  # which nobody plays
+        many = [KubeScheduler(found.plane), *operators(found, candidates)]
+        return results + await _through(found.http, many, PLAIN_ON_MANY, {})
 
 
-async def _on_many_nodes(against: Path | None) -> list[Throughput]:
-    """Measure plain pods on a cluster of many nodes, which nobody plays."""
-    async with cluster(MANY_NODES) as found:
-        everybody: list[Candidate | KubeScheduler] = [KubeScheduler(found.plane), *operators(found, against)]
-        return await _through(found.http, everybody, PLAIN_ON_MANY, {})
+def compared(found: Sequence[Throughput]) -> Iterator[Compared]:
+    """Yield how this checkout compares with the other one, where that was measured."""
+    ours = {each.what: each.turns for each in found if not each.whose}
+    for each in found:
+        if each.whose == BEFORE:
+            both = each.turns, ours[each.what]
+            yield Compared(
+                f"{each.what}: per pod", "ms", *([1e3 * t.seconds / t.pods for t in turns] for turns in both)
+            )
+            yield Compared(f"{each.what}: CPU", "ms", *([1e3 * t.cpu / t.pods for t in turns] for turns in both))

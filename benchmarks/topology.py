@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.decisions import NAME, linked
+from benchmarks.decisions import linked
+from benchmarks.replay import NAME, new_engine
 from vgpu_scheduler.devcluster import A100_PROFILES, equip
-from vgpu_scheduler.dialects.hami import hami_dialect
-from vgpu_scheduler.engine import Engine, EngineOptions
+from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import decode_node, decode_pod
-from vgpu_scheduler.policy import PolicyDefaults
 
 ROUNDS = 12
 MIG_CARDS, SLICES = 8, 7
@@ -76,7 +75,7 @@ def engine(cards: int, table: Table, *, mig: bool) -> Engine:
         },
         "status": {"allocatable": {"pods": "110", "nvidia.com/gpu": "1000"}},
     }
-    made = Engine(EngineOptions([hami_dialect()], PolicyDefaults(), [NAME]))
+    made = new_engine()
     made.observe_node(decode_node(node), 0.0)
     return made
 

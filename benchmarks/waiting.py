@@ -5,29 +5,35 @@
 
 from __future__ import annotations
 
-import sys
-import time
+import statistics
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from benchmarks.cluster import node_name
-from benchmarks.decisions import NAME
-from benchmarks.page import write_between
-from vgpu_scheduler.devcluster import equip, registration
-from vgpu_scheduler.dialects.hami import hami_dialect
-from vgpu_scheduler.engine import Engine, EngineOptions
-from vgpu_scheduler.kube import Pod, decode_node, decode_pod
-from vgpu_scheduler.policy import PolicyDefaults
+from benchmarks.checkouts import OURS, Checkout, Compared, Samples, Step, arguments, checkouts, comparison, replayed
+from benchmarks.cluster import CARDS, registered_node
+from benchmarks.page import publish
+from benchmarks.replay import NAME
 
 MARK: Final = "<!-- waiting -->"
 NODES: Final = 5000
-CARDS: Final = ("A100-80G",) * 8
+PODS: Final = (32, 200, 2000)
+"""How many pods wait."""
+TURNS: Final = 2
+"""Turns of each checkout, where there are several."""
 _USED: Final = 61_920
 """MiB of each card that a pod holds which has all cards of its node."""
 _LEAST: Final = 21_000
 """MiB that the pod asks for that asks for least, more than is free of any card."""
 FREED: Final = 200
 """Nodes whose cards become free within a second."""
+COLUMNS: Final = (
+    ("first", "first attempt", "ms"),
+    ("placed", "a node is freed: until the first is placed", "ms"),
+    ("rest", "until all know", "ms"),
+    ("burst", f"{FREED} nodes in a second", "s"),
+)
+"""The figures: their name, the head of their column, and their unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,76 +61,64 @@ class Waiting:
     burst: float
 
 
-def _pod(name: str, memory: int, cards: int = 1) -> Pod:
+def _pod(name: str, memory: int, cards: int = 1) -> dict[str, Any]:
     limits = {"nvidia.com/gpu": str(cards), "nvidia.com/gpumem": str(memory)}
-    spec: dict[str, Any] = {
+    spec = {
         "schedulerName": NAME,
         "containers": [{"name": "main", "resources": {"limits": limits, "requests": limits}}],
     }
-    metadata = {"name": name, "namespace": "default", "uid": name}
-    return decode_pod({"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}})
+    return {
+        "metadata": {"name": name, "namespace": "default", "uid": name},
+        "spec": spec,
+        "status": {"phase": "Pending"},
+    }
 
 
-def _drain(engine: Engine, now: float) -> int:
-    """Decide until nobody is active; return how many pods were placed."""
-    placed = 0
-    while (decision := engine.attempt(now)) is not None:
-        placed += decision.placement is not None
-    return placed
-
-
-def _full_cluster() -> Engine:
-    engine = Engine(EngineOptions([hami_dialect()], PolicyDefaults(), [NAME]))
+def steps(pods: int) -> Iterator[Step]:
+    """Yield what happens on a cluster of which all cards are in use, while so many pods wait."""
     for number in range(NODES):
-        name = node_name(number, NODES)
-        allocatable = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": str(10 * len(CARDS))}
-        annotations = {"hami.io/node-nvidia-register": registration(equip(name, CARDS))}
-        node = {"metadata": {"name": name, "uid": name, "annotations": annotations}}
-        engine.observe_node(decode_node({**node, "status": {"allocatable": allocatable}}), 0.0)
+        yield "observe", "Node", registered_node(number, NODES)
     for number in range(NODES):
-        engine.observe_pod(_pod(f"holder-{number}", _USED, len(CARDS)), 0.0)
-    assert _drain(engine, 0.0) == NODES
-    return engine
-
-
-def measure(pods: int) -> Waiting:
-    """Measure while so many pods wait."""
-    engine = _full_cluster()
-    began = time.process_time()
+        yield "observe", "Pod", _pod(f"holder-{number}", _USED, len(CARDS))
+        yield "place", ""
+    yield "tick", 1.0
     for number in range(pods):
-        engine.observe_pod(_pod(f"waits-{number}", _LEAST + number), 1.0)
-    assert not _drain(engine, 1.0)
-    first = (time.process_time() - began) / pods
-    now = 1000.0
-    began = time.process_time()
-    engine.remove_pod("holder-0", now)
-    decision = engine.attempt(now)
-    placed = time.process_time() - began
-    assert decision is not None
-    assert decision.placement is not None
-    began = time.process_time()
-    _drain(engine, now)
-    rest = time.process_time() - began
-    began = time.process_time()
+        yield "observe", "Pod", _pod(f"waits-{number}", _LEAST + number)
+    yield "reject", "first"
+    yield "tick", 999.0
+    yield "remove", "holder-0", "placed"
+    yield "place", "placed"
+    yield "drain", "rest"
     for number in range(1, FREED + 1):
-        now += 1.0 / FREED
-        engine.remove_pod(f"holder-{number}", now)
-        for _ in CARDS:
-            engine.attempt_unit(now, most_looks=32)
-    _drain(engine, now)
-    return Waiting(pods, 1e3 * first, 1e3 * placed, 1e3 * rest, time.process_time() - began)
+        yield "tick", 1.0 / FREED
+        yield "remove", f"holder-{number}", "burst"
+        yield "units", "burst", len(CARDS)
+    yield "drain", "burst"
 
 
-def text(found: list[Waiting]) -> str:
+def _read(pods: int, samples: Samples) -> Waiting:
+    first, placed, rest, burst = (sum(cpu for _, cpu in samples[name]) for name, _, _ in COLUMNS)
+    return Waiting(pods, 1e3 * first / pods, 1e3 * placed, 1e3 * rest, burst)
+
+
+def measure(candidates: Sequence[Checkout] = (OURS,)) -> tuple[list[Waiting], list[Compared]]:
+    """Measure; return what it costs with this checkout, and how others compare."""
+    found, compared = [], []
+    for pods in PODS:
+        all_turns = replayed(steps(pods), candidates, TURNS)
+        turns = {name: [_read(pods, samples) for samples in each] for name, each in all_turns.items()}
+        ours = turns[OURS.name]
+        found.append(Waiting(pods, *(statistics.mean(getattr(turn, name) for turn in ours) for name, _, _ in COLUMNS)))
+        for name, what, unit in COLUMNS if len(candidates) > 1 else ():
+            figures = ([getattr(turn, name) for turn in turns[each.name]] for each in candidates)
+            compared.append(Compared(f"{pods:,} pods wait: {what}", unit, *figures))
+    return found, compared
+
+
+def text(found: Sequence[Waiting]) -> str:
     """Return the table in Markdown."""
-    columns = (
-        "first attempt",
-        "a node is freed: until the first is placed",
-        "until all know",
-        f"{FREED} nodes in a second",
-    )
     lines = [
-        f"| pods that wait, {NODES:,} nodes × {len(CARDS)} cards | {' | '.join(columns)} |",
+        f"| pods that wait, {NODES:,} nodes × {len(CARDS)} cards | {' | '.join(what for _, what, _ in COLUMNS)} |",
         "|---|---|---|---|---|",
     ]
     lines += [
@@ -136,9 +130,9 @@ def text(found: list[Waiting]) -> str:
 
 def main() -> None:
     """Measure and write."""
-    measured = text([measure(pods) for pods in (32, 200, 2000)])
-    sys.stdout.write(measured + "\n")
-    write_between(MARK, measured)
+    found, compared = measure(checkouts(arguments("benchmarks.waiting", __doc__)))
+    publish(MARK, text(found))
+    print("\n".join(comparison(compared)))
 
 
 if __name__ == "__main__":
