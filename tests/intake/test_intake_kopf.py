@@ -10,7 +10,7 @@ import pytest
 from tests.intake.watching import MERGE, NODES, PODS, Watcher, until
 
 from vgpu_scheduler.devcluster import WRITES, Fault
-from vgpu_scheduler.intake import KopfSource, supervised
+from vgpu_scheduler.intake import KopfSource, Observer, supervised
 
 
 @pytest.fixture
@@ -110,6 +110,42 @@ async def test_whatever_ends_it_it_watches_again(
     await until(lambda: watcher.waiting == {"p0", "p2"})
     if fault is not None:
         assert fault.times == 0
+
+
+async def test_what_it_had_started_ends_with_it(watcher: Watcher, source: KopfSource) -> None:
+    """kopf itself leaves the watches of other kinds to the end of its process, and they go on to ask for ever."""
+    before = watches_under_way()
+    assert len(before) == 2
+    ours = asyncio.create_task(asyncio.Event().wait())
+    watcher.cluster.inject(Fault(verb="watch", resource="pods", status=410, times=1))
+    watcher.cluster.end_watches()
+    await until(lambda: watcher.observer.stats.restarts == 1 and len(watches_under_way()) == 2)
+    assert not {id(task) for task in before} & {id(task) for task in watches_under_way()}
+    assert not ours.done()
+    ours.cancel()
+
+
+def watches_under_way() -> list[asyncio.Task[object]]:
+    return [task for task in asyncio.all_tasks() if task.get_name().startswith("watcher for")]
+
+
+async def test_what_a_handler_starts_goes_on_when_it_ends(
+    watcher: Watcher, source: KopfSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[asyncio.Task[object]] = []
+
+    def observe(*_: object) -> None:
+        started.append(asyncio.create_task(asyncio.Event().wait()))
+
+    monkeypatch.setattr(Observer, "observe", observe)
+    await watcher.create("p1")
+    await until(lambda: started)
+    watcher.cluster.inject(Fault(verb="watch", status=410, times=1))
+    watcher.cluster.end_watches()
+    await until(lambda: watcher.observer.stats.restarts == 1 and len(watches_under_way()) == 2)
+    assert not started[0].done()
+    for task in started:
+        task.cancel()
 
 
 async def test_what_is_known_stays_known_while_it_is_away_and_a_sweep_is_asked_for(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from pathlib import Path
@@ -13,9 +14,13 @@ from kubernetes_asyncio.config import ConfigException
 
 from vgpu_scheduler.cli.hami_settings import given_settings
 from vgpu_scheduler.cli.settings_reference import unknown_variables
+from vgpu_scheduler.intake import end
 from vgpu_scheduler.runtime import Operator
 from vgpu_scheduler.settings import Settings, SettingsError, load
 from vgpu_scheduler.telemetry.logs import configure
+
+_PATIENCE = 0.5
+"""Seconds that tasks have at the end before they are told again."""
 
 
 def run(*, config: Path | None, **flags: Any) -> None:
@@ -37,7 +42,7 @@ def run_operator(settings: Settings) -> None:
     """Run the operator with these settings until it ends, and exit accordingly."""
     configure(settings.log_level, settings.log_format, sys.stderr)
     try:
-        asked = uvloop.run(Operator(settings).run())
+        asked = uvloop.run(_run_alone(Operator(settings)))
     except SettingsError as error:  # of a file that the settings name
         click.echo(f"vgpu-scheduler: {error}", err=True)
         sys.exit(2)
@@ -45,3 +50,11 @@ def run_operator(settings: Settings) -> None:
         click.echo(f"vgpu-scheduler: no way to the API server: {error}", err=True)
         sys.exit(2)
     sys.exit(0 if asked else 1)
+
+
+async def _run_alone(operator: Operator) -> bool:
+    """Run an operator, and end whatever is left of it: what loses a cancellation must not hold up the process."""
+    try:
+        return await operator.run()
+    finally:
+        await end(asyncio.all_tasks() - {asyncio.current_task()}, _PATIENCE)

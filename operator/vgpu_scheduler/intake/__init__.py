@@ -22,6 +22,7 @@ from vgpu_scheduler.intake.observer import Observer
 from vgpu_scheduler.intake.policies import PolicySource
 from vgpu_scheduler.intake.storage import StorageStreams
 from vgpu_scheduler.intake.stream import ObjectStream
+from vgpu_scheduler.intake.task_scope import end
 
 __all__ = [
     "CLAIMS",
@@ -45,6 +46,7 @@ __all__ = [
     "PolicySource",
     "StorageStreams",
     "beside_kind",
+    "end",
     "list_all",
     "list_changed",
 ]

@@ -13,12 +13,14 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator
+from contextvars import copy_context
 from typing import Any
 
 import kopf
 
 from vgpu_scheduler.apiclient import Credentials
 from vgpu_scheduler.intake.kopf_json import read_any_depth
+from vgpu_scheduler.intake.task_scope import task_scope
 from vgpu_scheduler.intake.watching import EventHandler
 
 log = logging.getLogger(__name__)
@@ -28,6 +30,8 @@ _PAGE = 250
 """Objects of a list that kopf has decoded at a time: each takes some tens of kB until its handler has run."""
 _RESTART_DELAY = 1.0
 _LONGEST_RESTART_DELAY = 30.0
+_PATIENCE = 5.0
+"""Seconds that kopf's tasks may take to end before they are told again."""
 
 
 class _Everything(Collection[Any]):
@@ -117,15 +121,15 @@ class SupervisedKopf(ABC):
         self._after_spawn = after_spawn
         self._restarted = restarted
         self._over = asyncio.Event()
+        self._outside = copy_context()
 
-    @staticmethod
-    def _watch(registry: kopf.OperatorRegistry, handler: EventHandler[Any], *resource: str) -> None:
+    def _watch(self, registry: kopf.OperatorRegistry, handler: EventHandler[Any], *resource: str) -> None:
         """Have a handler take in the events of a resource, from its initial listing on."""
         handler.begin()
 
         @kopf.on.event(*resource, registry=registry)
         async def take_in(event: Any, **_: Any) -> None:
-            handler(event)
+            self._outside.run(handler, event)  # what it starts does not end with kopf
 
     @abstractmethod
     def _register(self, registry: kopf.OperatorRegistry) -> None:
@@ -163,15 +167,16 @@ class SupervisedKopf(ABC):
         self._login(registry)
         self._register(registry)
         self._over = asyncio.Event()
-        tasks = await kopf.spawn_tasks(
-            registry=registry,
-            settings=self._kopf_settings(),
-            clusterwide=True,
-            standalone=True,
-            stop_flag=self._over,
-        )
-        self._after_spawn()
-        await kopf.run_tasks(tasks, ignored=_Everything())
+        async with task_scope(_PATIENCE):  # when one watch fails, kopf leaves the others to the end of its process
+            tasks = await kopf.spawn_tasks(
+                registry=registry,
+                settings=self._kopf_settings(),
+                clusterwide=True,
+                standalone=True,
+                stop_flag=self._over,
+            )
+            self._after_spawn()
+            await kopf.run_tasks(tasks, ignored=_Everything())
 
     def _login(self, registry: kopf.OperatorRegistry) -> None:
         @kopf.on.login(registry=registry)

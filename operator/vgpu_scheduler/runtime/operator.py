@@ -15,13 +15,13 @@ from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError, connect
 from vgpu_scheduler.binding import Step, SystemClock
 from vgpu_scheduler.dialects.hami import hami_metrics
 from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.intake import end
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.runtime.assembly import Connection, engine_options
 from vgpu_scheduler.runtime.collecting import release_compiler_pages, tune_garbage_collector
 from vgpu_scheduler.runtime.metrics import binder_hooks
 from vgpu_scheduler.runtime.replica import Replica
 from vgpu_scheduler.runtime.sweeps import drift, ledger
-from vgpu_scheduler.runtime.tasks import end
 from vgpu_scheduler.runtime.tracing import pod_traces
 from vgpu_scheduler.runtime.warmup import warm_up
 from vgpu_scheduler.settings import Settings, parse_address

@@ -35,6 +35,7 @@ from vgpu_scheduler.intake import (
     PolicySource,
     StorageStreams,
     beside_kind,
+    end,
 )
 from vgpu_scheduler.kube import Encoded
 from vgpu_scheduler.runtime.assembly import Connection, admission_server
@@ -43,7 +44,7 @@ from vgpu_scheduler.runtime.elector import Elector, LeaseOptions
 from vgpu_scheduler.runtime.metrics import add_metrics, add_requests
 from vgpu_scheduler.runtime.scheduling import SchedulingLoop
 from vgpu_scheduler.runtime.sweeps import Sweeps
-from vgpu_scheduler.runtime.tasks import Named, end, first_of, start
+from vgpu_scheduler.runtime.tasks import Named, first_of, start
 from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.telemetry import Metrics
 
