@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import tracemalloc
 
-import numpy as np
 import pytest
-from numpy.typing import NDArray
 from tests.engine.builders import asks, cards, engine_with, node, pod
 
 from vgpu_scheduler.engine import Engine, node_parts
 from vgpu_scheduler.engine.cycle import Cycle
-from vgpu_scheduler.engine.shape import NodePart
-from vgpu_scheduler.state import State
 
 
 @pytest.fixture
@@ -39,32 +35,18 @@ def test_a_small_cluster_remembers_all_shapes_of_a_workload(made: list[str]) -> 
     assert len(made) == 300
 
 
-@pytest.fixture
-def computed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many nodes were fitted, whenever a node part was brought up to date."""
-    found: list[int] = []
-    refresh = NodePart.refresh
-
-    def counted(part: NodePart, state: State, rows: NDArray[np.int64]) -> int:
-        found.append(refresh(part, state, rows))
-        return found[-1]
-
-    monkeypatch.setattr(NodePart, "refresh", counted)
-    return found
-
-
 def test_where_there_is_little_room_some_shapes_are_computed_anew(
-    made: list[str], computed: list[int], monkeypatch: pytest.MonkeyPatch
+    made: list[str], fitted: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(node_parts, "_BYTES_PER_NODE", 2**30)
     engine = engine_with([node("a", cards("a", 2))])
     decide(engine, 32)
     decide(engine, 32)
-    assert sum(computed) == 32, "a floor is kept however large the cluster is"
-    computed.clear()
+    assert sum(fitted) == 32, "a floor is kept however large the cluster is"
+    fitted.clear()
     for _ in range(10):
         decide(engine, 36)
-    assert sum(computed) < 180, "more than there is room for take turns, and half of them find what they had learnt"
+    assert sum(fitted) < 180, "more than there is room for take turns, and half of them find what they had learnt"
     assert len(made) == 36, "what pods ask is not compiled anew"
 
 

@@ -6,34 +6,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from tests.engine.builders import asks, cards, engine_with, node, node_object, pod, pod_object
 from tests.engine.engine_makers import ALL_MAKERS, AMOUNTS, ASKS, engine_on
 
 from vgpu_scheduler.engine import Engine, Place
 from vgpu_scheduler.engine.parked import GroupKey
-from vgpu_scheduler.engine.shape import NodePart
 from vgpu_scheduler.engine.waiting_needs import WaitingNeeds
 from vgpu_scheduler.kube import Pod, decode_node, decode_pod
 from vgpu_scheduler.model import Decision, Hint, Outcome
-from vgpu_scheduler.state import State
 
 MEMORY = 8000
 """MiB of each card."""
-
-
-@pytest.fixture
-def fitted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many nodes were fitted, whenever a node part was brought up to date."""
-    found: list[int] = []
-    refresh = NodePart.refresh
-
-    def counted(part: NodePart, state: State, rows: NDArray[np.int64]) -> int:
-        found.append(refresh(part, state, rows))
-        return found[-1]
-
-    monkeypatch.setattr(NodePart, "refresh", counted)
-    return found
 
 
 def drained(engine: Engine, now: float) -> list[Decision]:

@@ -16,12 +16,12 @@ SCHEDULER_NAME = "vgpu-scheduler"
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """All that settings say about decisions, as values; whoever decides, or asks what would be decided, has the same.
+    """What settings say about decisions. The operator and what-if make their engines from the same.
 
     Attributes
     ----------
     dialects
-        The wire formats that claims and registrations are in; of names that several know the first one is the owner.
+        The wire formats of claims and registrations; a resource name that several know belongs to the first one.
     defaults
         What holds where no policy says otherwise.
     scheduler_names

@@ -23,12 +23,12 @@ _NUMBER = 0
 
 
 def compile_choosing(columns: DeviceColumns, request: Request, scratch: Scratch, result: FitResult) -> None:
-    """Compile what chooses among candidates, for arguments of such types as :func:`fit_nodes` is called with."""
+    """Compile what chooses among candidates, for such arguments as :func:`fit_nodes` is called with."""
     _compile(choose, columns, request, scratch, _claim(scratch, result), _NUMBER)
 
 
 def compile_collecting(columns: DeviceColumns, request: Request, scratch: Scratch, result: FitResult) -> None:
-    """Compile what finds, books and scores candidates, for arguments of such types as :func:`fit_nodes` is called with."""
+    """Compile what finds, books and scores candidates, for such arguments as :func:`fit_nodes` is called with."""
     here = _claim(scratch, result)
     _compile(offer_card, columns, request, scratch, here, _NUMBER, _NUMBER)
     _compile(open_container, columns, request, scratch, here)

@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -68,12 +68,16 @@ def _choosing_compiled_beside() -> Iterator[None]:
     """Have another process compile a part of the kernels during a block; what it could not is compiled here."""
     command = [sys.executable, "-m", _MODULE, _CHOOSING]
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache_place())}
-    with subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL) as beside:  # noqa: S603 - this module
-        try:
-            yield
+    with ExitStack() as stack:
+        beside = None
+        with suppress(OSError):  # no more processes are allowed, or memory is short
+            beside = stack.enter_context(
+                subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL)  # noqa: S603 - this module
+            )
+            stack.callback(beside.kill)
+        yield
+        if beside is not None:
             beside.wait()
-        finally:
-            beside.kill()
 
 
 def _compile_choosing() -> None:
