@@ -17,6 +17,7 @@ from contextvars import copy_context
 from typing import Any
 
 import kopf
+from kopf._cogs.structs.credentials import Vault
 
 from vgpu_scheduler.apiclient import Credentials
 from vgpu_scheduler.intake.kopf_json import read_any_depth
@@ -167,16 +168,21 @@ class SupervisedKopf(ABC):
         self._login(registry)
         self._register(registry)
         self._over = asyncio.Event()
-        async with task_scope(_PATIENCE):  # when one watch fails, kopf leaves the others to the end of its process
-            tasks = await kopf.spawn_tasks(
-                registry=registry,
-                settings=self._kopf_settings(),
-                clusterwide=True,
-                standalone=True,
-                stop_flag=self._over,
-            )
-            self._after_spawn()
-            await kopf.run_tasks(tasks, ignored=_Everything())
+        sessions = Vault()
+        try:
+            async with task_scope(_PATIENCE):  # when one watch fails, kopf leaves the others to the end of its process
+                tasks = await kopf.spawn_tasks(
+                    registry=registry,
+                    settings=self._kopf_settings(),
+                    clusterwide=True,
+                    standalone=True,
+                    vault=sessions,
+                    stop_flag=self._over,
+                )
+                self._after_spawn()
+                await kopf.run_tasks(tasks, ignored=_Everything())
+        finally:
+            await sessions.close()  # again: those others may have opened one after kopf had closed its own
 
     def _login(self, registry: kopf.OperatorRegistry) -> None:
         @kopf.on.login(registry=registry)
