@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from tests.engine.builders import asks, cards, engine_with, node, node_object, pod, pod_object
 from tests.engine.engine_makers import ALL_MAKERS, AMOUNTS, ASKS, engine_on
 
-from vgpu_scheduler.engine import Engine, Place
+from vgpu_scheduler.engine import Engine, Place, waiting_for_nodes
 from vgpu_scheduler.engine.parked import GroupKey
 from vgpu_scheduler.engine.waiting_needs import WaitingNeeds
 from vgpu_scheduler.kube import Pod, decode_node, decode_pod
@@ -81,27 +82,85 @@ def test_a_new_reason_is_told_however_many_wait() -> None:
     assert all("CardInsufficientMemory" in decision.message for decision in told)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_nobody_waits_for_whom_there_is_room(seed: int) -> None:
-    """Pods come and go, cards fail and nodes are cordoned; who waits would find no place if all nodes were asked."""
+def test_a_node_that_comes_piece_by_piece_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What pods waited for before its labels came is not what they wait for when its cards come."""
+    monkeypatch.setattr(waiting_for_nodes, "_FEW", 0)
+    engine = engine_with([node("other", cards("other", 1))])
+    for number in range(3):
+        engine.observe_pod(pod(f"p{number}", asks(1, gpumem=1000 + number), nodeSelector={"pool": "a"}), 0.0)
+    assert len(drained(engine, 0.0)) == 3
+    labels = {"pool": "a"}
+    engine.observe_node(node("new", labels=labels), 100.0)
+    assert not any(decision.placement for decision in drained(engine, 100.0))
+    engine.observe_node(node("new", cards("new", 1), labels=labels, version=2), 200.0)
+    assert sum(decision.placement is not None for decision in drained(engine, 200.0)) == 3
+
+
+def test_a_card_that_was_freed_while_the_node_was_full_is_found_when_it_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting_for_nodes, "_FEW", 0)
+    engine = engine_with([node("a", cards("a", 1))])
+    engine.observe_pod(pod("plain", asks(0, cpu="12"), nodeName="a"), 0.0)
+    engine.observe_pod(pod("holder", asks(1, gpumem=MEMORY, cpu="2")), 0.0)
+    engine.observe_pod(pod("waits", asks(1, gpumem=MEMORY, cpu="2")), 0.0)
+    assert [decision.placement is not None for decision in drained(engine, 0.0)] == [True, False]
+    engine.observe_pod(pod("more", asks(0, cpu="4"), nodeName="a"), 10.0)  # another scheduler put it there
+    engine.remove_pod("uid-holder", 100.0)
+    assert not any(decision.placement for decision in drained(engine, 100.0))
+    engine.remove_pod("uid-more", 200.0)
+    assert [decision.pod for decision in drained(engine, 200.0) if decision.placement] == ["default/waits"]
+
+
+@pytest.mark.parametrize("few", [0, 32])
+@pytest.mark.parametrize("seed", range(8))
+def test_nobody_waits_for_whom_there_is_room(seed: int, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever happens to pods and nodes, who waits would find no place if all nodes were asked.
+
+    Pods come and go; nodes join before their cards, labels and allocatable amounts are known, cards fail, nodes are
+    cordoned and relabelled, and placements are checked again.
+    """
+    monkeypatch.setattr(waiting_for_nodes, "_FEW", few)
     rng = np.random.default_rng(seed)
-    names = [f"n{number}" for number in range(5)]
-    engine = engine_with([node(name, cards(name, 2)) for name in names])
+    names = ["n0", "n1"]
+    engine = engine_with()
+    about: dict[str, dict[str, Any]] = {}
     there: list[str] = []
-    for step in range(80):
+    for step in range(200):
         now = 20.0 * step
-        action = rng.integers(5)
-        if action <= 1:
+        action = rng.integers(7)
+        if action <= 2:
             name = f"p{step}"
-            asked = asks(int(rng.integers(3)), gpumem=int(rng.integers(1, 10)) * 1000, cpu=str(rng.integers(1, 5)))
-            engine.observe_pod(pod(name, asked, priority=int(rng.integers(3))), now)
+            asked = asks(int(rng.integers(3)), gpumem=int(rng.integers(1, 10)) * 1000, cpu=str(rng.integers(1, 9)))
+            selector = {"pool": "ab"[int(rng.integers(2))]} if rng.integers(2) else {}
+            engine.observe_pod(pod(name, asked, priority=int(rng.integers(3)), nodeSelector=selector), now)
             there.append(f"uid-{name}")
-        elif action == 2 and there:
+        elif action == 3 and there:
             engine.remove_pod(there.pop(int(rng.integers(len(there)))), now)
+        elif action == 4 and there:
+            uid = there[int(rng.integers(len(there)))]
+            if engine.state.reservation(uid) is not None and engine.recheck(uid) is None:
+                engine.give_back(uid, now)
         else:
             name = names[int(rng.integers(len(names)))]
-            listed = cards(name, 2, healthy=bool(rng.integers(4)), memory=int(rng.integers(1, 4)) * 4000)
-            engine.observe_node(node(name, listed, version=10 + step, unschedulable=not rng.integers(4)), now)
+            of_it = about.setdefault(name, {"cards": None, "unschedulable": False, "labels": {}, "cpu": "0"})
+            match rng.integers(4):  # one thing at a time, as what tells of it comes at different times
+                case 0:
+                    healthy, memory = bool(rng.integers(4)), int(rng.integers(1, 4)) * 4000
+                    of_it["cards"] = cards(name, 2, healthy=healthy, memory=memory)
+                case 1:
+                    of_it["unschedulable"] = not rng.integers(3)
+                case 2:
+                    of_it["labels"] = {"pool": "ab"[int(rng.integers(2))]}
+                case _:
+                    of_it["cpu"] = str(rng.integers(4) * 8)
+            there_now = node(
+                name,
+                of_it["cards"],
+                version=10 + step,
+                unschedulable=of_it["unschedulable"],
+                labels=of_it["labels"],
+                allocatable={"cpu": of_it["cpu"]},
+            )
+            engine.observe_node(there_now, now)
         drained(engine, now)
         for uid in engine.queue.parked():
             waiting = engine.state.pod(uid)

@@ -270,7 +270,8 @@ class SchedulingQueue:
         Parameters
         ----------
         helped
-            The groups that the nodes which have changed may help, of those that nodes reject for what they are.
+            The groups that the nodes which have changed may help, of those that nodes reject for what they are. What
+            these waited for does not count: a node that changes twice may reject them for something else in between.
         anew
             Have all nodes asked for them, not those alone that have changed.
         """
@@ -280,8 +281,7 @@ class SchedulingQueue:
             del self._flushed[uid]  # it would have been woken now
         event = QueueEvent.of(hints)
         count = sum(self._try_first(key, now, event) for key in self._parked.waiting_for(hints))
-        theirs = [key for key in helped if key.waits_for & hints]
-        return count + sum(self._try_first(key, now, event, anew=anew) for key in theirs)
+        return count + sum(self._try_first(key, now, event, anew=anew) for key in helped)
 
     def parked(self, waits_for: Hint | None = None) -> Iterator[str]:
         """Yield the unschedulable pods, or those that one of some hints could help."""

@@ -51,7 +51,7 @@ class WaitingForNodes:
         if not hints:
             return
         few = len(self._needs) <= _FEW
-        helped = list(self._needs) if few else self._helped(hints)
+        helped = [key for key in self._needs if key.waits_for & hints] if few else self._helped(hints)
         self._told_of = self._state.nodes.clock
         self._queue.hint(hints, now, helped, anew=few)
 
