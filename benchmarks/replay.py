@@ -30,14 +30,15 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterable
+from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from vgpu_scheduler import engine
 from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import decode_claim, decode_node, decode_pod, decode_volume
-from vgpu_scheduler.policy import PolicyDefaults
+from vgpu_scheduler.policy import Policies, PolicyDefaults
 
 NAME = "vgpu-scheduler"
 """The scheduler that the pods name."""
@@ -48,10 +49,10 @@ Samples = dict[str, list[tuple[float, float]]]
 
 def new_engine() -> Engine:
     """Return an engine that knows nothing yet."""
-    given = ([hami_dialect()], PolicyDefaults(), [NAME])
     if hasattr(engine, "EngineOptions"):
-        return Engine(engine.EngineOptions(*given))
-    return Engine(*given)  # type: ignore[call-arg, arg-type] # a checkout of before there were options
+        return Engine(engine.EngineOptions([hami_dialect()], PolicyDefaults(), [NAME]))
+    older: Any = Engine  # of a checkout of before there were options
+    return cast("Engine", older([hami_dialect()], Policies(PolicyDefaults()), [NAME]))
 
 
 class Replay:
@@ -107,9 +108,12 @@ class Replay:
         self._timed(label, self._decide_all)
 
     def _units(self, label: str, count: int) -> None:
+        breaks = "most_looks" in signature(self._engine.attempt_unit).parameters  # a checkout of before has none
+        limit: dict[str, Any] = {"most_looks": _LOOKS} if breaks else {}
+
         def attempt() -> None:
             for _ in range(count):
-                self._engine.attempt_unit(self._now, most_looks=_LOOKS)
+                self._engine.attempt_unit(self._now, **limit)
 
         self._timed(label, attempt)
 

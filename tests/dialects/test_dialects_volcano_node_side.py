@@ -31,9 +31,10 @@ def test_cards_in_one_container_are_served(version: PluginVersion) -> None:
         assert refusal(version, *containers) == ""
 
 
+@pytest.mark.parametrize("limits", ["mem=1000", "mem=1000 n=0"])
 @pytest.mark.parametrize("version", PluginVersion)
-def test_memory_without_a_number_never_reaches_the_plugin(version: PluginVersion) -> None:
-    assert refusal(version, container("c"), container("d", "mem=1000", "n=1")) == (
+def test_memory_without_a_number_never_reaches_the_plugin(version: PluginVersion, limits: str) -> None:
+    assert refusal(version, container("c"), container("d", limits, "n=1")) == (
         'container "d": volcano.sh/vgpu-memory without a limit of volcano.sh/vgpu-number: the device plugin would not '
         "be asked for it; add volcano.sh/vgpu-number: 1 to the limits"
     )

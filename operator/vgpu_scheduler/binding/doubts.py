@@ -100,18 +100,27 @@ class Doubts:
         uid, node = sent.pod.uid, sent.placement.node
         pause, (_, moved) = self._patience, self._moved[uid]
         try:
-            while (result := self._known(sent, message) or await self._sender.look(*sent[:2], message)) is None:
+            while not await self._is_settled(item, sent, message):
                 moved.clear()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(pause):
                         await moved.wait()
                 pause = min(2 * pause, _LONGEST * self._patience)
-            await self._settle(item, sent, result)
-        except Exception:
-            log.exception("pod %s stays charged on node %s: what became of it cannot be followed", sent.pod.key, node)
         finally:
             del self._moved[uid]
             self._closed.notice(node)
+
+    async def _is_settled(self, item: Item, sent: SentBinding, message: str) -> bool:
+        """Look at a pod once; tell whether what became of it is known now, and was taken in."""
+        try:
+            result = self._known(sent, message) or await self._sender.look(*sent[:2], message)
+            if result is None:
+                return False
+            await self._settle(item, sent, result)
+        except Exception:  # an error of ours must not leave the pod charged, and its node closed, for ever
+            log.exception("what became of pod %s on node %s cannot be told yet", sent.pod.key, sent.placement.node)
+            return False
+        return True
 
     def _known(self, sent: SentBinding, message: str) -> BindResult | None:
         """Return what was observed of a pod since, by a watch or a sweep; None if that does not tell."""

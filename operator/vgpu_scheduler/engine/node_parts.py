@@ -13,6 +13,7 @@ from vgpu_scheduler.dialects import Dialect, Dialects
 from vgpu_scheduler.engine.kept_columns import KeptColumns
 from vgpu_scheduler.engine.shape import Claimed, NodeColumns, NodePart, Refused
 from vgpu_scheduler.engine.shape_builder import make_node_part
+from vgpu_scheduler.kernels.columns import CORES
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Claim, PodClaims, Remembered, bytes_of
 from vgpu_scheduler.state import State
@@ -116,8 +117,8 @@ class NodeParts:
         matrix = self._state.matrix(dialect.name)
 
         def least(claim: Claim) -> Claim:
-            amounts = tuple(
-                min(amount, max(matrix.largest(claim.vendor, dimension)) + 1)
+            amounts = tuple(  # cores may be asked for in percent of a card that counts in units
+                amount if dimension == CORES else min(amount, max(matrix.largest(claim.vendor, dimension)) + 1)
                 for dimension, amount in enumerate(claim.amounts)
             )
             return claim if amounts == claim.amounts else replace(claim, amounts=amounts)

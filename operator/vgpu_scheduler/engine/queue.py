@@ -26,6 +26,8 @@ INITIAL_BACKOFF = 1.0
 """Seconds."""
 MAX_BACKOFF = 10.0
 """Seconds."""
+_FREE_LOOKS = 8
+"""Looks in a row at nodes that changed, which did not help, after which a pod backs off as after an attempt."""
 FLUSH_AFTER = 300.0
 """Seconds that a pod stays unschedulable without a hint."""
 
@@ -74,6 +76,8 @@ class _Entry:
     """What rejected it at the last attempt."""
     answer: Answer | None = None
     """What came of the last attempt, where only changes of nodes since then need to be looked at."""
+    fruitless_looks: int = 0
+    """How often in a row nodes that had changed did not help."""
     ticket: int = 0
     """Heap items with another ticket are leftovers of an earlier place."""
 
@@ -215,6 +219,7 @@ class SchedulingQueue:
         if entry is None:
             return None
         self._leave(uid, entry)
+        entry.fruitless_looks = 0
         self.incoming[Place.UNSCHEDULABLE, QueueEvent.ATTEMPT_FAILURE] += 1
         entry.rejected_by = rejected_by
         entry.answer = None if clock is None else Answer(alike, waits_for, rejected_by, clock)
@@ -235,12 +240,20 @@ class SchedulingQueue:
         return entry.answer if entry else None
 
     def put_back(self, uid: str, answer: Answer, now: float) -> GroupKey | None:
-        """Put a pod that was popped back where it was: it was no attempt, for the changed nodes do not help it."""
+        """Put a pod that was popped back where it was: it was no attempt, for the changed nodes do not help it.
+
+        Where that happens again and again, it backs off: a node may have room, and yet not for pods such as this one.
+        """
         entry = self._entries.get(uid)
         if entry is None:
             return None
+        looks = entry.fruitless_looks + 1
         _uncount_attempt(entry, now)
-        return self.park(uid, answer.waits_for, now, answer.alike, answer.rejected_by, answer.clock)
+        if looks > _FREE_LOOKS:
+            entry.attempted_at = now
+        group = self.park(uid, answer.waits_for, now, answer.alike, answer.rejected_by, answer.clock)
+        entry.fruitless_looks = looks
+        return group
 
     def placed(self, uid: str, now: float) -> None:
         """Note that a pod was placed: there may be room for the next one that asks the same."""

@@ -61,10 +61,11 @@ def make_node_part(
     """
     policy, claims, allocator = claimed.policy, claimed.claims, None
     try:
+        for owner in dialects.owners(pod):  # a pod that names amounts may claim nothing, and see all cards
+            owner.node_side.check(pod, claims)
         if claims_devices(claims):
             dialect = dialects[claimed.dialect]
             _check_followed_by_node(pod, claimed.annotations, claims, policy, dialect)
-            dialect.node_side.check(pod, claims)
             bound = most_memory(claims, policy.limits, dialect)
             limits = replace(claimed.choice.limits, most_memory=bound)
             choice = replace(claimed.choice, limits=limits, budgets=budgets)

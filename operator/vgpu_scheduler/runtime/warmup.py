@@ -43,6 +43,8 @@ _POLICIES = (
 _MODULE = "vgpu_scheduler.runtime.warmup"
 _CHOOSING = "choosing"
 """The argument with which this module compiles its part for another process."""
+_BESIDE_WITHIN = 300.0
+"""Seconds; on a slow machine the other process takes a tenth of that."""
 _RULES = {"nvidia.com/nouse-gpuuuid": "GPU-1", "nvidia.com/vgpu-mode": "mig"}
 
 
@@ -77,7 +79,8 @@ def _choosing_compiled_beside() -> Iterator[None]:
             stack.callback(beside.kill)
         yield
         if beside is not None:
-            beside.wait()
+            with suppress(subprocess.TimeoutExpired):  # one that hangs holds up nothing: the rest is compiled here
+                beside.wait(_BESIDE_WITHIN)
 
 
 def _compile_choosing() -> None:

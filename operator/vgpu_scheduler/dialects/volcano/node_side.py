@@ -17,7 +17,7 @@ from vgpu_scheduler.dialects.volcano.names import (
     TO_ALLOCATE_ANNOTATION,
     VolcanoNames,
 )
-from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.kube import Pod, is_zero
 from vgpu_scheduler.model import PodClaims, claims_devices
 
 _NEVER = 2**64 - 1
@@ -104,7 +104,8 @@ class VolcanoNodeSide(LocklessNodeSide):
         """
         names = self._names
         for container in regular_containers(pod):
-            if names.memory in container.limits and names.count not in container.limits:
+            memory, count = (container.limits.get(name, "0") for name in (names.memory, names.count))
+            if is_zero(count) and not is_zero(memory):
                 raise ClaimError(
                     f'container "{container.name}": {names.memory} without a limit of {names.count}: the device plugin '
                     f"would not be asked for it; add {names.count}: 1 to the limits"
