@@ -44,9 +44,15 @@ class Checkout:
         """What has a process import this checkout's modules, whatever is installed."""
         return {"PYTHONPATH": os.pathsep.join((str(self.folder / "operator"), str(self.folder)))}
 
+    @property
+    def python(self) -> str:
+        """The interpreter of its own environment, whose packages it was made for; ours, where it has none."""
+        own = self.folder / ".venv" / "bin" / "python"
+        return str(own) if own.exists() else sys.executable
+
     def compile_kernels(self) -> None:
         """Have its kernels compiled, so that no measurement does it."""
-        command = (sys.executable, "-m", "vgpu_scheduler.runtime.warmup")
+        command = (self.python, "-m", "vgpu_scheduler.runtime.warmup")
         subprocess.run(command, cwd=self.folder, env={**os.environ, **self.environment}, check=True)
 
     def replay(self, steps: Path) -> Samples:
@@ -58,7 +64,7 @@ class Checkout:
             If it cannot; standard error says why.
         """
         own = self.folder / "benchmarks" / _REPLAY.name
-        command = (sys.executable, str(own if own.exists() else _REPLAY), str(steps))
+        command = (self.python, str(own if own.exists() else _REPLAY), str(steps))
         environment = {**os.environ, "PYTHONPATH": str(self.folder / "operator")}
         done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE)
         return {label: [(wall, cpu) for wall, cpu in found] for label, found in json.loads(done.stdout).items()}

@@ -167,7 +167,8 @@ async def measure(candidates: Sequence[Checkout] = (OURS,)) -> list[Footprint]:
                 "VGPU_SWEEP_INTERVAL": str(SWEEP_INTERVAL),
                 "VGPU_DEBUG_ENDPOINTS": "false",
             }
-            process = OperatorProcess(plane.kubeconfig(), folder / f"operator-{number}.log", environment)
+            log, command = folder / f"operator-{number}.log", (candidate.python, "-m", "vgpu_scheduler", "run")
+            process = OperatorProcess(plane.kubeconfig(), log, environment, command)
             found.append(await _one(candidate.name, process, plane))
         return found
 

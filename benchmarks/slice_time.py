@@ -11,7 +11,6 @@ import asyncio
 import json
 import signal
 import statistics
-import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -36,7 +35,7 @@ MARK: Final = "<!-- slice -->"
 PICTURE: Final = Path(__file__).parents[1] / "docs" / "slice-time.svg"
 TURNS: Final = 2
 """Turns of each checkout."""
-_COMMAND: Final = (sys.executable, "-m", "benchmarks.sampling")
+_MODULE: Final = "benchmarks.sampling"
 _ANSWERS_WITHIN: Final = 10.0
 
 
@@ -115,7 +114,7 @@ async def _readings(candidate: Checkout, limits: dict[str, str]) -> tuple[_Readi
         if limits:  # as in the table of throughput, plain pods are left to themselves
             await found.nodes.start()
         samples = found.folder / "samples"
-        command, log = (*_COMMAND, str(samples), "run"), found.folder / "operator.log"
+        command, log = (candidate.python, "-m", _MODULE, str(samples), "run"), found.folder / "operator.log"
         process = OperatorProcess(found.plane.kubeconfig(), log, candidate.environment, command)
         operator = Candidate(candidate.name, process)
         await create(found.http, [(PODS, pod(f"pod-{n}", operator.scheduler, limits)) for n in range(ROUND)])

@@ -278,10 +278,12 @@ async def until_bound(look: Callable[[], Awaitable[L]], what: str, *, pause: flo
 def operators(found: BenchmarkCluster, candidates: Sequence[Checkout]) -> list[Candidate]:
     """Return the operators of some checkouts."""
     kubeconfig = found.plane.kubeconfig()
-    return [
-        Candidate(each.name, OperatorProcess(kubeconfig, found.folder / f"operator{each.name}.log", each.environment))
-        for each in candidates
-    ]
+
+    def operator(each: Checkout) -> OperatorProcess:
+        log, command = found.folder / f"operator{each.name}.log", (each.python, "-m", "vgpu_scheduler", "run")
+        return OperatorProcess(kubeconfig, log, each.environment, command)
+
+    return [Candidate(each.name, operator(each)) for each in candidates]
 
 
 async def measure(candidates: Sequence[Checkout] = (OURS,)) -> list[Throughput]:
