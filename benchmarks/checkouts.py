@@ -154,10 +154,15 @@ def comparison(found: Iterable[Compared]) -> list[str]:
             "| less is better, means of all turns | before | now | now / before | |",
             "|---|---|---|---|---|",
         ]
-        before, now = (f"{statistics.mean(turns):,.3g} {each.unit}" for turns in (each.before, each.now))
+        before, now = (f"{_short(statistics.mean(turns))} {each.unit}" for turns in (each.before, each.now))
         verdict = "**slower in every turn**" if each.slower else ""
         lines.append(f"| {each.what} | {before} | {now} | {each.ratio:.2f} | {verdict} |")
     return lines
+
+
+def _short(value: float) -> str:
+    """Return a figure with three digits, or without decimals."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def arguments(module: str, description: str | None) -> Path | None:
