@@ -105,6 +105,24 @@ async def test_a_lock_that_names_the_pod_lets_its_node_go_on(tmp_path: Path, sta
         assert not b.nodes.violations
 
 
+async def test_an_error_of_ours_does_not_end_the_looking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with doubted(tmp_path, None, carried_out=True, **ON_A) as (b, made, refused):
+        settled, errors = b.engine.confirmed, []
+
+        def confirm(uid: str) -> None:
+            if not errors:
+                errors.append(uid)
+                raise RuntimeError("an error of ours")
+            settled(uid)
+
+        monkeypatch.setattr(b.engine, "confirmed", confirm)
+        for fault in refused:
+            b.cluster.heal(fault)
+        await b.until(lambda: b.binder.stats.bound == 1)
+        assert errors == [made.uid]
+        assert phase(b, made) is not Phase.IN_DOUBT
+
+
 async def test_its_cards_stay_charged_and_it_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with doubted(tmp_path, None, carried_out=True, **ON_A) as (b, made, refused):
         charged = b.engine.state.ledger()

@@ -103,6 +103,28 @@ def test_a_hint_does_not_cut_the_back_off_short() -> None:
     assert queue.pop(1.0) == "a"
 
 
+def test_looks_that_do_not_help_again_and_again_make_a_pod_back_off() -> None:
+    """A node may have room that this pod cannot use: it is not looked at whenever something happens there."""
+    queue = SchedulingQueue()
+    queue.add("p", 0, 0.0)
+    assert queue.pop(0.0) == "p"
+    key = queue.park("p", Hint.DEVICE_FREED, 0.0, "alike", clock=1)
+    now, looks = 100.0, 0
+    while key is not None and looks < 100:
+        queue.hint(Hint.DEVICE_FREED, now, [key])
+        if queue.pop(now) is None:
+            break
+        looks += 1
+        answer = queue.answer("p")
+        assert answer is not None
+        key = queue.put_back("p", answer, now)
+    assert looks == 9
+    assert queue.attempts("p") == 1, "looks are no attempts"
+    assert queue.place("p") is Place.BACKOFF
+    assert queue.pop(now + 1.0) == "p"
+    assert queue.answer("p") is not None, "only nodes that changed are looked at after it, too"
+
+
 def test_a_parked_pod_is_flushed_after_five_minutes() -> None:
     queue = SchedulingQueue()
     queue.add("a", 0, 0.0)
