@@ -53,6 +53,11 @@ class Run:
     compared: Sequence[Compared]
     """How this checkout compares with another one, if there is one."""
 
+    @property
+    def bare_rate(self) -> float:
+        """Bare Bindings per second."""
+        return next(found.rate for found in self.ends if found.whose == throughput.BARE)
+
 
 def measure(candidates: Sequence[Checkout]) -> Run:
     """Measure everything."""
@@ -75,7 +80,7 @@ def aims(run: Run) -> list[Aim]:
     small, large = repeated[1000], repeated[5000]
     growth = large.p50 / small.p50
     hardest = max(found.worst for found in run.linked)
-    bare = next(found.rate for found in run.ends if found.whose == throughput.BARE)
+    bare = run.bare_rate
     ours = {found.what: found for found in run.ends if not found.whose}
     theirs = {found.what: found for found in run.ends if found.whose == throughput.KubeScheduler.name}
     new_terms = next(t for t in run.timings if t.kind == decisions.NEW_WITH_TERMS and t.nodes == 5000)
@@ -141,7 +146,7 @@ def text(run: Run) -> str:
     lines += ["", "| a pod whose cards are chosen by their links, by the hardest number of them | asks | decision |"]
     lines += ["|---|---|---|"]
     lines += [f"| {found.what} | {found.wanted} | {found.worst:.2f} ms |" for found in run.linked]
-    bare = next(found.rate for found in run.ends if found.whose == throughput.BARE)
+    bare = run.bare_rate
     title = f"end to end, {throughput.NODES} nodes, rounds of {throughput.ROUND:,} pods"
     lines += ["", f"| {title} | pods/s | of bare Bindings | CPU per pod |", "|---|---|---|---|"]
     for found in run.ends:

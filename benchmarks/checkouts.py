@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from benchmarks.replay import Samples
+
 T = TypeVar("T")
 BEFORE: Final = "before"
 """What tables call the other checkout."""
 _REPLAY: Final = Path(__file__).with_name("replay.py")
 Step = tuple[Any, ...]
 """A step of :mod:`benchmarks.replay`."""
-Samples = dict[str, list[tuple[float, float]]]
-"""What it took: by label, the seconds and the seconds of CPU of each such step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,11 @@ class Checkout:
         """The interpreter of its own environment, whose packages it was made for; ours, where it has none."""
         own = self.folder / ".venv" / "bin" / "python"
         return str(own) if own.exists() else sys.executable
+
+    @property
+    def operator(self) -> tuple[str, ...]:
+        """The command that runs its operator."""
+        return (self.python, "-m", "vgpu_scheduler", "run")
 
     def compile_kernels(self) -> None:
         """Have its kernels compiled, so that no measurement does it."""

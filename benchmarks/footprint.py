@@ -167,8 +167,8 @@ async def measure(candidates: Sequence[Checkout] = (OURS,)) -> list[Footprint]:
                 "VGPU_SWEEP_INTERVAL": str(SWEEP_INTERVAL),
                 "VGPU_DEBUG_ENDPOINTS": "false",
             }
-            log, command = folder / f"operator-{number}.log", (candidate.python, "-m", "vgpu_scheduler", "run")
-            process = OperatorProcess(plane.kubeconfig(), log, environment, command)
+            log = folder / f"operator-{number}.log"
+            process = OperatorProcess(plane.kubeconfig(), log, environment, candidate.operator)
             found.append(await _one(candidate.name, process, plane))
         return found
 

@@ -279,11 +279,11 @@ def operators(found: BenchmarkCluster, candidates: Sequence[Checkout]) -> list[C
     """Return the operators of some checkouts."""
     kubeconfig = found.plane.kubeconfig()
 
-    def operator(each: Checkout) -> OperatorProcess:
-        log, command = found.folder / f"operator{each.name}.log", (each.python, "-m", "vgpu_scheduler", "run")
-        return OperatorProcess(kubeconfig, log, each.environment, command)
+    def process(each: Checkout) -> OperatorProcess:
+        log = found.folder / f"operator{each.name}.log"
+        return OperatorProcess(kubeconfig, log, each.environment, each.operator)
 
-    return [Candidate(each.name, operator(each)) for each in candidates]
+    return [Candidate(each.name, process(each)) for each in candidates]
 
 
 async def measure(candidates: Sequence[Checkout] = (OURS,)) -> list[Throughput]:

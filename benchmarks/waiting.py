@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from benchmarks.checkouts import OURS, Checkout, Compared, Samples, Step, arguments, checkouts, comparison, replayed
+from benchmarks.checkouts import OURS, Checkout, Compared, Step, arguments, checkouts, comparison, replayed
 from benchmarks.cluster import CARDS, registered_node
 from benchmarks.page import publish
-from benchmarks.replay import NAME
+from benchmarks.replay import NAME, Samples
 
 MARK: Final = "<!-- waiting -->"
 NODES: Final = 5000
