@@ -20,7 +20,7 @@ from vgpu_scheduler.settings import Settings, SettingsError, load
 from vgpu_scheduler.telemetry.logs import configure
 
 _PATIENCE = 0.5
-"""Seconds that tasks have at the end before they are told again."""
+"""Seconds that tasks have at the end before they are cancelled again."""
 
 
 def run(*, config: Path | None, **flags: Any) -> None:

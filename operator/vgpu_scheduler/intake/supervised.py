@@ -32,7 +32,7 @@ _PAGE = 250
 _RESTART_DELAY = 1.0
 _LONGEST_RESTART_DELAY = 30.0
 _PATIENCE = 5.0
-"""Seconds that kopf's tasks may take to end before they are told again."""
+"""Seconds that kopf's tasks may take to end before they are cancelled again."""
 
 
 class _Everything(Collection[Any]):

@@ -10,9 +10,9 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 _PATIENCE = 20.0
-"""Seconds that a task may take to tidy up before it is told to end again."""
+"""Seconds that a task may take to tidy up before it is cancelled again."""
 _CANCELLATIONS = 10
-"""How often a task is told to end before it is left behind."""
+"""How often a task is cancelled before it is left behind."""
 
 _Tasks = WeakKeyDictionary[asyncio.Task[Any], None]
 """Tasks in the order in which they were started."""
@@ -28,7 +28,7 @@ async def task_scope(patience: float) -> AsyncIterator[None]:
     Parameters
     ----------
     patience
-        Seconds that they may take to tidy up before they are told to end again.
+        Seconds that they may take to tidy up before they are cancelled again.
     """
     asyncio.get_running_loop().set_task_factory(_start)
     tasks: _Tasks = WeakKeyDictionary()
@@ -58,7 +58,7 @@ def _start(
 
 
 async def end(tasks: Collection[asyncio.Task[Any]], patience: float = _PATIENCE) -> None:
-    """End tasks; those that have not after so many seconds are told again.
+    """End tasks; those that have not after so many seconds are cancelled again.
 
     Before Python 3.12 ``wait_for``, which kopf uses, may lose a cancellation.
     """
