@@ -31,13 +31,13 @@ def test_the_same_registration_is_decoded_once() -> None:
 
 
 def test_the_oldest_go_when_the_bytes_are_used_up() -> None:
-    remembered = RememberedDevices(20_000)
-    for number in range(20):
+    remembered = RememberedDevices(400_000)
+    for number in range(100):
         remembered.get("x" * 4000 + str(number), lambda: listed("a", 1))
-        assert remembered.bytes <= 20_000
-    assert remembered.bytes > 10_000
-    assert remembered.get("x" * 30_000, lambda: listed("a", 1)) == listed("a", 1)  # too large to be remembered
-    assert remembered.bytes <= 20_000
+        assert remembered.bytes <= 400_000
+    assert remembered.bytes > 200_000
+    assert remembered.get("x" * 30_000, lambda: listed("a", 1)) == listed("a", 1)  # heavy
+    assert 200_000 < remembered.bytes <= 400_000
 
 
 def test_what_fails_is_not_remembered() -> None:

@@ -302,6 +302,6 @@ def test_what_nobody_who_waits_asks_for_is_not_remembered(monkeypatch: pytest.Mo
 
 def test_whoever_waits_is_woken_by_any_pod_once_too_much_was_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vgpu_scheduler.state.interpod._MOST_BYTES", 0)
-    engine = crowded(monkeypatch, "mate")
+    engine = crowded(monkeypatch, "mate", "peer")
     engine.observe_pod(foreign("stranger", "a1", "stranger"), 20.0)
     assert engine.attempt(20.0) is not None

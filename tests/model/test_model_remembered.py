@@ -16,14 +16,14 @@ from vgpu_scheduler.model.remembered import ENTRY
 
 def test_the_least_recently_used_are_forgotten() -> None:
     forgotten: list[int] = []
-    remembered: Remembered[str, int] = Remembered(2 * ENTRY + 20, forgotten=forgotten.append)
-    remembered.put("a", 1, 10)
-    remembered.put("b", 2, 10)
-    assert remembered.get("a") == 1
-    remembered.put("c", 3, 10)
-    assert forgotten == [2]
-    assert list(remembered.items()) == [("a", 1), ("c", 3)]
-    assert remembered.get("b") is None
+    remembered: Remembered[int, int] = Remembered(70 * ENTRY + 20, forgotten=forgotten.append)
+    for key in range(70):
+        remembered.put(key, key, 0)
+    assert remembered.get(0) == 0
+    remembered.put(70, 70, 0)
+    assert forgotten == [1]
+    assert [key for key, _ in remembered.items()] == [*range(2, 70), 0, 70]
+    assert remembered.get(1) is None
 
 
 def test_how_many_are_remembered_may_be_limited_besides() -> None:
@@ -37,39 +37,45 @@ def test_how_many_are_remembered_may_be_limited_besides() -> None:
     assert forgotten == [1, 2]
 
 
-def test_the_newest_is_kept_however_heavy_unless_there_is_a_limit() -> None:
+def test_heavy_values_push_out_each_other_only() -> None:
     forgotten: list[str] = []
-    remembered: Remembered[int, str] = Remembered(1000, forgotten=forgotten.append)
-    remembered.put(1, "light", 1)
-    remembered.put(2, "heavy", 10_000)
-    assert (remembered.get(2), forgotten) == ("heavy", ["light"])
-    limited: Remembered[int, str] = Remembered(10_000, largest=1000)
-    limited.put(1, "light", 1)
-    limited.put(2, "heavy", 1000)
-    assert (limited.get(1), limited.get(2), len(limited)) == ("light", None, 1)
-    limited.put(1, "heavy now", 1000)
-    assert (limited.get(1), limited.bytes) == (None, 0)
+    remembered: Remembered[str, str] = Remembered(100 * ENTRY, forgotten=forgotten.append)
+    remembered.put("light", "light", 0)
+    for key in ("a", "b", "c"):
+        remembered.put(key, key, 1000 * ENTRY)
+        assert remembered.get("a") == "a"
+    assert forgotten == ["b"]
+    assert (remembered.get("light"), remembered.get("b"), len(remembered)) == ("light", None, 3)
+    remembered.put("light", "heavy now", 1000 * ENTRY)
+    assert (remembered.bytes, forgotten, remembered.get("light")) == (0, ["b", "c"], "heavy now")
+    assert (remembered.pop("a"), remembered.pop("a")) == ("a", None)
+    remembered.clear()
+    assert (len(remembered), forgotten) == (0, ["b", "c"])
 
 
-@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 2000), st.sampled_from(["put", "get", "pop"]))))
+@given(st.lists(st.tuples(st.integers(0, 99), st.integers(0, 2000), st.sampled_from(["put", "get", "pop"]))))
 def test_it_is_a_dictionary_of_what_was_used_last(moves: list[tuple[int, int, str]]) -> None:
-    most = 5000
-    remembered, plain = Remembered[int, int](most), OrderedDict[int, int]()
+    most, heavy = 64 * 1000, 1000 - ENTRY
+    remembered, light, others = Remembered[int, int](most), OrderedDict[int, int](), OrderedDict[int, int]()
     for key, weight, move in moves:
         if move == "put":
             remembered.put(key, weight, weight)
-            plain[key] = weight
-            plain.move_to_end(key)
+            light.pop(key, None)
+            others.pop(key, None)
+            (others if weight > heavy else light)[key] = weight
         elif move == "pop":
-            assert remembered.pop(key) == plain.pop(key, None)
+            assert remembered.pop(key) == light.pop(key, others.pop(key, None))
         else:
-            assert remembered.get(key) == plain.get(key)
-            if key in plain:
-                plain.move_to_end(key)
-        while len(plain) > 1 and sum(plain.values()) + ENTRY * len(plain) > most:
-            plain.popitem(last=False)
-        assert list(remembered.items()) == list(plain.items())
-        assert remembered.bytes == sum(plain.values()) + ENTRY * len(plain)
+            assert remembered.get(key) == {**light, **others}.get(key)
+            for plain in (light, others):
+                if key in plain:
+                    plain.move_to_end(key)
+        while len(light) > 1 and sum(light.values()) + ENTRY * len(light) > most:
+            light.popitem(last=False)
+        while len(others) > 2:
+            others.popitem(last=False)
+        assert list(remembered.items()) == [*light.items(), *others.items()]
+        assert remembered.bytes == sum(light.values()) + ENTRY * len(light)
 
 
 class Record(msgspec.Struct, frozen=True):

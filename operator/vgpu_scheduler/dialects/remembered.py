@@ -21,12 +21,11 @@ class RememberedDevices:
     Parameters
     ----------
     most_bytes
-        How much they may take together, with the texts that they were decoded from. A list that is larger by itself
-        is decoded each time.
+        How much they may take together, with the texts that they were decoded from.
     """
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
-        self._known: Remembered[Hashable, tuple[Device, ...]] = Remembered(most_bytes, largest=most_bytes)
+        self._known: Remembered[Hashable, tuple[Device, ...]] = Remembered(most_bytes)
 
     @property
     def bytes(self) -> int:

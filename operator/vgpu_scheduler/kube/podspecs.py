@@ -23,8 +23,6 @@ __all__ = ["intern_pod_spec", "resized_requests"]
 
 _MOST_BYTES: Final = 32 * 2**20
 """What the specs may take that are remembered for the next pod of a workload: about 5,000 of the usual size."""
-_LARGEST: Final = 256 * 2**10
-"""Bytes of a spec; larger ones live as long as their pods, lest somebody push out all others with them."""
 _BYTES_PER_BYTE: Final = 24
 """How many bytes a spec takes for each byte that it has encoded, at most: terms that say little take the most."""
 
@@ -32,7 +30,7 @@ _encoder: Final = msgspec.msgpack.Encoder()
 # The weak table makes identity hold for as long as any pod of the shape lives; the bounded one keeps recent shapes
 # alive between the pods of a workload.
 _live: Final[WeakValueDictionary[bytes, PodSpec]] = WeakValueDictionary()
-_recent: Final[Remembered[bytes, PodSpec]] = Remembered(_MOST_BYTES, largest=_LARGEST)
+_recent: Final[Remembered[bytes, PodSpec]] = Remembered(_MOST_BYTES)
 
 
 def intern_pod_spec(wire: WirePodSpec) -> PodSpec:

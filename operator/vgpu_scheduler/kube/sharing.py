@@ -8,8 +8,6 @@ from vgpu_scheduler.model import Remembered, bytes_of
 
 _MOST_BYTES: Final = 4 * 2**20
 """What the maps that are remembered for the next object may take."""
-_FEWEST: Final = 16
-"""How many maps fit: none that is larger is remembered."""
 _NONE: Final[Mapping[str, str]] = {}
 
 _Items = tuple[tuple[str, str], ...]
@@ -25,7 +23,7 @@ class SharedMaps:
     """
 
     def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
-        self._known: Remembered[_Items, Mapping[str, str]] = Remembered(most_bytes, largest=most_bytes // _FEWEST)
+        self._known: Remembered[_Items, Mapping[str, str]] = Remembered(most_bytes)
 
     def get(self, texts: dict[str, str] | None) -> Mapping[str, str]:
         """Return a map that equals this one; nobody may change it."""

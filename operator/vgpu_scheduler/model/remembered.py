@@ -16,6 +16,10 @@ _Value = TypeVar("_Value")
 
 ENTRY: Final = 300
 """Bytes that an entry takes beside its key and its value."""
+_HEAVY: Final = 64
+"""What takes more than this part of the room is heavy."""
+_MOST_HEAVY: Final = 2
+"""As many heavy values one decision may need at a time: those of a pod, and those of all that are like it."""
 _PLAIN: Final = (str, int, bytes, float, NoneType)
 _COLLECTIONS: Final = (tuple, list, frozenset, set)
 
@@ -23,46 +27,49 @@ _COLLECTIONS: Final = (tuple, list, frozenset, set)
 class Remembered(Generic[_Key, _Value]):
     """Values by key, the most recently used ones, bounded by bytes.
 
+    A value that takes more than a 64th of the room is heavy. It has no part in that room, lest a few such push out all
+    others: the two newest of them are kept besides.
+
     Parameters
     ----------
     most_bytes
-        What they may take together, as their weights say; the newest one is kept, however heavy.
-    largest
-        What is heavier by itself is not kept at all, lest a few such push out all others; None for no such limit.
+        What all but the heavy ones may take together, as their weights say; the newest one is kept, whatever it weighs.
     most
-        How many there may be besides, or what returns that, whenever one comes; None for any number.
+        How many of these there may be besides, or what returns that, whenever one comes; None for any number.
     forgotten
         Told of each value that others push out.
     """
 
-    __slots__ = ("_entries", "_forgotten", "_largest", "_most", "_most_bytes", "bytes")
+    __slots__ = ("_entries", "_forgotten", "_heavy", "_most", "_most_bytes", "bytes")
 
     def __init__(
         self,
         most_bytes: int,
         *,
-        largest: int | None = None,
         most: int | Callable[[], int] | None = None,
         forgotten: Callable[[_Value], None] | None = None,
     ) -> None:
         self._most_bytes = most_bytes
-        self._largest = largest
         self._most = most
         self._forgotten = forgotten
         self._entries: OrderedDict[_Key, tuple[_Value, int]] = OrderedDict()
+        self._heavy: OrderedDict[_Key, _Value] = OrderedDict()
         self.bytes = 0
-        """About what is remembered takes."""
+        """About what is remembered takes, but for the heavy ones."""
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._entries) + len(self._heavy)
 
     def get(self, key: _Key) -> _Value | None:
         """Return the value of a key, which is the most recently used one then; None if it is not remembered."""
         entry = self._entries.get(key)
-        if entry is None:
+        if entry is not None:
+            self._entries.move_to_end(key)
+            return entry[0]
+        if key not in self._heavy:
             return None
-        self._entries.move_to_end(key)
-        return entry[0]
+        self._heavy.move_to_end(key)
+        return self._heavy[key]
 
     def put(self, key: _Key, value: _Value, weight: int) -> None:
         """Remember a value, or another one in its place.
@@ -74,7 +81,10 @@ class Remembered(Generic[_Key, _Value]):
         """
         self.pop(key)
         weight += ENTRY
-        if self._largest is not None and weight > self._largest:
+        if weight > max(self._most_bytes // _HEAVY, ENTRY):
+            self._heavy[key] = value
+            if len(self._heavy) > _MOST_HEAVY:
+                self._forget(self._heavy.popitem(last=False)[1])
             return
         self._entries[key] = value, weight
         self.bytes += weight
@@ -82,26 +92,31 @@ class Remembered(Generic[_Key, _Value]):
         while len(self._entries) > 1 and (self.bytes > self._most_bytes or (most and len(self._entries) > most)):
             _, (oldest, weight) = self._entries.popitem(last=False)
             self.bytes -= weight
-            if self._forgotten is not None:
-                self._forgotten(oldest)
+            self._forget(oldest)
 
     def pop(self, key: _Key) -> _Value | None:
         """Forget the value of a key; return it, None if it was not remembered."""
         entry = self._entries.pop(key, None)
         if entry is None:
-            return None
+            return self._heavy.pop(key, None)
         value, weight = entry
         self.bytes -= weight
         return value
 
     def items(self) -> Iterator[tuple[_Key, _Value]]:
-        """Yield all keys and values, that which was not used for longest first."""
-        return ((key, value) for key, (value, _) in self._entries.items())
+        """Yield all keys and values, that which was not used for longest first; the heavy ones come last."""
+        yield from ((key, value) for key, (value, _) in self._entries.items())
+        yield from self._heavy.items()
 
     def clear(self) -> None:
         """Forget everything, and tell nobody."""
         self._entries.clear()
+        self._heavy.clear()
         self.bytes = 0
+
+    def _forget(self, value: _Value) -> None:
+        if self._forgotten is not None:
+            self._forgotten(value)
 
 
 def bytes_of(value: object) -> int:

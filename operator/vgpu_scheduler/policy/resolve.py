@@ -23,8 +23,6 @@ from vgpu_scheduler.scorers import HamiScorer, ImageLocalityScorer, NodePolicy, 
 
 _MOST_BYTES = 8 * 2**20
 """What the resolutions may take that are kept, of all namespaces together, and once more their numbers."""
-_LARGEST = 128 * 2**10
-"""Bytes of a resolution; larger ones are made anew each time, lest a few such push out all others."""
 
 _NAMED = 5
 """How many sources of one section are named."""
@@ -112,8 +110,8 @@ class Policies:
         self.catalogue = Catalogue()
         self.read_arguments = defaults.read_arguments
         self._defaults = defaults
-        self._memos: Remembered[tuple[str | None, ...], _Memo] = Remembered(_MOST_BYTES, largest=_LARGEST)
-        self._numbers: Remembered[ResolvedPolicy, tuple[int, int]] = Remembered(_MOST_BYTES, largest=_LARGEST)
+        self._memos: Remembered[tuple[str | None, ...], _Memo] = Remembered(_MOST_BYTES)
+        self._numbers: Remembered[ResolvedPolicy, tuple[int, int]] = Remembered(_MOST_BYTES)
         self._last_number = 0
 
     def resolve(self, pod: Pod) -> ResolvedPolicy:
