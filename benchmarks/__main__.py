@@ -90,6 +90,8 @@ def aims(run: Run) -> list[Aim]:
     plain, slices = ours[throughput.PLAIN], ours[throughput.SLICES]
     size = footprint.mean_of(run.large, OURS.name)
     waits = {found.what: found.p50 for found in run.idle.found if not found.whose}
+    crowd = max(run.waiting, key=lambda found: found.pods)
+    told, told_there = (reasons.mean_of(run.told[name]) for name in (OURS.name, throughput.KubeScheduler.name))
     return [
         Aim(
             "a repeated shape at 5,000 nodes × 8 cards: p50 < 250 µs, p99 < 1 ms",
@@ -126,6 +128,16 @@ def aims(run: Run) -> list[Aim]:
             size.steady < 350 and size.peak < 450,
         ),
         Aim("the start there: 6 s", f"{size.start:.1f} s", size.start < 6),
+        Aim(
+            f"{crowd.pods:,} pods wait, a node is freed: < 50 ms of CPU until one is placed",
+            f"{crowd.placed:.1f} ms",
+            crowd.placed < 50,
+        ),
+        Aim(
+            f"a burst of {reasons.BURST:,} pods that fit nowhere is told: p50 half of kube-scheduler's, all no later",
+            f"{told.p50 / told_there.p50:.2f} and {told.last / told_there.last:.2f} of its",
+            told.p50 <= told_there.p50 / 2 and told.last <= told_there.last,
+        ),
     ]
 
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from tests.bytecode import keep_bytecode
+
 from benchmarks.replay import Samples
 
 T = TypeVar("T")
@@ -92,6 +94,7 @@ def checkouts(against: Path | None) -> list[Checkout]:
         if not (against / "operator" / "vgpu_scheduler").is_dir():
             raise ValueError(f"--against {against}: that is no checkout of this project")
         found.insert(0, Checkout(BEFORE, against.resolve()))
+    keep_bytecode()
     for each in found:
         each.compile_kernels()
     return found

@@ -108,9 +108,9 @@ async def _burst(found: BenchmarkCluster, candidate: Scheduler, prefix: str) -> 
 
 
 async def _settled(look: Callable[[], Awaitable[Any]]) -> float:
-    """Wait until a scheduler has taken in the cluster; return the CPU that it had used by then."""
-    used = -1.0
-    while (now := (await look()).cpu) - used > 0.05:
+    """Wait until a scheduler serves and has taken in the cluster; return the CPU that it had used by then."""
+    used = 0.0
+    while (now := (await look()).cpu) - used > 0.05 or not now:
         used = now
         await asyncio.sleep(1.0)
     return used
@@ -126,13 +126,18 @@ async def measure(candidates: Sequence[Checkout] = (OURS,)) -> dict[str, list[To
     return turns
 
 
+def mean_of(turns: Sequence[Told]) -> Told:
+    """Return the means of some turns."""
+    return Told(*(statistics.mean(getattr(turn, name) for turn in turns) for name in ("p50", "last", "cpu")))
+
+
 def text(found: dict[str, list[Told]]) -> str:
     """Return the table in Markdown: the means of all turns."""
     lines = [f"| {BURST:,} pods that fit nowhere, {NODES:,} nodes × 8 cards | p50 | all | scheduler's CPU |"]
     lines.append("|---|---|---|---|")
     for whose, turns in found.items():
-        p50, last, cpu = (statistics.mean(getattr(turn, name) for turn in turns) for name in ("p50", "last", "cpu"))
-        lines.append(f"| {whose or 'now'} | {p50:.2f} s | {last:.1f} s | {cpu:.1f} s |")
+        mean = mean_of(turns)
+        lines.append(f"| {whose or 'now'} | {mean.p50:.2f} s | {mean.last:.1f} s | {mean.cpu:.1f} s |")
     return "\n".join(lines)
 
 

@@ -10,11 +10,17 @@ from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar
 import pytest
 from tests.apiserver.binaries import AssetsUnavailableError
 from tests.apiserver.control_plane import ControlPlane
+from tests.bytecode import keep_bytecode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _FIXTURES = frozenset(("control_plane", "empty_control_plane", "sa_control_plane", "installed_plane"))
+
+
+def pytest_configure() -> None:
+    """Have workers and operators start fast."""
+    keep_bytecode()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -34,6 +34,9 @@ class KeptColumns:
         self._parts: OrderedDict[Droppable, None] = OrderedDict()
         self._turn = 0
 
+    def __contains__(self, part: object) -> bool:
+        return part in self._parts
+
     def use(self, part: Droppable) -> None:
         """Note that a part is about to be used; others may have to go for it."""
         if part in self._parts:
