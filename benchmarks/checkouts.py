@@ -57,6 +57,11 @@ class Checkout:
         """The command that runs its operator."""
         return (self.python, "-m", "vgpu_scheduler", "run")
 
+    def interpreter(self) -> str:
+        """Return which build of Python it runs on: two of the same release differ by a tenth, too."""
+        command = (self.python, "-c", "import sys; print(sys.base_prefix, sys.version)")
+        return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+
     def compile_kernels(self) -> None:
         """Have its kernels compiled, so that no measurement does it."""
         command = (self.python, "-m", "vgpu_scheduler.runtime.warmup")
@@ -87,13 +92,16 @@ def checkouts(against: Path | None) -> list[Checkout]:
     Raises
     ------
     ValueError
-        If the other one is no checkout of this project.
+        If the other one is no checkout of this project, or its environment has another Python.
     """
     found = [OURS]
     if against is not None:
         if not (against / "operator" / "vgpu_scheduler").is_dir():
             raise ValueError(f"--against {against}: that is no checkout of this project")
-        found.insert(0, Checkout(BEFORE, against.resolve()))
+        other = Checkout(BEFORE, against.resolve())
+        if other.interpreter() != OURS.interpreter():
+            raise ValueError(f"--against {against}: Python there is {other.interpreter()}, here {OURS.interpreter()}")
+        found.insert(0, other)
     keep_bytecode()
     for each in found:
         each.compile_kernels()

@@ -70,6 +70,16 @@ def test_a_folder_that_is_no_checkout_is_named(tmp_path: Path) -> None:
         checkouts(tmp_path)
 
 
+def test_a_checkout_with_another_python_is_not_compared(tmp_path: Path) -> None:
+    (tmp_path / "operator" / "vgpu_scheduler").mkdir(parents=True)
+    own = tmp_path / ".venv" / "bin" / "python"
+    own.parent.mkdir(parents=True)
+    own.write_text("#!/bin/sh\necho /elsewhere 3.99\n")
+    own.chmod(0o755)
+    with pytest.raises(ValueError, match=rf"--against {tmp_path}: Python there is /elsewhere 3.99, here "):
+        checkouts(tmp_path)
+
+
 def test_turns_go_forth_and_back() -> None:
     assert list(in_turns("ab", 4)) == list("abbaabba")
     assert list(in_turns("a", 4)) == ["a"]
