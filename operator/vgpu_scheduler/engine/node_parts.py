@@ -82,10 +82,10 @@ class NodeParts:
             None for a pod that asks for no such amount, of which all nodes are known already, or where amounts are held
             against anything but cards.
         """
-        limits = claimed.policy.limits
-        if budgets or not claimed.dialect or any((limits.memory, limits.cores, limits.devices)):
+        if budgets or self._parts.get((claimed, budgets)) in self._kept:
             return None
-        if self._parts.get((claimed, budgets)) in self._kept:
+        limits = claimed.policy.limits
+        if not claimed.dialect or any((limits.memory, limits.cores, limits.devices)):
             return None
         dialect = self._dialects[claimed.dialect]
         claims = self._just_beyond(claimed.claims, dialect)
