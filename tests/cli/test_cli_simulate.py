@@ -213,6 +213,41 @@ def test_a_workload_stands_for_its_pods() -> None:
     assert [line.split()[0] for line in result.stdout.splitlines()[1:]] == ["default/d-0", "default/d-1"]
 
 
+@pytest.mark.parametrize(("kind", "spread"), [("Deployment", 2), ("ReplicaSet", 2), ("StatefulSet", 2), ("Job", 1)])
+def test_the_pods_of_a_workload_are_spread_where_the_operator_does(kind: str, spread: int) -> None:
+    labels = {"app": "web"}
+    spec: dict[str, Any] = {
+        ("parallelism" if kind == "Job" else "replicas"): 2,
+        "template": {"metadata": {"labels": labels}, "spec": pod()["spec"]},
+        "selector": {"matchLabels": labels},
+    }
+    write("w.yaml", {"kind": kind, "metadata": {"name": "web"}, "spec": spec})
+    nodes = [node(name) for name in ("a", "b")]
+    for each in nodes:
+        each["metadata"].setdefault("labels", {})["kubernetes.io/hostname"] = each["metadata"]["name"]
+    write("n.yaml", *nodes)
+    write("settings.yaml", {"scoring": {"system_spread": True}})
+
+    def chosen(*more: str) -> set[str]:
+        result = run("-f", "w.yaml", "--cluster", "n.yaml", *more)
+        assert result.exit_code == 0, result.stderr
+        return {line.split()[2] for line in result.stdout.splitlines()[1:3]}
+
+    assert len(chosen()) == 1
+    assert len(chosen("--config", "settings.yaml")) == spread
+
+
+@pytest.mark.parametrize("labels", ["x", 5, ["a"]])
+def test_malformed_labels_of_a_workload_are_named(labels: Any) -> None:
+    template = {"metadata": {"labels": labels}, "spec": pod()["spec"]}
+    spec = {"replicas": 1, "template": template, "selector": {"matchLabels": labels}}
+    write("d.yaml", {"kind": "Deployment", "metadata": {"name": "d"}, "spec": spec})
+    write("settings.yaml", {"scoring": {"system_spread": True}})
+    result = run("-f", "d.yaml", "--cluster", "cluster.yaml", "--config", "settings.yaml")
+    assert result.exit_code == 2
+    assert "abels" in result.stderr
+
+
 # What goes wrong -----------------------------------------------------------------------------------------------------
 
 

@@ -189,8 +189,12 @@ def workload(kind: str, number: Any, **metadata: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet", "Job"])
 def test_workloads_stand_for_their_pods(kind: str) -> None:
     made = pods_of(workload(kind, 2, namespace="n"))
+    owner, labels = {"kind": kind, "name": "w", "uid": f"{kind}-n-w", "controller": True}, {"app": "x"}
+    if kind == "Deployment":
+        owner |= {"kind": "ReplicaSet", "name": "w-new", "uid": "Deployment-n-w-new"}
+        labels |= {"pod-template-hash": "new"}
     assert [pod["metadata"] for pod in made] == [
-        {"name": f"w-{number}", "namespace": "n", "labels": {"app": "x"}} for number in (0, 1)
+        {"name": f"w-{number}", "namespace": "n", "labels": labels, "ownerReferences": [owner]} for number in (0, 1)
     ]
     assert all(pod["kind"] == "Pod" and pod["spec"] == {"containers": []} for pod in made)
     assert len(pods_of(workload(kind, None))) == 1

@@ -31,6 +31,7 @@ from vgpu_scheduler.whatif import (
     aligned,
     capacity_of,
     claims_of,
+    controllers_of,
     copy_of,
     explain,
     make_dialect,
@@ -234,6 +235,7 @@ def _new_pods(world: World, files: Sequence[Path], *, once: bool = False) -> lis
     others = [obj for obj in objects if obj.get("kind") not in WORKLOADS]
     world.add(obj for obj in others if obj.get("kind") != "Node")
     workloads = [obj for obj in objects if obj.get("kind") in WORKLOADS]
+    world.make_controllers(controller for obj in workloads for controller in controllers_of(obj))
     world.make_claims(claim for obj in workloads for claim in claims_of(obj))
     first = slice(1) if once else slice(None)
     pods = [_pod(world, obj, pod) for obj in workloads for pod in _pods_told_of(obj)[first]]

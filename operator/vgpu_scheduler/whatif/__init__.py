@@ -14,7 +14,7 @@ from vgpu_scheduler.whatif.remedies import Remedy, RemedyKind, remedies
 from vgpu_scheduler.whatif.simulation import Answer, ask, simulate
 from vgpu_scheduler.whatif.storage import STORAGE_DECODERS
 from vgpu_scheduler.whatif.tables import aligned, explain, number
-from vgpu_scheduler.whatif.workloads import WORKLOADS, claims_of, pods_of
+from vgpu_scheduler.whatif.workloads import WORKLOADS, claims_of, controllers_of, pods_of
 from vgpu_scheduler.whatif.world import World
 
 __all__ = [
@@ -40,6 +40,7 @@ __all__ = [
     "card_name",
     "check_case",
     "claims_of",
+    "controllers_of",
     "copy_of",
     "defrag",
     "explain",

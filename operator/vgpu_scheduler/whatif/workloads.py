@@ -15,6 +15,10 @@ _NUMBER_OF: Final = {
     "StatefulSet": "replicas",
     "Job": "parallelism",
 }
+_SELECTING: Final = ("Deployment", "ReplicaSet", "StatefulSet")
+"""The kinds whose pods have a controller that selects them; a Job's is none of those that kube-scheduler looks at."""
+_HASH: Final = {"pod-template-hash": "new"}
+"""What tells the pods of a Deployment's new ReplicaSet from those of the others."""
 WORKLOADS: Final = frozenset({"Pod", *_NUMBER_OF})
 """The kinds of which the pods are known."""
 _MOST_PODS: Final = 10_000
@@ -48,6 +52,17 @@ def claims_of(obj: Object) -> list[Object]:
     return [claim for index in workload.indexes for claim in workload.claims(index)]
 
 
+def controllers_of(obj: Object) -> list[Object]:
+    """Return what would own the pods of a workload, and select them: the workload, or a Deployment's new ReplicaSet.
+
+    Raises
+    ------
+    WorldError
+        If a field is malformed.
+    """
+    return [_Workload(obj).controller] if obj.get("kind") in _SELECTING else []
+
+
 class _Workload:
     """A workload, as far as it says which pods there are.
 
@@ -64,6 +79,7 @@ class _Workload:
         if kind not in _NUMBER_OF:
             raise WorldError(f"{self._title}: only pods can be placed, and those of {', '.join(_NUMBER_OF)}")
         spec = _mapping(obj, "spec", self._title)
+        self._kind, self._selector = kind, spec.get("selector")
         self._template = _mapping(spec, "template", self._title, "spec.")
         number = spec.get(_NUMBER_OF[kind], 1)
         if type(number) is not int or not 0 <= number <= _MOST_PODS:
@@ -90,11 +106,28 @@ class _Workload:
     def _namespace(self) -> dict[str, Any]:
         return {key: self._metadata[key] for key in ("namespace",) if key in self._metadata}
 
+    @property
+    def controller(self) -> Object:
+        """What owns the pods: the workload, or the ReplicaSet that a Deployment makes of its template."""
+        name = str(self._metadata.get("name", ""))
+        uid = str(self._metadata.get("uid") or f"{self._kind}-{self._metadata.get('namespace', 'default')}-{name}")
+        kind, selector = self._kind, self._selector
+        if kind == "Deployment":
+            kind, name, uid = "ReplicaSet", f"{name}-{_HASH['pod-template-hash']}", f"{uid}-new"
+            if isinstance(selector, Mapping):
+                selector = _with_hash(selector, "matchLabels")
+        return {"kind": kind, "metadata": {**self._namespace, "name": name, "uid": uid}, "spec": {"selector": selector}}
+
     def pod(self, index: int) -> Object:
         """Return one of the pods."""
         head, spec = self._namespace, self._template.get("spec")
         if self._template.get("metadata") is not None:
             head |= _mapping(self._template, "metadata", self._title, "spec.template.")
+        if self._kind == "Deployment":
+            head = _with_hash(head, "labels")
+        owner = self.controller
+        reference = {"kind": owner["kind"], "name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"]}
+        head["ownerReferences"] = [{**reference, "controller": True}]
         if self._claims and isinstance(spec, Mapping):
             names = self._claim_names(index)
             others = [v for v in spec.get("volumes") or () if not isinstance(v, Mapping) or v.get("name") not in names]
@@ -118,6 +151,12 @@ class _Workload:
         if len(set(names)) < len(names):
             raise WorldError(f"{self._title}: spec.volumeClaimTemplates: two have the same name")
         return {name: f"{name}-{self._metadata.get('name', '')}-{index}" for name in names}
+
+
+def _with_hash(obj: Object, field: str) -> dict[str, Any]:
+    """Return an object with the label of a new ReplicaSet among those of a field, unless these are malformed."""
+    labels = obj.get(field) or {}
+    return {**obj, field: {**labels, **_HASH} if isinstance(labels, Mapping) else labels}
 
 
 def _mapping(obj: Object, field: str, title: str, path: str = "") -> Mapping[str, Any]:

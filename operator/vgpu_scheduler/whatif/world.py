@@ -193,6 +193,17 @@ class World:
             if self.engine.state.volumes.objects.claims.get(key) is None:
                 self._add_storage("PersistentVolumeClaim", with_default_class(claim, self._default_class))
 
+    def make_controllers(self, controllers: Iterable[Object]) -> None:
+        """Have there be what selects the pods of workloads, where spreading asks for it.
+
+        Raises
+        ------
+        WorldError
+            If one cannot be understood.
+        """
+        for controller in controllers if self.engine.system_spread else ():
+            self._add_selecting(str(controller["kind"]), controller)
+
     def make_ephemeral_claims(self, pod: Pod, written_as: str) -> None:
         """Make the claims of a pod's ephemeral volumes, where they are not there; see :meth:`make_claims`.
 
