@@ -125,6 +125,23 @@ def test_looks_that_do_not_help_again_and_again_make_a_pod_back_off() -> None:
     assert queue.answer("p") is not None, "only nodes that changed are looked at after it, too"
 
 
+def test_looks_do_not_put_off_the_next_attempt() -> None:
+    queue = SchedulingQueue()
+    queue.add("p", 0, 0.0)
+    assert queue.pop(0.0) == "p"
+    key = queue.park("p", Hint.DEVICE_FREED, 0.0, "alike", clock=1)
+    for now in (100.0, 200.0):
+        assert key is not None
+        queue.hint(Hint.DEVICE_FREED, now, [key])
+        assert queue.pop(now) == "p"
+        answer = queue.answer("p")
+        assert answer is not None
+        key = queue.put_back("p", answer, now)
+    assert queue.pop(FLUSH_AFTER - 1.0) is None
+    assert queue.pop(FLUSH_AFTER) == "p"
+    assert queue.answer("p") is None, "all nodes are asked"
+
+
 def test_a_parked_pod_is_flushed_after_five_minutes() -> None:
     queue = SchedulingQueue()
     queue.add("a", 0, 0.0)

@@ -42,13 +42,13 @@ def full_cluster(nodes: int, waiting: int) -> Engine:
 def test_a_freed_card_costs_a_look_at_its_node(fitted: list[int]) -> None:
     engine = full_cluster(50, 600)
     fitted.clear()
-    engine.remove_pod("uid-holder7", 1000.0)
-    placed = engine.attempt(1000.0)
+    engine.remove_pod("uid-holder7", 800.0)
+    placed = engine.attempt(800.0)
     assert placed is not None
     assert placed.placement is not None
     assert (placed.pod, placed.placement.node) == ("default/p0000", "n007")
     assert sum(fitted) <= 2, "neither other nodes nor other pods are looked at before"
-    assert not drained(engine, 1000.0)
+    assert not drained(engine, 800.0)
     assert sum(fitted) <= 2 * 600, "each of the others looks at that node, and at no other"
     assert engine.queue.counts()[Place.UNSCHEDULABLE] == 599
 

@@ -52,19 +52,21 @@ class Answer:
         See :meth:`SchedulingQueue.park`.
     clock
         As of which version of the nodes.
+    attempted_at
+        When all nodes were asked for it.
     """
 
     alike: Hashable
     waits_for: Hint
     rejected_by: tuple[str, ...]
     clock: int
+    attempted_at: float
 
 
 @dataclass(slots=True)
 class _Entry:
     priority: int
     place: Place
-    since: float
     came: float
     attempts: int = 0
     attempted_at: float = 0.0
@@ -147,7 +149,7 @@ class SchedulingQueue:
         entry = self._entries.get(uid)
         if entry is None:
             event = QueueEvent.POD_ADD
-            entry = self._entries[uid] = _Entry(priority, Place.BACKOFF, now, now)
+            entry = self._entries[uid] = _Entry(priority, Place.BACKOFF, now)
         elif entry.place is Place.ACTIVE and entry.priority == priority:
             return
         self._leave(uid, entry)  # by the rank that it had
@@ -222,10 +224,10 @@ class SchedulingQueue:
         entry.fruitless_looks = 0
         self.incoming[Place.UNSCHEDULABLE, QueueEvent.ATTEMPT_FAILURE] += 1
         entry.rejected_by = rejected_by
-        entry.answer = None if clock is None else Answer(alike, waits_for, rejected_by, clock)
+        entry.answer = None if clock is None else Answer(alike, waits_for, rejected_by, clock, now)
         key = GroupKey(uid if alike is None else alike, waits_for, clock is not None)
         self._flushed.pop(uid, None)
-        entry.place, entry.since, entry.group = Place.UNSCHEDULABLE, now, key
+        entry.place, entry.group = Place.UNSCHEDULABLE, key
         entry.ticket = self._next_ticket()
         self._parked.add(key, _rank(uid, entry))
         heapq.heappush(self._due, (now + FLUSH_AFTER, entry.ticket, uid))
@@ -243,6 +245,7 @@ class SchedulingQueue:
         """Put a pod that was popped back where it was: it was no attempt, for the changed nodes do not help it.
 
         Where that happens again and again, it backs off: a node may have room, and yet not for pods such as this one.
+        Five minutes after its last attempt all nodes are asked for it, however often it was looked at.
         """
         entry = self._entries.get(uid)
         if entry is None:
@@ -252,7 +255,8 @@ class SchedulingQueue:
         if looks > _FREE_LOOKS:
             entry.attempted_at = now
         group = self.park(uid, answer.waits_for, now, answer.alike, answer.rejected_by, answer.clock)
-        entry.fruitless_looks = looks
+        entry.fruitless_looks, entry.answer = looks, answer
+        heapq.heappush(self._due, (answer.attempted_at + FLUSH_AFTER, entry.ticket, uid))
         return group
 
     def placed(self, uid: str, now: float) -> None:
@@ -380,7 +384,7 @@ class SchedulingQueue:
     def _activate(self, uid: str, entry: _Entry, now: float, event: QueueEvent) -> None:
         self._leave(uid, entry)
         self.incoming[Place.ACTIVE, event] += 1
-        entry.place, entry.since = Place.ACTIVE, now
+        entry.place = Place.ACTIVE
         entry.ticket = self._next_ticket()
         heapq.heappush(self._active, (-entry.priority, now, entry.ticket, uid))
 
