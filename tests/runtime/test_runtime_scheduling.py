@@ -11,6 +11,7 @@ from types import FrameType
 
 import pytest
 from tests.engine.builders import asks, cards, engine_with, node, pod
+from tests.engine.test_engine_waiting_needs import full_cluster
 
 from vgpu_scheduler.apiclient import ApiResponse
 from vgpu_scheduler.binding import EventSource, Reporter
@@ -221,3 +222,39 @@ async def test_unschedulable_pods_cost_nothing_while_nothing_changes() -> None:
 async def test_within_an_hour_each_pod_that_waits_tells_its_reason_once_more() -> None:
     _, writes, _ = await cost_of_waiting(20, 3400)
     assert writes == 20
+
+
+async def between_turns(loop: SchedulingLoop, count: Callable[[], int]) -> list[int]:
+    """Let the loop run; return by how much something grew each time before others got their turn."""
+    task, steps, before = asyncio.create_task(loop.run()), list[int](), count()
+    for _ in range(60):
+        await asyncio.sleep(0)
+        steps.append(count() - before)
+        before = count()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    return [step for step in steps if step]
+
+
+@pytest.mark.parametrize(("seconds", "at_once"), [(0.0, 8), (0.0011, 4), (0.003, 2), (0.1, 1)])
+async def test_deciding_leaves_time_for_everything_else(seconds: float, at_once: int) -> None:
+    engine = engine_with(
+        [node("a", cards("a", 1))], [pod(f"p{number}", asks(1, 9000 + number)) for number in range(16)]
+    )
+    heard = Heard()
+
+    def not_scheduled(pod: Pod, *_: str) -> None:
+        heard.said.append((pod.name, ""))
+        heard.time += seconds
+
+    heard.not_scheduled = not_scheduled  # type: ignore[assignment]
+    assert await between_turns(loop_over(engine, heard), lambda: len(heard.said)) == [at_once] * (16 // at_once)
+
+
+async def test_looking_at_changed_nodes_leaves_time_for_everything_else() -> None:
+    engine, heard = full_cluster(2, 100), Heard(200.0)
+    engine.remove_pod("uid-holder1", 200.0)
+    steps = await between_turns(loop_over(engine, heard), engine.queue.incoming.total)
+    assert [decision.pod for decision in heard.submitted] == ["default/p0000"]
+    assert sum(steps) == 99, "each of the others looks at the node that was freed, and is put back"
+    assert max(steps) == 32
