@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from dataclasses import replace
 from typing import Any
 
@@ -10,8 +12,9 @@ import pytest
 from tests.engine.builders import asks, cards, engine_with, node, node_object, pod, pod_object
 from tests.engine.engine_makers import ALL_MAKERS, AMOUNTS, ASKS, engine_on
 
-from vgpu_scheduler.engine import Engine, Place, waiting_for_nodes
+from vgpu_scheduler.engine import Engine, Place, node_parts, waiting_for_nodes
 from vgpu_scheduler.engine.parked import GroupKey
+from vgpu_scheduler.engine.shape import NodeColumns
 from vgpu_scheduler.engine.waiting_needs import WaitingNeeds
 from vgpu_scheduler.kube import Pod, decode_node, decode_pod
 from vgpu_scheduler.model import Decision, Hint, Outcome
@@ -51,6 +54,28 @@ def test_a_freed_card_costs_a_look_at_its_node(fitted: list[int]) -> None:
     assert not drained(engine, 800.0)
     assert sum(fitted) <= 2 * 600, "each of the others looks at that node, and at no other"
     assert engine.queue.counts()[Place.UNSCHEDULABLE] == 599
+
+
+@pytest.mark.long
+def test_what_is_kept_for_waiting_pods_stays_within_64_mib() -> None:
+    engine = full_cluster(5000, 0)
+    for number in range(2000):
+        engine.observe_pod(pod(f"p{number:04}", asks(1, gpumem=MEMORY - number)), 1.0)
+    tracemalloc.start()
+    try:
+        assert not any(decision.placement for decision in drained(engine, 1.0))
+        gc.collect()
+        kept, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert 48 * 2**20 < kept < 64 * 2**20
+    assert most < 72 * 2**20, "decisions themselves need little besides"
+
+
+def test_what_is_known_of_a_node_is_counted_as_what_it_takes() -> None:
+    columns = NodeColumns(1000)
+    found = (columns.rejected, columns.score, columns.feasible, columns.fitted, *columns.fit.result())
+    assert sum(array.nbytes for array in found) == 1000 * node_parts._BYTES_PER_NODE
 
 
 def test_who_cannot_use_what_was_freed_is_not_tried(fitted: list[int]) -> None:

@@ -21,13 +21,13 @@ from vgpu_scheduler.state import State
 __all__ = ["NodeParts", "unbound"]
 
 _PARTS: Final = 2048
-"""How many parts are kept without what they know of nodes, about 8 KiB each beside what pods say."""
+"""How many parts are kept without what they know of nodes, about 8 KiB each with the claims of their pods."""
 _PARTS_BYTES: Final = 32 * 2**20
 """Memory for what pods say in what is kept of them."""
-_COLUMNS_BYTES: Final = 48 * 2**20
+_COLUMNS_BYTES: Final = 40 * 2**20
 """Memory for what parts know of nodes, but for :data:`_FEWEST_COLUMNS`."""
 _FEWEST_COLUMNS, _MOST_COLUMNS = 32, 512
-_BYTES_PER_NODE = 90
+_BYTES_PER_NODE: Final = 78
 """What a part knows of a node takes so many."""
 
 

@@ -88,7 +88,7 @@ class NodeColumns:
         The version of the node that all of that is about; shape (N,).
     """
 
-    __slots__ = ("feasible", "fit", "fitted", "rejected", "score", "stale")
+    __slots__ = ("feasible", "fit", "fitted", "rejected", "score")
 
     def __init__(self, capacity: int = 0) -> None:
         self.rejected = np.zeros(capacity, dtype=np.int32)
@@ -96,12 +96,15 @@ class NodeColumns:
         self.score = np.zeros(capacity, dtype=np.float64)
         self.feasible = np.zeros(capacity, dtype=np.bool_)
         self.fitted = np.full(capacity, _NEVER, dtype=np.int64)
-        self.stale = np.zeros(capacity, dtype=np.int64)
 
     @property
     def capacity(self) -> int:
         """The number of node rows."""
         return self.fitted.shape[0]
+
+
+_NOTHING = NodeColumns()
+"""The columns of all parts that know nothing of any node."""
 
 
 class NodePart:
@@ -130,7 +133,7 @@ class NodePart:
 
     def drop(self) -> None:
         """Forget what is known of the nodes: all of them are computed anew when they are asked about."""
-        self._columns = NodeColumns()
+        self._columns = _NOTHING
         self._epoch: int | None = None  # not asked yet
         self._unscored: NDArray[np.bool_] | None = None  # where scores of an earlier epoch stand, if anywhere
 
@@ -172,7 +175,7 @@ class NodePart:
         if self._epoch != epoch:
             self._unscored = None if self._epoch is None else self.feasible.copy()
             self._epoch = epoch
-        stale, fitted = self._columns.stale, self._columns.fitted
+        stale, fitted = np.empty_like(rows), self._columns.fitted
         count = stale_rows(rows, nodes.version, fitted, stale)
         try:
             fitting = self._fit(state, stale[:count]) if count else stale[:0]
