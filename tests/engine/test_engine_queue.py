@@ -115,14 +115,14 @@ def test_looks_that_do_not_help_again_and_again_make_a_pod_back_off() -> None:
         if queue.pop(now) is None:
             break
         looks += 1
-        answer = queue.answer("p")
-        assert answer is not None
-        key = queue.put_back("p", answer, now)
+        diagnosis = queue.diagnosis("p")
+        assert diagnosis is not None
+        key = queue.put_back("p", diagnosis, now)
     assert looks == 9
     assert queue.attempts("p") == 1, "looks are no attempts"
     assert queue.place("p") is Place.BACKOFF
     assert queue.pop(now + 1.0) == "p"
-    assert queue.answer("p") is not None, "only nodes that changed are looked at after it, too"
+    assert queue.diagnosis("p") is not None, "only nodes that changed are looked at after it, too"
 
 
 def test_looks_do_not_put_off_the_next_attempt() -> None:
@@ -134,12 +134,12 @@ def test_looks_do_not_put_off_the_next_attempt() -> None:
         assert key is not None
         queue.hint(Hint.DEVICE_FREED, now, [key])
         assert queue.pop(now) == "p"
-        answer = queue.answer("p")
-        assert answer is not None
-        key = queue.put_back("p", answer, now)
+        diagnosis = queue.diagnosis("p")
+        assert diagnosis is not None
+        key = queue.put_back("p", diagnosis, now)
     assert queue.pop(FLUSH_AFTER - 1.0) is None
     assert queue.pop(FLUSH_AFTER) == "p"
-    assert queue.answer("p") is None, "all nodes are asked"
+    assert queue.diagnosis("p") is None, "all nodes are asked"
 
 
 def test_a_parked_pod_is_flushed_after_five_minutes() -> None:

@@ -120,9 +120,9 @@ class Cycle:
             The only node rows that could have come to fit since all were looked at, shape (n,); all without it.
         """
         if within is None:
-            shape = self._shape(pod, self._node_parts.of, hopeless=not explain)
+            shape = self._shape(pod, self._node_parts.of, beyond_any_card=not explain)
         else:
-            shape = self._shape(pod, self._node_parts.for_a_look)
+            shape = self._shape(pod, self._node_parts.of_few_nodes)
         if isinstance(shape, Refused):
             return self._refused(pod, shape.policy, shape.reason)
         if self._prices is not None:
@@ -205,12 +205,12 @@ class Cycle:
 
     def nearest(self, pod: Pod) -> NearMiss | None:
         """Return which card came closest to fitting a pod that was found unschedulable."""
-        shape, rows = self._shape(pod, self._node_parts.of, hopeless=True), self.state.nodes.rows()
+        shape, rows = self._shape(pod, self._node_parts.of, beyond_any_card=True), self.state.nodes.rows()
         if isinstance(shape, Refused):
             return None
         shape.node.refresh(self.state, rows)
         walked = rows[shape.node.fit.counts[rows].any(axis=1)]
-        own = self._shape(pod, self._node_parts.for_a_look)  # what a pod lacks follows from its own claims
+        own = self._shape(pod, self._node_parts.of_few_nodes)  # what a pod lacks follows from its own claims
         if isinstance(own, Refused) or not walked.size:
             return None
         if own.node.allocator is not shape.node.allocator:  # which has not looked at any node yet
@@ -219,7 +219,7 @@ class Cycle:
 
     def need(self, pod: Pod) -> tuple[Claimed, CardNeed | None]:
         """Return what a pod that was found unschedulable asks of devices, and what one card must have for it."""
-        shape = self._shape(pod, self._node_parts.for_a_look)
+        shape = self._shape(pod, self._node_parts.of_few_nodes)
         assert isinstance(shape, Fitted)
         allocator = shape.node.allocator
         return shape.claimed, allocator.need() if allocator is not None else None
@@ -243,13 +243,17 @@ class Cycle:
         return self._shape(pod, self._node_parts.of)
 
     def _shape(
-        self, pod: Pod, node_part: Callable[[Pod, Claimed, Budgets], NodePart | Refused], *, hopeless: bool = False
+        self,
+        pod: Pod,
+        node_part: Callable[[Pod, Claimed, Budgets], NodePart | Refused],
+        *,
+        beyond_any_card: bool = False,
     ) -> Shape:
         """Return the shape of a pod with the node part that some function makes.
 
         Parameters
         ----------
-        hopeless
+        beyond_any_card
             Take the node part of all pods that ask for more than any card has, if this is one of them and that part
             finds no node.
         """
@@ -261,12 +265,12 @@ class Cycle:
         if isinstance(claimed, Refused):
             return claimed
         budgets = self._quotas.budgets(pod.namespace, claimed.claims, self.state)
-        node: NodePart | Refused | None = self._hopeless_part(pod, claimed, budgets) if hopeless else None
+        node: NodePart | Refused | None = self._part_beyond_any_card(pod, claimed, budgets) if beyond_any_card else None
         if node is None:
             node = node_part(pod, claimed, budgets)
         return node if isinstance(node, Refused) else Fitted(claimed, node, self._cluster_parts.of(pod), bool(budgets))
 
-    def _hopeless_part(self, pod: Pod, claimed: Claimed, budgets: Budgets) -> NodePart | None:
+    def _part_beyond_any_card(self, pod: Pod, claimed: Claimed, budgets: Budgets) -> NodePart | None:
         part = self._node_parts.beyond_any_card(pod, claimed, budgets)
         if part is None:
             return None

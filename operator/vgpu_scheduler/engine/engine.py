@@ -250,14 +250,14 @@ class Engine:
 
     def _attempt(self, pod: Pod, now: float, *, explain: bool) -> tuple[Decision, ...]:
         """Decide a popped pod with its unit; empty where it was put back, since no node that changed helps it."""
-        answer = self.queue.answer(pod.uid)
-        within = None if answer is None else self._waiting.changed_since(pod, answer)
-        if answer is not None and within is not None:
+        diagnosis = self.queue.diagnosis(pod.uid)
+        within = None if diagnosis is None else self._waiting.changed_since(pod, diagnosis)
+        if diagnosis is not None and within is not None:
             decisions = self._decide((pod,), explain=explain, within=within)
-            says_nothing_new = set(decisions[0].rejected_by) <= set(answer.rejected_by)
+            says_nothing_new = set(decisions[0].rejected_by) <= set(diagnosis.rejected_by)
             if decisions[0].outcome is Outcome.UNSCHEDULABLE and decisions[0].per_node and says_nothing_new:
-                answer = replace(answer, clock=self.state.nodes.clock)
-                self._waiting.note(pod, self.queue.put_back(pod.uid, answer, now))
+                diagnosis = replace(diagnosis, clock=self.state.nodes.clock)
+                self._waiting.note(pod, self.queue.put_back(pod.uid, diagnosis, now))
                 return ()
             if decisions[0].outcome is Outcome.PLACED:
                 self.queue.placed(pod.uid, now)

@@ -43,7 +43,7 @@ class Place(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Diagnosis:
     """Why a pod was put among the unschedulable ones, where each node rejects it for what it is by itself.
 
     Attributes
@@ -76,7 +76,7 @@ class _Entry:
     """Those that would get the same answer, and wait for what becomes of this pod."""
     rejected_by: tuple[str, ...] = ()
     """What rejected it at the last attempt."""
-    answer: Answer | None = None
+    diagnosis: Diagnosis | None = None
     """What came of the last attempt, where only changes of nodes since then need to be looked at."""
     fruitless_looks: int = 0
     """How often in a row nodes that had changed did not help."""
@@ -154,7 +154,7 @@ class SchedulingQueue:
             return
         self._leave(uid, entry)  # by the rank that it had
         self._flushed.pop(uid, None)
-        entry.priority, entry.answer = priority, None
+        entry.priority, entry.diagnosis = priority, None
         self._activate(uid, entry, now, event)
 
     def remove(self, uid: str) -> None:
@@ -224,7 +224,7 @@ class SchedulingQueue:
         entry.fruitless_looks = 0
         self.incoming[Place.UNSCHEDULABLE, QueueEvent.ATTEMPT_FAILURE] += 1
         entry.rejected_by = rejected_by
-        entry.answer = None if clock is None else Answer(alike, waits_for, rejected_by, clock, now)
+        entry.diagnosis = None if clock is None else Diagnosis(alike, waits_for, rejected_by, clock, now)
         key = GroupKey(uid if alike is None else alike, waits_for, clock is not None)
         self._flushed.pop(uid, None)
         entry.place, entry.group = Place.UNSCHEDULABLE, key
@@ -236,12 +236,12 @@ class SchedulingQueue:
         self._pass_on(uid, entry, now)
         return key
 
-    def answer(self, uid: str) -> Answer | None:
+    def diagnosis(self, uid: str) -> Diagnosis | None:
         """Return what came of a pod's last attempt, if only changes of nodes since then need to be looked at."""
         entry = self._entries.get(uid)
-        return entry.answer if entry else None
+        return entry.diagnosis if entry else None
 
-    def put_back(self, uid: str, answer: Answer, now: float) -> GroupKey | None:
+    def put_back(self, uid: str, diagnosis: Diagnosis, now: float) -> GroupKey | None:
         """Put a pod that was popped back where it was: it was no attempt, for the changed nodes do not help it.
 
         Where that happens again and again, it backs off: a node may have room, and yet not for pods such as this one.
@@ -254,9 +254,9 @@ class SchedulingQueue:
         _uncount_attempt(entry, now)
         if looks > _FREE_LOOKS:
             entry.attempted_at = now
-        group = self.park(uid, answer.waits_for, now, answer.alike, answer.rejected_by, answer.clock)
-        entry.fruitless_looks, entry.answer = looks, answer
-        heapq.heappush(self._due, (answer.attempted_at + FLUSH_AFTER, entry.ticket, uid))
+        group = self.park(uid, diagnosis.waits_for, now, diagnosis.alike, diagnosis.rejected_by, diagnosis.clock)
+        entry.fruitless_looks, entry.diagnosis = looks, diagnosis
+        heapq.heappush(self._due, (diagnosis.attempted_at + FLUSH_AFTER, entry.ticket, uid))
         return group
 
     def placed(self, uid: str, now: float) -> None:
@@ -316,7 +316,7 @@ class SchedulingQueue:
             self._flushed.pop(uid, None)
             entry = self._entries.get(uid)
             if entry is not None and entry.place is Place.UNSCHEDULABLE:
-                entry.answer = None
+                entry.diagnosis = None
                 self._wake(uid, entry, now, event)
                 count += 1
         return count
@@ -338,7 +338,7 @@ class SchedulingQueue:
             if entry and not stale:
                 event = QueueEvent.BACKOFF_COMPLETE
                 if entry.group is not None:
-                    event, entry.answer = QueueEvent.TIMEOUT, None
+                    event, entry.diagnosis = QueueEvent.TIMEOUT, None
                     if entry.group.alike not in self._tried_for:  # else one was woken in time, for this one as well
                         self._flushed[uid] = entry.group.waits_for
                 self._activate(uid, entry, now, event)
@@ -355,7 +355,7 @@ class SchedulingQueue:
             return False
         self._wake(uid, entry, now, event)
         entry.tried_for = key.alike
-        entry.answer = None if anew else entry.answer
+        entry.diagnosis = None if anew else entry.diagnosis
         self._tried_for[key.alike] = uid
         return True
 
@@ -374,7 +374,7 @@ class SchedulingQueue:
             return
         self._answered(uid, entry)
         for key in self._parked.alike(alike):
-            self._try_first(key, now, QueueEvent.FORCE_ACTIVATE, anew=entry.answer is None)
+            self._try_first(key, now, QueueEvent.FORCE_ACTIVATE, anew=entry.diagnosis is None)
 
     def _answered(self, uid: str, entry: _Entry) -> None:
         if self._tried_for.get(entry.tried_for) == uid:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.effective_policies import EffectivePolicies
 from vgpu_scheduler.engine.parked import GroupKey
-from vgpu_scheduler.engine.queue import Answer, SchedulingQueue
+from vgpu_scheduler.engine.queue import Diagnosis, SchedulingQueue
 from vgpu_scheduler.engine.waiting_needs import WaitingNeeds
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Hint
@@ -68,9 +68,9 @@ class WaitingForNodes:
         if group is not None and group.per_node:
             self._needs.put(group, pod, *self._cycle.need(pod))
 
-    def changed_since(self, pod: Pod, answer: Answer) -> NDArray[np.int64] | None:
+    def changed_since(self, pod: Pod, diagnosis: Diagnosis) -> NDArray[np.int64] | None:
         """Return the nodes that may have come to help a pod since it was rejected; None if all have to be asked."""
         if self._state.nominations or not self._policies.as_decided(pod):
             return None
-        rows = self._state.nodes.changed_since(answer.clock)
+        rows = self._state.nodes.changed_since(diagnosis.clock)
         return rows if rows.size <= _MOST_LOOKED_AT else None

@@ -13,11 +13,11 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import CardReason, Decision, EventReason, Outcome
 from vgpu_scheduler.telemetry import Attempts, Keyed
 
-_TURN = 8
+_MOST_DECISIONS = 8
 """Decisions between two looks at everything else that the loop has to do, at most."""
-_TURN_SECONDS = 0.004
+_MOST_SECONDS = 0.004
 """How long they may take together; a decision under way is finished."""
-_LOOKS = 32
+_MOST_LOOKS = 32
 """Pods that are put back after a look at changed nodes, without a decision, between two such looks at most."""
 _HEARTBEAT = 1.0
 
@@ -55,27 +55,27 @@ class SchedulingLoop:
         self._clock = clock
         self._attempts = attempts
         self.beat = clock.monotonic()
-        """When the loop last turned."""
+        """When the loop last ran."""
 
     async def run(self) -> None:
         """Decide until cancelled."""
         while True:
             self.beat = self._clock.monotonic()
-            busy = self._turn()
+            busy = self._decide_some()
             self._reporter.tick(self._waiting_pod)
             if busy:
                 await asyncio.sleep(0)
             else:
                 await self._wait()
 
-    def _turn(self) -> bool:
+    def _decide_some(self) -> bool:
         explain = log.isEnabledFor(logging.DEBUG)
         first = self._clock.monotonic()
-        for _ in range(_TURN):
+        for _ in range(_MOST_DECISIONS):
             began = self._clock.monotonic()
-            if began > first + _TURN_SECONDS:
+            if began > first + _MOST_SECONDS:
                 break
-            decisions = self._engine.attempt_unit(began, explain=explain, most_looks=_LOOKS)
+            decisions = self._engine.attempt_unit(began, explain=explain, most_looks=_MOST_LOOKS)
             if not decisions:
                 return False
             seconds = (self._clock.monotonic() - began) / len(decisions)
