@@ -80,13 +80,13 @@ class Bench:
         self.nodes = nodes
         self.clock = ShiftedClock()
         self.leads = True
-        self.engine = engine or make_engine()
+        chosen = BinderOptions(**{"timeout": 0.4, "longest_wait": 20.0, "patience": 0.1, **options})
+        self.engine = engine or make_engine(bind_timeout=chosen.timeout)
         self.reporter = Reporter(api, EventSource("vgpu-scheduler", "test"), self.clock)
         self.steps: list[tuple[Step, str]] = []
         self.on_step: Callable[[Step, Pod], None] = lambda *_: None
         self.on_attempt: Callable[[BindAttempt], None] = lambda _: None
         self.on_answer: Callable[[Pod, Answer], None] = lambda *_: None
-        chosen = BinderOptions(**{"timeout": 0.4, "longest_wait": 20.0, "patience": 0.1, **options})
         self.heard: list[tuple[str, str, str, float]] = []
         self.attempts: list[BindAttempt] = []
         hooks = BinderHooks(

@@ -29,7 +29,7 @@ DAY = 86_400.0
 def judge(value: str | None, owner: Pod | None = None, token: str = "other") -> LockStatus:
     found = node("a", annotations={TOKEN: token} if value is None else {LOCK: value, TOKEN: token})
     side = hami_dialect().node_side
-    judge = LockJudge(side, frozenset({OURS}), timedelta(seconds=10))
+    judge = LockJudge(side, frozenset({OURS}), 5.0)
     return judge.status(find_lock(found, NodeLock(LOCK), side), owner, NOW, WANTS)
 
 

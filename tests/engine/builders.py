@@ -129,9 +129,9 @@ def by_annotation(asked: Pod) -> UnitKey | None:
     return UnitKey(name, int(size)) if name else None
 
 
-def make_engine(defaults: PolicyDefaults | None = None) -> Engine:
+def make_engine(defaults: PolicyDefaults | None = None, **options: Any) -> Engine:
     """Return an engine that knows nothing, and decides pods together that are annotated so."""
-    return Engine(EngineOptions([hami_dialect()], defaults or PolicyDefaults(), [OURS]), by_annotation)
+    return Engine(EngineOptions([hami_dialect()], defaults or PolicyDefaults(), [OURS], **options), by_annotation)
 
 
 def engine_with(nodes: Iterable[Node] = (), pods: Iterable[Pod] = (), defaults: PolicyDefaults | None = None) -> Engine:

@@ -33,12 +33,14 @@ DECIDING: Mapping[str, Any] = {
     "managed_nodes": "pool=ours",
     "coexist_with": ["hami-scheduler"],
     "bind.rejected_node_wait": 1.5,
+    "bind.timeout": 2.5,
+    "bind.longest_wait": 30.0,
 }
 """Settings that decisions depend on, each with a value that is not its default."""
 WITH = {"volcano.plugin_version": {"dialects": ["volcano"]}}
 """What has to be set beside a setting for it to matter."""
 NOT_DECIDING = re.compile(
-    r"(admission|lease|tracing)\..*|bind\.(timeout|longest_wait|patience|unlocked|volume_wait)|http_.*|metrics_address"
+    r"(admission|lease|tracing)\..*|bind\.(patience|unlocked|volume_wait)|http_.*|metrics_address"
     r"|hami_metrics|debug_endpoints|policy_status_interval|sweep_interval|kubeconfig|context|log_.*|runbook_url"
     r"|hami_device_config"  # a file that is read into hami_devices
 )

@@ -14,7 +14,7 @@ from vgpu_scheduler.binding.fencing import AllocationFence
 from vgpu_scheduler.binding.plugin_needs import PluginNeeds, PluginNeedsReader
 from vgpu_scheduler.binding.writes import LockChange, TokenPatch, release_operations
 from vgpu_scheduler.dialects import NodeLock, NodeSide
-from vgpu_scheduler.engine import FoundLock, LockJudge, LockStatus, find_lock
+from vgpu_scheduler.engine import FoundLock, LockStatus, find_lock
 from vgpu_scheduler.kube import DecodeError, Node, Pod, decode_pod
 from vgpu_scheduler.model import LAST_ALLOCATED
 from vgpu_scheduler.state import Phase
@@ -197,7 +197,7 @@ class NodeLocker:
         return None if waits else pod
 
     def _judge(self, lock: FoundLock | None, owner: Pod | None, pod: Pod | None) -> LockStatus:
-        judge = LockJudge(self._node_side, self.context.engine.scheduler_names, timedelta(seconds=2 * self.timeout))
+        judge = self.context.engine.closed_nodes.judge
         return judge.status(lock, owner, self.context.clock.now(), pod, self._stood(lock))
 
     def _stood(self, lock: FoundLock | None) -> timedelta:

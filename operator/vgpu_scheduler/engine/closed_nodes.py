@@ -14,7 +14,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from vgpu_scheduler.dialects import LockValue, NodeLock, NodeSide
+from vgpu_scheduler.dialects import LockValue, NodeLock
+from vgpu_scheduler.engine.locks import LockJudge
 from vgpu_scheduler.engine.lost_turns import LostTurns
 from vgpu_scheduler.engine.rejected import RejectedNodes
 from vgpu_scheduler.kube import Node
@@ -84,28 +85,19 @@ class ClosedNodes:
 
     Parameters
     ----------
-    node_side
-        Knows the locks.
+    judge
+        Knows the locks. One that names a pod of ours is ours: its pod is waited for in the node's lane.
     state
         Knows the pods.
-    scheduler_names
-        A lock that names a pod of one of these is ours: its pod is waited for in the node's lane.
     rejected
         The nodes that a kubelet's rejection closes to some pods.
     """
 
-    def __init__(
-        self,
-        node_side: NodeSide,
-        state: State,
-        scheduler_names: frozenset[str],
-        rejected: RejectedNodes | None = None,
-    ) -> None:
+    def __init__(self, judge: LockJudge, state: State, rejected: RejectedNodes | None = None) -> None:
+        self.judge = judge
         self.rejected = RejectedNodes() if rejected is None else rejected
-        self.lost_turns = LostTurns(node_side)
-        self._node_side = node_side
+        self.lost_turns = LostTurns(judge.node_side)
         self._state = state
-        self._ours = scheduler_names
         self._closures: dict[str, dict[str, NodeClosure]] = {}
         self._judged_harmless: dict[str, dict[str, str]] = {}
 
@@ -113,7 +105,7 @@ class ClosedNodes:
         """Look at the locks of a node; return whether it was opened to any pod."""
         closed = self._closures.get(node.name, _NONE)
         opened = False
-        for lock in self._node_side.locks:
+        for lock in self.judge.node_side.locks:
             value = node.annotations.get(lock.annotation)
             before = closed.get(lock.annotation)
             if value == (before.value if before else None):
@@ -214,7 +206,7 @@ class ClosedNodes:
                 return None
             del known[lock.annotation]
         try:
-            parsed = self._node_side.parse_lock(value)
+            parsed = self.judge.node_side.parse_lock(value)
         except ValueError:
             return Cause.LOCK_MALFORMED
         return None if self.is_ours(node, parsed) else Cause.LOCK_HELD
@@ -225,7 +217,7 @@ class ClosedNodes:
             owner = self._state.find(value.namespace, value.name)
         else:
             owner = self._state.pod(node.annotations.get(LAST_ALLOCATED, ""))
-        return owner is not None and owner.scheduler_name in self._ours
+        return owner is not None and owner.scheduler_name in self.judge.scheduler_names
 
 
 def _first(closures: Mapping[str, NodeClosure], lock: NodeLock | None, *, in_turn: bool) -> NodeClosure | None:

@@ -19,6 +19,7 @@ from vgpu_scheduler.engine.closed_nodes import ClosedNodes, NodeClosure
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.effective_policies import EffectivePolicies
 from vgpu_scheduler.engine.kinds import observed_kinds
+from vgpu_scheduler.engine.locks import LockJudge
 from vgpu_scheduler.engine.observing import ConsistentLists, Sweep
 from vgpu_scheduler.engine.options import EngineOptions
 from vgpu_scheduler.engine.problems import Problem
@@ -65,9 +66,8 @@ class Engine:
         self.queue = SchedulingQueue(needs.discard)
         self.suspicions = Suspicions(self.dialects)
         self.quotas = Quotas(self.dialects, self.suspicions)
-        self.closed_nodes = ClosedNodes(
-            self.dialects.node_side, self.state, self.scheduler_names, RejectedNodes(options.rejected_node_wait)
-        )
+        judge = LockJudge(self.dialects.node_side, self.scheduler_names, options.bind_timeout)
+        self.closed_nodes = ClosedNodes(judge, self.state, RejectedNodes(options.rejected_node_wait))
         self.storage = StorageAccess(self.queue)
         self.cycle = Cycle(self.state, self.dialects, policies, self.quotas, self.closed_nodes, self.storage)
         self.cycle.learn_prices()

@@ -68,13 +68,18 @@ class LockJudge:
         Knows what its owner's annotations say.
     scheduler_names
         The scheduler names whose pods nobody else binds.
-    unbound_expiry
-        After this a lock whose owner is a pod of ours that was never bound is left over: a Binding cannot take so long.
+    bind_timeout
+        Seconds that the API server may take for a Binding. A lock is left over whose owner is a pod of ours that was
+        not bound in twice that time.
     """
 
     node_side: NodeSide
     scheduler_names: frozenset[str]
-    unbound_expiry: timedelta
+    bind_timeout: float
+
+    @property
+    def _unbound_expiry(self) -> timedelta:
+        return timedelta(seconds=2 * self.bind_timeout)
 
     def status(
         self,
@@ -110,7 +115,7 @@ class LockJudge:
             if pod is not None and lock.token == pod.uid:
                 return LockStatus.OWN
             if owner is not None and not owner.node_name:
-                expiry = min(expiry, self.unbound_expiry)
+                expiry = min(expiry, self._unbound_expiry)
             return LockStatus.ORPHANED if age > expiry else LockStatus.HELD
         if pod is not None and lock.parsed.owner == pod.key:
             return LockStatus.OWN
@@ -137,4 +142,4 @@ class LockJudge:
             side = self.node_side
             through = side.has_answered(owner.annotations) or side.nothing_left(owner.annotations)
             return through and (owner.started or age > expiry)
-        return age > (self.unbound_expiry if owner.scheduler_name in self.scheduler_names else expiry)
+        return age > (self._unbound_expiry if owner.scheduler_name in self.scheduler_names else expiry)

@@ -30,6 +30,10 @@ class EngineOptions:
         Schedulers of the same ecosystem that place pods, too: what they announce counts before they have bound it.
     rejected_node_wait
         Seconds for which a node that rejected a pod is closed to those that replace it.
+    bind_timeout
+        Seconds that the API server may take for a Binding.
+    longest_wait
+        Seconds that a device plugin may take to answer a pod before its node is closed to others.
     system_spread
         Take in which pods Services and controllers select, and rank nodes by how few of these they have.
     """
@@ -39,4 +43,6 @@ class EngineOptions:
     scheduler_names: Sequence[str] = (SCHEDULER_NAME,)
     coexist_with: Sequence[str] = ()
     rejected_node_wait: float = REJECTED_WAIT
+    bind_timeout: float = 5.0
+    longest_wait: float = 60.0
     system_spread: bool = False

@@ -54,6 +54,8 @@ def engine_options(settings: Settings) -> EngineOptions:
         scheduler_names=settings.scheduler_names,
         coexist_with=settings.coexist_with,
         rejected_node_wait=settings.bind.rejected_node_wait,
+        bind_timeout=settings.bind.timeout,
+        longest_wait=settings.bind.longest_wait,
         system_spread=settings.scoring.system_spread,
     )
 

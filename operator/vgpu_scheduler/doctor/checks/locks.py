@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
 
 from vgpu_scheduler.dialects import NodeSide
 from vgpu_scheduler.doctor.check import Check
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
 from vgpu_scheduler.doctor.seen import Seen
-from vgpu_scheduler.engine import FoundLock, LockJudge, LockStatus, find_lock
+from vgpu_scheduler.engine import FoundLock, LockStatus, find_lock
 from vgpu_scheduler.kube import Node, Pod
 
 MALFORMED = Diagnosis(
@@ -35,14 +34,12 @@ STALE = Diagnosis(
     " five minutes.",
     "Remove the annotation from the node, unless the scheduler is about to do it.",
 )
-_UNBOUND = timedelta(seconds=60)
-"""How long a Binding may be under way."""
 
 
 def locks(seen: Seen) -> Iterator[Finding]:
     """Find locks that keep pods away for no good reason."""
     side, state = seen.books.engine.dialects.node_side, seen.books.engine.state
-    judge = LockJudge(side, frozenset(seen.expected.options.scheduler_names), _UNBOUND)
+    judge = seen.books.engine.closed_nodes.judge
     for node in seen.nodes:
         for kind in side.locks:
             lock = find_lock(node, kind, side)
