@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -215,6 +216,31 @@ def test_a_snapshot_stands_for_the_cluster(api: Api, tmp_path: Path) -> None:
     assert copied.stderr == ""  # its settings are those of the cluster
     assert run("top", "cards", "--cluster", str(file)).stdout == run("top", "cards").stdout
     assert json.loads(run("snapshot").stdout)["kind"] == "List"
+
+
+def test_locks_are_judged_at_the_time_of_a_snapshot(api: Api, tmp_path: Path) -> None:
+    """A pod of another scheduler keeps its lock for five minutes, however old the snapshot is by now."""
+    taken = datetime.now(UTC) - timedelta(minutes=4)
+    node = next(obj for obj in api.objects if obj["kind"] == "Node")
+    node["metadata"]["annotations"]["hami.io/mutex.lock"] = f"{taken:%Y-%m-%dT%H:%M:%SZ},default,holder"
+    holder = json.loads(json.dumps(next(obj for obj in api.objects if obj["metadata"]["name"] == "large")))
+    holder["metadata"] |= {"name": "holder", "uid": "holder"}
+    holder["spec"]["schedulerName"] = "hami-scheduler"
+    api.objects.append(holder)
+    file = tmp_path / "cluster.json"
+    assert run("snapshot", "-f", str(file)).exit_code == 0
+    small = tmp_path / "small.yaml"
+    asked = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "1"}
+    containers = [{"name": "c", "resources": {"limits": asked}}]
+    small.write_text(yaml.safe_dump({"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": containers}}))
+    held = run("simulate", "-f", str(small), "--cluster", str(file))
+    assert "1 node(s) had their device lock held by another pod" in held.stdout
+    written = json.loads(file.read_text())
+    (annotation,) = written["metadata"]["annotations"]
+    written["metadata"]["annotations"][annotation] = (taken + timedelta(minutes=6)).isoformat()
+    file.write_text(json.dumps(written))
+    later = run("simulate", "-f", str(small), "--cluster", str(file))
+    assert (later.exit_code, "lock" in later.stdout) == (0, False)
 
 
 def test_a_snapshot_has_the_settings_of_the_file_that_is_given(api: Api, tmp_path: Path) -> None:

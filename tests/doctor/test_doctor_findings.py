@@ -536,6 +536,16 @@ def test_the_worst_comes_first() -> None:
     assert [finding.severity.value for finding in look(objects).findings] == ["error", "warning", "info"]
 
 
+@pytest.mark.parametrize(("age", "findings"), [(200, set()), (400, {("lock-stale", "Node a")})])
+def test_a_pod_that_waits_for_another_scheduler_keeps_its_lock_for_five_minutes(
+    age: float, findings: set[tuple[str, str]]
+) -> None:
+    objects = healthy()
+    objects["Pod"].append(pod_object("holder", scheduler="default-scheduler"))
+    lock(objects, f"{ago(age)},default,holder")
+    assert {each for each in found(look(objects)) if each[0].startswith("lock")} == findings
+
+
 def test_information_alone_is_healthy() -> None:
     objects = healthy()
     left_behind(objects)

@@ -15,6 +15,8 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +70,14 @@ class ApiResponse:
     def ok(self) -> bool:
         """Whether the request was carried out."""
         return self.status < _ERROR
+
+    @property
+    def time(self) -> datetime | None:
+        """The server's time of day; None if it does not say."""
+        try:
+            return parsedate_to_datetime(self.date).astimezone(UTC)
+        except (ValueError, TypeError):
+            return None
 
     def json(self) -> Any:
         """Return the decoded body."""

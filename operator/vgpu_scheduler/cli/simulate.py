@@ -280,8 +280,8 @@ def _show(answers: Sequence[Answer], *, explained: bool, wide: bool) -> None:
     for answer in answers:
         if explained:
             click.echo("\n" + explain(answer, wide=wide))
-        elif answer.decision.message:
-            click.echo(f"{answer.pod.key}: {answer.decision.message}")
+        elif answer.decision.message or answer.after:
+            click.echo(f"{answer.pod.key}: {answer.decision.message or answer.after}")
 
 
 def _row(answer: Answer) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from vgpu_scheduler.cli.cluster.settings import SettingsObjects
 from vgpu_scheduler.cli.cluster.view import REQUIRED_KINDS, read_cluster
 from vgpu_scheduler.cli.cluster.world import MissingRightsError, exit_on_error
 from vgpu_scheduler.kube import SELECTING_KINDS
+from vgpu_scheduler.whatif import when_read
 
 Object = Mapping[str, Any]
 
@@ -37,7 +38,8 @@ def run(*, file: Path | None, cluster: ClusterOptions) -> None:
         if REQUIRED_KINDS & view.missing.keys():
             raise MissingRightsError(view)
     items = [without_private_parts(obj) for obj in (*view.objects, *settings)]
-    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": items}, separators=(",", ":"))
+    whole = {"apiVersion": "v1", "kind": "List", "metadata": when_read(view.read_at), "items": items}
+    text = json.dumps(whole, separators=(",", ":"))
     progress("")
     for kind, right in sorted(view.missing.items()):
         warn(f"objects of kind {kind} could not be seen ({right}): the snapshot has none")

@@ -220,6 +220,11 @@ class Seen:
                 found[pod.owner].append(pod)
         return found
 
+    @cached_property
+    def pods_by_key(self) -> Mapping[str, Pod]:
+        """The pods by ``namespace/name``."""
+        return {pod.key: pod for pod in self.pods}
+
     def asks_for_devices(self, pod: Pod) -> bool:
         """Tell whether a pod names resources of devices that are served."""
         return bool(self.books.engine.dialects.owners(pod))

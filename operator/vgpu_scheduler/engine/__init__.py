@@ -4,6 +4,7 @@ from vgpu_scheduler.engine.card_verdicts import CardVerdict, Lack, card_verdicts
 from vgpu_scheduler.engine.closed_nodes import ANY_CARD, IN_TURN, Cause, ClosedNodes, NodeClosure
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.engine import Engine
+from vgpu_scheduler.engine.lock_review import review_locks
 from vgpu_scheduler.engine.locks import FoundLock, LockJudge, LockStatus, find_lock
 from vgpu_scheduler.engine.observing import ObservedKind, Sweep
 from vgpu_scheduler.engine.options import SCHEDULER_NAME, EngineOptions
@@ -44,4 +45,5 @@ __all__ = [
     "UnitKey",
     "card_verdicts",
     "find_lock",
+    "review_locks",
 ]

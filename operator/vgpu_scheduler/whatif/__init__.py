@@ -14,6 +14,7 @@ from vgpu_scheduler.whatif.remedies import Remedy, RemedyKind, remedies
 from vgpu_scheduler.whatif.simulation import Answer, ask, simulate
 from vgpu_scheduler.whatif.storage import STORAGE_DECODERS
 from vgpu_scheduler.whatif.tables import aligned, explain, number
+from vgpu_scheduler.whatif.times import newest_time, read_at, when_read
 from vgpu_scheduler.whatif.workloads import WORKLOADS, claims_of, controllers_of, pods_of
 from vgpu_scheduler.whatif.world import World
 
@@ -49,13 +50,16 @@ __all__ = [
     "flatten",
     "listed_cards",
     "make_dialect",
+    "newest_time",
     "number",
     "place",
     "pods_of",
+    "read_at",
     "read_cases",
     "refusals",
     "remedies",
     "simulate",
     "unknown_fields",
+    "when_read",
     "world_of",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 from typing import Any, TypeVar
 
 from vgpu_scheduler.kube import DecodeError
@@ -23,9 +24,12 @@ class Written(dict[str, Any]):
     ----------
     origin
         The file.
+    read_at
+        When the objects of the file were read, if it is a snapshot.
     """
 
     origin = ""
+    read_at: datetime | None = None
 
 
 def origin_of(obj: Object) -> str:

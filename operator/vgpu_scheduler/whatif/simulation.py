@@ -29,6 +29,8 @@ class Answer:
         Where each section of the policy in force came from, also for a pod that is refused.
     dimensions
         The dimensions of the amounts, in their order; empty where it gets no devices.
+    after
+        Why it is bound later, if it is: a device plugin of its node serves another pod.
     """
 
     pod: Pod
@@ -36,6 +38,7 @@ class Answer:
     annotations: Mapping[str, str]
     sources: Mapping[str, str]
     dimensions: tuple[Dimension, ...]
+    after: str = ""
 
     @property
     def node(self) -> str:
@@ -81,6 +84,7 @@ class Answer:
             },
             "reasons": {node: verdict.detail for node, verdict in sorted(decision.verdicts.items())},
             "message": decision.message,
+            **({"after": self.after} if self.after else {}),
             "policy": dict(self.sources),
             "warnings": list(decision.warnings),
             "annotations": dict(self.annotations),
@@ -155,7 +159,18 @@ def _answer(world: World, pod: Pod, decision: Decision) -> Answer:
         if decision.placement.dialect:
             dimensions = engine.dialects[decision.placement.dialect].inventory.dimensions
     sources = decision.sources or engine.policies.resolve(pod).source_of
-    return Answer(pod, decision, annotations, sources, dimensions)
+    return Answer(pod, decision, annotations, sources, dimensions, _after(world, pod, decision))
+
+
+def _after(world: World, pod: Pod, decision: Decision) -> str:
+    """Say whose turn at the device plugin of its node comes before that of a pod; empty if nobody's does."""
+    if decision.placement is None:
+        return ""
+    node = decision.placement.node
+    served = world.served_before(pod, node)
+    if served is None:
+        return ""
+    return f"it is bound after its turn: node {node} is locked for {f'pod {served}' if served else 'another pod'}"
 
 
 def ask(world: World, pod: Pod) -> Answer:

@@ -43,6 +43,8 @@ def explain(answer: Answer, *, wide: bool = False) -> str:
     lines = [f"{answer.pod.key} {became}" + (f", {', '.join(answer.cards)}" if answer.cards else "")]
     if decision.message:
         lines.append(f"  {decision.message}")
+    if answer.after:
+        lines.append(f"  {answer.after}")
     if decision.near_miss is not None:
         lines.append(f"  {decision.near_miss}")
     if decision.placement is not None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from itertools import count
 
 import msgspec
 
-from vgpu_scheduler.engine import Engine, EngineOptions
+from vgpu_scheduler.engine import Engine, EngineOptions, review_locks
 from vgpu_scheduler.kube import (
     SELECTING_KINDS,
     Namespace,
@@ -61,10 +62,11 @@ class World:
         self._priorities = dict(SYSTEM_CLASSES)
         self._numbers = count(1)
         self._takers = self._takers_by_kind()
-        self._pod_names: set[str] = set()
+        self._pods: dict[str, Pod] = {}  # by namespace and name, whatever has become of them
         self._default_class = ""
         self._quotas: dict[tuple[str, str], Object] = {}
         self._written: dict[str, Object] = {}  # pods by UID, as they were written
+        self._served: Mapping[str, Mapping[str, str]] = {}
         self.nodes: dict[str, Object] = {}
         """Nodes by name, as they were written."""
         self.beside: dict[str, Object] = {}
@@ -123,9 +125,9 @@ class World:
         }
 
     def _add_pod(self, pod: Pod) -> None:
-        if pod.key in self._pod_names and not self._strict:  # short forms need not be named
+        if pod.key in self._pods and not self._strict:  # short forms need not be named
             self._problem(f"Pod {pod.key} is there twice")
-        self._pod_names.add(pod.key)
+        self._pods[pod.key] = pod
         if pod.node_name:
             self._add_bound(pod)
         elif announced := self._announced_node(pod):
@@ -178,6 +180,19 @@ class World:
         full = {"namespace": "default", **metadata, "uid": uid}
         found = decoded(partial(decode_selecting, kind), obj, full)
         self.engine.kinds[kind].observe(msgspec.structs.replace(found, resource_version=0), 0.0)
+
+    def review_locks(self, now: datetime) -> None:
+        """Judge the node locks as the scheduler would at a time of day; until then all are held.
+
+        Nodes and pods must have been taken in, all of them: the lock of a pod that is not there is nobody's.
+        """
+        self._served = review_locks(self.engine, self._pods, now)
+
+    def served_before(self, pod: Pod, node: str) -> str | None:
+        """Return whose lock a pod has to wait for on a node, empty for one that names nobody; None if for none."""
+        lock = self.engine.dialects.node_side.lock(self.engine.cycle.claims(pod))
+        served = None if lock is None else self._served.get(node, {}).get(lock.annotation)
+        return None if served and served not in self._pods else served
 
     def make_claims(self, claims: Iterable[Object]) -> None:
         """Make claims as a controller would, those that are there already aside.
@@ -326,14 +341,16 @@ class World:
 
     def remove_pod(self, uid: str) -> None:
         """Take a pod away: what it held is free."""
-        if self.pending.pop(uid, None) is not None or self.bound.pop(uid, None) is not None:
+        pod = self.pending.pop(uid, None) or self.bound.pop(uid, None)
+        if pod is not None:
+            self._pods.pop(pod.key, None)
             self.engine.remove_pod(uid, 0.0)
 
     def restore_pod(self, pod: Pod) -> Pod:
         """Bring a bound pod back that was taken away, and return it: with a new UID, for the dead stay dead."""
         again = msgspec.structs.replace(pod, uid=self.new_uid(), resource_version=0)
         self._written[again.uid] = self._written.get(pod.uid, {})
-        self.bound[again.uid] = again
+        self.bound[again.uid] = self._pods[again.key] = again
         self.engine.observe_pod(again, 0.0)
         return again
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -25,10 +26,13 @@ class ListResult:
         The objects as JSON; none where the API server does not know the kind.
     refusal
         The answer that kept them from being listed; None if all are there.
+    read_at
+        The API server's time of day; None if it does not say.
     """
 
     items: list[msgspec.Raw] = field(default_factory=list)
     refusal: ApiResponse | None = None
+    read_at: datetime | None = None
 
     def right(self, wanted: str) -> str:
         """Word what is missing: the right alone, or the answer beside it if it was not about rights."""
@@ -68,6 +72,7 @@ async def list_objects(api: ApiClient, paths: Sequence[str]) -> ListResult:
                 return ListResult(refusal=response)
             content = of_any_depth(response.body, _PAGES.decode)
             found.items += content.items or ()
+            found.read_at = response.time
             token = str(content.metadata.get("continue") or "")
             if not token:
                 return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +23,7 @@ from vgpu_scheduler.cli.files import FileError, documents, yaml_files
 from vgpu_scheduler.intake import SELECTING
 from vgpu_scheduler.kube import decode_json
 from vgpu_scheduler.policy import CLUSTER_KIND, GROUP, NAMESPACED_KIND, PLURALS, VERSION
-from vgpu_scheduler.whatif import WorldError, Written, flatten
+from vgpu_scheduler.whatif import WorldError, Written, flatten, newest_time, read_at
 
 Object = Mapping[str, Any]
 OnProgress = Callable[[str], None]
@@ -70,6 +71,8 @@ class ClusterView:
         Whether it was read from the API and not from files.
     origin
         The files that it was read from.
+    read_at
+        The time of day when it was read, or the newest one that its objects tell of; None if they tell of none.
     settings_objects
         The objects that the settings of a live cluster were read from; none where a settings file stands for them.
     """
@@ -79,6 +82,7 @@ class ClusterView:
     scheduler: SchedulerSettings
     live: bool = False
     origin: str = ""
+    read_at: datetime | None = None
     settings_objects: Sequence[Object] = ()
 
 
@@ -94,12 +98,14 @@ def read_cluster(options: ClusterOptions, on_progress: OnProgress = lambda _: No
         return asyncio.run(_connect_and_read(options, on_progress))
     objects = read_files(options.files, on_progress)
     origin = ", ".join(map(str, options.files))
+    found = max((obj.read_at for obj in objects if obj.read_at is not None), default=None) or newest_time(objects)
     if options.config is None:
         installed = SettingsObjects.among(objects, options.scheduler_namespace)
         if installed.config_map:
             settings = settings_from_objects(installed, options.overrides)
-            return ClusterView(installed.removed_from(objects), {}, settings, origin=origin)
-    return ClusterView(objects, {}, settings_from_file(options.config, options.overrides), origin=origin)
+            return ClusterView(installed.removed_from(objects), {}, settings, origin=origin, read_at=found)
+    settings = settings_from_file(options.config, options.overrides)
+    return ClusterView(objects, {}, settings, origin=origin, read_at=found)
 
 
 def read_files(paths: Sequence[Path], on_progress: OnProgress = lambda _: None) -> list[Written]:
@@ -118,10 +124,11 @@ def read_files(paths: Sequence[Path], on_progress: OnProgress = lambda _: None) 
         for file in files:
             on_progress(f"reading {file}")
             try:
-                for obj in flatten(documents(file)):
-                    written = Written(obj)
-                    written.origin = str(file)
-                    found.append(written)
+                for document in documents(file):
+                    for obj in flatten([document]):
+                        written = Written(obj)
+                        written.origin, written.read_at = str(file), read_at(document)
+                        found.append(written)
             except WorldError as error:
                 raise FileError(f"{file}: {error}") from None
     return found
@@ -170,6 +177,7 @@ async def read_live_cluster(
     beside = {kind.name: kind.path for dialect in settings.options.dialects if (kind := dialect.inventory.beside)}
     objects: dict[str, list[Object]] = {}
     missing: dict[str, str] = {}
+    times: list[datetime] = []
     gate = asyncio.Semaphore(_AT_ONCE)
 
     async def read_kind(kind: str, path: str) -> None:
@@ -178,6 +186,7 @@ async def read_live_cluster(
         if listed.refusal is not None:
             missing[kind] = listed.right(f"list {path.rpartition('/')[2]}")
             return
+        times.append(listed.read_at or datetime.now(UTC))
         on_progress(f"{len(listed.items)} objects of kind {kind}")
         objects[kind] = [{**decode_json(item), "kind": kind} for item in listed.items]
 
@@ -185,7 +194,8 @@ async def read_live_cluster(
     wanted = {kind: path for kind, path in paths.items() if kind in kinds} | beside
     await asyncio.gather(*(read_kind(kind, path) for kind, path in wanted.items()))
     ordered = [obj for kind in wanted for obj in objects.get(kind, ())]
-    return ClusterView(ordered, missing, settings, live=True, settings_objects=installed.objects)
+    now = max(times, default=None)
+    return ClusterView(ordered, missing, settings, live=True, read_at=now, settings_objects=installed.objects)
 
 
 async def get_object(options: ClusterOptions, path: str) -> Object | str:

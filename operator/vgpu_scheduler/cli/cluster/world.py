@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Final
 
 import click
 from kubernetes_asyncio.config import ConfigException
@@ -35,6 +37,10 @@ _EXPECTED_ERRORS = (
     ConfigException,
     OSError,
 )
+
+
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
+"""Nothing has an age where nobody knows when the cluster was read."""
 
 
 @contextmanager
@@ -79,6 +85,8 @@ def make_world(view: ClusterView) -> World:
     world = World(view.scheduler.options)
     progress(f"{len(view.objects)} objects")
     world.add(view.objects)
+    if view.live or any(obj.get("kind") == "Pod" for obj in view.objects):  # else the pods were not read, perhaps
+        world.review_locks(view.read_at or _LONG_AGO)
     progress("")
     if not world.nodes and not view.live:
         raise WorldError(f"{view.origin}: there is no Node among the objects of the cluster")

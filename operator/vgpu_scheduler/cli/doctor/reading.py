@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 from vgpu_scheduler.apiclient import ApiClient, ApiResponse, ApiUnreachableError
@@ -81,7 +80,7 @@ async def _server(api: ApiClient) -> Server:
     local = datetime.now(UTC)
     if response.status == _UNAUTHORIZED:
         raise UnauthorizedError(f"{api.credentials.server}: {response.message}")
-    return Server(api.credentials.server, _version(response), _date(response) or local, local)
+    return Server(api.credentials.server, _version(response), response.time or local, local)
 
 
 def _version(response: ApiResponse) -> tuple[int, int] | None:
@@ -93,13 +92,6 @@ def _version(response: ApiResponse) -> tuple[int, int] | None:
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
     return major, minor
-
-
-def _date(response: ApiResponse) -> datetime | None:
-    try:
-        return parsedate_to_datetime(response.date).astimezone(UTC)
-    except (ValueError, TypeError):
-        return None
 
 
 async def _list_all(api: ApiClient, facts: Iterable[Fact], collected: _Collected) -> None:

@@ -38,7 +38,7 @@ STALE = Diagnosis(
 
 def locks(seen: Seen) -> Iterator[Finding]:
     """Find locks that keep pods away for no good reason."""
-    side, state = seen.books.engine.dialects.node_side, seen.books.engine.state
+    side = seen.books.engine.dialects.node_side
     judge = seen.books.engine.closed_nodes.judge
     for node in seen.nodes:
         for kind in side.locks:
@@ -52,7 +52,7 @@ def locks(seen: Seen) -> Iterator[Finding]:
             age = seen.age(lock.parsed.taken_at)
             if age <= seen.expected.patience:
                 continue
-            owner = state.find(lock.parsed.namespace, lock.parsed.name) if lock.parsed.owner else None
+            owner = seen.pods_by_key.get(lock.parsed.owner)
             status = judge.status(lock, owner, seen.server.now)
             said = f"lock {kind.annotation} was taken {_ago(age)} ago{_by(lock, owner)}"
             if status is LockStatus.ORPHANED:
