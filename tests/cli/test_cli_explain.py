@@ -9,6 +9,7 @@ import pytest
 import yaml
 from kubernetes_asyncio.config import kube_config
 from tests.cli.live_cluster import KINDS, Api, run
+from tests.cli.typos import letters_off
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
 
 from vgpu_scheduler.apiclient import client
@@ -75,10 +76,29 @@ def test_explain_says_in_mib_what_cards_of_koordinator_lack(api: Api, monkeypatc
 
 def test_explain_a_pod_of_another_scheduler(api: Api) -> None:
     result = run("explain", "plain")
-    assert result.exit_code == 0
-    assert (
-        "It names the scheduler default-scheduler: vgpu-scheduler places pods of vgpu-scheduler only." in result.stdout
-    )
+    assert result.exit_code == 1
+    left = "It is left to the scheduler default-scheduler, which it names"
+    first, _, condition = result.stdout.splitlines()[:3]
+    assert first == f"{left}: vgpu-scheduler places pods of vgpu-scheduler only."
+    assert condition == "If it named vgpu-scheduler:"
+    assert "its turn comes" not in result.stdout
+    told = json.loads(run("explain", "plain", "-o", "json").stdout)
+    assert told["scheduler"] == {"named": "default-scheduler", "ours": False}
+
+
+@pytest.mark.parametrize("settings", ["", "scheduler_names: [team-scheduler, vgpu-scheduler]\n"])
+def test_explain_a_pod_that_names_no_scheduler_that_is_there(api: Api, settings: str) -> None:
+    api.settings = settings
+    plain = next(obj for obj in api.objects if obj["metadata"]["name"] == "plain")
+    for named in ("volcano", *letters_off("vgpu-scheduler")):
+        plain["spec"]["schedulerName"] = named
+        result = run("explain", "plain")
+        meant = "" if named == "volcano" else " (is vgpu-scheduler meant?)"
+        first = result.stdout.splitlines()[0]
+        assert first.startswith(f"Nobody places it here: it names the scheduler {named}{meant}, and ")
+        assert (result.exit_code, "its turn comes" in result.stdout) == (1, False)
+    plain["spec"]["schedulerName"] = "vgpu-scheduler"
+    assert run("explain", "plain").exit_code == 0
 
 
 def test_explain_a_bound_pod(api: Api) -> None:

@@ -13,6 +13,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 from numpy.typing import NDArray
+from tests.cli.typos import letters_off
 from tests.whatif.test_whatif_remedies import node, running
 
 from vgpu_scheduler.allocators import FitColumns
@@ -66,7 +67,11 @@ def pod(name: str = "p", memory: int = 1024, **spec: Any) -> dict[str, Any]:
     return {
         "kind": "Pod",
         "metadata": {"name": name},
-        "spec": {"containers": [{"name": "c", "resources": {"limits": limits}}], **spec},
+        "spec": {
+            "schedulerName": "vgpu-scheduler",
+            "containers": [{"name": "c", "resources": {"limits": limits}}],
+            **spec,
+        },
     }
 
 
@@ -455,6 +460,58 @@ def test_what_has_no_effect_in_a_pod_is_told() -> None:
             f"Pod default/odd and 1 more: annotation {ANNOTATION}p has no effect, did you mean {ANNOTATION}pe?",
         ]
     )
+
+
+NOT_OURS = (
+    "placed as if it were vgpu-scheduler; write that name, or have the admission webhook do so (admission.enabled)"
+)
+WORKLOADS = ("Pod", "Deployment", "ReplicaSet", "StatefulSet", "Job")
+
+
+def workload(kind: str, spec: dict[str, Any]) -> dict[str, Any]:
+    if kind == "Pod":
+        return {"kind": kind, "metadata": {"name": "w"}, "spec": spec}
+    return {"kind": kind, "metadata": {"name": "w"}, "spec": {"template": {"spec": spec}}}
+
+
+def not_ours(told: str) -> list[str]:
+    return [line.removeprefix("warning: ") for line in told.splitlines() if "schedulerName" in line]
+
+
+@pytest.mark.parametrize("kind", WORKLOADS)
+def test_pods_that_do_not_name_this_scheduler_are_placed_and_that_is_said(kind: str) -> None:
+    odd = letters_off("vgpu-scheduler")
+    assert len(odd) > 40
+    for named in ("", "default-scheduler", "hami-scheduler", "volcano", *odd):
+        spec = {**pod()["spec"], "schedulerName": named}
+        result = run("-f", write("w.yaml", workload(kind, spec)), "--cluster", "cluster.yaml")
+        assert result.exit_code == 0
+        said = f"is {named}{' (is vgpu-scheduler meant?)' if named in odd else ''}" if named else "is not set"
+        assert not_ours(result.stderr) == [f"{kind} w: spec.schedulerName {said}: {NOT_OURS}"]
+    result = run("-f", write("w.yaml", workload(kind, pod()["spec"])), "--cluster", "cluster.yaml")
+    assert not_ours(result.stderr) == []
+
+
+def test_it_is_said_whether_the_webhook_would_name_this_scheduler() -> None:
+    admission = {"enabled": True, "cert_file": "c", "key_file": "k"}
+    for overwrites in (True, False):
+        write("settings.yaml", {"admission": {**admission, "overwrite_default_scheduler": overwrites}})
+        for named in ("", "default-scheduler", "volcano"):
+            plain = workload("Job", {**pod()["spec"], "schedulerName": named})
+            arguments = ("-f", write("w.yaml", plain), "--cluster", "cluster.yaml", "--config", "settings.yaml")
+            (said,) = not_ours(run(*arguments).stderr)
+            written = not named or (named == "default-scheduler" and overwrites)
+            assert said.endswith(
+                "; the admission webhook writes that name"
+                if written
+                else "; write that name, for the admission webhook leaves it alone"
+            )
+
+
+def test_of_many_pods_that_name_no_scheduler_it_is_said_once() -> None:
+    plain = [{**pod(str(number)), "spec": {"containers": pod()["spec"]["containers"]}} for number in range(3)]
+    result = run("-f", write("p.yaml", *plain), "--cluster", "cluster.yaml")
+    assert not_ours(result.stderr) == [f"Pod 0 and 2 more: spec.schedulerName is not set: {NOT_OURS}"]
 
 
 @pytest.mark.parametrize(

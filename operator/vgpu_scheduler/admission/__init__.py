@@ -4,6 +4,6 @@ Nothing depends on it: a pod that did not come this way is decided all the same.
 scheduler and amounts, and tells them at once what would otherwise be an event later.
 """
 
-from vgpu_scheduler.admission.review import AdmissionRules, Verdict, review
+from vgpu_scheduler.admission.review import DEFAULT_SCHEDULER, AdmissionRules, Verdict, review
 
-__all__ = ["AdmissionRules", "Verdict", "review"]
+__all__ = ["DEFAULT_SCHEDULER", "AdmissionRules", "Verdict", "review"]

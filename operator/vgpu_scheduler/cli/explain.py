@@ -13,6 +13,7 @@ from vgpu_scheduler.apiclient import context_namespace
 from vgpu_scheduler.cli.cluster.messages import fail, print_pod_warnings
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE, ClusterOptions
 from vgpu_scheduler.cli.cluster.output import dump
+from vgpu_scheduler.cli.cluster.schedulers import is_ours, left_to_whom
 from vgpu_scheduler.cli.cluster.view import ClusterView, get_object
 from vgpu_scheduler.cli.cluster.world import MissingRightsError, exit_on_error, open_world
 from vgpu_scheduler.kube import Pod
@@ -62,25 +63,24 @@ def _key(words: Sequence[str], namespace: str) -> str:
 
 
 def _explain_waiting(world: World, view: ClusterView, pod: Pod, node: str, output: str) -> None:
-    found = explain_pod(world, pod, node, all_cards=output == WIDE)
+    found, settings = explain_pod(world, pod, node, all_cards=output == WIDE), view.scheduler.settings
+    ours = is_ours(pod.scheduler_name, settings)
     print_pod_warnings(world, [pod])
     if output not in FOR_PEOPLE:
-        dump({**found.as_json(), "settings": view.scheduler.source}, output)
+        scheduler = {"named": pod.scheduler_name, "ours": ours}
+        dump({**found.as_json(), "scheduler": scheduler, "settings": view.scheduler.source}, output)
     else:
+        if not ours:
+            click.echo(f"{left_to_whom(pod.scheduler_name, settings)}\n\nIf it named {world.scheduler_name}:\n")
         click.echo(found.text(wide=output == WIDE))
-        for line in _notes(world, view, pod, fits=bool(found.answer.node)):
+        for line in _notes(world, pod, fits=ours and bool(found.answer.node)):
             click.echo(line)
-    raise SystemExit(0 if found.answer.node else _FITS_NOWHERE)
+    raise SystemExit(0 if ours and found.answer.node else _FITS_NOWHERE)
 
 
-def _notes(world: World, view: ClusterView, pod: Pod, *, fits: bool) -> list[str]:
+def _notes(world: World, pod: Pod, *, fits: bool) -> list[str]:
     """Return what else there is to know about a pod that waits."""
     lines = []
-    names = view.scheduler.settings.scheduler_names
-    if pod.scheduler_name not in names:
-        lines.append(
-            f"It names the scheduler {pod.scheduler_name}: vgpu-scheduler places pods of {', '.join(names)} only."
-        )
     if behind := gated(pod):
         lines.append(f"It is not tried yet: {behind}")
     elif fits:

@@ -14,12 +14,14 @@ import click
 from vgpu_scheduler.cli.cluster.messages import print_pod_warnings, print_view_warnings, progress, warn
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE, ClusterOptions
 from vgpu_scheduler.cli.cluster.output import dump, table
+from vgpu_scheduler.cli.cluster.schedulers import as_if_it_named_ours
 from vgpu_scheduler.cli.cluster.view import ClusterView, read_cluster, read_files
 from vgpu_scheduler.cli.cluster.world import exit_on_error, make_world
 from vgpu_scheduler.cli.files import FileError
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import did_you_mean
 from vgpu_scheduler.policy import PLURALS
+from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.whatif import (
     MOST_COPIES,
     WORKLOADS,
@@ -92,7 +94,7 @@ def run(
 
 def _answer_how_many(world: World, view: ClusterView, scenario: _Scenario, output: str) -> None:
     with exit_on_error():
-        pods = _new_pods(world, scenario.pods, once=True)
+        pods = _new_pods(world, view.scheduler.settings, scenario.pods, once=True)
         if not pods:
             raise _nothing_to_place(world, scenario.pods)
         capacities = _capacities(world, pods, scenario.count)
@@ -106,7 +108,7 @@ def _answer_how_many(world: World, view: ClusterView, scenario: _Scenario, outpu
 
 def _answer_where(world: World, view: ClusterView, scenario: _Scenario, output: str, *, explained: bool) -> None:
     with exit_on_error():
-        answers = _answers(world, scenario, explained=explained or output not in FOR_PEOPLE)
+        answers = _answers(world, view.scheduler.settings, scenario, explained=explained or output not in FOR_PEOPLE)
     progress("")
     print_view_warnings(world, view)
     told = () if explained else (answer.decision for answer in answers)  # an explanation has them
@@ -201,7 +203,7 @@ def _leave_out(world: World, text: str) -> None:
 # The pods ------------------------------------------------------------------------------------------------------------
 
 
-def _answers(world: World, scenario: _Scenario, *, explained: bool) -> list[Answer]:
+def _answers(world: World, settings: Settings, scenario: _Scenario, *, explained: bool) -> list[Answer]:
     done = 0
 
     def on_answer(answer: Answer) -> None:
@@ -212,7 +214,7 @@ def _answers(world: World, scenario: _Scenario, *, explained: bool) -> list[Answ
 
     waiting = list(world.pending.values()) if scenario.pending else []
     answers = simulate(world, waiting, as_they_are=True, explained=explained, on_answer=on_answer)
-    answers += simulate(world, _new_pods(world, scenario.pods), explained=explained, on_answer=on_answer)
+    answers += simulate(world, _new_pods(world, settings, scenario.pods), explained=explained, on_answer=on_answer)
     if not answers and scenario.pods:
         raise _nothing_to_place(world, scenario.pods)
     return answers
@@ -229,7 +231,7 @@ def _capacities(world: World, pods: Sequence[Pod], count: int) -> list[Capacity]
     return [capacity_of(world, pod, count, lambda count: progress(f"{count} fit so far")) for pod in pods]
 
 
-def _new_pods(world: World, files: Sequence[Path], *, once: bool = False) -> list[Pod]:
+def _new_pods(world: World, settings: Settings, files: Sequence[Path], *, once: bool = False) -> list[Pod]:
     """Return the pods that files ask about, or one of each workload, after what comes with them was made."""
     objects = read_files(files)
     others = [obj for obj in objects if obj.get("kind") not in WORKLOADS]
@@ -238,7 +240,16 @@ def _new_pods(world: World, files: Sequence[Path], *, once: bool = False) -> lis
     world.make_controllers(controller for obj in workloads for controller in controllers_of(obj))
     world.make_claims(claim for obj in workloads for claim in claims_of(obj))
     first = slice(1) if once else slice(None)
-    pods = [_pod(world, obj, pod) for obj in workloads for pod in _pods_told_of(obj)[first]]
+    pods: list[Pod] = []
+    not_ours: dict[str, list[str]] = {}
+    for obj in workloads:
+        made = _pods_told_of(obj)[first]
+        found = [_pod(world, obj, pod) for pod in made]
+        if found and (text := as_if_it_named_ours(world, settings, made[0], found[0].namespace)):
+            not_ours.setdefault(text, []).append(_title(obj))
+        pods += found
+    for text, titles in not_ours.items():
+        warn(f"{titles[0]}{f' and {len(titles) - 1} more' if len(titles) > 1 else ''}: {text}")
     for key, times in Counter(pod.key for pod in pods).items():
         if times > 1:
             warn(f"Pod {key} is there {times} times: each is placed")

@@ -1,0 +1,69 @@
+"""Pods that do not name this scheduler: who places them, and how they come to name it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from vgpu_scheduler.admission import DEFAULT_SCHEDULER, AdmissionRules, review
+from vgpu_scheduler.model import closest
+from vgpu_scheduler.settings import Settings
+from vgpu_scheduler.whatif import World
+
+_ALIKE: Final = 0.8
+"""How alike a name is to another one that is meant, from 0 to 1: other schedulers' names end alike, too."""
+
+
+def is_ours(named: str, settings: Settings) -> bool:
+    """Tell whether pods that name a scheduler are placed by this one."""
+    return named in settings.scheduler_names
+
+
+def left_to_whom(named: str, settings: Settings) -> str:
+    """Say that this scheduler does not place a pod that waits, in a sentence."""
+    ours = ", ".join(settings.scheduler_names)
+    if named == DEFAULT_SCHEDULER or named in settings.coexist_with:
+        return f"It is left to the scheduler {named}, which it names: vgpu-scheduler places pods of {ours} only."
+    said = f"it names the scheduler {named}{_meant(named, settings)}"
+    return f"Nobody places it here: {said}, and vgpu-scheduler places pods of {ours} only."
+
+
+def as_if_it_named_ours(world: World, settings: Settings, pod: Mapping[str, Any], namespace: str) -> str:
+    """Say that a pod which is to be created is placed as if it named this scheduler; empty for one that does.
+
+    Parameters
+    ----------
+    pod
+        As it is written.
+    """
+    spec = pod.get("spec")
+    named = str(spec.get("schedulerName") or "") if isinstance(spec, Mapping) else ""
+    if is_ours(named, settings):
+        return ""
+    said = f"is {named}{_meant(named, settings)}" if named else "is not set"
+    if _webhook_names(world, settings, pod, namespace):
+        how = "the admission webhook writes that name"
+    elif settings.admission.enabled:
+        how = "write that name, for the admission webhook leaves it alone"
+    else:
+        how = "write that name, or have the admission webhook do so (admission.enabled)"
+    return f"spec.schedulerName {said}: placed as if it were {settings.scheduler_names[0]}; {how}"
+
+
+def _meant(named: str, settings: Settings) -> str:
+    """Return in brackets which of our names is meant, if one is much like a name that is nobody's."""
+    known = {DEFAULT_SCHEDULER, *settings.coexist_with}
+    meant = closest(named, (*settings.scheduler_names, *known), _ALIKE)
+    return f" (is {meant} meant?)" if meant in settings.scheduler_names and named not in known else ""
+
+
+def _webhook_names(world: World, settings: Settings, pod: Mapping[str, Any], namespace: str) -> bool:
+    """Tell whether the admission webhook is on, and writes this scheduler's name into a pod."""
+    if not settings.admission.enabled:
+        return False
+    engine, chosen = world.engine, settings.admission
+    rules = AdmissionRules(
+        engine.dialects, settings.scheduler_names, chosen.overwrite_default_scheduler, engine.policies.claim_terms
+    )
+    reviewed = review(pod, namespace, rules).pod
+    return reviewed is not None and reviewed["spec"].get("schedulerName") in settings.scheduler_names
