@@ -121,7 +121,7 @@ class Values(_Values):
     change. The dialects and scoring.system_spread bring the rights that they need. The chart sets http_host, http_port,
     kubeconfig and context itself."""
     guard: Literal["deny", "audit"] = "deny"
-    """What the guard of allocations does with writers that are not let in: deny, or only warn and audit."""
+    """What the guard of allocations does with writers that are not allowed: deny, or only warn and audit."""
     allocation_writers: list[Account]
     """Service accounts of device plugins and of other schedulers that may write allocations."""
     admission_webhook: AdmissionWebhook = AdmissionWebhook()

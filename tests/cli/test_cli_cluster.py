@@ -25,8 +25,8 @@ def test_top_shows_nodes_cards_pods_and_namespaces(api: Api) -> None:
         "a     2      0     6000/32768  18%   0/200  0%      1     100%",
     ]
     assert run("top", "cards").stdout.splitlines()[1:] == [
-        "a     GPU-a-0  NVIDIA-A100  6000/16384  36%   0/100  1/10    1        ready",
-        "a     GPU-a-1  NVIDIA-A100  0/16384     0%    0/100  0/10    0        cordoned",
+        "a     GPU-a-0  NVIDIA-A100  6000/16384  36%   0/100  1/10    1     ready",
+        "a     GPU-a-1  NVIDIA-A100  0/16384     0%    0/100  0/10    0     cordoned",
     ]
     wide = run("top", "pods", "-o", "wide").stdout.splitlines()
     assert wide[1].split() == ["default", "first", "a", "GPU-a-0", "6000", "0"]

@@ -44,6 +44,41 @@ def test_explain_says_of_a_card_of_the_wrong_model_nothing_about_its_memory(api:
     assert "  a     GPU-a-0  NVIDIA-A100  main       CardTypeMismatch" in run("explain", "picky").stdout.splitlines()
 
 
+def test_explain_says_of_a_quota_how_it_stands_and_nothing_of_cards(api: Api) -> None:
+    quota = {"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {f"limits.{MEMORY}": "6500"}}}
+    api.objects += [{"kind": "ResourceQuota", **quota}, pod("small", {GPU: 1, MEMORY: 1000}), node("b")]
+    text = run("explain", "small").stdout
+    assert f"namespace default uses 6000 of 6500 MiB of limits.{MEMORY}" in text
+    assert "nearest" not in text
+    assert json.loads(run("explain", "small", "-o", "json").stdout)["quotas"].startswith("namespace default uses 6000")
+
+
+def test_explain_says_of_a_claim_that_is_missing_nothing_of_cards(api: Api) -> None:
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+    api.objects.append(pod("mounts", {GPU: 1, MEMORY: 12000}, volumes=volumes))
+    text = run("explain", "mounts").stdout
+    assert 'persistentvolumeclaim "data" not found' in text
+    assert "MiB memory" not in text
+
+
+def test_explain_has_one_row_for_cards_that_say_the_same(api: Api) -> None:
+    for number, model in enumerate(("A100", "L40S", "T4", "V100")):
+        made = node(f"n{number}", cards=8)
+        notes = made["metadata"]["annotations"]
+        notes["hami.io/node-nvidia-register"] = notes["hami.io/node-nvidia-register"].replace("NVIDIA-A100", model)
+        api.objects.append(made)
+    picky = pod("picky", {GPU: 1})
+    picky["metadata"]["annotations"] = {"nvidia.com/use-gputype": "H200"}
+    api.objects.append(picky)
+    rows = [
+        line.strip()
+        for line in run("explain", "picky").stdout.splitlines()
+        if "CardTypeMismatch" in line and " cards " in line
+    ]
+    assert rows == ["5 nodes: a, n0, n1, …  33 cards  NVIDIA-A100, A100, L40S, T4, V100  main       CardTypeMismatch"]
+    assert run("explain", "picky", "-o", "wide").stdout.count("CardTypeMismatch") > 33
+
+
 def test_explain_shows_all_cards_where_it_may_be_wide(api: Api) -> None:
     api.objects += [node(f"n{number}", cards=1, memory=2048) for number in range(9)]
     short, wide = run("explain", "large").stdout, run("explain", "large", "-o", "wide").stdout
@@ -104,8 +139,9 @@ def test_explain_a_pod_that_names_no_scheduler_that_is_there(api: Api, settings:
 def test_explain_a_bound_pod(api: Api) -> None:
     result = run("explain", "first")
     assert result.exit_code == 0
-    assert result.stdout.splitlines()[:5] == [
+    assert result.stdout.splitlines()[:6] == [
         "default/first is bound to a.",
+        "  GPU-a-0 (NVIDIA-A100): 1 shares slots, 6000 MiB memory, 0 percent cores",
         "  decided among 3 nodes, score 1.5",
         "  nodes by settings",
         "",
@@ -120,7 +156,7 @@ def test_explain_says_why_a_bound_pod_is_not_on_another_node(api: Api) -> None:
     assert "If it were created now, without itself, it would go to b:" in elsewhere
     assert "Both fit, and b is better: hami gives 4.66 to b and 0 to a." in elsewhere
     cards = ["a     GPU-a-0", "a     GPU-a-1", "b     GPU-b-0"]
-    assert [line.strip()[: len(cards[0])] for line in elsewhere if "NVIDIA-A100" in line] == cards
+    assert [line.strip()[: len(cards[0])] for line in elsewhere[2:] if "NVIDIA-A100" in line] == cards
     too_small = run("explain", "first", "--node", "c").stdout.splitlines()
     assert "c does not fit: 1/1 CardInsufficientMemory." in too_small
     assert any(line.endswith("CardInsufficientMemory: 2384 of 6000 MiB memory free") for line in too_small)

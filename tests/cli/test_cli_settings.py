@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from click.testing import CliRunner
+from pydantic import BaseModel
+from tests.cli.typos import letters_off
 
 from vgpu_scheduler.cli import main
 from vgpu_scheduler.cli.settings_reference import setting_infos, unknown_variables
@@ -78,11 +82,11 @@ def test_the_profile_decides_what_is_not_set(tmp_path: Path, text: str, order: O
         ("http_port: many", "http_port: "),
         ("http_port: 70000", "http_port: "),
         ("lease: {duration: -1}", "lease.duration: "),
-        ("lease: {duration: 3, renew_interval: 2}", "lease: Value error, renew_interval must be at most a third"),
+        ("lease: {duration: 3, renew_interval: 2}", "lease: renew_interval must be at most a third"),
         ("lease: {name: Not_A_Name}", "lease.name: "),
         ("bind: {timeout: 0}", "bind.timeout: "),
         ("nvidia: {memory_factor: 0}", "nvidia.memory_factor: "),
-        ("nvidia: {resource_count_name: a/b, resource_memory_name: a/b}", "nvidia: Value error, two resources"),
+        ("nvidia: {resource_count_name: a/b, resource_memory_name: a/b}", "nvidia: two resources have the same name"),
         ("profile: HAMi29", "profile: "),
         ("scheduler_names: []", "scheduler_names: "),
         ("node_policy: middle", "node_policy: "),
@@ -91,7 +95,7 @@ def test_the_profile_decides_what_is_not_set(tmp_path: Path, text: str, order: O
         ("sweep_interval: 0", "sweep_interval: "),
         (
             "admission: {enabled: true, cert_file: a}",
-            "admission: Value error, the webhook needs cert_file and key_file",
+            "admission: the webhook needs cert_file and key_file",
         ),
     ],
 )
@@ -99,6 +103,107 @@ def test_errors_name_the_field(tmp_path: Path, text: str, names: str) -> None:
     with pytest.raises(SettingsError, match=r".") as caught:
         load(written(tmp_path, text), {})
     assert names in str(caught.value)
+
+
+def leaves(model: type[BaseModel], before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for name, info in model.model_fields.items():
+        if isinstance(info.default, BaseModel):
+            yield from leaves(type(info.default), (*before, name))
+        else:
+            yield (*before, name)
+
+
+def lines(path: tuple[str, ...], *values: str) -> str:
+    """Return a settings file of which the lines from the third on give a setting values, one each."""
+    *sections, name = path
+    outer = [f"{'  ' * depth}{section}:" for depth, section in enumerate(sections)]
+    indent = "  " * len(sections)
+    return "\n".join(["# settings", *([""] * (1 - len(outer))), *outer, *(f"{indent}{name}: {v}" for v in values), ""])
+
+
+JUNK = ("[[]]", "{a: 1}", "-1", "1e99", "half", "true", "[1, 2]", "'numa,numa'", "a b", ".nan")
+
+
+@pytest.mark.parametrize("path", sorted(leaves(Settings)), ids=".".join)
+def test_what_is_wrong_is_said_with_its_line_and_its_value(tmp_path: Path, path: tuple[str, ...]) -> None:
+    refused = 0
+    for junk in JUNK:
+        file = written(tmp_path, lines(path, junk))
+        try:
+            load(file, {})
+        except SettingsError as error:
+            refused += 1
+            message = str(error)
+            assert re.match(rf"settings file {file}, line [23]: {re.escape('.'.join(path))}(\.\w+)?: ", message) or (
+                path[0] in {"lease", "nvidia", "admission", "scheduler_names"}  # it does not go with another one
+            ), message
+            assert not re.search("Input should|Value error|valid ", message), message
+    assert refused or path[-1] in FREE, path
+
+
+FREE = {"hami_devices", "context", "default_memory"}
+"""Settings for which one of these values makes sense whatever it is."""
+
+
+@pytest.mark.parametrize("path", sorted(leaves(Settings)), ids=".".join)
+def test_a_setting_that_is_there_twice_is_refused_with_its_line(tmp_path: Path, path: tuple[str, ...]) -> None:
+    file = written(tmp_path, lines(path, "1", "1"))
+    with pytest.raises(SettingsError) as caught:
+        load(file, {})
+    second = 3 + max(len(path) - 1, 1)
+    assert str(caught.value) == (
+        f"settings file {file}: line {second}: not valid YAML: {path[-1]} is there already, in line {second - 1}"
+    )
+
+
+def test_keys_may_be_merged(tmp_path: Path) -> None:
+    text = "bind: &b {timeout: 3}\nlease: {<<: {}, duration: 9, renew_interval: 1}\n"
+    assert load(written(tmp_path, text), {}).lease.duration == 9.0
+
+
+def test_what_comes_from_elsewhere_has_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = written(tmp_path, "http_port: 1\nbind: {timeout: 3}\nnode_policy: middle\n")
+    monkeypatch.setenv("VGPU_BIND__TIMEOUT", "soon")
+    with pytest.raises(SettingsError) as caught:
+        load(file, {"http_port": "x"})
+    assert sorted(str(caught.value).split("; ")) == [
+        "bind.timeout: 'soon' is not a number",
+        "http_port: 'x' is not a whole number",
+        f"settings file {file}, line 3: node_policy: 'middle' is not one of 'binpack' or 'spread'",
+    ]
+
+
+# The command ----------------------------------------------------------------------------------------------------------
+
+
+def check(file: Path) -> tuple[int, str, list[str]]:
+    result = CliRunner().invoke(main, ["settings", "--check", str(file)])
+    return result.exit_code, result.stdout, result.stderr.splitlines()
+
+
+def test_a_file_that_is_elsewhere_is_not_said_to_be_understood(tmp_path: Path) -> None:
+    file = written(tmp_path, "hami_device_config: /etc/no/such/device-config.yaml\n")
+    elsewhere = "/etc/no/such/device-config.yaml is not on this machine: what is in it was not looked at"
+    understood = f"{file}: all settings are understood, with 1 warning\n"
+    assert check(file) == (0, understood, [f"warning: hami_device_config: {elsewhere}"])
+    there = tmp_path / "device-config.yaml"
+    there.write_text("nvidia: {resourceCountName: 5}\n")
+    file = written(tmp_path, f"hami_device_config: {there}\nprofile: Documented\n")
+    code, out, (error,) = check(file)
+    assert (code, out) == (2, "")
+    assert error == f"Error: HAMi's device configuration {there}: nvidia.resourceCountName: 5 is not a text"
+
+
+@pytest.mark.parametrize("maker", ["nvidia", "cambricon", "hygon", "iluvatar", "mthreads", "metax", "enflame", "vnpus"])
+def test_a_section_that_nobody_reads_is_pointed_out(tmp_path: Path, maker: str) -> None:
+    for odd in letters_off(maker):
+        code, out, told = check(written(tmp_path, f"hami_devices: {{{odd}: {{}}}}\n"))
+        (warning,) = told
+        assert warning.startswith(
+            f"warning: HAMi's device configuration: {odd} is not known and has no effect, did you"
+        )
+        assert (code, "with 1 warning" in out) == (0, True)
+    assert check(written(tmp_path, "hami_devices: {nvidia: {}}\n"))[2] == []
 
 
 def test_all_errors_are_named_at_once(tmp_path: Path) -> None:
@@ -314,6 +419,6 @@ def test_dialects_are_an_ordered_list(tmp_path: Path) -> None:
     assert load(None, {}).dialects == ("hami",)
     assert load(written(tmp_path, "dialects: [koordinator, hami]\n"), {}).dialects == ("koordinator", "hami")
     assert load(None, {"dialects": "hami,volcano"}).dialects == ("hami", "volcano")
-    for wrong, said in (("[hami, hami]", "listed twice"), ("[]", "at least 1 item"), ("[slurm]", "koordinator")):
+    for wrong, said in (("[hami, hami]", "listed twice"), ("[]", "it is empty"), ("[slurm]", "koordinator")):
         with pytest.raises(SettingsError, match=said):
             load(written(tmp_path, f"dialects: {wrong}\n"), {})

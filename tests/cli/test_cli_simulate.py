@@ -521,7 +521,7 @@ def test_of_many_pods_that_name_no_scheduler_it_is_said_once() -> None:
         (("--cluster", "broken.yaml"), "broken.yaml:2: no YAML: "),
         (("--config", "broken.yaml"), "settings file broken.yaml: "),
         (("--config", "unknown.yaml"), "no_such_setting: there is no such setting"),
-        (("--device-policy", "middle"), "device_policy: Value error, 'middle' is not one of binpack"),
+        (("--device-policy", "middle"), "device_policy: 'middle' is not one of binpack"),
         (("--node-policy", "middle"), "'middle' is not one of 'binpack', 'spread'"),
         (("-o", "xml"), "'xml' is not one of 'table', 'wide', 'json', 'yaml'"),
     ],

@@ -10,6 +10,7 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
+from vgpu_scheduler.cli import top
 from vgpu_scheduler.cli.main import main
 from vgpu_scheduler.engine import Cause, PolicyReason
 from vgpu_scheduler.model import CardReason, ConditionReason, EventReason
@@ -110,3 +111,20 @@ def test_commands_and_their_options_exist() -> None:
         assert command is not None, name
         options = {text for parameter in command.params for text in parameter.opts}
         assert set(re.findall(r"(?<= )--?[a-z-]+", rest)) <= options, name
+
+
+def test_columns_that_are_named_are_shown() -> None:
+    named = re.findall(r"`vgpu-scheduler top (\w+)`, column `([A-Z%]+)`", RUNBOOK)
+    assert named
+    for what, column in named:
+        head, _ = top._TABLES[what]([], wide=False)
+        assert column.lower() in head, f"top {what} has no column {column}"
+
+
+def test_fields_of_policies_that_are_named_are_there() -> None:
+    """``the policy's `x` `` names a field of the spec."""
+    (version,) = yaml.safe_load((ROOT / "crds" / "vgpupolicies.yaml").read_text())["spec"]["versions"]
+    fields = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    named = set(re.findall(r"the policy's `(\w+)`", RUNBOOK))
+    assert named
+    assert named <= set(fields)

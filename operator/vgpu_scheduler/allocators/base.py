@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.kernels import REASONS, DeviceColumns, FitResult
-from vgpu_scheduler.model import Amounts, ContainerAssignments
+from vgpu_scheduler.model import Amounts, CardReason, ContainerAssignments
 from vgpu_scheduler.state import DeviceMatrix
 
 
@@ -64,15 +64,27 @@ class Shortfall:
     ----------
     free
         What is free of each device, shape (n, K).
+    reasons
+        For each device the reason that is asked about (:class:`CardReason`), shape (n,): what is said of other
+        dimensions does not count. None to have the largest lack, whatever it is.
     """
 
-    def __init__(self, free: NDArray[np.int64]) -> None:
+    def __init__(self, free: NDArray[np.int64], reasons: NDArray[np.int64] | None = None) -> None:
         self._free = free
+        self._reasons = reasons
         self._relative = np.zeros(free.shape[0])
         self._about = np.zeros((3, free.shape[0]), dtype=np.int64)
 
-    def take(self, dimension: int, asked: NDArray[np.int64]) -> None:
-        """Take in what one claim asks of each device in one dimension, shape (n,); 0 asks for nothing."""
+    def take(self, dimension: int, asked: NDArray[np.int64], reason: CardReason) -> None:
+        """Take in what one claim asks of each device in one dimension, shape (n,); 0 asks for nothing.
+
+        Parameters
+        ----------
+        reason
+            What a card is rejected for that has too little of the dimension.
+        """
+        if self._reasons is not None:
+            asked = np.where(self._reasons == reason, asked, 0)
         free = self._free[:, dimension]
         lack = np.clip(asked - free, 0, None) / np.maximum(asked, 1)
         worse = lack > self._relative
@@ -120,7 +132,9 @@ class Allocator(Protocol):
     def need(self) -> CardNeed | None:
         """Return what some card of a node must have free before the pod can fit there; None if that cannot be said."""
 
-    def shortfall(self, columns: DeviceColumns, devices: NDArray[np.int64]) -> Lacking:
+    def shortfall(
+        self, columns: DeviceColumns, devices: NDArray[np.int64], reasons: NDArray[np.int64] | None = None
+    ) -> Lacking:
         """Measure what each device lacks for its hardest claim.
 
         Parameters
@@ -129,6 +143,8 @@ class Allocator(Protocol):
             The device matrix.
         devices
             Device numbers, shape (n,).
+        reasons
+            What each is rejected for, shape (n,), if only that is asked about; see :class:`Shortfall`.
 
         Returns
         -------

@@ -54,6 +54,12 @@ _FREE_CHOICE = CardChoice()
 _NO_RESOURCES: Mapping[str, DeviceResource] = {}
 _NO_CHECKS: Mapping[str, FitRules] = {}
 _NO_LINKS = link_scratch(0, 0)
+_LACKS = {
+    SLOTS: CardReason.CardTimeSlicingExhausted,
+    MEMORY: CardReason.CardInsufficientMemory,
+    CORES: CardReason.CardInsufficientCore,
+}
+"""By dimension, what a card is rejected for that has too little of it."""
 _QUOTA_COLUMNS = {MEMORY: QUOTA_MEMORY, CORES: QUOTA_CORES}
 _NO_COUNT = (CardReason.NodeInsufficientDevice, CardReason.NodeUnregistered)
 
@@ -184,7 +190,9 @@ class HamiAllocator:
         amounts[CORES] = min(amounts[CORES], _WHOLE)
         return CardNeed(hardest.vendor, tuple(amounts), tuple(percent))
 
-    def shortfall(self, columns: DeviceColumns, devices: NDArray[np.int64]) -> Lacking:
+    def shortfall(
+        self, columns: DeviceColumns, devices: NDArray[np.int64], reasons: NDArray[np.int64] | None = None
+    ) -> Lacking:
         """Measure what each device lacks for its hardest claim; see :class:`Allocator`."""
         # What comes after the cores is of no claim, and would be most of what is copied.
         vendor, total = columns.vendor[devices], columns.total[:, : CORES + 1][devices]
@@ -195,14 +203,14 @@ class HamiAllocator:
         for number, claim in numbered:
             if Check.PERCENT in self._rules_of(claim.vendor).checks:
                 total[vendor == number, CORES] = _WHOLE
-        shortfall = Shortfall(np.clip(total - used, 0, None))
+        shortfall = Shortfall(np.clip(total - used, 0, None), reasons)
         for number, claim in numbered:
             for dimension in self._rules_of(claim.vendor).counted:
                 amount, percent = claim.amounts[dimension], claim.percent[dimension]
                 asked = np.full(devices.shape[0], amount) if amount else total[:, dimension] * percent // _WHOLE
                 if dimension == CORES and amount:
                     asked = np.minimum(asked, _WHOLE)
-                shortfall.take(dimension, np.where(vendor == number, asked, 0))
+                shortfall.take(dimension, np.where(vendor == number, asked, 0), _LACKS[dimension])
         return shortfall.result()
 
     def _prepare(self, devices: DeviceMatrix) -> tuple[Request, Scratch]:

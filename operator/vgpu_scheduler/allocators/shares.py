@@ -107,16 +107,19 @@ class ShareAllocator:
     def need(self) -> None:
         """Say nothing of what some card must have free; see :class:`Allocator`."""
 
-    def shortfall(self, columns: DeviceColumns, devices: NDArray[np.int64]) -> Lacking:
+    def shortfall(
+        self, columns: DeviceColumns, devices: NDArray[np.int64], reasons: NDArray[np.int64] | None = None
+    ) -> Lacking:
         """Measure what each device lacks for its hardest claim; see :class:`Allocator`."""
         total, used = columns.total[devices], columns.used[devices]
         free = np.clip(total - used, 0, None)
         has = (total > 0) | (used > 0)
-        shortfall = Shortfall(free)
+        shortfall, about = Shortfall(free, reasons), self._dimensions.reasons
         for vendor, (_, _, claim) in zip(self._vendors, self._flat, strict=False):
             own = columns.vendor[devices] == vendor
             for dimension, amount in enumerate(claim.amounts):
-                shortfall.take(dimension, np.where(own & has[:, dimension], amount, 0))
+                reason = about[dimension] if dimension < len(about) else CardReason.CardInsufficientMemory
+                shortfall.take(dimension, np.where(own & has[:, dimension], amount, 0), reason)
         return shortfall.result()
 
     def _prepare(self, devices: DeviceMatrix) -> tuple[ShareRequest, ShareScratch]:

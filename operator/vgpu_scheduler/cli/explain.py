@@ -100,6 +100,8 @@ def _explain_bound(world: World, pod: Pod, node: str, output: str) -> None:
         dump({"pod": pod.key, "node": pod.node_name, "decided": record, "today": found.as_json()}, output)
         return
     click.echo(f"{pod.key} is bound to {pod.node_name}.")
+    for line in found.held:
+        click.echo(f"  {line}")
     for line in _recorded(record):
         click.echo(f"  {line}")
     here = "to the same node" if found.answer.node == pod.node_name else f"to {found.answer.node or 'no node'}"

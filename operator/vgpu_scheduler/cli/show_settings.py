@@ -11,6 +11,7 @@ import click
 import yaml
 
 from vgpu_scheduler.cli.settings_reference import SettingInfo, setting_infos, unknown_variables
+from vgpu_scheduler.runtime.device_config import device_config_warnings
 from vgpu_scheduler.settings import SettingsError, load
 
 _WIDTH = 110
@@ -24,13 +25,14 @@ def run(*, check: Path | None) -> None:
             click.echo(line)
         return
     try:
-        load(check, {})
+        warnings = [*device_config_warnings(load(check, {})), *unknown_variables(os.environ)]
     except SettingsError as error:
         click.echo(f"Error: {error}", err=True)
         raise SystemExit(_WRONG) from None
-    for problem in unknown_variables(os.environ):
+    for problem in warnings:
         click.echo(f"warning: {problem}", err=True)
-    click.echo(f"{check}: all settings are understood")
+    but = f", with {len(warnings)} warning{'s' if len(warnings) > 1 else ''}" if warnings else ""
+    click.echo(f"{check}: all settings are understood{but}")
 
 
 def as_yaml(infos: Iterator[SettingInfo]) -> Iterator[str]:

@@ -110,7 +110,7 @@ def _nodes(rows: Sequence[Any], *, wide: bool) -> tuple[Sequence[str], Rows]:
 
 
 def _cards(rows: Sequence[Any], *, wide: bool) -> tuple[Sequence[str], Rows]:
-    head = ["node", "card", "model", "memory", "mem%", "cores", "shares", "tenants", "state"]
+    head = ["node", "card", "model", "memory", "mem%", "cores", "shares", "pods", "state"]
     lines: Rows = [
         [
             *(row.node, row.card, row.model, row.memory, _share(row.memory.percent)),
@@ -119,7 +119,7 @@ def _cards(rows: Sequence[Any], *, wide: bool) -> tuple[Sequence[str], Rows]:
         ]
         for row in rows
     ]
-    return [*head, *(["numa", "mode", "pods"] if wide else [])], lines
+    return [*head, *(["numa", "mode", "names"] if wide else [])], lines
 
 
 def _pods(rows: Sequence[Any], *, wide: bool) -> tuple[Sequence[str], Rows]:

@@ -6,6 +6,7 @@ from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.engine import Engine
 from vgpu_scheduler.engine.lock_review import review_locks
 from vgpu_scheduler.engine.locks import FoundLock, LockJudge, LockStatus, find_lock
+from vgpu_scheduler.engine.nearest import lacks_amounts
 from vgpu_scheduler.engine.observing import ObservedKind, Sweep
 from vgpu_scheduler.engine.options import SCHEDULER_NAME, EngineOptions
 from vgpu_scheduler.engine.policy_report import ConditionReport, PolicyReason, PolicyReport
@@ -45,5 +46,6 @@ __all__ = [
     "UnitKey",
     "card_verdicts",
     "find_lock",
+    "lacks_amounts",
     "review_locks",
 ]

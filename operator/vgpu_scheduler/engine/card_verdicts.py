@@ -17,6 +17,9 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Amounts, CardReason, Claim, ContainerClaims, Device, worded_shortage
 from vgpu_scheduler.state import DeviceMatrix
 
+_FITS = -1
+"""Stands for a reason where there is none."""
+
 
 @dataclass(frozen=True, slots=True)
 class Lack:
@@ -47,7 +50,7 @@ class CardVerdict:
     reason
         Why it cannot serve the claim; None where it can.
     lack
-        The amount of which most is missing, relatively, where that is the reason; None otherwise.
+        The amount of which too little is there, where that is the reason; None otherwise.
     """
 
     container: str
@@ -112,10 +115,10 @@ def _about(
     columns = FitColumns.empty(len(cards))
     allocator.fit(matrix, rows, columns)
     numbers = np.array([matrix.position(row, device.uuid) for row, (device, _) in enumerate(cards)], dtype=np.int64)
-    relative, dimensions, asked, free = allocator.shortfall(matrix.columns, numbers)
+    rejected = np.where(columns.fits | ~columns.counts.any(axis=1), _FITS, columns.counts.argmax(axis=1))
+    relative, dimensions, asked, free = allocator.shortfall(matrix.columns, numbers, rejected)
     for row, (device, used) in enumerate(cards):
-        reasons = np.flatnonzero(columns.counts[row])
-        reason = None if columns.fits[row] else CardReason(int(reasons[0])) if reasons.size else None
+        reason = None if rejected[row] == _FITS else CardReason(int(rejected[row]))
         lack = None
         if reason in ABOUT_AMOUNTS and relative[row] > 0:
             column = int(dimensions[row])

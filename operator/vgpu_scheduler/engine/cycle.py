@@ -15,7 +15,7 @@ from vgpu_scheduler.engine.closed_nodes import Cause, ClosedNodes
 from vgpu_scheduler.engine.cluster_part import ClusterParts
 from vgpu_scheduler.engine.culprits import culprits
 from vgpu_scheduler.engine.filtered import Filtered
-from vgpu_scheduler.engine.nearest import nearest_miss
+from vgpu_scheduler.engine.nearest import lacks_amounts, nearest_miss
 from vgpu_scheduler.engine.node_parts import NodeParts, unbound
 from vgpu_scheduler.engine.nominated import NominatedPods
 from vgpu_scheduler.engine.preferences import Preferences, Ranked
@@ -401,7 +401,7 @@ class Cycle:
             nodes=int(rows.shape[0]),
             reasons=counts,
             verdicts=verdicts(part, found, closed, self.state.nodes) if explain else {},
-            near_miss=self._nearest(shape, part.allocator, rows) if explain else None,
+            near_miss=self._nearest(shape, part.allocator, rows) if explain and lacks_amounts(counts) else None,
             another_node_helps=CardReason.ResourceQuotaNotFit.text not in counts
             or not self._fits_without_quotas(pod, shape, found),
             helped_by=hints | Hint.POD,

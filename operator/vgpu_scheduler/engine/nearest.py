@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from math import ceil, floor
 
 import numpy as np
@@ -18,6 +19,20 @@ ABOUT_AMOUNTS = (
     CardReason.CardInsufficientCore,
 )
 """The reasons that say that too little of a card is free."""
+
+
+_QUOTA = CardReason.ResourceQuotaNotFit.text
+
+
+def lacks_amounts(reasons: Collection[str]) -> bool:
+    """Tell whether a pod fits nowhere because cards have too little free, and not because of a quota.
+
+    Parameters
+    ----------
+    reasons
+        What nodes and cards reject it for, as messages count it.
+    """
+    return _QUOTA not in reasons and any(reason.text in reasons for reason in ABOUT_AMOUNTS)
 
 
 def nearest_miss(

@@ -21,7 +21,7 @@ class EngineOptions:
     Attributes
     ----------
     dialects
-        The wire formats of claims and registrations; a resource name that several know belongs to the first one.
+        The wire formats of claims and registrations; if two define a resource, the first listed wins.
     defaults
         What holds where no policy says otherwise.
     scheduler_names

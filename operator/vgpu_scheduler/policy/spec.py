@@ -307,9 +307,9 @@ class DevicesSection(Section):
     types: TypesRule | None = None
     """Which models of cards may be used."""
     exclusive: Annotated[bool, Field(strict=True)] | None = None
-    """true: only idle cards are taken, and each is taken whole, so that no other pod joins. Cards that cannot be taken
-    whole are left out: NVIDIA's in MIG pieces, those whose compute is scaled to more or less than 100 percent, and
-    those of makers whose claims name no amounts, if they take more than one tenant."""
+    """true: pods get idle cards for themselves. Cards that cannot be given to one pod alone are left out: NVIDIA's in
+    MIG pieces, those whose compute is scaled to more or less than 100 percent, and those of makers whose claims name no
+    amounts, if they take more than one tenant."""
     topology: Literal["None", "Preferred"] | None = None
     """Preferred: among the cards that fit, a container gets those with the closest links to each other, and a single
     card is the one that the others miss least; the policy orders those that are equal in that. Links are what the

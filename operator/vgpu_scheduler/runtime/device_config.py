@@ -25,6 +25,29 @@ def device_config(settings: Settings) -> tuple[Vendor, ...]:
     SettingsError
         If the file cannot be read, or a field of it; the message names both.
     """
+    found, warnings = _configured(settings)
+    for warning in warnings:
+        log.warning("%s", warning)
+    return found
+
+
+def device_config_warnings(settings: Settings) -> list[str]:
+    """Return what of HAMi's device configuration has no effect; a file that is not on this machine is not looked at.
+
+    Raises
+    ------
+    SettingsError
+        If the file cannot be read, or a field of it; the message names both.
+    """
+    file = settings.hami_device_config
+    if file is None or file.exists():
+        return _configured(settings)[1]
+    _, warnings = _configured(settings.model_copy(update={"hami_device_config": None}))
+    return [f"hami_device_config: {file} is not on this machine: what is in it was not looked at", *warnings]
+
+
+def _configured(settings: Settings) -> tuple[tuple[Vendor, ...], list[str]]:
+    """Return the makers' cards, and what of the configuration has no effect."""
     file = settings.hami_device_config
     content = _joined(_read(file) if file else {}, settings.hami_devices)
     config = Section(_with_settings(content, settings))
@@ -33,15 +56,13 @@ def device_config(settings: Settings) -> tuple[Vendor, ...]:
         found = configured(config)
     except ConfigError as error:
         raise SettingsError(f"{where}: {error}") from None
-    for name in config.unknown():
-        log.warning("%s: %s is not known and has no effect", where, name)
+    warnings = [f"{where}: {text}" for text in config.unknown()]
     if file and "profile" not in settings.model_fields_set and settings.profile is not Profile.HAMI210:
-        log.warning(
-            "HAMi's device configuration is read under profile %s: set profile: %s for the choices of HAMi 2.10",
-            settings.profile.value,
-            Profile.HAMI210.value,
+        warnings.append(
+            f"HAMi's device configuration is read under profile {settings.profile.value}: "
+            f"set profile: {Profile.HAMI210.value} for the choices of HAMi 2.10"
         )
-    return found
+    return found, warnings
 
 
 def with_device_config(settings: Settings, text: str) -> Settings:

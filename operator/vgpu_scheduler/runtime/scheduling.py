@@ -8,7 +8,7 @@ from collections import Counter
 from contextlib import suppress
 
 from vgpu_scheduler.binding import Binder, Clock, Reporter
-from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.engine import Engine, lacks_amounts
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import CardReason, Decision, EventReason, Outcome
 from vgpu_scheduler.telemetry import Attempts, Keyed
@@ -128,7 +128,7 @@ class SchedulingLoop:
         """Return what the event says besides: numbers that the condition would change with all the time."""
         if decision.outcome is Outcome.ERROR:
             return ""
-        near_miss = self._engine.cycle.nearest(pod)
+        near_miss = self._engine.cycle.nearest(pod) if lacks_amounts(decision.reasons) else None
         parts = [str(near_miss)] if near_miss else []
         if CardReason.ResourceQuotaNotFit.text in decision.reasons:
             parts.append(self._engine.quotas.describe(pod.namespace, self._engine.state))

@@ -6,9 +6,10 @@ import this package; everything else gets values.
 """
 
 from vgpu_scheduler.settings.addresses import parse_address
-from vgpu_scheduler.settings.loading import SettingsError, load, read, read_text, yaml_map, yaml_problem
+from vgpu_scheduler.settings.loading import SettingsError, load, read, read_text, yaml_map
 from vgpu_scheduler.settings.model import Profile, Settings
 from vgpu_scheduler.settings.sections import TracingSettings
+from vgpu_scheduler.settings.yaml_text import yaml_problem
 
 __all__ = [
     "Profile",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -16,8 +17,9 @@ from pydantic_settings import (
 )
 from pydantic_settings import SettingsError as SourceError
 
-from vgpu_scheduler.model import did_you_mean
 from vgpu_scheduler.settings.model import Settings
+from vgpu_scheduler.settings.wording import path_of, worded
+from vgpu_scheduler.settings.yaml_text import MapError, lines_of, read_map
 
 
 class SettingsError(ValueError):
@@ -37,15 +39,18 @@ def load(file: Path | None, flags: Mapping[str, Any]) -> Settings:
     Raises
     ------
     SettingsError
-        If anything does not validate; the message names the fields.
+        If anything does not validate; the message names the fields, and those of the file with their lines.
     """
-    return _joined(_content(file) if file is not None else {}, EnvSettingsSource, flags)
-
-
-def yaml_problem(error: yaml.MarkedYAMLError) -> tuple[int, str]:
-    """Return the line of what is no YAML, 0 if it is not known, and what is wrong with it, in one line."""
-    mark = error.problem_mark or error.context_mark
-    return mark.line + 1 if mark else 0, ", ".join(filter(None, (error.context, error.problem)))
+    if file is None:
+        return _joined(_Written(), EnvSettingsSource, flags)
+    where = f"settings file {file}"
+    text = read_text(file, where)
+    content = yaml_map(text, where, "settings")
+    if content.get("kind") == "ConfigMap":
+        raise SettingsError(f"{where}: a ConfigMap; give what is in its data, under settings.yaml")
+    if {"apiVersion", "kind"} <= content.keys():
+        raise SettingsError(f"{where}: a Kubernetes object, and no settings")
+    return _joined(_Written(content, where, lines_of(text)), EnvSettingsSource, flags)
 
 
 def yaml_map(text: str, where: str, of: str) -> Mapping[str, Any]:
@@ -64,17 +69,9 @@ def yaml_map(text: str, where: str, of: str) -> Mapping[str, Any]:
         If it is no YAML, or no map.
     """
     try:
-        content = yaml.safe_load(text)
-    except yaml.MarkedYAMLError as error:
-        line, problem = yaml_problem(error)
-        raise SettingsError(f"{where}: {f'line {line}: ' if line else ''}not valid YAML: {problem}") from None
-    except (yaml.YAMLError, ValueError) as error:
+        return read_map(text, of)
+    except MapError as error:
         raise SettingsError(f"{where}: {error}") from None
-    except RecursionError:
-        raise SettingsError(f"{where}: nested too deeply") from None
-    if not isinstance(content, dict | None):
-        raise SettingsError(f"{where}: not a map of {of}")
-    return content or {}
 
 
 def read_text(file: Path, where: str) -> str:
@@ -89,17 +86,6 @@ def read_text(file: Path, where: str) -> str:
         return file.read_text()
     except (OSError, ValueError) as error:
         raise SettingsError(f"{where}: {error}") from None
-
-
-def _content(file: Path) -> Mapping[str, Any]:
-    """Return what a settings file says."""
-    where = f"settings file {file}"
-    content = yaml_map(read_text(file, where), where, "settings")
-    if content.get("kind") == "ConfigMap":
-        raise SettingsError(f"{where}: a ConfigMap; give what is in its data, under settings.yaml")
-    if {"apiVersion", "kind"} <= content.keys():
-        raise SettingsError(f"{where}: a Kubernetes object, and no settings")
-    return content
 
 
 def read(
@@ -126,12 +112,35 @@ def read(
         def _load_env_vars(self) -> Mapping[str, str | None]:
             return {name.lower(): value for name, value in environment.items()}
 
-    return _joined(content, Elsewhere, flags or {})
+    return _joined(_Written(content), Elsewhere, flags or {})
 
 
-def _joined(content: Mapping[str, Any], environment: type[EnvSettingsSource], flags: Mapping[str, Any]) -> Settings:
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """What a settings file says.
+
+    Attributes
+    ----------
+    where
+        What errors call the file; empty where nobody would find it.
+    lines
+        In which line each setting is.
+    """
+
+    content: Mapping[str, Any] = field(default_factory=dict)
+    where: str = ""
+    lines: Mapping[tuple[str, ...], int] = field(default_factory=dict)
+
+    def place(self, setting: tuple[str, ...]) -> str:
+        """Return where a setting stands, as the beginning of an error; empty if it is not in the file."""
+        known = (setting[:length] for length in range(len(setting), 0, -1))
+        line = next((self.lines[path] for path in known if path in self.lines), 0)
+        return f"{self.where}, line {line}: " if line else ""
+
+
+def _joined(written: _Written, environment: type[EnvSettingsSource], flags: Mapping[str, Any]) -> Settings:
     """Return the settings of three sources, in rising rank."""
-    _check_names(content)
+    _check_names(written.content)
 
     class Joined(Settings):
         @classmethod
@@ -144,10 +153,27 @@ def _joined(content: Mapping[str, Any], environment: type[EnvSettingsSource], fl
             file_secret_settings: PydanticBaseSettingsSource,
         ) -> tuple[PydanticBaseSettingsSource, ...]:
             del init_settings, env_settings, dotenv_settings, file_secret_settings
-            given, written = (InitSettingsSource(settings_cls, dict(values)) for values in (flags, content))
-            return (given, environment(settings_cls), written)
+            given, content = (InitSettingsSource(settings_cls, dict(values)) for values in (flags, written.content))
+            return (given, environment(settings_cls), content)
 
-    return _validated(Joined)
+    try:
+        return Joined()
+    except ValidationError as error:
+        wrong = [(path_of(item), worded(item)) for item in error.errors()]
+    except SourceError as error:  # a section in the environment that is not JSON
+        raise SettingsError(str(error)) from None
+    raise SettingsError("; ".join(_named(path, text, written, flags) for path, text in wrong))
+
+
+def _named(path: tuple[str, ...], text: str, written: _Written, flags: Mapping[str, Any]) -> str:
+    """Name the setting that is wrong, and where it stands if that is the file."""
+    elsewhere = (path[:1] and path[0] in flags) or any(name in os.environ for name in _variables(path))
+    return f"{'' if elsewhere else written.place(path)}{'.'.join(path) or 'settings'}: {text}"
+
+
+def _variables(path: tuple[str, ...]) -> list[str]:
+    """Return the environment variables that would rank above a setting of a file."""
+    return [f"VGPU_{'__'.join(path[:length])}".upper() for length in range(1, len(path) + 1)]
 
 
 def _check_names(content: Mapping[Any, Any], place: str = "") -> None:
@@ -157,33 +183,3 @@ def _check_names(content: Mapping[Any, Any], place: str = "") -> None:
             raise SettingsError(f"{place}{name}: the name of a setting is a text")
         if isinstance(value, Mapping):
             _check_names(value, f"{place}{name}.")
-
-
-def _validated(settings: type[Settings]) -> Settings:
-    try:
-        return settings()
-    except ValidationError as error:
-        raise SettingsError(
-            "; ".join(_worded(item["type"], item["loc"], item["msg"]) for item in error.errors())
-        ) from None
-    except SourceError as error:  # a section in the environment that is not JSON
-        raise SettingsError(str(error)) from None
-
-
-def _worded(kind: str, place: tuple[int | str, ...], message: str) -> str:
-    """Name a setting and what is wrong with it; one that is not known may be meant for another."""
-    path = ".".join(map(str, place)) or "settings"
-    if kind != "extra_forbidden":
-        return f"{path}: {message}"
-    return f"{path}: there is no such setting{did_you_mean(str(place[-1]), _names_in(place[:-1]))}"
-
-
-def _names_in(section: tuple[int | str, ...]) -> list[str]:
-    """Return the settings of a section."""
-    model: type[BaseModel] = Settings
-    for name in section:
-        field = model.model_fields.get(str(name))
-        if field is None or not isinstance(field.default, BaseModel):
-            return []
-        model = type(field.default)
-    return list(model.model_fields)

@@ -51,7 +51,7 @@ class Settings(BaseSettings):
     dialects: Annotated[tuple[Literal["hami", "volcano", "koordinator"], ...], Field(min_length=1), NoDecode] = (
         "hami",
     )
-    """The ecosystems whose node sides are served; a resource name belongs to the first that knows it."""
+    """The ecosystems whose node sides are served; if two define a resource, the first listed wins."""
     profile: Profile = Profile.DOCUMENTED
     """The set of defaults for what is not set."""
     node_policy: Literal["binpack", "spread"] = "binpack"
@@ -164,6 +164,10 @@ class Settings(BaseSettings):
         if unknown:
             known = ", ".join(sorted(DEVICE_POLICIES))
             raise ValueError(f"{', '.join(map(repr, unknown))} is not one of {known}")
+        words = policy_words(policy)
+        twice = [word for word in words if words.count(word) > 1]
+        if twice:
+            raise ValueError(f"{twice[0]!r} is there twice")
         return policy
 
     @property

@@ -12,9 +12,11 @@ from vgpu_scheduler.model import CardReason, NodeVerdict, Outcome
 from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.remedies import Remedy, remedies
 from vgpu_scheduler.whatif.simulation import Answer, ask, created
-from vgpu_scheduler.whatif.tables import aligned, explain, number, rank
+from vgpu_scheduler.whatif.tables import aligned, explain, few, number, rank
 from vgpu_scheduler.whatif.world import World
 
+_MOST_ALIKE: Final = 3
+"""Cards that say the same, above which there is one row for all of them."""
 _MOST_NODES: Final = 8
 """Nodes whose cards are shown one by one."""
 _CARD_REASONS: Final = frozenset(reason.text for reason in CardReason)
@@ -35,6 +37,10 @@ class Explanation:
         Nodes whose cards are not shown.
     remedies
         What would help, for a pod that fits nowhere.
+    quotas
+        How its namespace stands, where quotas keep it waiting.
+    held
+        The cards of a bound pod with what it has of each, a line each.
     comparison
         Why a bound pod would rather go to its node than to another, or why not; empty where there is none to compare.
     """
@@ -43,6 +49,8 @@ class Explanation:
     cards: Mapping[str, Sequence[CardVerdict]]
     left_out: int
     remedies: Sequence[Remedy] = ()
+    quotas: str = ""
+    held: Sequence[str] = ()
     comparison: str = ""
 
     def as_json(self) -> dict[str, Any]:
@@ -51,6 +59,8 @@ class Explanation:
             **self.answer.as_json(),
             "cards": {node: [_plain(verdict) for verdict in listed] for node, listed in self.cards.items()},
             "remedies": [remedy.as_json() for remedy in self.remedies],
+            **({"quotas": self.quotas} if self.quotas else {}),
+            **({"held": list(self.held)} if self.held else {}),
             **({"comparison": self.comparison} if self.comparison else {}),
         }
 
@@ -62,15 +72,10 @@ class Explanation:
         wide
             Leave no node out, and group none.
         """
-        parts = [explain(self.answer, wide=wide), *([self.comparison] if self.comparison else [])]
-        rows = [
-            (
-                *(node, card_name(verdict.device.vendor, verdict.device.uuid), verdict.device.type),
-                *(verdict.container, _says(verdict)),
-            )
-            for node, listed in self.cards.items()
-            for verdict in listed
-        ]
+        parts = [explain(self.answer, wide=wide)]
+        parts += [f"  {self.quotas}"] if self.quotas else []
+        parts += [self.comparison] if self.comparison else []
+        rows = _rows([(node, verdict) for node, listed in self.cards.items() for verdict in listed], single=wide)
         if rows:
             parts.append("\n".join(f"  {line}" for line in aligned([_HEAD, *rows])))
         if self.left_out:
@@ -96,7 +101,10 @@ def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = Fal
     answer = ask(world, pod)
     helps = [] if answer.node or answer.decision.outcome is Outcome.ERROR else remedies(world, pod)
     cards, left_out = _cards(world, answer, [node] if node else _nodes_with_cards(answer), all_cards=all_cards)
-    return Explanation(answer, cards, left_out, helps)
+    engine = world.engine
+    over = CardReason.ResourceQuotaNotFit.text in answer.decision.reasons
+    quotas = engine.quotas.describe(pod.namespace, engine.state) if over else ""
+    return Explanation(answer, cards, left_out, helps, quotas)
 
 
 def explain_bound(world: World, pod: Pod, node: str = "", *, all_cards: bool = False) -> Explanation:
@@ -109,6 +117,7 @@ def explain_bound(world: World, pod: Pod, node: str = "", *, all_cards: bool = F
     all_cards
         Show the cards of all nodes that they keep the pod from, and not of the first few.
     """
+    held = _held(world, pod)
     world.remove_pod(pod.uid)
     answer = ask(world, pod)
     rival = node or answer.node
@@ -116,7 +125,7 @@ def explain_bound(world: World, pod: Pod, node: str = "", *, all_cards: bool = F
     shown = [pod.node_name, *(name for name in others if name != pod.node_name)]
     cards, left_out = _cards(world, answer, shown, all_cards=all_cards)
     comparison = _compared(answer, pod.node_name, rival) if rival not in {"", pod.node_name} else ""
-    return Explanation(answer, cards, left_out, comparison=comparison)
+    return Explanation(answer, cards, left_out, held=held, comparison=comparison)
 
 
 def _cards(
@@ -158,6 +167,44 @@ def _nodes_with_cards(answer: Answer) -> list[str]:
 
 def _is_about_cards(verdict: NodeVerdict) -> bool:
     return not _CARD_REASONS.isdisjoint(verdict.reasons)
+
+
+def _rows(listed: Sequence[tuple[str, CardVerdict]], *, single: bool) -> list[tuple[str, ...]]:
+    """Return a row for each card, or for all that say the same of a container where these are many.
+
+    Parameters
+    ----------
+    single
+        Have a row for each.
+    """
+    groups: dict[tuple[str, str], list[tuple[str, CardVerdict]]] = {}
+    for node, verdict in listed:
+        groups.setdefault((verdict.container, _says(verdict)), []).append((node, verdict))
+    rows: dict[tuple[str, ...], None] = {}  # that of many cards comes up once for each of them
+    for node, verdict in listed:
+        device, container, says = verdict.device, verdict.container, _says(verdict)
+        alike = groups[container, says]
+        if single or len(alike) <= _MOST_ALIKE:
+            rows[node, card_name(device.vendor, device.uuid), device.type, container, says] = None
+            continue
+        models = dict.fromkeys(other.device.type for _, other in alike)
+        nodes = list(dict.fromkeys(name for name, _ in alike))
+        rows[few(nodes), f"{len(alike)} cards", ", ".join(models), container, says] = None
+    return list(rows)
+
+
+def _held(world: World, pod: Pod) -> list[str]:
+    """Return a line for each card that a bound pod holds, with what it has of it."""
+    lines = []
+    for name, usage in world.engine.dialects.uses(pod).items():
+        dimensions = world.engine.dialects[name].inventory.dimensions
+        devices = {device.uuid: device for device in world.devices(pod.node_name, name)}
+        for uuid, amounts in usage.charges.items():
+            device = devices.get(uuid)
+            card = f"{card_name(device.vendor, uuid)} ({device.type})" if device else f"{uuid} (not on the node now)"
+            said = [f"{amount} {about.unit} {about.name}" for about, amount in zip(dimensions, amounts, strict=False)]
+            lines.append(f"{card}: {', '.join(said)}")
+    return lines
 
 
 def _says(verdict: CardVerdict) -> str:

@@ -72,10 +72,10 @@ def _unfit(verdicts: Mapping[str, NodeVerdict], *, single: bool) -> list[Row]:
     for node, verdict in sorted(verdicts.items()):
         nodes_by_reasons.setdefault(", ".join(verdict.reasons) or verdict.detail, []).append(node)
     groups = sorted(nodes_by_reasons.items(), key=lambda group: (-len(group[1]), group[0]))
-    return [(_named(nodes), "-", reasons) for reasons, nodes in groups]
+    return [(few(nodes), "-", reasons) for reasons, nodes in groups]
 
 
-def _named(nodes: Sequence[str]) -> str:
+def few(nodes: Sequence[str]) -> str:
     """Name a few nodes, and say how many there are if they are more."""
     if len(nodes) <= _MOST_NAMES:
         return ", ".join(nodes)

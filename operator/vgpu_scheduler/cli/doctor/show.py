@@ -53,7 +53,8 @@ def _summary(seen: Seen, report: Report) -> str:
     parts = [_count(numbers[severity], severity.value) for severity in Severity if numbers[severity]]
     found = ", ".join(parts) if parts else "nothing is wrong"
     if report.skipped:
-        found += f", {_count(len(report.skipped), 'check')} skipped"
+        skipped = f"{_count(len(report.skipped), 'check')} skipped"
+        found = f"{found}, {skipped}" if parts else f"{skipped}, and the others found nothing"
     checks = _count(report.checks, "check")
     return f"{found}: {checks} of {seen.server.address}, settings of {seen.expected.source}"
 

@@ -20,7 +20,7 @@ MISSING = Diagnosis(
     Severity.WARNING,
     "An admission policy that comes with the manifests is not installed. The one for allocations keeps tenants from"
     " writing what device plugins obey; the one for nodes keeps the scheduler to its two annotations.",
-    "Apply manifests/admission.yaml, after you have let in your device plugins.",
+    "Apply manifests/admission.yaml, after you have allowed your device plugins to write.",
 )
 UNBOUND = Diagnosis(
     "admission-policy-unbound",
@@ -32,7 +32,7 @@ AUDIT_ONLY = Diagnosis(
     "admission-policy-audit-only",
     Severity.WARNING,
     "The binding of the admission policy does not deny: what it would refuse is only warned of and audited. That is how"
-    " manifests/audit has it, for the time until all device plugins are let in.",
+    " manifests/audit has it, for the time until all device plugins are allowed.",
     "Once the audit log names no device plugin any more, apply the manifests without the component audit.",
 )
 FAILS_OPEN = Diagnosis(

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from vgpu_scheduler.dialects.amounts import INT32
+from vgpu_scheduler.model import did_you_mean
 
 
 class ConfigError(ValueError):
@@ -142,7 +143,10 @@ class Section:
             yield from inner.saying(text)
 
     def unknown(self) -> Iterator[str]:
-        """Yield the full names of the fields that nobody read."""
-        yield from (self.where(name) for name in self._content if name not in self._read)
+        """Yield a sentence about each field that nobody read; one may be meant for another."""
+        for name in self._content:
+            if name not in self._read:
+                meant = did_you_mean(str(name), self._read)
+                yield f"{self.where(name)} is not known and has no effect{meant}"
         for inner in self._inner:
             yield from inner.unknown()
