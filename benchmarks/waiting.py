@@ -85,7 +85,7 @@ def steps(pods: int) -> Iterator[Step]:
     for number in range(pods):
         yield "observe", "Pod", _pod(f"waits-{number}", _LEAST + number)
     yield "reject", "first"
-    yield "tick", 999.0
+    yield "tick", 99.0  # longer than any back-off, and not so long that all are tried anew
     yield "remove", "holder-0", "placed"
     yield "place", "placed"
     yield "drain", "rest"

@@ -62,35 +62,45 @@ class Shortfall:
 
     Parameters
     ----------
-    free
-        What is free of each device, shape (n, K).
+    devices
+        The number of devices, n.
     reasons
         For each device the reason that is asked about (:class:`CardReason`), shape (n,): what is said of other
         dimensions does not count. None to have the largest lack, whatever it is.
     """
 
-    def __init__(self, free: NDArray[np.int64], reasons: NDArray[np.int64] | None = None) -> None:
-        self._free = free
+    def __init__(self, devices: int, reasons: NDArray[np.int64] | None = None) -> None:
         self._reasons = reasons
-        self._relative = np.zeros(free.shape[0])
-        self._about = np.zeros((3, free.shape[0]), dtype=np.int64)
+        self._relative = np.zeros(devices)
+        self._about = np.zeros((3, devices), dtype=np.int64)
 
-    def take(self, dimension: int, asked: NDArray[np.int64], reason: CardReason) -> None:
-        """Take in what one claim asks of each device in one dimension, shape (n,); 0 asks for nothing.
+    def take(
+        self,
+        dimension: int,
+        free: NDArray[np.int64],
+        asked: int | NDArray[np.int64],
+        among: NDArray[np.bool_],
+        reason: CardReason,
+    ) -> None:
+        """Take in what one claim asks in one dimension.
 
         Parameters
         ----------
+        free
+            What is free of each device there, shape (n,).
+        asked
+            What is asked of each, shape (n,), or of any.
+        among
+            The devices that it is asked of, shape (n,).
         reason
             What a card is rejected for that has too little of the dimension.
         """
-        if self._reasons is not None:
-            asked = np.where(self._reasons == reason, asked, 0)
-        free = self._free[:, dimension]
-        lack = np.clip(asked - free, 0, None) / np.maximum(asked, 1)
-        worse = lack > self._relative
-        self._relative[worse] = lack[worse]
+        among = among & (self._reasons == reason) if self._reasons is not None else among
+        relative = np.maximum(asked - free, 0) / np.maximum(asked, 1)
+        worse = np.flatnonzero(among & (relative > self._relative))
+        self._relative[worse] = relative[worse]
         self._about[0, worse] = dimension
-        self._about[1, worse] = asked[worse]
+        self._about[1, worse] = asked if isinstance(asked, int) else asked[worse]
         self._about[2, worse] = free[worse]
 
     def result(self) -> Lacking:

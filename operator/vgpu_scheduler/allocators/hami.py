@@ -194,23 +194,22 @@ class HamiAllocator:
         self, columns: DeviceColumns, devices: NDArray[np.int64], reasons: NDArray[np.int64] | None = None
     ) -> Lacking:
         """Measure what each device lacks for its hardest claim; see :class:`Allocator`."""
-        # What comes after the cores is of no claim, and would be most of what is copied.
-        vendor, total = columns.vendor[devices], columns.total[:, : CORES + 1][devices]
+        shortfall = Shortfall(devices.shape[0], reasons)
         if self._request is None:  # no node was looked at
-            return Shortfall(total).result()
-        used = columns.used[:, : CORES + 1][devices]
-        numbered = list(zip(self._request.vendor.tolist(), (claim for _, _, claim in self._flat), strict=True))
-        for number, claim in numbered:
-            if Check.PERCENT in self._rules_of(claim.vendor).checks:
-                total[vendor == number, CORES] = _WHOLE
-        shortfall = Shortfall(np.clip(total - used, 0, None), reasons)
-        for number, claim in numbered:
-            for dimension in self._rules_of(claim.vendor).counted:
+            return shortfall.result()
+        vendor = columns.vendor[devices]
+        for number, (_, _, claim) in zip(self._request.vendor.tolist(), self._flat, strict=True):
+            own, rules = vendor == number, self._rules_of(claim.vendor)
+            for dimension in rules.counted:
                 amount, percent = claim.amounts[dimension], claim.percent[dimension]
-                asked = np.full(devices.shape[0], amount) if amount else total[:, dimension] * percent // _WHOLE
-                if dimension == CORES and amount:
-                    asked = np.minimum(asked, _WHOLE)
-                shortfall.take(dimension, np.where(vendor == number, asked, 0), _LACKS[dimension])
+                if not amount and not percent:
+                    continue
+                total = columns.total[devices, dimension]
+                if dimension == CORES and Check.PERCENT in rules.checks:
+                    total[own] = _WHOLE
+                free = np.maximum(total - columns.used[devices, dimension], 0)
+                asked = (min(amount, _WHOLE) if dimension == CORES else amount) or total * percent // _WHOLE
+                shortfall.take(dimension, free, asked, own, _LACKS[dimension])
         return shortfall.result()
 
     def _prepare(self, devices: DeviceMatrix) -> tuple[Request, Scratch]:

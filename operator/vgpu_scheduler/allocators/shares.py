@@ -114,12 +114,12 @@ class ShareAllocator:
         total, used = columns.total[devices], columns.used[devices]
         free = np.clip(total - used, 0, None)
         has = (total > 0) | (used > 0)
-        shortfall, about = Shortfall(free, reasons), self._dimensions.reasons
+        shortfall, about = Shortfall(devices.shape[0], reasons), self._dimensions.reasons
         for vendor, (_, _, claim) in zip(self._vendors, self._flat, strict=False):
             own = columns.vendor[devices] == vendor
             for dimension, amount in enumerate(claim.amounts):
                 reason = about[dimension] if dimension < len(about) else CardReason.CardInsufficientMemory
-                shortfall.take(dimension, np.where(own & has[:, dimension], amount, 0), reason)
+                shortfall.take(dimension, free[:, dimension], amount, own & has[:, dimension], reason)
         return shortfall.result()
 
     def _prepare(self, devices: DeviceMatrix) -> tuple[ShareRequest, ShareScratch]:
