@@ -95,9 +95,13 @@ class Shortfall:
         reason
             What a card is rejected for that has too little of the dimension.
         """
-        among = among & (self._reasons == reason) if self._reasons is not None else among
-        relative = np.maximum(asked - free, 0) / np.maximum(asked, 1)
-        worse = np.flatnonzero(among & (relative > self._relative))
+        lacks = among & (free < asked)
+        if self._reasons is not None:
+            lacks &= self._reasons == reason
+        if not lacks.any():
+            return
+        relative = (asked - free) / np.maximum(asked, 1)
+        worse = np.flatnonzero(lacks & (relative > self._relative))
         self._relative[worse] = relative[worse]
         self._about[0, worse] = dimension
         self._about[1, worse] = asked if isinstance(asked, int) else asked[worse]

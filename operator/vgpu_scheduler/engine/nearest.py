@@ -60,7 +60,8 @@ def nearest_miss(
     offset = np.arange(owner.shape[0]) - np.repeat(np.cumsum(cards) - cards, cards)
     devices = columns.first[owner] + offset
     in_service = columns.healthy[devices] & ~columns.cordoned[devices]
-    owner, devices = owner[in_service], devices[in_service]
+    if not in_service.all():
+        owner, devices = owner[in_service], devices[in_service]
     relative, dimension, asked, free = allocator.shortfall(columns, devices)
     short = relative > 0
     if not short.any():
