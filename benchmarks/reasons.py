@@ -97,7 +97,9 @@ async def _burst(found: BenchmarkCluster, candidate: Scheduler, prefix: str) -> 
         deadline = time.perf_counter() + WITHIN
         while len(waits := waits_of(plane.audit(since=mark), prefix)) < BURST:
             if time.perf_counter() > deadline:
-                raise TimeoutError(f"{len(waits)} of {BURST} pods say why they wait")
+                missing = next(name for number in range(BURST) if (name := f"{prefix}-{number}") not in waits)
+                whose = candidate.name or "now"
+                raise TimeoutError(f"{whose}: {len(waits)} of {BURST} pods say why they wait; {missing} does not")
             await asyncio.sleep(1.0)
         cpu = (await candidate.look()).cpu - before
     async with http.delete(PODS, json={"gracePeriodSeconds": 0}) as answer:
