@@ -35,7 +35,7 @@ def test_top_shows_nodes_cards_pods_and_namespaces(api: Api) -> None:
     assert found == {"namespace": "default", "pods": 1, "waiting": 1, "cards": 1, "memory": 6000, "cores": 0}
     (card, _) = yaml.safe_load(run("top", "cards", "-o", "yaml").stdout)
     assert card["memory"] == {"used": 6000, "total": 16384, "free": 10384}
-    assert card["tenants"] == ["default/first"]
+    assert card["pods"] == ["default/first"]
 
 
 def test_the_sum_of_all_nodes_is_for_people(api: Api) -> None:

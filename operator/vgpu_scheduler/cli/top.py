@@ -114,8 +114,8 @@ def _cards(rows: Sequence[Any], *, wide: bool) -> tuple[Sequence[str], Rows]:
     lines: Rows = [
         [
             *(row.node, row.card, row.model, row.memory, _share(row.memory.percent)),
-            *(row.cores, row.slots, len(row.tenants), _state(row.state)),
-            *([row.numa, row.mode, ",".join(row.tenants)] if wide else []),
+            *(row.cores, row.slots, len(row.pods), _state(row.state)),
+            *([row.numa, row.mode, ",".join(row.pods)] if wide else []),
         ]
         for row in rows
     ]

@@ -150,7 +150,7 @@ class _Planner:
             self._cordon(card, on=True)
         moves: list[Move] = []
         emptied: list[CardUsage] = []
-        used.sort(key=lambda card: (len(card.tenants), card.memory.used, card.node, card.card))
+        used.sort(key=lambda card: (len(card.pods), card.memory.used, card.node, card.card))
         for number, card in enumerate(used, 1):
             self._on_card(number, len(used))
             if most and len(emptied) >= most:
@@ -168,9 +168,9 @@ class _Planner:
 
     def _empty(self, card: CardUsage) -> tuple[list[Move], str]:
         """Move all tenants of a card; return the moves, or why it cannot be."""
-        tenants = [self._pods[key] for key in card.tenants if key in self._pods]
+        tenants = [self._pods[key] for key in card.pods if key in self._pods]
         why = next(filter(None, (self._why_not(pod) for pod in tenants)), "")
-        if len(tenants) < len(card.tenants) or not tenants:
+        if len(tenants) < len(card.pods) or not tenants:
             why = why or "what is on the card is not known"
         if why:
             return [], why

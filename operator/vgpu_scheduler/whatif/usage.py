@@ -56,7 +56,7 @@ class CardUsage:
     ----------
     vendor
         The maker's word, in its dialect.
-    tenants
+    pods
         The pods that hold something of it, by ``namespace/name``.
     state
         ``ready``, ``unhealthy`` or ``cordoned``.
@@ -72,7 +72,7 @@ class CardUsage:
     memory: Held
     cores: Held
     slots: Held
-    tenants: tuple[str, ...]
+    pods: tuple[str, ...]
     state: str
 
     @property
@@ -138,20 +138,20 @@ class NamespaceUsage:
 
 def cards(world: World) -> list[CardUsage]:
     """Return all cards, by node and in the order of their node."""
-    tenants: dict[tuple[str, str, str], list[str]] = {}
+    held_by: dict[tuple[str, str, str], list[str]] = {}
     for pod in world.bound.values():
         for dialect, usage in world.engine.dialects.uses(pod).items():
             for uuid in usage.charges:
-                tenants.setdefault((pod.node_name, dialect, uuid), []).append(pod.key)
+                held_by.setdefault((pod.node_name, dialect, uuid), []).append(pod.key)
     found: list[CardUsage] = []
     for name in sorted(world.nodes):
         for each in world.engine.dialects:
-            found += _cards_of(world, each, name, tenants)
+            found += _cards_of(world, each, name, held_by)
     return found
 
 
 def _cards_of(
-    world: World, dialect: Dialect, node: str, tenants: dict[tuple[str, str, str], list[str]]
+    world: World, dialect: Dialect, node: str, held_by: dict[tuple[str, str, str], list[str]]
 ) -> Iterable[CardUsage]:
     row = world.engine.state.nodes.row(node)
     if row is None:
@@ -170,7 +170,7 @@ def _cards_of(
             memory=_memory(dialect, device, amounts),
             cores=_cores(dialect, device, amounts),
             slots=Held(amounts[_SLOTS], device.total[_SLOTS]),
-            tenants=tuple(sorted(tenants.get((node, dialect.name, device.uuid), ()))),
+            pods=tuple(sorted(held_by.get((node, dialect.name, device.uuid), ()))),
             state="unhealthy" if not device.healthy else "cordoned" if device.cordoned else "ready",
         )
 
@@ -216,7 +216,7 @@ def summed(name: str, listed: Sequence[CardUsage]) -> NodeUsage:
         memory=sum((card.memory for card in listed), _NOTHING),
         cores=sum((card.cores for card in listed), _NOTHING),
         slots=sum((card.slots for card in listed), _NOTHING),
-        pods=len({tenant for card in listed for tenant in card.tenants}),
+        pods=len({pod for card in listed for pod in card.pods}),
         fragmentation=100 * stranded // free if free else 0,
     )
 
