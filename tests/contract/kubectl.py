@@ -28,7 +28,7 @@ class Kubectl:
         command = [str(self.binary), f"--kubeconfig={self.kubeconfig}", f"--namespace={self.namespace}", *arguments]
         text = None if stdin is None else json.dumps(stdin)
         known = {**os.environ, "HOME": str(self.home), **environment}
-        return subprocess.run(command, input=text, capture_output=True, text=True, check=False, env=known, timeout=60)
+        return subprocess.run(command, input=text, capture_output=True, text=True, check=False, env=known, timeout=150)
 
     def __call__(self, *arguments: str, stdin: Object | None = None, **environment: str) -> str:
         """Return what it prints; it has to succeed."""

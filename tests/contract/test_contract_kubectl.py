@@ -305,9 +305,10 @@ def test_delete_with_grace_and_without(kubectl: Kubectl) -> None:
 def defined(kubectl: Kubectl) -> Iterator[Kubectl]:
     """kubectl on a server that knows our kinds."""
     kubectl("apply", "-k", str(CRDS))
-    kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRDS / "vgpupolicies.yaml"))
+    files = (f"--filename={CRDS / name}" for name in ("vgpupolicies.yaml", "clustervgpupolicies.yaml"))
+    kubectl("wait", "--for=condition=Established", "--timeout=120s", *files)
     yield kubectl
-    kubectl("delete", "-k", str(CRDS), "--timeout=30s")
+    kubectl("delete", "-k", str(CRDS), "--timeout=120s")
 
 
 def test_policies_are_kinds_like_others(defined: Kubectl) -> None:

@@ -49,11 +49,11 @@ def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     """The control plane with the CRDs, which go away again with all policies."""
     try:
         control_plane.kubectl("apply", "-k", str(ROOT / "crds"))
-        control_plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", *CRDS)
+        control_plane.kubectl("wait", "--for=condition=Established", "--timeout=120s", *CRDS)
         until(lambda: all(control_plane.request("GET", path)[0] == 200 for path in PATHS.values()), "serving policies")
         yield control_plane
     finally:
-        control_plane.kubectl("delete", "--ignore-not-found", "--timeout=30s", "-k", str(ROOT / "crds"))
+        control_plane.kubectl("delete", "--ignore-not-found", "--timeout=120s", "-k", str(ROOT / "crds"))
 
 
 @pytest.fixture

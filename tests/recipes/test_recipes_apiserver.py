@@ -31,10 +31,10 @@ def plane(empty_control_plane: ControlPlane) -> Iterator[ControlPlane]:
     """A control plane with the CRDs, which go away again with all policies."""
     try:
         empty_control_plane.kubectl("apply", "-k", str(ROOT / "crds"))
-        empty_control_plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", *CRDS)
+        empty_control_plane.kubectl("wait", "--for=condition=Established", "--timeout=120s", *CRDS)
         yield empty_control_plane
     finally:
-        empty_control_plane.kubectl("delete", "--ignore-not-found", "--timeout=30s", "-k", str(ROOT / "crds"))
+        empty_control_plane.kubectl("delete", "--ignore-not-found", "--timeout=120s", "-k", str(ROOT / "crds"))
 
 
 def test_the_recipes_are_accepted_and_a_snapshot_is_simulated_on(plane: ControlPlane, tmp_path: Path) -> None:
