@@ -281,7 +281,10 @@ def test_a_plan_of_moves(api: Api) -> None:
         "   -  POD           FROM       TO".replace("-", " ", 1),
         "   1  default/more  a/GPU-a-1  a/GPU-a-0",
         "",
-        "3. Uncordon the cards of step 1. Free will be:",
+        "3. Uncordon:",
+        "   vgpu-scheduler uncordon card GPU-a-1",
+        "",
+        "Free will be:",
         "   a/GPU-a-1   # taken at once by default/large, which waits",
     ]
     assert "1 pod waits for cards, and would take 1 of those that become free." in result.stderr.splitlines()

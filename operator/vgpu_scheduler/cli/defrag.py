@@ -31,7 +31,7 @@ def _show(plan: Plan) -> None:
         click.echo(f"{moves} {len(plan.freed)} {'card' if len(plan.freed) == 1 else 'cards'}.\n")
         click.echo("1. Cordon, so that nothing else goes there:")
         for node, card in plan.cordoned:
-            note = "" if (node, card) in plan.freed else "   # idle already"
+            note = "" if (node, card) in plan.freed else "   # idle, and a pod would go there"
             click.echo(f"   vgpu-scheduler cordon card {card}{note}")
         click.echo("\n2. Evict these pods, each when the one before runs again:")
         rows = [
@@ -39,7 +39,10 @@ def _show(plan: Plan) -> None:
             for number, move in enumerate(plan.moves, 1)
         ]
         click.echo("   " + table(rows, ("", "pod", "from", "to")).replace("\n", "\n   "))
-        click.echo("\n3. Uncordon the cards of step 1. Free will be:")
+        click.echo("\n3. Uncordon:")
+        for _, card in plan.cordoned:
+            click.echo(f"   vgpu-scheduler uncordon card {card}")
+        click.echo("\nFree will be:")
         for node, card in plan.freed:
             pods = plan.taken.get((node, card), ())
             taken = f"   # taken at once by {', '.join(pods)}, which {'waits' if len(pods) == 1 else 'wait'}"
