@@ -27,7 +27,7 @@ _FITS_NOWHERE: Final = 1
 
 def run(*, words: Sequence[str], namespace: str | None, node: str, cluster: ClusterOptions, output: str) -> None:
     """Explain one pod."""
-    key = _key(words, namespace or _namespace(cluster))
+    key = pod_key(words, namespace or namespace_of(cluster))
     with exit_on_error():
         try:
             world, view = open_world(cluster)
@@ -46,7 +46,7 @@ def run(*, words: Sequence[str], namespace: str | None, node: str, cluster: Clus
     _explain_bound(world, bound, node, output)
 
 
-def _namespace(cluster: ClusterOptions) -> str:
+def namespace_of(cluster: ClusterOptions) -> str:
     """Return the namespace that is meant where none is named, as kubectl does."""
     if cluster.files:
         return "default"
@@ -54,7 +54,14 @@ def _namespace(cluster: ClusterOptions) -> str:
         return str(context_namespace(cluster.kubeconfig, cluster.context))
 
 
-def _key(words: Sequence[str], namespace: str) -> str:
+def pod_key(words: Sequence[str], namespace: str) -> str:
+    """Return the namespace and name of the pod that somebody names.
+
+    Raises
+    ------
+    click.UsageError
+        If the words do not name one pod.
+    """
     named = [word for number, word in enumerate(words) if number or word not in _WORDS or len(words) == 1]
     if len(named) != 1:
         raise click.UsageError("name one pod: [pod] [NAMESPACE/]NAME")

@@ -184,6 +184,10 @@ class Cycle:
             for held in reversed(suspended):
                 self.state.resume(held)
 
+    def depends_on_other_nodes(self, pod: Pod) -> bool:
+        """Tell whether it depends on more than a node itself whether a pod may go there."""
+        return self._cluster_parts.of(pod) is not None
+
     def may_stay(self, pod: Pod, placement: Placement) -> bool:
         """Tell whether what depends on more than its node still lets an assumed pod be where it was placed.
 
