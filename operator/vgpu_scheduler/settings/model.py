@@ -112,7 +112,7 @@ class Settings(BaseSettings):
     """Traces of pods."""
     runbook_url: Annotated[str, Field(pattern=r"^(https?://\S+)?$")] = ""
     """Where docs/runbook.md is served, such as https://docs.example.com/runbook.html: warning events then end with a
-    link to the section of their reason, where there is room. Empty for none."""
+    link to the section of their reason, where there is room, and the chart's alerts link theirs. Empty for none."""
 
     @field_validator("scheduler_names", "coexist_with", "dialects", mode="before")
     @classmethod
