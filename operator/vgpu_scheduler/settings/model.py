@@ -93,6 +93,9 @@ class Settings(BaseSettings):
     """One more address for the same endpoints, such as :9395; empty for none."""
     hami_metrics: bool = False
     """Serve HAMi's scheduler metrics, too, under HAMi's names: a few lines per card and per pod, for its dashboards."""
+    metrics_label_values: Annotated[int, Field(ge=0, le=10_000)] = 100
+    """How many models, and how many namespaces, have series of their own in the metrics: those with the most cards, and
+    those that hold the most; all others are summed under other."""
     debug_endpoints: bool = False
     """Serve /debug/ledger, to the same machine only (kubectl port-forward): what every device is used for, and how that
     compares with a rebuild."""

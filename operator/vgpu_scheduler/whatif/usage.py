@@ -171,7 +171,7 @@ def _cards_of(
             cores=_cores(dialect, device, amounts),
             slots=Held(amounts[_SLOTS], device.total[_SLOTS]),
             pods=tuple(sorted(held_by.get((node, dialect.name, device.uuid), ()))),
-            state="unhealthy" if not device.healthy else "cordoned" if device.cordoned else "ready",
+            state=device.state,
         )
 
 
