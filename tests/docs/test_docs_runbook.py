@@ -119,7 +119,7 @@ def test_columns_that_are_named_are_shown() -> None:
     named = re.findall(r"`vgpu-scheduler top (\w+)`, column `([A-Z%]+)`", RUNBOOK)
     assert named
     for what, column in named:
-        head, _ = top._TABLES[what]([], wide=False)
+        head = [shown.name for shown in top.TABLES[what].listed if not shown.wide]
         assert column.lower() in head, f"top {what} has no column {column}"
 
 
