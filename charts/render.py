@@ -130,6 +130,8 @@ def filled(key: tuple[str, str], obj: dict[str, Any]) -> dict[str, Any]:
         case ("ClusterRoleBinding", "vgpu-scheduler-allocation-writers"):
             account = {"kind": "ServiceAccount", "name": Text("{{ .name }}"), "namespace": Text("{{ .namespace }}")}
             obj = put(obj, "/subjects", [obj["subjects"][0], Each(".Values.allocationWriters", account)])
+        case ("PrometheusRule", _):
+            obj = linked(obj)
         case ("MutatingWebhookConfiguration", _):
             bundle = Only(".Values.admissionWebhook.caBundle", Text("{{ .Values.admissionWebhook.caBundle }}"))
             obj = put(obj, "/webhooks/0/clientConfig/caBundle", bundle)
@@ -156,6 +158,16 @@ def deployment(obj: dict[str, Any]) -> dict[str, Any]:
         "": _if_set("podAnnotations", Block("toYaml .Values.podAnnotations")),
     }
     return put(obj, "/spec/template/metadata", {"annotations": annotations, "labels": labels})
+
+
+def linked(obj: dict[str, Any]) -> dict[str, Any]:
+    """Return the alerts with links to the runbook where the settings say that it is."""
+    for at, group in enumerate(obj["spec"]["groups"]):
+        for number, rule in enumerate(group["rules"]):
+            page, _, section = rule["annotations"]["runbook_url"].partition("#")
+            address = f'{{{{ .Values.settings.runbook_url | default "{page}" }}}}#{section}'
+            obj = put(obj, f"/spec/groups/{at}/rules/{number}/annotations/runbook_url", Text(address))
+    return obj
 
 
 def _if_set(name: str, value: Any) -> Only:

@@ -166,6 +166,69 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         ),
     ),
     (
+        "Cards that are out of service",
+        (
+            Panel(
+                "Unhealthy cards",
+                "short",
+                (('max by (dialect, model) (vgpu_scheduler_cards{state="unhealthy"})', "{{model}} ({{dialect}})"),),
+            ),
+            Panel(
+                "Cordoned cards",
+                "short",
+                (('max by (dialect, model) (vgpu_scheduler_cards{state="cordoned"})', "{{model}} ({{dialect}})"),),
+            ),
+        ),
+    ),
+    (
+        "Pools",
+        (
+            *(
+                Panel(
+                    f"Allocated {name} by model",
+                    "percentunit",
+                    (
+                        (
+                            (
+                                f"max by (dialect, model) (1 - vgpu_scheduler_cards_free{{{of}}} / "
+                                f"(vgpu_scheduler_cards_allocatable{{{of}}} > 0))"
+                            ),
+                            "{{model}} ({{dialect}})",
+                        ),
+                    ),
+                    "Of the cards that are in service.",
+                )
+                for name, of in (("memory", 'resource="memory"'), ("compute", 'resource="cores"'))
+            ),
+            Panel(
+                "Memory that is free, by model",
+                "bytes",
+                (
+                    (
+                        'max by (dialect, model) (vgpu_scheduler_cards_free{resource="memory"})',
+                        "{{model}} ({{dialect}})",
+                    ),
+                ),
+            ),
+            Panel(
+                "Memory that namespaces hold",
+                "bytes",
+                (('sum by (namespace) (vgpu_scheduler_namespace_allocated{resource="memory"})', "{{namespace}}"),),
+            ),
+        ),
+    ),
+    (
+        "Pods that wait, by namespace",
+        (
+            Panel("Pods that wait", "short", (("max by (namespace) (vgpu_scheduler_waiting_pods)", "{{namespace}}"),)),
+            Panel(
+                "The longest wait",
+                "s",
+                (("max by (namespace) (vgpu_scheduler_oldest_waiting_pod_seconds)", "{{namespace}}"),),
+            ),
+        ),
+    ),
+    (
         "Namespaces with quotas",
         (
             Panel(

@@ -450,3 +450,16 @@ def test_patches_are_in_force_under_their_condition() -> None:
         replaced(base, [{"op": "test", "path": "/a", "value": 2}], ".c")
     with pytest.raises(ValueError, match="remove"):
         replaced(base, [{"op": "remove", "path": "/a"}], ".c")
+
+
+ADDRESS = "https://docs.example.com/runbook.html"
+
+
+@pytest.mark.parametrize(("settings", "page"), [({}, "docs/runbook.md"), ({"runbook_url": ADDRESS}, ADDRESS)])
+def test_alerts_link_the_runbook_where_it_is_served(settings: dict[str, str], page: str) -> None:
+    found = chart({"monitoring": {"enabled": True}, "settings": settings})
+    groups = found["PrometheusRule", "vgpu-scheduler"]["spec"]["groups"]
+    rules = [rule for group in groups for rule in group["rules"]]
+    assert len(rules) >= 15
+    for rule in rules:
+        assert rule["annotations"]["runbook_url"] == f"{page}#{rule['alert'].lower()}"

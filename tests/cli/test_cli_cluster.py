@@ -21,16 +21,17 @@ from vgpu_scheduler.cli.cluster import messages
 
 def test_top_shows_nodes_cards_pods_and_namespaces(api: Api) -> None:
     assert run("top").stdout.splitlines() == [
-        "NODE  CARDS  IDLE  MEMORY      MEM%  CORES  CORES%  PODS  FRAG",
-        "a     2      0     6000/32768  18%   0/200  0%      1     100%",
+        "NODE  CARDS  IDLE  MEMORY        MEM%  CORES   CORES%  PODS  FRAG",
+        "a     2      0     6000/32768Mi  18%   0/200%  0%      1     100%",
     ]
     assert run("top", "cards").stdout.splitlines()[1:] == [
-        "a     GPU-a-0  NVIDIA-A100  6000/16384  36%   0/100  1/10    1     ready",
-        "a     GPU-a-1  NVIDIA-A100  0/16384     0%    0/100  0/10    0     cordoned",
+        "a     GPU-a-0  NVIDIA-A100  6000/16384Mi  36%   0/100%  1/10    1     ready",
+        "a     GPU-a-1  NVIDIA-A100  0/16384Mi     0%    0/100%  0/10    0     cordoned",
     ]
     wide = run("top", "pods", "-o", "wide").stdout.splitlines()
-    assert wide[1].split() == ["default", "first", "a", "GPU-a-0", "6000", "0"]
-    assert run("top", "pods", "-n", "other").stdout == "no pods hold cards\n"
+    assert wide[1].split() == ["default", "first", "a", "1", "6000Mi", "0%", "GPU-a-0"]
+    other = run("top", "pods", "-n", "other").stdout
+    assert other == "no pods in namespace other hold cards; 1 in other namespaces do: -A shows them\n"
     (found,) = json.loads(run("top", "namespaces", "-o", "json").stdout)
     assert found == {"namespace": "default", "pods": 1, "waiting": 1, "cards": 1, "memory": 6000, "cores": 0}
     (card, _) = yaml.safe_load(run("top", "cards", "-o", "yaml").stdout)
@@ -124,7 +125,7 @@ def test_settings_are_those_of_the_cluster_or_assumed(api: Api) -> None:
     api.settings = "nvidia: {resource_count_name: example.com/gpu}\n"
     result = run("top", "pods")
     assert "assumed" not in result.stderr
-    assert result.stdout == "no pods hold cards\n"  # nobody asks for any by that name
+    assert result.stdout == "no pods in namespace default hold cards\n"  # nobody asks for any by that name
     api.settings = "profil: x\n"
     assert "the settings of the cluster cannot be read: profil: there is no such setting" in run("top").stderr
 
@@ -259,7 +260,7 @@ def test_a_snapshot_has_the_settings_of_the_file_that_is_given(api: Api, tmp_pat
     copied = run("explain", "large", "--cluster", str(file))
     assert "vgpu-scheduler places pods of other only" in copied.stdout
     assert copied.stderr == ""
-    assert run("top", "pods", "--cluster", str(file)).stdout == "no pods hold cards\n"
+    assert run("top", "pods", "--cluster", str(file)).stdout == "no pods in namespace default hold cards\n"
 
 
 def test_a_plan_of_moves(api: Api) -> None:
@@ -383,11 +384,11 @@ def test_flags_of_the_scheduler_count_without_a_settings_file(tmp_path: Path) ->
     objects = [node("a"), running("r", "a", "GPU-a-0", 4000), deployment, config]
     (tmp_path / "c.yaml").write_text(yaml.safe_dump_all(objects))
     result = run("top", "pods", "--cluster", str(tmp_path / "c.yaml"))
-    assert (result.stdout, result.stderr) == ("no pods hold cards\n", "")
+    assert (result.stdout, result.stderr) == ("no pods in namespace default hold cards\n", "")
 
 
 def test_nobody_waits_and_why_is_explain(api: Api) -> None:
     assert run("why", "large").stdout == run("explain", "large").stdout
     api.objects = api.objects[:2]
     result = run("simulate", "--pending")
-    assert (result.exit_code, result.stdout) == (0, "no pod waits\n")
+    assert (result.exit_code, result.stdout) == (0, "no pod waits in namespace default\n")

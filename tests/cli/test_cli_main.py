@@ -120,7 +120,7 @@ def test_kubectl_completes_commands() -> None:
     [
         (("s",), ["settings", "simulate", "snapshot", ":4"]),
         (("top", "n"), ["nodes", "namespaces", ":4"]),
-        (("top", "cards", "-o", ""), ["table", "wide", "json", "yaml", ":4"]),
+        (("top", "cards", "-o", ""), ["table", "wide", "name", "json", "yaml", ":4"]),
         (("top", "cards", "--output=w"), ["wide", ":4"]),
         (("simulate", "--pol"), ["--policy", ":4"]),
         (("simulate", "-f", "pods"), [":0"]),

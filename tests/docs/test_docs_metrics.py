@@ -10,7 +10,7 @@ from typing import Any
 from kubernetes_asyncio.client import Configuration
 from prometheus_client.parser import text_string_to_metric_families
 from tests.binding.bench import ShiftedClock
-from tests.engine.builders import asks, cards, engine_with, node, pod
+from tests.engine.builders import allocation, asks, cards, engine_with, node, pod
 
 from vgpu_scheduler.apiclient import ApiClient, Credentials
 from vgpu_scheduler.binding import Answer, BindAttempt, BindContext, Binder, BinderOptions, EventSource, Reporter
@@ -19,6 +19,7 @@ from vgpu_scheduler.intake import Observer
 from vgpu_scheduler.kube import ResourceQuota
 from vgpu_scheduler.model import EventReason
 from vgpu_scheduler.runtime.metrics import add_metrics, add_requests, binder_hooks
+from vgpu_scheduler.runtime.pool_metrics import add_pools
 from vgpu_scheduler.runtime.scheduling import SchedulingLoop
 from vgpu_scheduler.telemetry import Metrics, catalogue
 from vgpu_scheduler.telemetry.catalogue import METRICS, Metric
@@ -54,6 +55,7 @@ def shown(engine: Engine, *, leading: bool = True) -> Iterator[Any]:
     binder = Binder(context, BinderOptions(), hooks)
     observer = Observer(engine, clock.monotonic, lambda _: None, lambda: None, reporter.problem)
     add_metrics(metrics, engine, binder, reporter, observer, Lease(leading))  # type: ignore[arg-type]
+    add_pools(metrics, engine, 100, clock.monotonic)
     api = ApiClient(Credentials(Configuration(host="https://10.0.0.1:6443")), "test")
     api.answers["GET", "200"] += 1
     add_requests(metrics, api)
@@ -73,7 +75,8 @@ def shown(engine: Engine, *, leading: bool = True) -> Iterator[Any]:
 
 def families(*, leading: bool = True) -> Seen:
     """Return labels and buckets of all families, by the name that is scraped."""
-    engine = engine_with([node("a", cards("a", 1))], [])
+    held = pod("held", annotations=allocation("a", ("a-gpu-0", 1000, 0)), nodeName="a")
+    engine = engine_with([node("a", cards("a", 1))], [held])
     engine.quotas.observe(ResourceQuota("default", "q", {"limits.nvidia.com/gpumem": "2500"}))
     found: Seen = {}
     for family in shown(engine, leading=leading):
@@ -142,7 +145,7 @@ async def test_what_is_of_the_cluster_is_shown_by_the_leader_alone() -> None:
     marked = re.findall(r"^\| `(\w+)`.*\(leader\) \|$", PAGE, re.MULTILINE)
     assert families().keys() - families(leading=False).keys() == set(marked)
     assert {metric.name for metric in METRICS if metric.of_cluster} == set(marked)
-    assert len(marked) == 12
+    assert len(marked) == 20
 
 
 async def test_problems_are_counted_from_zero_on_for_every_reason() -> None:

@@ -148,6 +148,8 @@ def test_grafana_finds_the_dashboard_and_prometheus_the_metrics() -> None:
     assert monitor["metadata"]["namespace"] == service["metadata"]["namespace"]
     assert [one["port"] for one in monitor["spec"]["endpoints"]] == [port["name"] for port in service["spec"]["ports"]]
     assert SCRAPED["job"] == (service["metadata"]["name"],)
+    ours = {label for metric in METRICS for label in metric.labels} & set(SCRAPED)
+    assert not ours or all(one["honorLabels"] for one in monitor["spec"]["endpoints"])  # else they are renamed
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ class World:
             alive.append(found.uid)
             self.time += 0.02
             self.observer.observe(PODS, found)
-            while self.loop._turn():
+            while self.loop._decide_some():
                 pass
             self.reporter.tick(self.engine.state.pod)
             if len(alive) > ALIVE:

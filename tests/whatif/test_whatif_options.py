@@ -41,7 +41,8 @@ WITH = {"volcano.plugin_version": {"dialects": ["volcano"]}}
 """What has to be set beside a setting for it to matter."""
 NOT_DECIDING = re.compile(
     r"(admission|lease|tracing)\..*|bind\.(patience|unlocked|volume_wait)|http_.*|metrics_address"
-    r"|hami_metrics|debug_endpoints|policy_status_interval|sweep_interval|kubeconfig|context|log_.*|runbook_url"
+    r"|hami_metrics|metrics_label_values|debug_endpoints|policy_status_interval|sweep_interval|kubeconfig|context|log_.*"
+    r"|runbook_url"
     r"|hami_device_config"  # a file that is read into hami_devices
 )
 """Settings that say how the operator works, and nothing about what it decides."""

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import click
 
 from vgpu_scheduler.cli.cluster.messages import fail, progress
+from vgpu_scheduler.cli.cluster.namespaces import own_namespace
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, ClusterOptions
 from vgpu_scheduler.cli.cluster.output import dump, table
 from vgpu_scheduler.cli.cluster.world import exit_on_error, open_world
-from vgpu_scheduler.cli.explain import namespace_of, pod_key
+from vgpu_scheduler.cli.explain import pod_key
 from vgpu_scheduler.whatif import MOST_MOVES, Plan, Room, Step, World, defrag, make_room
 
 
@@ -20,7 +21,7 @@ def run(*, most: int | None, pod: str | None, cluster: ClusterOptions, output: s
         world, view = open_world(cluster)
         names = view.scheduler.settings.scheduler_names
         if pod is not None:
-            _make_room(world, pod_key((pod,), namespace_of(cluster)), names, output)
+            _make_room(world, pod_key((pod,), own_namespace(cluster)), names, output)
             return
         plan = defrag(world, most or 0, names, lambda done, total: progress(f"{done} of {total} cards tried"))
     progress("")

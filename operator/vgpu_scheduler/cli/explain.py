@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import click
 
-from vgpu_scheduler.apiclient import context_namespace
 from vgpu_scheduler.cli.cluster.messages import fail, print_pod_warnings
+from vgpu_scheduler.cli.cluster.namespaces import own_namespace
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE, ClusterOptions
 from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.cluster.schedulers import is_ours, left_to_whom
@@ -27,8 +27,8 @@ _FITS_NOWHERE: Final = 1
 
 def run(*, words: Sequence[str], namespace: str | None, node: str, cluster: ClusterOptions, output: str) -> None:
     """Explain one pod."""
-    key = pod_key(words, namespace or namespace_of(cluster))
     with exit_on_error():
+        key = pod_key(words, namespace or own_namespace(cluster))
         try:
             world, view = open_world(cluster)
         except MissingRightsError as error:
@@ -46,14 +46,6 @@ def run(*, words: Sequence[str], namespace: str | None, node: str, cluster: Clus
     _explain_bound(world, bound, node, output)
 
 
-def namespace_of(cluster: ClusterOptions) -> str:
-    """Return the namespace that is meant where none is named, as kubectl does."""
-    if cluster.files:
-        return "default"
-    with exit_on_error():
-        return str(context_namespace(cluster.kubeconfig, cluster.context))
-
-
 def pod_key(words: Sequence[str], namespace: str) -> str:
     """Return the namespace and name of the pod that somebody names.
 
@@ -66,7 +58,8 @@ def pod_key(words: Sequence[str], namespace: str) -> str:
     if len(named) != 1:
         raise click.UsageError("name one pod: [pod] [NAMESPACE/]NAME")
     before, slash, name = named[0].partition("/")
-    return named[0] if slash and before not in _WORDS else f"{namespace}/{name if slash else before}"
+    name = name if slash and before in _WORDS else named[0]
+    return name if "/" in name else f"{namespace}/{name}"
 
 
 def _explain_waiting(world: World, view: ClusterView, pod: Pod, node: str, output: str) -> None:

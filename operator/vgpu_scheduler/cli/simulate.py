@@ -12,7 +12,8 @@ from typing import Any, Final
 import click
 
 from vgpu_scheduler.cli.cluster.messages import print_pod_warnings, print_view_warnings, progress, warn
-from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE, ClusterOptions
+from vgpu_scheduler.cli.cluster.namespaces import chosen_namespace
+from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE, ClusterOptions, NamespaceOptions
 from vgpu_scheduler.cli.cluster.output import dump, table
 from vgpu_scheduler.cli.cluster.schedulers import as_if_it_named_ours
 from vgpu_scheduler.cli.cluster.view import ClusterView, read_cluster, read_files
@@ -30,7 +31,6 @@ from vgpu_scheduler.whatif import (
     World,
     WorldError,
     Written,
-    aligned,
     capacity_of,
     claims_of,
     controllers_of,
@@ -43,7 +43,7 @@ from vgpu_scheduler.whatif import (
     unknown_fields,
 )
 
-_HEAD: Final = ("POD", "OUTCOME", "NODE", "CARDS", "SCORE", "POLICY")
+_HEAD: Final = ("pod", "outcome", "node", "cards", "score", "policy")
 _NO_PLACE: Final = 1
 _MOST_NODES: Final = 1000
 _AS_MANY_AS_FIT: Final = "max"
@@ -57,12 +57,15 @@ class _Scenario:
     ----------
     pods
         Files with pods.
+    namespace
+        Whose pods that wait are placed; None for those of all.
     count
         Copies of each; 0 for the pods themselves.
     """
 
     pods: Sequence[Path]
     pending: bool
+    namespace: str | None
     count: int
     policies: Sequence[Path]
     added: Sequence[str]
@@ -70,16 +73,27 @@ class _Scenario:
 
 
 def run(
-    *, cluster: ClusterOptions, output: str, explained: bool, count: str | None, dialect: str | None, **options: Any
+    *,
+    cluster: ClusterOptions,
+    namespaces: NamespaceOptions,
+    output: str,
+    explained: bool,
+    count: str | None,
+    dialect: str | None,
+    **options: Any,
 ) -> None:
     """Place pods, and say where they went."""
     overrides = {name: value for name in ("node_policy", "device_policy") if (value := options.pop(name)) is not None}
     if dialect is not None:
         with exit_on_error():
             overrides["dialects"] = [make_dialect(dialect).name]
-    scenario = _Scenario(count=_count(count), **options)
+    with exit_on_error():
+        namespace = chosen_namespace(namespaces, cluster) if options["pending"] else None
+    scenario = _Scenario(count=_count(count), namespace=namespace, **options)
     if not scenario.pods and not scenario.pending:
         raise click.UsageError("say which pods are to be placed: -f FILE, or --pending")
+    if namespaces != NamespaceOptions() and not scenario.pending:
+        raise click.UsageError("-n and -A are about --pending: pods of files say their namespace")
     if scenario.count and explained:
         raise click.UsageError("--explain is about single pods, and --count about how many")
     if scenario.count and scenario.pending:
@@ -118,7 +132,7 @@ def _answer_where(world: World, view: ClusterView, scenario: _Scenario, output: 
     elif answers:
         _show(answers, explained=explained, wide=output == WIDE)
     else:
-        click.echo("no pod waits")
+        click.echo(_nobody_waits(world, scenario.namespace))
     raise SystemExit(0 if all(answer.node for answer in answers) else _NO_PLACE)
 
 
@@ -212,12 +226,16 @@ def _answers(world: World, settings: Settings, scenario: _Scenario, *, explained
         if done % 100 == 0:
             progress(f"{done} pods decided, {answer.pod.key} last")
 
-    waiting = list(world.pending.values()) if scenario.pending else []
+    waiting = _waiting(world, scenario.namespace) if scenario.pending else []
     answers = simulate(world, waiting, as_they_are=True, explained=explained, on_answer=on_answer)
     answers += simulate(world, _new_pods(world, settings, scenario.pods), explained=explained, on_answer=on_answer)
     if not answers and scenario.pods:
         raise _nothing_to_place(world, scenario.pods)
     return answers
+
+
+def _waiting(world: World, namespace: str | None) -> list[Pod]:
+    return [pod for pod in world.pending.values() if namespace in (None, pod.namespace)]
 
 
 def _nothing_to_place(world: World, files: Sequence[Path]) -> WorldError:
@@ -286,13 +304,19 @@ def _pod(world: World, workload: Mapping[str, Any], pod: Mapping[str, Any]) -> P
 
 
 def _show(answers: Sequence[Answer], *, explained: bool, wide: bool) -> None:
-    for line in aligned([_HEAD, *map(_row, answers)]):
-        click.echo(line)
+    click.echo(table([_row(answer) for answer in answers], _HEAD, wide=wide))
     for answer in answers:
         if explained:
             click.echo("\n" + explain(answer, wide=wide))
         elif answer.decision.message or answer.after:
             click.echo(f"{answer.pod.key}: {answer.decision.message or answer.after}")
+
+
+def _nobody_waits(world: World, namespace: str | None) -> str:
+    if namespace is None:
+        return "no pod waits"
+    elsewhere = f"; {len(world.pending)} in other namespaces do: -A places them, too" if world.pending else ""
+    return f"no pod waits in namespace {namespace}{elsewhere}"
 
 
 def _row(answer: Answer) -> tuple[str, ...]:
@@ -314,6 +338,6 @@ def _show_capacities(capacities: Sequence[Capacity], output: str) -> None:
         at_least = "at least " if capacity.count == MOST_COPIES else ""
         click.echo(f"{at_least}{capacity.count} of {capacity.pod} fit.")
         if capacity.nodes:
-            click.echo(table(list(capacity.nodes.items()), ("node", "pods")))
+            click.echo(table(list(capacity.nodes.items()), ("node", "pods"), wide=output == WIDE))
         if capacity.next is not None:
             click.echo(f"The next one: {capacity.next.decision.message}")

@@ -4,42 +4,93 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import dataclass
 from typing import Any, Final
 
 import click
 
 from vgpu_scheduler.apiclient import ApiUnreachableError
-from vgpu_scheduler.cli.cluster.messages import in_colour, on_terminal, progress, view_warnings, warn
-from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE, ClusterOptions
-from vgpu_scheduler.cli.cluster.output import dump, table
+from vgpu_scheduler.cli.cluster.cards import find_card
+from vgpu_scheduler.cli.cluster.messages import on_terminal, progress, view_warnings, warn
+from vgpu_scheduler.cli.cluster.namespaces import chosen_namespace
+from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, NAME, ClusterOptions, Listing, NamespaceOptions
+from vgpu_scheduler.cli.cluster.output import Columns, dump
 from vgpu_scheduler.cli.cluster.view import read_cluster
 from vgpu_scheduler.cli.cluster.world import MissingRightsError, exit_on_error, make_world, open_world
-from vgpu_scheduler.whatif import World, usage
+from vgpu_scheduler.cli.top_columns import CARDS, MODELS, NAMESPACES, NODES, PODS, PODS_OF_ALL
+from vgpu_scheduler.kube import LabelSelector, parse_label_selector
+from vgpu_scheduler.model import did_you_mean
+from vgpu_scheduler.whatif import World, WorldError, usage
 
 _ALL: Final = "all"
+_NAMESPACED: Final = frozenset({"pods", "namespaces"})
 _INTERRUPTED: Final = 130
 """What a shell calls the end by Ctrl-C."""
-_COLOURS: Final = ((90, "red"), (70, "yellow"))
-Rows = list[list[object]]
+TABLES: Final[Mapping[str, Columns]] = {
+    "nodes": NODES,
+    "cards": CARDS,
+    "models": MODELS,
+    "pods": PODS,
+    "namespaces": NAMESPACES,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What is to be shown.
+
+    Attributes
+    ----------
+    names
+        Only these; empty for all.
+    namespace
+        Whose pods; None for those of all.
+    labels
+        Which nodes, pods or namespaces; None for all.
+    """
+
+    subject: str
+    names: Sequence[str]
+    namespace: str | None
+    labels: LabelSelector | None
+    listing: Listing
 
 
 def run(
-    *, subject: str, namespace: str | None, cluster: ClusterOptions, output: str, watch: bool, interval: float
+    *,
+    subject: str,
+    names: Sequence[str],
+    namespaces: NamespaceOptions,
+    cluster: ClusterOptions,
+    listing: Listing,
+    watch: bool,
+    interval: float,
 ) -> None:
     """Show it once, or again and again until Ctrl-C."""
-    if namespace is not None and subject in {"nodes", "cards"}:
+    if namespaces.name is not None and subject not in _NAMESPACED:
         raise click.UsageError(f"-n is about pods and namespaces; {subject} belong to nobody")
-    if not watch:
-        with exit_on_error():
+    TABLES[subject].sorted([], listing.sort_by)  # says what is wrong with it before anything is read
+    names = [name.removeprefix(f"{TABLES[subject].kind}/") for name in names]  # as -o name writes them
+    with exit_on_error():
+        labels = _labels(listing.selector)
+        namespace = namespaces.name if subject == "namespaces" else chosen_namespace(namespaces, cluster)
+        question = _Question(subject, names, None if namespaces.every else namespace, labels, listing)
+        if not watch:
             world, _ = open_world(cluster)
-        _show(world, subject, namespace, output)
-        return
+            _show(world, question)
+            return
     try:
-        _watch(cluster, interval, lambda world: _show(world, subject, namespace, output))
+        _watch(cluster, interval, lambda world: _show(world, question))
     except KeyboardInterrupt:
         progress("")
         raise SystemExit(_INTERRUPTED) from None
+
+
+def _labels(text: str) -> LabelSelector | None:
+    try:
+        return parse_label_selector(text)
+    except ValueError as error:
+        raise click.UsageError(f"-l: {error}") from None
 
 
 def _watch(cluster: ClusterOptions, interval: float, show: Callable[[World], None]) -> None:
@@ -57,11 +108,11 @@ def _watch(cluster: ClusterOptions, interval: float, show: Callable[[World], Non
                 warn(f"{error}; it is asked again")
                 time.sleep(interval)
                 continue
-        shown = True
-        warnings = list(view_warnings(world, view))
-        if on_terminal():
-            click.clear()
-        show(world)
+            shown = True
+            warnings = list(view_warnings(world, view))
+            if on_terminal():
+                click.clear()
+            show(world)
         if on_terminal() or warnings != printed:
             for line in warnings:
                 click.echo(line, err=True)
@@ -69,91 +120,137 @@ def _watch(cluster: ClusterOptions, interval: float, show: Callable[[World], Non
         time.sleep(interval)
 
 
-def _show(world: World, subject: str, namespace: str | None, output: str) -> None:
-    rows = _ROWS[subject](world)
-    if namespace is not None:
-        rows = [row for row in rows if getattr(row, "namespace", namespace) == namespace]
-    if output not in FOR_PEOPLE:
-        dump([_plain(row) for row in rows], output)
+def _show(world: World, question: _Question) -> None:
+    subject, listing = question.subject, question.listing
+    rows = _ROWS[subject](world, question)
+    columns = PODS_OF_ALL if subject == "pods" and question.namespace is None else TABLES[subject]
+    rows = columns.sorted(rows, listing.sort_by)
+    if subject == "nodes" and question.names and listing.output != NAME:
+        _show_whole_nodes(world, rows, listing)
         return
-    if subject == "nodes" and len(rows) > 1:
-        rows.append(usage.summed(_ALL, usage.cards(world)))
-    if not rows:
-        click.echo(
-            f"there are no {subject} with cards" if subject in {"nodes", "cards"} else f"no {subject} hold cards"
-        )
+    more = [usage.summed(_ALL, _cards(world, question))] if subject == "nodes" and len(rows) > 1 else []
+    columns.print(rows, listing, _nothing(world, question), more)
+
+
+def _show_whole_nodes(world: World, rows: Sequence[usage.NodeUsage], listing: Listing) -> None:
+    """Show nodes with their cards and pods in one look."""
+    cards = [(row, [card for card in usage.cards(world) if card.node == row.node]) for row in rows]
+    pods = {row.node: [pod for pod in usage.pods(world) if pod.node == row.node] for row in rows}
+    if listing.output not in FOR_PEOPLE:
+        whole = [
+            {
+                **NODES.plain(row),
+                "cards": [CARDS.plain(card) for card in listed],
+                "pods": [PODS.plain(pod) for pod in pods[row.node]],
+            }
+            for row, listed in cards
+        ]
+        dump(whole, listing.output)
         return
-    head, lines = _TABLES[subject](rows, wide=output == WIDE)
-    click.echo(table(lines, head))
+    parts = [NODES.table(rows, listing), CARDS.table([card for _, listed in cards for card in listed], listing)]
+    if any(pods.values()):
+        parts.append(PODS.table([pod for listed in pods.values() for pod in listed], listing))
+    click.echo("\n\n".join(parts))
 
 
-def _plain(row: Any) -> Mapping[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in asdict(row).items():
-        held = getattr(row, name)
-        found[name] = {**value, "free": held.free} if isinstance(held, usage.Held) else value
-        if isinstance(value, tuple):
-            found[name] = list(value)
-    return found
+# Rows ----------------------------------------------------------------------------------------------------------------
 
 
-def _nodes(rows: Sequence[Any], *, wide: bool) -> tuple[Sequence[str], Rows]:
-    head = ["node", "cards", "idle", "memory", "mem%", "cores", "cores%", "pods", "frag", *(["shares"] if wide else [])]
-    lines: Rows = [
-        [
-            *(row.node, row.cards, row.idle, row.memory, _share(row.memory.percent), row.cores),
-            *(_share(row.cores.percent), row.pods, f"{row.fragmentation}%", *([row.slots] if wide else [])),
-        ]
-        for row in rows
+def _cards(world: World, question: _Question) -> list[usage.CardUsage]:
+    """Return the cards of the nodes that are meant."""
+    found = usage.cards(world)
+    labels = question.labels
+    if labels is None:
+        return found
+    return [card for card in found if labels.matches(_labels_of_node(world, card.node))]
+
+
+def _labels_of_node(world: World, name: str) -> Mapping[str, str]:
+    node = world.engine.state.node(name)
+    return node.labels if node is not None else {}
+
+
+def _node_rows(world: World, question: _Question) -> list[Any]:
+    return _named(usage.nodes(_cards(world, question)), question, lambda row: row.node)
+
+
+def _card_rows(world: World, question: _Question) -> list[Any]:
+    found = _cards(world, question)
+    if not question.names:
+        return found
+    places = dict.fromkeys((place.node, place.name) for place in (find_card(world, name) for name in question.names))
+    return [card for card in found if (card.node, card.card) in places]
+
+
+def _model_rows(world: World, question: _Question) -> list[Any]:
+    return _named(usage.models(world, _cards(world, question)), question, lambda row: row.model)
+
+
+def _pod_rows(world: World, question: _Question) -> list[Any]:
+    found = usage.pods(world)
+    if question.labels is not None:
+        keys = {pod.key for pod in world.bound.values() if question.labels.matches(pod.labels)}
+        found = [row for row in found if f"{row.namespace}/{row.pod}" in keys]
+    spaces = {name.partition("/")[0] for name in question.names if "/" in name}
+    if question.namespace is not None:
+        found = [row for row in found if row.namespace in {question.namespace, *spaces}]
+    if not question.names:
+        return found
+    full = [
+        name if "/" in name or question.namespace is None else f"{question.namespace}/{name}" for name in question.names
     ]
-    return head, lines
+    known = {f"{row.namespace}/{row.pod}": row for row in found}
+    rows: list[Any] = []
+    for name in full:
+        meant = [row for key, row in known.items() if name in {key, row.pod}]
+        if not meant:
+            raise WorldError(f"pods: no pod {name} holds cards{did_you_mean(name, known)}")
+        rows += [row for row in meant if row not in rows]
+    return rows
 
 
-def _cards(rows: Sequence[Any], *, wide: bool) -> tuple[Sequence[str], Rows]:
-    head = ["node", "card", "model", "memory", "mem%", "cores", "shares", "pods", "state"]
-    lines: Rows = [
-        [
-            *(row.node, row.card, row.model, row.memory, _share(row.memory.percent)),
-            *(row.cores, row.slots, len(row.pods), _state(row.state)),
-            *([row.numa, row.mode, ",".join(row.pods)] if wide else []),
-        ]
-        for row in rows
-    ]
-    return [*head, *(["numa", "mode", "names"] if wide else [])], lines
+def _namespace_rows(world: World, question: _Question) -> list[Any]:
+    found = usage.namespaces(world)
+    if question.labels is not None:
+        known = world.engine.state.interpod.namespaces
+        found = [row for row in found if question.labels.matches(known.get(row.namespace) or {})]
+    if question.namespace is not None:
+        found = [row for row in found if row.namespace == question.namespace]
+    return _named(found, question, lambda row: row.namespace)
 
 
-def _pods(rows: Sequence[Any], *, wide: bool) -> tuple[Sequence[str], Rows]:
-    lines: Rows = [
-        [row.namespace, row.pod, row.node, ",".join(row.cards) if wide else len(row.cards), row.memory, row.cores]
-        for row in rows
-    ]
-    return ["namespace", "pod", "node", "cards", "memory", "cores"], lines
+def _named(rows: Sequence[Any], question: _Question, name_of: Callable[[Any], str]) -> list[Any]:
+    """Return the rows that are named, all if none is."""
+    if not question.names:
+        return list(rows)
+    known = [name_of(row) for row in rows]
+    for name in question.names:
+        if name not in known:
+            subject = question.subject
+            raise WorldError(f"{subject}: there is no {subject[:-1]} {name} with cards{did_you_mean(name, known)}")
+    return [row for row in rows if name_of(row) in question.names]
 
 
-def _namespaces(rows: Sequence[Any], *, wide: bool) -> tuple[Sequence[str], Rows]:
-    del wide
-    lines: Rows = [[row.namespace, row.pods, row.waiting, row.cards, row.memory, row.cores] for row in rows]
-    return ["namespace", "pods", "waiting", "cards", "memory", "cores"], lines
+def _nothing(world: World, question: _Question) -> str:
+    """Say that there is nothing to show."""
+    chosen = f" that match {question.listing.selector}" if question.labels is not None else ""
+    if question.subject not in _NAMESPACED:
+        return f"there are no {question.subject} with cards{chosen}" if chosen else _NOTHING[question.subject]
+    where = f" in namespace {question.namespace}" if question.namespace is not None else ""
+    elsewhere = len(usage.pods(world)) if question.namespace is not None and question.subject == "pods" else 0
+    hint = f"; {elsewhere} in other namespaces do: -A shows them" if elsewhere and not chosen else ""
+    return f"no {question.subject}{where}{chosen} hold cards{hint}"
 
 
-def _share(percent: int) -> str:
-    colour = next((colour for least, colour in _COLOURS if percent >= least), None)
-    return click.style(f"{percent}%", fg=colour) if colour and in_colour() else f"{percent}%"
-
-
-def _state(state: str) -> str:
-    return click.style(state, fg="red") if state != "ready" and in_colour() else state
-
-
-_ROWS: Final[Mapping[str, Callable[[World], list[Any]]]] = {
-    "nodes": usage.nodes,
-    "cards": usage.cards,
-    "pods": usage.pods,
-    "namespaces": usage.namespaces,
+_NOTHING: Final = {
+    "nodes": "there are no nodes with cards",
+    "cards": "there are no cards",
+    "models": "there are no cards",
 }
-_TABLES: Final[Mapping[str, Callable[..., tuple[Sequence[str], Rows]]]] = {
-    "nodes": _nodes,
-    "cards": _cards,
-    "pods": _pods,
-    "namespaces": _namespaces,
+_ROWS: Final[Mapping[str, Callable[[World, _Question], list[Any]]]] = {
+    "nodes": _node_rows,
+    "cards": _card_rows,
+    "models": _model_rows,
+    "pods": _pod_rows,
+    "namespaces": _namespace_rows,
 }

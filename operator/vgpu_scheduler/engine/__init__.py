@@ -10,6 +10,7 @@ from vgpu_scheduler.engine.nearest import lacks_amounts
 from vgpu_scheduler.engine.observing import ObservedKind, Sweep
 from vgpu_scheduler.engine.options import SCHEDULER_NAME, EngineOptions
 from vgpu_scheduler.engine.policy_report import ConditionReport, PolicyReason, PolicyReport
+from vgpu_scheduler.engine.pools import RESOURCES, Pool, PoolAmounts, held_by_namespace, pools
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import Place, SchedulingQueue
 from vgpu_scheduler.engine.queue_events import QueueEvent
@@ -19,6 +20,7 @@ from vgpu_scheduler.engine.units import Grouping, UnitKey
 __all__ = [
     "ANY_CARD",
     "IN_TURN",
+    "RESOURCES",
     "SCHEDULER_NAME",
     "CardVerdict",
     "Cause",
@@ -37,6 +39,8 @@ __all__ = [
     "Place",
     "PolicyReason",
     "PolicyReport",
+    "Pool",
+    "PoolAmounts",
     "Problem",
     "QueueEvent",
     "QuotaReport",
@@ -46,6 +50,8 @@ __all__ = [
     "UnitKey",
     "card_verdicts",
     "find_lock",
+    "held_by_namespace",
     "lacks_amounts",
+    "pools",
     "review_locks",
 ]

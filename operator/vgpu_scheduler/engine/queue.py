@@ -129,6 +129,10 @@ class SchedulingQueue:
         """Yield each pod that waits after an attempt with each of the plugins or card reasons that rejected it."""
         return ((uid, plugin) for uid, entry in self._entries.items() for plugin in entry.rejected_by)
 
+    def waiting_since(self) -> Iterator[tuple[str, float]]:
+        """Yield each pod that waits, wherever it does, with the time when it came."""
+        return ((uid, entry.came) for uid, entry in self._entries.items())
+
     @property
     def ready(self) -> bool:
         """Whether a pod may be active; leftovers of earlier places count until they are popped."""

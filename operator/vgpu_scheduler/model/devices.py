@@ -141,6 +141,11 @@ class Device:
     in_percent: bool = False
     compute: Compute = Compute.PERCENT
 
+    @property
+    def state(self) -> str:
+        """Whether it is in service: ``ready``, ``unhealthy`` or ``cordoned``."""
+        return "unhealthy" if not self.healthy else "cordoned" if self.cordoned else "ready"
+
     def compute_percent(self, cores: int, total: int) -> float:
         """Return what an amount of compute is in percent of the device, of which it has ``total``."""
         if self.in_percent or self.compute is Compute.PERCENT:

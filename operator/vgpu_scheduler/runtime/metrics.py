@@ -9,7 +9,6 @@ from urllib.parse import urlsplit
 from vgpu_scheduler import __version__
 from vgpu_scheduler.apiclient import ApiClient
 from vgpu_scheduler.binding import Answer, BindAttempt, Binder, BinderHooks, Reporter, Step
-from vgpu_scheduler.dialects.hami import HAMI_ZONE
 from vgpu_scheduler.engine import Engine, Place
 from vgpu_scheduler.intake import Observer
 from vgpu_scheduler.kube import Pod
@@ -121,11 +120,6 @@ def _add_knowledge(metrics: Metrics, engine: Engine) -> None:
     def unreadable() -> int:
         return sum(any(usage.problem for usage in held.uses.values()) for held in state.reservations())
 
-    def quotas(*, limits: bool) -> _Values:
-        for report in engine.quotas.report(state):
-            labels = {"namespace": report.namespace, "quota_name": report.resource, **HAMI_ZONE}
-            yield labels, report.limit if limits else report.used
-
     metrics.add(catalogue.CACHE_SIZE, known)
     metrics.add(
         catalogue.CLOSED_NODES,
@@ -134,9 +128,6 @@ def _add_knowledge(metrics: Metrics, engine: Engine) -> None:
     metrics.add(
         catalogue.REJECTED, lambda: [({"reason": reason}, count) for reason, count in closed.rejected.counts.items()]
     )
-    # HAMi's names. Its label with the limit on what is used is left out: each change of a limit makes a new series.
-    metrics.add(catalogue.QUOTA_USED, lambda: quotas(limits=False))
-    metrics.add(catalogue.QUOTA_LIMIT, lambda: quotas(limits=True))
     metrics.add_number(catalogue.NODES, lambda: len(state.nodes))
     metrics.add_number(catalogue.OVER_CAPACITY, lambda: len(state.over_capacity()))
     metrics.add_number(catalogue.UNREADABLE_PODS, unreadable)

@@ -42,6 +42,7 @@ from vgpu_scheduler.runtime.assembly import Connection, admission_server
 from vgpu_scheduler.runtime.collecting import settle_memory
 from vgpu_scheduler.runtime.elector import Elector, LeaseOptions
 from vgpu_scheduler.runtime.metrics import add_metrics, add_requests
+from vgpu_scheduler.runtime.pool_metrics import add_pools
 from vgpu_scheduler.runtime.scheduling import SchedulingLoop
 from vgpu_scheduler.runtime.sweeps import Sweeps
 from vgpu_scheduler.runtime.tasks import Named, first_of, start
@@ -136,6 +137,7 @@ class Replica:
         self.missing = "starting"
         """What is still missing until it is ready; empty when it is."""
         add_metrics(metrics, engine, self._binder, self._reporter, self._observer, self._elector)
+        add_pools(metrics, engine, settings.metrics_label_values, clock.monotonic)
         add_requests(metrics, api)
 
     async def run(self) -> None:

@@ -93,6 +93,9 @@ class Settings(BaseSettings):
     """One more address for the same endpoints, such as :9395; empty for none."""
     hami_metrics: bool = False
     """Serve HAMi's scheduler metrics, too, under HAMi's names: a few lines per card and per pod, for its dashboards."""
+    metrics_label_values: Annotated[int, Field(ge=0, le=10_000)] = 100
+    """How many models, and how many namespaces, have series of their own in the metrics: those with the most cards, and
+    those that hold the most; all others are summed under other."""
     debug_endpoints: bool = False
     """Serve /debug/ledger, to the same machine only (kubectl port-forward): what every device is used for, and how that
     compares with a rebuild."""
@@ -112,7 +115,7 @@ class Settings(BaseSettings):
     """Traces of pods."""
     runbook_url: Annotated[str, Field(pattern=r"^(https?://\S+)?$")] = ""
     """Where docs/runbook.md is served, such as https://docs.example.com/runbook.html: warning events then end with a
-    link to the section of their reason, where there is room. Empty for none."""
+    link to the section of their reason, where there is room, and the chart's alerts link theirs. Empty for none."""
 
     @field_validator("scheduler_names", "coexist_with", "dialects", mode="before")
     @classmethod

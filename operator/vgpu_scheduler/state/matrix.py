@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.kernels import CORES, DeviceColumns, Role, is_explained, role_row
-from vgpu_scheduler.model import PLAIN_SCHEMA, Amounts, Device, Piece, Schema
+from vgpu_scheduler.model import PLAIN_SCHEMA, Amounts, Compute, Device, Piece, Schema
 from vgpu_scheduler.state.links import LinkBlocks
 from vgpu_scheduler.state.pieces import PieceTable
 
@@ -20,8 +20,9 @@ _PER_DEVICE = (
     "_explained", "_piece_first", "_piece_last", "_group", "_link_score",
 )  # fmt: skip
 """The columns with a row per device that kernels read, in the order of :class:`DeviceColumns`."""
-_COLUMNS = (*_PER_DEVICE, "_in_percent", "_has_slices")
+_COLUMNS = (*_PER_DEVICE, "_in_percent", "_has_slices", "_compute")
 _PERCENT = 100
+_KINDS = tuple(Compute)
 
 
 class DeviceMatrix:
@@ -77,6 +78,7 @@ class DeviceMatrix:
         self._link_score = np.zeros((rows, 4), dtype=np.float32)
         self._in_percent = np.zeros(rows, dtype=np.bool_)
         self._has_slices = np.zeros(rows, dtype=np.bool_)
+        self._compute = np.zeros(rows, dtype=np.int8)
 
     @property
     def columns(self) -> DeviceColumns:
@@ -114,6 +116,14 @@ class DeviceMatrix:
         rows = np.repeat(np.arange(counts.shape[0]), counts)
         ends = np.cumsum(counts)
         return self._first[rows] + np.arange(rows.shape[0]) - (ends - counts)[rows], rows
+
+    def counted_in(self, compute: Compute, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Tell of devices by their numbers whether what is used of their compute is counted so."""
+        kinds: NDArray[np.int8] = np.where(
+            self._in_percent[numbers], _KINDS.index(Compute.PERCENT), self._compute[numbers]
+        )
+        same: NDArray[np.bool_] = kinds == _KINDS.index(compute)
+        return same
 
     def vendor_number(self, vendor: str) -> int:
         """Return the number that the vendor has in the ``vendor`` column, giving it one if need be."""
@@ -246,6 +256,7 @@ class DeviceMatrix:
         self._schema[new] = [self._schema_number(device.schema) for device in devices]
         self._partitioned[new] = [_is_partitioned(device) for device in devices]
         self._has_slices[new] = [_has_slices(device) for device in devices]
+        self._compute[new] = [_KINDS.index(device.compute) for device in devices]
         self._explained[new] = True
         for number, device in enumerate(devices, start=first):
             self._vendor[number] = self.vendor_number(device.vendor)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from vgpu_scheduler.engine import Cause, Place, QueueEvent
+from vgpu_scheduler.engine import RESOURCES, Cause, Place, QueueEvent
 from vgpu_scheduler.model import EventReason
 
 __all__ = ["METRICS", "Kind", "Metric"]
@@ -237,6 +237,61 @@ OVER_CAPACITY = Metric(
     "Nodes with a device that is used beyond what it has.",
     of_cluster=True,
 )
+_MODEL = {"dialect": _OPEN, "model": _OPEN}
+_AMOUNT = {"resource": tuple(RESOURCES), "unit": tuple(RESOURCES.values())}
+CARDS = Metric(
+    "vgpu_scheduler_cards",
+    Kind.GAUGE,
+    "Cards by model and state.",
+    _MODEL | {"state": ("ready", "unhealthy", "cordoned")},
+    of_cluster=True,
+)
+CARDS_CAPACITY = Metric(
+    "vgpu_scheduler_cards_capacity", Kind.GAUGE, "What the cards of a model have.", _MODEL | _AMOUNT, of_cluster=True
+)
+CARDS_ALLOCATABLE = Metric(
+    "vgpu_scheduler_cards_allocatable",
+    Kind.GAUGE,
+    "What those of them have that are in service: neither unhealthy nor cordoned.",
+    _MODEL | _AMOUNT,
+    of_cluster=True,
+)
+CARDS_ALLOCATED = Metric(
+    "vgpu_scheduler_cards_allocated",
+    Kind.GAUGE,
+    "What is given out of the cards of a model, those that are not in service included.",
+    _MODEL | _AMOUNT,
+    of_cluster=True,
+)
+CARDS_FREE = Metric(
+    "vgpu_scheduler_cards_free",
+    Kind.GAUGE,
+    "What is left of the cards that are in service.",
+    _MODEL | _AMOUNT,
+    of_cluster=True,
+)
+NAMESPACE_ALLOCATED = Metric(
+    "vgpu_scheduler_namespace_allocated",
+    Kind.GAUGE,
+    "What the pods of a namespace hold of cards.",
+    {"dialect": _OPEN, "namespace": _OPEN} | _AMOUNT,
+    of_cluster=True,
+)
+WAITING_PODS = Metric(
+    "vgpu_scheduler_waiting_pods",
+    Kind.GAUGE,
+    "Pods that wait in a namespace, until they are bound; those behind scheduling gates do not count.",
+    {"namespace": _OPEN},
+    of_cluster=True,
+)
+OLDEST_WAITING = Metric(
+    "vgpu_scheduler_oldest_waiting_pod_seconds",
+    Kind.GAUGE,
+    "How long the pod of a namespace has waited that waits longest, since it came or its gates were opened, as far as "
+    "this process has seen it wait.",
+    {"namespace": _OPEN},
+    of_cluster=True,
+)
 LEADER = Metric("vgpu_scheduler_leader", Kind.GAUGE, "1 where this process leads, else 0.")
 BUILD_INFO = Metric("vgpu_scheduler_build_info", Kind.GAUGE, "1, with the running version.", {"version": _OPEN})
 ADMISSION_REVIEWS = Metric(
@@ -286,6 +341,14 @@ METRICS: Final = (
     DRIFT,
     REPAIRS,
     OVER_CAPACITY,
+    CARDS,
+    CARDS_CAPACITY,
+    CARDS_ALLOCATABLE,
+    CARDS_ALLOCATED,
+    CARDS_FREE,
+    NAMESPACE_ALLOCATED,
+    WAITING_PODS,
+    OLDEST_WAITING,
     LEADER,
     BUILD_INFO,
     ADMISSION_REVIEWS,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Histogram, ProcessCollector
@@ -25,6 +25,8 @@ _MANY_TRIES = 15
 """Attempts from which on pods have one label together, as kube-scheduler's have."""
 
 Labels = Mapping[str, str]
+Value = tuple[Metric, Labels, float]
+"""A value of a metric."""
 
 
 class Attempts:
@@ -84,35 +86,37 @@ class Attempts:
 
 @dataclass(frozen=True, eq=False)
 class _Filled(Collector):
-    """A metric that is filled when Prometheus asks.
+    """Metrics that are filled together when Prometheus asks.
 
     Attributes
     ----------
     read
-        Returns its values by their labels.
-    shown
-        Tells whether it is to be seen now.
+        Returns their values by their labels.
+    leads
+        Tells whether this process leads.
     """
 
-    metric: Metric
-    read: Callable[[], Iterable[tuple[Labels, float]]]
-    shown: Callable[[], bool]
+    metrics: Sequence[Metric]
+    read: Callable[[], Iterable[Value]]
+    leads: Callable[[], bool]
 
     def describe(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
-        make = CounterMetricFamily if self.metric.kind is Kind.COUNTER else GaugeMetricFamily
-        yield make(self.metric.name, self.metric.help, labels=list(self.metric.labels))
+        for metric in self.metrics:
+            make = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
+            yield make(metric.name, metric.help, labels=list(metric.labels))
 
     def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
-        if not self.shown():
+        shown = [metric for metric in self.metrics if self.leads() or not metric.of_cluster]
+        if not shown:
             return
-        for family in self.describe():
-            try:
-                for where, value in self.read():
-                    family.add_metric([where[label] for label in self.metric.labels], value)
-            except Exception:  # it is left out; all others are shown
-                log.exception("metric %s cannot be read", self.metric.name)
-                continue
-            yield family
+        families = dict(zip((metric.name for metric in self.metrics), self.describe(), strict=True))
+        try:
+            for metric, where, value in self.read():
+                families[metric.name].add_metric([where[label] for label in metric.labels], value)
+        except Exception:  # they are left out; all others are shown
+            log.exception("metric %s cannot be read", ", ".join(families))
+            return
+        yield from (families[metric.name] for metric in shown)
 
 
 class Metrics:
@@ -135,7 +139,14 @@ class Metrics:
 
     def add(self, metric: Metric, read: Callable[[], Iterable[tuple[Labels, float]]]) -> None:
         """Show a metric, whose values are read by their labels when they are asked for."""
-        self._registry.register(_Filled(metric, read, lambda: self.leads() or not metric.of_cluster))
+        self.add_together([metric], lambda: ((metric, labels, value) for labels, value in read()))
+
+    def add_together(self, metrics: Sequence[Metric], read: Callable[[], Iterable[Value]]) -> None:
+        """Show metrics whose values are read together: they come of one look at the same things."""
+        self._registry.register(_Filled(metrics, read, self._is_leading))
+
+    def _is_leading(self) -> bool:
+        return self.leads()
 
     def add_number(self, metric: Metric, read: Callable[[], float]) -> None:
         """Show a metric that has no labels."""

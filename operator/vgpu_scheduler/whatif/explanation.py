@@ -12,7 +12,7 @@ from vgpu_scheduler.model import CardReason, NodeVerdict, Outcome
 from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.remedies import Remedy, remedies
 from vgpu_scheduler.whatif.simulation import Answer, ask, created
-from vgpu_scheduler.whatif.tables import aligned, explain, few, number, rank
+from vgpu_scheduler.whatif.tables import explain, few, indented, number, rank
 from vgpu_scheduler.whatif.world import World
 
 _MOST_ALIKE: Final = 3
@@ -77,7 +77,7 @@ class Explanation:
         parts += [self.comparison] if self.comparison else []
         rows = _rows([(node, verdict) for node, listed in self.cards.items() for verdict in listed], single=wide)
         if rows:
-            parts.append("\n".join(f"  {line}" for line in aligned([_HEAD, *rows])))
+            parts.append("\n".join(indented([_HEAD, *rows], wide=wide)))
         if self.left_out:
             parts.append(f"  and the cards of {self.left_out} more nodes: --node NAME shows those of one, -o wide all")
         if self.remedies:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from textwrap import wrap
 
 from tabulate import tabulate
 
@@ -14,15 +16,60 @@ _MOST_ROWS = 40
 """Rows that are shown of the nodes that fit, and of those that do not."""
 _MOST_UNFIT = 20
 """Nodes that do not fit, above which there is one row per reason."""
+_GAP = "  "
+"""Between columns."""
+_LEAST = 12
+"""Characters that a column keeps, however narrow the table."""
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_WIDTH = 118
+"""Characters of a line of a table that is indented by two."""
 _MOST_NAMES = 3
 """Nodes that are named in the row of a reason."""
 Row = tuple[str, str, str]
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return one line per row, its cells in columns."""
+def aligned(rows: Sequence[Sequence[str]], width: int | None = None, *, wrapped: bool = False) -> list[str]:
+    """Return rows as lines, their cells in columns.
+
+    Parameters
+    ----------
+    width
+        How many characters a line may have; None for as many as there are. The widest columns give way, none of them
+        below a dozen characters.
+    wrapped
+        Go on in a line below where a cell is too long, and do not cut it: it has words that are read.
+    """
+    if width is not None:
+        rows = _fitted(rows, width, wrapped=wrapped)
     text = tabulate(rows, tablefmt="plain", disable_numparse=True, preserve_whitespace=True)
     return [line.rstrip() for line in text.splitlines()]
+
+
+def _fitted(rows: Sequence[Sequence[str]], width: int, *, wrapped: bool) -> list[list[str]]:
+    widths = [max(map(_visible, column)) for column in zip(*rows, strict=True)]
+    left = width - len(_GAP) * (len(widths) - 1)
+    while sum(widths) > left and max(widths) > _LEAST:
+        widths[widths.index(max(widths))] -= 1
+    return [
+        [
+            cell if _visible(cell) <= most else _shortened(cell, most, wrapped)
+            for cell, most in zip(row, widths, strict=True)
+        ]
+        for row in rows
+    ]
+
+
+def _visible(cell: str) -> int:
+    return len(_COLOUR.sub("", cell))
+
+
+def _shortened(cell: str, width: int, wrapped: bool) -> str:
+    return "\n".join(wrap(cell, width)) if wrapped else f"{cell[: width - 1]}…"
+
+
+def indented(rows: Sequence[Sequence[str]], *, wide: bool = False) -> list[str]:
+    """Return rows as lines below what they are about; unless they may be wide, a long cell goes on below."""
+    return [f"  {line}" for line in aligned(rows, None if wide else _WIDTH, wrapped=True)]
 
 
 def number(value: float) -> str:
@@ -60,7 +107,7 @@ def explain(answer: Answer, *, wide: bool = False) -> str:
     others = _unfit(decision.verdicts, single=wide or len(decision.verdicts) <= _MOST_UNFIT)
     if fitting or others:
         rows = [_HEAD, *(fitting if wide else _cut(fitting)), *(others if wide else _cut(others))]
-        lines += [f"  {line}" for line in aligned(rows)]
+        lines += indented(rows, wide=wide)
     return "\n".join(lines)
 
 

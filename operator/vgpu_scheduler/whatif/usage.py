@@ -105,6 +105,36 @@ class NodeUsage:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelUsage:
+    """The cards of one model in one dialect.
+
+    Attributes
+    ----------
+    idle
+        Cards in service of which nobody has anything.
+    unhealthy, cordoned
+        Cards that are not in service; one that is both is unhealthy.
+    free_memory, free_cores
+        What is left of the cards in service.
+    pods
+        How many hold something of a card.
+    """
+
+    model: str
+    dialect: str
+    cards: int
+    idle: int
+    unhealthy: int
+    cordoned: int
+    memory: Held
+    free_memory: int
+    cores: Held
+    free_cores: int
+    slots: Held
+    pods: int
+
+
+@dataclass(frozen=True, slots=True)
 class PodUsage:
     """What one pod holds of cards, or what a namespace does.
 
@@ -171,7 +201,7 @@ def _cards_of(
             cores=_cores(dialect, device, amounts),
             slots=Held(amounts[_SLOTS], device.total[_SLOTS]),
             pods=tuple(sorted(held_by.get((node, dialect.name, device.uuid), ()))),
-            state="unhealthy" if not device.healthy else "cordoned" if device.cordoned else "ready",
+            state=device.state,
         )
 
 
@@ -196,12 +226,12 @@ def _cores(dialect: Dialect, device: Device, used: Amounts) -> Held:
     return Held(round(device.compute_percent(used[column], total)), 100 if total else 0)
 
 
-def nodes(world: World) -> list[NodeUsage]:
-    """Return what the nodes with cards have, by name."""
+def nodes(listed: Iterable[CardUsage]) -> list[NodeUsage]:
+    """Return what the nodes of cards have, by name."""
     by_node: dict[str, list[CardUsage]] = {}
-    for card in cards(world):
+    for card in listed:
         by_node.setdefault(card.node, []).append(card)
-    return [summed(name, listed) for name, listed in by_node.items()]
+    return [summed(name, theirs) for name, theirs in by_node.items()]
 
 
 def summed(name: str, listed: Sequence[CardUsage]) -> NodeUsage:
@@ -218,6 +248,37 @@ def summed(name: str, listed: Sequence[CardUsage]) -> NodeUsage:
         slots=sum((card.slots for card in listed), _NOTHING),
         pods=len({pod for card in listed for pod in card.pods}),
         fragmentation=100 * stranded // free if free else 0,
+    )
+
+
+def models(world: World, listed: Iterable[CardUsage]) -> list[ModelUsage]:
+    """Return what cards are together, by dialect in the order of the settings, then by model."""
+    by_model: dict[tuple[str, str], list[CardUsage]] = {}
+    for card in listed:
+        by_model.setdefault((card.dialect, card.model), []).append(card)
+    order = [dialect.name for dialect in world.engine.dialects]
+    return [
+        _model(dialect, model, by_model[dialect, model])
+        for dialect, model in sorted(by_model, key=lambda key: (order.index(key[0]), key[1]))
+    ]
+
+
+def _model(dialect: str, model: str, listed: Sequence[CardUsage]) -> ModelUsage:
+    ready = [card for card in listed if card.state == "ready"]
+    together = summed(model, listed)
+    return ModelUsage(
+        model=model,
+        dialect=dialect,
+        cards=together.cards,
+        idle=together.idle,
+        unhealthy=sum(card.state == "unhealthy" for card in listed),
+        cordoned=sum(card.state == "cordoned" for card in listed),
+        memory=together.memory,
+        free_memory=sum(card.memory.free for card in ready),
+        cores=together.cores,
+        free_cores=sum(card.cores.free for card in ready),
+        slots=together.slots,
+        pods=together.pods,
     )
 
 

@@ -11,8 +11,11 @@ from typing import Any
 
 import click
 
-TABLE, WIDE, JSON, YAML = "table", "wide", "json", "yaml"
-FOR_PEOPLE = frozenset({TABLE, WIDE})
+TABLE, WIDE, NAME, JSON, YAML = "table", "wide", "name", "json", "yaml"
+TEXT = "text"
+NONE, CLIENT, SERVER = "none", "client", "server"
+"""Who only says what a write would do."""
+FOR_PEOPLE = frozenset({TABLE, WIDE, TEXT})
 """Outputs that are no data for scripts."""
 FILE = click.Path(exists=True, path_type=Path, allow_dash=True)
 STDIN = Path("-")
@@ -99,24 +102,94 @@ def check_stdin(files: Sequence[Path]) -> None:
         raise click.UsageError("stdin (-) can be read only once: give a file instead")
 
 
-def namespace_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``-n`` and ``-A``, handed on as ``namespace``: None means all."""
+@dataclass(frozen=True, slots=True)
+class NamespaceOptions:
+    """Whose objects are meant.
+
+    Attributes
+    ----------
+    name
+        The namespace that is named, if one is; else that of the context is meant.
+    every
+        All of them are meant, whatever is named.
+    """
+
+    name: str | None = None
+    every: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """How a list is shown.
+
+    Attributes
+    ----------
+    selector
+        A label selector, as it was written; empty for all.
+    sort_by
+        A column; None for the order that it has.
+    headers
+        Whether its table has a head.
+    """
+
+    output: str = TABLE
+    selector: str = ""
+    sort_by: str | None = None
+    headers: bool = True
+
+
+def namespace_options(command: _Callback) -> _Callback:
+    """Add ``-n`` and ``-A``, and hand them to the command together, as ``namespaces``."""
 
     @functools.wraps(command)
-    def with_namespace(**given: Any) -> Any:
-        namespace, every = given.pop("namespace"), given.pop("all_namespaces")
-        return command(namespace=None if every else namespace, **given)
+    def with_namespaces(**given: Any) -> Any:
+        chosen = NamespaceOptions(given.pop("namespace"), given.pop("all_namespaces"))
+        return command(namespaces=chosen, **given)
 
-    with_namespace = click.option("-A", "--all-namespaces", is_flag=True, help="The pods of all namespaces.")(
-        with_namespace
-    )
-    return click.option("-n", "--namespace", help="Only the pods of this namespace.")(with_namespace)
+    every = click.option("-A", "--all-namespaces", is_flag=True, help="The pods of all namespaces.")
+    return namespace_option(every(with_namespaces))
+
+
+def namespace_option(command: _Callback) -> _Callback:
+    """Add ``-n``."""
+    text = "Namespace of the pods; default: that of the context, and `default` where files stand for a cluster."
+    return click.option("-n", "--namespace", help=text)(command)
+
+
+def listing_options(command: _Callback) -> _Callback:
+    """Add what lists of kubectl take, and hand it to the command together, as ``listing``."""
+
+    @functools.wraps(command)
+    def with_listing(**given: Any) -> Any:
+        listing = Listing(given.pop("output"), given.pop("selector"), given.pop("sort_by"), not given.pop("no_headers"))
+        return command(listing=listing, **given)
+
+    wrapped = _outputs(TABLE, WIDE, NAME, JSON, YAML)(with_listing)
+    for option in (
+        click.option("--no-headers", is_flag=True, help="Only rows: no head, and no sum."),
+        click.option(
+            "--sort-by", metavar="COLUMN", help="Sort by a column: numbers from the greatest on, texts from a on."
+        ),
+        click.option(
+            "-l", "--selector", default="", help="Only what has these labels: pool=shared,tier in (a, b),!old."
+        ),
+    ):
+        wrapped = option(wrapped)
+    return wrapped
 
 
 def output_option(command: _Callback) -> _Callback:
     """Add ``-o``; ``wide`` is the table, with more in it where there is more."""
-    choices = click.Choice([TABLE, WIDE, JSON, YAML])
-    return click.option("-o", "--output", type=choices, default=TABLE, show_default=True)(command)
+    return _outputs(TABLE, WIDE, JSON, YAML)(command)
+
+
+def report_option(command: _Callback) -> _Callback:
+    """Add ``-o`` to a command that answers in sentences."""
+    return _outputs(TEXT, JSON, YAML)(command)
+
+
+def _outputs(*choices: str) -> Callable[[_Callback], _Callback]:
+    return click.option("-o", "--output", type=click.Choice(choices), default=choices[0], show_default=True)
 
 
 def run_module(module: str, /, **options: Any) -> None:

@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
-from vgpu_scheduler.cli.cluster.options import live_options, run_module
+from vgpu_scheduler.cli.cluster.options import live_options, report_option, run_module
 
 
 @click.command("doctor")
 @live_options
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@report_option
 def doctor(**options: Any) -> None:
     """Look for what is wrong in a cluster, without changing anything.
 

@@ -12,8 +12,10 @@ import click
 from vgpu_scheduler.cli.cluster.options import (
     FILE,
     ClusterOptions,
+    NamespaceOptions,
     check_stdin,
     cluster_options,
+    namespace_options,
     output_option,
     run_module,
 )
@@ -21,6 +23,7 @@ from vgpu_scheduler.cli.cluster.options import (
 _OF_PODS: Final = {
     "pods": "-f",
     "pending": "--pending",
+    "namespaces": "-n and -A",
     "count": "--count",
     "added": "--add-node",
     "without": "--without",
@@ -49,7 +52,7 @@ _SEED: Final = 42
     type=FILE,
     help="Pods, or workloads, to place, and what comes with them: claims, policies, quotas (- is stdin).",
 )
-@click.option("--pending", is_flag=True, help="Place the pods of the cluster that wait, whatever scheduler they name.")
+@click.option("--pending", is_flag=True, help="Place the pods of a namespace that wait, whatever scheduler they name.")
 @click.option(
     "--count",
     metavar="N|max",
@@ -100,6 +103,7 @@ _SEED: Final = 42
     metavar="FILE.svg|FILE.png",
     help="Draw allocation against demand, a line for each policy (needs the extra plots).",
 )
+@namespace_options
 @cluster_options
 @click.option("--dialect", help="hami, volcano or koordinator, instead of the setting `dialects`.")
 @click.option("--node-policy", type=click.Choice(["binpack", "spread"]), help="Instead of the setting.")
@@ -136,7 +140,7 @@ def simulate(
 def _refuse(given: Mapping[str, Any], flags: Mapping[str, str], why: str) -> None:
     for name, flag in flags.items():
         value = given[name]
-        if not (value is None or value is False or value == ()):  # a seed may be 0
+        if not (value is None or value is False or value in ((), NamespaceOptions())):  # a seed may be 0
             raise click.UsageError(f"{flag}: {why}")
 
 

@@ -10,12 +10,12 @@ from vgpu_scheduler.cli.cluster.options import (
     STDIN,
     ClusterOptions,
     cluster_options,
+    listing_options,
     namespace_options,
-    output_option,
     run_module,
 )
 
-SUBJECTS = ("nodes", "cards", "pods", "namespaces")
+SUBJECTS = ("nodes", "cards", "models", "pods", "namespaces")
 
 
 class _Subject(click.Choice[str]):
@@ -29,17 +29,20 @@ class _Subject(click.Choice[str]):
 
 @click.command("top")
 @click.argument("subject", type=_Subject(SUBJECTS), default="nodes")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
 @namespace_options
 @cluster_options
-@output_option
+@listing_options
 @click.option("-w", "--watch", is_flag=True, help="Show it again and again until Ctrl-C.")
 @click.option("--interval", type=click.FloatRange(min=0.5), default=2.0, show_default=True, help="Seconds, with -w.")
 def top(*, watch: bool, cluster: ClusterOptions, **options: Any) -> None:
     """Show how much of the cards is used.
 
-    Memory is in MiB, compute in percent of a card. FRAG is the part of the free memory that lies on partly used cards,
-    in percent: a pod that wants a whole card cannot have it. Cards that are unhealthy or cordoned count as capacity,
-    and not as free.
+    By nodes, cards, models, pods or namespaces: all of them, or those that are named; nodes that are named are shown
+    with their cards and pods. -l selects nodes by their labels, and with them cards and models; pods and namespaces by
+    their own. A card may be named by the beginning of its UUID. Compute is in percent of a card. FRAG is the part of
+    the free memory that lies on partly used cards: a pod that wants a whole card cannot have it. Cards that are
+    unhealthy or cordoned count as capacity, and not as free.
     """
     if watch and STDIN in cluster.files:
         raise click.UsageError("-w reads the cluster again and again, and stdin can be read only once: give a file")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +13,8 @@ from kubernetes_asyncio.config import ConfigException
 
 from vgpu_scheduler import __version__
 from vgpu_scheduler.apiclient import ApiUnreachableError, connect
-from vgpu_scheduler.cli.cluster.options import ClusterOptions
+from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, ClusterOptions
+from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.doctor.reading import UnauthorizedError, read_facts
 from vgpu_scheduler.cli.doctor.show import as_json, as_text
 from vgpu_scheduler.doctor import Report, Seen, examine
@@ -43,11 +43,11 @@ def run(*, cluster: ClusterOptions, output: str) -> None:
     except (UnauthorizedError, ApiUnreachableError, SettingsError, ConfigException, OSError) as error:
         _fail(str(error))  # OSError: of a certificate or key that the kubeconfig names
     report = examine(seen)
-    if output == "json":
-        click.echo(json.dumps(as_json(seen, report), indent=2))
-    else:
+    if output in FOR_PEOPLE:
         for line in as_text(seen, report):
             click.echo(line)
+    else:
+        dump(as_json(seen, report), output)
     raise SystemExit(_status(report))
 
 

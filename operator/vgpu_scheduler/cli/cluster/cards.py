@@ -1,0 +1,77 @@
+"""Cards by their names: as ``top cards`` shows them, and as much of that as says which one is meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from vgpu_scheduler.whatif import World, WorldError, card_name
+
+__all__ = ["CardPlace", "card_places", "find_card"]
+
+_KINDS = ("card/", "cards/")
+"""What may stand before a name, as ``-o name`` writes it."""
+_MOST_CANDIDATES = 10
+
+
+class CardPlace(NamedTuple):
+    """A card and where it is.
+
+    Attributes
+    ----------
+    name
+        As ``top cards`` shows it.
+    uuid
+        As its dialect knows it.
+    annotation
+        The annotation of its node that lists cordoned cards; empty where cards of its maker cannot be cordoned.
+    """
+
+    node: str
+    name: str
+    uuid: str
+    vendor: str
+    annotation: str
+
+    def __str__(self) -> str:
+        """Name it so that nothing else is meant."""
+        return f"{self.node}/{self.name}"
+
+
+def card_places(world: World) -> Iterator[CardPlace]:
+    """Yield all cards, by node; one that two dialects know comes twice."""
+    for node in sorted(world.nodes):
+        for dialect in world.engine.dialects:
+            cordons = dialect.inventory.cordons
+            for device in world.devices(node, dialect.name):
+                name = card_name(device.vendor, device.uuid)
+                yield CardPlace(node, name, device.uuid, device.vendor, cordons.get(device.vendor, ""))
+
+
+def find_card(world: World, name: str) -> CardPlace:
+    """Return the card of a name: its own or its UUID, or a beginning that no other card has, also as ``NODE/CARD``.
+
+    A name that a table cut short is such a beginning.
+
+    Raises
+    ------
+    WorldError
+        If there is no such card, or several; the message lists them.
+    """
+    meant = next((name.removeprefix(kind) for kind in _KINDS if name.startswith(kind)), name).removesuffix("…")
+    places = list(card_places(world))
+    found = [place for place in places if meant in _names(place)] or [
+        place for place in places if meant and any(known.startswith(meant) for known in _names(place))
+    ]
+    if not found:
+        raise WorldError(f"there is no card {name}: `vgpu-scheduler top cards` shows what there is")
+    candidates = list(dict.fromkeys(map(str, found)))
+    if len(candidates) > 1:
+        shown = ", ".join(candidates[:_MOST_CANDIDATES])
+        more = f" and {len(candidates) - _MOST_CANDIDATES} more" if len(candidates) > _MOST_CANDIDATES else ""
+        raise WorldError(f"card {name} may be {shown}{more}: write more of it, or NODE/CARD")
+    return next((place for place in found if place.annotation), found[0])
+
+
+def _names(place: CardPlace) -> set[str]:
+    return {place.uuid, place.name, f"{place.node}/{place.uuid}", f"{place.node}/{place.name}"}

@@ -1,0 +1,115 @@
+"""The columns of what ``vgpu-scheduler top`` lists."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from operator import attrgetter
+from typing import Any, Final
+
+import click
+
+from vgpu_scheduler.cli.cluster.messages import in_colour
+from vgpu_scheduler.cli.cluster.output import Column, Columns
+from vgpu_scheduler.whatif.usage import Held
+
+_COLOURS: Final = ((90, "red"), (70, "yellow"))
+
+
+def _plain(row: Any) -> Mapping[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in asdict(row).items():
+        held = getattr(row, name)
+        found[name] = {**value, "free": held.free} if isinstance(held, Held) else value
+        if isinstance(value, tuple):
+            found[name] = list(value)
+    return found
+
+
+def _share(percent: int) -> str:
+    colour = next((colour for least, colour in _COLOURS if percent >= least), None)
+    return click.style(f"{percent}%", fg=colour) if colour and in_colour() else f"{percent}%"
+
+
+def _state(state: str) -> str:
+    return click.style(state, fg="red") if state != "ready" and in_colour() else state
+
+
+def _mebibytes(amount: object) -> str:
+    return f"{amount}Mi"
+
+
+def _percent(amount: object) -> str:
+    return f"{amount}%"
+
+
+def _used(held: Held) -> int:
+    return held.used
+
+
+def _text(name: str, field: str = "", *, wide: bool = False) -> Column:
+    return Column(name, attrgetter(field or name), wide=wide)
+
+
+def _listed(name: str, field: str) -> Column:
+    return Column(name, lambda row: ",".join(getattr(row, field)), wide=True)
+
+
+_MEMORY: Final = Column("memory", attrgetter("memory"), _mebibytes, rank=_used)
+_CORES: Final = Column("cores", attrgetter("cores"), _percent, rank=_used)
+_MEMORY_PERCENT: Final = Column("mem%", attrgetter("memory.percent"), _share)
+_CORES_PERCENT: Final = Column("cores%", attrgetter("cores.percent"), _share)
+_HELD: Final = (Column("memory", attrgetter("memory"), _mebibytes), Column("cores", attrgetter("cores"), _percent))
+
+
+def _shares(*, wide: bool) -> Column:
+    return Column("shares", attrgetter("slots"), rank=_used, wide=wide)
+
+
+NODES: Final = Columns(
+    "node",
+    attrgetter("node"),
+    (
+        *(_text("node"), _text("cards"), _text("idle"), _MEMORY, _MEMORY_PERCENT, _CORES, _CORES_PERCENT),
+        *(_text("pods"), Column("frag", attrgetter("fragmentation"), _percent), _shares(wide=True)),
+    ),
+    _plain,
+)
+CARDS: Final = Columns(
+    "card",
+    lambda row: f"{row.node}/{row.card}",
+    (
+        *(_text("node"), _text("card"), _text("model"), _MEMORY, _MEMORY_PERCENT, _CORES, _shares(wide=False)),
+        *(Column("pods", lambda row: len(row.pods)), Column("state", attrgetter("state"), _state)),
+        *(_text("numa", wide=True), _text("mode", wide=True), _listed("names", "pods")),
+    ),
+    _plain,
+)
+MODELS: Final = Columns(
+    "model",
+    attrgetter("model"),
+    (
+        *(_text("model"), _text("cards"), _text("idle"), _text("unhealthy"), _MEMORY, _MEMORY_PERCENT),
+        *(Column("mem-free", attrgetter("free_memory"), _mebibytes), _CORES),
+        *(Column("cores-free", attrgetter("free_cores"), _percent), _text("pods")),
+        *(_text("cordoned", wide=True), _shares(wide=True), _text("dialect", wide=True)),
+    ),
+    _plain,
+)
+PODS: Final = Columns(
+    "pod",
+    attrgetter("pod"),
+    (
+        *(_text("namespace"), _text("pod"), _text("node"), Column("cards", lambda row: len(row.cards)), *_HELD),
+        _listed("names", "cards"),
+    ),
+    _plain,
+)
+PODS_OF_ALL: Final = Columns("pod", lambda row: f"{row.namespace}/{row.pod}", PODS.listed, _plain)
+"""Of several namespaces, so that names say which."""
+NAMESPACES: Final = Columns(
+    "namespace",
+    attrgetter("namespace"),
+    (_text("namespace"), _text("pods"), _text("waiting"), _text("cards"), *_HELD),
+    _plain,
+)

@@ -1,0 +1,111 @@
+"""What is said of card models and namespaces: much is summed up, so that few series say it in the largest cluster."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from vgpu_scheduler.dialects.hami import HAMI_ZONE
+from vgpu_scheduler.engine import RESOURCES, Engine, held_by_namespace, pools
+from vgpu_scheduler.telemetry import Metrics, Value, bounded, catalogue
+
+_OF_AMOUNTS: Final = (
+    catalogue.CARDS_CAPACITY,
+    catalogue.CARDS_ALLOCATABLE,
+    catalogue.CARDS_ALLOCATED,
+    catalogue.CARDS_FREE,
+)
+"""In the order of :class:`PoolAmounts`."""
+_OF_CARDS: Final = (catalogue.CARDS, *_OF_AMOUNTS)
+_OF_NAMESPACES: Final = (
+    catalogue.NAMESPACE_ALLOCATED,
+    catalogue.WAITING_PODS,
+    catalogue.OLDEST_WAITING,
+    catalogue.QUOTA_USED,
+    catalogue.QUOTA_LIMIT,
+)
+
+
+def add_pools(metrics: Metrics, engine: Engine, label_values: int, now: Callable[[], float]) -> None:
+    """Make visible what card models and namespaces have.
+
+    Parameters
+    ----------
+    label_values
+        How many of either have series of their own.
+    now
+        The time that the queue goes by, in seconds.
+    """
+    metrics.add_together(_OF_CARDS, lambda: _of_cards(engine, label_values))
+    metrics.add_together(_OF_NAMESPACES, lambda: _of_namespaces(engine, label_values, now()))
+
+
+def _of_cards(engine: Engine, label_values: int) -> Iterator[Value]:
+    found = pools(engine.state, engine.dialects)
+    ranks: Counter[str] = Counter()
+    for pool in found:
+        ranks[pool.model] += sum(pool.cards.values())
+    shown = bounded(ranks, label_values)
+
+    def values() -> Iterator[Value]:
+        for pool in found:
+            labels = {"dialect": pool.dialect, "model": shown(pool.model)}
+            for state, count in pool.cards.items():
+                yield catalogue.CARDS, {**labels, "state": state}, count
+            for resource, amounts in pool.amounts.items():
+                for metric, value in zip(_OF_AMOUNTS, amounts, strict=True):
+                    yield metric, {**labels, **_unit(resource)}, value
+
+    return _added_up(values())
+
+
+def _unit(resource: str) -> dict[str, str]:
+    return {"resource": resource, "unit": RESOURCES[resource]}
+
+
+def _added_up(values: Iterable[Value]) -> Iterator[Value]:
+    """Yield each series once: what several names have together where they are shown under one value of a label."""
+    found: dict[tuple[str, ...], Value] = {}
+    for metric, labels, value in values:
+        key = (metric.name, *labels.values())
+        before = found[key][2] if key in found else 0.0
+        together = max(before, value) if metric is catalogue.OLDEST_WAITING else before + value
+        found[key] = (metric, labels, together)
+    yield from found.values()
+
+
+def _of_namespaces(engine: Engine, label_values: int, now: float) -> Iterator[Value]:
+    held = held_by_namespace(engine.state, engine.dialects)
+    waiting = _waiting(engine, now)
+    quotas = list(engine.quotas.report(engine.state))
+    ranks = dict.fromkeys([*waiting, *(report.namespace for report in quotas)], 0.0)
+    for (namespace, _), amounts in held.items():
+        ranks[namespace] = ranks.get(namespace, 0.0) + amounts["memory"]
+    shown = bounded(ranks, label_values)
+
+    def values() -> Iterator[Value]:
+        for (namespace, dialect), amounts in held.items():
+            for resource, value in amounts.items():
+                labels = {"dialect": dialect, "namespace": shown(namespace), **_unit(resource)}
+                yield catalogue.NAMESPACE_ALLOCATED, labels, value
+        for namespace, ages in waiting.items():
+            yield catalogue.WAITING_PODS, {"namespace": shown(namespace)}, len(ages)
+            yield catalogue.OLDEST_WAITING, {"namespace": shown(namespace)}, max(ages)
+        # HAMi's names. Its label with the limit on what is used is left out: each change of a limit makes a new series.
+        for report in quotas:
+            labels = {"namespace": shown(report.namespace), "quota_name": report.resource, **HAMI_ZONE}
+            yield catalogue.QUOTA_USED, labels, report.used
+            yield catalogue.QUOTA_LIMIT, labels, report.limit
+
+    return _added_up(values())
+
+
+def _waiting(engine: Engine, now: float) -> dict[str, list[float]]:
+    """Return for how many seconds each of the pods of a namespace has waited."""
+    found: dict[str, list[float]] = {}
+    for uid, came in engine.queue.waiting_since():
+        pod = engine.state.pod(uid)
+        if pod is not None:
+            found.setdefault(pod.namespace, []).append(now - came)
+    return found
