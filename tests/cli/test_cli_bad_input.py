@@ -231,7 +231,7 @@ async def test_what_is_hardly_meant_is_said_in_a_cluster_and_offline(tmp_path: P
             "no limit of devices is called so, did you mean limits.nvidia.com/gpumem?",
         ),
         ("limits.nvidia.com/gpumem", "8Gi", "8Gi counts as 8589934592 MiB, as HAMi reads it: write 8192"),
-        ("limits.nvidia.com/gpucores", "1k", "1k counts as 1000 percent, as HAMi reads it: write 1000"),
+        ("limits.nvidia.com/gpucores", "1Ki", "1Ki counts as 1024 percent, as HAMi reads it: write 1024"),
         ("limits.metax-tech.com/vmemory", "500k", "500k is less than 1 MiB, and counts as 0"),
         ("limits.nvidia.com/gpu", "4", "limits nothing: write requests.nvidia.com/gpu"),
         ("nvidia.com/gpumem", "8192", "limits nothing: write limits.nvidia.com/gpumem"),

@@ -16,7 +16,7 @@ from vgpu_scheduler.kube import decode_pod, decode_quota
 from vgpu_scheduler.model import Decision, EventReason, Outcome
 
 SEEDS = range(12)
-UNITS = (("Gi", 2**30), ("Mi", 2**20), ("G", 10**9), ("k", 1000))
+UNITS = (("Gi", 2**30), ("Mi", 2**20), ("Ki", 1024), ("G", 10**9))
 VENDORS = {vendor.key: vendor for vendor in HAMI.claims.vendors}
 
 
@@ -77,7 +77,7 @@ def test_a_quota_counts_as_hami_reads_it_and_says_so(seed: int) -> None:
     names = [(name, r) for name, r in HAMI.allocation.quota_resources.items() if not r.bytes]
     for number in range(20):
         name, resource = rng.choice(names)
-        count, (suffix, times) = rng.randint(1, 64), rng.choice(UNITS)
+        count, (suffix, times) = rng.randint(3, 64), rng.choice(UNITS)
         wire = {
             "metadata": {"name": f"q{number}", "namespace": f"n{number}", "uid": "u"},
             "spec": {"hard": {f"limits.{name}": f"{count}{suffix}"}},
@@ -88,3 +88,11 @@ def test_a_quota_counts_as_hami_reads_it_and_says_so(seed: int) -> None:
         assert f"limits.{name}]: {count}{suffix} counts as {counts} " in problems[0].message
         (report,) = [r for r in engine.quotas.report(engine.state) if r.namespace == f"n{number}"]
         assert report.limit == min(counts, 2**62) or report.limit >= 2**31
+
+
+@pytest.mark.parametrize("text", ["2k", "65536", "400", "4M", "0"])
+def test_a_quota_that_counts_as_it_looks_says_nothing(text: str) -> None:
+    """An API server hands out 2000 as 2k."""
+    hard = {"limits.nvidia.com/gpumem": text, "limits.nvidia.com/gpucores": text, "requests.nvidia.com/gpu": text}
+    wire = {"metadata": {"name": "q", "namespace": "n", "uid": "u"}, "spec": {"hard": hard}}
+    assert hami_engine(VENDORS["NVIDIA"]).quotas.observe(decode_quota(wire)) == ()

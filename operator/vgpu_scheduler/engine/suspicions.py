@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from vgpu_scheduler.dialects import Dialects
+from vgpu_scheduler.dialects.amounts import INT32
 from vgpu_scheduler.kube import Pod, QuantityError, ResourceQuota, has_unit, to_exact_int
 from vgpu_scheduler.model import QuotaResource, Remembered, bytes_of, closest
 from vgpu_scheduler.policy import OVERRIDES
@@ -103,15 +104,20 @@ class Suspicions:
 
 
 def _odd_limit(text: str, resource: QuotaResource, unit: str) -> str:
-    """Say what a limit counts as that is written with a unit; empty for one that counts as it looks."""
+    """Say what a limit counts as that is written in bytes, or is more than there is; empty for any other.
+
+    API servers hand out 2000 as 2k, so that units of thousands say nothing.
+    """
     try:
         limit = to_exact_int(text)
     except QuantityError:
         return ""  # told elsewhere
-    if not limit or limit < 0 or not has_unit(text):
+    if not limit or limit < 0:
         return ""
-    if resource.bytes:
+    if resource.bytes and has_unit(text):
         return "" if limit >= resource.bytes else f"{text} is less than 1 {unit}, and counts as 0"
+    if not text.strip().endswith("i") and limit * resource.unit <= INT32:
+        return ""
     meant = limit
     if resource.dimension == _MEMORY and limit >= _MIB:  # in bytes, as elsewhere in Kubernetes
         meant = max(limit // (_MIB * resource.unit), 1)
