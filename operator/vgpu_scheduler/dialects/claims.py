@@ -79,6 +79,22 @@ class Claims(Protocol):
     def suspicions(self, container: Container) -> Iterable[str]:
         """Say what a container asks that is followed otherwise than whoever wrote it may think."""
 
+    def odd_annotations(self, annotations: Mapping[str, str], claims: PodClaims) -> Iterable[str]:
+        """Say which annotations have values that are followed otherwise than whoever wrote them may think.
+
+        Parameters
+        ----------
+        annotations
+            Those of the pod that are in force.
+        claims
+            What ``read`` returned; at least one is not empty.
+
+        Raises
+        ------
+        ClaimError
+            If one names a mode of sharing that there is not.
+        """
+
     def allocator(self, annotations: Mapping[str, str], claims: PodClaims, choice: CardChoice) -> Allocator:
         """Return the allocator for claims, of which at least one is not empty.
 

@@ -100,7 +100,7 @@ class Cycle:
         self._prices = PriceLearner(
             self.state,
             dialects,
-            self._read,
+            self.read,
             lambda pod, claimed: make_node_part(unbound(pod), claimed, dialects, nodes),
             lambda: self._policies.catalogue.generation,
         )
@@ -234,7 +234,7 @@ class Cycle:
 
     def claims(self, pod: Pod) -> PodClaims:
         """Return the pod's claims; empty where they cannot be understood."""
-        claimed = self._read(pod)
+        claimed = self.read(pod)
         return () if isinstance(claimed, Refused) else claimed.claims
 
     def shape(self, pod: Pod) -> Shape:
@@ -261,7 +261,7 @@ class Cycle:
             Take the node part of all pods that ask for more than any card has, if this is one of them and that part
             finds no node.
         """
-        claimed = self._read(pod)
+        claimed = self.read(pod)
         policy = claimed.policy
         unsupported = refusals(pod)
         if unsupported or policy.refusal:
@@ -282,7 +282,7 @@ class Cycle:
         part.refresh(self.state, rows)
         return None if part.feasible[rows].any() else part
 
-    def _read(self, pod: Pod) -> Claimed | Refused:
+    def read(self, pod: Pod) -> Claimed | Refused:
         """Return what a pod asks of devices: one object for all pods that ask the same of a node."""
         policy = self._policies.resolve(pod)
         key = (

@@ -28,6 +28,7 @@ from vgpu_scheduler.engine.queue_events import QueueEvent
 from vgpu_scheduler.engine.quotas import Quotas, counted_by_card
 from vgpu_scheduler.engine.registrations import Registrations
 from vgpu_scheduler.engine.rejected import RejectedNodes
+from vgpu_scheduler.engine.shape import Refused
 from vgpu_scheduler.engine.storage import StorageAccess
 from vgpu_scheduler.engine.suspicions import Suspicions
 from vgpu_scheduler.engine.units import Grouping, UnitCycle, Units, each_alone, missing_members
@@ -209,6 +210,12 @@ class Engine:
         """Decide the next pod of the queue, where each is decided by itself; see :meth:`attempt_unit`."""
         decisions = self.attempt_unit(now, explain=explain)
         return decisions[0] if decisions else None
+
+    def cautions(self, pod: Pod) -> tuple[str, ...]:
+        """Say why a pod is refused, or what of it is followed otherwise than it looks."""
+        read = self.cycle.read(pod)
+        said = (read.reason,) if isinstance(read, Refused) else read.warnings
+        return (*said, *self.suspicions.of_pod(pod))
 
     def attempt_unit(
         self, now: float, *, explain: bool = False, most_looks: float = float("inf")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import msgspec
@@ -27,6 +27,7 @@ def read_claims(pod: Pod, policy: ResolvedPolicy, dialects: Dialects) -> Claimed
         dialect = dialects.of_waiting(pod)
         annotations, warnings = _followed_annotations(pod, policy, dialect)
         claims = dialect.claims.read(msgspec.structs.replace(pod, annotations=annotations), policy.terms)
+        odd = _odd(pod, annotations, claims, dialect, strict=policy.strict)
     except ClaimError as error:
         return Refused(policy, str(error))
     choice, scorers = policy.choice, policy.scorers
@@ -34,7 +35,25 @@ def read_claims(pod: Pod, policy: ResolvedPolicy, dialects: Dialects) -> Claimed
         choice, unknown_order = dialect.claims.known_choice(choice)
         scorers, unknown_scorers = dialect.claims.scorers(scorers)
         warnings += _left_out(policy, dialect, unknown_order, unknown_scorers)
-    return Claimed(policy, claims, choice, scorers, annotations, (*policy.warnings, *warnings))
+    return Claimed(policy, claims, choice, scorers, annotations, (*policy.warnings, *warnings, *odd))
+
+
+def _odd(
+    pod: Pod, annotations: Mapping[str, str], claims: PodClaims, dialect: Dialect, *, strict: bool
+) -> tuple[str, ...]:
+    """Return what is odd about the values of annotations.
+
+    Raises
+    ------
+    ClaimError
+        If a value cannot be followed, or if anything about annotations or amounts is odd and must not be.
+    """
+    odd = tuple(dialect.claims.odd_annotations(annotations, claims)) if claims_devices(claims) else ()
+    if strict:
+        amounts = [f"container {c.name}: {text}" for c in pod.spec.containers for text in dialect.claims.suspicions(c)]
+        if odd or amounts:
+            raise ClaimError("; ".join((*odd, *amounts)))
+    return odd
 
 
 def _left_out(policy: ResolvedPolicy, dialect: Dialect, order: str, scorers: tuple[str, ...]) -> list[str]:

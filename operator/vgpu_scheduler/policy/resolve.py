@@ -38,7 +38,7 @@ class PolicyDefaults:
     Attributes
     ----------
     strict_annotations
-        Refuse unknown policy words in annotations instead of falling back with a warning (C-21).
+        Refuse odd values of annotations and odd amounts instead of following them with a warning (C-21).
     managed
         The nodes that pods are placed on, whatever policies say; None for all.
     device_weight
@@ -194,6 +194,7 @@ class Policies:
             sources=tuple((section, _joined(sources)) for section, sources in sorted(draft.sources.items())),
             warnings=tuple(draft.warnings),
             policies=_named(matching, draft.sources),
+            strict=self._defaults.strict_annotations,
         )
 
     # Policies --------------------------------------------------------------------------------------------------------

@@ -82,6 +82,8 @@ class ResolvedPolicy:
         The policies that some section came from: kind, namespace, name.
     refusal
         Why the pod must wait; nothing else matters then.
+    strict
+        Whether pods are refused whose annotations or amounts are odd, instead of being warned about.
     number
         Equal for resolutions that are equal in all else, for as long as the process runs.
     """
@@ -99,6 +101,7 @@ class ResolvedPolicy:
     warnings: tuple[str, ...] = ()
     policies: tuple[tuple[str, str, str], ...] = ()
     refusal: str = ""
+    strict: bool = False
     number: int = field(default=-1, compare=False)
 
     @property

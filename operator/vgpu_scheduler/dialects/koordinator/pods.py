@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -22,6 +22,7 @@ from vgpu_scheduler.dialects.koordinator.names import (
     PARTITION_ANNOTATION,
     TYPE_OF,
 )
+from vgpu_scheduler.dialects.koordinator.oddities import odd_amounts
 from vgpu_scheduler.kube import Container, Pod
 from vgpu_scheduler.model import NO_TERMS, CardReason, ClaimTerms, PodClaims
 from vgpu_scheduler.scorers import KOORDINATOR_SHARE_WEIGHTS, DeviceShareScorer, WeightedScorer
@@ -67,9 +68,13 @@ class KoordinatorClaims:
         """
         return pod_claims(pod, terms)
 
-    def suspicions(self, container: Container) -> tuple[str, ...]:
-        """Return nothing: what is not followed as written is refused."""
-        del container
+    def suspicions(self, container: Container) -> Iterator[str]:
+        """Say where Koordinator takes amounts otherwise than they look."""
+        return odd_amounts(container)
+
+    def odd_annotations(self, annotations: Mapping[str, str], claims: PodClaims) -> tuple[str, ...]:
+        """Return nothing: those that could matter are refused."""
+        del annotations, claims
         return ()
 
     def allocator(self, annotations: Mapping[str, str], claims: PodClaims, choice: CardChoice) -> ShareAllocator:

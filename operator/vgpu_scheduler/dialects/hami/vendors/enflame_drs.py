@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from vgpu_scheduler.allocators import Check, FitRules, Whole
 from vgpu_scheduler.dialects.amounts import INT32, amount_text, bounded_amount, is_asked
@@ -157,6 +157,8 @@ class DrsNames:
     memory: str = "enflame.com/gcu-memory"
     cores: str = "enflame.com/gcu-core"
     units = _WHOLE
+    choices: ClassVar[Mapping[str, tuple[int, ...]]] = {}
+    of_zero = ""
 
     @property
     def counts(self) -> tuple[str, ...]:

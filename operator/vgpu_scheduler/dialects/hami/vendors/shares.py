@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import ClassVar, Self
 
 from vgpu_scheduler.dialects.amounts import INT32, amount_text, is_asked, whole_amount
 from vgpu_scheduler.dialects.errors import ClaimError
@@ -83,6 +84,17 @@ class ShareNames:
             memory_percent=name("resourceMemoryPercentageName", self.memory_percent),
             cores=name("resourceCoreName", self.cores),
         )
+
+    @property
+    def choices(self) -> Mapping[str, tuple[int, ...]]:
+        """Resources that are no amounts: none."""
+        return {}
+
+    @property
+    def of_zero(self) -> str:
+        """What a container gets that names memory, but none."""
+        silent = f"{self.default_memory} MiB" if self.default_memory else "a whole card"
+        return f"{silent}, unless a policy has a default"
 
     @property
     def counts(self) -> tuple[str, ...]:
@@ -214,6 +226,8 @@ class CountNames:
     count: str
     unadvertised = ()
     units = _WHOLE
+    choices: ClassVar[Mapping[str, tuple[int, ...]]] = {}
+    of_zero = ""
 
     @property
     def counts(self) -> tuple[str, ...]:
