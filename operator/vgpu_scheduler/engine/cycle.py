@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -109,7 +109,14 @@ class Cycle:
         """Return the same engine on another state."""
         return Cycle(state, self._dialects, self._policies, self._quotas)
 
-    def decide(self, pod: Pod, *, explain: bool = False, within: NDArray[np.int64] | None = None) -> Decision:
+    def decide(
+        self,
+        pod: Pod,
+        *,
+        explain: bool = False,
+        within: NDArray[np.int64] | None = None,
+        avoiding: Collection[str] = (),
+    ) -> Decision:
         """Decide where a pod goes; nothing is assumed.
 
         Parameters
@@ -118,6 +125,8 @@ class Cycle:
             Give the verdict of every node that does not fit.
         within
             The only node rows that could have come to fit since all were looked at, shape (n,); all without it.
+        avoiding
+            Nodes that it must not go to.
         """
         if within is None:
             shape = self._shape(pod, self._node_parts.of, beyond_any_card=not explain)
@@ -127,7 +136,7 @@ class Cycle:
             return self._refused(pod, shape.policy, shape.reason)
         if self._prices is not None:
             self._prices.before(shape.claimed)
-        rows = self.state.nodes.rows() if within is None else within
+        rows = self._rows_without(avoiding) if within is None else within
         if within is None:
             shape.node.refresh(self.state, rows)
         else:
@@ -152,6 +161,11 @@ class Cycle:
         if not explain:
             return decision
         return replace(decision, verdicts=verdicts(part, found, self._closed(shape, pod), self.state.nodes))
+
+    def _rows_without(self, nodes: Collection[str]) -> NDArray[np.int64]:
+        rows = self.state.nodes.rows()
+        left_out = [row for node in nodes if (row := self.state.nodes.row(node)) is not None]
+        return rows[~np.isin(rows, left_out)] if left_out else rows
 
     def refit(self, pod: Pod, node: str) -> Placement | None:
         """Return a placement of the pod on one node, or None if it does not fit there now."""
