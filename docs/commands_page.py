@@ -21,8 +21,13 @@ or of `--config`; where neither can be read, the answer says that they are assum
 see is said, too. `-o json` and `-o yaml` are for scripts; the answer goes to stdout, everything else to stderr,
 without colours unless it is a terminal.
 
-`source <(vgpu-scheduler completion bash)` completes commands; zsh and fish have theirs. kubectl's own completion
-completes `kubectl vgpu`, too: it calls `kubectl_complete-vgpu`, which `pip install` puts beside the plugin.
+`-n`, `-A`, `-l`, `--sort-by`, `--no-headers` and `-o` mean what they mean to kubectl: without `-n` and `-A` the
+namespace of the context is meant. Cards are named as `top cards` shows them, by their UUID, or by a beginning of
+either that no other card has, also as `NODE/CARD`. Tables fit 120 columns; `-o wide` shows long names in full.
+
+`source <(vgpu-scheduler completion bash)` completes commands, and the names of nodes, cards, models, pods and
+namespaces; zsh and fish have theirs. kubectl's own completion completes `kubectl vgpu`, too: it calls
+`kubectl_complete-vgpu`, which `pip install` puts beside the plugin.
 """
 _WIDTH = 100
 

@@ -16,16 +16,26 @@ from vgpu_scheduler.cli.cluster.view import LIST_PATHS, SELECTING_PATHS
 
 Object = dict[str, Any]
 KINDS = {path: kind for kind, path in {**LIST_PATHS, **SELECTING_PATHS}.items()}
+NAMESPACES = "/api/v1/namespaces"
 FORBIDDEN = ApiResponse(403, b'{"message": "nodes is forbidden"}')
 SETTINGS = "/api/v1/namespaces/vgpu-system/configmaps/vgpu-scheduler"
 
 
 @dataclass
 class Api:
-    """Stands for the client: answers from objects in memory, and takes patches of nodes."""
+    """Stands for the client: answers from objects in memory, and takes patches of nodes.
+
+    Attributes
+    ----------
+    refused
+        Kinds that may not be listed in the whole cluster.
+    refused_everywhere
+        Kinds that may not be listed in any namespace either.
+    """
 
     objects: list[Object]
     refused: frozenset[str] = frozenset()
+    refused_everywhere: frozenset[str] = frozenset()
     settings: str | None = None
     conflicts: int = 0
     patches: list[tuple[str, Object]] = field(default_factory=list)
@@ -53,11 +63,19 @@ class Api:
         if path == SETTINGS and self.settings is not None:
             metadata = {"name": "vgpu-scheduler", "namespace": "vgpu-system"}
             return self._answer({"metadata": metadata, "data": {"settings.yaml": self.settings}})
-        kind = KINDS.get(path)
-        if kind in self.refused:
+        kind, namespace = KINDS.get(path), None
+        if kind is None and path.startswith(f"{NAMESPACES}/"):
+            namespace, _, resource = path.removeprefix(f"{NAMESPACES}/").partition("/")
+            kind = KINDS.get(f"/api/v1/{resource}")
+        if (kind in self.refused and namespace is None) or kind in self.refused_everywhere:
             return FORBIDDEN
         if kind is not None:
-            items = [{k: v for k, v in obj.items() if k != "kind"} for obj in self.objects if obj["kind"] == kind]
+            listed = [obj for obj in self.objects if obj["kind"] == kind]
+            items = [
+                {key: value for key, value in obj.items() if key != "kind"}
+                for obj in listed
+                if namespace in {None, obj["metadata"].get("namespace")}
+            ]
             return self._answer({"items": items, "metadata": {}})
         with suppress(StopIteration):
             ends = (f"/{name}/{{}}" for name in ("pods", "nodes"))

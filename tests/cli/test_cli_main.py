@@ -124,7 +124,7 @@ def test_kubectl_completes_commands() -> None:
         (("top", "cards", "--output=w"), ["wide", ":4"]),
         (("simulate", "--pol"), ["--policy", ":4"]),
         (("simulate", "-f", "pods"), [":0"]),
-        (("explain", ""), [":4"]),
+        (("explain", "--nod"), ["--node", ":4"]),
     ],
 )
 def test_kubectl_completes_arguments_and_options(words: tuple[str, ...], lines: list[str]) -> None:

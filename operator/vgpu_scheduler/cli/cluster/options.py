@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 TABLE, WIDE, NAME, JSON, YAML = "table", "wide", "name", "json", "yaml"
 TEXT = "text"
@@ -153,7 +154,7 @@ def namespace_options(command: _Callback) -> _Callback:
 def namespace_option(command: _Callback) -> _Callback:
     """Add ``-n``."""
     text = "Namespace of the pods; default: that of the context, and `default` where files stand for a cluster."
-    return click.option("-n", "--namespace", help=text)(command)
+    return click.option("-n", "--namespace", help=text, shell_complete=offer("namespaces"))(command)
 
 
 def listing_options(command: _Callback) -> _Callback:
@@ -190,6 +191,17 @@ def report_option(command: _Callback) -> _Callback:
 
 def _outputs(*choices: str) -> Callable[[_Callback], _Callback]:
     return click.option("-o", "--output", type=click.Choice(choices), default=choices[0], show_default=True)
+
+
+def offer(what: str = "") -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
+    """Return what completes the names of objects of a kind; of the subject of the command, unless one is named."""
+
+    def names(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        kind = what or context.params.get("subject") or "nodes"
+        found = import_module("vgpu_scheduler.cli.completing").names(kind, context.params, incomplete)
+        return [CompletionItem(name) for name in found]
+
+    return names
 
 
 def run_module(module: str, /, **options: Any) -> None:

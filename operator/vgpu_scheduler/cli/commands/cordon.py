@@ -7,25 +7,34 @@ from typing import Any
 
 import click
 
-from vgpu_scheduler.cli.cluster.options import CLIENT, NONE, SERVER, ClusterOptions, cluster_options, run_module
+from vgpu_scheduler.cli.cluster.options import CLIENT, NONE, SERVER, ClusterOptions, cluster_options, offer, run_module
+
+_DRY_RUN = "--dry-run"
+
+
+class _Cordoning(click.Command):
+    """A command whose ``--dry-run`` takes a value behind an equals sign only, as kubectl's does."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Let the option stand by itself: the word that follows is a card."""
+        return super().parse_args(ctx, [f"{word}={CLIENT}" if word == _DRY_RUN else word for word in args])
 
 
 def _of_cards(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add what both take."""
     dry_run = click.option(
-        "--dry-run",
+        _DRY_RUN,
         type=click.Choice([NONE, CLIENT, SERVER]),
         default=NONE,
         show_default=True,
-        is_flag=False,
-        flag_value=CLIENT,
-        help="Only say what would be done, or have the API server check it and write nothing.",
+        help="Only say what would be done, or have the API server check it and write nothing; by itself it means"
+        f" {CLIENT}.",
     )
-    cards = click.argument("words", nargs=-1, required=True, metavar="[card] CARD...")
+    cards = click.argument("words", nargs=-1, required=True, metavar="[card] CARD...", shell_complete=offer("cards"))
     return cards(cluster_options(dry_run(command)))
 
 
-@click.command("cordon")
+@click.command("cordon", cls=_Cordoning)
 @_of_cards
 def cordon(**options: Any) -> None:
     """Take cards out of service.
@@ -37,7 +46,7 @@ def cordon(**options: Any) -> None:
     _run(on=True, **options)
 
 
-@click.command("uncordon")
+@click.command("uncordon", cls=_Cordoning)
 @_of_cards
 def uncordon(**options: Any) -> None:
     """Put cards that were cordoned back into service."""

@@ -6,14 +6,17 @@ from typing import Any
 
 import click
 
-from vgpu_scheduler.cli.cluster.options import cluster_options, output_option, run_module
+from vgpu_scheduler.cli.cluster.options import cluster_options, namespace_option, offer, output_option, run_module
 
 
 @click.command("explain")
-@click.argument("words", nargs=-1, required=True, metavar="[pod] [NAMESPACE/]NAME")
-@click.option("-n", "--namespace", help="Namespace of the pod; default: that of the context.")
+@click.argument("words", nargs=-1, required=True, metavar="[pod] [NAMESPACE/]NAME", shell_complete=offer("pods"))
+@namespace_option
 @click.option(
-    "--node", default="", help="Show what the cards of this node say; a bound pod's node is compared with it."
+    "--node",
+    default="",
+    help="Show what the cards of this node say; a bound pod's node is compared with it.",
+    shell_complete=offer("nodes"),
 )
 @cluster_options
 @output_option

@@ -12,6 +12,7 @@ from vgpu_scheduler.cli.cluster.options import (
     cluster_options,
     listing_options,
     namespace_options,
+    offer,
     run_module,
 )
 
@@ -29,7 +30,7 @@ class _Subject(click.Choice[str]):
 
 @click.command("top")
 @click.argument("subject", type=_Subject(SUBJECTS), default="nodes")
-@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=offer())
 @namespace_options
 @cluster_options
 @listing_options

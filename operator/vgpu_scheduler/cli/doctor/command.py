@@ -15,8 +15,9 @@ from vgpu_scheduler import __version__
 from vgpu_scheduler.apiclient import ApiUnreachableError, connect
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, ClusterOptions
 from vgpu_scheduler.cli.cluster.output import dump
-from vgpu_scheduler.cli.doctor.reading import UnauthorizedError, read_facts
+from vgpu_scheduler.cli.doctor.reading import UnauthorizedError, facts_of_files, read_facts
 from vgpu_scheduler.cli.doctor.show import as_json, as_text
+from vgpu_scheduler.cli.files import FileError
 from vgpu_scheduler.doctor import Report, Seen, examine
 from vgpu_scheduler.settings import SettingsError
 
@@ -39,8 +40,8 @@ def _without_logs() -> Iterator[None]:
 def run(*, cluster: ClusterOptions, output: str) -> None:
     """Examine a cluster, and print the findings."""
     try:
-        seen = asyncio.run(_read(cluster))
-    except (UnauthorizedError, ApiUnreachableError, SettingsError, ConfigException, OSError) as error:
+        seen = facts_of_files(cluster) if cluster.files else asyncio.run(_read(cluster))
+    except (UnauthorizedError, ApiUnreachableError, SettingsError, ConfigException, FileError, OSError) as error:
         _fail(str(error))  # OSError: of a certificate or key that the kubeconfig names
     report = examine(seen)
     if output in FOR_PEOPLE:

@@ -19,7 +19,11 @@ async def expectations(api: ApiClient, config: Path | None, namespace: str) -> t
     SettingsError
         If the file cannot be read.
     """
-    installed = await read_settings(api, config, namespace)
+    return expected_of(await read_settings(api, config, namespace), namespace)
+
+
+def expected_of(installed: SchedulerSettings, namespace: str) -> tuple[Expected, list[Finding]]:
+    """Return what a scheduler with these settings needs, and what of them cannot be understood."""
     unreadable = SETTINGS_UNREADABLE.of(ObjectRef("ConfigMap", _NAME, namespace), installed.problem)
     return _expected(installed, namespace), [unreadable] if installed.problem else []
 

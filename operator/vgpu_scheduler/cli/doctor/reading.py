@@ -11,7 +11,8 @@ from typing import Any
 from vgpu_scheduler.apiclient import ApiClient, ApiResponse, ApiUnreachableError
 from vgpu_scheduler.cli.cluster.lists import ListResult, list_objects
 from vgpu_scheduler.cli.cluster.options import ClusterOptions
-from vgpu_scheduler.cli.doctor.expected import expectations
+from vgpu_scheduler.cli.cluster.view import read_cluster
+from vgpu_scheduler.cli.doctor.expected import expectations, expected_of
 from vgpu_scheduler.doctor import (
     FACTS,
     RIGHTS,
@@ -73,6 +74,38 @@ async def read_facts(api: ApiClient, options: ClusterOptions) -> Seen:
         else await _from_roles(api, collected)
     )
     return replace(seen, rights=rights, findings=tuple(collected.findings))
+
+
+def facts_of_files(options: ClusterOptions) -> Seen:
+    """Return what files tell of a cluster; a kind of which they have no object was not looked at.
+
+    Raises
+    ------
+    FileError, SettingsError
+        If they cannot be read.
+    """
+    view = read_cluster(options)
+    expected, findings = expected_of(view.scheduler, options.scheduler_namespace)
+    collected = _Collected(findings=findings)
+    beside = (kind for dialect in expected.options.dialects if (kind := dialect.inventory.beside))
+    for fact in (*FACTS, *map(beside_fact, beside), *ROLE_FACTS):
+        items = [obj for obj in view.objects if obj.get("kind") == fact.kind]
+        if items:
+            values, unreadable = take_in(fact, items)
+            collected.objects[fact.kind] = values
+            collected.findings += unreadable
+        else:
+            collected.missing[fact.kind] = f"objects of kind {fact.kind}, of which {view.origin} has none"
+    now = view.read_at or datetime.now(UTC)
+    rights = _rights_of_roles(collected, "an API server that is asked")
+    return Seen(
+        expected=expected,
+        server=Server(view.origin, None, now, now),
+        objects=collected.objects,
+        missing=collected.missing,
+        rights=rights,
+        findings=tuple(collected.findings),
+    )
 
 
 async def _server(api: ApiClient) -> Server:
@@ -180,8 +213,13 @@ def _review(question: Question) -> Mapping[str, Any]:
 async def _from_roles(api: ApiClient, collected: _Collected) -> Rbac | None:
     """Return what roles say about who may do what; None if they may not be read."""
     await _list_all(api, ROLE_FACTS, collected)
+    return _rights_of_roles(collected, _REVIEW_RIGHT)
+
+
+def _rights_of_roles(collected: _Collected, needed: str) -> Rbac | None:
+    """Return what the collected roles say; None if some are missing, which is told with what else would do."""
     reasons = [collected.missing.pop(fact.kind) for fact in ROLE_FACTS if fact.kind in collected.missing]
     if reasons:
-        collected.missing[RIGHTS] = f"{_REVIEW_RIGHT} (or {', '.join(reasons)})"
+        collected.missing[RIGHTS] = f"{needed} (or {', '.join(reasons)})"
         return None
     return Rbac(*(tuple(collected.objects[fact.kind]) for fact in ROLE_FACTS))

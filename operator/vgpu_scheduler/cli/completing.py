@@ -1,0 +1,112 @@
+"""The names of what there is, for the shell that completes a command line."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, Final
+
+from vgpu_scheduler.cli.cluster.cards import card_places
+from vgpu_scheduler.cli.cluster.lists import list_objects
+from vgpu_scheduler.cli.cluster.namespaces import chosen_namespace
+from vgpu_scheduler.cli.cluster.options import ClusterOptions, NamespaceOptions
+from vgpu_scheduler.cli.cluster.view import LIST_PATHS, ClusterView, connect_to, read_cluster, read_live_cluster
+from vgpu_scheduler.cli.cluster.world import make_world
+from vgpu_scheduler.kube import decode_json
+from vgpu_scheduler.whatif import World
+
+__all__ = ["names"]
+
+_SECONDS: Final = 5.0
+"""Whoever presses a key does not wait longer."""
+
+
+def names(what: str, given: Mapping[str, Any], incomplete: str) -> list[str]:
+    """Return what there is of a kind and begins as the word does; nothing where that cannot be told.
+
+    Parameters
+    ----------
+    what
+        ``nodes``, ``cards``, ``models``, ``pods`` or ``namespaces``.
+    given
+        The options of the command so far, by the names of their parameters.
+    """
+    cluster = ClusterOptions(
+        given.get("kubeconfig"),
+        given.get("context"),
+        given.get("scheduler_namespace") or "vgpu-system",
+        given.get("config"),
+        tuple(given.get("files") or ()),
+    )
+    chosen = NamespaceOptions(given.get("namespace"), bool(given.get("all_namespaces")))
+    with contextlib.suppress(Exception, SystemExit), contextlib.redirect_stderr(io.StringIO()):
+        if what == "pods":
+            found: Iterable[str] = _pods(cluster, chosen, incomplete)
+        elif what in _OF_WORLD:
+            found = _OF_WORLD[what](make_world(_view(cluster, {"Node"})))
+        else:
+            found = (str(each["metadata"]["name"]) for each in _objects(cluster, _KINDS[what]))
+        return sorted({name for name in found if name.startswith(incomplete)})
+    return []
+
+
+def _view(cluster: ClusterOptions, kinds: Collection[str]) -> ClusterView:
+    return read_cluster(cluster) if cluster.files else asyncio.run(_read(cluster, kinds))
+
+
+async def _read(cluster: ClusterOptions, kinds: Collection[str]) -> ClusterView:
+    api = await connect_to(cluster)
+    try:
+        async with asyncio.timeout(_SECONDS):
+            return await read_live_cluster(api, cluster, kinds=kinds)
+    finally:
+        await api.close()
+
+
+def _objects(cluster: ClusterOptions, kind: str, path: str = "") -> list[Mapping[str, Any]]:
+    """Return the objects of a kind: of all, or those at a path of the API."""
+    if cluster.files:
+        return [obj for obj in read_cluster(cluster).objects if obj.get("kind") == kind]
+    return asyncio.run(_list(cluster, path or LIST_PATHS[kind]))
+
+
+async def _list(cluster: ClusterOptions, path: str) -> list[Mapping[str, Any]]:
+    api = await connect_to(cluster)
+    try:
+        async with asyncio.timeout(_SECONDS):
+            return [decode_json(item) for item in (await list_objects(api, [path])).items]
+    finally:
+        await api.close()
+
+
+def _pods(cluster: ClusterOptions, chosen: NamespaceOptions, incomplete: str) -> Iterable[str]:
+    """Yield the names of a namespace's pods, with that before them where the word has one, or all are meant."""
+    before, slash, _ = incomplete.partition("/")
+    namespace = before if slash else chosen_namespace(chosen, cluster)
+    path = f"/api/v1/namespaces/{namespace}/pods" if namespace is not None else ""
+    for pod in _objects(cluster, "Pod", path):
+        where = str(pod["metadata"].get("namespace") or "default")
+        if namespace in {None, where}:
+            name = str(pod["metadata"]["name"])
+            yield f"{where}/{name}" if slash or namespace is None else name
+
+
+def _cards(world: World) -> Iterable[str]:
+    """Yield the names of cards, and those with their nodes."""
+    for place in card_places(world):
+        yield from (place.name, str(place))
+
+
+def _models(world: World) -> Iterable[str]:
+    return (
+        device.type
+        for node in world.nodes
+        for each in world.engine.dialects
+        for device in world.devices(node, each.name)
+    )
+
+
+_KINDS: Final = {"nodes": "Node", "namespaces": "Namespace"}
+_OF_WORLD: Final[Mapping[str, Callable[[World], Iterable[str]]]] = {"cards": _cards, "models": _models}

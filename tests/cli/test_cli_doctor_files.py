@@ -1,0 +1,76 @@
+"""``vgpu-scheduler doctor --cluster``: what files tell is found in them, and what they do not is not looked at."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.live_cluster import Api, run
+from tests.doctor.clusters import NOW, Objects, found, healthy, look
+from tests.doctor.test_doctor_findings import PLANTED, Plant
+
+from vgpu_scheduler.whatif import when_read
+
+
+def written(objects: Objects, folder: Path, without: frozenset[str] = frozenset()) -> str:
+    """Write objects into a file as ``kubectl get -o json`` would, and return its path."""
+    items = [{"kind": kind, **obj} for kind, listed in objects.items() if kind not in without for obj in listed]
+    path = folder / "cluster.json"
+    path.write_text(json.dumps({"kind": "List", "metadata": when_read(NOW), "items": items}))
+    return str(path)
+
+
+def report(path: str, *words: str) -> tuple[set[tuple[str, str]], dict[str, Any]]:
+    """Return the ids of findings with their objects, and the whole report."""
+    result = run("doctor", "--cluster", path, "-o", "json", *words)
+    whole = json.loads(result.stdout)
+    assert result.exit_code == (1 if not whole["healthy"] else 0 if whole["complete"] else 2)
+    findings = {(each["id"], _ref(each["object"])) for each in whole["findings"]}
+    return findings, whole
+
+
+def _ref(ref: dict[str, str]) -> str:
+    where = f"{ref['namespace']}/" if ref.get("namespace") else ""
+    return f"{ref['kind']} {where}{ref['name']}"
+
+
+@pytest.mark.parametrize(("plant", "expected"), PLANTED, ids=[plant.__name__ for plant, _ in PLANTED])
+def test_what_is_found_in_a_cluster_is_found_in_its_copy_or_not_looked_at(
+    plant: Plant, expected: set[tuple[str, str]], tmp_path: Path
+) -> None:
+    objects = healthy()
+    plant(objects)
+    assert found(look(objects)) == expected
+    findings, whole = report(written(objects, tmp_path))
+    assert findings <= expected
+    if findings != expected:
+        missing = {kind for kind in ("ResourceSlice", "Lease", "Deployment", "VGPUPolicy") if not objects.get(kind)}
+        told = " ".join(skipped["reason"] for skipped in whole["skipped"])
+        assert any(kind in told for kind in missing) or plant.__name__.startswith("no_"), (expected, told)
+
+
+@pytest.mark.parametrize("kind", sorted(healthy()))
+def test_a_kind_of_which_files_have_nothing_is_named(kind: str, tmp_path: Path) -> None:
+    path = written(healthy(), tmp_path, frozenset({kind}))
+    findings, whole = report(path)
+    assert findings == set()
+    assert any(f"objects of kind {kind}, of which {path} has none" in each["reason"] for each in whole["skipped"])
+
+
+def test_a_snapshot_can_be_looked_at(api: Api, tmp_path: Path) -> None:
+    path = tmp_path / "snapshot.json"
+    assert run("snapshot", "-f", str(path)).exit_code == 0
+    result = run("doctor", "--cluster", str(path))
+    assert result.exit_code == 2
+    assert "skipped" in result.stdout
+    assert not [line for line in result.stdout.splitlines() if line.startswith("error")]
+
+
+@pytest.mark.parametrize("text", ["{", "- 5", "kind: 5", ""])
+def test_files_that_cannot_be_read_are_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "c.yaml").write_text(text)
+    result = run("doctor", "--cluster", str(tmp_path / "c.yaml"))
+    assert result.exit_code == 2
+    assert "c.yaml" in result.stdout + result.stderr
