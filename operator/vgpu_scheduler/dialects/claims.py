@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from vgpu_scheduler.allocators import Allocator, CardChoice
 from vgpu_scheduler.kube import Container, Pod
-from vgpu_scheduler.model import NO_TERMS, ClaimTerms, PodClaims
+from vgpu_scheduler.model import NO_TERMS, Claim, ClaimTerms, PodClaims
 from vgpu_scheduler.scorers import WeightedScorer
 
 Scorers = tuple[WeightedScorer, ...]
@@ -94,6 +94,9 @@ class Claims(Protocol):
         ClaimError
             If one names a mode of sharing that there is not.
         """
+
+    def takes_whole(self, claim: Claim) -> bool:
+        """Tell whether a claim leaves nothing of its cards to others, as far as it says itself."""
 
     def allocator(self, annotations: Mapping[str, str], claims: PodClaims, choice: CardChoice) -> Allocator:
         """Return the allocator for claims, of which at least one is not empty.

@@ -116,6 +116,10 @@ class HamiClaims:
         asked = {claim.vendor for container in claims for claim in container.claims}
         return [vendor for vendor in self.vendors if vendor.key in asked]
 
+    def takes_whole(self, claim: Claim) -> bool:
+        """Tell whether a claim leaves nothing of its cards to others, as its maker counts them."""
+        return next(vendor.claims.takes_whole(claim) for vendor in self.vendors if vendor.key == claim.vendor)
+
     def allocator(self, annotations: Mapping[str, str], claims: PodClaims, choice: CardChoice) -> HamiAllocator:
         """Return the allocator for claims, under what the annotations and policies say."""
         vendors = self._asked(claims)

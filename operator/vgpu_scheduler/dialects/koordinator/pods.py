@@ -20,15 +20,17 @@ from vgpu_scheduler.dialects.koordinator.names import (
     JOINT_ANNOTATION,
     MEMORY,
     PARTITION_ANNOTATION,
+    RATIO,
     TYPE_OF,
 )
 from vgpu_scheduler.dialects.koordinator.oddities import odd_amounts
 from vgpu_scheduler.kube import Container, Pod
-from vgpu_scheduler.model import NO_TERMS, CardReason, ClaimTerms, PodClaims
+from vgpu_scheduler.model import NO_TERMS, CardReason, Claim, ClaimTerms, PodClaims
 from vgpu_scheduler.scorers import KOORDINATOR_SHARE_WEIGHTS, DeviceShareScorer, WeightedScorer
 
 _STRATEGIES = {"spread": Strategy.LEAST_ALLOCATED, "binpack": Strategy.MOST_ALLOCATED}
 _MUTEX = "mutex"
+_WHOLE = 100
 
 _ALLOCATION = ShareDimensions(
     reasons=(
@@ -76,6 +78,10 @@ class KoordinatorClaims:
         """Return nothing: those that could matter are refused."""
         del annotations, claims
         return ()
+
+    def takes_whole(self, claim: Claim) -> bool:
+        """Tell whether a claim leaves nothing of its devices to others: no compute, or no memory."""
+        return max(claim.amounts[CORES], claim.amounts[RATIO]) >= _WHOLE
 
     def allocator(self, annotations: Mapping[str, str], claims: PodClaims, choice: CardChoice) -> ShareAllocator:
         """Return the allocator for claims: by the score of ``choice.share``, or the strategy that a word stands for.

@@ -23,11 +23,13 @@ from vgpu_scheduler.model import (
     MUTEX,
     NO_TERMS,
     SPREAD,
+    Claim,
     ClaimTerms,
     PodClaims,
     policy_words,
 )
 
+_WHOLE = 100
 _FOLLOWED = frozenset({BINPACK, SPREAD, MUTEX})
 
 
@@ -81,6 +83,11 @@ class VolcanoClaims:
         """
         del claims
         return odd_annotations(annotations)
+
+    def takes_whole(self, claim: Claim) -> bool:
+        """Tell whether a claim leaves nothing of its cards to others: no compute, or no memory."""
+        _, memory, cores = claim.amounts
+        return cores >= _WHOLE or (not memory and claim.percent[1] >= _WHOLE)
 
     def allocator(self, annotations: Mapping[str, str], claims: PodClaims, choice: CardChoice) -> HamiAllocator:
         """Return the allocator for claims, under what the annotations and policies say.

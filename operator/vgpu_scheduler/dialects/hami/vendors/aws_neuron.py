@@ -135,6 +135,10 @@ class NeuronNames:
         del vendor
         return {}
 
+    def takes_whole(self, claim: Claim) -> bool:
+        """Tell whether a claim is one of whole devices."""
+        return claim.percent[2] >= _WHOLE
+
     def asks(self, container: Container) -> bool:
         """Tell whether the container names any of them, however malformed."""
         return is_asked(container, self.cores if self.in_cores(container) else self.devices)

@@ -99,6 +99,9 @@ class Claims(Protocol):
     def quotas(self, vendor: str) -> Mapping[str, QuotaResource]:
         """Return what a namespace's quota may limit of the maker's cards."""
 
+    def takes_whole(self, claim: Claim) -> bool:
+        """Tell whether a claim leaves nothing of its cards to others."""
+
     def asks(self, container: Container) -> bool:
         """Tell whether the container asks for cards at all, however malformed the rest may be."""
 

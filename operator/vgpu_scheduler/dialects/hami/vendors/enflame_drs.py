@@ -185,6 +185,10 @@ class DrsNames:
         del vendor
         return {}
 
+    def takes_whole(self, claim: Claim) -> bool:
+        """Tell whether a claim leaves nothing of its cards to others: the profile with all of their compute."""
+        return claim.amounts[2] >= _WHOLE
+
     def asks(self, container: Container) -> bool:
         """Tell whether the container names any of them, however malformed."""
         if amount_text(container, self.slices) is not None:  # it goes before the others

@@ -169,6 +169,12 @@ class ShareNames:
             return Claim(vendor, count, (1, memory, 0), (0, percent, max(cores, 1)))
         return Claim(vendor, count, (1, memory, cores), (0, percent, 0))
 
+    def takes_whole(self, claim: Claim) -> bool:
+        """Tell whether a claim leaves nothing of its cards to others: no compute, or no memory."""
+        _, memory, cores, *_ = claim.amounts
+        _, of_memory, of_cores, *_ = claim.percent
+        return max(cores * _WHOLE // self.units, of_cores) >= _WHOLE or (not memory and of_memory >= _WHOLE)
+
     def _seen(self, container: Container) -> Container:
         return Container(container.name, container.kind, container.limits, {}) if self.limits_only else container
 
@@ -264,6 +270,11 @@ class CountNames:
         del terms, mode  # there is nothing to add to a number
         count = _amount(container, self.count)
         return Claim(vendor, count, (1, 0, 0), (0, 0, 0)) if count else None
+
+    def takes_whole(self, claim: Claim) -> bool:
+        """Tell whether a claim leaves nothing of its cards to others: they are given out by number."""
+        del claim
+        return True
 
 
 def _amount(container: Container, name: str) -> int | None:
