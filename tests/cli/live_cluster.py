@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,12 +31,15 @@ class Api:
         Kinds that may not be listed in the whole cluster.
     refused_everywhere
         Kinds that may not be listed in any namespace either.
+    deletable
+        Tells whether pods of a namespace may be deleted.
     """
 
     objects: list[Object]
     refused: frozenset[str] = frozenset()
     refused_everywhere: frozenset[str] = frozenset()
     settings: str | None = None
+    deletable: Callable[[str], bool] = lambda _: True
     conflicts: int = 0
     patches: list[tuple[str, Object]] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
@@ -60,6 +63,10 @@ class Api:
                 return ApiResponse(409, b'{"message": "the object has been modified"}')
             self.patches.append((path, body))
             return self._patched(path.rpartition("/")[2], body["metadata"])
+        if path.endswith("/selfsubjectaccessreviews"):
+            asked = body["spec"]["resourceAttributes"]
+            assert (asked["verb"], asked["resource"]) == ("delete", "pods")
+            return self._answer({"status": {"allowed": self.deletable(asked["namespace"])}})
         if path == SETTINGS and self.settings is not None:
             metadata = {"name": "vgpu-scheduler", "namespace": "vgpu-system"}
             return self._answer({"metadata": metadata, "data": {"settings.yaml": self.settings}})

@@ -70,6 +70,34 @@ def test_explain_says_of_a_claim_that_is_missing_nothing_of_cards(api: Api) -> N
     assert "MiB memory" not in text
 
 
+def test_explain_gives_the_names_of_pods_to_those_alone_who_may_delete_them(api: Api) -> None:
+    named = run("explain", "large").stdout
+    assert "  - end pod default/first on node a (goes to a)" in named
+    asked: list[str] = []
+    api.deletable = lambda namespace: asked.append(namespace) is not None
+    unnamed = run("explain", "large")
+    assert asked == ["default"]
+    assert "  - have 1 pod that you may not delete end on node a (goes to a)" in unnamed.stdout
+    assert "first" not in unnamed.stdout
+    assert "first" not in json.dumps(json.loads(run("explain", "large", "-o", "json").stdout)["remedies"])
+
+
+def test_explain_says_which_models_there_are_where_no_card_is_of_the_right_one(api: Api) -> None:
+    api.objects[0]["metadata"]["annotations"] = node("a", cards=1)["metadata"]["annotations"]
+    for name, model in (("x", "L40S"), ("y", "T4")):
+        made = node(name, cards=2)
+        notes = made["metadata"]["annotations"]
+        notes["hami.io/node-nvidia-register"] = notes["hami.io/node-nvidia-register"].replace("NVIDIA-A100", model)
+        api.objects.append(made)
+    picky = pod("picky", {GPU: 1, MEMORY: 100})
+    picky["metadata"]["annotations"] = {"nvidia.com/use-gputype": "H200"}
+    api.objects.append(picky)
+    told = "No card is of a model that it takes; there are L40S (2), NVIDIA-A100 (1), T4 (2)."
+    assert f"  {told}" in run("explain", "picky").stdout.splitlines()
+    assert json.loads(run("explain", "picky", "-o", "json").stdout)["models"] == told
+    assert "No card is of a model" not in run("explain", "large").stdout
+
+
 def test_explain_has_one_row_for_cards_that_say_the_same(api: Api) -> None:
     for number, model in enumerate(("A100", "L40S", "T4", "V100")):
         made = node(f"n{number}", cards=8)

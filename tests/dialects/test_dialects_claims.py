@@ -98,9 +98,9 @@ def test_whole_cards_are_those_of_which_no_memory_is_named(limits: dict[str, str
 def test_bytes_for_mebibytes() -> None:
     message = refusal("gpu=1 mem=16Gi")
     assert message.startswith('container "trainer": nvidia.com/gpumem: 16Gi is more than any card has')
-    assert "write 16384" in message
+    assert "in bytes it would be 16384" in message
     assert "the unit is MiB" in message
-    assert "write 16" in refusal("gpu=1 mem=16Gi", NvidiaNames(memory_factor=1024))
+    assert "in bytes it would be 16" in refusal("gpu=1 mem=16Gi", NvidiaNames(memory_factor=1024))
     assert "the unit is 1024 MiB: write a smaller number" in refusal("gpu=1 mem=4M", NvidiaNames(memory_factor=1024))
 
 

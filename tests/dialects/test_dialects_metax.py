@@ -49,7 +49,7 @@ def test_memory_without_a_unit_is_in_gib(memory: str, mib: int) -> None:
     ("memory", "problem"),
     [
         ("1Ki", "1Ki is less than 1Mi"),
-        ("8589934592", "8589934592 is more than any card has, because the unit is GiB: write 8"),
+        ("8589934592", "8589934592 is more than any card has, because the unit is GiB: in bytes it would be 8"),
         ("1.5", "1.5 is not a whole number"),
         ("-1", "-1 is negative"),
     ],

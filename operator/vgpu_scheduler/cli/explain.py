@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import click
@@ -13,13 +14,14 @@ from vgpu_scheduler.cli.cluster.messages import fail, print_pod_warnings
 from vgpu_scheduler.cli.cluster.namespaces import own_namespace
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE, ClusterOptions
 from vgpu_scheduler.cli.cluster.output import dump
+from vgpu_scheduler.cli.cluster.rights import namespaces_to_delete_pods_in
 from vgpu_scheduler.cli.cluster.schedulers import is_ours, left_to_whom
 from vgpu_scheduler.cli.cluster.view import ClusterView, get_object
 from vgpu_scheduler.cli.cluster.world import MissingRightsError, exit_on_error, open_world
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import DECISION
 from vgpu_scheduler.predicates import gated
-from vgpu_scheduler.whatif import World, explain_bound, explain_pod
+from vgpu_scheduler.whatif import Explanation, World, explain_bound, explain_pod
 
 _WORDS: Final = frozenset({"pod", "pods", "po"})
 _FITS_NOWHERE: Final = 1
@@ -38,7 +40,7 @@ def run(*, words: Sequence[str], namespace: str | None, node: str, cluster: Clus
         fail(f"there is no node {node}")
     waiting = next((pod for pod in world.pending.values() if pod.key == key), None)
     if waiting is not None:
-        _explain_waiting(world, view, waiting, node, output)
+        _explain_waiting(world, view, waiting, node, cluster, output)
         return
     bound = next((pod for pod in world.bound.values() if pod.key == key), None)
     if bound is None:
@@ -62,8 +64,12 @@ def pod_key(words: Sequence[str], namespace: str) -> str:
     return name if "/" in name else f"{namespace}/{name}"
 
 
-def _explain_waiting(world: World, view: ClusterView, pod: Pod, node: str, output: str) -> None:
+def _explain_waiting(
+    world: World, view: ClusterView, pod: Pod, node: str, cluster: ClusterOptions, output: str
+) -> None:
     found, settings = explain_pod(world, pod, node, all_cards=output == WIDE), view.scheduler.settings
+    if view.live:
+        found = _without_others(world, found, cluster)
     ours = is_ours(pod.scheduler_name, settings)
     print_pod_warnings(world, [pod])
     if output not in FOR_PEOPLE:
@@ -76,6 +82,16 @@ def _explain_waiting(world: World, view: ClusterView, pod: Pod, node: str, outpu
         for line in _notes(world, pod, fits=ours and bool(found.answer.node)):
             click.echo(line)
     raise SystemExit(0 if ours and found.answer.node else _FITS_NOWHERE)
+
+
+def _without_others(world: World, found: Explanation, cluster: ClusterOptions) -> Explanation:
+    """Leave out the names of pods that whoever asks must not delete."""
+    ended = {uid: world.bound[uid].namespace for remedy in found.remedies for uid in remedy.ended}
+    mine = namespaces_to_delete_pods_in(cluster, ended.values()) if ended else frozenset()
+    shown = [
+        remedy if mine.issuperset(map(ended.get, remedy.ended)) else remedy.without_names() for remedy in found.remedies
+    ]
+    return replace(found, remedies=shown)
 
 
 def _notes(world: World, pod: Pod, *, fits: bool) -> list[str]:

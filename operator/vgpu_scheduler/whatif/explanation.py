@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -43,6 +44,8 @@ class Explanation:
         The cards of a bound pod with what it has of each, a line each.
     comparison
         Why a bound pod would rather go to its node than to another, or why not; empty where there is none to compare.
+    models
+        Which models of cards there are, where none is one that the pod takes.
     """
 
     answer: Answer
@@ -52,6 +55,7 @@ class Explanation:
     quotas: str = ""
     held: Sequence[str] = ()
     comparison: str = ""
+    models: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -62,6 +66,7 @@ class Explanation:
             **({"quotas": self.quotas} if self.quotas else {}),
             **({"held": list(self.held)} if self.held else {}),
             **({"comparison": self.comparison} if self.comparison else {}),
+            **({"models": self.models} if self.models else {}),
         }
 
     def text(self, *, wide: bool = False) -> str:
@@ -74,6 +79,7 @@ class Explanation:
         """
         parts = [explain(self.answer, wide=wide)]
         parts += [f"  {self.quotas}"] if self.quotas else []
+        parts += [f"  {self.models}"] if self.models else []
         parts += [self.comparison] if self.comparison else []
         rows = _rows([(node, verdict) for node, listed in self.cards.items() for verdict in listed], single=wide)
         if rows:
@@ -104,7 +110,7 @@ def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = Fal
     engine = world.engine
     over = CardReason.ResourceQuotaNotFit.text in answer.decision.reasons
     quotas = engine.quotas.describe(pod.namespace, engine.state) if over else ""
-    return Explanation(answer, cards, left_out, helps, quotas)
+    return Explanation(answer, cards, left_out, helps, quotas, models=_models(world, answer))
 
 
 def explain_bound(world: World, pod: Pod, node: str = "", *, all_cards: bool = False) -> Explanation:
@@ -135,6 +141,18 @@ def _cards(
     ours = created(world, answer.pod, answer.pod.uid)
     shown = nodes if all_cards else nodes[:_MOST_NODES]
     return {name: card_verdicts(world.engine.cycle, ours, name) for name in shown}, len(nodes) - len(shown)
+
+
+def _models(world: World, answer: Answer) -> str:
+    """Say which models of cards there are, where nothing but these keeps the pod from cards."""
+    mismatch = CardReason.CardTypeMismatch.text
+    if _CARD_REASONS.intersection(answer.decision.reasons) != {mismatch}:
+        return ""
+    owners = [dialect.name for dialect in world.engine.dialects.owners(answer.pod)]
+    looked_at = [node for node, verdict in answer.decision.verdicts.items() if mismatch in verdict.reasons]
+    counts = Counter(device.type for node in looked_at for name in owners for device in world.devices(node, name))
+    listed = ", ".join(f"{model} ({count})" for model, count in sorted(counts.items()))
+    return f"No card is of a model that it takes; there are {listed}."
 
 
 def _compared(answer: Answer, here: str, there: str) -> str:

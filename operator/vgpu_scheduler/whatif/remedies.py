@@ -7,7 +7,7 @@ Within each kind it is minimal: of an amount one step more would not do, and of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
@@ -88,6 +88,12 @@ class Remedy:
     pod: Object | None = None
     objects: tuple[Object, ...] = ()
     ended: tuple[str, ...] = ()
+
+    def without_names(self) -> Remedy:
+        """Return it for somebody who must not end the pods that it names: how many there are is enough."""
+        count = len(self.ended)
+        pods = "1 pod that you may not delete" if count == 1 else f"{count} pods, not all of which you may delete,"
+        return replace(self, text=f"have {pods} end on node {self.node}") if count else self
 
     def as_json(self) -> dict[str, Any]:
         """Return the remedy as plain values."""

@@ -159,8 +159,9 @@ class SharedNames(ShareNames):
         memory = amount // _MIB if has_unit(text) else amount * _GIB
         where = f'container "{container.name}": {self.memory}: {text}'
         if memory > INT32:
+            in_bytes = amount // _MIB // _GIB or 1
             raise ClaimError(
-                f"{where} is more than any card has, because the unit is GiB: write {amount // _MIB // _GIB or 1}"
+                f"{where} is more than any card has, because the unit is GiB: in bytes it would be {in_bytes}"
             )
         if not memory:
             raise ClaimError(f"{where} is less than 1Mi: numbers with a unit are in bytes, those without in GiB")

@@ -212,9 +212,10 @@ class ShareNames:
             text = amount_text(container, self.memory)
             unit = "MiB" if self.memory_factor == 1 else f"{self.memory_factor} MiB"
             better = memory // (_MIB * self.memory_factor)  # what was meant if it was meant in bytes
+            other = f"in bytes it would be {better}" if better else "write a smaller number"
             raise ClaimError(
                 f'container "{container.name}": {self.memory}: {text} is more than any card has, '
-                f"because the unit is {unit}: write {better or 'a smaller number'}"
+                f"because the unit is {unit}: {other}"
             )
         return memory * self.memory_factor
 
