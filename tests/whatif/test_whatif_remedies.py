@@ -91,6 +91,21 @@ def test_several_pods_of_which_none_could_stay() -> None:
     assert told[RemedyKind.END_PODS] == ["end 2 pods on node a: default/p0, default/p1"]
 
 
+@pytest.mark.parametrize("lock", ["nonsense", "2026-01-01T00:00:00Z,default,holder"])
+def test_ending_pods_does_not_help_on_a_node_that_a_lock_closes(lock: str) -> None:
+    closed = node("a", cards=1)
+    closed["metadata"]["annotations"]["hami.io/mutex.lock"] = lock
+    holder = pod("holder", {GPU: 1}, schedulerName="hami-scheduler", nodeName="a")
+    objects = [closed, holder, running("first", "a", "GPU-a-0", 12000), pod("asked", {GPU: 1, MEMORY: 12000})]
+    made = World(EngineOptions([make_dialect("hami")]))
+    made.add(objects)
+    (waiting,) = made.pending.values()
+    assert RemedyKind.END_PODS not in kinds(remedies(made, waiting))
+    del closed["metadata"]["annotations"]["hami.io/mutex.lock"]
+    made, waiting = world_of(*objects)
+    assert RemedyKind.END_PODS in kinds(remedies(made, waiting))
+
+
 def test_memory_of_which_nothing_was_said() -> None:
     made, waiting = world_of(
         node("a", cards=1), running("first", "a", "GPU-a-0", 4000), pod("whole", {GPU: 1, CORES: 10})

@@ -180,15 +180,18 @@ class Cycle:
         return None if metadata_problem(pod, self._dialects.annotations(placement, 0, pod)) else placement
 
     def fits_without(self, pod: Pod, node: str, tenants: Iterable[str]) -> Placement | None:
-        """Return a placement of a pod on a node if some of the pods there were gone, or None if it would not fit.
+        """Return a placement of a pod on a node if some of the pods there were gone, or None if it would not go there.
 
-        Nothing is copied: what the tenants hold is taken off the books for the time of the question.
+        A node that is closed to the pod stays so. Nothing is copied: what the tenants hold is taken off the books for the time of the question.
 
         Parameters
         ----------
         tenants
             UIDs of pods; those that hold nothing make no difference.
         """
+        shape = self.shape(pod)
+        if isinstance(shape, Fitted) and node in self._closed(shape, pod):
+            return None
         suspended = [held for uid in tenants if (held := self.state.reservation(uid)) is not None]
         for held in suspended:
             self.state.suspend(held.uid)

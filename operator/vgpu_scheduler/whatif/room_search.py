@@ -266,7 +266,7 @@ class RoomSearch:
 
     def _cleared(self, victims: Sequence[_Tenant]) -> tuple[Goal, ...]:
         """Return where the pod goes, and then the pods that make room for it; empty where one fits nowhere."""
-        placement = self._cycle.refit(self._pod, victims[0].pod.node_name)
+        placement = self._cycle.fits_without(self._pod, victims[0].pod.node_name, ())
         assert placement is not None
         goals = [Goal(self._pod, placement)]
         largest_first = sorted(victims, key=lambda tenant: (-sum(tenant.held.values()), tenant.pod.key))
@@ -317,7 +317,7 @@ class RoomSearch:
         def search(cordoned: frozenset[Spot]) -> None:
             tried.add(cordoned)
             self._ask(pod)
-            placement = self._cycle.refit(pod, node)
+            placement = self._cycle.fits_without(pod, node, ())
             if placement is None:
                 return
             spots = Goal(pod, placement).spots
