@@ -167,6 +167,14 @@ async def test_the_webhook(cluster: Cluster, served: tuple[OperatorProcess, Webh
     ignored["metadata"]["labels"] = {"hami.io/webhook": "ignore"}
     assert GPU not in limits_of(await stored(cluster, ignored))
 
+    odd = yaml.safe_dump(
+        {"apiVersion": "v1", "kind": "Pod"}
+        | pod({GPU: "1", "nvidia.com/gpumem-percentage": "0"}, {"nvidia.com/numa-bind": "yes"})
+    )
+    said = cluster.plane.kubectl("create", "-n", "default", "--dry-run=server", "-f", "-", stdin=odd).stderr
+    assert "Warning: annotation nvidia.com/numa-bind: 'yes' is no boolean, and counts as false" in said
+    assert "Warning: container main: nvidia.com/gpumem-percentage: 0 is no amount" in said
+
     privileged = pod({GPU: "1"})
     privileged["spec"]["containers"][0]["securityContext"] = {"privileged": True}
     status, answer = await created(cluster, privileged)

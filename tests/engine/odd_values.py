@@ -138,6 +138,18 @@ def of_hami(vendor: Vendor, seed: int) -> Iterator[Odd]:
         devices, cut = claims.resources
         yield Odd(cut, {devices: "1", cut: str(rng.randint(1, 3))})
         yield Odd(devices, {devices: "0", cut: str(rng.randint(1, 3))})
+    if vendor.key == "Mthreads":
+        count, memory, cores = "mthreads.com/vgpu", "mthreads.com/sgpu-memory", "mthreads.com/sgpu-core"
+        yield Odd(memory, {count: "1", memory: str(rng.choice([3, 5, 7, 10, 20]))})
+        for name in (memory, cores):
+            yield Odd(name, {count: "2", name: str(2 * rng.randint(1, 7) + 1)})
+    if vendor.key == "Metax-SGPU":
+        online = {"metax-tech.com/sgpu-app-class": rng.choice(["online", "offline"])}
+        yield Odd("metax-tech.com/sgpu:", {"metax-tech.com/sgpu": "2"}, online)
+    if vendor.key.startswith("Ascend"):
+        chip = f"huawei.com/{vendor.key}"
+        yield Odd(f"{chip}-core", {chip: "1", f"{chip}-memory": "2000", f"{chip}-core": str(rng.randint(1, 8))})
+        yield Odd(f"{chip}-memory", {chip: "2", f"{chip}-memory": str(rng.randint(100, 2000))})
     if vendor.key == "NVIDIA":
         yield Odd("nvidia.com/priority", {**plain, "nvidia.com/priority": str(rng.randint(2, 99))})
 
@@ -179,7 +191,12 @@ def right(vendor: Vendor, seed: int) -> Odd:
     if vendor.rules.mode:
         listed = rng.sample(MODES[vendor.rules.mode], rng.randint(1, 3))
         annotations[vendor.rules.mode] = rng.choice([",", ", "]).join(listed)
-    return Odd("", makers.wants(vendor, np.random.default_rng(seed)), annotations)
+    limits = makers.wants(vendor, np.random.default_rng(seed))
+    if vendor.key == "Mthreads":
+        limits = {"mthreads.com/vgpu": "1", "mthreads.com/sgpu-memory": str(rng.choice([2, 4, 8, 16, 32]))}
+    if vendor.key == "Metax-SGPU":
+        limits["metax-tech.com/sgpu"] = "1"
+    return Odd("", limits, annotations)
 
 
 def hami_engine(vendor: Vendor, **defaults: Any) -> Engine:

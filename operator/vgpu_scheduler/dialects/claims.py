@@ -76,8 +76,8 @@ class Claims(Protocol):
             If something is malformed or not understood; the message names the container, the field and the fix.
         """
 
-    def suspicions(self, container: Container) -> Iterable[str]:
-        """Say what a container asks that is followed otherwise than whoever wrote it may think."""
+    def suspicions(self, container: Container, annotations: Mapping[str, str]) -> Iterable[str]:
+        """Say what a container asks, under the pod's annotations, that is followed otherwise than it looks."""
 
     def odd_annotations(self, annotations: Mapping[str, str], claims: PodClaims) -> Iterable[str]:
         """Say which annotations have values that are followed otherwise than whoever wrote them may think.

@@ -50,7 +50,11 @@ def _odd(
     """
     odd = tuple(dialect.claims.odd_annotations(annotations, claims)) if claims_devices(claims) else ()
     if strict:
-        amounts = [f"container {c.name}: {text}" for c in pod.spec.containers for text in dialect.claims.suspicions(c)]
+        amounts = [
+            f"container {container.name}: {text}"
+            for container in pod.spec.containers
+            for text in dialect.claims.suspicions(container, annotations)
+        ]
         if odd or amounts:
             raise ClaimError("; ".join((*odd, *amounts)))
     return odd

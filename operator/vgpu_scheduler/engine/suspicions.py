@@ -69,7 +69,7 @@ class Suspicions:
                 if text := _remembered(name, self._named, self._resource):
                     yield f"container {container.name}: {text}"
             for dialect in owners:
-                for text in dialect.claims.suspicions(container):
+                for text in dialect.claims.suspicions(container, pod.annotations):
                     yield f"container {container.name}: {text}"
 
     def of_quota(self, quota: ResourceQuota) -> Iterator[str]:

@@ -97,10 +97,10 @@ class HamiClaims:
         claims = (v.claims.read(v.key, container, terms, v.mode_of(pod.annotations)) for v in asked)
         return tuple(sorted((claim for claim in claims if claim), key=lambda claim: claim.vendor))
 
-    def suspicions(self, container: Container) -> Iterator[str]:
+    def suspicions(self, container: Container, annotations: Mapping[str, str]) -> Iterator[str]:
         """Say where HAMi takes amounts otherwise than they look: none, more than a whole card, two for the same."""
         for vendor in asked_vendors(container, self._names):
-            yield from odd_amounts(container, vendor)
+            yield from odd_amounts(container, vendor, vendor.mode_of(annotations))
 
     def odd_annotations(self, annotations: Mapping[str, str], claims: PodClaims) -> Iterator[str]:
         """Say where HAMi takes the value of an annotation otherwise than it looks.

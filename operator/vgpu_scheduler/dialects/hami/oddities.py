@@ -43,8 +43,8 @@ def _odd_word(name: str, value: str, words: tuple[str, ...], vendor: Vendor) -> 
         yield no_such_word(name, value, words)
 
 
-def odd_amounts(container: Container, vendor: Vendor) -> Iterator[str]:
-    """Yield what is odd about the amounts that a container asks of a maker's cards."""
+def odd_amounts(container: Container, vendor: Vendor, mode: str) -> Iterator[str]:
+    """Yield what is odd about the amounts that a container of a pod of a mode asks of a maker's cards."""
     claims = vendor.claims
     asked = {**container.requests, **container.limits}
     amounts = {name: number_of(asked[name]) for name in (*claims.resources, *claims.choices) if name in asked}
@@ -57,6 +57,8 @@ def odd_amounts(container: Container, vendor: Vendor) -> Iterator[str]:
         if beaten:
             yield f"{', '.join(beaten)} {'have' if len(beaten) > 1 else 'has'} no effect beside {first}"
         yield from _odd_memory(amounts, vendor)
+        if vendor.odd is not None:
+            yield from vendor.odd({name: amount for name, amount in amounts.items() if amount}, mode)
     for name, dimension, percent in claims.dimensions:
         of_whole = percent or (dimension == _CORES and claims.units == _WHOLE)
         if of_whole and (amounts.get(name) or 0) > _WHOLE:

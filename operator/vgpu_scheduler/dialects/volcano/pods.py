@@ -69,8 +69,9 @@ class VolcanoClaims:
         """
         return pod_claims(pod, self.names, terms)
 
-    def suspicions(self, container: Container) -> Iterator[str]:
+    def suspicions(self, container: Container, annotations: Mapping[str, str]) -> Iterator[str]:
         """Say where Volcano takes amounts otherwise than they look; what it would drop is refused elsewhere."""
+        del annotations
         return odd_amounts(container, self.names)
 
     def odd_annotations(self, annotations: Mapping[str, str], claims: PodClaims) -> Iterator[str]:

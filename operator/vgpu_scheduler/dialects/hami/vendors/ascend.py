@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from vgpu_scheduler.allocators import Check, FitRules, Selection, Whole
@@ -11,7 +11,15 @@ from vgpu_scheduler.dialects.amounts import INT32
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice
 from vgpu_scheduler.dialects.hami.vendors.admitting.ascend import npu_rule
 from vgpu_scheduler.dialects.hami.vendors.ascend_names import SOFT, SOFT_POD, Chip, NpuTemplate
-from vgpu_scheduler.dialects.hami.vendors.base import MODE_WORD, PodOptions, Record, RuleKeys, Vendor, VendorPlacement
+from vgpu_scheduler.dialects.hami.vendors.base import (
+    MODE_WORD,
+    Odd,
+    PodOptions,
+    Record,
+    RuleKeys,
+    Vendor,
+    VendorPlacement,
+)
 from vgpu_scheduler.dialects.hami.vendors.registered import as_written, decode_cards
 from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.kube import Node
@@ -70,6 +78,22 @@ def _mode(annotations: Mapping[str, str]) -> str:
 def _network(card: RegisteredDevice) -> int:
     number = card.custom_info.get("NetworkID")
     return number if type(number) is int and 0 <= number <= INT32 else -1
+
+
+def _odd(chip: Chip) -> Odd:
+    """Return what says where a chip that is cut is asked for what only one that is shared softly can give."""
+    names = chip.names
+
+    def odd(amounts: Mapping[str, int], mode: str) -> Iterator[str]:
+        if mode == SOFT:
+            return
+        if names.cores in amounts:
+            yield f"{names.cores} is for pods with annotation {SOFT_POD}: {SOFT}; else compute comes with the memory"
+        memory = chip.cut(amounts.get(names.memory, 0) * chip.memory_factor)
+        if amounts[names.count] > 1 and names.memory in amounts and memory != chip.allocatable:
+            yield f"{names.memory}: of several chips no parts can be had: leave it out"
+
+    return odd
 
 
 def _sizes(chip: Chip) -> str:
@@ -159,6 +183,7 @@ def _vendor(chip: Chip, soft: bool) -> Vendor:
             extras=_extras(chip),
             keys=(_TIME, chip.assigned),
         ),
+        odd=_odd(chip),
         admit=npu_rule(chip),
         means={
             SOFT_POD: f"`{SOFT}`: memory and compute as asked for, on nodes that share softly; else the smallest "

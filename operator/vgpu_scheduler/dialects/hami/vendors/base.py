@@ -8,7 +8,7 @@ annotations of a pod choose among the cards (:class:`RuleKeys`), which checks a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -218,6 +218,9 @@ class Record:
         return tuple(name for name in (self.allocated, self.to_allocate, *self.keys) if name)
 
 
+Odd = Callable[[Mapping[str, int], str], Iterable[str]]
+"""Says what is odd about the amounts above 0 that a container asks, by their names, for a pod of a mode."""
+
 Held = Callable[[str, Pod, Sequence[Sequence[AssignedDevice]]], Usage]
 """What a pod holds, from the maker's word, the pod, and the entries of each container."""
 
@@ -284,6 +287,8 @@ class Vendor:
         What else the annotations of a pod say; ``fit`` holds without any.
     lock
         The lock through which the plugin finds its pod; None where it has other ways.
+    odd
+        What of a container its plugin takes otherwise than it looks, beyond what is odd for all makers.
     admit
         What its rules do with a container at admission; None where they only look for the count.
     means
@@ -305,6 +310,7 @@ class Vendor:
     held: Held = plain_held
     options: PodOptions | None = None
     lock: NodeLock | None = HAMI_LOCK
+    odd: Odd | None = None
     admit: Admit | None = None
     means: Mapping[str, str] = field(default_factory=dict)
     found: str = ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vgpu_scheduler.allocators import PLAIN_CHECKS, Check, FitRules, Selection
@@ -22,6 +22,7 @@ from vgpu_scheduler.dialects.hami.vendors.admitting.metax import (
 from vgpu_scheduler.dialects.hami.vendors.base import (
     MODE_WORD,
     POLICY_WORD,
+    Odd,
     PodOptions,
     Record,
     RuleKeys,
@@ -235,6 +236,16 @@ def _entry(assignment: Assignment) -> Mapping[str, str | int]:
     return {"uuid": assignment.uuid, **{name: amount for name, amount in amounts.items() if amount}}
 
 
+def _odd(count: str) -> Odd:
+    """Return what says where a pod of an application class asks for several cards."""
+
+    def odd(amounts: Mapping[str, int], mode: str) -> Iterator[str]:
+        if mode.startswith((ONLINE, OFFLINE)) and amounts[count] != 1:
+            yield f"{count}: {amounts[count]} cards of a pod of an application class, which is meant for one"
+
+    return odd
+
+
 def metax_shared(section: Section) -> tuple[Vendor, ...]:
     """Return shares of GPUs, as section ``metax`` of HAMi's configuration names their resources."""
     names = replace(
@@ -273,6 +284,7 @@ def metax_shared(section: Section) -> tuple[Vendor, ...]:
                 TOPOLOGY: "whether whole cards are chosen by their links (default: `sgpuTopologyAware`)",
             },
             notes="Memory without a unit is in GiB, with one in bytes (`8Gi`).",
+            odd=_odd(names.count),
             admit=sgpu_rule(names.count),
         ),
     )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from vgpu_scheduler.allocators import PLAIN_CHECKS, Check, FitRules, Whole
-from vgpu_scheduler.dialects.hami.vendors.admitting.mthreads import CORES, mthreads_rule
-from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor, VendorPlacement
+from vgpu_scheduler.dialects.hami.vendors.admitting.mthreads import CORES, SIZES, mthreads_rule
+from vgpu_scheduler.dialects.hami.vendors.base import Odd, Record, RuleKeys, Vendor, VendorPlacement
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, Counted
 from vgpu_scheduler.dialects.hami.vendors.section import Section
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
@@ -41,6 +41,21 @@ def _index(placement: VendorPlacement) -> Mapping[str, str]:
     }
 
 
+def _odd(names: ShareNames) -> Odd:
+    """Return what says where amounts are no sizes of a card, or cannot be divided over several."""
+
+    def odd(amounts: Mapping[str, int], mode: str) -> Iterator[str]:
+        del mode
+        count, memory = amounts[names.count], amounts.get(names.memory)
+        if count == 1 and memory is not None and memory not in SIZES:
+            yield f"{names.memory}: {memory} is none of the sizes that a card is cut in: {', '.join(map(str, SIZES))}"
+        for name in (names.memory, names.cores):
+            if amounts.get(name, 0) % count:
+                yield f"{name}: {amounts[name]} for {count} cards together is cut to {amounts[name] // count} of each"
+
+    return odd
+
+
 def mthreads(section: Section) -> tuple[Vendor, ...]:
     """Return Moore Threads' cards, as section ``mthreads`` of HAMi's configuration names their resources."""
     names = NAMES.configured(section)
@@ -54,6 +69,7 @@ def mthreads(section: Section) -> tuple[Vendor, ...]:
             fit=FitRules(PLAIN_CHECKS | Check.SAME_CARDS, whole=Whole.ALWAYS),
             record=Record("hami.io/mthreads-vgpu-devices-allocated", extras=_index, keys=(_INDEX, _NODE, _TIME)),
             lock=None,
+            odd=_odd(names),
             admit=mthreads_rule(names.count, names.memory, names.cores),
             found="It takes the pod of its node that was decided first (`mthreads.com/predicate-time`)",
         ),
