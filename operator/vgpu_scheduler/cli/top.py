@@ -149,8 +149,9 @@ def _show(world: World, question: _Question) -> None:
 
 def _show_whole_nodes(world: World, rows: Sequence[usage.NodeUsage], listing: Listing) -> None:
     """Show nodes with their cards and pods in one look."""
-    cards = [(row, [card for card in usage.cards(world) if card.node == row.node]) for row in rows]
-    pods = {row.node: [pod for pod in usage.pods(world) if pod.node == row.node] for row in rows}
+    every_card, every_pod = usage.cards(world), usage.pods(world)
+    cards = [(row, [card for card in every_card if card.node == row.node]) for row in rows]
+    pods = {row.node: [pod for pod in every_pod if pod.node == row.node] for row in rows}
     if listing.output not in FOR_PEOPLE:
         whole = [
             {
