@@ -38,6 +38,7 @@ WIDTH = 116
 OPTIONS = {
     "audit": '(eq .Values.guard "audit")',
     "hami-config": ".Values.hamiConfig.enabled",
+    "policies-by-admins": "(not .Values.tenantPolicies.enabled)",
     "admission-webhook": ".Values.admissionWebhook.enabled",
     "admission-webhook/cert-manager": "(and .Values.admissionWebhook.enabled .Values.admissionWebhook.certManager)",
     "admission-policy": ".Values.admissionPolicy.enabled",

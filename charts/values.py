@@ -133,6 +133,9 @@ class Values(_Values):
     """HAMi's device configuration (docs/coming-from-hami.md)."""
     volume_binding: Enabled = Enabled(enabled=True)
     """The right to bind volumes that wait for their first consumer."""
+    tenant_policies: Enabled = Enabled(enabled=True)
+    """Whether the roles edit and admin of a namespace may write its policies; else those that are bound to
+    vgpu-scheduler-policy-editor (docs/policies.md)."""
     doctor_role: Enabled = Enabled()
     """A ClusterRole for those who run `vgpu-scheduler doctor` (docs/doctor.md)."""
     monitoring: Enabled = Enabled()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.engine.builders import make_engine
 
 from vgpu_scheduler.admission import AdmissionRules, review
 from vgpu_scheduler.dialects import Dialects
@@ -255,3 +256,32 @@ def test_nothing_that_comes_in_is_too_much(given_pod: Obj) -> None:
 @given(st.dictionaries(st.text(max_size=5), JUNK))
 def test_no_json_is_too_much(anything: Obj) -> None:
     assert review(anything, "team-a", LOUD).pod in (anything, None)
+
+
+@pytest.mark.parametrize(
+    ("limits", "annotations", "says"),
+    [
+        ({"nvidia.com/gpumem-percentage": "0"}, {}, "container c: nvidia.com/gpumem-percentage: 0 is no amount"),
+        ({MEM: "1000", "nvidia.com/gpumem-percentage": "5"}, {}, "gpumem-percentage has no effect beside"),
+        ({}, {"nvidia.com/numa-bind": "yes"}, "annotation nvidia.com/numa-bind: 'yes' is no boolean"),
+        ({}, {"nvidia.com/vgpu-mode": "mgi"}, "ModeNotFit: annotation nvidia.com/vgpu-mode: 'mgi' names no mode"),
+        ({}, {"hami.io/node-scheduler-policy": "binpak"}, "'binpak' is unknown, binpack is used"),
+        ({}, {"nvidia.com/use-gputyp": "A100"}, "annotation nvidia.com/use-gputyp has no effect, did you mean"),
+    ],
+)
+def test_whoever_creates_a_pod_is_warned_of_what_is_followed_otherwise(
+    limits: Obj, annotations: Obj, says: str
+) -> None:
+    engine = make_engine()
+    rules = replace(RULES, cautions=engine.cautions)
+    verdict = review(pod(container({GPU: "1", **limits}), annotations=annotations), "team-a", rules)
+    assert verdict.allowed
+    (warning,) = verdict.warnings
+    assert says in warning
+
+
+def test_nobody_is_warned_of_a_pod_that_means_what_it_says_or_asks_for_no_card() -> None:
+    rules = replace(RULES, cautions=make_engine().cautions)
+    assert review(pod(container({GPU: "1", MEM: "1000"})), "team-a", rules).warnings == ()
+    plain = pod(container({"cpu": "1"}), annotations={"hami.io/node-scheduler-policy": "binpak"})
+    assert review(plain, "team-a", rules).warnings == ()

@@ -23,6 +23,7 @@ NEWEST, OLDER = "1.36.3", "1.34.3"
 COMPONENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "audit": (NEWEST, {"guard": "audit"}),
     "hami-config": (NEWEST, {"hamiConfig": {"enabled": True}}),
+    "policies-by-admins": (NEWEST, {"tenantPolicies": {"enabled": False}}),
     "admission-webhook": (NEWEST, {"admissionWebhook": {"enabled": True}}),
     "admission-webhook/cert-manager": (NEWEST, {"admissionWebhook": {"enabled": True, "certManager": True}}),
     "volcano": (NEWEST, {"settings": {"dialects": ["hami", "volcano"]}}),

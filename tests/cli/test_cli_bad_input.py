@@ -106,6 +106,42 @@ CASES = [
         annotations={"hami.io/node-scheduler-policy": "binpak"},
     ),
     Case(
+        "none of the memory of a card in percent",
+        SUSPICIOUS,
+        "container main: nvidia.com/gpumem-percentage: 0 is no amount, so it gets a whole card, unless a policy has",
+        {**GPU, "nvidia.com/gpumem-percentage": "0"},
+    ),
+    Case(
+        "an amount of memory and a percentage",
+        SUSPICIOUS,
+        "container main: nvidia.com/gpumem-percentage has no effect beside nvidia.com/gpumem",
+        {**GPU, "nvidia.com/gpumem": "1000", "nvidia.com/gpumem-percentage": "50"},
+    ),
+    Case(
+        "a priority of the plugin that there is not",
+        SUSPICIOUS,
+        "container main: nvidia.com/priority: 5 is none of 0, 1: only the plugin knows its meaning",
+        {**GPU, "nvidia.com/priority": "5"},
+    ),
+    Case(
+        "a boolean that is none",
+        WARNING,
+        "annotation nvidia.com/numa-bind: 'yes' is no boolean, and counts as false: write true or false",
+        annotations={"nvidia.com/numa-bind": "yes"},
+    ),
+    Case(
+        "a mode of sharing that there is not",
+        REFUSED,
+        "ModeNotFit: annotation nvidia.com/vgpu-mode: 'mgi' names no mode: write hami-core, mig or mps",
+        annotations={"nvidia.com/vgpu-mode": "mgi"},
+    ),
+    Case(
+        "a mode of sharing that there is not, beside one that there is",
+        WARNING,
+        "annotation nvidia.com/vgpu-mode: 'hami-core,mgi' has unknown words ['mgi'], and counts as hami-core",
+        annotations={"nvidia.com/vgpu-mode": "hami-core,mgi"},
+    ),
+    Case(
         "a gang",
         SUSPICIOUS,
         "annotation scheduling.k8s.io/group-name names a gang: its pods are placed one by one here",
@@ -186,13 +222,29 @@ async def test_what_is_hardly_meant_is_said_in_a_cluster_and_offline(tmp_path: P
     assert case.says in (stdout if case.cluster is REFUSED else stderr)
 
 
-async def test_a_quota_that_limits_nothing_is_told_in_a_cluster_and_offline(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("key", "limit", "says"),
+    [
+        (
+            "limits.nvidia.com/gpumen",
+            "1024",
+            "no limit of devices is called so, did you mean limits.nvidia.com/gpumem?",
+        ),
+        ("limits.nvidia.com/gpumem", "8Gi", "8Gi counts as 8589934592 MiB, as HAMi reads it: write 8192"),
+        ("limits.nvidia.com/gpucores", "1Ki", "1Ki counts as 1024 percent, as HAMi reads it: write 1024"),
+        ("limits.metax-tech.com/vmemory", "500k", "500k is less than 1 MiB, and counts as 0"),
+        ("limits.nvidia.com/gpu", "4", "limits nothing: write requests.nvidia.com/gpu"),
+        ("nvidia.com/gpumem", "8192", "limits nothing: write limits.nvidia.com/gpumem"),
+    ],
+)
+async def test_a_quota_that_limits_otherwise_than_it_looks_is_told_in_a_cluster_and_offline(
+    tmp_path: Path, key: str, limit: str, says: str
+) -> None:
     quota = {
         "kind": "ResourceQuota",
         "metadata": {"name": "q", "namespace": "default"},
-        "spec": {"hard": {"limits.nvidia.com/gpumen": "1024"}},
+        "spec": {"hard": {key: limit}},
     }
-    says = "no limit of devices is called so, did you mean limits.nvidia.com/gpumem?"
     [problem] = engine_with([node("a", cards("a", 1))], []).quotas.observe(decode_quota(quota))
     assert (problem.reason, says in problem.message) == (EventReason.QUOTA_SUSPICIOUS, True)
     file = tmp_path / "objects.yaml"

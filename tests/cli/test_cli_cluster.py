@@ -282,7 +282,10 @@ def test_a_plan_of_moves(api: Api) -> None:
         "   -  POD           FROM       TO".replace("-", " ", 1),
         "   1  default/more  a/GPU-a-1  a/GPU-a-0",
         "",
-        "3. Uncordon the cards of step 1. Free will be:",
+        "3. Uncordon:",
+        "   vgpu-scheduler uncordon card GPU-a-1",
+        "",
+        "Free will be:",
         "   a/GPU-a-1   # taken at once by default/large, which waits",
     ]
     assert "1 pod waits for cards, and would take 1 of those that become free." in result.stderr.splitlines()
@@ -290,6 +293,49 @@ def test_a_plan_of_moves(api: Api) -> None:
     assert found["freed"] == [{"node": "a", "card": "GPU-a-1"}]
     assert run("defrag", "--cards", "1", "-o", "wide").stdout == result.stdout
     assert found["moves"][0]["to"] == {"node": "a", "cards": ["GPU-a-0"]}
+
+
+def test_a_plan_of_moves_for_one_pod(api: Api) -> None:
+    api.objects[0] = node("a", cards=2)
+    made = running("more", "a", "GPU-a-1", 6000)
+    made["metadata"]["ownerReferences"] = [{"kind": "ReplicaSet", "name": "r", "uid": "r", "controller": True}]
+    without = run("defrag", "--for", "large")
+    assert without.exit_code == 0
+    assert without.stdout == "default/large fits now, on a/GPU-a-1: no pod has to move.\n"
+    api.objects.append(made)
+    result = run("defrag", "--for", "default/large")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
+        "1 move makes room for default/large on a/GPU-a-1. Fewer do not do.",
+        "",
+        "1. vgpu-scheduler cordon card GPU-a-1",
+        "2. Evict default/more from a/GPU-a-1, and wait until it runs again, on a/GPU-a-0.",
+        "3. vgpu-scheduler uncordon card GPU-a-1",
+    ]
+    found = json.loads(run("defrag", "--for", "large", "-o", "json").stdout)
+    assert found["to"] == {"node": "a", "cards": ["GPU-a-1"]}
+    assert [step["do"] for step in found["steps"]] == ["cordon", "evict", "uncordon"]
+    assert (found["moves"], found["fewest"], found["takenBy"]) == (1, True, [])
+    del made["metadata"]["ownerReferences"]
+    stays = run("defrag", "--for", "large")
+    assert stays.exit_code == 1
+    assert stays.stdout.startswith(
+        "No moves make room for default/large: even if all pods that can be moved were gone, 0/1 nodes are available: "
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--for", "nobody"), "there is no pod default/nobody that waits"),
+        (("--for", "small"), "there is no pod default/small that waits"),
+        (("--for", "large", "--cards", "1"), "--cards and --for exclude each other"),
+    ],
+)
+def test_who_no_room_can_be_made_for(api: Api, words: tuple[str, ...], told: str) -> None:
+    result = run("defrag", *words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert told in result.stderr
 
 
 def test_a_server_that_does_not_answer_is_told(tmp_path: Path) -> None:

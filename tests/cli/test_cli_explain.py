@@ -44,6 +44,15 @@ def test_explain_says_of_a_card_of_the_wrong_model_nothing_about_its_memory(api:
     assert "  a     GPU-a-0  NVIDIA-A100  main       CardTypeMismatch" in run("explain", "picky").stdout.splitlines()
 
 
+def test_explain_says_what_of_a_pod_counts_otherwise_than_it_looks(api: Api) -> None:
+    odd = pod("odd", {GPU: 1, MEMORY: 12000, "nvidia.com/gpumem-percentage": 5})
+    odd["metadata"]["annotations"] = {"nvidia.com/numa-bind": "yes"}
+    api.objects.append(odd)
+    found = run("explain", "odd")
+    assert "  warning: annotation nvidia.com/numa-bind: 'yes' is no boolean, and counts as false" in found.stdout
+    assert "container main: nvidia.com/gpumem-percentage has no effect beside nvidia.com/gpumem" in found.stderr
+
+
 def test_explain_says_of_a_quota_how_it_stands_and_nothing_of_cards(api: Api) -> None:
     quota = {"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {f"limits.{MEMORY}": "6500"}}}
     api.objects += [{"kind": "ResourceQuota", **quota}, pod("small", {GPU: 1, MEMORY: 1000}), node("b")]

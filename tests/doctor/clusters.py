@@ -129,6 +129,7 @@ def healthy() -> Objects:
         "CustomResourceDefinition": definitions,
         "ClusterVGPUPolicy": [policy()],
         "VGPUPolicy": [],
+        "ResourceQuota": [],
         "ResourceSlice": [],
     }
 

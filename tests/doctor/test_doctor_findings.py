@@ -101,6 +101,14 @@ def elsewhere(objects: Objects) -> None:
     )
 
 
+def quota_of(limit: str) -> Plant:
+    def plant(objects: Objects) -> None:
+        metadata = {"name": "q", "namespace": "default", "uid": "q"}
+        objects["ResourceQuota"] = [{"metadata": metadata, "spec": {"hard": {"limits.nvidia.com/gpumem": limit}}}]
+
+    return plant
+
+
 def phantom(objects: Objects) -> None:
     objects["Pod"].append(tenant("ghost", "a", ("a-gpu-9", 1000, 10)))
 
@@ -288,6 +296,8 @@ PLANTED: list[tuple[Plant, set[tuple[str, str]]]] = [
     (unaccounted, {("pod-unaccounted", "Pod default/rogue")}),
     (unreadable_allocation, {("pod-unaccounted", "Pod default/garbled")}),
     (elsewhere, {("allocation-elsewhere", "Pod default/moved")}),
+    (quota_of("8Gi"), {("quota-suspicious", "ResourceQuota default/q")}),
+    (quota_of("1500m"), {("quota-unreadable", "ResourceQuota default/q")}),
     (phantom, {("allocation-phantom", "Pod default/ghost")}),
     (orphan, {("allocation-orphan", "Pod default/lost")}),
     (over_capacity, {("card-over-capacity", "Node a")}),

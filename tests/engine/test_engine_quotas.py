@@ -183,8 +183,14 @@ def test_what_cannot_be_read_lets_nothing_in_and_is_reported(text: str) -> None:
 
 
 def test_other_keys_mean_nothing() -> None:
-    others = {"requests.nvidia.com/gpu": "0", "limits.nvidia.com/gpu": "0", "nvidia.com/gpumem": "0", "pods": "x"}
-    assert places(limited(quota(**others)), pod("p"))
+    assert places(limited(quota(**{"requests.nvidia.com/gpu": "0", "pods": "x"})), pod("p"))
+
+
+def test_keys_that_look_like_limits_mean_nothing_and_are_reported() -> None:
+    engine = limited()
+    problems = engine.quotas.observe(quota(**{"limits.nvidia.com/gpu": "0", "nvidia.com/gpumem": "0"}))
+    assert [problem.reason for problem in problems] == ["QuotaSuspicious"] * 2
+    assert places(engine, pod("p"))
 
 
 def test_what_runs_counts_wherever_it_runs_and_whoever_placed_it() -> None:

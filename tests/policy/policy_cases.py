@@ -170,10 +170,15 @@ GOOD = {
     "memory in bytes": Case("defaults: {memory: 1048576}\nlimits: {memoryPerPod: 1125899906842624}"),
     "memory in other units": Case('defaults: {memory: "1e9"}\nlimits: {memoryPerPod: +1.5Gi}'),
     "limits": Case("limits: {memoryPerPod: 24Gi, coresPerPod: 0, devicesPerPod: 0}"),
+    "cards of its own": Case("limits: {exclusiveCardsPerPod: 0}"),
     "overrides": Case(
         "podOverrides: {allow: [nodePolicy, devicePolicy, deviceWeights, deviceTypes, deviceUUIDs, mode, numa]}"
     ),
     "no overrides": Case("podOverrides: {allow: []}"),
+    "enforced": Case(
+        "enforce: [nodes, devices, defaults]\nnodes: {policy: binpack}\ndevices: {policy: spread}\ndefaults: {cores: 1}"
+    ),
+    "one section enforced": Case("enforce: [devices]\nnodes: {policy: binpack}\ndevices: {exclusive: true}"),
     "the longest name": Case("defaults: {cores: 1}", name="n" * 63),
 }
 
@@ -359,6 +364,16 @@ MALFORMED = {
     "limits: negative memory": Case("limits: {memoryPerPod: -4Gi}", "spec.limits.memoryPerPod"),
     "limits: negative cores": Case("limits: {coresPerPod: -1}", "spec.limits.coresPerPod"),
     "limits: a quantity of devices": Case('limits: {devicesPerPod: "2"}', "spec.limits.devicesPerPod"),
+    "enforce: empty": Case("nodes: {policy: binpack}\nenforce: []", "spec.enforce"),
+    "enforce: twice": Case("nodes: {policy: binpack}\nenforce: [nodes, nodes]", "spec.enforce"),
+    "enforce: a section that adds up": Case("limits: {devicesPerPod: 1}\nenforce: [limits]", "spec.enforce[0]"),
+    "enforce: a section that is not set": Case("nodes: {policy: binpack}\nenforce: [nodes, devices]", "spec.enforce"),
+    "enforce: defaults that are not set": Case("nodes: {policy: binpack}\nenforce: [defaults]", "spec.enforce"),
+    "enforce: nodes that are not set": Case("defaults: {cores: 1}\nenforce: [nodes]", "spec.enforce"),
+    "enforce: a text": Case("nodes: {policy: binpack}\nenforce: nodes", "spec.enforce"),
+    "enforce: in a namespaced policy": Case("nodes: {policy: binpack}\nenforce: [nodes]", "spec.enforce", NAMESPACED),
+    "limits: cards of its own negative": Case("limits: {exclusiveCardsPerPod: -1}", "spec.limits.exclusiveCardsPerPod"),
+    "limits: cards of its own a text": Case('limits: {exclusiveCardsPerPod: "1"}', "spec.limits.exclusiveCardsPerPod"),
     "overrides: without allow": Case("podOverrides: {}", "spec.podOverrides.allow"),
     "overrides: an annotation": Case(
         "podOverrides: {allow: [hami.io/gpu-scheduler-policy]}", "spec.podOverrides.allow[0]"

@@ -72,8 +72,9 @@ def test_every_list_says_what_it_is(crd: Schema) -> None:
     assert kinds.pop("spec.nodes.scorers[].shape") == "map"
     assert kinds.pop("status.conditions") == "map"
     sets = {path for path, kind in kinds.items() if kind == "set"}
+    cluster_only = {"spec.enforce"} & set(kinds)
     assert sets == {"spec.devices.types.allow", "spec.devices.types.deny", "spec.devices.modes",
-                    "spec.podOverrides.allow"}  # fmt: skip
+                    "spec.podOverrides.allow", *cluster_only}  # fmt: skip
     assert all(path.endswith(("matchExpressions", "values")) for path in kinds.keys() - sets)
 
 
@@ -101,9 +102,10 @@ def test_defaults(crd: Schema) -> None:
     }
 
 
-def test_the_kinds_differ_in_the_namespace_selector_only() -> None:
+def test_the_kinds_differ_in_what_clusters_alone_may_say() -> None:
     namespaced, cluster = (dict(walk(resource_schema(crd))) for crd in crds())
     assert {path for path in cluster.keys() - namespaced.keys() if "[" not in path and "{" not in path} == {
+        "spec.enforce",
         "spec.namespaceSelector",
         "spec.namespaceSelector.matchLabels",
         "spec.namespaceSelector.matchExpressions",
@@ -252,6 +254,14 @@ def test_who_edits_writes_the_namespaced_kind_only() -> None:
         "rbac.authorization.k8s.io/aggregate-to-admin": "true",
     }
     assert granted(editor) == {("vgpu-scheduler.io", "vgpupolicies", verb) for verb in WRITE}
+
+
+def test_an_installation_may_leave_the_policies_of_namespaces_to_its_administrators() -> None:
+    patch = roles("policies-by-admins/editor.yaml")["vgpu-scheduler-policy-editor"]["metadata"]["labels"]
+    role = roles("policy-roles.yaml")["vgpu-scheduler-policy-editor"]["metadata"]["labels"]
+    added_to = {label for label, value in role.items() if "aggregate-to" in label and value == "true"}
+    assert added_to
+    assert patch == dict.fromkeys(added_to, "false")
 
 
 def test_cluster_policies_are_written_by_a_role_that_nobody_has_by_default() -> None:

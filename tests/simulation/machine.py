@@ -11,7 +11,14 @@ from dataclasses import replace
 import hypothesis.strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 from tests.simulation.binder import BindingWorld
-from tests.simulation.invariants import check_engine, check_truth, nobody_is_forgotten, same_knowledge
+from tests.simulation.invariants import (
+    check_engine,
+    check_placement,
+    check_quota,
+    check_truth,
+    nobody_is_forgotten,
+    same_knowledge,
+)
 from tests.simulation.world import REACHED
 
 from vgpu_scheduler.engine import Place
@@ -222,6 +229,27 @@ class SchedulerMachine(BindingWorld):
     def pod_is_deleted(self, pick: int) -> None:
         if pod := self._a_pod(pick):
             self.api.delete_pod(pod.uid)
+
+    @precondition(lambda self: self.in_flight)
+    @rule(pick=picks, slow=st.sets(st.sampled_from(("node-a", "node-b", "node-c"))))
+    def node_is_slow(self, pick: int, slow: set[str]) -> None:
+        """Have a pod go to a node that is not slow, unless its Binding was sent; it stays where none fits."""
+        uid = self._flying(pick)
+        if self._was_sent(uid):
+            return
+        placement = self.in_flight[uid]
+        decision = self.engine.decide_elsewhere(uid, slow | {placement.node})
+        if decision is None:
+            held = self.engine.state.reservation(uid)
+            assert held is None or held.placement == placement
+            REACHED["stays at a slow node"] += 1
+            return
+        assert decision.placement is not None
+        assert decision.placement.node not in slow | {placement.node}
+        check_placement(self.engine, decision.placement)
+        check_quota(self.engine, decision.placement)
+        self.in_flight[uid] = decision.placement
+        REACHED["goes to another node"] += 1
 
     # Catastrophes ----------------------------------------------------------------------------------------------------
 

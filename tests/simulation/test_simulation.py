@@ -38,6 +38,8 @@ BY_ANY = (
     "lost event",
     "swept away",
     "a sweep that lasted",
+    "goes to another node",
+    "stays at a slow node",
     "restart",
     "restored",
     "leader frozen",

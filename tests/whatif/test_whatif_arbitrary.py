@@ -142,6 +142,7 @@ def test_commands_end_with_an_answer_or_an_error_whatever_their_files_hold(part:
             ["explain", "waits", *both],
             ["top", "pods", *both],
             ["defrag", *both],
+            ["defrag", "--for", "waits", *both],
         ):
             result = CliRunner().invoke(main, command)
             assert isinstance(result.exception, SystemExit | None), (command, manifest, result.exception)

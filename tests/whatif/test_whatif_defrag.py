@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,12 +32,16 @@ def idle(world: World) -> set[tuple[str, str]]:
     return {(card.node, card.card) for card in usage.cards(world) if card.idle}
 
 
+def cordon(world: World, cards: Iterable[tuple[str, str]]) -> None:
+    for name, card in cards:
+        listed = [*listed_cards(world.nodes[name], CORDON), card]
+        world.replace_node(with_annotation(world.nodes[name], CORDON, ",".join(listed)))
+
+
 def follow(world: World, plan: Plan) -> None:
     """Do what a plan says: cordon, delete one pod after the other and have it made anew, uncordon."""
     before = dict(world.nodes)
-    for name, card in plan.cordoned:
-        listed = [*listed_cards(world.nodes[name], CORDON), card]
-        world.replace_node(with_annotation(world.nodes[name], CORDON, ",".join(listed)))
+    cordon(world, plan.cordoned)
     placed: dict[str, str] = {}
     for move in plan.moves:
         assert move.pod not in placed
@@ -74,7 +80,7 @@ def test_idle_cards_are_no_place_to_move_to() -> None:
     [
         (None, "a pod on the card has no controller that would make it anew"),
         ({**REPLICA_SET, "kind": "DaemonSet"}, "a pod on the card would come back to its node"),
-        (REPLICA_SET, "a disruption budget does not allow it"),
+        (REPLICA_SET, "a pod on the card has a disruption budget that does not allow it"),
     ],
 )
 def test_pods_that_must_stay(owner: dict[str, Any] | None, why: str) -> None:
@@ -171,3 +177,20 @@ def test_whoever_follows_a_plan_frees_the_cards_that_it_names(seed: int) -> None
     assert idle(world) - before == set(plan.freed)
     assert before <= idle(world), "a card that was idle is used now"
     assert bool(plan.moves) == bool(plan.freed)
+    for card in sorted(set(plan.cordoned) & before):
+        world = world_of(*objects)
+        with pytest.raises(AssertionError):  # a pod goes to that card
+            follow(world, replace(plan, cordoned=tuple(other for other in plan.cordoned if other != card)))
+
+
+def test_idle_cards_that_no_pod_goes_to_stay_in_service() -> None:
+    objects = [
+        *(node(f"idle{number}", cards=8) for number in range(3)),
+        node("a", cards=4),
+        owned(running("small", "a", "GPU-a-0", 2000)),
+        owned(running("large", "a", "GPU-a-1", 9000)),
+    ]
+    plan = defrag(world_of(*objects))
+    assert [(move.pod, move.to_cards) for move in plan.moves] == [("default/small", ("GPU-a-1",))]
+    assert plan.cordoned == (("a", "GPU-a-0"), ("a", "GPU-a-2"), ("a", "GPU-a-3"))
+    assert plan.as_json()["uncordon"] == plan.as_json()["cordon"]

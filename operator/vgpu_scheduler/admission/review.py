@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,9 @@ OverQuota = Callable[[str, PodClaims], bool]
 TermsOf = Callable[[Pod], ClaimTerms | None]
 """What policies add to the claims of a pod; None where it is not known yet."""
 
+CautionsOf = Callable[[Pod], Iterable[str]]
+"""Says what of a pod is refused later, or followed otherwise than it looks."""
+
 
 def no_quota(namespace: str, claims: PodClaims) -> bool:
     """Tell that nothing is limited."""
@@ -32,6 +35,12 @@ def no_terms(pod: Pod) -> ClaimTerms:
     """Return that no policy says anything."""
     del pod
     return NO_TERMS
+
+
+def no_cautions(pod: Pod) -> tuple[str, ...]:
+    """Return nothing: nobody looks."""
+    del pod
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +59,15 @@ class AdmissionRules:
         so without this nearly all pods are somebody else's.
     terms
         What policies add to claims: nothing is written into a pod that would overrule it.
+    cautions
+        What the creator of a pod that asks for devices should know.
     """
 
     dialects: Dialects
     scheduler_names: tuple[str, ...]
     overwrite_default: bool = True
     terms: TermsOf = no_terms
+    cautions: CautionsOf = no_cautions
 
     def ours(self, name: str) -> bool:
         """Tell whether pods that name this scheduler are completed."""
@@ -134,7 +146,8 @@ def _review(
         return Verdict(pod, message=_UNTOUCHED)
     completed: dict[str, Any] = copy.deepcopy(dict(pod))
     terms = rules.terms(decoded)
-    if _complete(completed, decoded, rules, terms):
+    asks = _complete(completed, decoded, rules, terms)
+    if asks:
         _check_asking(completed)
         if rules.scheduler_names:
             if name not in rules.scheduler_names:
@@ -150,6 +163,8 @@ def _review(
     else:
         if over:
             raise Refusal("exceeding resource quota", _FORBIDDEN)
+    if asks:
+        warnings = tuple(dict.fromkeys((*warnings, *rules.cautions(decoded))))
     return Verdict(completed, changed=completed != pod, warnings=warnings)
 
 

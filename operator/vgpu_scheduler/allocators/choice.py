@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from vgpu_scheduler.model import OrderKind
+from vgpu_scheduler.model import MUTEX, OrderKind, policy_words
 
 
 class Strategy(Enum):
@@ -128,5 +128,11 @@ class CardChoice:
     topology: bool = False
     numa_bind: bool = False
     idle_only: bool = False
+
+    @property
+    def takes_idle_cards(self) -> bool:
+        """Whether cards that are in use are left out, by this or by the order."""
+        return self.idle_only or (not self.best_fit and MUTEX in policy_words(self.policy))
+
     limits: CardLimits = _NO_LIMITS
     budgets: Budgets = ()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Collection, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,7 @@ from vgpu_scheduler.binding.sender import Sender, Step
 from vgpu_scheduler.binding.turns import Turns
 from vgpu_scheduler.binding.volumes import VolumeBinder, VolumeConflictError, VolumeError
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Decision, Placement
+from vgpu_scheduler.model import Decision, EventReason, Placement
 from vgpu_scheduler.telemetry import Keyed
 
 log = logging.getLogger(__name__)
@@ -38,6 +38,7 @@ class BindStats:
     bound: int = 0
     failed: int = 0
     refitted: int = 0
+    moved: int = 0
     expired: int = 0
 
 
@@ -70,7 +71,9 @@ class Binder:
         self.wake = asyncio.Event()
         """Set when a pod went back to the queue."""
         self.stats = BindStats()
-        self._turns = Turns(self, context.clock, options.longest_wait, options.patience, self._count_expired)
+        self._turns = Turns(
+            self, context.clock, options.longest_wait, options.patience, options.slow_after, self._count_expired
+        )
         self._closed = ClosedNodeWatch(context, self.locker, options.patience, self.wake.set)
         self._doubts = Doubts(context, self.locker, self._sender, self._closed, options.patience, self._end_doubt)
         self._volumes = VolumeBinder(context, options)
@@ -215,6 +218,23 @@ class Binder:
         """Have a pod decided anew."""
         self._engine.give_back(item.uid, self._clock.monotonic(), delay)
         self.wake.set()
+
+    def go_elsewhere(self, item: Item, slow: Collection[str]) -> bool:
+        """Have a pod of which nothing was sent wait at a node that is not slow; False if it fits at none."""
+        decision = None if self._stopping else self._engine.decide_elsewhere(item.uid, slow)
+        if decision is None or decision.placement is None:
+            return False
+        self.stats.moved += 1
+        log.info(Keyed("Moved pod away from slow node", pod=decision.pod, node=item.node, to=decision.placement.node))
+        self._turns.leave(item)
+        self.submit(decision)
+        return True
+
+    def tell_why(self, item: Item, why: str) -> None:
+        """Tell a pod why its turn does not come."""
+        pod = self._engine.state.pod(item.uid)
+        if pod is not None and not self._stopping:
+            self._reporter.warning(pod, f"waits for its turn on node {item.node}: {why}", EventReason.WAITING_FOR_NODE)
 
     def bind_at_once(self, item: Item) -> None:
         """Bind a pod whose node side serves it at any time."""

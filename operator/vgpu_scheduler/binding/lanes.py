@@ -103,14 +103,19 @@ class Lane:
 
     Attributes
     ----------
-    idle
-        Whether nobody is being bound there.
+    turn
+        The pod whose turn it is; None while nobody is being bound there.
+    since
+        When that turn began.
+    looked_at
+        When those that wait were last asked whether they fit elsewhere.
     """
 
     def __init__(self) -> None:
         self._heap: list[tuple[Rank, Item]] = []
         self._committed: deque[Item] = deque()
-        self.idle = True
+        self.turn: Item | None = None
+        self.since = self.looked_at = 0.0
 
     def __len__(self) -> int:
         return len(self._heap) + len(self._committed)
@@ -127,6 +132,11 @@ class Lane:
     def pop(self) -> Item:
         """Take the next pod."""
         return self._committed.popleft() if self._committed else heapq.heappop(self._heap)[1]
+
+    def begin(self, now: float) -> Item:
+        """Take the next pod, whose turn it is now."""
+        self.turn, self.since = self.pop(), now
+        return self.turn
 
     def commit(self, unit: BindUnit) -> None:
         """Let the pods of a unit go before all others, one right after the other."""

@@ -229,6 +229,14 @@ class NodeLocker:
     def _node_side(self) -> NodeSide:
         return self.context.engine.dialects.node_side
 
+    def who_holds(self, node: str, kind: NodeLock | None) -> str:
+        """Say who holds a lock of a node, as far as the lock names anybody."""
+        found = None if kind is None else self.find(node, kind.annotation)
+        if found is None or found.parsed is None:
+            return "its device lock cannot be taken"
+        owner = found.parsed
+        return f"its device lock is held by {f'pod {owner.namespace}/{owner.name}' if owner.name else 'another pod'}"
+
     async def refresh(self, node: str) -> None:
         """Read a node, so that its lock is known as it is now."""
         with suppress(ApiUnreachableError):

@@ -21,6 +21,8 @@ class BinderOptions:
         Seconds that the API server may take for a Binding; shorter than the lease, so that time fences late writes.
     longest_wait
         Seconds that a pod waits at its node before it is decided anew.
+    slow_after
+        Seconds after which a node is slow whose turn does not end: who waits there goes elsewhere, or is told why.
     patience
         Seconds between looks at a node that does not move.
     volume_wait
@@ -35,6 +37,7 @@ class BinderOptions:
 
     timeout: float = 5.0
     longest_wait: float = 60.0
+    slow_after: float = 10.0
     patience: float = 5.0
     volume_wait: float = 600.0
     ask_again: float = 30.0

@@ -78,7 +78,7 @@ class PluginTurn:
         whether it is the pod's turn; if that takes longer than others would wait, the node is closed.
         """
         deadline = self._clock.monotonic() + self._options.longest_wait
-        while not self.stopping:
+        while not self.stopping and item.unit.stage is not Stage.GIVEN_BACK:
             pod = self._engine.state.pod(item.uid)
             if pod is None:
                 return True
@@ -90,7 +90,7 @@ class PluginTurn:
             if self._clock.monotonic() >= deadline:
                 self._close(item.node, NodeClosure(self._why_it_waits(other, item.node), IN_TURN, other.uid))
                 return False
-            self._turns.expire(item.node)
+            self._turns.look_after(item.node, f"pod {other.key} there has not been served by its device plugin")
             await self._turns.wait(item.node)
         return False
 
@@ -132,7 +132,7 @@ class PluginTurn:
             taken, held = await self._locker.try_take(node, pod)
             if taken is not None:
                 return taken
-            self._turns.expire(item.node)
+            self._turns.look_after(item.node, self._locker.who_holds(item.node, kind))
             # What was decided on may have moved while the holder was read.
             if held and self._engine.state.node(item.node) is node:
                 await self._turns.wait(item.node)
@@ -154,7 +154,7 @@ class PluginTurn:
                 pod = self._engine.state.pod(item.uid)
                 if pod is None or self._locker.has_answered(pod):
                     return  # the lock is left over; whoever wants it next finds that out
-            self._turns.expire(node)
+            self._turns.look_after(node, f"its device plugin does not answer pod {item.decision.pod}")
             if self._clock.monotonic() - began > self._options.longest_wait:
                 self._report_silence(item.uid, node)
                 annotation = self._locker.holding(node, lock) if lock else ""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
-from typing import Protocol
+from typing import Final, Protocol
 
 from vgpu_scheduler.binding.clock import Clock
 from vgpu_scheduler.binding.lanes import BindUnit, Item, Lane, Stage
+
+_MOST_FRUITLESS: Final = 16
+"""Pods of a lane that are asked at a time whether they fit elsewhere, and do not."""
 
 
 class Waiting(Protocol):
@@ -25,6 +28,12 @@ class Waiting(Protocol):
 
     def give_back(self, item: Item, delay: float | None) -> None:
         """Have a pod decided anew, after so many seconds at least; None means at once."""
+
+    def go_elsewhere(self, item: Item, slow: Collection[str]) -> bool:
+        """Have a pod of which nothing was sent wait at a node that is not slow; False if it fits at none."""
+
+    def tell_why(self, item: Item, why: str) -> None:
+        """Tell a pod why its turn does not come."""
 
     def bind_at_once(self, item: Item) -> None:
         """Bind a pod that waits in no lane; its unit has committed."""
@@ -43,17 +52,26 @@ class Turns:
         Seconds that a pod waits for its turn before it is decided anew.
     patience
         Seconds between looks at a node that does not move.
+    slow_after
+        Seconds after which a turn that does not end makes its node slow: who waits there goes elsewhere.
     expired
         Called when a pod has waited too long.
     """
 
     def __init__(
-        self, waiting: Waiting, clock: Clock, longest_wait: float, patience: float, expired: Callable[[], None]
+        self,
+        waiting: Waiting,
+        clock: Clock,
+        longest_wait: float,
+        patience: float,
+        slow_after: float,
+        expired: Callable[[], None],
     ) -> None:
         self._waiting = waiting
         self._clock = clock
         self._longest_wait = longest_wait
         self._patience = patience
+        self._slow_after = slow_after
         self._expired = expired
         self._lanes: dict[str, Lane] = {}
         self._moved: dict[str, asyncio.Event] = {}
@@ -88,7 +106,7 @@ class Turns:
     async def next(self, node: str) -> Item | None:
         """Wait for the next turn at a node; None when nobody waits there any more."""
         lane = self._lanes[node]
-        lane.idle = True
+        lane.turn = None
         while len(lane):
             unit = lane.head.unit
             if len(unit.items) > 1 and unit.stage is Stage.WAITING:
@@ -98,8 +116,7 @@ class Turns:
                 if not len(lane) or lane.head is not item:
                     continue  # others came or went meanwhile
             if unit.stage is Stage.COMMITTED or self._commit(unit):
-                lane.idle = False
-                return lane.pop()
+                return lane.begin(self._clock.monotonic())
             if unit.stage is Stage.GIVEN_BACK:
                 continue
             self.expire(node)
@@ -121,6 +138,42 @@ class Turns:
             if item.unit.stage is not Stage.GIVEN_BACK:
                 self._expired()
                 self.give_back(item)
+
+    def _slow_nodes(self) -> frozenset[str]:
+        """Return the nodes where a turn has not ended for long."""
+        latest = self._clock.monotonic() - self._slow_after
+        return frozenset(node for node, lane in self._lanes.items() if lane.turn is not None and lane.since <= latest)
+
+    def look_after(self, node: str, why: str) -> None:
+        """Look at those that wait at a node while a turn goes on.
+
+        Those that have waited too long are given back. Once the node is slow, those of which nothing was sent go
+        elsewhere, where they fit; the others are told why they wait. Pods of larger units stay with their unit.
+
+        Parameters
+        ----------
+        why
+            Why the turn does not end.
+        """
+        self.expire(node)
+        lane, slow, now = self._lanes[node], self._slow_nodes(), self._clock.monotonic()
+        if node not in slow or now - lane.looked_at < self._patience:
+            return
+        lane.looked_at = now
+        fruitless = 0
+        for item in filter(None, (lane.turn, *lane.all())):
+            if item.unit.bindings or item.unit.stage is Stage.GIVEN_BACK:
+                continue
+            if len(item.unit.items) == 1 and fruitless < _MOST_FRUITLESS:
+                if self._waiting.go_elsewhere(item, slow):
+                    continue
+                fruitless += 1
+            self._waiting.tell_why(item, why)
+
+    def leave(self, item: Item) -> None:
+        """Take a pod out of its lane that goes elsewhere; whoever works on it stops."""
+        item.unit.stage = Stage.GIVEN_BACK
+        self._lanes[item.node].remove([item])
 
     def give_back(self, item: Item, delay: float | None = 0.0) -> None:
         """Give back a pod that is not bound: with all of its unit, unless a Binding of that was sent."""
@@ -153,7 +206,7 @@ class Turns:
         nodes = {item.node for item in unit.items if item.node}
         for node in nodes:
             lane = self._lanes[node]
-            if not lane.idle or lane.head.unit is not unit:
+            if lane.turn is not None or lane.head.unit is not unit:
                 return False
         if len(unit.items) > 1:
             if not all(self._waiting.is_served(item) for item in unit.items if item.node):

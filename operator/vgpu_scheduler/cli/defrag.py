@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
-from vgpu_scheduler.cli.cluster.messages import progress
+from vgpu_scheduler.cli.cluster.messages import fail, progress
+from vgpu_scheduler.cli.cluster.namespaces import own_namespace
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, ClusterOptions
 from vgpu_scheduler.cli.cluster.output import dump, table
 from vgpu_scheduler.cli.cluster.world import exit_on_error, open_world
-from vgpu_scheduler.whatif import Plan, defrag
+from vgpu_scheduler.cli.explain import pod_key
+from vgpu_scheduler.whatif import MOST_MOVES, Plan, Room, Step, World, defrag, make_room
 
 
-def run(*, most: int | None, cluster: ClusterOptions, output: str) -> None:
+def run(*, most: int | None, pod: str | None, cluster: ClusterOptions, output: str) -> None:
     """Print a plan."""
     with exit_on_error():
         world, view = open_world(cluster)
         names = view.scheduler.settings.scheduler_names
+        if pod is not None:
+            _make_room(world, pod_key((pod,), own_namespace(cluster)), names, output)
+            return
         plan = defrag(world, most or 0, names, lambda done, total: progress(f"{done} of {total} cards tried"))
     progress("")
     if output in FOR_PEOPLE:
@@ -31,7 +38,7 @@ def _show(plan: Plan) -> None:
         click.echo(f"{moves} {len(plan.freed)} {'card' if len(plan.freed) == 1 else 'cards'}.\n")
         click.echo("1. Cordon, so that nothing else goes there:")
         for node, card in plan.cordoned:
-            note = "" if (node, card) in plan.freed else "   # idle already"
+            note = "" if (node, card) in plan.freed else "   # idle, and a pod would go there"
             click.echo(f"   vgpu-scheduler cordon card {card}{note}")
         click.echo("\n2. Evict these pods, each when the one before runs again:")
         rows = [
@@ -39,7 +46,10 @@ def _show(plan: Plan) -> None:
             for number, move in enumerate(plan.moves, 1)
         ]
         click.echo("   " + table(rows, ("", "pod", "from", "to")).replace("\n", "\n   "))
-        click.echo("\n3. Uncordon the cards of step 1. Free will be:")
+        click.echo("\n3. Uncordon:")
+        for _, card in plan.cordoned:
+            click.echo(f"   vgpu-scheduler uncordon card {card}")
+        click.echo("\nFree will be:")
         for node, card in plan.freed:
             pods = plan.taken.get((node, card), ())
             taken = f"   # taken at once by {', '.join(pods)}, which {'waits' if len(pods) == 1 else 'wait'}"
@@ -53,3 +63,57 @@ def _show(plan: Plan) -> None:
         click.echo(f"{count} for cards, {then} that become free.", err=True)
     for reason, number in sorted(plan.stay.items()):
         click.echo(f"{number} {'card keeps its' if number == 1 else 'cards keep their'} pods ({reason}).", err=True)
+
+
+def _make_room(world: World, key: str, names: Sequence[str], output: str) -> None:
+    """Print the fewest moves after which a pod fits."""
+    waiting = next((pod for pod in world.pending.values() if pod.key == key), None)
+    if waiting is None:
+        fail(f"there is no pod {key} that waits")
+    if waiting.scheduler_name not in names:
+        fail(f"pod {key} is left to another scheduler: it names {waiting.scheduler_name or 'none'}")
+    room = make_room(world, waiting, names, lambda asked: progress(f"{asked} questions asked"))
+    progress("")
+    if output in FOR_PEOPLE:
+        _show_room(room)
+    else:
+        dump(room.as_json(), output)
+    raise SystemExit(0 if room.node and not room.taken_by else 1)
+
+
+def _show_room(room: Room) -> None:
+    place = f"{room.node}/{','.join(room.cards)}" if room.cards else room.node
+    if not room.node:
+        click.echo(_why_no_moves(room))
+        return
+    if not room.steps:
+        click.echo(f"{room.pod} fits now, on {place}: no pod has to move.")
+    else:
+        count = "1 move makes" if len(room.moves) == 1 else f"{len(room.moves)} moves make"
+        fewer = "Fewer do not do." if room.fewest else "Fewer may do: not everything was tried."
+        click.echo(f"{count} room for {room.pod} on {place}. {fewer}\n")
+        for number, step in enumerate(room.steps, 1):
+            click.echo(f"{number}. {_worded(step)}")
+    if room.taken_by:
+        takers = ", ".join(room.taken_by)
+        click.echo(
+            f"\nThe room would be taken by {takers}, which {'waits' if len(room.taken_by) == 1 else 'wait'}, too,"
+            f" and {'is' if len(room.taken_by) == 1 else 'are'} served first."
+        )
+
+
+def _why_no_moves(room: Room) -> str:
+    if room.hopeless:
+        every = "even if all pods that can be moved were gone"
+        return f"No moves make room for {room.pod}: {every}, {room.hopeless[0].lower()}{room.hopeless[1:]}"
+    if room.fewest:
+        return f"No moves that were found make room for {room.pod}, and up to {MOST_MOVES} certainly do not."
+    return f"No moves that were found make room for {room.pod}; not everything was tried."
+
+
+def _worded(step: Step) -> str:
+    if step.move is None:
+        return f"vgpu-scheduler {step.kind} card {step.spot[1] if step.spot else ''}"
+    move = step.move
+    before, after = (f"{n}/{','.join(c)}" for n, c in ((move.node, move.cards), (move.to_node, move.to_cards)))
+    return f"Evict {move.pod} from {before}, and wait until it runs again, on {after}."

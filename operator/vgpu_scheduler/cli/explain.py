@@ -28,7 +28,7 @@ _FITS_NOWHERE: Final = 1
 def run(*, words: Sequence[str], namespace: str | None, node: str, cluster: ClusterOptions, output: str) -> None:
     """Explain one pod."""
     with exit_on_error():
-        key = _key(words, namespace or own_namespace(cluster))
+        key = pod_key(words, namespace or own_namespace(cluster))
         try:
             world, view = open_world(cluster)
         except MissingRightsError as error:
@@ -46,7 +46,14 @@ def run(*, words: Sequence[str], namespace: str | None, node: str, cluster: Clus
     _explain_bound(world, bound, node, output)
 
 
-def _key(words: Sequence[str], namespace: str) -> str:
+def pod_key(words: Sequence[str], namespace: str) -> str:
+    """Return the namespace and name of the pod that somebody names.
+
+    Raises
+    ------
+    click.UsageError
+        If the words do not name one pod.
+    """
     named = [word for number, word in enumerate(words) if number or word not in _WORDS or len(words) == 1]
     if len(named) != 1:
         raise click.UsageError("name one pod: [pod] [NAMESPACE/]NAME")

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from vgpu_scheduler.allocators import Allocator, CardChoice
 from vgpu_scheduler.kube import Container, Pod
-from vgpu_scheduler.model import NO_TERMS, ClaimTerms, PodClaims
+from vgpu_scheduler.model import NO_TERMS, Claim, ClaimTerms, PodClaims
 from vgpu_scheduler.scorers import WeightedScorer
 
 Scorers = tuple[WeightedScorer, ...]
@@ -78,6 +78,25 @@ class Claims(Protocol):
 
     def suspicions(self, container: Container) -> Iterable[str]:
         """Say what a container asks that is followed otherwise than whoever wrote it may think."""
+
+    def odd_annotations(self, annotations: Mapping[str, str], claims: PodClaims) -> Iterable[str]:
+        """Say which annotations have values that are followed otherwise than whoever wrote them may think.
+
+        Parameters
+        ----------
+        annotations
+            Those of the pod that are in force.
+        claims
+            What ``read`` returned; at least one is not empty.
+
+        Raises
+        ------
+        ClaimError
+            If one names a mode of sharing that there is not.
+        """
+
+    def takes_whole(self, claim: Claim) -> bool:
+        """Tell whether a claim leaves nothing of its cards to others, as far as it says itself."""
 
     def allocator(self, annotations: Mapping[str, str], claims: PodClaims, choice: CardChoice) -> Allocator:
         """Return the allocator for claims, of which at least one is not empty.

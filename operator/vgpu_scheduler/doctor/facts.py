@@ -22,7 +22,7 @@ from vgpu_scheduler.doctor.objects import (
     Workload,
     decoder,
 )
-from vgpu_scheduler.kube import Decode, DecodeError, Encoded, decode_json, decode_node, decode_pod
+from vgpu_scheduler.kube import Decode, DecodeError, Encoded, decode_json, decode_node, decode_pod, decode_quota
 from vgpu_scheduler.policy import CLUSTER_KIND, GROUP, NAMESPACED_KIND, PLURALS, VERSION
 
 OBJECT_UNREADABLE = Diagnosis(
@@ -82,6 +82,7 @@ DEFINITIONS = tuple(f"{plural}.{GROUP}" for plural in PLURALS.values())
 FACTS: tuple[Fact, ...] = (
     Fact("Node", "", "v1", "nodes", decode_node),
     Fact("Pod", "", "v1", "pods", decode_pod),
+    Fact("ResourceQuota", "", "v1", "resourcequotas", decode_quota),
     Fact("DaemonSet", "apps", "v1", "daemonsets", decoder("DaemonSet", Workload)),
     Fact("Deployment", "apps", "v1", "deployments", decoder("Deployment", Workload)),
     Fact("Lease", "coordination.k8s.io", "v1", "leases", decoder("Lease", Lease)),

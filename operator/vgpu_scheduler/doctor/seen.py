@@ -22,7 +22,7 @@ from vgpu_scheduler.doctor.objects import (
     Workload,
 )
 from vgpu_scheduler.engine import Engine, EngineOptions, Problem
-from vgpu_scheduler.kube import Node, Pod
+from vgpu_scheduler.kube import Node, Pod, ResourceQuota
 from vgpu_scheduler.model import Device
 from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND
 
@@ -87,14 +87,19 @@ class Books:
     ----------
     expected
         What the engine is made from.
-    nodes, pods
+    nodes, pods, quotas
         What there is.
     beside
         Objects that list the devices of nodes.
     """
 
     def __init__(
-        self, expected: Expected, nodes: Sequence[Node], pods: Sequence[Pod], beside: Sequence[Beside] = ()
+        self,
+        expected: Expected,
+        nodes: Sequence[Node],
+        pods: Sequence[Pod],
+        beside: Sequence[Beside] = (),
+        quotas: Sequence[ResourceQuota] = (),
     ) -> None:
         self.engine = Engine(expected.options)
         self.problems: list[Problem] = []
@@ -103,6 +108,8 @@ class Books:
             self.problems += self.engine.observe_inventory(listing.name, listing.content, 0.0)
         for node in nodes:
             self.problems += self.engine.observe_node(node, 0.0)
+        for quota in quotas:
+            self.problems += self.engine.quotas.observe(quota)
         for pod in pods:
             self.problems += self.engine.observe_pod(pod, 0.0)
 
@@ -155,6 +162,11 @@ class Seen:
         return self.objects.get("Pod", ())
 
     @property
+    def quotas(self) -> Sequence[ResourceQuota]:
+        """The quotas of namespaces."""
+        return self.objects.get("ResourceQuota", ())
+
+    @property
     def daemon_sets(self) -> Sequence[Workload]:
         """The DaemonSets."""
         return self.objects.get("DaemonSet", ())
@@ -199,7 +211,7 @@ class Seen:
         """What nodes have and who uses it."""
         kinds = [kind.name for dialect in self.expected.options.dialects if (kind := dialect.inventory.beside)]
         beside = [listing for kind in kinds for listing in self.objects.get(kind, ())]
-        return Books(self.expected, self.nodes, self.pods, beside)
+        return Books(self.expected, self.nodes, self.pods, beside, self.quotas)
 
     def manages(self, node: Node) -> bool:
         """Tell whether pods are placed on a node."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -100,7 +100,7 @@ class Cycle:
         self._prices = PriceLearner(
             self.state,
             dialects,
-            self._read,
+            self.read,
             lambda pod, claimed: make_node_part(unbound(pod), claimed, dialects, nodes),
             lambda: self._policies.catalogue.generation,
         )
@@ -109,7 +109,14 @@ class Cycle:
         """Return the same engine on another state."""
         return Cycle(state, self._dialects, self._policies, self._quotas)
 
-    def decide(self, pod: Pod, *, explain: bool = False, within: NDArray[np.int64] | None = None) -> Decision:
+    def decide(
+        self,
+        pod: Pod,
+        *,
+        explain: bool = False,
+        within: NDArray[np.int64] | None = None,
+        avoiding: Collection[str] = (),
+    ) -> Decision:
         """Decide where a pod goes; nothing is assumed.
 
         Parameters
@@ -118,6 +125,8 @@ class Cycle:
             Give the verdict of every node that does not fit.
         within
             The only node rows that could have come to fit since all were looked at, shape (n,); all without it.
+        avoiding
+            Nodes that it must not go to.
         """
         if within is None:
             shape = self._shape(pod, self._node_parts.of, beyond_any_card=not explain)
@@ -127,7 +136,7 @@ class Cycle:
             return self._refused(pod, shape.policy, shape.reason)
         if self._prices is not None:
             self._prices.before(shape.claimed)
-        rows = self.state.nodes.rows() if within is None else within
+        rows = self._rows_without(avoiding) if within is None else within
         if within is None:
             shape.node.refresh(self.state, rows)
         else:
@@ -152,6 +161,11 @@ class Cycle:
         if not explain:
             return decision
         return replace(decision, verdicts=verdicts(part, found, self._closed(shape, pod), self.state.nodes))
+
+    def _rows_without(self, nodes: Collection[str]) -> NDArray[np.int64]:
+        rows = self.state.nodes.rows()
+        left_out = [row for node in nodes if (row := self.state.nodes.row(node)) is not None]
+        return rows[~np.isin(rows, left_out)] if left_out else rows
 
     def refit(self, pod: Pod, node: str) -> Placement | None:
         """Return a placement of the pod on one node, or None if it does not fit there now."""
@@ -183,6 +197,10 @@ class Cycle:
         finally:
             for held in reversed(suspended):
                 self.state.resume(held)
+
+    def depends_on_other_nodes(self, pod: Pod) -> bool:
+        """Tell whether it depends on more than a node itself whether a pod may go there."""
+        return self._cluster_parts.of(pod) is not None
 
     def may_stay(self, pod: Pod, placement: Placement) -> bool:
         """Tell whether what depends on more than its node still lets an assumed pod be where it was placed.
@@ -230,7 +248,7 @@ class Cycle:
 
     def claims(self, pod: Pod) -> PodClaims:
         """Return the pod's claims; empty where they cannot be understood."""
-        claimed = self._read(pod)
+        claimed = self.read(pod)
         return () if isinstance(claimed, Refused) else claimed.claims
 
     def shape(self, pod: Pod) -> Shape:
@@ -257,7 +275,7 @@ class Cycle:
             Take the node part of all pods that ask for more than any card has, if this is one of them and that part
             finds no node.
         """
-        claimed = self._read(pod)
+        claimed = self.read(pod)
         policy = claimed.policy
         unsupported = refusals(pod)
         if unsupported or policy.refusal:
@@ -278,7 +296,7 @@ class Cycle:
         part.refresh(self.state, rows)
         return None if part.feasible[rows].any() else part
 
-    def _read(self, pod: Pod) -> Claimed | Refused:
+    def read(self, pod: Pod) -> Claimed | Refused:
         """Return what a pod asks of devices: one object for all pods that ask the same of a node."""
         policy = self._policies.resolve(pod)
         key = (

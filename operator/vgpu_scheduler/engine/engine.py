@@ -6,9 +6,9 @@ that it could help. Nothing here waits or looks at a clock; the caller supplies 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -28,6 +28,7 @@ from vgpu_scheduler.engine.queue_events import QueueEvent
 from vgpu_scheduler.engine.quotas import Quotas, counted_by_card
 from vgpu_scheduler.engine.registrations import Registrations
 from vgpu_scheduler.engine.rejected import RejectedNodes
+from vgpu_scheduler.engine.shape import Refused
 from vgpu_scheduler.engine.storage import StorageAccess
 from vgpu_scheduler.engine.suspicions import Suspicions
 from vgpu_scheduler.engine.units import Grouping, UnitCycle, Units, each_alone, missing_members
@@ -38,6 +39,9 @@ from vgpu_scheduler.model import Decision, EventReason, Hint, Outcome, Placement
 from vgpu_scheduler.policy import Policies
 from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.state import Phase, Reservation, State
+
+_MOST_MOVES: Final = 3
+"""How often a pod is moved away from a slow node."""
 
 
 class Engine:
@@ -210,6 +214,12 @@ class Engine:
         decisions = self.attempt_unit(now, explain=explain)
         return decisions[0] if decisions else None
 
+    def cautions(self, pod: Pod) -> tuple[str, ...]:
+        """Say why a pod is refused, or what of it is followed otherwise than it looks."""
+        read = self.cycle.read(pod)
+        said = (read.reason,) if isinstance(read, Refused) else read.warnings
+        return (*said, *self.suspicions.of_pod(pod))
+
     def attempt_unit(
         self, now: float, *, explain: bool = False, most_looks: float = float("inf")
     ) -> tuple[Decision, ...]:
@@ -346,6 +356,38 @@ class Engine:
         moved = Decision(uid, pod.key, Outcome.PLACED, placement=fits, claims=self.cycle.claims(pod))
         self._released |= self._assume(pod, moved)
         return fits
+
+    def decide_elsewhere(self, uid: str, slow: Collection[str]) -> Decision | None:
+        """Decide an assumed pod anew that waits at a slow node, and assume that; its Binding must not have been sent.
+
+        Parameters
+        ----------
+        slow
+            The nodes that it must not go to.
+
+        Returns
+        -------
+        Decision or None
+            Where it goes now; None, and it stays where it is, if it fits nowhere else, if its volumes were bound for
+            its node, or if it has been moved often enough.
+        """
+        pod, held = self.state.pod(uid), self.state.reservation(uid)
+        if pod is None or held is None or held.phase is not Phase.ASSUMED or held.volumes or not self._waits(pod):
+            return None
+        if self.queue.moves(uid) >= _MOST_MOVES:
+            return None
+        self.state.suspend(uid)
+        try:
+            decision = self.cycle.decide(pod, avoiding=slow)
+        finally:
+            self.state.resume(held)
+        if decision.outcome is not Outcome.PLACED:
+            return None
+        self._released |= self.state.forget(uid)
+        self.effective_policies.decided(pod)
+        self._released |= self._assume(pod, decision)
+        self.queue.moved(uid)
+        return decision
 
     def restate(self, decision: Decision, placement: Placement) -> Decision:
         """Return a decision as it stands after a re-check: with the placement and the policy that hold now."""

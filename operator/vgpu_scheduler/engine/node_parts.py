@@ -16,6 +16,7 @@ from vgpu_scheduler.engine.shape_builder import make_node_part
 from vgpu_scheduler.kernels.columns import CORES
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Claim, PodClaims, Remembered, bytes_of
+from vgpu_scheduler.policy import NO_POD_LIMITS
 from vgpu_scheduler.state import State
 
 __all__ = ["NodeParts", "unbound"]
@@ -84,8 +85,7 @@ class NodeParts:
         """
         if budgets or self._parts.get((claimed, budgets)) in self._kept:
             return None
-        limits = claimed.policy.limits
-        if not claimed.dialect or any((limits.memory, limits.cores, limits.devices)):
+        if not claimed.dialect or claimed.policy.limits != NO_POD_LIMITS:
             return None
         dialect = self._dialects[claimed.dialect]
         claims = self._just_beyond(claimed.claims, dialect)

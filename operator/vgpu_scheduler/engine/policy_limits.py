@@ -10,19 +10,26 @@ from vgpu_scheduler.policy import Bound, PodLimits
 
 _WHOLE = 100
 
-_Sums = tuple[int, int, int, int]
-"""Devices, cores, memory in absolute amounts, memory in percent of a device."""
+_Sums = tuple[int, int, int, int, int]
+"""Devices, cores, memory in absolute amounts, memory in percent of a device, devices that nobody else is to use."""
 
 
 class LimitError(InputError):
     """A pod that asks for more than a policy allows; the message names the policy and the field."""
 
 
-def most_memory(claims: PodClaims, limits: PodLimits, dialect: Dialect) -> int | None:
+def most_memory(claims: PodClaims, limits: PodLimits, dialect: Dialect, *, idle: bool = False) -> int | None:
     """Hold a pod's claims against its limits.
 
     Claims in percent depend on the card: they are kept within the limit by leaving out cards that are too large. A
     claim that names no memory, or no cores, is one without a limit of that, and counts as a whole device.
+
+    Parameters
+    ----------
+    claims, limits, dialect
+        What is held against what.
+    idle
+        Whether only devices are taken that nobody uses: all of them count as the pod's own then.
 
     Returns
     -------
@@ -36,7 +43,8 @@ def most_memory(claims: PodClaims, limits: PodLimits, dialect: Dialect) -> int |
         If the claims are beyond a limit on every device.
     """
     largest: int | None = None
-    for devices, cores, memory, percent in _moments(claims, dialect):
+    for devices, cores, memory, percent, own in _moments(claims, dialect, idle=idle):
+        _check(limits.exclusive_cards, own, "exclusiveCardsPerPod", f"{own} cards for itself")
         _check(limits.devices, devices, "devicesPerPod", f"{devices} devices")
         _check(limits.cores, cores, "coresPerPod", f"{cores} percent of compute")
         if limits.memory is None:
@@ -49,11 +57,11 @@ def most_memory(claims: PodClaims, limits: PodLimits, dialect: Dialect) -> int |
     return largest
 
 
-def _moments(claims: PodClaims, dialect: Dialect) -> Iterator[_Sums]:
+def _moments(claims: PodClaims, dialect: Dialect, *, idle: bool) -> Iterator[_Sums]:
     """Yield what the pod holds while each init container runs, and in the end; sidecars stay."""
-    running: _Sums = (0, 0, 0, 0)
+    running: _Sums = (0, 0, 0, 0, 0)
     for container in claims:
-        own: _Sums = (0, 0, 0, 0)
+        own: _Sums = (0, 0, 0, 0, 0)
         for claim in container.claims:
             if claim.vendor not in dialect.inventory.cards:
                 continue
@@ -66,6 +74,7 @@ def _moments(claims: PodClaims, dialect: Dialect) -> Iterator[_Sums]:
                     claim.count * _percent(claim, dialect),
                     claim.count * amount,
                     claim.count * percent,
+                    claim.count * (idle or dialect.claims.takes_whole(claim)),
                 ),
             )
         if container.kind is ContainerKind.INIT:
@@ -83,8 +92,8 @@ def _percent(claim: Claim, dialect: Dialect) -> int:
 
 
 def _plus(left: _Sums, right: _Sums) -> _Sums:
-    devices, cores, memory, percent = (a + b for a, b in zip(left, right, strict=True))
-    return (devices, cores, memory, percent)
+    devices, cores, memory, percent, alone = (a + b for a, b in zip(left, right, strict=True))
+    return (devices, cores, memory, percent, alone)
 
 
 def _check(bound: Bound | None, asked: int, field: str, words: str) -> None:

@@ -32,6 +32,7 @@ class PolicyReason(StrEnum):
     UNKNOWN_RESOURCE = "UnknownResource"
     SCORER_OFF = "ScorerOff"
     IGNORED_ARGUMENT = "IgnoredArgument"
+    LEFT_BY_LABELS = "LeftByLabels"
     UNKNOWN_CARD_TYPE = "UnknownCardType"
     SEVERAL = "Several"
 
@@ -154,6 +155,9 @@ def _found(policy: PolicyResource, known: _Known, read: ReadBinpackArguments) ->
     spec = policy.spec
     if spec is None:
         return found
+    if policy.enforced and spec.selector is not None and spec.selector.requirements:
+        left = "spec.selector: pods leave what is enforced by their labels: select namespaces by spec.namespaceSelector"
+        found.append((PolicyReason.LEFT_BY_LABELS, left))
     if spec.nodes is not None:
         rule = translate.node_rule(spec.nodes, read)
         unknown = [name for name in translate.weighed_resources(spec.nodes, read) if name not in known.resources]

@@ -78,6 +78,8 @@ class _Entry:
     """What rejected it at the last attempt."""
     diagnosis: Diagnosis | None = None
     """What came of the last attempt, where only changes of nodes since then need to be looked at."""
+    moves: int = 0
+    """How often it was decided anew because its node was slow."""
     fruitless_looks: int = 0
     """How often in a row nodes that had changed did not help."""
     ticket: int = 0
@@ -142,6 +144,17 @@ class SchedulingQueue:
         """Return how often a pod was tried since it came."""
         entry = self._entries.get(uid)
         return entry.attempts if entry else 0
+
+    def moves(self, uid: str) -> int:
+        """Return how often a pod has been moved away from a slow node since it came."""
+        entry = self._entries.get(uid)
+        return entry.moves if entry else 0
+
+    def moved(self, uid: str) -> None:
+        """Note that a placed pod has been moved away from a slow node."""
+        entry = self._entries.get(uid)
+        if entry:
+            entry.moves += 1
 
     def waited(self, uid: str, now: float) -> float:
         """Return how long ago a pod came, in seconds."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import msgspec
@@ -27,6 +27,7 @@ def read_claims(pod: Pod, policy: ResolvedPolicy, dialects: Dialects) -> Claimed
         dialect = dialects.of_waiting(pod)
         annotations, warnings = _followed_annotations(pod, policy, dialect)
         claims = dialect.claims.read(msgspec.structs.replace(pod, annotations=annotations), policy.terms)
+        odd = _odd(pod, annotations, claims, dialect, strict=policy.strict)
     except ClaimError as error:
         return Refused(policy, str(error))
     choice, scorers = policy.choice, policy.scorers
@@ -34,7 +35,25 @@ def read_claims(pod: Pod, policy: ResolvedPolicy, dialects: Dialects) -> Claimed
         choice, unknown_order = dialect.claims.known_choice(choice)
         scorers, unknown_scorers = dialect.claims.scorers(scorers)
         warnings += _left_out(policy, dialect, unknown_order, unknown_scorers)
-    return Claimed(policy, claims, choice, scorers, annotations, (*policy.warnings, *warnings))
+    return Claimed(policy, claims, choice, scorers, annotations, (*policy.warnings, *warnings, *odd))
+
+
+def _odd(
+    pod: Pod, annotations: Mapping[str, str], claims: PodClaims, dialect: Dialect, *, strict: bool
+) -> tuple[str, ...]:
+    """Return what is odd about the values of annotations.
+
+    Raises
+    ------
+    ClaimError
+        If a value cannot be followed, or if anything about annotations or amounts is odd and must not be.
+    """
+    odd = tuple(dialect.claims.odd_annotations(annotations, claims)) if claims_devices(claims) else ()
+    if strict:
+        amounts = [f"container {c.name}: {text}" for c in pod.spec.containers for text in dialect.claims.suspicions(c)]
+        if odd or amounts:
+            raise ClaimError("; ".join((*odd, *amounts)))
+    return odd
 
 
 def _left_out(policy: ResolvedPolicy, dialect: Dialect, order: str, scorers: tuple[str, ...]) -> list[str]:
@@ -66,7 +85,7 @@ def make_node_part(
         if claims_devices(claims):
             dialect = dialects[claimed.dialect]
             _check_followed_by_node(pod, claimed.annotations, claims, policy, dialect)
-            bound = most_memory(claims, policy.limits, dialect)
+            bound = most_memory(claims, policy.limits, dialect, idle=claimed.choice.takes_idle_cards)
             limits = replace(claimed.choice.limits, most_memory=bound)
             choice = replace(claimed.choice, limits=limits, budgets=budgets)
             allocator = dialect.claims.allocator(claimed.annotations, claims, choice)
@@ -83,19 +102,23 @@ def make_node_part(
 def _followed_annotations(pod: Pod, policy: ResolvedPolicy, dialect: Dialect) -> tuple[dict[str, str], list[str]]:
     """Return the pod's annotations that may be followed, and warnings about the others."""
     given = {name: pod.annotations[name] for name in dialect.claims.pod_annotations if name in pod.annotations}
-    if policy.overrides is None:
+    if policy.overrules_nothing:
         return given, []
-    allowed, followed = policy.overrides, dialect.claims.followed_by_node
-    denied = {
-        name
+    denied = _overruled(pod, policy, dialect)
+    warnings = [overruled(name, denied[name]) for name in given if name in denied]
+    return {name: value for name, value in given.items() if name not in denied}, warnings
+
+
+def _overruled(pod: Pod, policy: ResolvedPolicy, dialect: Dialect) -> dict[str, str]:
+    """Return the annotations of a pod that are not followed, each with the reason."""
+    followed = dialect.claims.followed_by_node
+    return {
+        name: why
         for word, names in dialect.claims.overrides.items()
-        if word not in allowed
+        if (why := policy.overruled(word))
         for name in names
         if name not in followed or pod.annotations.get(name) != followed[name].nothing
     }
-    by = policy.source_of.get("podOverrides", "a policy")
-    warnings = [overruled(name, by) for name in given if name in denied]
-    return {name: value for name, value in given.items() if name not in denied}, warnings
 
 
 def _check_followed_by_node(
@@ -105,10 +128,8 @@ def _check_followed_by_node(
     vendors = {claim.vendor for container in claims for claim in container.claims}
     for name, followed in dialect.claims.followed_by_node.items():
         if name in pod.annotations and name not in annotations and vendors & followed.vendors:
-            by = policy.source_of.get("podOverrides", "a policy")
-            raise ClaimError(
-                f"annotation {name}: podOverrides of {by} does not allow it, and the node would follow it: leave it out"
-            )
+            why = _overruled(pod, policy, dialect).get(name, "policies overrule it")
+            raise ClaimError(f"annotation {name}: {why}, and the node would follow it: leave it out")
 
 
 def _ranking(pod: Pod, claimed: Claimed, dialects: Dialects) -> NodeRanking:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from vgpu_scheduler.dialects import Dialects
-from vgpu_scheduler.kube import Pod, ResourceQuota
-from vgpu_scheduler.model import Remembered, bytes_of, closest
+from vgpu_scheduler.dialects.amounts import INT32
+from vgpu_scheduler.kube import Pod, QuantityError, ResourceQuota, has_unit, to_exact_int
+from vgpu_scheduler.model import QuotaResource, Remembered, bytes_of, closest
 from vgpu_scheduler.policy import OVERRIDES
 
 _ALIKE: Final = 0.8
@@ -25,7 +26,11 @@ _GANG_ANNOTATIONS: Final = frozenset(
 _GANG_LABELS: Final = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io")
 """How those of the coscheduling plugin say it, now and before."""
 _ONE_BY_ONE: Final = " names a gang: its pods are placed one by one here, so that some may run while others wait"
-_QUOTA_PREFIXES: Final = ("limits.", "requests.")
+_LIMITS: Final = "limits."
+_REQUESTS: Final = "requests."
+_QUOTA_PREFIXES: Final = (_LIMITS, _REQUESTS)
+_MIB: Final = 2**20
+_MEMORY: Final = 1
 
 
 class Suspicions:
@@ -42,7 +47,10 @@ class Suspicions:
         self._resources = frozenset(name for dialect in dialects for name in dialect.claims.resources)
         written = (name for dialect in dialects for name in dialect.allocation.keys)
         self._annotations = frozenset((*dialects.pod_annotations, *OVERRIDES.values(), *written))
-        self._quotas = frozenset(name for dialect in dialects for name in dialect.allocation.quota_resources)
+        self._quotas: dict[str, tuple[QuotaResource, str]] = {}
+        for dialect in dialects:
+            for name, resource in dialect.allocation.quota_resources.items():
+                self._quotas.setdefault(name, (resource, dialect.inventory.dimensions[resource.dimension].unit))
         self._domains = frozenset(map(_domain, (*self._resources, *self._annotations)))
         self._about: Remembered[str, str] = Remembered(_MOST_BYTES)
         self._named: Remembered[str, str] = Remembered(_MOST_BYTES)
@@ -66,13 +74,19 @@ class Suspicions:
 
     def of_quota(self, quota: ResourceQuota) -> Iterator[str]:
         """Yield what is suspicious about a quota, as sentences for its events."""
-        for key in quota.hard:
+        for key, text in quota.hard.items():
             prefix = next((prefix for prefix in _QUOTA_PREFIXES if key.startswith(prefix)), "")
             name = key.removeprefix(prefix)
-            if not prefix or name in self._resources | self._quotas or _domain(name) not in self._domains:
-                continue
-            if meant := _closest(name, self._quotas):
-                yield f"spec.hard[{key}]: no limit of devices is called so, did you mean limits.{meant}?"
+            says = ""
+            if name in self._quotas and prefix != _REQUESTS:
+                says = _odd_limit(text, *self._quotas[name]) if prefix else f"limits nothing: write {_LIMITS}{name}"
+            elif name in self._resources and prefix != _REQUESTS:
+                says = f"limits nothing: write {_REQUESTS}{name}"
+            elif prefix and name not in self._resources and _domain(name) in self._domains:
+                meant = _closest(name, self._quotas)
+                says = f"no limit of devices is called so, did you mean {_LIMITS}{meant}?" if meant else ""
+            if says:
+                yield f"spec.hard[{key}]: {says}"
 
     def _annotation(self, name: str) -> str:
         if name in self._annotations or _domain(name) not in self._domains:
@@ -87,6 +101,27 @@ class Suspicions:
             return ""
         meant = _closest(name, self._resources)
         return f"no device resource is called {name}, did you mean {meant}?" if meant else ""
+
+
+def _odd_limit(text: str, resource: QuotaResource, unit: str) -> str:
+    """Say what a limit counts as that is written in bytes, or is more than there is; empty for any other.
+
+    API servers hand out 2000 as 2k, so that units of thousands say nothing.
+    """
+    try:
+        limit = to_exact_int(text)
+    except QuantityError:
+        return ""  # told elsewhere
+    if not limit or limit < 0:
+        return ""
+    if resource.bytes and has_unit(text):
+        return "" if limit >= resource.bytes else f"{text} is less than 1 {unit}, and counts as 0"
+    if not text.strip().endswith("i") and limit * resource.unit <= INT32:
+        return ""
+    meant = limit
+    if resource.dimension == _MEMORY and limit >= _MIB:  # in bytes, as elsewhere in Kubernetes
+        meant = max(limit // (_MIB * resource.unit), 1)
+    return f"{text} counts as {limit * resource.unit} {unit}, as HAMi reads it: write {meant}"
 
 
 def _remembered(name: str, known: Remembered[str, str], look: Callable[[str], str]) -> str:

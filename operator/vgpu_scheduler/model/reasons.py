@@ -54,6 +54,8 @@ class EventReason(StrEnum):
     FAILED_SCHEDULING = "FailedScheduling"
     BINDING_FAILED = "BindingFailed"
     BINDING_IN_DOUBT = "BindingInDoubt"
+    WAITING_FOR_NODE = "WaitingForNode"
+    """A device plugin or a lock of its node keeps a decided pod waiting."""
     POLICY_WARNING = "PolicyWarning"
     """What policies and annotations of a pod are not followed."""
     SUSPICIOUS_REQUEST = "SuspiciousRequest"

@@ -12,13 +12,14 @@ from vgpu_scheduler.policy.models import (
     decode_policy,
 )
 from vgpu_scheduler.policy.resolve import Policies, PolicyDefaults, overruled
-from vgpu_scheduler.policy.resolved import SETTINGS, Bound, PodLimits, ResolvedPolicy
+from vgpu_scheduler.policy.resolved import NO_POD_LIMITS, SETTINGS, Bound, PodLimits, ResolvedPolicy
 from vgpu_scheduler.policy.schema import crds
 
 __all__ = [
     "CLUSTER_KIND",
     "GROUP",
     "NAMESPACED_KIND",
+    "NO_POD_LIMITS",
     "OVERRIDES",
     "PLURALS",
     "SETTINGS",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from vgpu_scheduler.kube import LabelSelector, Namespace, Requirement, VersionedStore
 from vgpu_scheduler.model import Remembered
-from vgpu_scheduler.policy.models import PolicyResource
+from vgpu_scheduler.policy.models import ENFORCEABLE, PolicyResource
 
 _NAMESPACE_NAME = "kubernetes.io/metadata.name"
 
@@ -18,9 +18,6 @@ _PER_CANDIDATE = 250
 
 PolicyKey = tuple[str, str, str]
 """Kind, namespace (empty for cluster policies), name."""
-
-_SHADOWING = frozenset({"nodes", "devices", "defaults"})
-"""Sections of cluster policies of which one wins; all others add up."""
 
 
 def key_of(policy: PolicyResource) -> PolicyKey:
@@ -220,6 +217,7 @@ def _says_the_same(one: PolicyResource, other: PolicyResource) -> bool:
         and one.spec == other.spec
         and one.error == other.error
         and one.sections == other.sections
+        and one.enforced == other.enforced
     )
 
 
@@ -240,7 +238,8 @@ def _tie(left: PolicyResource, right: PolicyResource) -> bool:
     """Tell whether only the names of two policies of one scope and priority decide, for some pod."""
     common = left.sections & right.sections
     if not left.namespace:
-        common &= _SHADOWING
+        # Of other sections all add up; of two of which one enforces a section, that one wins whatever their names.
+        common &= ENFORCEABLE - (left.enforced ^ right.enforced)
     return bool(common) and (
         satisfiable((left.selector, right.selector))
         and satisfiable((left.namespace_selector, right.namespace_selector))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -76,6 +76,10 @@ SECTIONS: Final[Mapping[str, str]] = {
 """The sections of a policy: their names on the wire and in the models."""
 
 
+Enforceable = Literal["nodes", "devices", "defaults"]
+ENFORCEABLE: Final = frozenset(get_args(Enforceable))
+"""Sections of which one wins, and which cluster policies may therefore enforce."""
+
 _BESIDE_SCORERS: Final = "!has(self.nodes) || !has(self.nodes.scorers) || !has(self.devices)"
 _NO_DEVICESHARE: Final = "it.name != 'deviceshare' || (has(it.weight) && it.weight == 0)"
 
@@ -105,7 +109,7 @@ class VGPUPolicySpec(Section):
     pod_overrides: PodOverrides | None = None
     """What pods may decide themselves by their annotations. Without it: all that is documented."""
 
-    rules = (
+    rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
             cel="[has(self.nodes), has(self.devices), has(self.nodeSelector), has(self.defaults), has(self.limits),"
             " has(self.podOverrides)].exists(set, set)",
@@ -134,14 +138,30 @@ class VGPUPolicySpec(Section):
 class ClusterVGPUPolicySpec(VGPUPolicySpec):
     """What holds for the pods that are selected, in the namespaces that are selected.
 
-    Each section comes from the highest-ranked matching policy that sets it: policies of the pod's namespace before
-    cluster policies, then by priority, then by name. But limits, devices.types, devices.exclusive, nodeSelector and
-    podOverrides of cluster policies always hold as well: a policy of a namespace can tighten them, never lift them.
+    Each section comes from the highest-ranked matching policy that sets it: cluster policies that enforce it before
+    policies of the pod's namespace, these before other cluster policies, then by priority, then by name. But limits,
+    devices.types, devices.exclusive, nodeSelector and podOverrides of cluster policies always hold as well: a policy of
+    a namespace can tighten them, never lift them.
     """
 
     namespace_selector: Selector | None = None
     """The namespaces that this policy is for, by their labels. All namespaces if it is absent or empty. Every namespace
     carries its name as the label kubernetes.io/metadata.name."""
+    enforce: Annotated[tuple[Enforceable, ...], Field(min_length=1, max_length=3), Unique()] | None = None
+    """Sections of this policy that go before those of all policies that do not enforce them, of namespaces as well, and
+    before the annotations of pods: nodes, devices, defaults. Of several that enforce a section the highest-ranked one
+    wins. Types, exclusive and limits of others still tighten, and amounts that a pod names stay."""
+
+    rules = (
+        *VGPUPolicySpec.rules,
+        Rule(
+            cel="!has(self.enforce) || self.enforce.all(name, name == 'nodes' ? has(self.nodes)"
+            " : name == 'devices' ? has(self.devices) : has(self.defaults))",
+            message="enforce names a section that this policy does not set; set it, or remove it from enforce",
+            holds=lambda it: all(getattr(it, name) is not None for name in it.enforce or ()),
+            field="enforce",
+        ),
+    )
 
 
 def _deviceshare(spec: VGPUPolicySpec) -> str | None:
@@ -208,6 +228,8 @@ class PolicyResource:
         What is not understood, with the paths of the fields; empty if everything is.
     sections
         The sections that it sets, by their names on the wire; all of them if there is no telling.
+    enforced
+        Those of them that it enforces.
     selector, namespace_selector
         Which pods and which namespaces it is for; None for all of them, also where that is not understood. So pods
         that a broken policy may be for wait for it to be mended.
@@ -223,6 +245,7 @@ class PolicyResource:
     spec: VGPUPolicySpec | None
     error: str = ""
     sections: frozenset[str] = frozenset()
+    enforced: frozenset[str] = frozenset()
     selector: LabelSelector | None = None
     namespace_selector: LabelSelector | None = None
 
@@ -257,8 +280,9 @@ def decode_policy(obj: Mapping[str, Any]) -> PolicyResource:
         errors.append(explain(error, "spec"))
     fields = _mapping(raw)
     present = frozenset(key for key in SECTIONS if fields.get(key) is not None)
-    if fields.keys() - SECTIONS.keys() - _NO_SECTIONS:
+    if fields.keys() - SECTIONS.keys() - _NO_SECTIONS[kind]:
         present = frozenset(SECTIONS)  # who knows what a section of another version restricts
+    sections = present if isinstance(raw, Mapping) else frozenset(SECTIONS)
     return PolicyResource(
         kind=kind,
         namespace=namespace,
@@ -269,7 +293,8 @@ def decode_policy(obj: Mapping[str, Any]) -> PolicyResource:
         priority=_priority(fields.get("priority", 0)),
         spec=None if errors else spec,
         error=cut("; ".join(errors), LONGEST_ERROR),
-        sections=present if isinstance(raw, Mapping) else frozenset(SECTIONS),
+        sections=sections,
+        enforced=sections & _enforced(fields.get("enforce")) if kind == CLUSTER_KIND else frozenset(),
         selector=_selector(fields.get("selector")),
         namespace_selector=_selector(fields.get("namespaceSelector")) if kind == CLUSTER_KIND else None,
     )
@@ -284,7 +309,10 @@ NAME_RULE: Final = Rule(
 """The rule for the whole resource."""
 
 
-_NO_SECTIONS: Final = frozenset({"priority", "selector", "namespaceSelector"})
+_NO_SECTIONS: Final = {
+    NAMESPACED_KIND: frozenset({"priority", "selector", "namespaceSelector"}),
+    CLUSTER_KIND: frozenset({"priority", "selector", "namespaceSelector", "enforce"}),
+}
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
@@ -300,6 +328,14 @@ def _priority(value: object) -> int:
     if isinstance(value, int) and not isinstance(value, bool):
         return max(-MOST, min(value, MOST))
     return MOST
+
+
+def _enforced(value: object) -> frozenset[str]:
+    """Return the sections that are enforced: all that may be if there is no telling."""
+    if value is None:
+        return frozenset()
+    names = frozenset(map(str, value)) if isinstance(value, list) else frozenset()
+    return names if names and names <= ENFORCEABLE else ENFORCEABLE
 
 
 def _selector(value: object) -> LabelSelector | None:

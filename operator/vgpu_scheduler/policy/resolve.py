@@ -1,8 +1,9 @@
 """The policy of a pod: its own annotations, then the policy resources that select it, then the settings.
 
-Each section comes from the highest-ranked policy that sets it (namespaced ones first, then priority, then name). The
-limits, types, ``exclusive``, node selector and overrides of matching *cluster* policies hold as well: the tightest
-wins, so a tenant can tighten and never lift.
+Each section comes from the highest-ranked policy that sets it (cluster policies that enforce it first, then namespaced
+ones, then priority, then name); one that is enforced goes before the pod's annotations as well. The limits, types,
+``exclusive``, node selector and overrides of matching *cluster* policies hold, too: the tightest wins, so a tenant can
+tighten and never lift.
 """
 
 from __future__ import annotations
@@ -16,8 +17,17 @@ from vgpu_scheduler.kube import LabelSelector, Pod
 from vgpu_scheduler.model import NO_TERMS, ClaimTerms, OrderKind, Remembered, bytes_of, internal_error
 from vgpu_scheduler.policy.annotations import OVERRIDES, PolicyError, pod_words
 from vgpu_scheduler.policy.catalogue import Candidates, Catalogue, PolicyKey, key_of, title
-from vgpu_scheduler.policy.models import PolicyResource
-from vgpu_scheduler.policy.resolved import DEVICE_WEIGHT, NO_POD_LIMITS, POD, SETTINGS, Bound, PodLimits, ResolvedPolicy
+from vgpu_scheduler.policy.models import ENFORCEABLE, PolicyResource
+from vgpu_scheduler.policy.resolved import (
+    DEVICE_WEIGHT,
+    NO_POD_LIMITS,
+    POD,
+    SETTINGS,
+    Bound,
+    PodLimits,
+    ResolvedPolicy,
+    overruled_by,
+)
 from vgpu_scheduler.policy.translate import NodeRule, card_choice, node_rule, unread
 from vgpu_scheduler.scorers import HamiScorer, ImageLocalityScorer, NodePolicy, ReadBinpackArguments, WeightedScorer
 
@@ -38,7 +48,7 @@ class PolicyDefaults:
     Attributes
     ----------
     strict_annotations
-        Refuse unknown policy words in annotations instead of falling back with a warning (C-21).
+        Refuse odd values of annotations and odd amounts instead of following them with a warning (C-21).
     managed
         The nodes that pods are placed on, whatever policies say; None for all.
     device_weight
@@ -72,6 +82,8 @@ class _Draft:
     limits: PodLimits = NO_POD_LIMITS
     node_selectors: list[LabelSelector] = field(default_factory=list)
     overrides: frozenset[str] | None = None
+    enforced: dict[str, str] = field(default_factory=dict)
+    """Who enforces a section, by the section."""
 
     def came_from(self, section: str, source: str) -> None:
         """Note that a part of a section came from a policy."""
@@ -191,17 +203,22 @@ class Policies:
             reads_images=any(isinstance(entry.scorer, ImageLocalityScorer) for entry in draft.nodes.scorers),
             device_weight=self._defaults.device_weight,
             overrides=draft.overrides,
+            enforced=tuple(sorted(draft.enforced.items())),
             sources=tuple((section, _joined(sources)) for section, sources in sorted(draft.sources.items())),
             warnings=tuple(draft.warnings),
             policies=_named(matching, draft.sources),
+            strict=self._defaults.strict_annotations,
         )
 
     # Policies --------------------------------------------------------------------------------------------------------
 
     def _from_policies(self, matching: Sequence[PolicyResource]) -> _Draft:
         nodes, nodes_by = self._nodes(matching)
-        choice, devices_by = self._cards(matching, nodes, nodes_by)
-        draft = _Draft(nodes, choice, {"nodes": [nodes_by]}, devices_by)
+        enforced = {section: title(policy) for section in ENFORCEABLE for policy in _enforcing(matching, section)[:1]}
+        # What namespaces say of nodes must not bring an order of cards into a section that is enforced.
+        implying = [p for p in matching if not p.namespace] if "devices" in enforced else matching
+        choice, devices_by = self._cards(matching, *(self._nodes(implying)))
+        draft = _Draft(nodes, choice, {"nodes": [nodes_by]}, devices_by, enforced=enforced)
         for policy, section in holding(matching, "defaults")[:1]:
             draft.terms = ClaimTerms(section.memory, section.cores)
             draft.came_from("defaults", title(policy))
@@ -237,8 +254,13 @@ class Policies:
 
     def _apply_annotations(self, draft: _Draft, annotations: Mapping[str, str]) -> None:
         given = {key: annotations[key] for key in self.pod_annotations if key in annotations}
-        denied = {key for word, key in OVERRIDES.items() if draft.overrides is not None and word not in draft.overrides}
-        draft.warnings += [overruled(key, draft.sources["podOverrides"]) for key in given if key in denied]
+        overrides_of, enforced = _joined(draft.sources.get("podOverrides", ())), tuple(draft.enforced.items())
+        denied = {
+            key: why
+            for word, key in OVERRIDES.items()
+            if (why := overruled_by(word, draft.overrides, enforced, overrides_of))
+        }
+        draft.warnings += [overruled(key, denied[key]) for key in given if key in denied]
         words = pod_words({key: value for key, value in given.items() if key not in denied})
         warnings = list(words.warnings)
         if words.node_policy is not None:
@@ -254,10 +276,9 @@ class Policies:
         draft.warnings += warnings
 
 
-def overruled(annotation: str, policies: str | Sequence[str]) -> str:
-    """Word the warning about an annotation that no policy allows."""
-    by = policies if isinstance(policies, str) else _joined(policies)
-    return f"annotation {annotation} is not followed: podOverrides of {by} does not allow it"
+def overruled(annotation: str, why: str) -> str:
+    """Word the warning about an annotation that policies overrule."""
+    return f"annotation {annotation} is not followed: {why}"
 
 
 def _joined(sources: Sequence[str]) -> str:
@@ -269,22 +290,37 @@ def _joined(sources: Sequence[str]) -> str:
 def holding(matching: Sequence[PolicyResource], section: str) -> list[tuple[PolicyResource, Any]]:
     """Return the values of a section that hold: the winner's first, then those of all further cluster policies.
 
-    Only the restrictions of the latter count; the caller knows which fields those are.
+    Only the restrictions of the latter count; the caller knows which fields those are. Where a policy enforces the
+    section, the one that would win otherwise is among them.
     """
     found = [(policy, value) for policy in matching if (value := getattr(policy.spec, section)) is not None]
-    return found[:1] + [(policy, value) for policy, value in found[1:] if not policy.namespace]
+    held = found[:1] + [(policy, value) for policy, value in found[1:] if not policy.namespace]
+    for policy in _enforcing(matching, section)[:1]:
+        held.sort(key=lambda entry: entry[0] is not policy)  # the others stay in their order
+    return held
+
+
+def _enforcing(matching: Sequence[PolicyResource], section: str) -> list[PolicyResource]:
+    """Return the policies that enforce a section, in rank."""
+    return [policy for policy in matching if section in policy.enforced]
 
 
 def _blocker(matching: Sequence[PolicyResource]) -> PolicyResource | None:
     """Return a policy that cannot be understood and would win a section, or always holds in one."""
-    taken: set[str] = set()
-    for policy in matching:
-        if policy.spec is None:
-            always = frozenset() if policy.namespace else _TIGHTENING
-            if policy.sections - taken or policy.sections & always:
-                return policy
-        taken |= policy.sections
-    return None
+    return next((policy for policy in matching if policy.spec is None and _matters(policy, matching)), None)
+
+
+def _matters(policy: PolicyResource, matching: Sequence[PolicyResource]) -> bool:
+    if not policy.namespace and policy.sections & _TIGHTENING:
+        return True
+    for section in policy.sections:
+        before = matching[: matching.index(policy)]
+        first = _enforcing(before, section)
+        if section not in policy.enforced:
+            first = _enforcing(matching, section) or [other for other in before if section in other.sections]
+        if not first:
+            return True
+    return False
 
 
 def _restrict_cards(matching: Sequence[PolicyResource], draft: _Draft) -> None:
@@ -313,7 +349,12 @@ def _restrict_cards(matching: Sequence[PolicyResource], draft: _Draft) -> None:
 def _limit_pods(matching: Sequence[PolicyResource], draft: _Draft) -> None:
     bounds: dict[str, Bound] = {}
     for policy, section in holding(matching, "limits"):
-        asked = {"memory": section.memory_per_pod, "cores": section.cores_per_pod, "devices": section.devices_per_pod}
+        asked = {
+            "memory": section.memory_per_pod,
+            "cores": section.cores_per_pod,
+            "devices": section.devices_per_pod,
+            "exclusive_cards": section.exclusive_cards_per_pod,
+        }
         for name, most in asked.items():
             if most is not None and (name not in bounds or most < bounds[name].most):
                 bounds[name] = Bound(most, title(policy))

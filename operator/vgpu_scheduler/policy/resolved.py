@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from vgpu_scheduler.allocators import CardChoice
@@ -39,12 +39,22 @@ class PodLimits:
         Percent of compute, added up over its devices.
     devices
         Devices.
+    exclusive_cards
+        Devices that nobody else is to use.
     """
 
     memory: Bound | None = None
     cores: Bound | None = None
     devices: Bound | None = None
+    exclusive_cards: Bound | None = None
 
+
+_DECIDED_BY: Mapping[str, frozenset[str]] = {
+    "nodes": frozenset({"nodePolicy"}),
+    "devices": frozenset({"devicePolicy", "deviceWeights", "deviceUUIDs", "numa"}),
+    "defaults": frozenset(),
+}
+"""The words of ``podOverrides`` that would change what a section decides. Types and modes of a pod only tighten."""
 
 NO_POD_LIMITS = PodLimits()
 _FREE_CHOICE = CardChoice()
@@ -73,7 +83,9 @@ class ResolvedPolicy:
     device_weight
         How much the scorers' points count beside those of what somebody would like of nodes.
     overrides
-        Which groups of its own annotations are in force, or None for all of them.
+        Which groups of its own annotations ``podOverrides`` allow, or None for all of them.
+    enforced
+        The sections that a policy enforces, each with that policy.
     sources
         Where each section came from.
     warnings
@@ -82,6 +94,8 @@ class ResolvedPolicy:
         The policies that some section came from: kind, namespace, name.
     refusal
         Why the pod must wait; nothing else matters then.
+    strict
+        Whether pods are refused whose annotations or amounts are odd, instead of being warned about.
     number
         Equal for resolutions that are equal in all else, for as long as the process runs.
     """
@@ -95,13 +109,46 @@ class ResolvedPolicy:
     reads_images: bool = False
     device_weight: int = DEVICE_WEIGHT
     overrides: frozenset[str] | None = None
+    enforced: tuple[tuple[str, str], ...] = ()
     sources: tuple[tuple[str, str], ...] = ()
     warnings: tuple[str, ...] = ()
     policies: tuple[tuple[str, str, str], ...] = ()
     refusal: str = ""
+    strict: bool = False
     number: int = field(default=-1, compare=False)
 
     @property
     def source_of(self) -> Mapping[str, str]:
         """Where each section came from, by its name."""
         return dict(self.sources)
+
+    @property
+    def overrules_nothing(self) -> bool:
+        """Whether all annotations of the pod are followed."""
+        return self.overrides is None and not self.enforced
+
+    def overruled(self, word: str) -> str:
+        """Return why a group of the pod's annotations is not followed; empty if it is."""
+        return overruled_by(word, self.overrides, self.enforced, self.source_of.get("podOverrides", "a policy"))
+
+
+def overruled_by(
+    word: str, overrides: frozenset[str] | None, enforced: Iterable[tuple[str, str]], overrides_of: str
+) -> str:
+    """Return why a group of a pod's annotations is not followed; empty if it is.
+
+    Parameters
+    ----------
+    word
+        The group's word of ``podOverrides``.
+    overrides
+        The words that are allowed; None for all.
+    enforced
+        The sections that a policy enforces, each with that policy.
+    overrides_of
+        Who says which words are allowed.
+    """
+    for section, by in enforced:
+        if word in _DECIDED_BY[section]:
+            return f"{by} enforces {section}"
+    return "" if overrides is None or word in overrides else f"podOverrides of {overrides_of} does not allow it"

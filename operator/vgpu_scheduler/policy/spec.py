@@ -385,11 +385,16 @@ class LimitsSection(Section):
     a card, and counts 100 for each."""
     devices_per_pod: Annotated[int, Field(strict=True, ge=0, le=MOST)] | None = None
     """Number of cards or shares of cards."""
+    exclusive_cards_per_pod: Annotated[int, Field(strict=True, ge=0, le=MOST)] | None = None
+    """Number of cards that a pod gets for itself: those of which it asks for all compute or all memory (a container
+    that names no memory does), and all its cards where a policy says exclusive, or the order of cards is mutex. 0 lets
+    no pod have any."""
 
     rules = (
         Rule(
-            cel="has(self.memoryPerPod) || has(self.coresPerPod) || has(self.devicesPerPod)",
-            message="set at least one of memoryPerPod, coresPerPod and devicesPerPod",
+            cel="has(self.memoryPerPod) || has(self.coresPerPod) || has(self.devicesPerPod)"
+            " || has(self.exclusiveCardsPerPod)",
+            message="set at least one of memoryPerPod, coresPerPod, devicesPerPod and exclusiveCardsPerPod",
             holds=some_field_is_set,
         ),
     )

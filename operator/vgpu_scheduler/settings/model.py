@@ -61,7 +61,8 @@ class Settings(BaseSettings):
     device_order: OrderKind | None = None
     """Cards by NUMA node first or by score first; the profile decides if it is not set."""
     strict_annotations: bool = False
-    """Refuse pods with unknown policy words in their annotations instead of falling back with a warning."""
+    """Refuse pods with odd values in their annotations or odd amounts of devices, such as an unknown policy word or a
+    percentage of 0, instead of placing them as HAMi does, with a warning."""
     exclusive_when_unspecified: bool | None = None
     """Give containers that ask for whole NVIDIA cards and say nothing of compute all of it, so that nobody joins them;
     the profile decides if it is not set (HAMi's webhook does so)."""

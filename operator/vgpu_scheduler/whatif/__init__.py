@@ -4,9 +4,11 @@ from vgpu_scheduler.whatif.admission import refusals
 from vgpu_scheduler.whatif.capacity import MOST_COPIES, Capacity, capacity_of
 from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.cases import Case, CaseError, CaseResult, check_case, place, read_cases, world_of
-from vgpu_scheduler.whatif.defrag import Move, Plan, defrag
+from vgpu_scheduler.whatif.defrag import Plan, defrag
 from vgpu_scheduler.whatif.explanation import Explanation, explain_bound, explain_pod
 from vgpu_scheduler.whatif.fields import unknown_fields
+from vgpu_scheduler.whatif.making_room import MOST_MOVES, Room, Step, StepKind, make_room
+from vgpu_scheduler.whatif.moving import Move
 from vgpu_scheduler.whatif.nodes import copy_of, listed_cards
 from vgpu_scheduler.whatif.objects import WorldError, Written, flatten
 from vgpu_scheduler.whatif.options import make_dialect
@@ -20,6 +22,7 @@ from vgpu_scheduler.whatif.world import World
 
 __all__ = [
     "MOST_COPIES",
+    "MOST_MOVES",
     "STORAGE_DECODERS",
     "WORKLOADS",
     "Answer",
@@ -32,6 +35,9 @@ __all__ = [
     "Plan",
     "Remedy",
     "RemedyKind",
+    "Room",
+    "Step",
+    "StepKind",
     "World",
     "WorldError",
     "Written",
@@ -50,6 +56,7 @@ __all__ = [
     "flatten",
     "listed_cards",
     "make_dialect",
+    "make_room",
     "newest_time",
     "number",
     "place",

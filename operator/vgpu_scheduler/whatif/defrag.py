@@ -1,41 +1,22 @@
 """A plan of moves that empties cards, for pods that want whole ones.
 
-Pods are moved one after the other, each when the one before runs again, as somebody would do it by evicting them:
-their controllers make them anew, and the scheduler places them. So that they do not go where the room is to be, cards
-that are idle, or are to be, are cordoned first; a plan is about makers whose cards can be.
+Pods are moved one after the other, each when the one before runs again. So that they do not go where the room is to
+be, cards that are to be idle are cordoned first, and of those that are idle already the ones that pods would go to
+otherwise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vgpu_scheduler.engine import SCHEDULER_NAME
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Outcome
-from vgpu_scheduler.whatif.budgets import budgets_of
-from vgpu_scheduler.whatif.cards import card_name
-from vgpu_scheduler.whatif.controllers import has_controller, is_node_bound
-from vgpu_scheduler.whatif.nodes import listed_cards, with_annotation
+from vgpu_scheduler.whatif.moving import Move, Moves, Spot
 from vgpu_scheduler.whatif.simulation import simulate
 from vgpu_scheduler.whatif.usage import CardUsage, cards, is_idle
 from vgpu_scheduler.whatif.world import World
-
-Object = Mapping[str, Any]
-Spot = tuple[str, str]
-"""A node, and a card of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """One pod that is deleted, and where it goes then."""
-
-    pod: str
-    node: str
-    cards: tuple[str, ...]
-    to_node: str
-    to_cards: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +28,8 @@ class Plan:
     freed
         The cards that are idle afterwards and are not now.
     cordoned
-        The cards that are cordoned meanwhile: those, and the ones that are idle already.
+        The cards that are cordoned meanwhile: the freed ones that are emptied by moves, and of those that are idle
+        already the ones that pods would go to otherwise.
     stay
         How many cards keep their pods, by why.
     waiting
@@ -65,17 +47,12 @@ class Plan:
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""
+        cordoned = [{"node": node, "card": card} for node, card in self.cordoned]
         return {
             "freed": [{"node": node, "card": card} for node, card in self.freed],
-            "cordon": [{"node": node, "card": card} for node, card in self.cordoned],
-            "moves": [
-                {
-                    "pod": move.pod,
-                    "from": {"node": move.node, "cards": list(move.cards)},
-                    "to": {"node": move.to_node, "cards": list(move.to_cards)},
-                }
-                for move in self.moves
-            ],
+            "cordon": cordoned,
+            "moves": [move.as_json() for move in self.moves],
+            "uncordon": cordoned,
             "stay": dict(self.stay),
             "waiting": self.waiting,
             "taken": [{"node": node, "card": card, "pods": [*pods]} for (node, card), pods in self.taken.items()],
@@ -101,11 +78,7 @@ def defrag(
     on_card
         Is called with how many cards were tried and how many there are to try.
     """
-    nodes = dict(world.nodes)
     plan = _Planner(world, schedulers, on_card).plan(most)
-    for name, written in nodes.items():
-        if world.nodes[name] is not written:
-            world.replace_node(written)
     waiting = [
         pod for pod in world.pending.values() if pod.scheduler_name in schedulers and world.engine.dialects.owners(pod)
     ]
@@ -129,107 +102,96 @@ class _Planner:
     def __init__(self, world: World, schedulers: Container[str], on_card: Callable[[int, int], None]) -> None:
         self._world = world
         self._on_card = on_card
-        self._schedulers = schedulers
-        self._budgets = budgets_of(world.budgets)
-        self._keys = {
-            (dialect.name, vendor): key
-            for dialect in world.engine.dialects
-            for vendor, key in dialect.inventory.cordons.items()
-        }
-        self._pods = {pod.key: pod for pod in world.bound.values()}
-        self._moved: set[str] = set()
+        self._moves = Moves(world, schedulers)
         self._filled: set[Spot] = set()
         self._stay: dict[str, int] = {}
 
     def plan(self, most: int) -> Plan:
-        mine = [card for card in cards(self._world) if (card.dialect, card.vendor) in self._keys]
-        idle_now = {(card.node, card.card) for card in mine if card.idle}
-        idle = [card for card in mine if card.idle and card.state == "ready"]
-        used = [card for card in mine if not card.idle and card.state == "ready"]
-        for card in idle:
-            self._cordon(card, on=True)
+        """Plan with all idle cards cordoned; then uncordon those that no move goes to."""
+        mine = [card for card in cards(self._world) if card.state == "ready" and self._moves.can_cordon(_spot(card))]
+        idle = [_spot(card) for card in mine if card.idle]
+        idle_now = {_spot(card) for card in cards(self._world) if card.idle}
+        self._moves.cordon(idle)
         moves: list[Move] = []
-        emptied: list[CardUsage] = []
-        used.sort(key=lambda card: (len(card.pods), card.memory.used, card.node, card.card))
+        emptied: list[Spot] = []
+        used = sorted(
+            (card for card in mine if not card.idle),
+            key=lambda card: (len(card.pods), card.memory.used, card.node, card.card),
+        )
         for number, card in enumerate(used, 1):
             self._on_card(number, len(used))
             if most and len(emptied) >= most:
                 break
-            if (card.node, card.card) in self._filled or is_idle(self._world, card):
+            if _spot(card) in self._filled or is_idle(self._world, card):
                 continue
             done, why = self._empty(card)
             if why:
                 self._stay[why] = self._stay.get(why, 0) + 1
                 continue
-            emptied.append(card)
+            emptied.append(_spot(card))
             moves += done
-        freed = [card for card in cards(self._world) if card.idle and (card.node, card.card) not in idle_now]
-        return Plan(_spots(freed), _spots([*idle, *emptied]), tuple(moves), self._stay)
+        cordoned, made = self._with_fewest_cordons(moves, emptied, idle)
+        freed = [_spot(card) for card in cards(self._world) if card.idle and _spot(card) not in idle_now]
+        self._moves.uncordon_all()
+        return Plan(tuple(sorted(freed)), tuple(sorted(cordoned)), tuple(made), self._stay)
 
     def _empty(self, card: CardUsage) -> tuple[list[Move], str]:
         """Move all tenants of a card; return the moves, or why it cannot be."""
-        tenants = [self._pods[key] for key in card.pods if key in self._pods]
-        why = next(filter(None, (self._why_not(pod) for pod in tenants)), "")
-        if len(tenants) < len(card.pods) or not tenants:
-            why = why or "what is on the card is not known"
+        known = [self._moves.pod(key) for key in card.pods]
+        tenants = [pod for pod in known if pod is not None]
+        if len(tenants) < len(known):
+            return [], "a pod on the card has been moved before"
+        if not tenants:
+            return [], "what is on the card is not known"
+        why = next(filter(None, map(self._moves.why_not, tenants)), "")
         if why:
             return [], why
-        self._cordon(card, on=True)
+        self._moves.cordon([_spot(card)])
         moves: list[Move] = []
-        undone: list[tuple[Pod, str]] = []
         for pod in sorted(tenants, key=lambda pod: (-pod.priority, pod.key)):
-            move, uid = self._move(pod)
-            undone.append((pod, uid))
+            move = self._moves.move(pod.key)
             if move is None:
-                self._take_back(undone)
-                self._cordon(card, on=False)
+                for made in reversed(moves):
+                    self._moves.take_back(made.pod)
+                self._moves.uncordon([_spot(card)])
                 return [], "the pods fit nowhere else"
             moves.append(move)
-        self._moved |= {pod.key for pod in tenants}
-        self._filled |= {(move.to_node, to) for move in moves for to in move.to_cards}
+        self._filled |= {spot for move in moves for spot in move.to_spots}
         return moves, ""
 
-    def _why_not(self, pod: Pod) -> str:
-        written = self._world.written(pod)
-        if not has_controller(written):
-            return "a pod on the card has no controller that would make it anew"
-        if is_node_bound(written):
-            return "a pod on the card would come back to its node"
-        if pod.scheduler_name not in self._schedulers:
-            return "a pod on the card is placed by another scheduler"
-        if not all(budget.allows(pod) for budget in self._budgets):
-            return "a disruption budget does not allow it"
-        return "a pod on the card has been moved before" if pod.key in self._moved else ""
+    def _with_fewest_cordons(
+        self, planned: Sequence[Move], emptied: Sequence[Spot], idle: Sequence[Spot]
+    ) -> tuple[list[Spot], list[Move]]:
+        """Make the moves of a plan again, with idle cards cordoned only where they go there otherwise.
 
-    def _move(self, pod: Pod) -> tuple[Move | None, str]:
-        """Take a pod away and place it anew; return the move, and the UID that holds its new place."""
-        before = _cards_of(self._world, pod)
-        self._world.remove_pod(pod.uid)
-        (answer,) = simulate(self._world, [pod], explained=False)
-        if answer.decision.outcome is not Outcome.PLACED:
-            return None, ""
-        return Move(pod.key, pod.node_name, before, answer.node, answer.cards), answer.decision.uid
+        Where the cordon of a card that a move went to does not steer it, all idle cards are cordoned.
 
-    def _take_back(self, undone: Iterable[tuple[Pod, str]]) -> None:
-        for _, uid in undone:
-            if uid:
-                self._world.engine.remove_pod(uid, 0.0)
-        for pod, _ in undone:
-            self._pods[pod.key] = self._world.restore_pod(pod)
+        Returns
+        -------
+        tuple
+            The cards that are cordoned, and the moves as they are made then.
+        """
+        spared, settled = set(idle), False
+        made: list[Move] = []
+        while not settled:
+            self._moves.take_back_all()
+            self._moves.uncordon_all()
+            before = set(spared)
+            self._moves.cordon([*emptied, *(spot for spot in idle if spot not in spared)])
+            made = [move for move in (self._steered(each, spared) for each in planned) if move is not None]
+            settled = spared == before
+        return [*emptied, *(spot for spot in idle if spot not in spared)], made
 
-    def _cordon(self, card: CardUsage, *, on: bool) -> None:
-        node, key = self._world.nodes[card.node], self._keys[card.dialect, card.vendor]
-        listed = [name for name in listed_cards(node, key) if name != card.card]
-        self._world.replace_node(with_annotation(node, key, ",".join([*listed, card.card] if on else listed)))
-
-
-def _spots(listed: Iterable[CardUsage]) -> tuple[Spot, ...]:
-    return tuple(sorted((card.node, card.card) for card in listed))
+    def _steered(self, planned: Move, spared: set[Spot]) -> Move | None:
+        """Make a move go where it is to, by cordons of cards that were spared until now."""
+        while (made := self._moves.move(planned.pod)) != planned and spared:
+            wrong = spared.intersection(made.to_spots if made else ()) or set(spared)
+            if made:
+                self._moves.take_back(planned.pod)
+            self._moves.cordon(wrong)
+            spared -= wrong
+        return made
 
 
-def _cards_of(world: World, pod: Pod) -> tuple[str, ...]:
-    found: list[str] = []
-    for name, usage in world.engine.dialects.uses(pod).items():
-        vendors = {device.uuid: device.vendor for device in world.devices(pod.node_name, name)}
-        found += [card_name(vendors.get(uuid, ""), uuid) for uuid in usage.charges]
-    return tuple(found)
+def _spot(card: CardUsage) -> Spot:
+    return card.node, card.card

@@ -10,16 +10,14 @@ from typing import Any
 from vgpu_scheduler.allocators import CardChoice, HamiAllocator, card_order
 from vgpu_scheduler.dialects.claims import FollowedByNode, Scorers
 from vgpu_scheduler.dialects.hami.names import NAME
+from vgpu_scheduler.dialects.hami.oddities import odd_amounts, odd_annotations
 from vgpu_scheduler.dialects.hami.rules import parse_rules
 from vgpu_scheduler.dialects.hami.vendors import Vendor
 from vgpu_scheduler.dialects.hami.vendors.admitting import Draft
 from vgpu_scheduler.dialects.hami.vendors.base import MODE_WORD
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import NUMA_BIND
-from vgpu_scheduler.kube import Container, Pod, QuantityError, to_int
+from vgpu_scheduler.kube import Container, Pod
 from vgpu_scheduler.model import BEST_FIT, NO_TERMS, Claim, ClaimTerms, ContainerClaims, DeviceResource, PodClaims
-
-_CORES = 2
-_WHOLE = 100
 
 
 @dataclass(frozen=True)
@@ -100,26 +98,31 @@ class HamiClaims:
         return tuple(sorted((claim for claim in claims if claim), key=lambda claim: claim.vendor))
 
     def suspicions(self, container: Container) -> Iterator[str]:
-        """Say where a container asks for more than a whole card, or for amounts of no card, as HAMi takes it."""
-        asked = {**container.requests, **container.limits}
+        """Say where HAMi takes amounts otherwise than they look: none, more than a whole card, two for the same."""
         for vendor in asked_vendors(container, self._names):
-            counts = [name for name in vendor.claims.counts if name in asked]
-            amounts = [name for name, *_ in vendor.claims.dimensions if name in asked and name not in counts]
-            if (
-                counts
-                and all(_number(asked[name]) == 0 for name in counts)
-                and any(map(_number, map(asked.get, amounts)))
-            ):
-                yield f"{counts[0]} is 0, so it gets no card, whatever else it asks ({', '.join(amounts)})"
-            for name, dimension, percent in vendor.claims.dimensions:
-                of_whole = percent or (dimension == _CORES and vendor.claims.units == _WHOLE)
-                if of_whole and (_number(asked.get(name)) or 0) > _WHOLE:
-                    yield f"{name}: {asked[name]} is more than a whole card, and counts as {_WHOLE}"
+            yield from odd_amounts(container, vendor)
+
+    def odd_annotations(self, annotations: Mapping[str, str], claims: PodClaims) -> Iterator[str]:
+        """Say where HAMi takes the value of an annotation otherwise than it looks.
+
+        Raises
+        ------
+        ClaimError
+            If one names a mode of sharing that there is not.
+        """
+        return odd_annotations(annotations, self._asked(claims))
+
+    def _asked(self, claims: PodClaims) -> list[Vendor]:
+        asked = {claim.vendor for container in claims for claim in container.claims}
+        return [vendor for vendor in self.vendors if vendor.key in asked]
+
+    def takes_whole(self, claim: Claim) -> bool:
+        """Tell whether a claim leaves nothing of its cards to others, as its maker counts them."""
+        return next(vendor.claims.takes_whole(claim) for vendor in self.vendors if vendor.key == claim.vendor)
 
     def allocator(self, annotations: Mapping[str, str], claims: PodClaims, choice: CardChoice) -> HamiAllocator:
         """Return the allocator for claims, under what the annotations and policies say."""
-        asked = {claim.vendor for container in claims for claim in container.claims}
-        vendors = [vendor for vendor in self.vendors if vendor.key in asked]
+        vendors = self._asked(claims)
         rules = parse_rules(annotations, vendors)
         checks = {vendor.key: vendor.fit_for(annotations) for vendor in vendors}
         policy = BEST_FIT if choice.best_fit else choice.policy
@@ -140,14 +143,6 @@ class HamiClaims:
         for vendor in self.vendors:
             asks = vendor.asked_at_admission(draft) or asks
         return asks
-
-
-def _number(text: str | None) -> int | None:
-    """Return an amount as a whole number; None where it is none, which the claims say."""
-    try:
-        return None if text is None else to_int(text)
-    except QuantityError:
-        return None
 
 
 def asked_vendors(container: Container, names: Mapping[str, Vendor]) -> list[Vendor]:

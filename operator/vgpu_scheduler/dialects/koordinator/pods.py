@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -20,14 +20,17 @@ from vgpu_scheduler.dialects.koordinator.names import (
     JOINT_ANNOTATION,
     MEMORY,
     PARTITION_ANNOTATION,
+    RATIO,
     TYPE_OF,
 )
+from vgpu_scheduler.dialects.koordinator.oddities import odd_amounts
 from vgpu_scheduler.kube import Container, Pod
-from vgpu_scheduler.model import NO_TERMS, CardReason, ClaimTerms, PodClaims
+from vgpu_scheduler.model import NO_TERMS, CardReason, Claim, ClaimTerms, PodClaims
 from vgpu_scheduler.scorers import KOORDINATOR_SHARE_WEIGHTS, DeviceShareScorer, WeightedScorer
 
 _STRATEGIES = {"spread": Strategy.LEAST_ALLOCATED, "binpack": Strategy.MOST_ALLOCATED}
 _MUTEX = "mutex"
+_WHOLE = 100
 
 _ALLOCATION = ShareDimensions(
     reasons=(
@@ -67,10 +70,18 @@ class KoordinatorClaims:
         """
         return pod_claims(pod, terms)
 
-    def suspicions(self, container: Container) -> tuple[str, ...]:
-        """Return nothing: what is not followed as written is refused."""
-        del container
+    def suspicions(self, container: Container) -> Iterator[str]:
+        """Say where Koordinator takes amounts otherwise than they look."""
+        return odd_amounts(container)
+
+    def odd_annotations(self, annotations: Mapping[str, str], claims: PodClaims) -> tuple[str, ...]:
+        """Return nothing: those that could matter are refused."""
+        del annotations, claims
         return ()
+
+    def takes_whole(self, claim: Claim) -> bool:
+        """Tell whether a claim leaves nothing of its devices to others: no compute, or no memory."""
+        return max(claim.amounts[CORES], claim.amounts[RATIO]) >= _WHOLE
 
     def allocator(self, annotations: Mapping[str, str], claims: PodClaims, choice: CardChoice) -> ShareAllocator:
         """Return the allocator for claims: by the score of ``choice.share``, or the strategy that a word stands for.

@@ -29,6 +29,7 @@ POD_ANNOTATIONS = (USE_UUID, NO_USE_UUID, USE_TYPE, NO_USE_TYPE, MODE, PODGROUP_
 
 MODE_MIG = "mig"
 MODE_CORE = "hami-core"
+MODES = (MODE_CORE, MODE_MIG)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -12,6 +12,7 @@ from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.volcano import names as keys
 from vgpu_scheduler.dialects.volcano.claims import pod_claims
 from vgpu_scheduler.dialects.volcano.names import VolcanoNames
+from vgpu_scheduler.dialects.volcano.oddities import odd_amounts, odd_annotations
 from vgpu_scheduler.dialects.volcano.order import volcano_order
 from vgpu_scheduler.dialects.volcano.rules import parse_rules
 from vgpu_scheduler.kube import Container, Pod
@@ -22,11 +23,13 @@ from vgpu_scheduler.model import (
     MUTEX,
     NO_TERMS,
     SPREAD,
+    Claim,
     ClaimTerms,
     PodClaims,
     policy_words,
 )
 
+_WHOLE = 100
 _FOLLOWED = frozenset({BINPACK, SPREAD, MUTEX})
 
 
@@ -66,10 +69,25 @@ class VolcanoClaims:
         """
         return pod_claims(pod, self.names, terms)
 
-    def suspicions(self, container: Container) -> tuple[str, ...]:
-        """Return nothing: what is not followed as written is refused."""
-        del container
-        return ()
+    def suspicions(self, container: Container) -> Iterator[str]:
+        """Say where Volcano takes amounts otherwise than they look; what it would drop is refused elsewhere."""
+        return odd_amounts(container, self.names)
+
+    def odd_annotations(self, annotations: Mapping[str, str], claims: PodClaims) -> Iterator[str]:
+        """Say where Volcano takes the value of an annotation otherwise than it looks.
+
+        Raises
+        ------
+        ClaimError
+            If one names a mode of sharing that there is not.
+        """
+        del claims
+        return odd_annotations(annotations)
+
+    def takes_whole(self, claim: Claim) -> bool:
+        """Tell whether a claim leaves nothing of its cards to others: no compute, or no memory."""
+        _, memory, cores = claim.amounts
+        return cores >= _WHOLE or (not memory and claim.percent[1] >= _WHOLE)
 
     def allocator(self, annotations: Mapping[str, str], claims: PodClaims, choice: CardChoice) -> HamiAllocator:
         """Return the allocator for claims, under what the annotations and policies say.

@@ -8,6 +8,7 @@ from vgpu_scheduler.doctor.checks import (
     locks,
     neighbours,
     policies,
+    quotas,
     registrations,
     rights,
     scheduler,
@@ -26,6 +27,7 @@ CHECKS: tuple[Check, ...] = (
     *rights.CHECKS,
     *definitions.CHECKS,
     *policies.CHECKS,
+    *quotas.CHECKS,
     *versions.CHECKS,
 )
 """All of them, in the order in which reports tell."""

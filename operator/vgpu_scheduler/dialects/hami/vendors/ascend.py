@@ -147,7 +147,11 @@ def _vendor(chip: Chip, soft: bool) -> Vendor:
         rules=RuleKeys(uuids=((f"hami.io/use-{chip.key}-uuid", f"hami.io/no-use-{chip.key}-uuid"),)),
         fit=fit,
         options=PodOptions(
-            {SOFT_POD: MODE_WORD}, _mode, lambda annotations: softly if _mode(annotations) else fit, {SOFT_POD: ""}
+            {SOFT_POD: MODE_WORD},
+            _mode,
+            lambda annotations: softly if _mode(annotations) else fit,
+            {SOFT_POD: ""},
+            {SOFT_POD: (SOFT,)},
         ),
         record=Record(
             f"hami.io/{chip.key}-devices-allocated",

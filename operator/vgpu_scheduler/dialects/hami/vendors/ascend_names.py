@@ -124,6 +124,11 @@ class NpuNames(ShareNames):
             return Claim(vendor, claim.count, (slots, 0, 0), (0, _WHOLE, 0))
         return replace(claim, amounts=(slots, self.chip.cut(memory), *rest))
 
+    def takes_whole(self, claim: Claim) -> bool:
+        """Tell whether a claim leaves nothing of its chips to others, also by the memory of a whole one."""
+        whole = self.chip is not None and 0 < self.chip.allocatable <= claim.amounts[1]
+        return whole or ShareNames.takes_whole(self, claim)
+
     def _hard(self, container: Container, terms: ClaimTerms) -> ClaimTerms:
         """Return what of the terms means anything for chips that are cut.
 

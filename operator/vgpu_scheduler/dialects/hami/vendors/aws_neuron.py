@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from vgpu_scheduler.allocators import Check, FitRules, Selection, Whole
 from vgpu_scheduler.dialects.amounts import amount_text, bounded_amount, is_asked
@@ -111,6 +112,8 @@ class NeuronNames:
     cores: str = "aws.amazon.com/neuroncore"
     unadvertised = ()
     units = PER_DEVICE
+    choices: ClassVar[Mapping[str, tuple[int, ...]]] = {}
+    of_zero = ""
 
     @property
     def counts(self) -> tuple[str, ...]:
@@ -131,6 +134,10 @@ class NeuronNames:
         """Return nothing: numbers are limited by Kubernetes' own quotas."""
         del vendor
         return {}
+
+    def takes_whole(self, claim: Claim) -> bool:
+        """Tell whether a claim is one of whole devices."""
+        return claim.percent[2] >= _WHOLE
 
     def asks(self, container: Container) -> bool:
         """Tell whether the container names any of them, however malformed."""

@@ -79,6 +79,14 @@ class Claims(Protocol):
     def units(self) -> int:
         """What the compute of a whole card is in claims that name an amount of it."""
 
+    @property
+    def choices(self) -> Mapping[str, tuple[int, ...]]:
+        """Resources that are no amounts, with the numbers that mean something."""
+
+    @property
+    def of_zero(self) -> str:
+        """What a container gets that asks for cards and names memory, but none."""
+
     def read(self, vendor: str, container: Container, terms: ClaimTerms = NO_TERMS, mode: str = "") -> Claim | None:
         """Return what a container of a pod that asks for a mode claims, if anything.
 
@@ -90,6 +98,9 @@ class Claims(Protocol):
 
     def quotas(self, vendor: str) -> Mapping[str, QuotaResource]:
         """Return what a namespace's quota may limit of the maker's cards."""
+
+    def takes_whole(self, claim: Claim) -> bool:
+        """Tell whether a claim leaves nothing of its cards to others."""
 
     def asks(self, container: Container) -> bool:
         """Tell whether the container asks for cards at all, however malformed the rest may be."""
@@ -107,12 +118,15 @@ class RuleKeys:
         Pairs of annotations: comma-separated UUIDs that may be used, and that may not.
     mode
         Modes of sharing: a card's mode must occur in the text.
+    modes
+        Those that there are.
     """
 
     use_types: str = ""
     no_use_types: str = ""
     uuids: tuple[tuple[str, str], ...] = ()
     mode: str = ""
+    modes: tuple[str, ...] = ()
 
     @property
     def all(self) -> tuple[str, ...]:
@@ -229,12 +243,15 @@ class PodOptions:
         The checks under them.
     followed_by_node
         Those that the node side reads on the pod, whatever was decided; each with a value that asks for nothing.
+    known
+        Those with a closed set of values, with these; none where they are booleans.
     """
 
     words: Mapping[str, str]
     mode: Callable[[Mapping[str, str]], str]
     fit: Callable[[Mapping[str, str]], FitRules]
     followed_by_node: Mapping[str, str] = field(default_factory=dict)
+    known: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def annotations(self) -> tuple[str, ...]:

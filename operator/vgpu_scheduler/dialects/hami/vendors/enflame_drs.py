@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from vgpu_scheduler.allocators import Check, FitRules, Whole
 from vgpu_scheduler.dialects.amounts import INT32, amount_text, bounded_amount, is_asked
@@ -157,6 +157,8 @@ class DrsNames:
     memory: str = "enflame.com/gcu-memory"
     cores: str = "enflame.com/gcu-core"
     units = _WHOLE
+    choices: ClassVar[Mapping[str, tuple[int, ...]]] = {}
+    of_zero = ""
 
     @property
     def counts(self) -> tuple[str, ...]:
@@ -182,6 +184,10 @@ class DrsNames:
         """Return nothing: the slices that a container gets are those of a profile, not those that it asks for."""
         del vendor
         return {}
+
+    def takes_whole(self, claim: Claim) -> bool:
+        """Tell whether a claim leaves nothing of its cards to others: the profile with all of their compute."""
+        return claim.amounts[2] >= _WHOLE
 
     def asks(self, container: Container) -> bool:
         """Tell whether the container names any of them, however malformed."""

@@ -41,6 +41,11 @@ class SliceNames(ShareNames):
 
     __slots__ = ()
 
+    @property
+    def of_zero(self) -> str:
+        """What a container gets that names memory, but none: the smallest slice."""
+        return f"a slice of {SIZES[0]} MiB"
+
     def read(self, vendor: str, container: Container, terms: ClaimTerms = NO_TERMS, mode: str = "") -> Claim | None:
         """Return the container's claim, if any; see :class:`ShareNames`."""
         claim = ShareNames.read(self, vendor, container, terms, mode)

@@ -256,6 +256,7 @@ def metax_shared(section: Section) -> tuple[Vendor, ...]:
                 _mode,
                 fit,
                 {APP_CLASS: "", QUALITY: QUALITIES[0]},
+                {APP_CLASS: _CLASSES[1:], QUALITY: QUALITIES, TOPOLOGY: ()},
             ),
             record=Record(
                 "hami.io/metax-sgpu-devices-allocated",

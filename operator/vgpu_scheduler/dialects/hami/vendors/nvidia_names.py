@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareNames
@@ -22,6 +23,7 @@ MODE = "nvidia.com/vgpu-mode"
 NUMA_BIND = "nvidia.com/numa-bind"
 
 MODE_MIG = "mig"
+MODES = ("hami-core", MODE_MIG, "mps")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +130,11 @@ class NvidiaNames(ShareNames):
         """Return the names of the MIG profiles that cards of a model may be given out in; None for all."""
         found = (entry.profiles for entry in self.mig_allowances if any(part in model for part in entry.models))
         return next(found, None)
+
+    @property
+    def choices(self) -> Mapping[str, tuple[int, ...]]:
+        """Resources that are no amounts: the priority, which is high (0) or low (1)."""
+        return {self.priority: (0, 1)} if self.priority else {}
 
     @property
     def unadvertised(self) -> tuple[str, ...]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import ClassVar, Self
 
 from vgpu_scheduler.dialects.amounts import INT32, amount_text, is_asked, whole_amount
 from vgpu_scheduler.dialects.errors import ClaimError
@@ -85,6 +86,17 @@ class ShareNames:
         )
 
     @property
+    def choices(self) -> Mapping[str, tuple[int, ...]]:
+        """Resources that are no amounts: none."""
+        return {}
+
+    @property
+    def of_zero(self) -> str:
+        """What a container gets that names memory, but none."""
+        silent = f"{self.default_memory} MiB" if self.default_memory else "a whole card"
+        return f"{silent}, unless a policy has a default"
+
+    @property
     def counts(self) -> tuple[str, ...]:
         """The resources that a claim cannot do without."""
         return (self.count,)
@@ -157,6 +169,12 @@ class ShareNames:
             return Claim(vendor, count, (1, memory, 0), (0, percent, max(cores, 1)))
         return Claim(vendor, count, (1, memory, cores), (0, percent, 0))
 
+    def takes_whole(self, claim: Claim) -> bool:
+        """Tell whether a claim leaves nothing of its cards to others: no compute, or no memory."""
+        _, memory, cores, *_ = claim.amounts
+        _, of_memory, of_cores, *_ = claim.percent
+        return max(cores * _WHOLE // self.units, of_cores) >= _WHOLE or (not memory and of_memory >= _WHOLE)
+
     def _seen(self, container: Container) -> Container:
         return Container(container.name, container.kind, container.limits, {}) if self.limits_only else container
 
@@ -214,6 +232,8 @@ class CountNames:
     count: str
     unadvertised = ()
     units = _WHOLE
+    choices: ClassVar[Mapping[str, tuple[int, ...]]] = {}
+    of_zero = ""
 
     @property
     def counts(self) -> tuple[str, ...]:
@@ -250,6 +270,11 @@ class CountNames:
         del terms, mode  # there is nothing to add to a number
         count = _amount(container, self.count)
         return Claim(vendor, count, (1, 0, 0), (0, 0, 0)) if count else None
+
+    def takes_whole(self, claim: Claim) -> bool:
+        """Tell whether a claim leaves nothing of its cards to others: they are given out by number."""
+        del claim
+        return True
 
 
 def _amount(container: Container, name: str) -> int | None:

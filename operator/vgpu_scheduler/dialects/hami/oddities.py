@@ -1,0 +1,76 @@
+"""What pods ask of HAMi's cards that is followed otherwise than whoever wrote it may think."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from vgpu_scheduler.dialects.hami.codec import go_bool
+from vgpu_scheduler.dialects.hami.vendors import Vendor
+from vgpu_scheduler.dialects.hami.vendors.nvidia_names import NUMA_BIND
+from vgpu_scheduler.dialects.oddities import no_boolean, no_card, no_such_word, number_of, odd_modes
+from vgpu_scheduler.kube import Container
+
+_CORES, _MEMORY = 2, 1
+_WHOLE = 100
+
+
+def odd_annotations(annotations: Mapping[str, str], vendors: Iterable[Vendor]) -> Iterator[str]:
+    """Yield what is odd about the values of annotations, as far as these makers' cards are chosen by them.
+
+    Raises
+    ------
+    ClaimError
+        If one names a mode of sharing that there is not.
+    """
+    if NUMA_BIND in annotations and go_bool(annotations[NUMA_BIND]) is None:
+        yield no_boolean(NUMA_BIND, annotations[NUMA_BIND])
+    said: set[str] = set()
+    for vendor in vendors:
+        mode = annotations.get(vendor.rules.mode)
+        if mode is not None and (text := odd_modes(vendor.rules.mode, mode, vendor.rules.modes)):
+            yield text
+        for name, words in vendor.options.known.items() if vendor.options else ():
+            if name in annotations and name not in said:
+                said.add(name)  # several makers may read the same
+                yield from _odd_word(name, annotations[name], words, vendor)
+
+
+def _odd_word(name: str, value: str, words: tuple[str, ...], vendor: Vendor) -> Iterator[str]:
+    if not words:
+        if go_bool(value) is None:
+            yield no_boolean(name, value)
+    elif value not in words and (vendor.options is None or vendor.options.followed_by_node.get(name) != value):
+        yield no_such_word(name, value, words)
+
+
+def odd_amounts(container: Container, vendor: Vendor) -> Iterator[str]:
+    """Yield what is odd about the amounts that a container asks of a maker's cards."""
+    claims = vendor.claims
+    asked = {**container.requests, **container.limits}
+    amounts = {name: number_of(asked[name]) for name in (*claims.resources, *claims.choices) if name in asked}
+    given = [name for name in claims.resources if amounts.get(name)]
+    first, *others = claims.counts
+    if amounts.get(first) == 0 and given:
+        yield no_card(first, given)
+    elif amounts.get(first):
+        beaten = [name for name in others if name in given]
+        if beaten:
+            yield f"{', '.join(beaten)} {'have' if len(beaten) > 1 else 'has'} no effect beside {first}"
+        yield from _odd_memory(amounts, vendor)
+    for name, dimension, percent in claims.dimensions:
+        of_whole = percent or (dimension == _CORES and claims.units == _WHOLE)
+        if of_whole and (amounts.get(name) or 0) > _WHOLE:
+            yield f"{name}: {asked[name]} is more than a whole card, and counts as {_WHOLE}"
+    for name, numbers in claims.choices.items():
+        if name in amounts and amounts[name] not in numbers:
+            yield f"{name}: {asked[name]} is none of {', '.join(map(str, numbers))}: only the plugin knows its meaning"
+
+
+def _odd_memory(amounts: Mapping[str, int | None], vendor: Vendor) -> Iterator[str]:
+    """Yield what is odd about memory: none of it, or an amount and a percentage."""
+    named = [name for name, dimension, _ in vendor.claims.dimensions if dimension == _MEMORY and name in amounts]
+    given = [name for name in named if amounts[name]]
+    if named and not given:
+        yield f"{', '.join(named)}: 0 is no amount, so it gets {vendor.claims.of_zero}"
+    for name in given[1:]:
+        yield f"{name} has no effect beside {given[0]}"

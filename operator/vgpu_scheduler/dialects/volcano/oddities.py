@@ -1,0 +1,44 @@
+"""What pods ask of Volcano's cards that is followed otherwise than whoever wrote it may think."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from vgpu_scheduler.dialects.oddities import no_card, no_such_mode, number_of
+from vgpu_scheduler.dialects.volcano import names as keys
+from vgpu_scheduler.dialects.volcano.names import VolcanoNames
+from vgpu_scheduler.kube import Container
+from vgpu_scheduler.model import quoted
+
+
+def odd_annotations(annotations: Mapping[str, str]) -> Iterator[str]:
+    """Yield what is odd about the values of annotations.
+
+    Raises
+    ------
+    ClaimError
+        If one names a mode of sharing that there is not: no node would ever be in it.
+    """
+    mode = annotations.get(keys.MODE)
+    if mode is not None and mode not in keys.MODES:
+        raise no_such_mode(keys.MODE, mode, keys.MODES)
+    for name in (keys.USE_TYPE, keys.NO_USE_TYPE):
+        value = annotations.get(name)
+        if value is not None and any(part != part.strip() or not part for part in value.split(",")):
+            yield f"annotation {name}: {quoted(value)} is compared with its blanks: write names and commas alone"
+    if keys.USE_TYPE in annotations and keys.NO_USE_TYPE in annotations:
+        yield f"annotation {keys.NO_USE_TYPE} has no effect beside {keys.USE_TYPE}"
+
+
+def odd_amounts(container: Container, names: VolcanoNames) -> Iterator[str]:
+    """Yield what is odd about the amounts that a container asks."""
+    asked = {**container.requests, **container.limits}
+    amounts = {name: number_of(asked[name]) for name in (names.count, *names.amounts) if name in asked}
+    given = [name for name in names.amounts if amounts.get(name)]
+    if amounts.get(names.count) == 0:
+        if given:
+            yield no_card(names.count, given)
+    elif amounts.get(names.memory) == 0 and names.memory_percent not in given:
+        yield f"{names.memory}: 0 is no amount, so it gets a whole card, unless a policy has a default"
+    elif names.memory_percent in given and names.memory in given:
+        yield f"{names.memory} has no effect beside {names.memory_percent}"

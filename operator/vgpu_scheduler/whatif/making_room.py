@@ -1,0 +1,254 @@
+"""The fewest moves of pods after which a pod that waits fits.
+
+Of up to three moves, all are tried that may help: the pod goes to a node without some pods there, these go where there
+is room, or to a node without some other pods, and so on. Beyond that, nodes are cleared one by one, and the plan with
+the fewest moves is kept. Each pod is moved once at most, and only pods that hold cards are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import permutations
+from typing import Any, Final
+
+from vgpu_scheduler.engine import SCHEDULER_NAME
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import Outcome
+from vgpu_scheduler.whatif.moving import Move, Moves, Spot
+from vgpu_scheduler.whatif.room_search import Goal, RoomSearch
+from vgpu_scheduler.whatif.simulation import ask, simulate
+from vgpu_scheduler.whatif.world import World
+
+MOST_MOVES: Final = 3
+"""Up to so many moves, none that may help is left out."""
+_MOST_CORDONS: Final = 64
+"""Cards that are cordoned at most to steer one move."""
+
+
+class StepKind(StrEnum):
+    """What somebody does."""
+
+    CORDON = "cordon"
+    EVICT = "evict"
+    UNCORDON = "uncordon"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing that somebody does: with a card, or a move."""
+
+    kind: StepKind
+    spot: Spot | None = None
+    move: Move | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        if self.move is not None:
+            return {"do": self.kind.value, **self.move.as_json()}
+        assert self.spot is not None
+        return {"do": self.kind.value, "node": self.spot[0], "card": self.spot[1]}
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What makes room for a pod.
+
+    Attributes
+    ----------
+    pod
+        The pod, by namespace and name.
+    node, cards
+        Where it goes then; empty where no moves were found that help.
+    steps
+        What is to be done, in this order, each when what was moved before runs again.
+    fewest
+        Whether it is certain that fewer moves do not do; where none were found, that none up to three do.
+    hopeless
+        It does not fit anywhere even if all pods that can be moved were gone: what it waits for then.
+    taken_by
+        The pods that wait, too, and would take the room before it.
+    """
+
+    pod: str
+    node: str = ""
+    cards: tuple[str, ...] = ()
+    steps: tuple[Step, ...] = ()
+    fewest: bool = True
+    hopeless: str = ""
+    taken_by: tuple[str, ...] = ()
+
+    @property
+    def moves(self) -> tuple[Move, ...]:
+        """The moves, in their order."""
+        return tuple(step.move for step in self.steps if step.move is not None)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {
+            "pod": self.pod,
+            "to": {"node": self.node, "cards": list(self.cards)} if self.node else None,
+            "steps": [step.as_json() for step in self.steps],
+            "moves": len(self.moves),
+            "fewest": self.fewest,
+            "hopeless": self.hopeless,
+            "takenBy": list(self.taken_by),
+        }
+
+
+def make_room(
+    world: World,
+    pod: Pod,
+    schedulers: Container[str] = (SCHEDULER_NAME,),
+    on_question: Callable[[int], None] = lambda _: None,
+) -> Room:
+    """Plan the fewest moves after which a pod that waits in a world fits; the world is then as it would be.
+
+    Parameters
+    ----------
+    schedulers
+        The scheduler names of the pods that are placed as planned.
+    on_question
+        Is called now and then with how many questions were asked of the engine.
+    """
+    now = ask(world, pod)
+    if now.decision.outcome is Outcome.PLACED:
+        return _told(world, pod, (), fewest=True, schedulers=schedulers)
+    moves = Moves(world, schedulers)
+    search = RoomSearch(world, pod, moves, on_question)
+    if now.decision.outcome is Outcome.REFUSED or not search.may_help():
+        return Room(pod.key, fewest=search.certain, hopeless=now.decision.message)
+    by_moves = _ByMoves(world, moves, search)
+    for count in range(1, MOST_MOVES + 1):
+        steps = by_moves.steps(count)
+        if steps is not None:
+            return _told(world, pod, steps, fewest=by_moves.certain, schedulers=schedulers)
+    for goals in search.clearing_plans():
+        steps = _Steering(world, moves, goals).carry_out()
+        if steps is not None:
+            fewest = by_moves.certain and len(goals) == MOST_MOVES + 2  # the pod itself is a goal, too
+            return _told(world, pod, steps, fewest=fewest, schedulers=schedulers)
+    return Room(pod.key, fewest=by_moves.certain)
+
+
+class _ByMoves:
+    """Looks for steps with more and more moves.
+
+    Attributes
+    ----------
+    certain
+        Whether fewer moves than were asked for last do certainly not do.
+    """
+
+    def __init__(self, world: World, moves: Moves, search: RoomSearch) -> None:
+        self.certain = True
+        self._world = world
+        self._moves = moves
+        self._search = search
+        self._without_order: list[frozenset[str]] = []
+
+    def steps(self, count: int) -> tuple[Step, ...] | None:
+        """Return steps with so many moves, where no fewer do; None where there are none."""
+        tried = [frozenset((*pods, other)) for pods in self._without_order for other in self._search.others(pods)]
+        self._without_order, certain = [], self.certain
+        for goals in self._search.plans(count):
+            steps = _Steering(self._world, self._moves, goals).carry_out()
+            if steps is not None:
+                return steps
+            tried.append(frozenset(goal.key for goal in goals[1:]))
+        for pods in dict.fromkeys(tried):
+            goals = self._search.in_order(pods)
+            steps = _Steering(self._world, self._moves, goals).carry_out() if goals else None
+            if steps is not None:
+                return steps
+            self._without_order.append(pods)
+            certain = certain and not goals  # there is an order that cordons do not lead to
+        self.certain = certain and self._search.certain
+        return None
+
+
+def _told(world: World, pod: Pod, steps: tuple[Step, ...], *, fewest: bool, schedulers: Container[str]) -> Room:
+    """Place all pods that wait, and say where the pod goes, or who takes its room."""
+    alone = ask(world, pod)
+    node, cards = alone.node, alone.cards
+    waiting = [each for each in world.pending.values() if each.scheduler_name in schedulers or each.uid == pod.uid]
+    answers = {answer.pod.uid: answer for answer in simulate(world, waiting, as_they_are=True, explained=False)}
+    mine = answers[pod.uid]
+    if mine.decision.outcome is Outcome.PLACED:
+        return Room(pod.key, mine.node, mine.cards, steps, fewest)
+    placed = [answer for answer in answers.values() if answer.node]
+    there = [answer for answer in placed if answer.node == node and not set(cards).isdisjoint(answer.cards)]
+    return Room(pod.key, node, cards, steps, fewest, taken_by=tuple(answer.pod.key for answer in there or placed))
+
+
+class _Steering:
+    """Carries out a plan on the world: the moves in an order in which they go where they are to.
+
+    Parameters
+    ----------
+    goals
+        The pod, then the pods that are moved, each with the place that it is to get.
+    """
+
+    def __init__(self, world: World, moves: Moves, goals: Sequence[Goal]) -> None:
+        self._world = world
+        self._moves = moves
+        self._room, *self._moved = goals
+        self._steps: list[Step] = []
+        self._cordoned: dict[Spot, None] = {}
+
+    def carry_out(self) -> tuple[Step, ...] | None:
+        """Return the steps, with which the world is as they leave it; None, and it is as before, if none do."""
+        orders = list(permutations(reversed(self._moved))) if len(self._moved) <= MOST_MOVES else [self._moved[::-1]]
+        for strict in (False, True):
+            for order in orders:
+                if self._done(order, strict=strict):
+                    return tuple(self._steps)
+                self._moves.uncordon_all()
+                self._moves.take_back_all()
+        return None
+
+    def _done(self, order: Sequence[Goal], *, strict: bool) -> bool:
+        """Make the moves in an order, and tell whether the pod fits then.
+
+        Parameters
+        ----------
+        strict
+            Have each pod go to just the place that was searched for it; else to any that nobody else is to get.
+        """
+        self._steps, self._cordoned = [], {}
+        for number, goal in enumerate(order):
+            kept = {spot for other in (self._room, *order[number + 1 :]) for spot in other.spots}
+            if not self._steered(goal, kept, strict=strict):
+                return False
+        self._uncordon(tuple(self._cordoned))
+        return ask(self._world, self._room.pod).decision.outcome is Outcome.PLACED
+
+    def _steered(self, goal: Goal, kept: set[Spot], *, strict: bool) -> bool:
+        """Move one pod, with cordons on cards that it would go to and must not."""
+        self._uncordon(tuple(spot for spot in goal.spots if spot in self._cordoned))
+        for _ in range(_MOST_CORDONS):
+            move = self._moves.move(goal.key)
+            if move is None:
+                return False
+            wrong = set(move.to_spots) & kept if not strict else set(move.to_spots) - set(goal.spots)
+            if not wrong:
+                self._steps.append(Step(StepKind.EVICT, move=move))
+                return True
+            self._moves.take_back(goal.key)
+            if not all(map(self._moves.can_cordon, wrong)):
+                return False
+            self._cordon(sorted(wrong))
+        return False
+
+    def _cordon(self, spots: Sequence[Spot]) -> None:
+        self._moves.cordon(spots)
+        self._cordoned |= dict.fromkeys(spots)
+        self._steps += [Step(StepKind.CORDON, spot) for spot in spots]
+
+    def _uncordon(self, spots: Sequence[Spot]) -> None:
+        self._moves.uncordon(spots)
+        for spot in spots:
+            del self._cordoned[spot]
+        self._steps += [Step(StepKind.UNCORDON, spot) for spot in spots]

@@ -1,0 +1,146 @@
+"""Moves of pods, as somebody makes them by evicting pods: their controllers make them anew, the scheduler places them.
+
+Cards that are cordoned meanwhile steer them; a plan is about makers whose cards can be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import Outcome
+from vgpu_scheduler.whatif.budgets import budgets_of
+from vgpu_scheduler.whatif.cards import card_name
+from vgpu_scheduler.whatif.controllers import has_controller, is_node_bound
+from vgpu_scheduler.whatif.nodes import listed_cards, with_annotation
+from vgpu_scheduler.whatif.simulation import simulate
+from vgpu_scheduler.whatif.world import World
+
+Spot = tuple[str, str]
+"""A node, and a card of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One pod that is evicted, and where it goes then."""
+
+    pod: str
+    node: str
+    cards: tuple[str, ...]
+    to_node: str
+    to_cards: tuple[str, ...]
+
+    @property
+    def to_spots(self) -> tuple[Spot, ...]:
+        """The cards that it goes to, with their node."""
+        return tuple((self.to_node, card) for card in dict.fromkeys(self.to_cards))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {
+            "pod": self.pod,
+            "from": {"node": self.node, "cards": list(self.cards)},
+            "to": {"node": self.to_node, "cards": list(self.to_cards)},
+        }
+
+
+class Moves:
+    """Moves pods of a world, and takes that back.
+
+    Parameters
+    ----------
+    schedulers
+        The scheduler names of the pods that are placed as simulated.
+    """
+
+    def __init__(self, world: World, schedulers: Container[str]) -> None:
+        self._world = world
+        self._schedulers = schedulers
+        self._budgets = budgets_of(world.budgets)
+        self._written = dict(world.nodes)
+        self._keys: dict[Spot, str] = {}
+        for dialect in world.engine.dialects:
+            for node in world.nodes:
+                for device in world.devices(node, dialect.name):
+                    if key := dialect.inventory.cordons.get(device.vendor):
+                        self._keys[node, card_name(device.vendor, device.uuid)] = key
+        self._pods = {pod.key: pod for pod in world.bound.values()}
+        self._made: dict[str, tuple[Pod, str]] = {}
+        """The pods that were moved, in that order: as they were, and the UID that holds the new place."""
+
+    def pod(self, key: str) -> Pod | None:
+        """Return a bound pod that has not been moved, by namespace and name."""
+        return None if key in self._made else self._pods.get(key)
+
+    def why_not(self, pod: Pod) -> str:
+        """Say why a pod cannot be moved; empty if it can."""
+        written = self._world.written(pod)
+        if not has_controller(written):
+            return "a pod on the card has no controller that would make it anew"
+        if is_node_bound(written):
+            return "a pod on the card would come back to its node"
+        if pod.scheduler_name not in self._schedulers:
+            return "a pod on the card is placed by another scheduler"
+        if not all(budget.allows(pod) for budget in self._budgets):
+            return "a pod on the card has a disruption budget that does not allow it"
+        return ""
+
+    def can_cordon(self, spot: Spot) -> bool:
+        """Tell whether an annotation of its node cordons a card."""
+        return spot in self._keys
+
+    def cordon(self, spots: Iterable[Spot]) -> None:
+        """Take cards out of service."""
+        for node, card in spots:
+            self._list(node, card, cordoned=True)
+
+    def uncordon(self, spots: Iterable[Spot]) -> None:
+        """Put cards into service again."""
+        for node, card in spots:
+            self._list(node, card, cordoned=False)
+
+    def uncordon_all(self) -> None:
+        """Have the nodes as they were."""
+        for name, written in self._written.items():
+            if self._world.nodes[name] is not written:
+                self._world.replace_node(written)
+
+    def move(self, key: str) -> Move | None:
+        """Evict a pod and have it placed anew; None, and it stays, where it fits nowhere."""
+        pod = self._pods[key]
+        before = self._cards_of(pod)
+        self._world.remove_pod(pod.uid)
+        (answer,) = simulate(self._world, [pod], explained=False)
+        self._made[key] = (pod, answer.decision.uid)
+        if answer.decision.outcome is not Outcome.PLACED:
+            self.take_back(key)
+            return None
+        return Move(key, pod.node_name, before, answer.node, answer.cards)
+
+    def take_back(self, key: str) -> None:
+        """Have a pod that was moved be where it was."""
+        pod, uid = self._made.pop(key)
+        self._world.engine.remove_pod(uid, 0.0)
+        self._pods[key] = self._world.restore_pod(pod)
+
+    def take_back_all(self) -> None:
+        """Have all pods be where they were; nobody is in the way of anybody meanwhile."""
+        for _, uid in self._made.values():
+            self._world.engine.remove_pod(uid, 0.0)
+        for key, (pod, _) in self._made.items():
+            self._pods[key] = self._world.restore_pod(pod)
+        self._made.clear()
+
+    def _list(self, name: str, card: str, *, cordoned: bool) -> None:
+        node, key = self._world.nodes[name], self._keys[name, card]
+        others = [each for each in listed_cards(node, key) if each != card]
+        self._world.replace_node(with_annotation(node, key, ",".join([*others, card] if cordoned else others)))
+
+    def _cards_of(self, pod: Pod) -> tuple[str, ...]:
+        found: list[str] = []
+        for name, usage in self._world.engine.dialects.uses(pod).items():
+            vendors: Mapping[str, str] = {d.uuid: d.vendor for d in self._world.devices(pod.node_name, name)}
+            found += [card_name(vendors.get(uuid, ""), uuid) for uuid in usage.charges]
+        return tuple(found)

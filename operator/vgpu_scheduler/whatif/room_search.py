@@ -1,0 +1,407 @@
+"""Searches which pods would have to go elsewhere, and where, so that a pod fits.
+
+The search asks the engine on a world from which pods are taken off the books for the time of a question, and in which
+others are assumed where they may go; afterwards the world is as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from itertools import chain
+from typing import Final
+
+from vgpu_scheduler.dialects import placement_usage
+from vgpu_scheduler.engine import Cycle
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import Placement
+from vgpu_scheduler.state import Reservation
+from vgpu_scheduler.whatif.cards import card_name
+from vgpu_scheduler.whatif.moving import Moves, Spot
+from vgpu_scheduler.whatif.simulation import created
+from vgpu_scheduler.whatif.world import World
+
+_MOST_QUESTIONS: Final = 30_000
+_MOST_PLANS: Final = 16
+"""Plans of as many moves that are given back."""
+_MOST_NODES: Final = 64
+"""Nodes of which it is worked out what goes where if they are cleared."""
+_MIG: Final = "mig"
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A pod, and the place that it is to get."""
+
+    pod: Pod
+    placement: Placement
+
+    @property
+    def key(self) -> str:
+        """The pod, by namespace and name."""
+        return self.pod.key
+
+    @property
+    def spots(self) -> tuple[Spot, ...]:
+        """The cards that it is to get, with their node."""
+        held = (assignment for container in self.placement.containers for assignment in container)
+        return tuple(dict.fromkeys((self.placement.node, card_name(each.vendor, each.uuid)) for each in held))
+
+
+@dataclass(frozen=True, slots=True)
+class _Tenant:
+    """A pod that can be moved.
+
+    Attributes
+    ----------
+    pod
+        As it is bound.
+    spots
+        The cards that it holds something of, with their node.
+    held
+        What it holds, by what it holds it of: a dimension of a card, or a resource of the node.
+    alike
+        The same for pods of which it does not matter which one is moved.
+    """
+
+    pod: Pod
+    spots: frozenset[Spot]
+    held: dict[tuple[object, ...], int]
+    alike: object
+
+
+class _OutOfQuestionsError(Exception):
+    """The search would take too long."""
+
+
+class RoomSearch:
+    """Searches plans.
+
+    Parameters
+    ----------
+    pod
+        The pod that waits.
+    moves
+        Says which pods can be moved, and where they are.
+    on_question
+        Is called now and then with how many questions were asked.
+
+    Attributes
+    ----------
+    certain
+        Whether nothing was left out until now that may help.
+    """
+
+    def __init__(self, world: World, pod: Pod, moves: Moves, on_question: Callable[[int], None]) -> None:
+        self._world = world
+        self._pod = pod
+        self._moves = moves
+        self._on_question = on_question
+        self._cycle: Cycle = world.engine.cycle
+        self._state = world.engine.state
+        self._tenants: dict[str, list[_Tenant]] = {}
+        self._suspensions: dict[str, Reservation] = {}
+        self._questions = 0
+        self.certain = True
+        self._learn()
+
+    def may_help(self) -> bool:
+        """Tell whether the pod fits on some node if all pods that can be moved were gone."""
+        return any(self._fits(self._pod, node, self._tenants.get(node, ())) for node in sorted(self._world.nodes))
+
+    def plans(self, count: int) -> list[tuple[Goal, ...]]:
+        """Return plans of just so many moves, one for each set of pods that may be moved.
+
+        Returns
+        -------
+        list of tuple of Goal
+            The pod, and those that are moved, each with a place that it can have when all are moved. In which order
+            that can be done is another question.
+        """
+        self._learn()
+        by_pods: dict[frozenset[str], tuple[Goal, ...]] = {}
+        try:
+            with closing(self._solutions((self._pod,), count)) as solutions:
+                for goals in solutions:
+                    if len(goals) <= count:
+                        continue  # fewer moves, of which it is known that they do not do
+                    by_pods.setdefault(frozenset(goal.key for goal in goals), goals)
+                    if len(by_pods) == _MOST_PLANS:
+                        self.certain = False
+                        break
+        except _OutOfQuestionsError:
+            self.certain = False
+        return list(by_pods.values())
+
+    def in_order(self, pods: Collection[str]) -> tuple[Goal, ...]:
+        """Return the pod and pods that are moved, with the places that they get, in an order in which they can be.
+
+        Parameters
+        ----------
+        pods
+            Those that are moved, by namespace and name.
+
+        Returns
+        -------
+        tuple of Goal
+            The pod, and the others from the one that is moved last to the first one; empty where there is no order.
+        """
+        self._learn()
+        tenants = [tenant for there in self._tenants.values() for tenant in there if tenant.pod.key in pods]
+        try:
+            with closing(self._sequences(tuple(tenants))) as sequences:
+                return next(sequences, ())
+        except _OutOfQuestionsError:
+            self.certain = False
+            return ()
+
+    def others(self, pods: Collection[str]) -> list[str]:
+        """Return the pods that can be moved beside some, by namespace and name."""
+        return sorted({t.pod.key for there in self._tenants.values() for t in there}.difference(pods))
+
+    def clearing_plans(self) -> Iterator[tuple[Goal, ...]]:
+        """Yield plans that clear one node of pods until the pod fits, the fewest moves first.
+
+        Of the pods of each none could stay; where they go is what the scheduler chooses for one after the other.
+        """
+        self._learn()
+        self._questions = 0
+        sets = []
+        for node, tenants in sorted(self._tenants.items()):
+            if self._fits(self._pod, node, tenants):
+                sets.append(self._fewest(node, tenants))
+        for victims in sorted(sets, key=lambda each: (len(each), each[0].pod.node_name))[:_MOST_NODES]:
+            with self._suspended(victims):
+                goals = self._cleared(victims)
+            if goals:
+                yield goals
+
+    # Searching --------------------------------------------------------------------------------------------------------
+
+    def _solutions(self, pods: tuple[Pod, ...], left: int) -> Generator[tuple[Goal, ...]]:
+        """Yield places for all of some pods, with at most so many more pods moved for that, which are goals, too."""
+        if not pods:
+            yield ()
+            return
+        yield from self._without_moves(pods[0], pods[1:], left)
+        for size in range(1, left + 1):
+            for node, tenants in sorted(self._tenants.items()):
+                for victims in self._sets(pods[0], node, tenants, size):
+                    yield from self._with_moves(pods[0], pods[1:], node, victims, left - size)
+
+    def _without_moves(self, pod: Pod, others: tuple[Pod, ...], left: int) -> Generator[tuple[Goal, ...]]:
+        """Yield places for pods of which the first one goes where there is room for it now."""
+        chosen = self._decided(pod)
+        if chosen is None:
+            return
+        if not others:
+            yield (Goal(pod, chosen),)
+            return
+        with closing(self._solutions(others, left)) as solutions:
+            if next(solutions, None) is None:  # wherever this one goes
+                return
+        nodes = (self._placements(pod, node) for node in sorted(self._world.nodes))
+        for placement in chain([chosen], chain.from_iterable(nodes)):
+            yield from self._then(Goal(pod, placement), others, left)
+
+    def _with_moves(
+        self, pod: Pod, others: tuple[Pod, ...], node: str, victims: Sequence[_Tenant], left: int
+    ) -> Generator[tuple[Goal, ...]]:
+        """Yield places for pods of which the first one goes to a node without some pods there."""
+        with self._suspended(victims), ExitStack() as known:
+            needed = [tenant for tenant in victims if not self._fits_beside(pod, node, tenant)]
+            moved = tuple(known.enter_context(self._made_anew(tenant.pod)) for tenant in victims)
+            for placement in self._placements(pod, node):
+                goal = Goal(pod, placement)
+                if all(tenant in needed or not tenant.spots.isdisjoint(goal.spots) for tenant in victims):
+                    yield from self._then(goal, (*others, *moved), left)
+
+    def _then(self, goal: Goal, others: tuple[Pod, ...], left: int) -> Generator[tuple[Goal, ...]]:
+        with self._assumed(goal):
+            for found in self._solutions(others, left):
+                yield (goal, *found)
+
+    def _sequences(self, tenants: tuple[_Tenant, ...]) -> Generator[tuple[Goal, ...]]:
+        """Yield places for some pods, moved one after the other, and at last for the pod."""
+        if not tenants:
+            placement = self._decided(self._pod)
+            if placement is not None:
+                yield (Goal(self._pod, placement),)
+            return
+        for number, tenant in enumerate(tenants):
+            with self._suspended([tenant]), self._made_anew(tenant.pod) as moved:
+                for node in sorted(self._world.nodes):
+                    for placement in self._placements(moved, node):
+                        goal = Goal(moved, placement)
+                        with self._assumed(goal):
+                            for found in self._sequences(tenants[:number] + tenants[number + 1 :]):
+                                yield (*found, goal)
+
+    def _sets(
+        self, pod: Pod, node: str, tenants: Sequence[_Tenant], size: int, chosen: tuple[_Tenant, ...] = ()
+    ) -> Iterator[tuple[_Tenant, ...]]:
+        """Yield sets of so many pods of a node without which a pod fits there."""
+        there = [tenant for tenant in tenants if self._state.reservation(tenant.pod.uid) is not None]
+        more = size - len(chosen)
+        if len(there) < more or not self._fits(pod, node, [*chosen, *_largest(there, more)]):
+            return
+        if not more:
+            yield chosen
+            return
+        tried: set[object] = set()
+        for number, tenant in enumerate(there):
+            if tenant.alike not in tried:
+                tried.add(tenant.alike)
+                yield from self._sets(pod, node, there[number + 1 :], size, (*chosen, tenant))
+
+    def _fewest(self, node: str, tenants: Sequence[_Tenant]) -> list[_Tenant]:
+        """Return pods without which the pod fits on a node and of which none could stay, those of low priority."""
+        leaving = list(tenants)
+        for tenant in reversed(tenants):
+            without = [other for other in leaving if other is not tenant]
+            if self._fits(self._pod, node, without):
+                leaving = without
+        return leaving
+
+    def _cleared(self, victims: Sequence[_Tenant]) -> tuple[Goal, ...]:
+        """Return where the pod goes, and then the pods that make room for it; empty where one fits nowhere."""
+        placement = self._cycle.refit(self._pod, victims[0].pod.node_name)
+        assert placement is not None
+        goals = [Goal(self._pod, placement)]
+        largest_first = sorted(victims, key=lambda tenant: (-sum(tenant.held.values()), tenant.pod.key))
+        with ExitStack() as held:
+            held.enter_context(self._assumed(goals[0]))
+            for tenant in largest_first:
+                moved = held.enter_context(self._made_anew(tenant.pod))
+                goes_to = self._decided(moved)
+                if goes_to is None:
+                    return ()
+                goals.append(Goal(moved, goes_to))
+                held.enter_context(self._assumed(goals[-1]))
+        return tuple(goals)
+
+    # Questions --------------------------------------------------------------------------------------------------------
+
+    def _ask(self, pod: Pod) -> None:
+        self._questions += 1
+        if self._questions % 100 == 0:
+            self._on_question(self._questions)
+        if self._questions > _MOST_QUESTIONS:
+            raise _OutOfQuestionsError
+        if self._cycle.depends_on_other_nodes(pod):
+            self.certain = False  # what counts there counts the pods that are to be moved, too
+
+    def _fits(self, pod: Pod, node: str, without: Iterable[_Tenant]) -> bool:
+        self._ask(pod)
+        return self._cycle.fits_without(pod, node, [tenant.pod.uid for tenant in without]) is not None
+
+    def _fits_beside(self, pod: Pod, node: str, tenant: _Tenant) -> bool:
+        """Tell whether a pod fits on a node with a pod there that is off the books now."""
+        held = self._suspensions[tenant.pod.uid]
+        self._state.resume(held)
+        try:
+            return self._fits(pod, node, ())
+        finally:
+            self._state.suspend(tenant.pod.uid)
+
+    def _decided(self, pod: Pod) -> Placement | None:
+        self._ask(pod)
+        return self._cycle.decide(pod).placement
+
+    def _placements(self, pod: Pod, node: str) -> list[Placement]:
+        """Return the ways in which a node can give a pod its cards."""
+        by_spots: dict[frozenset[Spot], Placement] = {}
+        tried: set[frozenset[Spot]] = set()
+
+        def search(cordoned: frozenset[Spot]) -> None:
+            tried.add(cordoned)
+            self._ask(pod)
+            placement = self._cycle.refit(pod, node)
+            if placement is None:
+                return
+            spots = Goal(pod, placement).spots
+            by_spots.setdefault(frozenset(spots), placement)
+            for spot in filter(self._moves.can_cordon, spots):
+                if cordoned | {spot} not in tried:
+                    self._moves.cordon([spot])
+                    try:
+                        search(cordoned | {spot})
+                    finally:
+                        self._moves.uncordon([spot])
+
+        search(frozenset())
+        return list(by_spots.values())
+
+    # Suppositions -----------------------------------------------------------------------------------------------------
+
+    def _learn(self) -> None:
+        """Read which pods can be moved, by node: those of low priority and with little first."""
+        by_node: dict[str, list[_Tenant]] = {}
+        for pod in self._world.bound.values():
+            held = self._state.reservation(pod.uid)
+            if held is not None and held.uses_devices and not self._moves.why_not(pod):
+                by_node.setdefault(pod.node_name, []).append(self._tenant(pod))
+        for tenants in by_node.values():
+            tenants.sort(key=lambda tenant: (tenant.pod.priority, sum(tenant.held.values()), tenant.pod.key))
+        self._tenants = by_node
+
+    def _tenant(self, pod: Pod) -> _Tenant:
+        held: dict[tuple[object, ...], int] = {("", name): amount for name, amount in pod.used_requests.items()}
+        spots: set[Spot] = set()
+        for dialect, usage in self._world.engine.dialects.uses(pod).items():
+            for device in self._world.devices(pod.node_name, dialect):
+                amounts = usage.charges.get(device.uuid, ())
+                whole = device.mode == _MIG  # which pieces are free matters, not how much
+                held |= {(dialect, device.uuid, whole, number): amount for number, amount in enumerate(amounts)}
+                if amounts:
+                    spots.add((pod.node_name, card_name(device.vendor, device.uuid)))
+        alike = (pod.spec.fingerprint, pod.namespace, frozenset(pod.labels.items()), frozenset(held.items()))
+        return _Tenant(pod, frozenset(spots), held, alike)
+
+    @contextmanager
+    def _suspended(self, tenants: Sequence[_Tenant]) -> Iterator[None]:
+        for tenant in tenants:
+            held = self._state.reservation(tenant.pod.uid)
+            assert held is not None
+            self._suspensions[tenant.pod.uid] = held
+            self._state.suspend(tenant.pod.uid)
+        try:
+            yield
+        finally:
+            for tenant in reversed(tenants):
+                self._state.resume(self._suspensions.pop(tenant.pod.uid))
+
+    @contextmanager
+    def _made_anew(self, pod: Pod) -> Iterator[Pod]:
+        """Have there be the pod that a controller makes in the place of one."""
+        engine = self._world.engine
+        anew = created(self._world, pod, self._world.new_uid())
+        engine.observe_pod(anew, 0.0)
+        engine.queue.remove(anew.uid)
+        try:
+            yield anew
+        finally:
+            engine.remove_pod(anew.uid, 0.0)
+
+    @contextmanager
+    def _assumed(self, goal: Goal) -> Iterator[None]:
+        usage = placement_usage(goal.placement, self._cycle.claims(goal.pod))
+        self._state.assume(goal.pod.uid, goal.placement, usage, goal.pod.spec.requests)
+        try:
+            yield
+        finally:
+            self._state.undo(goal.pod.uid)
+
+
+def _largest(tenants: Sequence[_Tenant], most: int) -> list[_Tenant]:
+    """Return pods that hold as much as any so many others do, of everything that some pod holds."""
+    by_kind: dict[tuple[object, ...], list[tuple[int, int]]] = {}
+    for number, tenant in enumerate(tenants):
+        for kind, amount in tenant.held.items():
+            by_kind.setdefault(kind, []).append((amount, number))
+    chosen: set[int] = set()
+    for kind, holders in by_kind.items():
+        holders.sort(reverse=True)
+        chosen |= {number for _, number in (holders if True in kind else holders[:most])}
+    return [tenants[number] for number in sorted(chosen)]

@@ -1,0 +1,98 @@
+"""Odd values of annotations and amounts: each is told, followed as HAMi follows it, and refused where that is set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+import pytest
+from tests.engine.dialect_worlds import HAMI
+from tests.engine.odd_values import Odd, hami_engine, of_hami, of_koordinator, of_volcano, other_engine, right
+from tests.policy.resources import policy
+
+from vgpu_scheduler.dialects.hami import Vendor
+from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.kube import decode_pod, decode_quota
+from vgpu_scheduler.model import Decision, EventReason, Outcome
+
+SEEDS = range(12)
+UNITS = (("Gi", 2**30), ("Mi", 2**20), ("Ki", 1024), ("G", 10**9))
+VENDORS = {vendor.key: vendor for vendor in HAMI.claims.vendors}
+
+
+def answer(engine: Engine, odd: Odd) -> tuple[Decision, list[str]]:
+    """Decide a pod; return the decision, and all that events and conditions say."""
+    pod = decode_pod(odd.wire)
+    decision = engine.cycle.decide(pod)
+    return decision, [decision.message, *decision.warnings, *engine.suspicions.of_pod(pod)]
+
+
+def check(make: Callable[..., Engine], cases: list[Odd]) -> None:
+    engine, strict = make(), make(strict_annotations=True)
+    for odd in cases:
+        decision, said = answer(engine, odd)
+        assert any(odd.name in text for text in said), odd
+        assert (decision.outcome is Outcome.REFUSED) == odd.refused, (odd, decision.message)
+        assert not odd.refused or "ModeNotFit: annotation" in decision.message
+        refusal, _ = answer(strict, odd)
+        assert refusal.outcome is Outcome.REFUSED, odd
+        assert odd.name in refusal.message, (odd, refusal.message)
+
+
+@pytest.mark.parametrize("vendor", VENDORS.values(), ids=list(VENDORS))
+def test_every_odd_value_of_hamis_makers_is_told_and_followed_as_hami_does(vendor: Vendor) -> None:
+    cases = [odd for seed in SEEDS for odd in of_hami(vendor, seed)]
+    check(lambda **defaults: hami_engine(vendor, **defaults), cases)
+
+
+@pytest.mark.parametrize(("name", "odd"), [("volcano", of_volcano), ("koordinator", of_koordinator)])
+def test_every_odd_value_of_other_dialects_is_told(name: str, odd: Callable[[int], list[Odd]]) -> None:
+    cases = [case for seed in SEEDS for case in odd(seed)]
+    assert len(cases) >= 50
+    check(lambda **defaults: other_engine(name, **defaults), cases)
+
+
+@pytest.mark.parametrize("vendor", VENDORS.values(), ids=list(VENDORS))
+def test_what_means_what_it_says_is_neither_told_nor_refused(vendor: Vendor) -> None:
+    engine, strict = hami_engine(vendor), hami_engine(vendor, strict_annotations=True)
+    for seed in SEEDS:
+        pod = right(vendor, seed)
+        decision, said = answer(engine, pod)
+        if decision.outcome is not Outcome.REFUSED:
+            assert said[1:] == [], pod
+            assert answer(strict, pod)[0].outcome is decision.outcome, pod
+
+
+def test_a_mode_that_no_policy_allows_is_told_and_not_looked_at() -> None:
+    engine, (odd, *_) = hami_engine(VENDORS["NVIDIA"]), (o for o in of_hami(VENDORS["NVIDIA"], 1) if o.refused)
+    engine.effective_policies.observe(policy("no", {"podOverrides": {"allow": ["numa"]}}))
+    decision, said = answer(engine, odd)
+    assert decision.outcome is Outcome.PLACED
+    assert "annotation nvidia.com/vgpu-mode is not followed: podOverrides of ClusterVGPUPolicy no" in " ".join(said)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_quota_counts_as_hami_reads_it_and_says_so(seed: int) -> None:
+    engine, rng = hami_engine(VENDORS["NVIDIA"]), Random(seed)
+    names = [(name, r) for name, r in HAMI.allocation.quota_resources.items() if not r.bytes]
+    for number in range(20):
+        name, resource = rng.choice(names)
+        count, (suffix, times) = rng.randint(3, 64), rng.choice(UNITS)
+        wire = {
+            "metadata": {"name": f"q{number}", "namespace": f"n{number}", "uid": "u"},
+            "spec": {"hard": {f"limits.{name}": f"{count}{suffix}"}},
+        }
+        problems = engine.quotas.observe(decode_quota(wire))
+        assert [problem.reason for problem in problems] == [EventReason.QUOTA_SUSPICIOUS], wire
+        counts = count * times * resource.unit
+        assert f"limits.{name}]: {count}{suffix} counts as {counts} " in problems[0].message
+        (report,) = [r for r in engine.quotas.report(engine.state) if r.namespace == f"n{number}"]
+        assert report.limit == min(counts, 2**62) or report.limit >= 2**31
+
+
+@pytest.mark.parametrize("text", ["2k", "65536", "400", "4M", "0"])
+def test_a_quota_that_counts_as_it_looks_says_nothing(text: str) -> None:
+    """An API server hands out 2000 as 2k."""
+    hard = {"limits.nvidia.com/gpumem": text, "limits.nvidia.com/gpucores": text, "requests.nvidia.com/gpu": text}
+    wire = {"metadata": {"name": "q", "namespace": "n", "uid": "u"}, "spec": {"hard": hard}}
+    assert hami_engine(VENDORS["NVIDIA"]).quotas.observe(decode_quota(wire)) == ()

@@ -1,0 +1,235 @@
+"""Plans that make room for one pod: whoever follows one sees it placed, and no fewer moves do that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.whatif.test_whatif_defrag import owned, world_of
+from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
+
+from vgpu_scheduler.model import Outcome
+from vgpu_scheduler.whatif import Room, StepKind, World, ask, make_room, simulate
+from vgpu_scheduler.whatif.moving import Moves
+
+CARD = 16384
+Spots = tuple[tuple[str, str], ...]
+
+
+def waiting(world: World, name: str = "new") -> Any:
+    (found,) = [pod for pod in world.pending.values() if pod.name == name]
+    return found
+
+
+def new(memory: int, count: int = 1, **spec: Any) -> dict[str, Any]:
+    return pod("new", {GPU: count, MEMORY: memory}, schedulerName="vgpu-scheduler", **spec)
+
+
+def holding(name: str, on: str, cards: list[int], memory: int) -> dict[str, Any]:
+    """A pod with a controller that has some cards of a node."""
+    entry = ":".join(f"GPU-{on}-{card},NVIDIA,{memory},0" for card in cards) + ":;"
+    annotations = {"hami.io/vgpu-node": on, "hami.io/vgpu-devices-allocated": entry}
+    limits = {GPU: len(cards), MEMORY: memory}
+    spec = {"nodeName": on, "schedulerName": "vgpu-scheduler"}
+    return owned(pod(name, limits, metadata={"annotations": annotations}, **spec))
+
+
+def follow(world: World, room: Room) -> None:
+    """Do what a plan says, step by step; each pod that is moved goes where the plan says."""
+    moves = Moves(world, {"vgpu-scheduler"})
+    for step in room.steps:
+        if step.kind is StepKind.EVICT:
+            assert step.move is not None
+            assert moves.move(step.move.pod) == step.move
+        else:
+            assert step.spot is not None
+            (moves.cordon if step.kind is StepKind.CORDON else moves.uncordon)([step.spot])
+    for written in world.nodes.values():
+        assert not written["metadata"].get("annotations", {}).get("hami.io/device-cordon"), "a card stays cordoned"
+
+
+def test_one_move_is_enough() -> None:
+    objects = [
+        node("a", cards=2),
+        owned(running("small", "a", "GPU-a-0", 4000)),
+        owned(running("large", "a", "GPU-a-1", 9000)),
+        new(CARD),
+    ]
+    world = world_of(*objects)
+    room = make_room(world, waiting(world))
+    assert [(step.kind.value, step.spot) for step in room.steps if step.move is None] == [
+        ("cordon", ("a", "GPU-a-0")),
+        ("uncordon", ("a", "GPU-a-0")),
+    ]
+    assert [(move.pod, move.cards, move.to_cards) for move in room.moves] == [
+        ("default/small", ("GPU-a-0",), ("GPU-a-1",))
+    ]
+    assert (room.node, room.cards, room.fewest, room.taken_by) == ("a", ("GPU-a-0",), True, ())
+
+
+def test_a_pod_that_fits_needs_no_move() -> None:
+    world = world_of(node("a", cards=1), new(1000))
+    room = make_room(world, waiting(world))
+    assert (room.node, room.steps, room.fewest) == ("a", (), True)
+
+
+def test_a_pod_that_no_move_helps_says_what_it_waits_for() -> None:
+    world = world_of(node("a", cards=1), owned(running("p", "a", "GPU-a-0", 4000)), new(2 * CARD))
+    room = make_room(world, waiting(world))
+    assert (room.node, room.steps, room.fewest) == ("", (), True)
+    assert "CardInsufficientMemory" in room.hopeless
+    world = world_of(node("a", cards=1), owned(running("p", "a", "GPU-a-0", 4000)), new(CARD))
+    assert make_room(world, waiting(world)) == Room("default/new", fewest=True)  # it has nowhere to go
+
+
+def test_pods_that_must_stay_are_not_moved() -> None:
+    stays = running("small", "a", "GPU-a-0", 4000)
+    objects = [node("a", cards=2), stays, owned(running("large", "a", "GPU-a-1", 13000)), new(CARD)]
+    world = world_of(*objects)
+    assert make_room(world, waiting(world)) == Room("default/new", fewest=True)
+
+
+def test_pods_move_in_a_row() -> None:
+    """What makes room for the pod needs room itself."""
+    objects = [
+        *(node(name, cards=1) for name in "abc"),
+        holding("large", "a", [0], 9000),
+        holding("half", "b", [0], 7000),
+        holding("other", "b", [0], 3000),
+        holding("most", "c", [0], 13000),
+        new(CARD),
+    ]
+    world = world_of(*objects)
+    room = make_room(world, waiting(world))
+    assert [(move.pod, move.to_node) for move in room.moves] == [("default/other", "c"), ("default/large", "b")]
+    assert (room.node, room.fewest) == ("a", True)
+
+
+def test_pods_that_wait_and_would_take_the_room_are_named() -> None:
+    objects = [
+        node("a", cards=2),
+        owned(running("small", "a", "GPU-a-0", 4000)),
+        owned(running("large", "a", "GPU-a-1", 9000)),
+        new(CARD),
+        pod("urgent", {GPU: 1, MEMORY: CARD}, schedulerName="vgpu-scheduler", priority=9),
+    ]
+    world = world_of(*objects)
+    room = make_room(world, waiting(world))
+    assert (room.node, room.cards, room.taken_by) == ("a", ("GPU-a-0",), ("default/urgent",))
+
+
+def test_more_than_three_moves_are_made_where_fewer_do_not_do() -> None:
+    objects = [
+        node("a", cards=1),
+        node("b", cards=4),
+        *(holding(f"p{number}", "a", [0], 3000) for number in range(4)),
+        *(holding(f"q{number}", "b", [number], CARD - 3500) for number in range(4)),
+        new(CARD - 1000),
+    ]
+    world = world_of(*objects)
+    room = make_room(world, waiting(world))
+    assert (len(room.moves), room.node, room.fewest) == (4, "a", True)
+    fresh = world_of(*objects)
+    follow(fresh, room)
+    assert ask(fresh, waiting(fresh)).node == "a"
+
+
+# ------------------------------------------------------------------------------------------------- against all moves
+
+
+class Cards:
+    """Cards of some memory and pods on them, in plain numbers: who can go where."""
+
+    def __init__(self) -> None:
+        self.free: dict[tuple[str, str], int] = {}
+        self.pods: dict[str, tuple[Spots, int]] = {}
+        self.movable: set[str] = set()
+
+    def places(self, count: int, memory: int) -> Iterator[Spots]:
+        by_node: dict[str, list[tuple[str, str]]] = {}
+        for spot, free in self.free.items():
+            if free >= memory:
+                by_node.setdefault(spot[0], []).append(spot)
+        for spots in by_node.values():
+            yield from combinations(spots, count)
+
+    def take(self, spots: Spots, memory: int) -> None:
+        for spot in spots:
+            self.free[spot] -= memory
+
+    def fewest(self, count: int, memory: int, most: int) -> int | None:
+        """Return how many pods have to move, each once, one after the other, until such a pod fits."""
+        if any(True for _ in self.places(count, memory)):
+            return 0
+        if not most:
+            return None
+        found: int | None = None
+        for name in sorted(self.movable):
+            spots, held = self.pods[name]
+            self.movable.discard(name)
+            self.take(spots, -held)
+            for place in list(self.places(len(spots), held)):
+                if set(place) == set(spots):
+                    continue
+                self.take(place, held)
+                more = self.fewest(count, memory, (most if found is None else found - 1) - 1)
+                self.take(place, -held)
+                if more is not None:
+                    found = more + 1
+                if found == 1:
+                    break
+            self.take(spots, held)
+            self.movable.add(name)
+            if found == 1:
+                break
+        return found
+
+
+def _random(seed: int) -> tuple[list[dict[str, Any]], Cards, int, int]:
+    """A full small cluster, and a pod that waits."""
+    rng = np.random.default_rng(seed)
+    objects: list[dict[str, Any]] = []
+    known = Cards()
+    for number in range(int(rng.integers(1, 4))):
+        name, cards = f"n{number}", int(rng.integers(1, 4))
+        objects.append(node(name, cards))
+        known.free |= {(name, f"GPU-{name}-{card}"): CARD for card in range(cards)}
+        for tenant in range(int(rng.integers(2, 2 + 2 * cards))):
+            count, memory = int(rng.integers(1, min(cards, 2) + 1)), 1024 * int(rng.integers(2, 13))
+            there = [spots for spots in known.places(count, memory) if spots[0][0] == name]
+            if not there:
+                continue
+            spots = there[int(rng.integers(len(there)))]
+            known.take(spots, memory)
+            made = holding(f"{name}-{tenant}", name, [int(card.rpartition("-")[2]) for _, card in spots], memory)
+            known.pods[f"default/{name}-{tenant}"] = spots, memory
+            if rng.random() < 0.85:
+                known.movable.add(f"default/{name}-{tenant}")
+            else:
+                del made["metadata"]["ownerReferences"]
+            objects.append(made)
+    count, memory = int(rng.integers(1, 3)), 1024 * int(rng.integers(4, 17))
+    return [*objects, new(memory, count)], known, count, memory
+
+
+@pytest.mark.parametrize("seed", range(250))
+def test_no_fewer_moves_do_and_whoever_follows_a_plan_sees_the_pod_placed(seed: int) -> None:
+    objects, known, count, memory = _random(seed)
+    world = world_of(*objects)
+    before = {each.key: each.node_name for each in world.bound.values()}
+    room = make_room(world, waiting(world))
+    fewest = known.fewest(count, memory, 3)
+    if fewest is None:
+        assert (room.fewest and not room.node) or len(room.moves) > 3
+    else:
+        assert (len(room.moves), bool(room.node), room.fewest) == (fewest, True, True)
+    if room.node:
+        world = world_of(*objects)
+        assert len({move.pod for move in room.moves}) == len(room.moves)
+        assert {move.pod: move.node for move in room.moves}.items() <= before.items()
+        follow(world, room)
+        (answer,) = simulate(world, [waiting(world)], as_they_are=True)
+        assert (answer.decision.outcome, answer.node, answer.cards) == (Outcome.PLACED, room.node, room.cards)
