@@ -65,7 +65,8 @@ def labels(rng: np.random.Generator) -> dict[str, str]:
 
 
 def _placed(obj: Object, namespace: str, rng: np.random.Generator) -> Object:
-    obj["metadata"] |= {"namespace": namespace, "labels": labels(rng)}
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "r", "controller": True}
+    obj["metadata"] |= {"namespace": namespace, "labels": labels(rng), "ownerReferences": [owner]}
     return obj
 
 

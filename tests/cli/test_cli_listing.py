@@ -200,13 +200,21 @@ def test_tables_fit_120_columns_unless_they_are_wide(seed: int, made: str, tmp_p
         ("simulate", "-f", str(waits), "--explain"),
         ("simulate", "-f", str(waits), "--count", "3"),
         ("simulate", "--pending", "-A"),
+        ("defrag",),
+        *(("explain", key) for key in _pods_of(made)),
     ]
     for words in questions:
         result = run(*words, "--cluster", made)
-        table = [line for line in result.stdout.splitlines() if re.search(r"\S {2,}\S", line)]
+        table = [line for line in result.stdout.splitlines() if re.search(r"\S {2,}[^\s#]", line)]
         assert [line for line in table if len(line) > 120] == [], words
     for subject in SUBJECTS:
         assert "…" not in run("top", subject, "-A", "-o", "wide", "--cluster", made).stdout
+
+
+def _pods_of(path: str) -> list[str]:
+    """Return the names of two pods."""
+    objects = json.loads(Path(path).read_text())["items"]
+    return ["{namespace}/{name}".format(**obj["metadata"]) for obj in objects if obj["kind"] == "Pod"][-2:]
 
 
 @pytest.mark.parametrize("seed", range(10))

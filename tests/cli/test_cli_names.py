@@ -130,6 +130,7 @@ PLACES: list[tuple[tuple[str, ...], str]] = [
     (("explain",), "pods"),
     (("explain", "pod"), "pods"),
     (("explain", "p", "--node"), "nodes"),
+    (("defrag", "--for"), "pods"),
     (("cordon",), "cards"),
     (("uncordon", "card"), "cards"),
     (("top", "pods", "-n"), "namespaces"),
