@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, pod, running
 
 Object = dict[str, Any]
@@ -64,7 +65,8 @@ def labels(rng: np.random.Generator) -> dict[str, str]:
 
 
 def _placed(obj: Object, namespace: str, rng: np.random.Generator) -> Object:
-    obj["metadata"] |= {"namespace": namespace, "labels": labels(rng)}
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "r", "controller": True}
+    obj["metadata"] |= {"namespace": namespace, "labels": labels(rng), "ownerReferences": [owner]}
     return obj
 
 
@@ -100,4 +102,18 @@ def write(objects: list[Object], folder: Path) -> str:
     """Write a cluster into a file, and return its path."""
     path = folder / "cluster.json"
     path.write_text(json.dumps({"kind": "List", "items": objects}))
+    return str(path)
+
+
+def kubeconfig(folder: Path, namespace: str) -> str:
+    """Write a kubeconfig whose context has a namespace."""
+    context = {"cluster": "c", "user": "u", **({"namespace": namespace} if namespace else {})}
+    config = {
+        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": {}}],
+        "contexts": [{"name": "x", "context": context}],
+        "current-context": "x",
+    }
+    path = folder / "kubeconfig"
+    path.write_text(yaml.safe_dump(config))
     return str(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from vgpu_scheduler.cli.cluster.view import LIST_PATHS, SELECTING_PATHS
 
 Object = dict[str, Any]
 KINDS = {path: kind for kind, path in {**LIST_PATHS, **SELECTING_PATHS}.items()}
-NAMESPACES = "/api/v1/namespaces"
+_WITHIN = re.compile(r"(?P<group>/apis?/.*)/namespaces/(?P<namespace>[^/]+)/(?P<resource>[^/]+)")
 FORBIDDEN = ApiResponse(403, b'{"message": "nodes is forbidden"}')
 SETTINGS = "/api/v1/namespaces/vgpu-system/configmaps/vgpu-scheduler"
 
@@ -71,9 +72,8 @@ class Api:
             metadata = {"name": "vgpu-scheduler", "namespace": "vgpu-system"}
             return self._answer({"metadata": metadata, "data": {"settings.yaml": self.settings}})
         kind, namespace = KINDS.get(path), None
-        if kind is None and path.startswith(f"{NAMESPACES}/"):
-            namespace, _, resource = path.removeprefix(f"{NAMESPACES}/").partition("/")
-            kind = KINDS.get(f"/api/v1/{resource}")
+        if kind is None and (within := _WITHIN.fullmatch(path)):
+            namespace, kind = within["namespace"], KINDS.get(f"{within['group']}/{within['resource']}")
         if (kind in self.refused and namespace is None) or kind in self.refused_everywhere:
             return FORBIDDEN
         if kind is not None:

@@ -17,7 +17,7 @@ from tests.whatif.test_whatif_remedies import node
 from vgpu_scheduler.cli.kubectl_completion import completions
 from vgpu_scheduler.cli.main import COMMANDS, main
 
-CLUSTERS = 8
+CLUSTERS = 4
 
 
 def cards_of(objects: list[dict[str, Any]]) -> dict[str, str]:
@@ -130,6 +130,7 @@ PLACES: list[tuple[tuple[str, ...], str]] = [
     (("explain",), "pods"),
     (("explain", "pod"), "pods"),
     (("explain", "p", "--node"), "nodes"),
+    (("defrag", "--for"), "pods"),
     (("cordon",), "cards"),
     (("uncordon", "card"), "cards"),
     (("top", "pods", "-n"), "namespaces"),
@@ -139,7 +140,7 @@ PLACES: list[tuple[tuple[str, ...], str]] = [
 """Where a name is completed, and of what."""
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("words", "what"), PLACES, ids=[" ".join(words) for words, _ in PLACES])
 @pytest.mark.parametrize("live", [False, True], ids=["files", "live"])
 def test_names_are_offered_wherever_one_is_asked_for(

@@ -8,31 +8,33 @@ import click
 
 from vgpu_scheduler.cli.cluster.messages import fail, progress
 from vgpu_scheduler.cli.cluster.namespaces import own_namespace
-from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, ClusterOptions
+from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE, ClusterOptions
 from vgpu_scheduler.cli.cluster.output import dump, table
 from vgpu_scheduler.cli.cluster.world import exit_on_error, open_world
 from vgpu_scheduler.cli.explain import pod_key
 from vgpu_scheduler.whatif import MOST_MOVES, Plan, Room, Step, World, defrag, make_room
 
 
-def run(*, most: int | None, pod: str | None, cluster: ClusterOptions, output: str) -> None:
+def run(*, most: int | None, pod: str | None, namespace: str | None, cluster: ClusterOptions, output: str) -> None:
     """Print a plan."""
+    if namespace is not None and pod is None:
+        raise click.UsageError("-n is about the pod of --for: all pods of the cluster may be moved")
     with exit_on_error():
         world, view = open_world(cluster)
         names = view.scheduler.settings.scheduler_names
         if pod is not None:
-            _make_room(world, pod_key((pod,), own_namespace(cluster)), names, output)
+            _make_room(world, pod_key((pod,), namespace or own_namespace(cluster)), names, output)
             return
         plan = defrag(world, most or 0, names, lambda done, total: progress(f"{done} of {total} cards tried"))
     progress("")
     if output in FOR_PEOPLE:
-        _show(plan)
+        _show(plan, wide=output == WIDE)
     else:
         dump(plan.as_json(), output)
     raise SystemExit(0 if plan.freed else 1)
 
 
-def _show(plan: Plan) -> None:
+def _show(plan: Plan, *, wide: bool) -> None:
     if plan.freed:
         moves = "1 move frees" if len(plan.moves) == 1 else f"{len(plan.moves)} moves free"
         click.echo(f"{moves} {len(plan.freed)} {'card' if len(plan.freed) == 1 else 'cards'}.\n")
@@ -45,7 +47,7 @@ def _show(plan: Plan) -> None:
             (number, move.pod, f"{move.node}/{','.join(move.cards)}", f"{move.to_node}/{','.join(move.to_cards)}")
             for number, move in enumerate(plan.moves, 1)
         ]
-        click.echo("   " + table(rows, ("", "pod", "from", "to")).replace("\n", "\n   "))
+        click.echo(table(rows, ("", "pod", "from", "to"), wide=wide, indent=3))
         click.echo("\n3. Uncordon:")
         for _, card in plan.cordoned:
             click.echo(f"   vgpu-scheduler uncordon card {card}")

@@ -7,18 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import click
 
-from vgpu_scheduler.cli.cluster.messages import print_pod_warnings, print_view_warnings, progress, warn
-from vgpu_scheduler.cli.cluster.namespaces import chosen_namespace
+from vgpu_scheduler.cli.cluster.messages import fail, print_pod_warnings, print_view_warnings, progress, warn
+from vgpu_scheduler.cli.cluster.namespaces import own_namespace
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE, ClusterOptions, NamespaceOptions
 from vgpu_scheduler.cli.cluster.output import dump, table
 from vgpu_scheduler.cli.cluster.schedulers import as_if_it_named_ours
-from vgpu_scheduler.cli.cluster.view import ClusterView, read_cluster, read_files
-from vgpu_scheduler.cli.cluster.world import exit_on_error, make_world
+from vgpu_scheduler.cli.cluster.view import NAMESPACED_KINDS, ClusterView, read_cluster, read_files
+from vgpu_scheduler.cli.cluster.world import MissingRightsError, exit_on_error, make_world, open_namespace
 from vgpu_scheduler.cli.files import FileError
+from vgpu_scheduler.cli.known_of_pods import known_of, show_known
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import did_you_mean
 from vgpu_scheduler.policy import PLURALS
@@ -57,15 +58,18 @@ class _Scenario:
     ----------
     pods
         Files with pods.
-    namespace
-        Whose pods that wait are placed; None for those of all.
+    home
+        The namespace of pods that name none, and whose pods that wait are placed unless those of all are.
+    namespaces
+        As they were chosen.
     count
         Copies of each; 0 for the pods themselves.
     """
 
     pods: Sequence[Path]
     pending: bool
-    namespace: str | None
+    home: str
+    namespaces: NamespaceOptions
     count: int
     policies: Sequence[Path]
     added: Sequence[str]
@@ -87,19 +91,23 @@ def run(
     if dialect is not None:
         with exit_on_error():
             overrides["dialects"] = [make_dialect(dialect).name]
+    if namespaces.every and not options["pending"]:
+        raise click.UsageError("-A is about --pending: the pods of files say their namespace, or are in one (-n)")
     with exit_on_error():
-        namespace = chosen_namespace(namespaces, cluster) if options["pending"] else None
-    scenario = _Scenario(count=_count(count), namespace=namespace, **options)
+        home = namespaces.name or own_namespace(cluster)
+    scenario = _Scenario(count=_count(count), home=home, namespaces=namespaces, **options)
     if not scenario.pods and not scenario.pending:
         raise click.UsageError("say which pods are to be placed: -f FILE, or --pending")
-    if namespaces != NamespaceOptions() and not scenario.pending:
-        raise click.UsageError("-n and -A are about --pending: pods of files say their namespace")
     if scenario.count and explained:
         raise click.UsageError("--explain is about single pods, and --count about how many")
     if scenario.count and scenario.pending:
         raise click.UsageError("--count is about the pods of files, --pending about those that wait")
     with exit_on_error():
-        world, view = _changed_world(replace(cluster, overrides=overrides), scenario)
+        cluster = replace(cluster, overrides=overrides)
+        try:
+            world, view = _changed_world(cluster, scenario)
+        except MissingRightsError as error:
+            _answer_without_nodes(cluster, scenario, error, output)
     if scenario.count:
         _answer_how_many(world, view, scenario, output)
     else:
@@ -108,7 +116,7 @@ def run(
 
 def _answer_how_many(world: World, view: ClusterView, scenario: _Scenario, output: str) -> None:
     with exit_on_error():
-        pods = _new_pods(world, view.scheduler.settings, scenario.pods, once=True)
+        pods = _new_pods(world, view.scheduler.settings, scenario, once=True)
         if not pods:
             raise _nothing_to_place(world, scenario.pods)
         capacities = _capacities(world, pods, scenario.count)
@@ -132,8 +140,27 @@ def _answer_where(world: World, view: ClusterView, scenario: _Scenario, output: 
     elif answers:
         _show(answers, explained=explained, wide=output == WIDE)
     else:
-        click.echo(_nobody_waits(world, scenario.namespace))
+        click.echo(_nobody_waits(world, scenario))
     raise SystemExit(0 if all(answer.node for answer in answers) else _NO_PLACE)
+
+
+def _answer_without_nodes(
+    cluster: ClusterOptions, scenario: _Scenario, error: MissingRightsError, output: str
+) -> NoReturn:
+    """Say what is known of pods to somebody who has rights in their namespace alone, and which rights are needed."""
+    if cluster.files or scenario.namespaces.every:
+        raise error
+    world, view = open_namespace(cluster, scenario.home, ())
+    for path in scenario.policies:
+        world.add(read_policies(path))
+    waiting = _waiting(world, scenario) if scenario.pending else []
+    pods = [*waiting, *_new_pods(world, view.scheduler.settings, scenario)]
+    print_view_warnings(world, view)
+    print_pod_warnings(world, pods)
+    show_known([known_of(world, pod) for pod in pods], output)
+    fail(
+        f"{error}: where pods go cannot be told. The ClusterRole vgpu-scheduler-doctor (manifests/doctor) has the right"
+    )
 
 
 def _count(text: str | None) -> int:
@@ -226,16 +253,17 @@ def _answers(world: World, settings: Settings, scenario: _Scenario, *, explained
         if done % 100 == 0:
             progress(f"{done} pods decided, {answer.pod.key} last")
 
-    waiting = _waiting(world, scenario.namespace) if scenario.pending else []
+    waiting = _waiting(world, scenario) if scenario.pending else []
     answers = simulate(world, waiting, as_they_are=True, explained=explained, on_answer=on_answer)
-    answers += simulate(world, _new_pods(world, settings, scenario.pods), explained=explained, on_answer=on_answer)
+    answers += simulate(world, _new_pods(world, settings, scenario), explained=explained, on_answer=on_answer)
     if not answers and scenario.pods:
         raise _nothing_to_place(world, scenario.pods)
     return answers
 
 
-def _waiting(world: World, namespace: str | None) -> list[Pod]:
-    return [pod for pod in world.pending.values() if namespace in (None, pod.namespace)]
+def _waiting(world: World, scenario: _Scenario) -> list[Pod]:
+    every = scenario.namespaces.every
+    return [pod for pod in world.pending.values() if every or pod.namespace == scenario.home]
 
 
 def _nothing_to_place(world: World, files: Sequence[Path]) -> WorldError:
@@ -249,9 +277,9 @@ def _capacities(world: World, pods: Sequence[Pod], count: int) -> list[Capacity]
     return [capacity_of(world, pod, count, lambda count: progress(f"{count} fit so far")) for pod in pods]
 
 
-def _new_pods(world: World, settings: Settings, files: Sequence[Path], *, once: bool = False) -> list[Pod]:
+def _new_pods(world: World, settings: Settings, scenario: _Scenario, *, once: bool = False) -> list[Pod]:
     """Return the pods that files ask about, or one of each workload, after what comes with them was made."""
-    objects = read_files(files)
+    objects = [_at_home(obj, scenario) for obj in read_files(scenario.pods)]
     others = [obj for obj in objects if obj.get("kind") not in WORKLOADS]
     world.add(obj for obj in others if obj.get("kind") != "Node")
     workloads = [obj for obj in objects if obj.get("kind") in WORKLOADS]
@@ -272,6 +300,25 @@ def _new_pods(world: World, settings: Settings, files: Sequence[Path], *, once: 
         if times > 1:
             warn(f"Pod {key} is there {times} times: each is placed")
     return pods
+
+
+def _at_home(obj: Written, scenario: _Scenario) -> Written:
+    """Return an object of a file in the namespace that kubectl would create it in.
+
+    Raises
+    ------
+    WorldError
+        If it names another one than the options.
+    """
+    metadata = obj.get("metadata")
+    if obj.get("kind") not in {*WORKLOADS, *NAMESPACED_KINDS} or not isinstance(metadata, Mapping):
+        return obj
+    named = metadata.get("namespace")
+    if named and scenario.namespaces.name not in {None, named}:
+        raise WorldError(f"{obj.origin}: {_title(obj)} names namespace {named}, and -n {scenario.namespaces.name}")
+    if not named:
+        obj["metadata"] = {**metadata, "namespace": scenario.home}
+    return obj
 
 
 def _title(obj: Mapping[str, Any]) -> str:
@@ -312,11 +359,11 @@ def _show(answers: Sequence[Answer], *, explained: bool, wide: bool) -> None:
             click.echo(f"{answer.pod.key}: {answer.decision.message or answer.after}")
 
 
-def _nobody_waits(world: World, namespace: str | None) -> str:
-    if namespace is None:
+def _nobody_waits(world: World, scenario: _Scenario) -> str:
+    if scenario.namespaces.every:
         return "no pod waits"
     elsewhere = f"; {len(world.pending)} in other namespaces do: -A places them, too" if world.pending else ""
-    return f"no pod waits in namespace {namespace}{elsewhere}"
+    return f"no pod waits in namespace {scenario.home}{elsewhere}"
 
 
 def _row(answer: Answer) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,8 +15,8 @@ from vgpu_scheduler.cli.cluster.messages import on_terminal, progress, view_warn
 from vgpu_scheduler.cli.cluster.namespaces import chosen_namespace
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, NAME, ClusterOptions, Listing, NamespaceOptions
 from vgpu_scheduler.cli.cluster.output import Columns, dump
-from vgpu_scheduler.cli.cluster.view import read_cluster
-from vgpu_scheduler.cli.cluster.world import MissingRightsError, exit_on_error, make_world, open_world
+from vgpu_scheduler.cli.cluster.view import ClusterView, read_cluster
+from vgpu_scheduler.cli.cluster.world import MissingRightsError, exit_on_error, make_world, open_namespace
 from vgpu_scheduler.cli.top_columns import CARDS, MODELS, NAMESPACES, NODES, PODS, PODS_OF_ALL
 from vgpu_scheduler.kube import LabelSelector, parse_label_selector
 from vgpu_scheduler.model import did_you_mean
@@ -76,11 +76,12 @@ def run(
         namespace = namespaces.name if subject == "namespaces" else chosen_namespace(namespaces, cluster)
         question = _Question(subject, names, None if namespaces.every else namespace, labels, listing)
         if not watch:
-            world, _ = open_world(cluster)
+            world, view = _read(cluster, question)
+            _warn(view_warnings(world, view))
             _show(world, question)
             return
     try:
-        _watch(cluster, interval, lambda world: _show(world, question))
+        _watch(cluster, question, interval)
     except KeyboardInterrupt:
         progress("")
         raise SystemExit(_INTERRUPTED) from None
@@ -93,15 +94,30 @@ def _labels(text: str) -> LabelSelector | None:
         raise click.UsageError(f"-l: {error}") from None
 
 
-def _watch(cluster: ClusterOptions, interval: float, show: Callable[[World], None]) -> None:
+def _read(cluster: ClusterOptions, question: _Question) -> tuple[World, ClusterView]:
+    """Read a cluster, or of a namespace its pods alone, for those who may see no more."""
+    view = read_cluster(cluster, progress)
+    try:
+        return make_world(view), view
+    except MissingRightsError:
+        if question.subject != "pods" or question.namespace is None:
+            raise
+    return open_namespace(cluster, question.namespace, {"Pod"})
+
+
+def _warn(lines: Iterable[str]) -> None:
+    for line in lines:
+        click.echo(line, err=True)
+
+
+def _watch(cluster: ClusterOptions, question: _Question, interval: float) -> None:
     """Show a cluster again and again; warnings come below each table on a terminal, and else when they are new."""
     printed: list[str] = []
     shown = False
     while True:
         with exit_on_error():
             try:
-                view = read_cluster(cluster, progress)
-                world = make_world(view)
+                world, view = _read(cluster, question)
             except (ApiUnreachableError, MissingRightsError) as error:
                 if not shown:
                     raise
@@ -112,10 +128,9 @@ def _watch(cluster: ClusterOptions, interval: float, show: Callable[[World], Non
             warnings = list(view_warnings(world, view))
             if on_terminal():
                 click.clear()
-            show(world)
+            _show(world, question)
         if on_terminal() or warnings != printed:
-            for line in warnings:
-                click.echo(line, err=True)
+            _warn(warnings)
         printed = warnings
         time.sleep(interval)
 
@@ -134,8 +149,9 @@ def _show(world: World, question: _Question) -> None:
 
 def _show_whole_nodes(world: World, rows: Sequence[usage.NodeUsage], listing: Listing) -> None:
     """Show nodes with their cards and pods in one look."""
-    cards = [(row, [card for card in usage.cards(world) if card.node == row.node]) for row in rows]
-    pods = {row.node: [pod for pod in usage.pods(world) if pod.node == row.node] for row in rows}
+    every_card, every_pod = usage.cards(world), usage.pods(world)
+    cards = [(row, [card for card in every_card if card.node == row.node]) for row in rows]
+    pods = {row.node: [pod for pod in every_pod if pod.node == row.node] for row in rows}
     if listing.output not in FOR_PEOPLE:
         whole = [
             {

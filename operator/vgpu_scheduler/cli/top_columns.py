@@ -43,6 +43,10 @@ def _percent(amount: object) -> str:
     return f"{amount}%"
 
 
+def _known_percent(cores: int | None) -> str:
+    return "-" if cores is None else _percent(cores)
+
+
 def _used(held: Held) -> int:
     return held.used
 
@@ -59,7 +63,10 @@ _MEMORY: Final = Column("memory", attrgetter("memory"), _mebibytes, rank=_used)
 _CORES: Final = Column("cores", attrgetter("cores"), _percent, rank=_used)
 _MEMORY_PERCENT: Final = Column("mem%", attrgetter("memory.percent"), _share)
 _CORES_PERCENT: Final = Column("cores%", attrgetter("cores.percent"), _share)
-_HELD: Final = (Column("memory", attrgetter("memory"), _mebibytes), Column("cores", attrgetter("cores"), _percent))
+_HELD: Final = (
+    Column("memory", attrgetter("memory"), _mebibytes),
+    Column("cores", attrgetter("cores"), _known_percent, rank=lambda cores: cores or 0),
+)
 
 
 def _shares(*, wide: bool) -> Column:

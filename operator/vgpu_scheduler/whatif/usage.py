@@ -143,7 +143,7 @@ class PodUsage:
     cards
         The cards that it has a part of.
     memory, cores
-        Sums over these.
+        Sums over these; of a pod whose node is not known nobody knows what its compute is in percent.
     """
 
     namespace: str
@@ -151,7 +151,7 @@ class PodUsage:
     node: str
     cards: tuple[str, ...]
     memory: int
-    cores: int
+    cores: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +300,8 @@ def _of_pod(world: World, pod: Pod) -> PodUsage:
             memory += amounts[dialect.inventory.memory] * dialect.inventory.memory_unit // _MIB
             if device is not None:
                 cores += _cores(dialect, device, amounts).used
-    return PodUsage(pod.namespace, pod.name, pod.node_name, tuple(held), memory, cores)
+    percent = cores if world.has_node(pod.node_name) else None
+    return PodUsage(pod.namespace, pod.name, pod.node_name, tuple(held), memory, percent)
 
 
 def namespaces(world: World) -> list[NamespaceUsage]:
@@ -319,7 +320,7 @@ def namespaces(world: World) -> list[NamespaceUsage]:
             waiting=waiting.get(name, 0),
             cards=len({(usage.node, card) for usage in listed for card in usage.cards}),
             memory=sum(usage.memory for usage in listed),
-            cores=sum(usage.cores for usage in listed),
+            cores=sum(usage.cores or 0 for usage in listed),
         )
         for name in sorted({*held, *waiting})
     ]

@@ -27,7 +27,9 @@ def dump(content: object, output: str) -> None:
         click.echo(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), nl=False)
 
 
-def table(rows: Sequence[Sequence[object]], head: Sequence[str], *, wide: bool = False, headers: bool = True) -> str:
+def table(
+    rows: Sequence[Sequence[object]], head: Sequence[str], *, wide: bool = False, headers: bool = True, indent: int = 0
+) -> str:
     """Return rows in columns under a head, as kubectl writes them.
 
     Parameters
@@ -36,10 +38,13 @@ def table(rows: Sequence[Sequence[object]], head: Sequence[str], *, wide: bool =
         Let lines be as long as they are; else long cells end with an ellipsis.
     headers
         Whether there is a head.
+    indent
+        Spaces before each line.
     """
     cells = [[str(cell) or "-" for cell in row] for row in rows]
     heads = [[word.upper() for word in head]] if headers else []
-    return "\n".join(aligned([*heads, *cells], None if wide else WIDTH))
+    lines = aligned([*heads, *cells], None if wide else WIDTH - indent)
+    return "\n".join(" " * indent + line for line in lines)
 
 
 @dataclass(frozen=True, slots=True)

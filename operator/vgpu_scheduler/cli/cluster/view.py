@@ -51,6 +51,10 @@ LIST_PATHS: Final[Mapping[str, str]] = {
 """Where the objects of each kind are listed."""
 SELECTING_PATHS: Final[Mapping[str, str]] = {kind.name: kind.path for kind in SELECTING}
 """Where those are listed that say which pods belong together; only the system's spread needs them."""
+NAMESPACED_KINDS: Final = frozenset(
+    {"Pod", "ResourceQuota", "PersistentVolumeClaim", "PodDisruptionBudget", NAMESPACED_KIND}
+)
+"""Those of LIST_PATHS of which a namespace has its own."""
 REQUIRED_KINDS: Final = frozenset({"Node", "Pod"})
 """Without these nothing can be said about placements."""
 
@@ -152,6 +156,7 @@ async def read_live_cluster(
     options: ClusterOptions,
     on_progress: OnProgress = lambda _: None,
     kinds: Collection[str] = LIST_PATHS.keys() | SELECTING_PATHS.keys(),
+    namespace: str = "",
 ) -> ClusterView:
     """Read a live cluster.
 
@@ -160,6 +165,8 @@ async def read_live_cluster(
     kinds
         The kinds that are listed; those that list devices beside nodes are listed in any case, and those that say which
         pods belong together only where the scheduler ranks nodes by it.
+    namespace
+        Read the objects of this one alone, of kinds that namespaces have; empty for those of all.
 
     Raises
     ------
@@ -192,10 +199,37 @@ async def read_live_cluster(
 
     paths = {**LIST_PATHS, **(SELECTING_PATHS if settings.options.system_spread else {})}
     wanted = {kind: path for kind, path in paths.items() if kind in kinds} | beside
+    if namespace:
+        wanted |= {kind: _within(namespace, path) for kind, path in wanted.items() if kind in NAMESPACED_KINDS}
     await asyncio.gather(*(read_kind(kind, path) for kind, path in wanted.items()))
     ordered = [obj for kind in wanted for obj in objects.get(kind, ())]
     now = max(times, default=None)
     return ClusterView(ordered, missing, settings, live=True, read_at=now, settings_objects=installed.objects)
+
+
+def _within(namespace: str, path: str) -> str:
+    """Return where the objects of one namespace are listed."""
+    group, _, resource = path.rpartition("/")
+    return f"{group}/namespaces/{namespace}/{resource}"
+
+
+def read_namespace(options: ClusterOptions, namespace: str) -> ClusterView:
+    """Read what somebody may see who has rights in one namespace of the live cluster.
+
+    Raises
+    ------
+    ApiUnreachableError, SettingsError, ConfigException
+        As for :func:`read_cluster`.
+    """
+
+    async def read() -> ClusterView:
+        api = await connect_to(options)
+        try:
+            return await read_live_cluster(api, options, namespace=namespace)
+        finally:
+            await api.close()
+
+    return asyncio.run(read())
 
 
 async def get_object(options: ClusterOptions, path: str) -> Object | str:

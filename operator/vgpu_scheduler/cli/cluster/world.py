@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Final
@@ -13,7 +13,7 @@ from kubernetes_asyncio.config import ConfigException
 from vgpu_scheduler.apiclient import ApiUnreachableError
 from vgpu_scheduler.cli.cluster.messages import fail, print_view_warnings, progress
 from vgpu_scheduler.cli.cluster.options import ClusterOptions
-from vgpu_scheduler.cli.cluster.view import REQUIRED_KINDS, ClusterView, read_cluster
+from vgpu_scheduler.cli.cluster.view import REQUIRED_KINDS, ClusterView, read_cluster, read_namespace
 from vgpu_scheduler.cli.files import TOO_DEEP, FileError
 from vgpu_scheduler.runtime.warmup import is_compiled
 from vgpu_scheduler.settings import SettingsError
@@ -39,6 +39,7 @@ _EXPECTED_ERRORS = (
 )
 
 
+_NO_NODE: Final = ": there is no node "
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 """Nothing has an age where nobody knows when the cluster was read."""
 
@@ -70,17 +71,39 @@ def open_world(options: ClusterOptions) -> tuple[World, ClusterView]:
     return world, view
 
 
-def make_world(view: ClusterView) -> World:
+def open_namespace(options: ClusterOptions, namespace: str, required: Collection[str]) -> tuple[World, ClusterView]:
+    """Read a namespace, for those who may see no more, and make a world of it, in which no node need be.
+
+    Raises
+    ------
+    SettingsError, ApiUnreachableError, ConfigException
+        If it cannot be read.
+    MissingRightsError
+        If objects of a required kind may not be listed there.
+    """
+    view = read_namespace(options, namespace)
+    world = make_world(view, required)
+    if "Node" in view.missing:
+        world.problems = [text for text in world.problems if _NO_NODE not in text]
+    return world, view
+
+
+def make_world(view: ClusterView, required: Collection[str] = REQUIRED_KINDS) -> World:
     """Make a world of what was read.
+
+    Parameters
+    ----------
+    required
+        The kinds without which nothing can be said.
 
     Raises
     ------
     WorldError
         If an object cannot be understood.
     MissingRightsError
-        If nodes or pods may not be listed.
+        If objects of a required kind may not be listed.
     """
-    if REQUIRED_KINDS & view.missing.keys():
+    if set(required) & view.missing.keys():
         raise MissingRightsError(view)
     world = World(view.scheduler.options)
     progress(f"{len(view.objects)} objects")

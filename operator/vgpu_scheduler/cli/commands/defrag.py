@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from vgpu_scheduler.cli.cluster.options import cluster_options, output_option, run_module
+from vgpu_scheduler.cli.cluster.options import cluster_options, namespace_option, offer, output_option, run_module
 
 
 @click.command("defrag")
@@ -15,8 +15,10 @@ from vgpu_scheduler.cli.cluster.options import cluster_options, output_option, r
     "--for",
     "pod",
     metavar="[NAMESPACE/]NAME",
+    shell_complete=offer("pods"),
     help="Plan the fewest moves so that this pod, which waits, fits: exact up to three, beyond that the best found.",
 )
+@namespace_option
 @cluster_options
 @output_option
 def defrag(**options: Any) -> None:

@@ -116,9 +116,10 @@ def simulate(
     """Place pods on a copy of a cluster.
 
     Of the live one, or of one in files; nothing is written. The real engine decides, with its policies in force. Pods
-    are tried by priority, then in the order of the files; each finds what those before it took. Deployments,
-    ReplicaSets, StatefulSets and Jobs stand for their pods; other kinds are named and passed over. Ends with 1 when a
-    pod finds no place, and with 2 when something cannot be read.
+    of files that name no namespace are in that of -n, or of the context, as kubectl would create them. Pods are tried
+    by priority, then in the order of the files; each finds what those before it took. Deployments, ReplicaSets,
+    StatefulSets and Jobs stand for their pods; other kinds are named and passed over. Ends with 1 when a pod finds no
+    place, and with 2 when something cannot be read.
 
     With --trace, thousands of pods arrive at empty nodes until 130 percent of the cards were asked for, and policies
     are compared: how much of the cards is allocated at 100, 110 and 130 percent, what is left and no typical pod can
