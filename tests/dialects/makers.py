@@ -193,7 +193,9 @@ class Bench:
         if containers is None:
             return verdict(fit.counts[row], int(fit.cards[row])).detail
         self.affinity = (float(fit.affinity[row, 0]), float(fit.affinity[row, 1]))
-        return self.dialect.allocation.annotations(Placement("n", containers), 1, waiting)
+        written = self.dialect.allocation.annotations(Placement("n", containers), 1, waiting)
+        assert written.keys() <= self.dialect.allocation.written
+        return written
 
     def take(self, wire: Obj, policy: str = "binpack") -> dict[str, str]:
         """Place a pod, and book what it gets."""

@@ -39,6 +39,7 @@ def test_the_component_of_a_dialect_guards_what_that_writes(dialect: Dialect, ma
     folder = Path(__file__).parents[2] / "manifests" / dialect.name
     named, filled = yaml.safe_load((folder / "guard.yaml").read_text())
     written = dialect.allocation.annotations(placement, 0.0).keys()
+    assert written <= dialect.allocation.written
     assert sorted(yaml.safe_load(filled["value"])) == sorted({*written, *dialect.claims.resources})
     number = int(named["path"].split("/")[3])
     assert list(VARIABLES)[number] == named["value"] == dialect.name

@@ -13,6 +13,7 @@ from vgpu_scheduler.dialects.koordinator import koordinator_dialect
 from vgpu_scheduler.dialects.volcano import volcano_dialect
 from vgpu_scheduler.engine.suspicions import Suspicions
 from vgpu_scheduler.kube import decode_pod, decode_quota
+from vgpu_scheduler.model import DECISION
 
 ALL = Suspicions(Dialects([hami_dialect(), volcano_dialect(), koordinator_dialect()]))
 
@@ -52,6 +53,14 @@ def test_what_is_hardly_meant_of_amounts(limits: dict[str, Any], says: str) -> N
 )
 def test_annotations_one_letter_off(name: str, says: str) -> None:
     assert told({"nvidia.com/gpu": 1}, {name: "x"}) == [f"annotation {name} {says}"]
+
+
+def test_what_is_written_on_pods_is_not_taken_for_a_typing_error() -> None:
+    """Whoever asks about a copy of a cluster shows pods that have it all."""
+    dialects = [hami_dialect(), volcano_dialect(), koordinator_dialect()]
+    written = {name for dialect in dialects for name in dialect.allocation.written} | {DECISION}
+    assert len(written) >= 50
+    assert told({"nvidia.com/gpu": 1}, dict.fromkeys(sorted(written), "x")) == []
 
 
 @pytest.mark.parametrize(

@@ -16,12 +16,17 @@ class Allocation(Protocol):
     ----------
     keys
         The annotations that say which devices a pod has.
+    written
+        Every annotation that is written on pods for the node side, or by it; those are among them.
     quota_resources
         Resource names whose ``limits.<name>`` in a ResourceQuota bounds what a namespace holds of devices.
     """
 
     @property
     def keys(self) -> frozenset[str]: ...  # noqa: D102 - see the class
+
+    @property
+    def written(self) -> frozenset[str]: ...  # noqa: D102 - see the class
     @property
     def quota_resources(self) -> Mapping[str, QuotaResource]: ...  # noqa: D102
 

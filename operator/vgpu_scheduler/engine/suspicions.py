@@ -12,7 +12,7 @@ from typing import Final
 from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.dialects.amounts import INT32
 from vgpu_scheduler.kube import Pod, QuantityError, ResourceQuota, has_unit, to_exact_int
-from vgpu_scheduler.model import QuotaResource, Remembered, bytes_of, closest
+from vgpu_scheduler.model import DECISION, QuotaResource, Remembered, bytes_of, closest
 from vgpu_scheduler.policy import OVERRIDES
 
 _ALIKE: Final = 0.8
@@ -45,8 +45,8 @@ class Suspicions:
     def __init__(self, dialects: Dialects) -> None:
         self._dialects = dialects
         self._resources = frozenset(name for dialect in dialects for name in dialect.claims.resources)
-        written = (name for dialect in dialects for name in dialect.allocation.keys)
-        self._annotations = frozenset((*dialects.pod_annotations, *OVERRIDES.values(), *written))
+        written = (name for dialect in dialects for name in dialect.allocation.written)
+        self._annotations = frozenset((*dialects.pod_annotations, *OVERRIDES.values(), DECISION, *written))
         self._quotas: dict[str, tuple[QuotaResource, str]] = {}
         for dialect in dialects:
             for name, resource in dialect.allocation.quota_resources.items():

@@ -53,6 +53,12 @@ class HamiAllocation:
         return frozenset(vendor.record.allocated for vendor in self.vendors)
 
     @cached_property
+    def written(self) -> frozenset[str]:
+        """The annotations of each maker, and those that all have."""
+        of_makers = (name for vendor in self.vendors for name in vendor.record.written)
+        return frozenset((NODE_ANNOTATION, TIME_ANNOTATION, BIND_PHASE_ANNOTATION, BIND_TIME_ANNOTATION, *of_makers))
+
+    @cached_property
     def quota_resources(self) -> Mapping[str, QuotaResource]:
         """Memory and cores of each maker; a quota on memory is in the unit of requests."""
         return {

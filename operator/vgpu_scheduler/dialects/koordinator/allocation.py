@@ -37,7 +37,7 @@ _NOTHING = (0,) * len(DIMENSIONS)
 class KoordinatorAllocation:
     """The allocation annotation of pods."""
 
-    keys = frozenset({ALLOCATED_ANNOTATION})
+    keys = written = frozenset({ALLOCATED_ANNOTATION})
     quota_resources: ClassVar[Mapping[str, QuotaResource]] = {}  # Koordinator has elastic quotas of its own
 
     def usage(self, pod: Pod) -> Usage:

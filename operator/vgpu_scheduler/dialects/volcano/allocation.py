@@ -43,6 +43,16 @@ class VolcanoAllocation:
 
     names: VolcanoNames
 
+    written = frozenset(
+        {
+            keys.NODE_ANNOTATION,
+            keys.TIME_ANNOTATION,
+            keys.ALLOCATED_ANNOTATION,
+            keys.TO_ALLOCATE_ANNOTATION,
+            keys.BIND_PHASE_ANNOTATION,
+            keys.BIND_TIME_ANNOTATION,
+        }
+    )
     keys = frozenset({keys.ALLOCATED_ANNOTATION})
     quota_resources: ClassVar[Mapping[str, QuotaResource]] = {}  # Volcano's queues have capacities of their own
 
