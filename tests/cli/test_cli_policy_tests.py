@@ -216,7 +216,7 @@ def test_pods_and_objects_are_named_too() -> None:
         ("objects: [empty.yaml]", "objects: empty.yaml holds no object"),
         ("policies: broken.yaml", "policies: broken.yaml:2: no YAML"),
         ("pod: two.yaml", "pod: two.yaml holds 2 objects, not one"),
-        ("policies: text.yaml", "policies[0]: Input should be a valid"),
+        ("policies: text.yaml", "policies[0]: "),
         ("policies: secret.yaml", "Secret means nothing here"),
         ("policies: wrong.yaml", "ClusterVGPUPolicy x: spec.nodes.policy: "),
     ],

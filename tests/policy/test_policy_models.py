@@ -61,7 +61,7 @@ def test_every_error_is_told_with_its_path() -> None:
     assert error == (
         "spec.nodes.scorers[1].weight: a weight below 0 is for the scorer binpack only; to turn the order around, use"
         " policy (hami) or scoringStrategy.type (deviceshare);"
-        " spec.defaults.cores: Input should be less than or equal to 100"
+        " spec.defaults.cores: must be 100 or less"
     )
 
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.whatif.cases import CLUSTER, document, error, failures
+import yaml
+from tests.whatif.cases import CLUSTER, document, error, failures, results
+
+from vgpu_scheduler.whatif import CaseError
 
 POD: dict[str, Any] = {"resources": {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 4096}}
 REGISTER = (
@@ -215,16 +221,16 @@ def test_what_a_dialect_does_not_register_is_refused() -> None:
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ({"nodes": [{"cards": 1}]}, "nodes[0].name: Field required"),
-        ({"nodes": [{"name": "a", "cards": -1}]}, "nodes[0] (a).cards[0].count: Input should be greater than"),
-        ({"nodes": [{"name": "a", "cards": "many"}]}, "nodes[0] (a).cards[0]: Input should be a valid"),
+        ({"nodes": [{"cards": 1}]}, "nodes[0].name: is required"),
+        ({"nodes": [{"name": "a", "cards": -1}]}, "nodes[0] (a).cards[0].count: -1 is not 1 or more"),
+        ({"nodes": [{"name": "a", "cards": "many"}]}, "nodes[0] (a).cards[0]: "),
         ({"nodes": [{"name": "a", "cards": {"memroy": 1}}]},
          "nodes[0] (a).cards[0]: there is no field 'memroy': did you mean memory?"),
         ({"nodes": [{"name": "a", "cards": {"memory": "lots"}}]}, "nodes[0] (a).cards[0].memory: 'lots' is not a quan"),
         ({"nodes": [{"name": "a", "cards": {"memory": "512Ki"}}]},
          "nodes[0] (a).cards[0].memory: 512Ki is no whole number of MiB"),
         ({"nodes": [{"name": "a", "taints": "gpu"}]}, "taints[0]: 'gpu' is not of the form key=value:Effect"),
-        ({"nodes": [{"name": "a", "labels": {"pool": 1}}]}, "nodes[0] (a).labels.pool: Input should be a valid string"),
+        ({"nodes": [{"name": "a", "labels": {"pool": 1}}]}, "nodes[0] (a).labels.pool: 1 is not a text"),
         ({"nodes": [{"name": "a", "allocatable": {"cpu": "x"}, "cards": 1}]},
          "Node a: status.allocatable[cpu]: 'x' is not a quantity"),
         ({"nodes": [{"name": "a", "cards": [{"name": "x"}, {"name": "x"}]}]},
@@ -235,11 +241,11 @@ def test_what_a_dialect_does_not_register_is_refused() -> None:
         ({"nodes": [{"metadata": {"name": "a", "annotations": {"hami.io/node-nvidia-register": "[x"}}}]},
          "Node a: annotation hami.io/node-nvidia-register: "),
         ({"nodes": [{"metadata": 5}]}, "Node: metadata is missing"),
-        ({"running": [{"cards": "a-0"}]}, "running[0].node: Field required"),
+        ({"running": [{"cards": "a-0"}]}, "running[0].node: is required"),
         ({"running": [{"node": "z"}]}, "running[0].node: there is no node z"),
         ({"running": [{"node": "a", "name": "p", "cards": ["a-1", "b-0"]}]},
          "running[0] (p).cards[1].card: node a has no card b-0"),
-        ({"running": [{"node": "a", "cards": {"memory": 1}}]}, "running[0].cards[0].card: Field required"),
+        ({"running": [{"node": "a", "cards": {"memory": 1}}]}, "running[0].cards[0].card: is required"),
         ({"running": [PLACED]}, "Pod default/there: there is no node full"),
         ({"nodes": [NODE], "running": [{**PLACED, "metadata": {**PLACED["metadata"], "annotations": {}}}]},
          "Pod default/there: annotation hami.io/vgpu-devices-allocated is missing"),
@@ -248,8 +254,8 @@ def test_what_a_dialect_does_not_register_is_refused() -> None:
          "Pod default/there: node full has no card y"),
         ({"pod": {"resources": {"nvidia.com/gpu": "one"}}}, "nvidia.com/gpu"),
         ({"pod": {"labls": {}}}, "pod: there is no field 'labls': did you mean labels?"),
-        ({"pod": {"name": "p", "nodeSelector": "x"}}, "pod (p).nodeSelector: Input should be a valid dictionary"),
-        ({"pod": {"resources": {"cpu": [1]}}}, "pod.resources.limits.cpu: Input should be a valid string"),
+        ({"pod": {"name": "p", "nodeSelector": "x"}}, "pod (p).nodeSelector: "),
+        ({"pod": {"resources": {"cpu": [1]}}}, "pod.resources.limits.cpu: [1] is not a text"),
         ({"pod": {"resources": 5}}, "pod.resources: "),
         ({"pod": {"kind": "Node", "metadata": {"name": "n"}}}, "pod: Node is no Pod"),
         ({"pod": {"spec": {"containers": 5}}}, "Pod default/pod: spec.containers: Expected `array"),
@@ -267,3 +273,66 @@ def test_what_a_dialect_does_not_register_is_refused() -> None:
 def test_errors_name_the_object_and_the_field(fields: dict[str, Any], says: str) -> None:
     found = error(document(CLUSTER, **{"running": [], **fields}))
     assert says in found
+
+
+# ------------------------------------------------------------------------------------------------ what is said of it
+
+WHOLE = """
+nodes:
+  - name: a
+    labels: {pool: x}
+    taints: ["k=v:NoSchedule"]
+    unschedulable: false
+    cards: [{count: 2, memory: 16Gi, model: A100}]
+namespaces: {default: {tier: shared}}
+policies:
+  - kind: VGPUPolicy
+    metadata: {name: p}
+    spec: {nodes: {policy: spread}}
+running:
+  - {name: r, node: a, cards: {card: a-0, memory: 8Gi, cores: 30}}
+cases:
+  - name: one
+    pod: {name: p, resources: {nvidia.com/gpu: 1}}
+    expect: {node: a, cards: [a-0], policy: {nodes: VGPUPolicy}, warning: [x]}
+  - name: two
+    steps:
+      - {pod: {resources: {nvidia.com/gpu: 1}}, expect: {outcome: placed}}
+"""
+ODD_VALUES: tuple[Any, ...] = (5, "x y", None, True, 1.5, [], {}, [1], {"a": 1}, [None], {"a": [1]}, "", -1)
+PYDANTICS = re.compile(
+    r"Input should|Field required|[Vv]alid (tuple|dict|string|integer|number|list)|Extra inputs|type="
+)
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the paths to all values of a document."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, each in inner:
+        yield (*path, key)
+        yield from places(each, (*path, key))
+
+
+def told_of(document: dict[str, Any]) -> list[str]:
+    try:
+        return [str(each) for each in results(document) if isinstance(each, CaseError)]
+    except CaseError as problem:
+        return [str(problem)]
+
+
+def test_errors_are_in_plain_words_whatever_stands_anywhere() -> None:
+    whole = yaml.safe_load(WHOLE)
+    assert told_of(whole) == []
+    wrong, tried = [], 0
+    for path in places(whole):
+        for odd in ODD_VALUES:
+            changed = copy.deepcopy(whole)
+            around = changed
+            for key in path[:-1]:
+                around = around[key]
+            around[path[-1]] = odd
+            said = told_of(changed)
+            tried += bool(said)
+            wrong += [f"{path} = {odd!r}: {text}" for text in dict.fromkeys(said) if PYDANTICS.search(text)][:1]
+    assert tried > 300
+    assert not wrong, f"{len(wrong)} of {tried}: " + "\n".join(wrong[:20])

@@ -39,7 +39,10 @@ _WORDING: Final = {
     "dict_type": "must be a mapping",
     "extra_forbidden": "there is no such field",
     "int_from_float": "must be an integer",
+    "greater_than_equal": "must be {ge} or more",
     "int_type": "must be an integer",
+    "less_than_equal": "must be {le} or less",
+    "literal_error": "must be one of {expected}",
     "missing": "is required",
     "model_type": "must be a mapping",
     "string_type": "must be a text",
@@ -173,7 +176,8 @@ def _lines(details: ErrorDetails, root: str) -> list[str]:
             path += f"[{part}]" if isinstance(part, int) else f".{part}"
     if details["type"] == _BROKEN:
         return [f"{path}{'.' if name else ''}{name}: {text}" for name, text in details["ctx"]["broken"]]
-    return [f"{path}: {_WORDING.get(details['type'], details['msg'])}"]
+    wording = _WORDING.get(details["type"])
+    return [f"{path}: {wording.format(**details.get('ctx', {})) if wording else details['msg']}"]
 
 
 # ------------------------------------------------------------------------------------------------------ field types

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from vgpu_scheduler.model import Outcome
+from vgpu_scheduler.model import Outcome, quoted
 from vgpu_scheduler.whatif.forms import Short
 from vgpu_scheduler.whatif.simulation import Answer
 
@@ -16,6 +16,8 @@ _PLACED: Final = Outcome.PLACED.value
 
 def _texts(value: object) -> object:
     """Let one text stand for a list of it."""
+    if not isinstance(value, str | list | tuple | None):
+        raise ValueError(f"{quoted(value)} is neither a text nor a list of texts")  # noqa: TRY004 - pydantic words it
     return (value,) if isinstance(value, str) else value
 
 

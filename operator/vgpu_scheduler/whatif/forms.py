@@ -10,7 +10,7 @@ from pydantic.alias_generators import to_camel
 
 from vgpu_scheduler.engine import SCHEDULER_NAME
 from vgpu_scheduler.kube import QuantityError, to_int
-from vgpu_scheduler.model import closest
+from vgpu_scheduler.model import closest, worded
 from vgpu_scheduler.whatif.cards import Card, Piece
 from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.world import World
@@ -47,8 +47,7 @@ def problems(error: ValidationError, root: str = "") -> str:
         path = root
         for part in details["loc"]:
             path += f"[{part}]" if isinstance(part, int) else f".{part}"
-        message = details["msg"].removeprefix("Value error, ")
-        found.append(f"{path.lstrip('.')}: {message}" if path else message)
+        found.append(f"{path.lstrip('.')}: {worded(details)}" if path else worded(details))
     return "; ".join(found)
 
 
