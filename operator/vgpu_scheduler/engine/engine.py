@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.dialects import Dialects, InventoryObject, placement_usage
+from vgpu_scheduler.engine.assumed import decide_elsewhere, recheck
 from vgpu_scheduler.engine.closed_nodes import ClosedNodes, NodeClosure
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.effective_policies import EffectivePolicies
@@ -38,10 +39,7 @@ from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import Decision, EventReason, Hint, Outcome, Placement, internal_error
 from vgpu_scheduler.policy import Policies
 from vgpu_scheduler.predicates import gated
-from vgpu_scheduler.state import Phase, Reservation, State
-
-_MOST_MOVES: Final = 3
-"""How often a pod is moved away from a slow node."""
+from vgpu_scheduler.state import State
 
 
 class Engine:
@@ -275,7 +273,7 @@ class Engine:
         return self._attempt_anew(pod, now, explain=explain)
 
     def _attempt_anew(self, pod: Pod, now: float, *, explain: bool) -> tuple[Decision, ...]:
-        pods, missing = self.units.gather(pod, self._waits)
+        pods, missing = self.units.gather(pod, self.waits)
         if missing:
             decision = missing_members(pod, self.units.name(pod.uid), missing)
             self.queue.park(pod.uid, Hint.NONE, now, rejected_by=decision.rejected_by)
@@ -318,76 +316,17 @@ class Engine:
         return decisions
 
     def recheck(self, uid: str) -> Placement | None:
-        """Check an assumed placement against what is known now, just before it is bound.
-
-        Returns
-        -------
-        Placement or None
-            The placement if it holds, another one on the same node if only its cards had to change, or None if the
-            pod does not fit there any more, its claims need something else, or it must not be bound at all; then the
-            caller gives it back.
-        """
-        pod, held = self.state.pod(uid), self.state.reservation(uid)
-        if pod is None or held is None or held.phase is not Phase.ASSUMED or held.placement is None:
-            return None
-        if not self._waits(pod) or held.node in self.closed_nodes.rejected.closed_to(pod):
-            return None
-        unchanged = self.effective_policies.as_decided(pod) and self.state.unchanged_since_assumed(uid, pod)
-        with self.state.volumes.rechecking(held.placement.volumes):
-            return self._recheck(pod, held, held.placement, unchanged=unchanged)
-
-    def _recheck(self, pod: Pod, held: Reservation, decided: Placement, *, unchanged: bool) -> Placement | None:
-        uid = pod.uid
-        if unchanged and not self.quotas.exceeded(pod.namespace, self.state) and self.cycle.may_stay(pod, decided):
-            return decided
-        self.effective_policies.decided(pod)
-        self.state.suspend(uid)
-        try:
-            fits = self.cycle.refit(pod, held.node)
-        finally:
-            self.state.resume(held)
-        if fits is None or not fits.volumes.is_part_of(decided.volumes):
-            return None
-        fits = replace(fits, volumes=decided.volumes)
-        if fits == decided:
-            self.state.reassure(uid)
-            return fits
-        self._released |= self.state.forget(uid)
-        moved = Decision(uid, pod.key, Outcome.PLACED, placement=fits, claims=self.cycle.claims(pod))
-        self._released |= self._assume(pod, moved)
-        return fits
+        """Check an assumed placement just before it is bound; see :func:`assumed.recheck`."""
+        return recheck(self, uid)
 
     def decide_elsewhere(self, uid: str, slow: Collection[str]) -> Decision | None:
-        """Decide an assumed pod anew that waits at a slow node, and assume that; its Binding must not have been sent.
+        """Decide an assumed pod anew that waits at a slow node; see :func:`assumed.decide_elsewhere`."""
+        return decide_elsewhere(self, uid, slow)
 
-        Parameters
-        ----------
-        slow
-            The nodes that it must not go to.
-
-        Returns
-        -------
-        Decision or None
-            Where it goes now; None, and it stays where it is, if it fits nowhere else, if its volumes were bound for
-            its node, or if it has been moved often enough.
-        """
-        pod, held = self.state.pod(uid), self.state.reservation(uid)
-        if pod is None or held is None or held.phase is not Phase.ASSUMED or held.volumes or not self._waits(pod):
-            return None
-        if self.queue.moves(uid) >= _MOST_MOVES:
-            return None
-        self.state.suspend(uid)
-        try:
-            decision = self.cycle.decide(pod, avoiding=slow)
-        finally:
-            self.state.resume(held)
-        if decision.outcome is not Outcome.PLACED:
-            return None
-        self._released |= self.state.forget(uid)
-        self.effective_policies.decided(pod)
+    def reassume(self, pod: Pod, decision: Decision) -> None:
+        """Assume another placement of an assumed pod."""
+        self._released |= self.state.forget(pod.uid)
         self._released |= self._assume(pod, decision)
-        self.queue.moved(uid)
-        return decision
 
     def restate(self, decision: Decision, placement: Placement) -> Decision:
         """Return a decision as it stands after a re-check: with the placement and the policy that hold now."""
@@ -424,7 +363,7 @@ class Engine:
         self.state.settled(uid)
         self._waiting.hint(hint, now)
         pod = self.state.pod(uid)
-        if pod is None or not self._waits(pod) or self.state.reservation(uid) is not None:
+        if pod is None or not self.waits(pod) or self.state.reservation(uid) is not None:
             self.queue.remove(uid)
         elif delay is None or uid not in self.queue:
             self.queue.add(uid, pod.priority, now, QueueEvent.ATTEMPT_FAILURE)
@@ -438,7 +377,8 @@ class Engine:
 
     # Inside ----------------------------------------------------------------------------------------------------------
 
-    def _waits(self, pod: Pod) -> bool:
+    def waits(self, pod: Pod) -> bool:
+        """Tell whether a pod has to be placed."""
         if pod.uid in self._departed:
             return False
         return not (pod.node_name or pod.terminal or pod.deleting or gated(pod))
@@ -448,7 +388,7 @@ class Engine:
             self._gated.add(pod.uid)
         else:
             self._gated.discard(pod.uid)
-        if not self._waits(pod):
+        if not self.waits(pod):
             self.storage.forget(pod)
             if self.state.reservation(pod.uid) is None or pod.node_name or pod.terminal:
                 self.queue.remove(pod.uid)

@@ -1,0 +1,102 @@
+"""Assumed placements that are not bound yet: they are checked again before that, or decided anew among other nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import Decision, Outcome, Placement
+from vgpu_scheduler.state import Phase, Reservation
+
+if TYPE_CHECKING:
+    from vgpu_scheduler.engine.engine import Engine
+
+_MOST_MOVES: Final = 3
+"""How often a pod is moved away from a slow node."""
+
+
+def recheck(engine: Engine, uid: str) -> Placement | None:
+    """Check an assumed placement against what is known now, just before it is bound.
+
+    Returns
+    -------
+    Placement or None
+        The placement if it holds, another one on the same node if only its cards had to change, or None if the pod
+        does not fit there any more, its claims need something else, or it must not be bound at all; then the caller
+        gives it back.
+    """
+    found = _assumed(engine, uid)
+    if found is None:
+        return None
+    pod, held, decided = found
+    if held.node in engine.closed_nodes.rejected.closed_to(pod):
+        return None
+    unchanged = engine.effective_policies.as_decided(pod) and engine.state.unchanged_since_assumed(uid, pod)
+    with engine.state.volumes.rechecking(decided.volumes):
+        if (
+            unchanged
+            and not engine.quotas.exceeded(pod.namespace, engine.state)
+            and engine.cycle.may_stay(pod, decided)
+        ):
+            return decided
+        return _refitted(engine, pod, held, decided)
+
+
+def _refitted(engine: Engine, pod: Pod, held: Reservation, decided: Placement) -> Placement | None:
+    """Return what the pod would get of its node now, and assume that."""
+    engine.effective_policies.decided(pod)
+    engine.state.suspend(pod.uid)
+    try:
+        fits = engine.cycle.refit(pod, held.node)
+    finally:
+        engine.state.resume(held)
+    if fits is None or not fits.volumes.is_part_of(decided.volumes):
+        return None
+    fits = replace(fits, volumes=decided.volumes)
+    if fits == decided:
+        engine.state.reassure(pod.uid)
+    else:
+        claims = engine.cycle.claims(pod)
+        engine.reassume(pod, Decision(pod.uid, pod.key, Outcome.PLACED, placement=fits, claims=claims))
+    return fits
+
+
+def decide_elsewhere(engine: Engine, uid: str, slow: Collection[str]) -> Decision | None:
+    """Decide an assumed pod anew that waits at a slow node, and assume that; its Binding must not have been sent.
+
+    Parameters
+    ----------
+    slow
+        The nodes that it must not go to.
+
+    Returns
+    -------
+    Decision or None
+        Where it goes now; None, and it stays where it is, if it fits nowhere else, if its volumes were bound for its
+        node, or if it has been moved often enough.
+    """
+    found = _assumed(engine, uid)
+    if found is None or found[1].volumes or engine.queue.moves(uid) >= _MOST_MOVES:
+        return None
+    pod, held, _ = found
+    engine.state.suspend(uid)
+    try:
+        decision = engine.cycle.decide(pod, avoiding=slow)
+    finally:
+        engine.state.resume(held)
+    if decision.outcome is not Outcome.PLACED:
+        return None
+    engine.effective_policies.decided(pod)
+    engine.reassume(pod, decision)
+    engine.queue.moved(uid)
+    return decision
+
+
+def _assumed(engine: Engine, uid: str) -> tuple[Pod, Reservation, Placement] | None:
+    """Return a pod that has to be placed with its assumed placement; None if it has none, or has not to be."""
+    pod, held = engine.state.pod(uid), engine.state.reservation(uid)
+    if pod is None or held is None or held.phase is not Phase.ASSUMED or held.placement is None:
+        return None
+    return (pod, held, held.placement) if engine.waits(pod) else None
