@@ -141,8 +141,11 @@ class Turns:
 
     def _slow_nodes(self) -> frozenset[str]:
         """Return the nodes where a turn has not ended for long."""
-        latest = self._clock.monotonic() - self._slow_after
-        return frozenset(node for node, lane in self._lanes.items() if lane.turn is not None and lane.since <= latest)
+        now = self._clock.monotonic()
+        return frozenset(node for node, lane in self._lanes.items() if self._is_slow(lane, now))
+
+    def _is_slow(self, lane: Lane, now: float) -> bool:
+        return lane.turn is not None and now - lane.since >= self._slow_after
 
     def look_after(self, node: str, why: str) -> None:
         """Look at those that wait at a node while a turn goes on.
@@ -156,11 +159,11 @@ class Turns:
             Why the turn does not end.
         """
         self.expire(node)
-        lane, slow, now = self._lanes[node], self._slow_nodes(), self._clock.monotonic()
-        if node not in slow or now - lane.looked_at < self._patience:
+        lane, now = self._lanes[node], self._clock.monotonic()
+        if not self._is_slow(lane, now) or now - lane.looked_at < self._patience:
             return
         lane.looked_at = now
-        fruitless = 0
+        slow, fruitless = self._slow_nodes(), 0
         for item in filter(None, (lane.turn, *lane.all())):
             if item.unit.bindings or item.unit.stage is Stage.GIVEN_BACK:
                 continue
