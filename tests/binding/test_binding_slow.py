@@ -70,6 +70,26 @@ async def test_who_waits_at_a_slow_node_goes_to_another_one(tmp_path: Path, orph
         assert not b.engine.state.drift()
 
 
+async def test_of_many_that_wait_all_go_elsewhere(tmp_path: Path) -> None:
+    async with bench(tmp_path, longest_wait=600.0) as b:
+        await b.nodes.register(["node-c"], ("T4",) * 8)
+        await b.occupy("node-a")
+        names = [f"p{number}" for number in range(9)]
+        for name in names:
+            await b.create(name, asks(1, 1000))
+        await b.learn()
+        b.watch()
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr("vgpu_scheduler.binding.turns._MOST_GONE", 2)
+            assert b.submit() == 9
+            waiting = len(list(b.engine.state.reservations("node-a"))) - 1
+            assert waiting == len(names)
+            await b.until(lambda: b.steps)
+            b.clock.ahead += 11.0
+            await b.until(lambda: b.binder.stats.moved == waiting)
+        assert [held.pod for held in b.engine.state.reservations("node-a")] == ["default/occupant"]
+
+
 async def test_who_fits_nowhere_else_is_told_once_and_keeps_its_place(tmp_path: Path) -> None:
     async with bench(tmp_path, longest_wait=60.0) as b:
         await b.occupy("node-a")

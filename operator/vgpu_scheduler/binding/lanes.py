@@ -106,7 +106,7 @@ class Lane:
     turn
         The pod whose turn it is; None while nobody is being bound there.
     since
-        When that turn began.
+        Since when nothing has moved: that turn began then, or one before it whose pod went elsewhere.
     looked_at
         When those that wait were last asked whether they fit elsewhere.
     """
@@ -116,6 +116,7 @@ class Lane:
         self._committed: deque[Item] = deque()
         self.turn: Item | None = None
         self.since = self.looked_at = 0.0
+        self._left = False
 
     def __len__(self) -> int:
         return len(self._heap) + len(self._committed)
@@ -135,8 +136,15 @@ class Lane:
 
     def begin(self, now: float) -> Item:
         """Take the next pod, whose turn it is now."""
-        self.turn, self.since = self.pop(), now
+        if not self._left:
+            self.since = now
+        self.turn, self._left = self.pop(), False
         return self.turn
+
+    def leave(self, item: Item) -> None:
+        """Take out a pod that goes elsewhere; where it is its turn, the next one waits for the same."""
+        self._left |= item is self.turn
+        self.remove([item])
 
     def commit(self, unit: BindUnit) -> None:
         """Let the pods of a unit go before all others, one right after the other."""

@@ -131,6 +131,7 @@ class PluginTurn:
                 break  # nobody holds the lock, and it cannot be taken
             taken, held = await self._locker.try_take(node, pod)
             if taken is not None:
+                self._turns.goes_on(item.node)
                 return taken
             self._turns.look_after(item.node, self._locker.who_holds(item.node, kind))
             # What was decided on may have moved while the holder was read.

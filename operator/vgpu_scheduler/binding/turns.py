@@ -12,6 +12,8 @@ from vgpu_scheduler.binding.lanes import BindUnit, Item, Lane, Stage
 
 _MOST_FRUITLESS: Final = 16
 """Pods of a lane that are asked at a time whether they fit elsewhere, and do not."""
+_MOST_GONE: Final = 64
+"""Pods of a lane that go elsewhere at a time."""
 
 
 class Waiting(Protocol):
@@ -163,12 +165,16 @@ class Turns:
         if not self._is_slow(lane, now) or now - lane.looked_at < self._patience:
             return
         lane.looked_at = now
-        slow, fruitless = self._slow_nodes(), 0
+        slow, fruitless, gone = self._slow_nodes(), 0, 0
         for item in filter(None, (lane.turn, *lane.all())):
             if item.unit.bindings or item.unit.stage is Stage.GIVEN_BACK:
                 continue
             if len(item.unit.items) == 1 and fruitless < _MOST_FRUITLESS:
                 if self._waiting.go_elsewhere(item, slow):
+                    gone += 1
+                    if gone == _MOST_GONE:
+                        lane.looked_at = now - self._patience  # the others go next time, so that nothing else waits
+                        return
                     continue
                 fruitless += 1
             self._waiting.tell_why(item, why)
@@ -176,7 +182,11 @@ class Turns:
     def leave(self, item: Item) -> None:
         """Take a pod out of its lane that goes elsewhere; whoever works on it stops."""
         item.unit.stage = Stage.GIVEN_BACK
-        self._lanes[item.node].remove([item])
+        self._lanes[item.node].leave(item)
+
+    def goes_on(self, node: str) -> None:
+        """Note that the plugins of a node serve the pod whose turn it is: what it waited for has come."""
+        self._lanes[node].since = self._clock.monotonic()
 
     def give_back(self, item: Item, delay: float | None = 0.0) -> None:
         """Give back a pod that is not bound: with all of its unit, unless a Binding of that was sent."""
