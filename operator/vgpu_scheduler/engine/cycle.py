@@ -182,7 +182,8 @@ class Cycle:
     def fits_without(self, pod: Pod, node: str, tenants: Iterable[str]) -> Placement | None:
         """Return a placement of a pod on a node if some of the pods there were gone, or None if it would not go there.
 
-        A node that is closed to the pod stays so. Nothing is copied: what the tenants hold is taken off the books for the time of the question.
+        A node that is closed to the pod stays so. Nothing is copied: what the tenants hold is taken off the books for
+        the time of the question.
 
         Parameters
         ----------
