@@ -39,6 +39,7 @@ OPTIONS = {
     "audit": '(eq .Values.guard "audit")',
     "hami-config": ".Values.hamiConfig.enabled",
     "policies-by-admins": "(not .Values.tenantPolicies.enabled)",
+    "cluster-policy-readers": ".Values.clusterPolicyReaders.enabled",
     "admission-webhook": ".Values.admissionWebhook.enabled",
     "admission-webhook/cert-manager": "(and .Values.admissionWebhook.enabled .Values.admissionWebhook.certManager)",
     "admission-policy": ".Values.admissionPolicy.enabled",
@@ -131,6 +132,8 @@ def filled(key: tuple[str, str], obj: dict[str, Any]) -> dict[str, Any]:
         case ("ClusterRoleBinding", "vgpu-scheduler-allocation-writers"):
             account = {"kind": "ServiceAccount", "name": Text("{{ .name }}"), "namespace": Text("{{ .namespace }}")}
             obj = put(obj, "/subjects", [obj["subjects"][0], Each(".Values.allocationWriters", account)])
+        case ("ClusterRoleBinding", "vgpu-scheduler-cluster-policy-readers"):
+            obj = put(obj, "/subjects/0/name", Text("{{ .Values.clusterPolicyReaders.group }}"))
         case ("PrometheusRule", _):
             obj = linked(obj)
         case ("MutatingWebhookConfiguration", _):

@@ -64,6 +64,13 @@ class Enabled(_Values):
     """Install it."""
 
 
+class ClusterPolicyReaders(Enabled):
+    """Who may read the policies of the cluster."""
+
+    group: Annotated[str, Field(min_length=1)] = "system:authenticated"
+    """The group that may read them: everybody who is logged in, unless you name another one."""
+
+
 class Account(_Values):
     """A service account."""
 
@@ -136,6 +143,9 @@ class Values(_Values):
     tenant_policies: Enabled = Enabled(enabled=True)
     """Whether the roles edit and admin of a namespace may write its policies; else those that are bound to
     vgpu-scheduler-policy-editor (docs/policies.md)."""
+    cluster_policy_readers: ClusterPolicyReaders = ClusterPolicyReaders()
+    """Whether a group may read the policies of the cluster, which bind its pods, and no policy of a namespace
+    (docs/policies.md)."""
     doctor_role: Enabled = Enabled()
     """A ClusterRole for those who run `vgpu-scheduler doctor` (docs/doctor.md)."""
     monitoring: Enabled = Enabled()

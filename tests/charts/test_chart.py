@@ -24,6 +24,7 @@ COMPONENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "audit": (NEWEST, {"guard": "audit"}),
     "hami-config": (NEWEST, {"hamiConfig": {"enabled": True}}),
     "policies-by-admins": (NEWEST, {"tenantPolicies": {"enabled": False}}),
+    "cluster-policy-readers": (NEWEST, {"clusterPolicyReaders": {"enabled": True}}),
     "admission-webhook": (NEWEST, {"admissionWebhook": {"enabled": True}}),
     "admission-webhook/cert-manager": (NEWEST, {"admissionWebhook": {"enabled": True, "certManager": True}}),
     "volcano": (NEWEST, {"settings": {"dialects": ["hami", "volcano"]}}),

@@ -238,6 +238,8 @@ def test_explain_without_rights_says_what_the_pod_says(api: Api) -> None:
         "default/large waits.",
         "  Unschedulable: 0/1 nodes: told before",
         "",
+        "What its reasons mean: docs/runbook.md.",
+        "",
         "More cannot be said: you may not list nodes, list pods.",
     ]
     assert "decided among 3 nodes" in run("explain", "first").stdout

@@ -264,6 +264,12 @@ def test_an_installation_may_leave_the_policies_of_namespaces_to_its_administrat
     assert patch == dict.fromkeys(added_to, "false")
 
 
+def test_cluster_policies_can_be_read_without_those_of_any_namespace() -> None:
+    reader = roles("cluster-policy-readers/readers.yaml")["vgpu-scheduler-cluster-policy-reader"]
+    assert "labels" not in reader["metadata"]
+    assert granted(reader) == {("vgpu-scheduler.io", "clustervgpupolicies", verb) for verb in READ}
+
+
 def test_cluster_policies_are_written_by_a_role_that_nobody_has_by_default() -> None:
     editor = roles("policy-roles.yaml")["vgpu-scheduler-cluster-policy-editor"]
     assert "labels" not in editor["metadata"]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -16,10 +14,10 @@ from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE, ClusterOptions
 from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.cluster.rights import namespaces_to_delete_pods_in
 from vgpu_scheduler.cli.cluster.schedulers import is_ours, left_to_whom
-from vgpu_scheduler.cli.cluster.view import ClusterView, get_object
+from vgpu_scheduler.cli.cluster.view import ClusterView
 from vgpu_scheduler.cli.cluster.world import MissingRightsError, exit_on_error, open_world
+from vgpu_scheduler.cli.explain_from_pod import explain_from_pod_alone, record_of, worded_record
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import DECISION
 from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.whatif import Explanation, World, explain_bound, explain_pod
 
@@ -34,7 +32,7 @@ def run(*, words: Sequence[str], namespace: str | None, node: str, cluster: Clus
         try:
             world, view = open_world(cluster)
         except MissingRightsError as error:
-            _explain_from_pod_alone(cluster, key, error, output)
+            explain_from_pod_alone(cluster, key, error, output)
             return
     if node and not world.has_node(node):
         fail(f"there is no node {node}")
@@ -110,7 +108,7 @@ def _notes(world: World, pod: Pod, *, fits: bool) -> list[str]:
 
 
 def _explain_bound(world: World, pod: Pod, node: str, output: str) -> None:
-    record = _record(pod.annotations)
+    record = record_of(pod.annotations)
     found = explain_bound(world, pod, node, all_cards=output == WIDE)
     if output not in FOR_PEOPLE:
         dump({"pod": pod.key, "node": pod.node_name, "decided": record, "today": found.as_json()}, output)
@@ -118,49 +116,8 @@ def _explain_bound(world: World, pod: Pod, node: str, output: str) -> None:
     click.echo(f"{pod.key} is bound to {pod.node_name}.")
     for line in found.held:
         click.echo(f"  {line}")
-    for line in _recorded(record):
+    for line in worded_record(record):
         click.echo(f"  {line}")
     here = "to the same node" if found.answer.node == pod.node_name else f"to {found.answer.node or 'no node'}"
     click.echo(f"\nIf it were created now, without itself, it would go {here}:\n")
     click.echo(found.text(wide=output == WIDE))
-
-
-def _record(annotations: Mapping[str, str]) -> dict[str, Any]:
-    try:
-        found = json.loads(annotations.get(DECISION, "{}"))
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _recorded(record: Mapping[str, Any]) -> list[str]:
-    """Word what was written down when a pod was decided."""
-    if not record:
-        return ["vgpu-scheduler wrote down no decision: somebody else bound it"]
-    lines = [f"decided among {record.get('nodes', '?')} nodes, score {record.get('score', '?')}"]
-    policy = record.get("policy")
-    for section, source in sorted(policy.items()) if isinstance(policy, Mapping) else ():
-        lines.append(f"{section} by {source}")
-    return lines
-
-
-def _explain_from_pod_alone(cluster: ClusterOptions, key: str, error: MissingRightsError, output: str) -> None:
-    """Say what a pod says itself, for those who may see no more."""
-    namespace, _, name = key.partition("/")
-    found = asyncio.run(get_object(cluster, f"/api/v1/namespaces/{namespace}/pods/{name}"))
-    if isinstance(found, str):
-        fail(f"{error}, and the pod itself cannot be seen: {found}")
-    conditions = found.get("status", {}).get("conditions") or ()
-    scheduled: Mapping[str, Any] = next((each for each in conditions if each.get("type") == "PodScheduled"), {})
-    node = found.get("spec", {}).get("nodeName", "")
-    record = _record(found["metadata"].get("annotations") or {})
-    if output not in FOR_PEOPLE:
-        dump({"pod": key, "node": node, "condition": scheduled, "decided": record, "missing": str(error)}, output)
-    else:
-        click.echo(f"{key} is bound to {node}." if node else f"{key} waits.")
-        if scheduled.get("message"):
-            click.echo(f"  {scheduled.get('reason', '')}: {scheduled['message']}")
-        for line in _recorded(record) if node else ():
-            click.echo(f"  {line}")
-        click.echo(f"\nMore cannot be said: {error}.")
-    raise SystemExit(0 if node else _FITS_NOWHERE)

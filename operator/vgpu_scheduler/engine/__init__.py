@@ -4,9 +4,9 @@ from vgpu_scheduler.engine.card_verdicts import CardVerdict, Lack, card_verdicts
 from vgpu_scheduler.engine.closed_nodes import ANY_CARD, IN_TURN, Cause, ClosedNodes, NodeClosure
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.engine import Engine
+from vgpu_scheduler.engine.event_notes import event_note
 from vgpu_scheduler.engine.lock_review import review_locks
 from vgpu_scheduler.engine.locks import FoundLock, LockJudge, LockStatus, find_lock
-from vgpu_scheduler.engine.nearest import lacks_amounts
 from vgpu_scheduler.engine.observing import ObservedKind, Sweep
 from vgpu_scheduler.engine.options import SCHEDULER_NAME, EngineOptions
 from vgpu_scheduler.engine.policy_report import ConditionReport, PolicyReason, PolicyReport
@@ -14,7 +14,7 @@ from vgpu_scheduler.engine.pools import RESOURCES, Pool, PoolAmounts, held_by_na
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import Place, SchedulingQueue
 from vgpu_scheduler.engine.queue_events import QueueEvent
-from vgpu_scheduler.engine.quotas import QuotaReport, Quotas
+from vgpu_scheduler.engine.quotas import QuotaReport, Quotas, quotas_told_in
 from vgpu_scheduler.engine.units import Grouping, UnitKey
 
 __all__ = [
@@ -49,9 +49,10 @@ __all__ = [
     "Sweep",
     "UnitKey",
     "card_verdicts",
+    "event_note",
     "find_lock",
     "held_by_namespace",
-    "lacks_amounts",
     "pools",
+    "quotas_told_in",
     "review_locks",
 ]

@@ -40,8 +40,8 @@ def nearest_miss(
 ) -> NearMiss | None:
     """Return the card with the smallest relative shortfall; among equals the smallest node name, then UUID.
 
-    Only nodes that failed for lack of an amount count, and of them only cards in service. A card's shortfall is its
-    largest over the dimensions, because all of them would have to be freed.
+    Only nodes that failed for lack of an amount count, and of them only cards in service that the pod may use. A card's
+    shortfall is its largest over the dimensions, because all of them would have to be freed.
 
     Parameters
     ----------
@@ -59,9 +59,9 @@ def nearest_miss(
     owner = np.repeat(lacking, cards)
     offset = np.arange(owner.shape[0]) - np.repeat(np.cumsum(cards) - cards, cards)
     devices = columns.first[owner] + offset
-    in_service = columns.healthy[devices] & ~columns.cordoned[devices]
-    if not in_service.all():
-        owner, devices = owner[in_service], devices[in_service]
+    usable = columns.healthy[devices] & ~columns.cordoned[devices] & allocator.may_use(devices_of)[devices]
+    if not usable.all():
+        owner, devices = owner[usable], devices[usable]
     relative, dimension, asked, free = allocator.shortfall(columns, devices)
     short = relative > 0
     if not short.any():

@@ -7,8 +7,10 @@ is equal; 0 lets nothing in; scopes are not looked at, so that a quota with scop
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from vgpu_scheduler.allocators import Budget, Budgets
 from vgpu_scheduler.dialects import Dialects
@@ -32,6 +34,8 @@ from vgpu_scheduler.state import State
 
 _PREFIX = "limits."
 _WHOLE = 100
+_DESCRIBED: Final = re.compile(r"namespace (\S+) uses (\d+ of \d+ \S+ of limits\.[^;)]+)")
+_LIMIT_DESCRIBED: Final = re.compile(r"(\d+) of (\d+) (\S+) of limits\.([^,;)\s]+)")
 
 Key = tuple[str, str]
 """Namespace and name of a ResourceQuota."""
@@ -46,12 +50,19 @@ class QuotaReport:
     used, limit
         In the unit of the devices' dimension (MiB, percent), whatever the unit of the resource is; in percent of a card
         where a vendor counts compute in units of its own and the resource in percent.
+    unit
+        That unit.
     """
 
     namespace: str
     resource: str
     used: int
     limit: int
+    unit: str
+
+    def __str__(self) -> str:
+        """Word it."""
+        return f"{self.used} of {self.limit} {self.unit} of {_PREFIX}{self.resource}"
 
 
 class Quotas:
@@ -151,9 +162,7 @@ class Quotas:
         """
         limits = self._limits.get(namespace) if claims else None
         for name, limit in (limits or {}).items():
-            if self._dialects[name] != dialect_of(claims):
-                continue
-            asked = self._peak(claims, self._resources[name])
+            asked = self.asked(name, claims)
             if asked and self._used(state, namespace, name) + asked > limit:
                 return True
         return False
@@ -226,11 +235,17 @@ class Quotas:
 
     def describe(self, namespace: str, state: State) -> str:
         """Say how a namespace stands, for an event; empty where nothing is limited."""
-        parts = [
-            f"{report.used} of {report.limit} {self._units[report.resource]} of {_PREFIX}{report.resource}"
-            for report in self._reports(namespace, state)
-        ]
-        return f"namespace {namespace} uses {', '.join(parts)}" if parts else ""
+        told = ", ".join(map(str, self._reports(namespace, state)))
+        return f"namespace {namespace} uses {told}" if told else ""
+
+    def asked(self, resource: str, claims: PodClaims) -> int:
+        """Return how much of a limited resource a pod counts for wherever it goes, in the unit of reports.
+
+        What is asked in percent, or is the whole of a card, counts as nothing here: that depends on the card.
+        """
+        about = self._resources.get(resource)
+        ours = about is not None and bool(claims) and self._dialects[resource] == dialect_of(claims)
+        return self._peak(claims, about) if about is not None and ours else 0
 
     def report(self, state: State) -> Iterator[QuotaReport]:
         """Yield how each namespace with a limit stands, for metrics."""
@@ -243,7 +258,7 @@ class Quotas:
             limit = limits.get(name)
             if limit is None:
                 continue
-            yield QuotaReport(namespace, name, self._used(state, namespace, name), limit)
+            yield QuotaReport(namespace, name, self._used(state, namespace, name), limit, self._units[name])
 
     def _used(self, state: State, namespace: str, name: str) -> int:
         """Return what a namespace holds of a resource, in the unit of its limits."""
@@ -271,6 +286,17 @@ class Quotas:
 
 
 _NO_LIMITS: Mapping[str, int] = {}
+
+
+def quotas_told_in(text: str) -> tuple[QuotaReport, ...]:
+    """Return how a namespace stood when an event told of it in the words of :meth:`Quotas.describe`."""
+    told = _DESCRIBED.search(text)
+    if told is None:
+        return ()
+    return tuple(
+        QuotaReport(told[1], resource, int(used), int(limit), unit)
+        for used, limit, unit, resource in _LIMIT_DESCRIBED.findall(told[2])
+    )
 
 
 def quota_key(quota: ResourceQuota) -> Key:

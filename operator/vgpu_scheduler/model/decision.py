@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
+from typing import Final
 
 from vgpu_scheduler.model.devices import PodClaims
 from vgpu_scheduler.model.placement import Placement
 from vgpu_scheduler.model.reasons import Hint
 
 _MIB = 2**20
+_NEAR_MISS: Final = re.compile(
+    r"nearest: (?P<free>\d+) of (?P<asked>\d+) (?P<unit>\S+) (?P<dimension>[^/;]+) free"
+    r" on (?P<node>[^/\s]+)/(?P<uuid>[^\s;)]+)"
+)
 
 
 class Outcome(Enum):
@@ -99,6 +105,15 @@ class NearMiss:
         """Word it for an event."""
         shortage = worded_shortage(self.dimension, self.unit, self.free, self.asked)
         return f"nearest: {shortage} on {self.node}/{self.uuid}"
+
+    @classmethod
+    def found_in(cls, text: str) -> NearMiss | None:
+        """Return the near miss that an event tells of, with bytes in MiB; None if it tells of none."""
+        found = _NEAR_MISS.search(text)
+        if found is None:
+            return None
+        told = found.groupdict()
+        return cls(told["node"], told["uuid"], told["dimension"], told["unit"], int(told["free"]), int(told["asked"]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from collections import Counter
 from contextlib import suppress
 
 from vgpu_scheduler.binding import Binder, Clock, Reporter
-from vgpu_scheduler.engine import Engine, lacks_amounts
+from vgpu_scheduler.engine import Engine, event_note
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import CardReason, Decision, EventReason, Outcome
+from vgpu_scheduler.model import Decision, EventReason, Outcome
 from vgpu_scheduler.telemetry import Attempts, Keyed
 
 _MOST_DECISIONS = 8
@@ -118,21 +118,11 @@ class SchedulingLoop:
         if self._reporter.is_news(pod, reason, decision.message):
             if decision.outcome is not Outcome.ERROR:
                 log.info(Keyed(_REFUSALS[decision.outcome], pod=decision.pod, err=decision.message))
-            self._reporter.not_scheduled(pod, reason, decision.message, self._note(pod, decision))
+            self._reporter.not_scheduled(pod, reason, decision.message, event_note(self._engine, pod, decision))
 
     def _waiting_pod(self, uid: str) -> Pod | None:
         """Return a pod that waits to be placed."""
         return self._engine.state.pod(uid) if uid in self._engine.queue else None
-
-    def _note(self, pod: Pod, decision: Decision) -> str:
-        """Return what the event says besides: numbers that the condition would change with all the time."""
-        if decision.outcome is Outcome.ERROR:
-            return ""
-        near_miss = self._engine.cycle.nearest(pod) if lacks_amounts(decision.reasons) else None
-        parts = [str(near_miss)] if near_miss else []
-        if CardReason.ResourceQuotaNotFit.text in decision.reasons:
-            parts.append(self._engine.quotas.describe(pod.namespace, self._engine.state))
-        return f"({'; '.join(parts)})" if parts else ""
 
     async def _wait(self) -> None:
         now = self._clock.monotonic()

@@ -17,6 +17,7 @@ from vgpu_scheduler.whatif.simulation import Answer, ask, simulate
 from vgpu_scheduler.whatif.storage import STORAGE_DECODERS
 from vgpu_scheduler.whatif.tables import aligned, explain, number
 from vgpu_scheduler.whatif.times import newest_time, read_at, when_read
+from vgpu_scheduler.whatif.told import Told, told_of
 from vgpu_scheduler.whatif.workloads import WORKLOADS, claims_of, controllers_of, pods_of
 from vgpu_scheduler.whatif.world import World
 
@@ -38,6 +39,7 @@ __all__ = [
     "Room",
     "Step",
     "StepKind",
+    "Told",
     "World",
     "WorldError",
     "Written",
@@ -66,6 +68,7 @@ __all__ = [
     "refusals",
     "remedies",
     "simulate",
+    "told_of",
     "unknown_fields",
     "when_read",
     "world_of",

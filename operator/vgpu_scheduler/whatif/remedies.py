@@ -16,6 +16,7 @@ from vgpu_scheduler.engine import Cycle
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.whatif.amounts import Amount, amounts_of, is_claim
+from vgpu_scheduler.whatif.constraints import constraints_of
 from vgpu_scheduler.whatif.controllers import is_node_bound
 from vgpu_scheduler.whatif.nodes import TAINTS_OF_STATE, copy_of, is_cordoned, listed_cards, uncordoned, with_annotation
 from vgpu_scheduler.whatif.objects import WorldError
@@ -42,13 +43,6 @@ _MOST_LOOKED_AT: Final = 10_000
 """Amounts of one resource of which it is found out for each whether it may be asked."""
 _LARGEST: Final = 2**40
 """The most that an amount is searched up to, in steps."""
-_SCHEDULING: Final = (
-    ("nodeSelector", "nodeSelector"),
-    ("affinity.nodeAffinity", "node affinity"),
-    ("affinity.podAffinity", "pod affinity"),
-    ("affinity.podAntiAffinity", "pod anti-affinity"),
-    ("topologySpreadConstraints", "topology spread constraints"),
-)
 
 
 class RemedyKind(StrEnum):
@@ -172,21 +166,9 @@ def _valid_steps(waiting: _WaitingPod, amount: Amount) -> Sequence[int]:
 
 def _drop_constraints(waiting: _WaitingPod) -> Iterator[Remedy]:
     """Leave out, one at a time, what keeps the pod from nodes and cards."""
-    spec = waiting.written.get("spec") or {}
-    for path, words in _SCHEDULING:
-        outer, _, inner = path.partition(".")
-        if not (spec.get(outer) or {}) or (inner and not spec[outer].get(inner)):
-            continue
-        kept = {key: value for key, value in spec[outer].items() if key != inner} if inner else None
-        without: Object = {**waiting.written, "spec": {**spec, outer: kept}}
-        if node := waiting.node(without):
-            yield Remedy(RemedyKind.DROP_CONSTRAINT, f"leave out its {words} (spec.{path})", node, without)
-    for name in waiting.world.engine.dialects.pod_annotations:
-        if name in waiting.pod.annotations:
-            without = with_annotation(waiting.written, name, "")
-            if node := waiting.node(without):
-                text = f"leave out its annotation {name} ({waiting.pod.annotations[name]})"
-                yield Remedy(RemedyKind.DROP_CONSTRAINT, text, node, without)
+    for constraint in constraints_of(waiting.written, waiting.world.engine.dialects.pod_annotations):
+        if node := waiting.node(constraint.without):
+            yield Remedy(RemedyKind.DROP_CONSTRAINT, constraint.text, node, constraint.without)
 
 
 def _tolerate(waiting: _WaitingPod) -> Iterator[Remedy]:

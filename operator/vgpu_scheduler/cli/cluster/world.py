@@ -21,9 +21,16 @@ from vgpu_scheduler.whatif import World, WorldError
 
 
 class MissingRightsError(Exception):
-    """The user may not read what the answer depends on."""
+    """The user may not read what the answer depends on.
+
+    Attributes
+    ----------
+    scheduler
+        The settings, as far as they could be read.
+    """
 
     def __init__(self, view: ClusterView) -> None:
+        self.scheduler = view.scheduler
         rights = ", ".join(view.missing[kind] for kind in sorted(view.missing) if kind in REQUIRED_KINDS)
         super().__init__(f"you may not {rights}")
 

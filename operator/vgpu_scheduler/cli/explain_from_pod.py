@@ -1,0 +1,120 @@
+"""Explains a pod to those who may see it and no nodes: from its condition, its event and its annotations."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any, Final, NoReturn
+
+import click
+
+from vgpu_scheduler.cli.cluster.messages import fail
+from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, ClusterOptions
+from vgpu_scheduler.cli.cluster.output import dump
+from vgpu_scheduler.cli.cluster.view import get_object
+from vgpu_scheduler.cli.cluster.world import MissingRightsError
+from vgpu_scheduler.model import DECISION, EventReason
+from vgpu_scheduler.whatif import Told, World, told_of
+
+__all__ = ["explain_from_pod_alone", "record_of", "worded_record"]
+
+Object = Mapping[str, Any]
+
+_WAITS: Final = 1
+_RUNBOOK: Final = "docs/runbook.md"
+
+
+def explain_from_pod_alone(cluster: ClusterOptions, key: str, error: MissingRightsError, output: str) -> NoReturn:
+    """Say what a pod says itself, and what follows from that, for those who may see no more."""
+    namespace, _, name = key.partition("/")
+    found = asyncio.run(get_object(cluster, f"/api/v1/namespaces/{namespace}/pods/{name}"))
+    if isinstance(found, str):
+        fail(f"{error}, and the pod itself cannot be seen: {found}")
+    node = (found.get("spec") or {}).get("nodeName", "")
+    if node:
+        _show_bound(key, node, found, error, output)
+        raise SystemExit(0)
+    condition = _scheduled_condition(found)
+    event = _last_event(cluster, namespace, found)
+    world = World(error.scheduler.options)
+    told = told_of(world, world.pod(found), condition.get("message", ""), event)
+    if output not in FOR_PEOPLE:
+        said = {"near_miss": str(told.near_miss or ""), "quotas": [str(each) for each in told.quotas]}
+        answer = {"pod": key, "node": "", "condition": condition, **said, "remedies": list(told.remedies)}
+        dump({**answer, "missing": str(error)}, output)
+    else:
+        _show_waiting(key, found, condition, told, error)
+    raise SystemExit(_WAITS)
+
+
+def _show_bound(key: str, node: str, found: Object, error: MissingRightsError, output: str) -> None:
+    record = record_of(found["metadata"].get("annotations") or {})
+    if output not in FOR_PEOPLE:
+        dump({"pod": key, "node": node, "decided": record, "missing": str(error)}, output)
+        return
+    click.echo(f"{key} is bound to {node}.")
+    for line in worded_record(record):
+        click.echo(f"  {line}")
+    click.echo(f"\nMore cannot be said: {error}.")
+
+
+def _show_waiting(key: str, found: Object, condition: Object, told: Told, error: MissingRightsError) -> None:
+    click.echo(f"{key} waits.")
+    if condition.get("message"):
+        click.echo(f"  {condition.get('reason', '')}: {condition['message']}")
+    else:
+        named = (found.get("spec") or {}).get("schedulerName") or "default-scheduler"
+        click.echo(f"  No scheduler has said anything about it yet. It names the scheduler {named}.")
+    for line in (told.near_miss, *told.quotas):
+        if line is not None:
+            click.echo(f"  {line}")
+    if told.remedies:
+        click.echo("\nWhat may help, by what its condition and its event say:")
+        for remedy in told.remedies:
+            click.echo(f"  {remedy}")
+    else:
+        click.echo(f"\nWhat its reasons mean: {error.scheduler.settings.runbook_url or _RUNBOOK}.")
+    click.echo(f"\nMore cannot be said: {error}.")
+
+
+def _scheduled_condition(found: Object) -> Object:
+    conditions = (found.get("status") or {}).get("conditions") or ()
+    return next((each for each in conditions if each.get("type") == "PodScheduled"), {})
+
+
+def _last_event(cluster: ClusterOptions, namespace: str, found: Object) -> str:
+    """Return what the last event says that tells why a pod was not placed; empty where none can be seen."""
+    uid = found["metadata"].get("uid", "")
+    query = f"involvedObject.uid={uid},reason={EventReason.FAILED_SCHEDULING}"
+    listed = asyncio.run(get_object(cluster, f"/api/v1/namespaces/{namespace}/events?fieldSelector={query}"))
+    if isinstance(listed, str):
+        return ""
+    events = [event for event in listed.get("items") or () if (event.get("involvedObject") or {}).get("uid") == uid]
+    return str(max(events, key=_when)["message"]) if events else ""
+
+
+def _when(event: Object) -> str:
+    """Return when an event happened last."""
+    series = event.get("series") or {}
+    return str(series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime") or "")
+
+
+def record_of(annotations: Mapping[str, str]) -> dict[str, Any]:
+    """Return what was written down when a pod was decided; empty where nothing was."""
+    try:
+        found = json.loads(annotations.get(DECISION, "{}"))
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def worded_record(record: Mapping[str, Any]) -> list[str]:
+    """Word what was written down when a pod was decided."""
+    if not record:
+        return ["vgpu-scheduler wrote down no decision: somebody else bound it"]
+    lines = [f"decided among {record.get('nodes', '?')} nodes, score {record.get('score', '?')}"]
+    policy = record.get("policy")
+    for section, source in sorted(policy.items()) if isinstance(policy, Mapping) else ():
+        lines.append(f"{section} by {source}")
+    return lines
