@@ -10,7 +10,7 @@ ARGS ?=
 DIR ?= tests/vectors
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-pure test-long test-all assets lint format vectors bench e2e older faults manifests picture docs \
+.PHONY: help demo test test-pure test-long test-all assets debian-image lint format vectors bench e2e older faults manifests picture docs \
   image bundle clean
 
 help: ## explain the targets
@@ -39,6 +39,9 @@ demo: $(VENV)/ready ## show placements on an embedded cluster (ARGS=--once: a ch
 assets: ## build what the tests run beside the operator, once: the real API server, kubectl, Helm (10 minutes; needs Go)
 	@tests/apiserver/build.sh kubernetes helm > /dev/null || [ $$? = 3 ]
 
+debian-image: ## run the Dockerfile on Debian's packages, once for each state of it, for its tests (4 minutes; needs root)
+	@.ci/debian-image.sh > /dev/null || [ $$? = 3 ]
+
 test: $(VENV)/dev $(if $(ARGS),,assets) ## run the tests that find what a change breaks, on a real API server where Go can build it (ARGS=tests/kube: some)
 ifneq ($(ARGS),)
 	@$(BIN)/pytest $(ARGS)
@@ -49,17 +52,18 @@ endif
 test-pure: $(VENV)/dev ## run those of them that need neither an API server nor processes of their own
 	@$(BIN)/python -m tests pure $(ARGS)
 
-test-long: $(VENV)/dev assets ## run the others: faults, fuzzing, simulation, failover, and an older API server
+test-long: $(VENV)/dev assets debian-image ## run the others: faults, fuzzing, simulation, failover, the image, and an older API server
 	@$(BIN)/python -m tests long $(ARGS)
 	@$(MAKE) --no-print-directory older
 
 test-all: test test-long ## run all tests
 
-lint: $(VENV)/dev ## check style, types, the arrows between rooms, links, and that rendered files are current
+lint: $(VENV)/dev ## check style, types, the arrows between rooms, workflows, links, and that rendered files are current
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@.ci/actionlint.sh
 	@$(BIN)/python crds/render.py --check
 	@$(BIN)/python manifests/render.py --check
 	@$(BIN)/python -m charts.render --check

@@ -14,6 +14,16 @@ from vgpu_scheduler.intake import KopfSource, Observer, supervised
 
 
 @pytest.fixture
+def nameless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user that the system knows by its number alone, as that of a container."""
+
+    def unknown() -> str:
+        raise KeyError("getpwuid(): uid not found: 65532")
+
+    monkeypatch.setattr("getpass.getuser", unknown)
+
+
+@pytest.fixture
 async def source(watcher: Watcher, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[KopfSource]:
     """kopf, running, with node ``n0`` and pod ``p0`` seen; it is started again without much delay."""
     monkeypatch.setattr(supervised, "_RESTART_DELAY", 0.05)
@@ -48,6 +58,12 @@ async def test_it_sees_our_pods_and_the_nodes(watcher: Watcher, source: KopfSour
     await watcher.write("DELETE", f"{NODES}/n1")
     await until(lambda: watcher.waiting == {"p1"} and watcher.nodes == {"n0"})
     assert (watcher.lost_track, watcher.observer.stats.restarts) == (0, 0)
+
+
+async def test_it_runs_as_a_user_without_a_name(nameless: None, watcher: Watcher, source: KopfSource) -> None:
+    await watcher.create("p1")
+    await until(lambda: watcher.waiting == {"p0", "p1"})
+    assert watcher.observer.stats.restarts == 0
 
 
 async def test_a_pod_that_was_bound_no_longer_waits_and_its_last_object_is_not_observed(

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tarfile
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from tests.conftest import unavailable
 
 ROOT = Path(__file__).parents[2]
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+WHEEL = f"vgpu_scheduler-{VERSION}-py3-none-any.whl"
 DOCKER = """\
 #!/bin/sh
 [ "$1" = info ] && exit {status}
@@ -110,21 +112,45 @@ def test_manifests_and_chart_can_be_installed_from_it(tmp_path: Path) -> None:
         assert f"image: vgpu-scheduler:{VERSION}" in done.stdout
 
 
-@pytest.mark.long
-def test_the_command_line_is_installed_from_it_without_a_network(tmp_path: Path) -> None:
-    if shutil.which("unshare") is None or subprocess.run(["unshare", "-rn", "true"], check=False).returncode:
-        pytest.skip("unshare cannot take the network away here")
-    asked = [sys.executable, "-m", "pip", "download", "--no-deps", f"--dest={tmp_path}", "iniconfig==2.3.1"]
+@pytest.fixture(scope="module")
+def with_packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The unpacked archive with the wheel of this tree and all that it needs, without the image."""
+    folder = tmp_path_factory.mktemp("bundle")
+    asked = [sys.executable, "-m", "pip", "download", "--no-deps", f"--dest={folder}", "iniconfig==2.3.1"]
     if subprocess.run(asked, capture_output=True, check=False).returncode:
         pytest.skip("pip reaches no index here, so there are no packages to put into the archive")
-    folder, _ = bundled(tmp_path / "to", "--without-image")
-    assert f"wheels/vgpu_scheduler-{VERSION}-py3-none-any.whl" in listed(folder)
+    return bundled(folder / "to", "--without-image")[0]
+
+
+@pytest.mark.long
+def test_the_wheel_has_all_of_the_package_and_nothing_else(with_packages: Path) -> None:
+    package = ROOT / "operator"
+    ours = {
+        str(path.relative_to(package))
+        for path in (package / "vgpu_scheduler").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts and "compiled" not in path.parts
+    }
+    assert {"vgpu_scheduler/doctor/shipped.json", "vgpu_scheduler/py.typed"} < ours
+    with zipfile.ZipFile(with_packages / "wheels" / WHEEL) as wheel:
+        names = {name for name in wheel.namelist() if not name.startswith(f"vgpu_scheduler-{VERSION}.dist-info/")}
+        assert names == ours
+        assert wheel.read(f"vgpu_scheduler-{VERSION}.dist-info/licenses/LICENSE") == (ROOT / "LICENSE").read_bytes()
+
+
+@pytest.mark.long
+def test_the_command_line_is_installed_from_it_without_a_network(with_packages: Path, tmp_path: Path) -> None:
+    if shutil.which("unshare") is None or subprocess.run(["unshare", "-rn", "true"], check=False).returncode:
+        pytest.skip("unshare cannot take the network away here")
+    assert f"wheels/{WHEEL}" in listed(with_packages)
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
     programs, without = tmp_path / "venv" / "bin", ("unshare", "-rn")
     install = [*without, programs / "pip", "install", "--quiet", "--no-index", "--find-links=wheels", "vgpu-scheduler"]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    subprocess.run(install, cwd=folder, check=True, env=environment)
+    subprocess.run(install, cwd=with_packages, check=True, env=environment)
     for arguments, said in ((["--version"], VERSION), (["settings"], "node_policy")):
         command = [*without, programs / "vgpu-scheduler", *arguments]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, env=environment)
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, env=environment)
         assert said in done.stdout
+    demo = [programs / "vgpu-scheduler", "demo", "--once"]  # on the machine's own loopback, which a new network lacks
+    done = subprocess.run(demo, cwd=tmp_path, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -18,6 +18,7 @@ from typing import Any
 
 import kopf
 from kopf._cogs.structs.credentials import Vault
+from kopf._core.engines.peering import Identity
 
 from vgpu_scheduler.apiclient import Credentials
 from vgpu_scheduler.intake.kopf_json import read_any_depth
@@ -174,6 +175,7 @@ class SupervisedKopf(ABC):
                 tasks = await kopf.spawn_tasks(
                     registry=registry,
                     settings=self._kopf_settings(),
+                    identity=Identity(self._name),  # kopf's own has the user's name, and the image's user has none
                     clusterwide=True,
                     standalone=True,
                     vault=sessions,
