@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import click
+import numpy as np
 import pytest
 import yaml
 from pydantic import ValidationError
+from tests.docs.statements import AMOUNT, SPAN, wrong_statements
 
-from vgpu_scheduler.cli import top
-from vgpu_scheduler.cli.main import main
 from vgpu_scheduler.engine import Cause, PolicyReason
 from vgpu_scheduler.model import CardReason, ConditionReason, EventReason
 from vgpu_scheduler.predicates import Reason
@@ -103,26 +102,6 @@ def test_links_lead_to_sections_and_files() -> None:
         assert file or section in anchors, target
 
 
-def test_commands_and_their_options_exist() -> None:
-    assert isinstance(main, click.Group)
-    context = click.Context(main)
-    commands = set(re.findall(r"`vgpu-scheduler (\w+)([^`]*)`", RUNBOOK))
-    assert len(commands) >= 8
-    for name, rest in commands:
-        command = main.get_command(context, name)
-        assert command is not None, name
-        options = {text for parameter in command.params for text in parameter.opts}
-        assert set(re.findall(r"(?<= )--?[a-z-]+", rest)) <= options, name
-
-
-def test_columns_that_are_named_are_shown() -> None:
-    named = re.findall(r"`vgpu-scheduler top (\w+)`, column `([A-Z%]+)`", RUNBOOK)
-    assert named
-    for what, column in named:
-        head = [shown.name for shown in top.TABLES[what].listed if not shown.wide]
-        assert column.lower() in head, f"top {what} has no column {column}"
-
-
 def test_fields_of_policies_that_are_named_are_there() -> None:
     """``the policy's `x` `` names a field of the spec."""
     (version,) = yaml.safe_load((ROOT / "crds" / "vgpupolicies.yaml").read_text())["spec"]["versions"]
@@ -130,3 +109,44 @@ def test_fields_of_policies_that_are_named_are_there() -> None:
     named = set(re.findall(r"the policy's `(\w+)`", RUNBOOK))
     assert named
     assert named <= set(fields)
+
+
+def test_nothing_is_stated_that_a_program_finds_wrong() -> None:
+    assert wrong_statements(RUNBOOK) == []
+
+
+MISTAKES = 120
+
+
+def planted() -> list[tuple[str, str]]:
+    """Return pieces of the page with a mistake in each: a letter of a name, a flag, or another amount."""
+    rng = np.random.default_rng(9)
+    text = re.sub(r"^```.*?^```$", "", RUNBOOK, flags=re.MULTILINE | re.DOTALL)
+    spans = sorted({found[0] for found in SPAN.finditer(text) if len(found[1]) > 3 and "mgi" not in found[1]})
+    found = []
+    for span in rng.permutation(spans)[:MISTAKES]:
+        letters = [number for number, letter in enumerate(span) if letter.isalpha() and not _is_free(span, number)]
+        if not letters:
+            continue
+        where = int(rng.choice(letters))
+        found.append((str(span), f"{span[:where]}{'q' if span[where] != 'q' else 'x'}{span[where:]}"))
+    amounts = sorted({found[0] for found in AMOUNT.finditer(" ".join(text.split()))})
+    return found + [(amount, f"seven {amount.partition(' ')[2]}") for amount in amounts]
+
+
+def _is_free(span: str, number: int) -> bool:
+    """Tell whether a letter is of what the reader fills in: ``NAMESPACE/NAME``, a value, or the words of a log line."""
+    word = re.search(r"\S*$", span[:number])
+    assert word is not None
+    rest = re.match(r"\S*", span[number:])
+    assert rest is not None
+    whole = (word[0] + rest[0]).strip("`")
+    return whole.isupper() or "NAME" in whole or whole in {"POD", "CARD", "NODE"}
+
+
+@pytest.mark.parametrize(("right", "wrong"), planted())
+def test_a_mistake_on_the_page_is_found(right: str, wrong: str) -> None:
+    page = " ".join(RUNBOOK.split(" "))
+    pattern = re.compile(r"\s+".join(map(re.escape, right.split())))
+    assert pattern.search(page), right
+    assert wrong_statements(pattern.sub(lambda _: wrong, page)), wrong

@@ -13,7 +13,7 @@ from vgpu_scheduler.state import Phase, Reservation
 if TYPE_CHECKING:
     from vgpu_scheduler.engine.engine import Engine
 
-_MOST_MOVES: Final = 3
+MOST_MOVES: Final = 3
 """How often a pod is moved away from a slow node."""
 
 
@@ -78,7 +78,7 @@ def decide_elsewhere(engine: Engine, uid: str, slow: Collection[str]) -> Decisio
         node, or if it has been moved often enough.
     """
     found = _assumed(engine, uid)
-    if found is None or found[1].volumes or engine.queue.moves(uid) >= _MOST_MOVES:
+    if found is None or found[1].volumes or engine.queue.moves(uid) >= MOST_MOVES:
         return None
     pod, held, _ = found
     engine.state.suspend(uid)

@@ -1,0 +1,157 @@
+"""What the runbook says of pods that wait or are placed is what the engine does: a case for each such sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.docs.statements import ROOT, sections
+from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, node, pod, running
+
+from vgpu_scheduler.engine import EngineOptions
+from vgpu_scheduler.model import Decision, Outcome
+from vgpu_scheduler.runtime.assembly import engine_options
+from vgpu_scheduler.settings import Settings
+from vgpu_scheduler.whatif import World, ask
+
+RUNBOOK = sections((ROOT / "docs" / "runbook.md").read_text())
+Object = dict[str, Any]
+PERCENTAGE = "nvidia.com/gpumem-percentage"
+POLICY = {"apiVersion": "vgpu-scheduler.io/v1alpha1", "kind": "ClusterVGPUPolicy"}
+
+
+def decided(*objects: Object, **settings: Any) -> Decision:
+    """Return what becomes of the one pod that waits."""
+    options: EngineOptions = engine_options(Settings(**settings))
+    world = World(options)
+    world.add(objects)
+    (waiting,) = world.pending.values()
+    return ask(world, waiting).decision
+
+
+def quota(limit: str, name: str = "gpumem") -> Object:
+    metadata = {"name": "q", "namespace": "default", "uid": "q"}
+    return {"kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": {f"limits.nvidia.com/{name}": limit}}}
+
+
+def policy(**spec: Any) -> Object:
+    return {**POLICY, "metadata": {"name": "house", "uid": "house"}, "spec": spec}
+
+
+def asking(limits: Object | None = None, **annotations: str) -> Object:
+    given = {f"nvidia.com/{name.replace('_', '-')}": value for name, value in annotations.items()}
+    return pod("asked", limits or {GPU: 1, MEMORY: 1000}, metadata={"annotations": given})
+
+
+def standing(written: Object) -> str:
+    """Return how the namespace of a quota stands."""
+    world = World(engine_options(Settings()))
+    world.add([written])
+    return world.engine.quotas.describe("default", world.engine.state)
+
+
+def waits(decision: Decision, reason: str, condition: str = "Unschedulable") -> bool:
+    return decision.placement is None and reason in decision.message and decision.condition_reason.value == condition
+
+
+def placed(decision: Decision) -> bool:
+    return decision.placement is not None
+
+
+def memory_of(decision: Decision) -> int:
+    assert decision.placement is not None
+    return decision.placement.containers[0][0].amounts[1]
+
+
+FULL = running("held", "a", "GPU-a-0", 16000)
+CASES: dict[tuple[str, str], Callable[[], bool]] = {
+    ("ResourceQuotaNotFit", "The condition is `SchedulerError` where a node would fit without the quota"): lambda: (
+        waits(decided(node("a"), quota("10"), asking()), "ResourceQuotaNotFit", "SchedulerError")
+    ),
+    ("ResourceQuotaNotFit", "It is `Unschedulable` where none would fit anyway."): lambda: waits(
+        decided(node("a", 1), FULL, quota("20000"), asking({GPU: 1, MEMORY: 9000})), "", "Unschedulable"
+    ),
+    ("QuotaUnreadable", "It counts as 0: no pod of the namespace gets such devices"): lambda: (
+        waits(decided(node("a"), quota("1500m"), asking()), "ResourceQuotaNotFit", "SchedulerError")
+        and placed(decided(node("a"), quota("1500"), asking()))
+    ),
+    ("QuotaSuspicious", "8Gi of `limits.nvidia.com/gpumem` are 8,589,934,592 MiB"): lambda: (
+        "of 8589934592 MiB of limits.nvidia.com/gpumem" in standing(quota("8Gi"))
+    ),
+    ("SuspiciousRequest", "`nvidia.com/gpumem-percentage: 0`, which is a whole card"): lambda: (
+        memory_of(decided(node("a"), asking({GPU: 1, PERCENTAGE: 0}))) == 16384
+    ),
+    ("SuspiciousRequest", "`strict_annotations: true` refuses pods whose amounts count otherwise"): lambda: (
+        decided(node("a"), asking({GPU: 1, PERCENTAGE: 0}), strict_annotations=True).outcome is Outcome.REFUSED
+    ),
+    ("PolicyWarning", "What HAMi makes of it is taken instead."): lambda: placed(
+        decided(node("a"), asking(numa_bind="yes"))
+    ),
+    ("PolicyWarning", "`strict_annotations: true` refuses such pods."): lambda: (
+        decided(node("a"), asking(numa_bind="yes"), strict_annotations=True).outcome is Outcome.REFUSED
+    ),
+    ("PolicyWarning", "(`nvidia.com/vgpu-mode: mgi`) is always refused"): lambda: (
+        waits(decided(node("a"), asking(vgpu_mode="mgi")), "ModeNotFit", "SchedulerError")
+        or waits(decided(node("a"), asking(vgpu_mode="mgi")), "'mgi'", "SchedulerError")
+    ),
+    ("Invalid", "Pods that it would be in force for wait."): lambda: waits(
+        decided(node("a"), policy(devices={"order": "Nonsense"}), asking()), "house", "SchedulerError"
+    ),
+    ("UnknownCardType", "Under `allow` it lets nothing in until there is such a card."): lambda: (
+        waits(decided(node("a"), policy(devices={"types": {"allow": ["H200"]}}), asking()), "CardDeniedByPolicy")
+        and placed(decided(node("a"), policy(devices={"types": {"allow": ["A100"]}}), asking()))
+    ),
+    ("CardCordoned", "The card was taken out of service"): lambda: waits(
+        decided(node("a", 1, cordoned=(0,)), asking()), "CardCordoned"
+    ),
+    ("CardTypeMismatch", "it is compared with parts of the model's name."): lambda: (
+        placed(decided(node("a"), asking(use_gputype="a100")))
+        and waits(decided(node("a"), asking(use_gputype="H100")), "CardTypeMismatch")
+        and waits(decided(node("a"), asking(nouse_gputype="A100")), "CardTypeMismatch")
+    ),
+    ("CardUuidMismatch", "The pod's annotations name other cards, by UUID."): lambda: (
+        placed(decided(node("a"), asking(use_gpuuuid="GPU-a-0")))
+        and waits(decided(node("a"), asking(use_gpuuuid="GPU-b-0")), "CardUuidMismatch")
+    ),
+    ("CardInsufficientMemory", "The card has less memory left than the pod asks for."): lambda: waits(
+        decided(node("a", 1), FULL, asking()), "CardInsufficientMemory"
+    ),
+    ("CardInsufficientCore", "The card has less compute left than the pod asks for."): lambda: waits(
+        decided(node("a", 1), running("held", "a", "GPU-a-0", 10, 60), asking({GPU: 1, CORES: 50, MEMORY: 10})),
+        "CardInsufficientCore",
+    ),
+    ("CardComputeUnitsExhausted", "All compute of the card is given out, and the pod wants some"): lambda: waits(
+        decided(node("a", 1), running("held", "a", "GPU-a-0", 10, 100), asking({GPU: 1, MEMORY: 10})),
+        "CardComputeUnitsExhausted",
+    ),
+    ("ExclusiveDeviceAllocateConflict", "The pod wants the card for itself and somebody is on it"): lambda: waits(
+        decided(node("a", 1), running("held", "a", "GPU-a-0", 10), asking({GPU: 1, MEMORY: 10, CORES: 100})),
+        "ExclusiveDeviceAllocateConflict",
+    ),
+    ("AllocatedCardsInsufficientRequest", "Some cards of the node fit, and fewer than the pod asks for."): lambda: (
+        waits(decided(node("a", 2), FULL, asking({GPU: 2, MEMORY: 1000})), "AllocatedCardsInsufficientRequest")
+    ),
+    ("NodeInsufficientDevice", "The node has fewer cards than a container asks for."): lambda: waits(
+        decided(node("a", 2), asking({GPU: 3, MEMORY: 1000})), "NodeInsufficientDevice"
+    ),
+    ("node unregistered", "The node has no card of the maker that the pod asks for"): lambda: waits(
+        decided({**node("a", 0), "status": {"allocatable": {"cpu": "8", "pods": "9", GPU: "9"}}}, asking()),
+        "node unregistered",
+    ),
+    ("node(s) were unschedulable", "The node is cordoned."): lambda: waits(
+        decided(node("a", unschedulable=True), asking()), "node(s) were unschedulable"
+    ),
+    ("node(s) are not managed by this scheduler", "The node is outside of the setting `managed_nodes`."): lambda: waits(
+        decided(node("a"), asking(), managed_nodes="pool=x"), "node(s) are not managed by this scheduler"
+    ),
+    ("no nodes available to schedule pods", "The scheduler knows no node."): lambda: waits(
+        decided(policy(), asking()), "no nodes available to schedule pods"
+    ),
+}
+
+
+@pytest.mark.parametrize(("section", "sentence"), CASES)
+def test_what_is_said_of_pods_is_so(section: str, sentence: str) -> None:
+    assert sentence in RUNBOOK[section]
+    assert CASES[section, sentence]()
