@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.binding.bench import AGENT, LOCK, Bench, bench
@@ -16,6 +17,8 @@ from vgpu_scheduler.apiclient import connect
 from vgpu_scheduler.binding import Step
 from vgpu_scheduler.devcluster import BEHAVIOUR, Fault
 from vgpu_scheduler.dialects.hami import format_lock
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import Decision
 
 TOLD = "WaitingForNode"
 ON_A = {"kubernetes.io/hostname": "node-a"}
@@ -166,27 +169,93 @@ async def test_a_binding_without_a_clear_answer_is_followed_up_where_it_went(tmp
         assert (await node_of(b, "doubtful"), b.binder.stats.moved) == (held.node, 0)
 
 
+async def make_slow(b: Bench, *nodes: str) -> None:
+    """Have the locks of nodes be held by pods that their plugins do not answer."""
+    for node in nodes:
+        await b.create(f"on-{node}", asks(1, 100), annotations={BEHAVIOUR: "never"})
+        card = b.nodes.cards(node)[0].uuid
+        pending = {"hami.io/bind-phase": "allocating", "hami.io/vgpu-devices-to-allocate": f"{card},NVIDIA,1,0:;"}
+        await b.bind_elsewhere(f"on-{node}", node, {**allocation(node, (card, 100, 0)), **pending})
+        await b.annotate_node(node, {LOCK: format_lock(datetime.now(UTC), "default", f"on-{node}")})
+
+
 async def test_a_pod_is_moved_three_times_at_most(tmp_path: Path) -> None:
     async with bench(tmp_path, longest_wait=600.0) as b:
+        await b.nodes.register(["node-c", "node-d", "node-e"], ("T4",))
         waiting = await b.create("moved", asks(1, 3000))
         await b.learn()
-        for node in ("node-a", "node-b"):
-            await b.create(f"on-{node}", asks(1, 100), annotations={BEHAVIOUR: "never"})
-            card = b.nodes.cards(node)[0].uuid
-            pending = {"hami.io/bind-phase": "allocating", "hami.io/vgpu-devices-to-allocate": f"{card},NVIDIA,1,0:;"}
-            await b.bind_elsewhere(f"on-{node}", node, {**allocation(node, (card, 100, 0)), **pending})
-            value = format_lock(datetime.now(UTC), "default", f"on-{node}")
-            await b.annotate_node(node, {LOCK: value})
+        await make_slow(b, "node-a", "node-b", "node-c", "node-d", "node-e")
         await b.learn()
         b.watch()
         assert b.submit() == 1
         for _ in range(8):
-            b.clock.ahead += 11.0
             await some_looks(b)
-        assert b.binder.stats.moved == 3
-        assert b.engine.queue.moves(waiting.uid) == 3
-        assert b.binder.depth + sum(step is Step.CHECKED for step, _ in b.steps) > 0
+            b.clock.ahead += 11.0
+        assert b.binder.stats.moved == b.engine.queue.moves(waiting.uid) == 3
         assert len(await told(b)) == 1
+        assert len(list(b.engine.state.reservations())) == 6
+
+
+async def test_a_pod_does_not_go_back_to_a_slow_node_that_it_has_left(tmp_path: Path) -> None:
+    async with bench(tmp_path, longest_wait=600.0) as b:
+        await b.nodes.register(["node-c"], ("T4", "T4"))
+        await b.create("moved", asks(1, 3000))
+        await b.learn()
+        await make_slow(b, "node-a", "node-b")
+        await b.learn()
+        b.watch()
+        assert b.submit() == 1
+        await b.nodes.start()
+        for _ in range(3):
+            await some_looks(b)
+            b.clock.ahead += 11.0
+        await b.until(lambda: (Step.BOUND, "moved") in b.steps)
+        assert (await node_of(b, "moved"), b.binder.stats.moved) == ("node-c", 2)
+
+
+async def test_a_pod_that_cannot_be_decided_does_not_stop_the_one_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with bench(tmp_path, longest_wait=60.0) as b:
+        await b.occupy("node-a")
+        for name in ("head", "odd"):
+            await b.create(name, asks(1, 3000), nodeSelector=ON_A)
+        await b.learn()
+        b.watch()
+        assert b.submit() == 2
+        await b.until(lambda: b.steps)
+        decide = b.engine.cycle.decide
+
+        def fails(pod: Pod, **how: Any) -> Decision:
+            if pod.name == "odd":
+                raise RuntimeError("one odd pod")
+            return decide(pod, **how)
+
+        monkeypatch.setattr(b.engine.cycle, "decide", fails)
+        b.clock.ahead += 11.0
+        await b.until(lambda: _told_of(b, 2))
+        assert (b.binder.stats.failed, b.binder.depth) == (0, 1)
+        monkeypatch.undo()
+        await serve(b, "node-a")
+        await b.nodes.start()
+        await b.until(lambda: [(Step.BOUND, name) in b.steps for name in ("head", "odd")] == [True, True])
+
+
+async def test_each_pod_of_a_long_lane_is_asked_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that fit nowhere else do not keep one from being asked that does."""
+    monkeypatch.setattr("vgpu_scheduler.binding.turns._MOST_FRUITLESS", 2)
+    async with bench(tmp_path, longest_wait=600.0) as b:
+        await b.occupy("node-a")
+        for number in range(7):
+            await b.create(f"p{number}", asks(1, 1000), nodeSelector=ON_A)
+        await b.create("q", asks(1, 1000))
+        await b.learn()
+        b.watch()
+        assert b.submit() == 8
+        await b.until(lambda: b.steps)
+        b.clock.ahead += 11.0
+        await b.until(lambda: b.binder.stats.moved == 1)
+        assert [held.pod for held in b.engine.state.reservations("node-b")] == ["default/q"]
 
 
 @contextlib.asynccontextmanager

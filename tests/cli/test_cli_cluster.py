@@ -276,14 +276,14 @@ def test_a_plan_of_moves(api: Api) -> None:
         "1 move frees 1 card.",
         "",
         "1. Cordon, so that nothing else goes there:",
-        "   vgpu-scheduler cordon card GPU-a-1",
+        "   vgpu-scheduler cordon card a/GPU-a-1",
         "",
         "2. Evict these pods, each when the one before runs again:",
         "   -  POD           FROM       TO".replace("-", " ", 1),
         "   1  default/more  a/GPU-a-1  a/GPU-a-0",
         "",
         "3. Uncordon:",
-        "   vgpu-scheduler uncordon card GPU-a-1",
+        "   vgpu-scheduler uncordon card a/GPU-a-1",
         "",
         "Free will be:",
         "   a/GPU-a-1   # taken at once by default/large, which waits",
@@ -308,9 +308,9 @@ def test_a_plan_of_moves_for_one_pod(api: Api) -> None:
     assert result.stdout.splitlines() == [
         "1 move makes room for default/large on a/GPU-a-1. Fewer do not do.",
         "",
-        "1. vgpu-scheduler cordon card GPU-a-1",
+        "1. vgpu-scheduler cordon card a/GPU-a-1",
         "2. Evict default/more from a/GPU-a-1, and wait until it runs again, on a/GPU-a-0.",
-        "3. vgpu-scheduler uncordon card GPU-a-1",
+        "3. vgpu-scheduler uncordon card a/GPU-a-1",
     ]
     found = json.loads(run("defrag", "--for", "large", "-o", "json").stdout)
     assert found["to"] == {"node": "a", "cards": ["GPU-a-1"]}

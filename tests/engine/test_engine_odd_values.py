@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Mapping
 from random import Random
+from typing import Any
 
 import pytest
 from tests.engine.dialect_worlds import HAMI
 from tests.engine.odd_values import Odd, hami_engine, of_hami, of_koordinator, of_volcano, other_engine, right
 from tests.policy.resources import policy
 
+from vgpu_scheduler.admission.review import AdmissionRules, review
 from vgpu_scheduler.dialects.hami import Vendor
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.kube import decode_pod, decode_quota
+from vgpu_scheduler.kube import Pod, decode_pod, decode_quota
 from vgpu_scheduler.model import Decision, EventReason, Outcome
 
 SEEDS = range(12)
@@ -61,6 +64,51 @@ def test_what_means_what_it_says_is_neither_told_nor_refused(vendor: Vendor) -> 
         if decision.outcome is not Outcome.REFUSED:
             assert said[1:] == [], pod
             assert answer(strict, pod)[0].outcome is decision.outcome, pod
+
+
+def admitted(engine: Engine, wire: Mapping[str, Any]) -> tuple[tuple[str, ...], Pod] | None:
+    """Have the webhook complete a pod; return what it warns of and the pod as it is stored, None if it is refused."""
+    rules = AdmissionRules(engine.dialects, ("vgpu-scheduler",), True, engine.policies.claim_terms, engine.cautions)
+    verdict = review(wire, "default", rules)
+    if verdict.pod is None:
+        return None
+    stored = copy.deepcopy(dict(verdict.pod))
+    stored["metadata"] = {"name": "p", "namespace": "default", "uid": "u", **stored["metadata"]}
+    return verdict.warnings, decode_pod({"status": {}, **stored})
+
+
+@pytest.mark.parametrize("vendor", VENDORS.values(), ids=list(VENDORS))
+def test_the_webhook_warns_of_what_the_stored_pod_is_told(vendor: Vendor) -> None:
+    engine = hami_engine(vendor)
+    for seed in SEEDS:
+        for odd in of_hami(vendor, seed):
+            found = admitted(engine, odd.wire)
+            if found is not None:
+                warned, stored = found
+                told = set(engine.cautions(stored))
+                assert set(warned) >= told, odd
+
+
+@pytest.mark.parametrize("vendor", VENDORS.values(), ids=list(VENDORS))
+def test_what_the_webhook_completes_is_not_odd(vendor: Vendor) -> None:
+    engine, strict = hami_engine(vendor), hami_engine(vendor, strict_annotations=True)
+    for count in range(1, 5):
+        limits = {vendor.claims.counts[0]: str(count)}
+        wire = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "main", "resources": {"limits": limits}}]}}
+        found = admitted(engine, wire)
+        if found is not None:
+            _, stored = found
+            assert list(engine.suspicions.of_pod(stored)) == [], limits
+            assert strict.cycle.decide(stored).outcome is engine.cycle.decide(stored).outcome, limits
+
+
+def test_an_empty_mode_is_followed_as_hami_does_and_told() -> None:
+    engine = hami_engine(VENDORS["NVIDIA"])
+    wire = next(iter(of_hami(VENDORS["NVIDIA"], 1))).wire
+    wire = {**wire, "metadata": {**wire["metadata"], "annotations": {"nvidia.com/vgpu-mode": ""}}}
+    decision = engine.cycle.decide(decode_pod(wire))
+    assert decision.outcome is not Outcome.REFUSED
+    assert "annotation nvidia.com/vgpu-mode is empty, and fits cards without a mode only" in " ".join(decision.warnings)
 
 
 def test_a_mode_that_no_policy_allows_is_told_and_not_looked_at() -> None:

@@ -121,6 +121,33 @@ def test_pods_that_wait_and_would_take_the_room_are_named() -> None:
     assert (room.node, room.cards, room.taken_by) == ("a", ("GPU-a-0",), ("default/urgent",))
 
 
+def test_nobody_else_who_waits_takes_the_room_before_all_is_done() -> None:
+    """After the first of two moves there is room for a smaller pod."""
+    full = [holding(f"{name}{number}", name, [0], 4400) for name in "bc" for number in range(3)]
+    objects = [
+        *(node(name, cards=1) for name in "abc"),
+        holding("v1", "a", [0], 3000),
+        holding("v2", "a", [0], 3000),
+        *full,
+        new(CARD, priority=10),
+        pod("w", {GPU: 1, MEMORY: 12000}, schedulerName="vgpu-scheduler", priority=1),
+    ]
+    world = world_of(*objects)
+    room = make_room(world, waiting(world))
+    assert (len(room.moves), room.node, room.taken_by) == (2, "a", ())
+    world = world_of(*objects)
+    moves, placed = Moves(world, {"vgpu-scheduler"}), dict[str, str]()
+    for step in room.steps:
+        assert placed == {}
+        if step.move is not None:
+            assert moves.move(step.move.pod) == step.move
+        elif step.spot is not None:
+            (moves.cordon if step.kind is StepKind.CORDON else moves.uncordon)([step.spot])
+        answers = simulate(world, world.pending.values(), as_they_are=True)
+        placed = {answer.pod.name: answer.node for answer in answers if answer.node}
+    assert placed == {"new": "a"}
+
+
 def test_more_than_three_moves_are_made_where_fewer_do_not_do() -> None:
     objects = [
         node("a", cards=1),
@@ -135,6 +162,30 @@ def test_more_than_three_moves_are_made_where_fewer_do_not_do() -> None:
     fresh = world_of(*objects)
     follow(fresh, room)
     assert ask(fresh, waiting(fresh)).node == "a"
+
+
+def test_a_port_of_the_node_is_room_too() -> None:
+    def with_port(made: dict[str, Any]) -> dict[str, Any]:
+        made["spec"]["containers"][0]["ports"] = [{"containerPort": 8080, "hostPort": 8080}]
+        return made
+
+    home = node("a", cards=1, labels={"kubernetes.io/hostname": "a"})
+    small, large, other = holding("x", "a", [0], 1000), holding("y", "a", [0], 5000), holding("w", "a", [0], 4000)
+    asked = with_port(new(2000, nodeSelector={"kubernetes.io/hostname": "a"}))
+    world = world_of(home, node("b", cards=1), with_port(small), large, other, asked)
+    room = make_room(world, waiting(world))
+    assert ([move.pod for move in room.moves], room.fewest) == (["default/x"], True)
+
+
+@pytest.mark.parametrize("most", [1, 5, 20, 60, 200])
+def test_a_search_that_takes_too_long_ends_and_says_so(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr("vgpu_scheduler.whatif.room_search._MOST_QUESTIONS", most)
+    nodes = "abcdefgh"
+    full = [holding(f"{name}{number}", name, [0], 2300) for name in nodes for number in range(7)]
+    world = world_of(*(node(name, cards=1) for name in nodes), *full, new(CARD))
+    room = make_room(world, waiting(world))
+    assert not room.node
+    assert not room.fewest or most > 5
 
 
 # ------------------------------------------------------------------------------------------------- against all moves

@@ -155,6 +155,7 @@ def _review(
             if spec.get("nodeName"):
                 raise Refusal("pod has node assigned", _FORBIDDEN)
     warnings: tuple[str, ...] = ()
+    asked = decoded
     try:
         asked = _decoded(completed, namespace)
         over = over_quota(namespace, rules.dialects.of_waiting(asked).claims.read(asked, terms or NO_TERMS))
@@ -164,7 +165,7 @@ def _review(
         if over:
             raise Refusal("exceeding resource quota", _FORBIDDEN)
     if asks:
-        warnings = tuple(dict.fromkeys((*warnings, *rules.cautions(decoded))))
+        warnings = tuple(dict.fromkeys((*warnings, *rules.cautions(asked))))
     return Verdict(completed, changed=completed != pod, warnings=warnings)
 
 

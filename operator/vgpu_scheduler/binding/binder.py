@@ -81,8 +81,14 @@ class Binder:
 
     # Coming in -------------------------------------------------------------------------------------------------------
 
-    def submit(self, *decisions: Decision) -> None:
-        """Take over the placements of a unit, which the engine has assumed."""
+    def submit(self, *decisions: Decision, left: frozenset[str] = frozenset()) -> None:
+        """Take over the placements of a unit, which the engine has assumed.
+
+        Parameters
+        ----------
+        left
+            The slow nodes that a pod has left.
+        """
         unit = BindUnit()
         self._serial += 1
         now = self._clock.monotonic()
@@ -99,6 +105,7 @@ class Binder:
                 joined=now,
                 came=now - queue.waited(decision.uid, now),
                 attempts=queue.attempts(decision.uid),
+                left=left,
             )
             unit.items.append(item)
             self._reporter.forget(decision.uid)  # what was said about it before must not be written any more
@@ -221,13 +228,14 @@ class Binder:
 
     def go_elsewhere(self, item: Item, slow: Collection[str]) -> bool:
         """Have a pod of which nothing was sent wait at a node that is not slow; False if it fits at none."""
-        decision = None if self._stopping else self._engine.decide_elsewhere(item.uid, slow)
+        left = item.left | {item.node}
+        decision = None if self._stopping else self._engine.decide_elsewhere(item.uid, left.union(slow))
         if decision is None or decision.placement is None:
             return False
         self.stats.moved += 1
         log.info(Keyed("Moved pod away from slow node", pod=decision.pod, node=item.node, to=decision.placement.node))
         self._turns.leave(item)
-        self.submit(decision)
+        self.submit(decision, left=left)
         return True
 
     def tell_why(self, item: Item, why: str) -> None:

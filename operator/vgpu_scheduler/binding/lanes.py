@@ -83,6 +83,10 @@ class Item:
         When its turn came, and when its Binding was sent.
     sent
         Its Binding, as long as that is on its way.
+    asked
+        When it was last asked whether it fits elsewhere.
+    left
+        The slow nodes that it has left.
     """
 
     rank: Rank
@@ -96,6 +100,8 @@ class Item:
     turn: float = 0.0
     sent_at: float = 0.0
     sent: SentBinding | None = None
+    asked: float = 0.0
+    left: frozenset[str] = frozenset()
 
 
 class Lane:

@@ -166,10 +166,14 @@ class Turns:
             return
         lane.looked_at = now
         slow, fruitless, gone = self._slow_nodes(), 0, 0
-        for item in filter(None, (lane.turn, *lane.all())):
-            if item.unit.bindings or item.unit.stage is Stage.GIVEN_BACK:
-                continue
+        waiting = [
+            item
+            for item in filter(None, (lane.turn, *lane.all()))
+            if not item.unit.bindings and item.unit.stage is not Stage.GIVEN_BACK
+        ]
+        for item in sorted(waiting, key=lambda item: item.asked):
             if len(item.unit.items) == 1 and fruitless < _MOST_FRUITLESS:
+                item.asked = now
                 if self._waiting.go_elsewhere(item, slow):
                     gone += 1
                     if gone == _MOST_GONE:

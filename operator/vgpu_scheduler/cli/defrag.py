@@ -41,7 +41,7 @@ def _show(plan: Plan, *, wide: bool) -> None:
         click.echo("1. Cordon, so that nothing else goes there:")
         for node, card in plan.cordoned:
             note = "" if (node, card) in plan.freed else "   # idle, and a pod would go there"
-            click.echo(f"   vgpu-scheduler cordon card {card}{note}")
+            click.echo(f"   vgpu-scheduler cordon card {node}/{card}{note}")
         click.echo("\n2. Evict these pods, each when the one before runs again:")
         rows = [
             (number, move.pod, f"{move.node}/{','.join(move.cards)}", f"{move.to_node}/{','.join(move.to_cards)}")
@@ -49,8 +49,8 @@ def _show(plan: Plan, *, wide: bool) -> None:
         ]
         click.echo(table(rows, ("", "pod", "from", "to"), wide=wide, indent=3))
         click.echo("\n3. Uncordon:")
-        for _, card in plan.cordoned:
-            click.echo(f"   vgpu-scheduler uncordon card {card}")
+        for node, card in plan.cordoned:
+            click.echo(f"   vgpu-scheduler uncordon card {node}/{card}")
         click.echo("\nFree will be:")
         for node, card in plan.freed:
             pods = plan.taken.get((node, card), ())
@@ -115,7 +115,7 @@ def _why_no_moves(room: Room) -> str:
 
 def _worded(step: Step) -> str:
     if step.move is None:
-        return f"vgpu-scheduler {step.kind} card {step.spot[1] if step.spot else ''}"
+        return f"vgpu-scheduler {step.kind} card {'/'.join(step.spot or ())}"
     move = step.move
     before, after = (f"{n}/{','.join(c)}" for n, c in ((move.node, move.cards), (move.to_node, move.to_cards)))
     return f"Evict {move.pod} from {before}, and wait until it runs again, on {after}."

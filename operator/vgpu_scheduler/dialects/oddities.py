@@ -42,6 +42,8 @@ def no_such_mode(annotation: str, value: str, modes: Sequence[str]) -> ClaimErro
 def odd_modes(annotation: str, value: str, modes: Sequence[str]) -> str:
     """Say which words of a list of modes are none; empty if all are, or if none stands between two commas.
 
+    No mode at all is met by the cards that are registered without one.
+
     A mode counts wherever it occurs in the text, as HAMi looks for it.
 
     Raises
@@ -49,6 +51,8 @@ def odd_modes(annotation: str, value: str, modes: Sequence[str]) -> str:
     ClaimError
         If no mode occurs in it.
     """
+    if not value.strip():
+        return f"annotation {annotation} is empty, and fits cards without a mode only: leave it out for any card"
     found = [mode for mode in modes if mode in value]
     if not found:
         raise no_such_mode(annotation, value, modes)

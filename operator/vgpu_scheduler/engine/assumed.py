@@ -74,8 +74,8 @@ def decide_elsewhere(engine: Engine, uid: str, slow: Collection[str]) -> Decisio
     Returns
     -------
     Decision or None
-        Where it goes now; None, and it stays where it is, if it fits nowhere else, if its volumes were bound for its
-        node, or if it has been moved often enough.
+        Where it goes now; None, and it stays where it is, if it fits nowhere else or cannot be decided, if its volumes
+        were bound for its node, or if it has been moved often enough.
     """
     found = _assumed(engine, uid)
     if found is None or found[1].volumes or engine.queue.moves(uid) >= MOST_MOVES:
@@ -84,6 +84,8 @@ def decide_elsewhere(engine: Engine, uid: str, slow: Collection[str]) -> Decisio
     engine.state.suspend(uid)
     try:
         decision = engine.cycle.decide(pod, avoiding=slow)
+    except Exception:  # noqa: BLE001 - whatever it is, it is this pod's: it is told when its turn comes
+        return None
     finally:
         engine.state.resume(held)
     if decision.outcome is not Outcome.PLACED:

@@ -195,6 +195,8 @@ class _Steering:
         self._world = world
         self._moves = moves
         self._room, *self._moved = goals
+        owners = world.engine.dialects.owners
+        self._others_wait = any(owners(pod) for pod in world.pending.values() if pod.uid != self._room.pod.uid)
         self._steps: list[Step] = []
         self._cordoned: dict[Spot, None] = {}
 
@@ -220,6 +222,8 @@ class _Steering:
         self._steps, self._cordoned = [], {}
         for number, goal in enumerate(order):
             kept = {spot for other in (self._room, *order[number + 1 :]) for spot in other.spots}
+            if self._others_wait:  # whoever waits, too, would take what becomes free before all is done
+                self._cordon(sorted(filter(self._moves.can_cordon, kept - {*goal.spots, *self._cordoned})))
             if not self._steered(goal, kept, strict=strict):
                 return False
         self._uncordon(tuple(self._cordoned))

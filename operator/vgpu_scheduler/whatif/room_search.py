@@ -7,10 +7,10 @@ others are assumed where they may go; afterwards the world is as before.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain
-from typing import Final
+from typing import Final, NamedTuple
 
 from vgpu_scheduler.dialects import placement_usage
 from vgpu_scheduler.engine import Cycle
@@ -49,6 +49,21 @@ class Goal:
         return tuple(dict.fromkeys((self.placement.node, card_name(each.vendor, each.uuid)) for each in held))
 
 
+class _Kind(NamedTuple):
+    """What a pod holds something of: a dimension of a card, or (without a dialect) a resource or port of its node.
+
+    Attributes
+    ----------
+    whole
+        Which parts are free matters, not how much is.
+    """
+
+    dialect: str
+    name: str
+    number: int = 0
+    whole: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class _Tenant:
     """A pod that can be moved.
@@ -60,14 +75,14 @@ class _Tenant:
     spots
         The cards that it holds something of, with their node.
     held
-        What it holds, by what it holds it of: a dimension of a card, or a resource of the node.
+        How much it holds of what.
     alike
         The same for pods of which it does not matter which one is moved.
     """
 
     pod: Pod
     spots: frozenset[Spot]
-    held: dict[tuple[object, ...], int]
+    held: dict[_Kind, int]
     alike: object
 
 
@@ -108,7 +123,12 @@ class RoomSearch:
 
     def may_help(self) -> bool:
         """Tell whether the pod fits on some node if all pods that can be moved were gone."""
-        return any(self._fits(self._pod, node, self._tenants.get(node, ())) for node in sorted(self._world.nodes))
+        nodes = sorted(self._world.nodes)
+        return any(
+            self._cycle.fits_without(self._pod, node, [each.pod.uid for each in self._tenants.get(node, ())])
+            is not None
+            for node in nodes
+        )
 
     def plans(self, count: int) -> list[tuple[Goal, ...]]:
         """Return plans of just so many moves, one for each set of pods that may be moved.
@@ -168,11 +188,14 @@ class RoomSearch:
         self._learn()
         self._questions = 0
         sets = []
-        for node, tenants in sorted(self._tenants.items()):
-            if self._fits(self._pod, node, tenants):
-                sets.append(self._fewest(node, tenants))
+        with suppress(_OutOfQuestionsError):
+            for node, tenants in sorted(self._tenants.items()):
+                if self._fits(self._pod, node, tenants):
+                    sets.append(self._fewest(node, tenants))
         for victims in sorted(sets, key=lambda each: (len(each), each[0].pod.node_name))[:_MOST_NODES]:
-            with self._suspended(victims):
+            self._questions = 0
+            goals: tuple[Goal, ...] = ()
+            with suppress(_OutOfQuestionsError), self._suspended(victims):
                 goals = self._cleared(victims)
             if goals:
                 yield goals
@@ -347,13 +370,17 @@ class RoomSearch:
         self._tenants = by_node
 
     def _tenant(self, pod: Pod) -> _Tenant:
-        held: dict[tuple[object, ...], int] = {("", name): amount for name, amount in pod.used_requests.items()}
+        held = {_Kind("", name): amount for name, amount in pod.used_requests.items()}
+        held |= {_Kind("", str(port)): 1 for port in pod.spec.host_ports}
         spots: set[Spot] = set()
         for dialect, usage in self._world.engine.dialects.uses(pod).items():
+            if usage.unreadable or usage.displaced:
+                held[_Kind(dialect, "any card", whole=True)] = 1
             for device in self._world.devices(pod.node_name, dialect):
                 amounts = usage.charges.get(device.uuid, ())
                 whole = device.mode == _MIG  # which pieces are free matters, not how much
-                held |= {(dialect, device.uuid, whole, number): amount for number, amount in enumerate(amounts)}
+                kinds = (_Kind(dialect, device.uuid, number, whole) for number, _ in enumerate(amounts))
+                held |= dict(zip(kinds, amounts, strict=True))
                 if amounts:
                     spots.add((pod.node_name, card_name(device.vendor, device.uuid)))
         alike = (pod.spec.fingerprint, pod.namespace, frozenset(pod.labels.items()), frozenset(held.items()))
@@ -396,12 +423,12 @@ class RoomSearch:
 
 def _largest(tenants: Sequence[_Tenant], most: int) -> list[_Tenant]:
     """Return pods that hold as much as any so many others do, of everything that some pod holds."""
-    by_kind: dict[tuple[object, ...], list[tuple[int, int]]] = {}
+    by_kind: dict[_Kind, list[tuple[int, int]]] = {}
     for number, tenant in enumerate(tenants):
         for kind, amount in tenant.held.items():
             by_kind.setdefault(kind, []).append((amount, number))
     chosen: set[int] = set()
     for kind, holders in by_kind.items():
         holders.sort(reverse=True)
-        chosen |= {number for _, number in (holders if True in kind else holders[:most])}
+        chosen |= {number for _, number in (holders if kind.whole else holders[:most])}
     return [tenants[number] for number in sorted(chosen)]

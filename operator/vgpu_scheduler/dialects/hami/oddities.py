@@ -61,7 +61,8 @@ def odd_amounts(container: Container, vendor: Vendor, mode: str) -> Iterator[str
             yield from vendor.odd({name: amount for name, amount in amounts.items() if amount}, mode)
     for name, dimension, percent in claims.dimensions:
         of_whole = percent or (dimension == _CORES and claims.units == _WHOLE)
-        if of_whole and (amounts.get(name) or 0) > _WHOLE:
+        most = _WHOLE * (amounts.get(first) or 1) if vendor.sums_cores and dimension == _CORES else _WHOLE
+        if of_whole and (amounts.get(name) or 0) > most:
             yield f"{name}: {asked[name]} is more than a whole card, and counts as {_WHOLE}"
     for name, numbers in claims.choices.items():
         if name in amounts and amounts[name] not in numbers:

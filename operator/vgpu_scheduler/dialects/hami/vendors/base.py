@@ -291,6 +291,8 @@ class Vendor:
         What of a container its plugin takes otherwise than it looks, beyond what is odd for all makers.
     admit
         What its rules do with a container at admission; None where they only look for the count.
+    sums_cores
+        Whether it completes containers with the compute of all their cards together, in percent of one.
     means
         What resources and annotations mean beyond what their kind says, for its page in the documentation; also
         annotations that nothing else here names.
@@ -312,6 +314,7 @@ class Vendor:
     lock: NodeLock | None = HAMI_LOCK
     odd: Odd | None = None
     admit: Admit | None = None
+    sums_cores: bool = False
     means: Mapping[str, str] = field(default_factory=dict)
     found: str = ""
     notes: str = ""

@@ -33,4 +33,5 @@ def _chip(section: Section) -> Vendor:
         rules=RuleKeys(uuids=((f"hami.io/use-{chip}-uuid", f"hami.io/no-use-{chip}-uuid"),)),
         record=Record(f"hami.io/{chip}-devices-allocated", f"hami.io/{chip}-devices-to-allocate"),
         admit=iluvatar_rule(names.count, names.cores),
+        sums_cores=True,
     )
