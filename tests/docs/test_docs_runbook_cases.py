@@ -145,6 +145,9 @@ CASES: dict[tuple[str, str], Callable[[], bool]] = {
     ("node(s) are not managed by this scheduler", "The node is outside of the setting `managed_nodes`."): lambda: waits(
         decided(node("a"), asking(), managed_nodes="pool=x"), "node(s) are not managed by this scheduler"
     ),
+    ("no nodes available to schedule pods", "Nodes that `managed_nodes` leaves out do not cause this"): lambda: (
+        "no nodes available" not in decided(node("a"), asking(), managed_nodes="pool=x").message
+    ),
     ("no nodes available to schedule pods", "The scheduler knows no node."): lambda: waits(
         decided(policy(), asking()), "no nodes available to schedule pods"
     ),
