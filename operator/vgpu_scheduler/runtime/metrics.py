@@ -139,6 +139,7 @@ def _add_binding(metrics: Metrics, binder: Binder, reporter: Reporter) -> None:
         yield {"result": "failed"}, binder.stats.failed
         yield {"result": "expired"}, binder.stats.expired
         yield {"result": "refitted"}, binder.stats.refitted
+        yield {"result": "moved"}, binder.stats.moved
 
     def locks() -> _Values:
         yield {"outcome": "taken"}, binder.locker.stats.taken

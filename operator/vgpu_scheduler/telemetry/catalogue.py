@@ -156,9 +156,9 @@ DECISION_DURATION = _histogram(
 BINDS = Metric(
     "vgpu_scheduler_binds_total",
     Kind.COUNTER,
-    "Binds: bound, failed, expired (the pod waited too long at the node), or refitted (it got other cards at the last "
-    "check).",
-    {"result": ("bound", "failed", "expired", "refitted")},
+    "Binds: bound, failed, expired (the pod waited too long at the node), refitted (it got other cards at the last "
+    "check), or moved (it went to another node, because nothing moved at its own).",
+    {"result": ("bound", "failed", "expired", "refitted", "moved")},
 )
 BIND_DEPTH = Metric("vgpu_scheduler_bind_queue_depth", Kind.GAUGE, "Pods that wait at nodes to be bound.")
 BIND_DEEPEST = Metric("vgpu_scheduler_bind_queue_deepest", Kind.GAUGE, "Pods that wait at one node, at most.")
