@@ -98,7 +98,7 @@ CASES: dict[tuple[str, str], Callable[[], bool]] = {
     ("Invalid", "Pods that it would be in force for wait."): lambda: waits(
         decided(node("a"), policy(devices={"order": "Nonsense"}), asking()), "house", "SchedulerError"
     ),
-    ("UnknownCardType", "Under `allow` it lets nothing in until there is such a card."): lambda: (
+    ("UnknownCardType", "Under `allow` it allows no card until there is such a model."): lambda: (
         waits(decided(node("a"), policy(devices={"types": {"allow": ["H200"]}}), asking()), "CardDeniedByPolicy")
         and placed(decided(node("a"), policy(devices={"types": {"allow": ["A100"]}}), asking()))
     ),
@@ -125,7 +125,7 @@ CASES: dict[tuple[str, str], Callable[[], bool]] = {
         decided(node("a", 1), running("held", "a", "GPU-a-0", 10, 100), asking({GPU: 1, MEMORY: 10})),
         "CardComputeUnitsExhausted",
     ),
-    ("ExclusiveDeviceAllocateConflict", "The pod wants the card for itself and somebody is on it"): lambda: waits(
+    ("ExclusiveDeviceAllocateConflict", "The pod wants the card for itself and another pod is on it"): lambda: waits(
         decided(node("a", 1), running("held", "a", "GPU-a-0", 10), asking({GPU: 1, MEMORY: 10, CORES: 100})),
         "ExclusiveDeviceAllocateConflict",
     ),
