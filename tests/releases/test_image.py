@@ -136,6 +136,7 @@ async def test_the_operator_places_pods_from_it(image: Path, tmp_path: Path) -> 
         async with http.post("/api/v1/namespaces", json={"metadata": {"name": "vgpu-system"}}) as answer:
             assert answer.status == 201
         await nodes.register(["node-1", "node-2"], ["A100-80G"] * 2)
+        await nodes.start()
         kubeconfig = embedded.kubeconfig(shared / "kubeconfig")
         kubeconfig.chmod(0o644)
         environment = {"VGPU_KUBECONFIG": str(kubeconfig)}
@@ -164,10 +165,12 @@ async def test_the_operator_places_pods_from_it(image: Path, tmp_path: Path) -> 
             await administrator.until(ended, "its end", within=pod_spec()["terminationGracePeriodSeconds"])
             assert operator.exit_code == 0, operator.log
         finally:
+            for child in _children(operator.pid):  # a change of user has undone unshare's --kill-child
+                os.kill(child, signal.SIGKILL)
             operator.kill()
     assert led < 30.0, f"it led after {led:.0f} s"
 
 
 def _children(process: int) -> list[int]:
-    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process)], capture_output=True, text=True, check=True)
+    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process)], capture_output=True, text=True, check=False)
     return [int(number) for number in listed.stdout.split()]
