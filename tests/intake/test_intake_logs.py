@@ -60,7 +60,11 @@ async def test_a_start_says_nothing(watcher: Watcher, source: None, log: StringI
     ("fault", "expired", "told"),
     [
         (None, True, None),
-        (Fault(verb="watch", status=410, times=1), False, "kopf for vgpu-scheduler ended, and is started again"),
+        (
+            Fault(verb="watch", user_agent="kopf", status=410, times=1),
+            False,
+            "kopf for vgpu-scheduler ended, and is started again",
+        ),
         (Fault(verb="watch", status=500, times=3), False, "tries again: APIServerError: fault injected"),
         (Fault(verb="watch", status=429, times=2), False, "tries again: APITooManyRequestsError: fault injected"),
         (Fault(verb="watch", drop=True, times=3), False, "tries again: ServerDisconnectedError: Server disconnected"),
@@ -78,6 +82,8 @@ async def test_what_is_expected_is_a_plain_line_and_no_error(
     await until(lambda: watcher.waiting >= {"p0", "p1"}, within=30.0)
     if fault is not None:
         await until(lambda: fault.times == 0, within=30.0)
+    if told is not None:
+        await until(lambda: told in log.getvalue(), within=30.0)
     gc.collect()  # tasks that nobody asked about say so when they are collected
     await asyncio.sleep(0.05)
     lines = log.getvalue().splitlines()
