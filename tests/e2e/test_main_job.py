@@ -68,7 +68,7 @@ async def test_a_pod_that_does_not_fit_says_why_and_is_bound_when_it_can_be(
 @pytest.mark.parametrize(
     ("asks", "says"),
     [
-        ({"gpu": 1, "gpumem": 16 * 2**30}, "write 16384"),
+        ({"gpu": 1, "gpumem": 16 * 2**30}, "in bytes it would be 16384"),
         ({"gpumem": 1024}, "add nvidia.com/gpu: 1"),
     ],
 )
