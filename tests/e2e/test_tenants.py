@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.cli.live_cluster import run
-from tests.e2e.conftest import TENANT, Cluster, slice_pod
+from tests.e2e.conftest import OLDER, TENANT, Cluster, slice_pod
 from tests.e2e.test_doctor import made
 from tests.e2e.test_quotas import apply_quota
 from tests.e2e.volumes import CLAIMS, VOLUMES, claim, local_volume, mounting
 
 from vgpu_scheduler.cli.demo.process import OperatorProcess
+
+pytestmark = pytest.mark.skipif(OLDER, reason="what tenants read does not depend on the API server")
 
 Object = dict[str, Any]
 
