@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from .clock import now
 from .resources import Resource
-from .schema import Schema, apply_defaults, check
+from .schema import Schema, apply_defaults, check, check_rules, check_unique, rules, unreadable_rules
 from .status import Cause
 from .strategies import Strategy
 
@@ -16,6 +16,19 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 
 GROUP = "apiextensions.k8s.io"
+
+_BEFORE_RULES = frozenset(
+    ("FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid")
+)
+"""What keeps an object from being asked for its rules."""
+_UNASKED = (
+    Cause(
+        "FieldValueInvalid",
+        "Invalid value: null: some validation rules were not checked because the object was invalid; correct the "
+        "existing errors to complete validation",
+        "<nil>",
+    ),
+)
 
 
 class DefinitionStrategy(Strategy):
@@ -63,6 +76,10 @@ class DefinitionStrategy(Strategy):
             found.append(Cause.required("spec.names.kind"))
         if not any(version.get("served") for version in spec.get("versions") or ()):
             found.append(Cause.invalid("spec.versions", spec.get("versions"), "must have a served version"))
+        for number, version in enumerate(spec.get("versions") or ()):
+            schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+            where = f"spec.versions[{number}].schema.openAPIV3Schema"
+            found += [Cause("FieldValueInvalid", f"Invalid value: {why}", where) for why in unreadable_rules(schema)]
         return found
 
 
@@ -86,8 +103,12 @@ class CustomStrategy(Strategy):
         apply_defaults(self._schema, obj)
 
     def causes(self, obj: Object, old: Object | None) -> list[Cause]:
-        """Check the metadata and the schema."""
-        return [*super().causes(obj, old), *check(self._schema, obj, root=True)]
+        """Check the metadata and the schema, and its rules unless something else keeps them from being asked."""
+        found = [*super().causes(obj, old), *check(self._schema, obj, root=True)]
+        found += check_unique(self._schema, obj, root=True)
+        if not {cause.reason for cause in found} & _BEFORE_RULES:
+            return [*found, *check_rules(self._schema, obj, old, root=True)]
+        return [*found, *_UNASKED] if any(rules(self._schema)) else found
 
 
 DEFINITIONS = Resource(

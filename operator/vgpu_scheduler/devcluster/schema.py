@@ -1,14 +1,17 @@
 """Structural schemas of custom resources: defaults, pruning and validation.
 
 What a CustomResourceDefinition's schema says about types, bounds and defaults is followed in the API server's words.
-Not there, on purpose: CEL rules (``x-kubernetes-validations``), formats, and uniqueness in lists of type set or map.
+So are its rules in CEL (:mod:`.cel`), and uniqueness in lists of type set or map. Not there, on purpose: formats, and
+transition rules (``oldSelf``).
 """
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from .cel import CelError, compiled, holds
 from .status import Cause
 
 if TYPE_CHECKING:
@@ -91,6 +94,74 @@ def check(schema: Schema, value: Any, path: str = "", *, root: bool = False) -> 
             yield Cause.invalid(path, value, f"{path} in body should match '{schema['pattern']}'")
     elif not isinstance(value, bool):
         yield from _check_bounds(schema, value, path)
+
+
+def check_rules(schema: Schema, value: Any, old: Any = None, path: str = "", *, root: bool = False) -> Iterator[Cause]:
+    """Yield which rules in CEL a value breaks; those of a part that is as it was before are not asked again."""
+    if value is None or (value == old and not root):
+        return
+    for rule in schema.get("x-kubernetes-validations") or ():
+        try:
+            if holds(rule["rule"], value):
+                continue
+            message = rule.get("message") or f"failed rule: {rule['rule']}"
+        except CelError as error:
+            message = f"rule evaluation error: {error}"
+        where = (path + rule.get("fieldPath", "")).lstrip(".")
+        yield Cause(rule.get("reason", "FieldValueInvalid"), f"Invalid value: {message}", where or "<nil>")
+    for part, inner, before, where in _parts(schema, value, old, path, root=root):
+        yield from check_rules(part, inner, before, where)
+
+
+def check_unique(schema: Schema, value: Any, path: str = "", *, root: bool = False) -> Iterator[Cause]:
+    """Yield what is there twice in lists of type set or map."""
+    kind = schema.get("x-kubernetes-list-type")
+    if isinstance(value, list) and kind in {"set", "map"}:
+        keys, seen = schema.get("x-kubernetes-list-map-keys") or (), []
+        for number, item in enumerate(value):
+            identity = item if kind == "set" else {key: item.get(key) for key in keys if key in item}
+            if identity in seen:
+                yield Cause("FieldValueDuplicate", f"Duplicate value: {json.dumps(identity)}", f"{path}[{number}]")
+            seen.append(identity)
+    for part, inner, _, where in _parts(schema, value, None, path, root=root):
+        yield from check_unique(part, inner, where)
+
+
+def rules(schema: Schema) -> Iterator[str]:
+    """Yield all rules of a schema."""
+    yield from (rule["rule"] for rule in schema.get("x-kubernetes-validations") or ())
+    every = schema.get("additionalProperties")
+    parts = [*(schema.get("properties") or {}).values(), schema.get("items"), every]
+    for part in parts:
+        if isinstance(part, dict):
+            yield from rules(part)
+
+
+def unreadable_rules(schema: Schema) -> Iterator[str]:
+    """Yield why rules cannot be followed here."""
+    for rule in rules(schema):
+        try:
+            compiled(rule)
+        except CelError as error:
+            yield str(error)
+
+
+def _parts(schema: Schema, value: Any, old: Any, path: str, *, root: bool) -> Iterator[tuple[Schema, Any, Any, str]]:
+    """Yield what a value is made of: its schema, the value, what was there before, and its path."""
+    if isinstance(value, list):
+        before = old if isinstance(old, list) and len(old) == len(value) else [None] * len(value)
+        for number, item in enumerate(value):
+            yield schema.get("items") or {}, item, before[number], f"{path}[{number}]"
+    elif isinstance(value, dict):
+        known, every = schema.get("properties") or {}, schema.get("additionalProperties")
+        earlier = old if isinstance(old, dict) else {}
+        for name, part in value.items():
+            if root and name in _IN_HEAD:
+                continue
+            if name in known:
+                yield known[name], part, earlier.get(name), _join(path, name)
+            elif isinstance(every, dict):
+                yield every, part, earlier.get(name), f"{path}[{name}]"
 
 
 def _check_object(schema: Schema, value: dict[str, Any], path: str, *, root: bool) -> Iterator[Cause]:
