@@ -152,7 +152,7 @@ def _models(world: World, answer: Answer) -> str:
     looked_at = [node for node, verdict in answer.decision.verdicts.items() if mismatch in verdict.reasons]
     counts = Counter(device.type for node in looked_at for name in owners for device in world.devices(node, name))
     listed = ", ".join(f"{model} ({count})" for model, count in sorted(counts.items()))
-    return f"No card is of a model that it takes; there are {listed}."
+    return f"No card has a model and a mode that it takes; there are {listed}."
 
 
 def _compared(answer: Answer, here: str, there: str) -> str:
