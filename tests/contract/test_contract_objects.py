@@ -63,6 +63,8 @@ async def test_namespaces_must_exist_and_live(api: Api) -> None:
     assert (answer.code, answer.message) == (404, 'namespaces "nowhere" not found')
     name = f"{api.namespace}-ending"
     await api.post("/api/v1/namespaces", {"metadata": {"name": name}})
+    held = {"metadata": {"name": "held", "finalizers": ["example.com/hold"]}}
+    await api.post(f"/api/v1/namespaces/{name}/configmaps", held)
     assert (await api.delete(f"/api/v1/namespaces/{name}")).ok()["status"]["phase"] == "Terminating"
     answer = await api.post(f"/api/v1/namespaces/{name}/configmaps", {"metadata": {"name": "a"}})
     assert answer.code == 403

@@ -455,6 +455,19 @@ def test_a_guard_that_audits_names_plugins_that_it_would_refuse() -> None:
     assert ("plugin-not-let-in", "ServiceAccount dcu/dcu-plugin") in found(look(objects))
 
 
+@pytest.mark.parametrize(
+    ("breaking", "why"),
+    [(no_guard, "is not there"), (guard_unbound, "denies nothing"), (guard_audits, "denies nothing")],
+)
+def test_why_nothing_guards_does_not_contradict_what_is_said_of_the_policy(
+    breaking: Callable[[Objects], None], why: str
+) -> None:
+    objects = healthy()
+    breaking(objects)
+    (message,) = (one.message for one in look(objects).findings if one.diagnosis.id == "annotations-unguarded")
+    assert message == f"tenants can write annotations that allocate cards, because this policy {why}"
+
+
 def test_a_guard_that_leaves_out_namespaces_does_not_guard() -> None:
     objects = healthy()
     binding = named(objects, "ValidatingAdmissionPolicyBinding", "vgpu-scheduler-allocations")

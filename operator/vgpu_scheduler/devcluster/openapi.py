@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 
 ROOT = "/openapi/v3"
+ROOT_OF_V2 = "/openapi/v2"
+TYPE_OF_V2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+DOCUMENT_OF_V2 = b"\x0a\x032.0\x12\x19\x0a\x0aKubernetes\x12\x0bunversioned"
+"""In protobuf: ``swagger``, and ``info`` with ``title`` and ``version``. kubectl asks for it when it is given
+a ``List``, and checks of the items what is defined in it: nothing, they are checked here, one by one.
+"""
 _PARAMETERS = [
     {"name": name, "in": "query", "schema": {"type": kind}}
     for name, kind in (("dryRun", "string"), ("fieldManager", "string"), ("fieldValidation", "string"))

@@ -1,7 +1,7 @@
 """HTTP: from a path, a query and a body to a verb of the registry, and back to bytes.
 
-Not there, on purpose: authentication, authorization, quota enforcement, protobuf, webhooks, CEL rules of custom
-resources, containers. A request with a bearer token is served like any other.
+Not there, on purpose: authentication, authorization, quota enforcement, protobuf, webhooks, admission policies (which
+are stored and judge nothing), containers. A request with a bearer token is served like any other.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from . import applying, binding, discovery, openapi, parsing, patches, reviews, 
 from .definitions import DEFINITIONS, defined
 from .lists import Lists
 from .log import Request, RequestLog
+from .namespaces import end_namespaces
 from .objects import Target
 from .registry import Registry, WriteOptions
-from .resources import CONTAINER_VERBS
+from .resources import CONTAINER_VERBS, NAMESPACES
 from .selectors import Selector
 from .store import Object, Store, encode
 from .tables import Form
@@ -48,6 +49,7 @@ class ApiServer:
         self._bookmark_interval = bookmarks
         self._resources: dict[tuple[str, str], dict[str, Resource]] = {}
         self._defined: dict[str, Resource] = {}
+        self._ending: set[str] = set()
         for resource in resources:
             self.serve(resource)
 
@@ -95,6 +97,11 @@ class ApiServer:
                 body = form.answer(target.resource, body)
             if target.resource is DEFINITIONS and what.verb not in {"get", "list"}:
                 self._follow_definitions()
+            if target.resource is NAMESPACES and what.verb == "delete":
+                self._ending.add(target.name)
+            if self._ending and what.verb not in {"get", "list"}:
+                served = (row for rows in self._resources.values() for row in rows.values())
+                self._ending = set(end_namespaces(self.registry, self._ending, served))
         except status.ApiError as error:
             return self._finish(what, request, _json(error.code, encode(error.status())))
         if lost:
@@ -108,6 +115,8 @@ class ApiServer:
     def _discover(self, path: str) -> web.Response:
         if path in _HEALTH or path.startswith("/readyz/"):
             return web.Response(text="ok")
+        if path == openapi.ROOT_OF_V2:
+            return web.Response(body=openapi.DOCUMENT_OF_V2, content_type=openapi.TYPE_OF_V2)
         rows = [resource for served in self._resources.values() for resource in served.values()]
         find = openapi.document(path, rows) if path.startswith(openapi.ROOT) else None
         found = find or discovery.document(path, rows, self.address)

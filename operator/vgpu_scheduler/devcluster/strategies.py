@@ -76,7 +76,7 @@ _HEAD = frozenset(("kind", "apiVersion", "metadata"))
 
 
 class NamespaceStrategy(Strategy):
-    """Namespaces carry their own name as a label and stay ``Terminating``: there is no namespace controller."""
+    """Namespaces carry their own name as a label; :mod:`.namespaces` ends those that are deleted."""
 
     status = True
     dns_label = True

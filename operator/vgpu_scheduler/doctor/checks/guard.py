@@ -90,7 +90,9 @@ def unguarded(seen: Seen) -> Iterator[Finding]:
     """Find out whether tenants can write what device plugins obey."""
     if not in_force(seen):
         ref = ObjectRef("ValidatingAdmissionPolicy", GUARD)
-        yield UNGUARDED.of(ref, "tenants can write annotations that allocate cards, because this policy denies nothing")
+        there = any(policy.metadata.name == GUARD for policy in seen.admission_policies)
+        why = "this policy denies nothing" if there else "this policy is not there"
+        yield UNGUARDED.of(ref, f"tenants can write annotations that allocate cards, because {why}")
 
 
 def writers(seen: Seen) -> Iterator[Finding]:
