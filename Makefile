@@ -17,7 +17,7 @@ help: ## explain the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # The kernels need only a few of the packages: they are compiled while the others are installed.
-$(VENV)/ready: pyproject.toml constraints.txt
+$(VENV)/ready: pyproject.toml devcluster/pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11, 2))' || { echo "Python 3.11.2 or newer is needed (set PYTHON=...)"; exit 1; }
 	@echo "environment 1/3: virtual environment in $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
@@ -25,7 +25,7 @@ $(VENV)/ready: pyproject.toml constraints.txt
 	@$(PIP) $(COMPILER)
 	@echo "environment 3/3: the other packages, while the kernels are compiled"
 	@PYTHONPATH=operator $(BIN)/python -m vgpu_scheduler.runtime.warmup & compiling=$$!; \
-	  $(PIP) --editable . && wait $$compiling
+	  $(PIP) --editable . --editable devcluster && wait $$compiling
 	@touch $@
 
 $(VENV)/dev: $(VENV)/ready

@@ -61,16 +61,16 @@ def copy_tree(folder: Path) -> None:
 
 
 def add_packages(folder: Path, machine: str) -> None:
-    """Add the wheel of this package, and those of what it and traces need, in the versions that the tests run with."""
+    """Add the wheels of the operator and the demo, and of what they and traces need, as the tests run with them."""
     wheels = folder / "wheels"
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
-    run(*pip, "wheel", "--no-deps", f"--wheel-dir={wheels}", str(ROOT))
-    (own,) = wheels.glob("*.whl")
+    run(*pip, "wheel", "--no-deps", f"--wheel-dir={wheels}", str(ROOT), str(ROOT / "devcluster"))
+    demo, operator = sorted(wheels.glob("*.whl"))
     elsewhere = (
         [f"--platform={name}_{machine}" for name in PLATFORMS] + [f"--python-version={PYTHON}"] if machine else []
     )
     limits = ("--only-binary=:all:", f"--constraint={ROOT / 'constraints.txt'}")
-    run(*pip, "download", *limits, *elsewhere, f"--dest={wheels}", f"{own}[tracing]")
+    run(*pip, "download", *limits, *elsewhere, f"--dest={wheels}", str(demo), f"{operator}[tracing]")
 
 
 def add_image(folder: Path) -> str:

@@ -44,7 +44,7 @@ class Checkout:
     @property
     def environment(self) -> dict[str, str]:
         """What has a process import this checkout's modules, whatever is installed."""
-        return {"PYTHONPATH": os.pathsep.join((str(self.folder / "operator"), str(self.folder)))}
+        return {"PYTHONPATH": os.pathsep.join(str(self.folder / part) for part in ("operator", "devcluster", ""))}
 
     @property
     def python(self) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import aiohttp
 from tests.apiserver.control_plane import ControlPlane
 
-from vgpu_scheduler.devcluster import Behaviour, NodeSide, equip, registration
+from vgpu_devcluster import Behaviour, NodeSide, equip, registration
 
 CARDS: Final = ("A100-80G",) * 8
 """Those of each node."""

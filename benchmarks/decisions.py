@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.checkouts import OURS, Checkout, Compared, Step, replayed
 from benchmarks.replay import NAME
-from vgpu_scheduler.devcluster import Card, equip, registration
+from vgpu_devcluster import Card, equip, registration
 
 CARDS = 8
 TURNS = 4

@@ -23,8 +23,8 @@ from tests.apiserver.control_plane import ControlPlane
 from benchmarks.checkouts import BEFORE, OURS, Checkout, Compared, arguments, checkouts, comparison, in_turns
 from benchmarks.cluster import CARDS, cluster, node_name, pod, post
 from benchmarks.page import publish
-from vgpu_scheduler.cli.demo.process import OperatorProcess
-from vgpu_scheduler.devcluster import equip
+from vgpu_devcluster import equip
+from vgpu_devcluster.process import OperatorProcess
 
 MARK = "<!-- footprint -->"
 NODES = 5000

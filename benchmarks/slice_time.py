@@ -29,7 +29,7 @@ from benchmarks.cluster import PODS, SLICE, cluster, pod
 from benchmarks.footprint import cpu
 from benchmarks.page import publish
 from benchmarks.throughput import NODE_SIDE_DELAY, NODES, ROUND, Candidate, create, until_bound
-from vgpu_scheduler.cli.demo.process import OperatorProcess
+from vgpu_devcluster.process import OperatorProcess
 
 MARK: Final = "<!-- slice -->"
 PICTURE: Final = Path(__file__).parents[1] / "docs" / "slice-time.svg"

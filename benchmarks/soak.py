@@ -23,8 +23,8 @@ import aiohttp
 import numpy as np
 
 from benchmarks.cluster import CARDS, PODS, cluster, node_name, pod
-from vgpu_scheduler.cli.demo.process import OperatorProcess
-from vgpu_scheduler.devcluster import NodeSide
+from vgpu_devcluster import NodeSide
+from vgpu_devcluster.process import OperatorProcess
 
 TARGET = Path(__file__).parents[1] / "docs" / "soak.md"
 DEFINITIONS = Path(__file__).parents[1] / "crds"

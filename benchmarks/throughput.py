@@ -16,7 +16,7 @@ from tests.apiserver.control_plane import ControlPlane
 
 from benchmarks.checkouts import BEFORE, OURS, Checkout, Compared, in_turns
 from benchmarks.cluster import PODS, SLICE, BenchmarkCluster, cluster, node_name, pod, post
-from vgpu_scheduler.cli.demo.process import OperatorProcess, summed
+from vgpu_devcluster.process import OperatorProcess, summed
 
 NODES = 500
 MANY_NODES = 5000

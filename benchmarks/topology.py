@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from benchmarks.decisions import linked
 from benchmarks.replay import NAME, new_engine
-from vgpu_scheduler.devcluster import A100_PROFILES, equip
+from vgpu_devcluster import A100_PROFILES, equip
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import decode_node, decode_pod
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.terminal_theme import DIMMED_MONOKAI
 
-from vgpu_scheduler.cli.demo.session import run_demo
-from vgpu_scheduler.cli.demo.terminal import TerminalOutput
+from vgpu_devcluster.demo.session import run_demo
+from vgpu_devcluster.demo.terminal import TerminalOutput
 
 PICTURE = Path(__file__).parent / "demo.svg"
 TITLE = "make demo"

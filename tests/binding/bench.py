@@ -11,6 +11,7 @@ from typing import Any
 
 from tests.engine.builders import OURS, allocation, make_engine, pod_object
 
+from vgpu_devcluster import BEHAVIOUR, DevCluster, NodeSide
 from vgpu_scheduler.apiclient import ApiClient, ApiResponse, connect
 from vgpu_scheduler.binding import (
     Answer,
@@ -23,7 +24,6 @@ from vgpu_scheduler.binding import (
     Reporter,
     Step,
 )
-from vgpu_scheduler.devcluster import BEHAVIOUR, DevCluster, NodeSide
 from vgpu_scheduler.dialects.hami import format_lock
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.intake import NODES, STORAGE, Kind, Observer, list_all

@@ -11,9 +11,9 @@ import pytest
 from tests.binding.bench import AGENT, LOCK, PODS, Bench, bench
 from tests.engine.builders import allocation, asks, pod_object
 
+from vgpu_devcluster import Fault
 from vgpu_scheduler.apiclient import ApiResponse
 from vgpu_scheduler.binding import Answer, Step, classify
-from vgpu_scheduler.devcluster import Fault
 from vgpu_scheduler.dialects.hami import format_lock
 from vgpu_scheduler.engine import Place
 from vgpu_scheduler.kube import decode_pod

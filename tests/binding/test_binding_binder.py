@@ -11,8 +11,8 @@ from tests.binding.bench import LOCK, Bench, bench
 from tests.engine.builders import asks, cards, node
 from tests.policy.resources import policy
 
+from vgpu_devcluster import BEHAVIOUR, WRITES, Fault
 from vgpu_scheduler.binding import Step
-from vgpu_scheduler.devcluster import BEHAVIOUR, WRITES, Fault
 from vgpu_scheduler.engine import Cause, NodeClosure, Place
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import DECISION

@@ -12,8 +12,8 @@ import pytest
 from tests.binding.bench import AGENT, LOCK, PODS, Bench, bench
 from tests.engine.builders import asks
 
+from vgpu_devcluster import MTHREADS, Fault, made_cards
 from vgpu_scheduler.binding import Step
-from vgpu_scheduler.devcluster import MTHREADS, Fault, made_cards
 from vgpu_scheduler.engine import Cause, Place
 from vgpu_scheduler.intake import PODS as POD_KIND
 from vgpu_scheduler.kube import Pod, poddecoding

@@ -12,8 +12,8 @@ from tests.binding.bench import LOCK, PENDING, PODS, Bench, bench
 from tests.engine.builders import allocation
 from tests.engine.dialect_worlds import CORE, RATIO, beside, engine_of, koordinator_node
 
+from vgpu_devcluster import Fault
 from vgpu_scheduler.apiclient import MERGE_PATCH
-from vgpu_scheduler.devcluster import Fault
 from vgpu_scheduler.dialects.hami import format_lock, format_time
 from vgpu_scheduler.engine import ANY_CARD, Cause, Place
 from vgpu_scheduler.kube import Pod, poddecoding

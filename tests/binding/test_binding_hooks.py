@@ -10,8 +10,8 @@ import pytest
 from tests.binding.bench import LOCK, Bench, bench
 from tests.engine.builders import asks
 
+from vgpu_devcluster import Fault
 from vgpu_scheduler.binding import Step
-from vgpu_scheduler.devcluster import Fault
 from vgpu_scheduler.engine import Place
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.state import Phase

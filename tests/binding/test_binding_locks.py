@@ -11,8 +11,8 @@ import pytest
 from tests.binding.bench import LOCK, PENDING, PODS, Bench, bench
 from tests.engine.builders import OURS, allocation, node, pod
 
+from vgpu_devcluster import Fault
 from vgpu_scheduler.binding import Step
-from vgpu_scheduler.devcluster import Fault
 from vgpu_scheduler.dialects import NodeLock
 from vgpu_scheduler.dialects.hami import format_lock, format_time, hami_dialect, parse_lock
 from vgpu_scheduler.engine import Cause, LockJudge, LockStatus, NodeClosure, find_lock

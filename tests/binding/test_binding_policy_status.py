@@ -13,10 +13,10 @@ import pytest
 from tests.engine.builders import make_engine
 from tests.policy.resources import policy
 
+from vgpu_devcluster import DevCluster
 from vgpu_scheduler.apiclient import ApiClient, connect
 from vgpu_scheduler.binding import PolicyStatusWriter
 from vgpu_scheduler.binding.policy_status import status_body
-from vgpu_scheduler.devcluster import DevCluster
 from vgpu_scheduler.engine import ConditionReport, PolicyReport
 from vgpu_scheduler.policy import CLUSTER_KIND, GROUP, VERSION, crds, decode_policy
 

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 from tests.binding.bench import AGENT, PODS, Bench, bench
 
+from vgpu_devcluster import Fault
 from vgpu_scheduler.binding import EventSource, Reporter
-from vgpu_scheduler.devcluster import Fault
 from vgpu_scheduler.engine import Problem
 from vgpu_scheduler.kube import Pod, decode_pod
 from vgpu_scheduler.model import ConditionReason, EventReason

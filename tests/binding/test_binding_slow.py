@@ -13,9 +13,9 @@ import pytest
 from tests.binding.bench import AGENT, LOCK, Bench, bench
 from tests.engine.builders import allocation, asks
 
+from vgpu_devcluster import BEHAVIOUR, Fault
 from vgpu_scheduler.apiclient import connect
 from vgpu_scheduler.binding import Step
-from vgpu_scheduler.devcluster import BEHAVIOUR, Fault
 from vgpu_scheduler.dialects.hami import format_lock
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision

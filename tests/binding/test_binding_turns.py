@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tests.binding.bench import Bench, bench
 
+from vgpu_devcluster import BEHAVIOUR, MTHREADS, NVIDIA, Maker, equip, made_cards
 from vgpu_scheduler.binding import Step
-from vgpu_scheduler.devcluster import BEHAVIOUR, MTHREADS, NVIDIA, Maker, equip, made_cards
 from vgpu_scheduler.engine import Cause
 
 GPU = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "1000"}

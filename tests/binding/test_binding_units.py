@@ -9,8 +9,8 @@ import pytest
 from tests.binding.bench import LOCK, Bench, bench
 from tests.engine.builders import UNIT, asks
 
+from vgpu_devcluster import BEHAVIOUR, Fault
 from vgpu_scheduler.binding import Step
-from vgpu_scheduler.devcluster import BEHAVIOUR, Fault
 from vgpu_scheduler.engine import Cause, NodeClosure, Place
 from vgpu_scheduler.kube import Pod
 

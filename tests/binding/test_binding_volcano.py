@@ -11,7 +11,7 @@ import pytest
 from tests.binding.bench import PODS, Bench, bench
 from tests.engine.dialect_worlds import MEMORY, NUMBER, engine_of
 
-from vgpu_scheduler.devcluster import BEHAVIOUR, VolcanoPlugin
+from vgpu_devcluster import BEHAVIOUR, VolcanoPlugin
 from vgpu_scheduler.runtime.assembly import make_dialects
 from vgpu_scheduler.settings import Settings
 

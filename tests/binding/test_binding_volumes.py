@@ -9,7 +9,7 @@ import pytest
 from tests.binding.bench import bench
 from tests.binding.claims import CLAIMS, MERGE, VOLUMES, bound, claim, complete, free_volume, kept, selected, wanting
 
-from vgpu_scheduler.devcluster import Fault
+from vgpu_devcluster import Fault
 from vgpu_scheduler.intake import VOLUMES as VOLUME_KIND
 from vgpu_scheduler.kube import BOUND_BY_CONTROLLER, SELECTED_NODE, decode_volume
 

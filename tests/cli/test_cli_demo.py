@@ -19,11 +19,11 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from vgpu_scheduler.cli.demo.fleet import CardUse, Fleet, WaitingPod
-from vgpu_scheduler.cli.demo.output import Output
-from vgpu_scheduler.cli.demo.tenants import WAITING
-from vgpu_scheduler.cli.demo.terminal import TerminalOutput, drawn
-from vgpu_scheduler.cli.demo.walkthrough import STEPS
+from vgpu_devcluster.demo.fleet import CardUse, Fleet, WaitingPod
+from vgpu_devcluster.demo.output import Output
+from vgpu_devcluster.demo.tenants import WAITING
+from vgpu_devcluster.demo.terminal import TerminalOutput, drawn
+from vgpu_devcluster.demo.walkthrough import STEPS
 from vgpu_scheduler.cli.main import main
 
 if TYPE_CHECKING:

@@ -43,17 +43,14 @@ def test_what_is_listed_is_the_beginning_of_a_commands_help(name: str) -> None:
     assert re.search(rf"^  {name}[ ,]", listed, re.MULTILINE)
 
 
-LIGHT = [name for name in COMMANDS if name != "demo"]
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
         ["--help"],
         ["--version"],
         ["no-such-command"],
-        *([name, "--help"] for name in LIGHT),
-        *([name, "--no-such-option"] for name in LIGHT),
+        *([name, "--help"] for name in COMMANDS),
+        *([name, "--no-such-option"] for name in COMMANDS),
         ["simulate", "-f", "no-such-file"],
     ],
 )
@@ -71,6 +68,15 @@ def test_a_misspelt_command_is_told_which_is_meant() -> None:
     assert result.exit_code == 2
     assert result.stderr.endswith("Error: there is no command tpo, did you mean top?\n")
     assert "there is no command xyzzy\n" in CliRunner().invoke(main, ["xyzzy"]).stderr
+
+
+def test_the_demo_says_where_it_is_when_its_package_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "vgpu_devcluster", None)
+    result = CliRunner().invoke(main, ["demo", "--once"])
+    assert result.exit_code == 1
+    assert "Error: the demo runs on an embedded cluster, which is a package of its own" in result.stderr
+    assert "pip install vgpu-devcluster" in result.stderr
+    assert CliRunner().invoke(main, ["demo", "--help"]).exit_code == 0
 
 
 def test_the_plugin_calls_itself_as_kubectl_calls_it(

@@ -12,7 +12,7 @@ from tests.conftest import unavailable
 from tests.contract.client import Api, Server
 from tests.contract.kubectl import Kubectl
 
-from vgpu_scheduler.devcluster import DevCluster
+from vgpu_devcluster import DevCluster
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

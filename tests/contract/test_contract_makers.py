@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 from tests.contract.client import Api, Object, container
 
-from vgpu_scheduler.devcluster import (
+from vgpu_devcluster import (
     A100_PROFILES,
     BEHAVIOUR,
     CAMBRICON,

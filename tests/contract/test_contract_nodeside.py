@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 from tests.contract.client import Api, Object, container
 
-from vgpu_scheduler.devcluster import BEHAVIOUR, Behaviour, NodeSide
+from vgpu_devcluster import BEHAVIOUR, Behaviour, NodeSide
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

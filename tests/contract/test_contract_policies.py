@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 from tests.contract.client import Answer, Api, Server
 
-from vgpu_scheduler.devcluster import DevCluster
+from vgpu_devcluster import DevCluster
 from vgpu_scheduler.policy import CLUSTER_KIND, GROUP, VERSION, crds
 
 if TYPE_CHECKING:

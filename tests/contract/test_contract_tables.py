@@ -9,8 +9,8 @@ import pytest
 import yaml
 from tests.contract.client import TABLE, pod
 
-from vgpu_scheduler.devcluster.ages import human
-from vgpu_scheduler.devcluster.jsonpath import find
+from vgpu_devcluster.ages import human
+from vgpu_devcluster.jsonpath import find
 from vgpu_scheduler.policy import crds
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 from tests.contract.client import Api, Object
 
-from vgpu_scheduler.devcluster import BEHAVIOUR, VolcanoPlugin
+from vgpu_devcluster import BEHAVIOUR, VolcanoPlugin
 
 NUMBER, MEMORY, CORES = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores"
 LEFT, TIME, PHASE = "volcano.sh/devices-to-allocate", "volcano.sh/vgpu-time", "volcano.sh/bind-phase"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from vgpu_scheduler.devcluster import DevCluster
+    from vgpu_devcluster import DevCluster
 
 
 class Operator:
@@ -125,7 +125,7 @@ async def test_kubernetes_asyncio_lists_creates_and_binds(devcluster: DevCluster
 
 async def test_as_a_process(tmp_path: Path) -> None:
     kubeconfig = tmp_path / "kubeconfig"
-    command = (sys.executable, "-m", "vgpu_scheduler.devcluster", "--kubeconfig", str(kubeconfig))
+    command = (sys.executable, "-m", "vgpu_devcluster", "--kubeconfig", str(kubeconfig))
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None
     line = (await process.stdout.readline()).decode()

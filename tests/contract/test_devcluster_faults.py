@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 from tests.contract.client import Api, Server
 
-from vgpu_scheduler.devcluster import WRITES, DevCluster, Fault, Resource
+from vgpu_devcluster import WRITES, DevCluster, Fault, Resource
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

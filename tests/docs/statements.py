@@ -16,9 +16,9 @@ import click
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from vgpu_devcluster.resources import BUILT_IN
 from vgpu_scheduler.binding import BinderOptions
 from vgpu_scheduler.cli import main, top
-from vgpu_scheduler.devcluster.resources import BUILT_IN
 from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.engine.assumed import MOST_MOVES
 from vgpu_scheduler.model import CardReason, ConditionReason, EventReason

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.e2e.conftest import PLUGIN, Cluster
 
-from vgpu_scheduler.devcluster import NVIDIA, Card, Maker
+from vgpu_devcluster import NVIDIA, Card, Maker
 
 Obj = dict[str, Any]
 Limits = Mapping[str, str]

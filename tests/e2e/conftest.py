@@ -19,8 +19,8 @@ from tests.apiserver.control_plane import ControlPlane
 from tests.apiserver.rights import REQUESTS, note_requests
 from tests.conftest import running
 
-from vgpu_scheduler.cli.demo.process import OperatorProcess
-from vgpu_scheduler.devcluster import NodeSide
+from vgpu_devcluster import NodeSide
+from vgpu_devcluster.process import OperatorProcess
 from vgpu_scheduler.kube import loads
 
 HERE = Path(__file__).parent

@@ -12,7 +12,7 @@ import yaml
 from tests.apiserver.certificates import Authority
 from tests.e2e.conftest import MANIFESTS, OLDER, OTHER_PLUGIN, TENANT, Cluster, kustomized
 
-from vgpu_scheduler.cli.demo.process import OperatorProcess
+from vgpu_devcluster.process import OperatorProcess
 from vgpu_scheduler.dialects.hami import vendors
 
 Obj = dict[str, Any]

@@ -19,7 +19,7 @@ from tests.conftest import running, unavailable
 from tests.e2e.conftest import OLDER, USERS, Cluster, opened, slice_pod
 from tests.e2e.test_doctor import doctor
 
-from vgpu_scheduler.cli.demo.process import COMMAND, OperatorProcess
+from vgpu_devcluster.process import COMMAND, OperatorProcess
 
 NAMESPACE = "gpus"
 ACCOUNT = f"system:serviceaccount:{NAMESPACE}:vgpu-scheduler"

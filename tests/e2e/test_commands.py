@@ -13,7 +13,7 @@ from typing import Any
 from tests.e2e.conftest import TENANT, Cluster, slice_pod
 from tests.e2e.test_doctor import made
 
-from vgpu_scheduler.cli.demo.process import OperatorProcess
+from vgpu_devcluster.process import OperatorProcess
 
 ON_ONE = {"nodeSelector": {"kubernetes.io/hostname": "one"}}
 

@@ -6,7 +6,7 @@ import json
 
 from tests.e2e.conftest import TENANT, Cluster, slice_pod
 
-from vgpu_scheduler.cli.demo.process import OperatorProcess
+from vgpu_devcluster.process import OperatorProcess
 
 DEPTH = 9000
 """The API server takes 10,000 levels."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.e2e.conftest import MANIFESTS, PLUGIN, Cluster, slice_pod
 
-from vgpu_scheduler.devcluster import Koordlet, VolcanoPlugin
+from vgpu_devcluster import Koordlet, VolcanoPlugin
 
 Obj = dict[str, Any]
 

@@ -17,7 +17,7 @@ from tests.apiserver.control_plane import ControlPlane
 from tests.e2e.as_hami import annotate
 from tests.e2e.conftest import OTHER_PLUGIN, TENANT, Cluster, dump, kustomized, slice_pod
 
-from vgpu_scheduler.cli.demo.process import OperatorProcess
+from vgpu_devcluster.process import OperatorProcess
 from vgpu_scheduler.doctor import CHECKS
 
 LOCK = "hami.io/mutex.lock"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.e2e.conftest import OPERATOR, Cluster, allocations, slice_pod
 
-from vgpu_scheduler.cli.demo.process import OperatorProcess
+from vgpu_devcluster.process import OperatorProcess
 from vgpu_scheduler.runtime import LeaseOptions
 
 pytestmark = pytest.mark.long

@@ -7,8 +7,8 @@ from typing import Any
 
 from tests.e2e.conftest import Cluster
 
-from vgpu_scheduler.cli.demo.process import OperatorProcess
-from vgpu_scheduler.devcluster import ENFLAME_DRS, MTHREADS, NVIDIA, Card, Maker, equip, made_cards
+from vgpu_devcluster import ENFLAME_DRS, MTHREADS, NVIDIA, Card, Maker, equip, made_cards
+from vgpu_devcluster.process import OperatorProcess
 
 CASES: Mapping[str, tuple[Maker, Callable[[str], list[Card]], Mapping[str, str], list[int]]] = {
     "hami-core": (

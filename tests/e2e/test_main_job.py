@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.e2e.conftest import OLDER, OPERATOR, PLUGIN, TENANT, Cluster, allocations, slice_pod
 
-from vgpu_scheduler.cli.demo.process import OperatorProcess
+from vgpu_devcluster.process import OperatorProcess
 
 NODES, CARDS, PODS = 20, 8, 200
 

@@ -15,8 +15,7 @@ import pytest
 from tests.apiserver.control_plane import ControlPlane
 from tests.e2e.conftest import Cluster, dump, played
 
-from vgpu_scheduler.cli.demo.process import OperatorProcess
-from vgpu_scheduler.devcluster import (
+from vgpu_devcluster import (
     A100_PROFILES,
     ASCEND_910B3,
     BEHAVIOUR,
@@ -30,6 +29,7 @@ from vgpu_scheduler.devcluster import (
     equip,
     made_cards,
 )
+from vgpu_devcluster.process import OperatorProcess
 
 Obj = dict[str, Any]
 

@@ -7,7 +7,7 @@ import asyncio
 from tests.e2e.as_hami import annotate
 from tests.e2e.conftest import Cluster, slice_pod
 
-from vgpu_scheduler.cli.demo.process import OperatorProcess
+from vgpu_devcluster.process import OperatorProcess
 
 NODES, PODS = 40, 100
 GARBAGE = ("garbage", "", "2026-01-01T00:00:00Z,default,a,b", "{}")

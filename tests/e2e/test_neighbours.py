@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.e2e.conftest import Cluster, slice_pod
 
-from vgpu_scheduler.cli.demo.process import OperatorProcess
+from vgpu_devcluster.process import OperatorProcess
 
 HOSTNAME = "kubernetes.io/hostname"
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from tests.e2e.conftest import Cluster, slice_pod
 
-from vgpu_scheduler.cli.demo.process import OperatorProcess
+from vgpu_devcluster.process import OperatorProcess
 from vgpu_scheduler.model import DECISION
 
 GROUP = "vgpu-scheduler.io/v1alpha1"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import yaml
 from tests.e2e.conftest import Cluster, slice_pod
 
-from vgpu_scheduler.cli.demo.process import OperatorProcess
+from vgpu_devcluster.process import OperatorProcess
 
 
 def apply_quota(cluster: Cluster, name: str, memory: int) -> None:

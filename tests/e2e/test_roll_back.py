@@ -19,7 +19,7 @@ from tests.naive.vendors.ledger import Ledger
 from tests.naive.vendors.model import Device
 from tests.naive.vendors.quirks import ALL
 
-from vgpu_scheduler.devcluster import (
+from vgpu_devcluster import (
     A100_PROFILES,
     ASCEND_910B3,
     CAMBRICON,

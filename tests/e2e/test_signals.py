@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.e2e.conftest import OPERATOR, Cluster, slice_pod
 
-from vgpu_scheduler.cli.demo.process import OperatorProcess
+from vgpu_devcluster.process import OperatorProcess
 
 LARGE = {"gpu": 1, "gpumem": 12000}
 FULL = "0/1 nodes are available: 1 CardInsufficientMemory."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.e2e.conftest import Cluster, slice_pod
 
-from vgpu_scheduler.devcluster import BEHAVIOUR
+from vgpu_devcluster import BEHAVIOUR
 
 
 @pytest.mark.long

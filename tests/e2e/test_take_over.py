@@ -28,8 +28,8 @@ from tests.e2e.as_hami import (
 )
 from tests.e2e.conftest import Cluster, dump, played
 
-from vgpu_scheduler.cli.demo.process import OperatorProcess
-from vgpu_scheduler.devcluster import A100_PROFILES, ASCEND_910B3, HYGON, NVIDIA, Card, Maker, equip, made_cards
+from vgpu_devcluster import A100_PROFILES, ASCEND_910B3, HYGON, NVIDIA, Card, Maker, equip, made_cards
+from vgpu_devcluster.process import OperatorProcess
 
 Obj = dict[str, Any]
 Used = tuple[int, int, int]

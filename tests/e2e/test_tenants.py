@@ -19,7 +19,7 @@ from tests.e2e.test_doctor import made
 from tests.e2e.test_quotas import apply_quota
 from tests.e2e.volumes import CLAIMS, VOLUMES, claim, local_volume, mounting
 
-from vgpu_scheduler.cli.demo.process import OperatorProcess
+from vgpu_devcluster.process import OperatorProcess
 
 pytestmark = pytest.mark.skipif(OLDER, reason="what tenants read does not depend on the API server")
 

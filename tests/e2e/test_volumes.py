@@ -25,7 +25,7 @@ from tests.e2e.volumes import (
     storage_class,
 )
 
-from vgpu_scheduler.cli.demo.process import OperatorProcess
+from vgpu_devcluster.process import OperatorProcess
 
 
 @pytest.fixture(scope="module")

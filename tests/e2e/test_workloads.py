@@ -12,7 +12,7 @@ from tests.apiserver.control_plane import ControlPlane
 from tests.e2e.conftest import Cluster, slice_pod
 from tests.e2e.volumes import ZONE
 
-from vgpu_scheduler.cli.demo.process import OperatorProcess
+from vgpu_devcluster.process import OperatorProcess
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 REVISION = "pod-template-hash"

@@ -11,7 +11,7 @@ from tests.faults.invariants import check, explain
 from tests.faults.pods import NODES
 from tests.faults.stage import Cast, Stage
 
-from vgpu_scheduler.devcluster import Maker
+from vgpu_devcluster import Maker
 
 Story = Callable[[Stage, Random], Awaitable[None]]
 

@@ -8,8 +8,8 @@ from tests.e2e.conftest import dump
 from tests.faults.pods import on, pod
 from tests.faults.stage import Replica, Stage
 
-from vgpu_scheduler.devcluster import CAMBRICON, NVIDIA, Maker
-from vgpu_scheduler.devcluster.allocation import NODE, Amount, usage
+from vgpu_devcluster import CAMBRICON, NVIDIA, Maker
+from vgpu_devcluster.allocation import NODE, Amount, usage
 
 Object = dict[str, Any]
 Books = dict[str, dict[str, list[int]]]

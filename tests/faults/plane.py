@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from tests.apiserver.control_plane import ControlPlane
 from tests.e2e.conftest import OPERATOR, PLUGIN, USERS, install
 
-from vgpu_scheduler.devcluster import DevCluster
+from vgpu_devcluster import DevCluster
 from vgpu_scheduler.policy import crds
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from vgpu_scheduler.devcluster import CAMBRICON, ENFLAME_DRS, MTHREADS, NVIDIA, Card, Maker, equip, made_cards
+from vgpu_devcluster import CAMBRICON, ENFLAME_DRS, MTHREADS, NVIDIA, Card, Maker, equip, made_cards
 
 Object = dict[str, Any]
 Fitted = Callable[[str], list[Card]]

@@ -18,9 +18,9 @@ from tests.faults.plane import Plane
 from tests.faults.pods import CARDS, NODES, burst
 from tests.faults.proxy import FaultProxy
 
-from vgpu_scheduler.cli.demo.process import COMMAND, OperatorProcess
-from vgpu_scheduler.devcluster import Card, Maker, NodeSide
-from vgpu_scheduler.devcluster.kubelet import pod_status, running
+from vgpu_devcluster import Card, Maker, NodeSide
+from vgpu_devcluster.kubelet import pod_status, running
+from vgpu_devcluster.process import COMMAND, OperatorProcess
 
 Object = dict[str, Any]
 

@@ -10,7 +10,7 @@ from tests.faults.catalogue import Fault, lister
 from tests.faults.pods import burst, pod
 from tests.faults.stage import Stage
 
-from vgpu_scheduler.devcluster import NVIDIA
+from vgpu_devcluster import NVIDIA
 
 POLICIES = "/apis/vgpu-scheduler.io/v1alpha1/clustervgpupolicies"
 HEAD = {"apiVersion": "vgpu-scheduler.io/v1alpha1", "kind": "ClusterVGPUPolicy"}

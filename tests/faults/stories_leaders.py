@@ -12,7 +12,7 @@ from tests.faults.proxy import Do, Rule, What
 from tests.faults.stage import Replica, Stage
 from tests.faults.stories_operator import PAIR
 
-from vgpu_scheduler.devcluster import CAMBRICON, ENFLAME_DRS, MTHREADS, NVIDIA
+from vgpu_devcluster import CAMBRICON, ENFLAME_DRS, MTHREADS, NVIDIA
 
 WHOLE = {
     "gpu-0": (NVIDIA, {"nvidia.com/gpu": "2", "nvidia.com/gpumem": "15000"}),

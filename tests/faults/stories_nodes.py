@@ -9,7 +9,7 @@ from tests.faults.catalogue import Fault, lister
 from tests.faults.pods import NUMBERS, away_from, burst, on, pod
 from tests.faults.stage import Stage
 
-from vgpu_scheduler.devcluster import BEHAVIOUR, NVIDIA, Card
+from vgpu_devcluster import BEHAVIOUR, NVIDIA, Card
 
 NODE = "gpu-0"
 QUEUED = 4

@@ -11,8 +11,8 @@ from tests.faults.pods import NUMBERS, burst, pod
 from tests.faults.stage import Cast, Stage
 from tests.faults.stories_plugins import LOCKS, annotate, everywhere, stamp
 
+from vgpu_devcluster import CAMBRICON, NVIDIA
 from vgpu_scheduler.binding import Step
-from vgpu_scheduler.devcluster import CAMBRICON, NVIDIA
 
 COMMAND = (sys.executable, "-m", "tests.faults.acting")
 SHORT = {"VGPU_LEASE__DURATION": "2", "VGPU_LEASE__RENEW_INTERVAL": "0.4"}

@@ -10,7 +10,7 @@ from tests.faults.catalogue import Fault, lister
 from tests.faults.pods import NUMBERS, burst, on, pod
 from tests.faults.stage import Cast, Stage
 
-from vgpu_scheduler.devcluster import BEHAVIOUR, CAMBRICON, NVIDIA, Maker
+from vgpu_devcluster import BEHAVIOUR, CAMBRICON, NVIDIA, Maker
 
 PODS = sum(NUMBERS.values())
 

@@ -12,7 +12,7 @@ from tests.faults.pods import away_from, burst, on, pod
 from tests.faults.proxy import Do, Rule, What
 from tests.faults.stage import Stage
 
-from vgpu_scheduler.devcluster import BEHAVIOUR, CAMBRICON, ENFLAME_DRS, MTHREADS, NVIDIA
+from vgpu_devcluster import BEHAVIOUR, CAMBRICON, ENFLAME_DRS, MTHREADS, NVIDIA
 
 Object = dict[str, Any]
 Hit = Callable[[Stage, Object], Awaitable[None]]

@@ -26,7 +26,7 @@ from tests.faults.stage import Stage
 from tests.faults.stories_operator import PODS
 from tests.faults.stories_writes import WAYS
 
-from vgpu_scheduler.devcluster import MTHREADS, NVIDIA
+from vgpu_devcluster import MTHREADS, NVIDIA
 
 MOUNTING = {"m0": NVIDIA, "m1": NVIDIA, "m2": MTHREADS, "m3": None}
 

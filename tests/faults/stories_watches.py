@@ -11,8 +11,8 @@ from tests.faults.proxy import Do, Rule, What
 from tests.faults.stage import Cast, Stage
 from tests.faults.stories_plugins import LOCKS, annotate
 
-from vgpu_scheduler.devcluster import CAMBRICON, ENFLAME_DRS, MTHREADS, NVIDIA
-from vgpu_scheduler.devcluster.allocation import PHASE
+from vgpu_devcluster import CAMBRICON, ENFLAME_DRS, MTHREADS, NVIDIA
+from vgpu_devcluster.allocation import PHASE
 
 SWEEPING = Cast(settings={"VGPU_SWEEP_INTERVAL": "1"})
 AS_INSTALLED = Cast(settings={"VGPU_LEASE__DURATION": "8", "VGPU_LEASE__RENEW_INTERVAL": "1"})

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from tests.intake.watching import Watcher
 
+from vgpu_devcluster import DevCluster
 from vgpu_scheduler.apiclient import ApiClient, connect
-from vgpu_scheduler.devcluster import DevCluster
 
 
 @pytest.fixture

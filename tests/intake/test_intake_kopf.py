@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 from tests.intake.watching import MERGE, NODES, PODS, Watcher, until
 
-from vgpu_scheduler.devcluster import WRITES, Fault
+from vgpu_devcluster import WRITES, Fault
 from vgpu_scheduler.intake import KopfSource, Observer, supervised
 
 

@@ -11,8 +11,8 @@ import pytest
 from tests.engine.builders import node_object
 from tests.intake.watching import MERGE, PODS, Watcher
 
+from vgpu_devcluster import Fault
 from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiResponse, ApiUnreachableError
-from vgpu_scheduler.devcluster import Fault
 from vgpu_scheduler.intake import NODES, Listing, list_all, list_changed, lister
 from vgpu_scheduler.intake import PODS as POD_KIND
 from vgpu_scheduler.kube import Encoded, Node, ObjectIdentity, Pod, decode_node

@@ -12,7 +12,7 @@ from io import StringIO
 import pytest
 from tests.intake.watching import NODES, Watcher, until
 
-from vgpu_scheduler.devcluster import Fault
+from vgpu_devcluster import Fault
 from vgpu_scheduler.intake import KopfSource, supervised
 from vgpu_scheduler.telemetry.logs import KopfInPlainWords
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.intake.watching import MERGE, Watcher, until
 
-from vgpu_scheduler.devcluster import WRITES, Fault
+from vgpu_devcluster import WRITES, Fault
 from vgpu_scheduler.intake import (
     CLUSTER_POLICIES,
     NAMESPACES,

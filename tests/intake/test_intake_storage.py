@@ -11,7 +11,7 @@ from tests.engine.builders import asks, pod
 from tests.intake.watching import Watcher, until
 from tests.kube import storage_objects as storage
 
-from vgpu_scheduler.devcluster import Fault
+from vgpu_devcluster import Fault
 from vgpu_scheduler.intake import PODS, STORAGE, StorageStreams
 from vgpu_scheduler.intake import storage as storage_streams
 from vgpu_scheduler.model import Outcome

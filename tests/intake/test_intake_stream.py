@@ -11,7 +11,7 @@ import pytest
 from tests.engine.builders import allocation, cards, node, node_object, pod
 from tests.intake.watching import MERGE, PODS, Watcher, until
 
-from vgpu_scheduler.devcluster import Fault
+from vgpu_devcluster import Fault
 from vgpu_scheduler.dialects.hami.allocation import HamiAllocation
 from vgpu_scheduler.intake import NODES, Listing, ObjectStream, list_all
 from vgpu_scheduler.intake import PODS as POD_KIND

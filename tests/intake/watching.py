@@ -9,8 +9,8 @@ from typing import Any
 
 from tests.engine.builders import OURS, make_engine, pod_object
 
+from vgpu_devcluster import DevCluster
 from vgpu_scheduler.apiclient import ApiClient
-from vgpu_scheduler.devcluster import DevCluster
 from vgpu_scheduler.engine import Engine, Problem
 from vgpu_scheduler.intake import Observer
 

@@ -110,9 +110,9 @@ class Container:
             *(command or (*self.config["Entrypoint"], *spec["args"])),
         ]
 
-    def run(self, *command: str, within: float = 120.0) -> subprocess.CompletedProcess[str]:
-        """Run a program to its end."""
-        line = self.command(*command)
+    def run(self, *command: str, within: float = 120.0, **more: Path) -> subprocess.CompletedProcess[str]:
+        """Run a program to its end; ``more`` is that of :meth:`command`."""
+        line = self.command(*command, **more)
         return subprocess.run(line, capture_output=True, text=True, check=False, timeout=within)
 
 

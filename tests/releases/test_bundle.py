@@ -134,6 +134,7 @@ def test_the_wheel_has_all_of_the_package_and_nothing_else(with_packages: Path) 
     with zipfile.ZipFile(with_packages / "wheels" / WHEEL) as wheel:
         names = {name for name in wheel.namelist() if not name.startswith(f"vgpu_scheduler-{VERSION}.dist-info/")}
         assert names == ours
+        assert not any("devcluster" in name for name in names)
         assert wheel.read(f"vgpu_scheduler-{VERSION}.dist-info/licenses/LICENSE") == (ROOT / "LICENSE").read_bytes()
 
 
@@ -144,7 +145,7 @@ def test_the_command_line_is_installed_from_it_without_a_network(with_packages: 
     assert f"wheels/{WHEEL}" in listed(with_packages)
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
     programs, without = tmp_path / "venv" / "bin", ("unshare", "-rn")
-    install = [*without, programs / "pip", "install", "--quiet", "--no-index", "--find-links=wheels", "vgpu-scheduler"]
+    install = [*without, programs / "pip", "install", "--quiet", "--no-index", "--find-links=wheels", "vgpu-devcluster"]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     subprocess.run(install, cwd=with_packages, check=True, env=environment)
     for arguments, said in ((["--version"], VERSION), (["settings"], "node_policy")):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import stat
 import subprocess
@@ -17,9 +18,9 @@ from tests.conftest import unavailable
 from tests.e2e.conftest import Administrator, slice_pod
 from tests.releases.container import ROOT, Container, container_spec, found, made, pod_spec, why_not
 
+from vgpu_devcluster import DevCluster, NodeSide
+from vgpu_devcluster.process import OperatorProcess
 from vgpu_scheduler import __version__
-from vgpu_scheduler.cli.demo.process import OperatorProcess
-from vgpu_scheduler.devcluster import DevCluster, NodeSide
 
 pytestmark = pytest.mark.long
 
@@ -117,12 +118,21 @@ def test_the_version_and_the_settings_of_the_manifest_are_read(container: Contai
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
+def test_it_has_no_embedded_cluster_and_says_where_the_demo_is(container: Container) -> None:
+    assert not any("devcluster" in str(path) for path in files(container.image))
+    done = container.run("vgpu-scheduler", "demo", "--once")
+    assert done.returncode == 1
+    assert "pip install vgpu-devcluster" in done.stderr
+
+
 def test_the_demo_passes_in_it_and_compiles_nothing(container: Container) -> None:
     brought = container.image / "root/opt/vgpu-scheduler/lib/python3.11/site-packages/vgpu_scheduler/kernels/compiled"
     before = compiled(brought)
     assert len(before) > 10
     # The demo keeps log and kubeconfig in a temporary folder, which the manifest's container, that is no demo, lacks.
-    done = container.run("env", "TMPDIR=/var/cache/numba", "vgpu-scheduler", "demo", "--once")
+    shared = Path(shutil.copytree(ROOT / "devcluster", container.folder / "devcluster"))
+    variables = ("TMPDIR=/var/cache/numba", f"PYTHONPATH={shared}")
+    done = container.run("env", *variables, "vgpu-scheduler", "demo", "--once", devcluster=shared)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.rstrip().splitlines()[-1].startswith("OK"), done.stdout
     assert compiled(container.volumes["numba-cache"]) == before

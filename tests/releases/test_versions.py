@@ -40,6 +40,12 @@ def test_the_package_says_the_version_that_is_set() -> None:
     assert SEMANTIC.fullmatch(VERSION)
 
 
+def test_the_embedded_cluster_has_the_version_of_the_operator_and_needs_that_one() -> None:
+    project = tomllib.loads((ROOT / "devcluster" / "pyproject.toml").read_text())["project"]
+    assert project["version"] == VERSION
+    assert f"vgpu-scheduler=={VERSION}" in project["dependencies"]
+
+
 def test_the_changelog_has_this_version_first_and_an_entry_for_each_that_was_released() -> None:
     text = (ROOT / "CHANGELOG.md").read_text()
     assert len(HEADING.findall(text)) == len(ENTRY.findall(text)), "a heading of another form"

@@ -77,8 +77,8 @@ def test_a_release_publishes_what_was_tested() -> None:
 
 
 def test_a_tag_releases_the_version_of_the_tree_once_the_changelog_has_its_date(tmp_path: Path) -> None:
-    (tmp_path / ".ci").mkdir()
-    for name in (".ci/tagged_version.py", "pyproject.toml", "CHANGELOG.md"):
+    for name in (".ci/tagged_version.py", "pyproject.toml", "devcluster/pyproject.toml", "CHANGELOG.md"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copyfile(ROOT / name, tmp_path / name)
     changelog = tmp_path / "CHANGELOG.md"
     version = re.search(r'^version = "(.*)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
@@ -101,6 +101,9 @@ def test_a_tag_releases_the_version_of_the_tree_once_the_changelog_has_its_date(
         1,
         f"the tag is v9.9.9, but pyproject.toml has the version {version[1]}: its tag is {own}",
     )
+    embedded = tmp_path / "devcluster" / "pyproject.toml"
+    embedded.write_text(embedded.read_text().replace(f'version = "{version[1]}"', 'version = "8.8.8"'))
+    assert said(own) == (1, f"devcluster/pyproject.toml has the version 8.8.8, pyproject.toml {version[1]}")
 
 
 def test_workflows_that_cannot_be_checked_are_told_of(tmp_path: Path) -> None:

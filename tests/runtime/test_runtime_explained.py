@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, node, pod, running
 
+from vgpu_devcluster import DevCluster
+from vgpu_devcluster.process import OperatorProcess
 from vgpu_scheduler.cli.cluster.settings import settings_from_file
 from vgpu_scheduler.cli.cluster.view import LIST_PATHS, ClusterView
 from vgpu_scheduler.cli.cluster.world import make_world
-from vgpu_scheduler.cli.demo.process import OperatorProcess
-from vgpu_scheduler.devcluster import DevCluster
 from vgpu_scheduler.dialects.hami import format_lock
 from vgpu_scheduler.dialects.hami.lock import format_time
 from vgpu_scheduler.kube import loads

@@ -15,9 +15,9 @@ from tests.engine.builders import pod_object
 from tests.kube.storage_objects import claim_volume
 from tests.runtime.collector import collecting
 
+from vgpu_devcluster import DevCluster, Fault, NodeSide
+from vgpu_devcluster.process import OperatorProcess
 from vgpu_scheduler.apiclient import ApiResponse, ApiUnreachableError
-from vgpu_scheduler.cli.demo.process import OperatorProcess
-from vgpu_scheduler.devcluster import DevCluster, Fault, NodeSide
 from vgpu_scheduler.runtime import operator as operator_module
 from vgpu_scheduler.runtime.assembly import Connection
 from vgpu_scheduler.runtime.operator import server_version

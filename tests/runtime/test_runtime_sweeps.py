@@ -12,8 +12,8 @@ from tests.engine.builders import allocation, cards, node, pod
 from tests.intake.watching import MERGE, Watcher
 from tests.intake.watching import PODS as POD_PATH
 
+from vgpu_devcluster import DevCluster, Fault
 from vgpu_scheduler.apiclient import ApiClient, connect
-from vgpu_scheduler.devcluster import DevCluster, Fault
 from vgpu_scheduler.intake import PODS, STORAGE, SWEPT, Kind, Listing, list_all
 from vgpu_scheduler.runtime import sweeps as sweeps_module
 from vgpu_scheduler.runtime.sweeps import Sweeps

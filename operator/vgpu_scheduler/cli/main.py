@@ -33,7 +33,7 @@ COMMANDS: Final = {
     "completion": CommandEntry("commands.completion", "completion", "Print what completes commands in a shell."),
     "cordon": CommandEntry("commands.cordon", "cordon", "Take cards out of service."),
     "defrag": CommandEntry("commands.defrag", "defrag", "Plan which pods to move so that whole cards become free."),
-    "demo": CommandEntry("demo", "demo", "Show placements on an embedded cluster with simulated cards."),
+    "demo": CommandEntry("commands.demo", "demo", "Show placements on an embedded cluster with simulated cards."),
     "doctor": CommandEntry(
         "commands.doctor", "doctor", "Look for what is wrong in a cluster, without changing anything."
     ),

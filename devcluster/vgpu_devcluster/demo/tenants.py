@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from vgpu_scheduler.cli.demo.cluster import POOL, SYSTEM, DemoCluster
-from vgpu_scheduler.cli.demo.pods import pod_of
+from vgpu_devcluster.demo.cluster import POOL, SYSTEM, DemoCluster
+from vgpu_devcluster.demo.pods import pod_of
 
 Manifest = dict[str, Any]
 

@@ -7,10 +7,10 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from vgpu_scheduler.cli.demo.cluster import FLEET, POOL, POOL_TAINT, DemoCluster, unschedulable
-from vgpu_scheduler.cli.demo.fleet import CardUse, Fleet
-from vgpu_scheduler.cli.demo.output import Output
-from vgpu_scheduler.cli.demo.pods import NAMESPACE, pod_of
+from vgpu_devcluster.demo.cluster import FLEET, POOL, POOL_TAINT, DemoCluster, unschedulable
+from vgpu_devcluster.demo.fleet import CardUse, Fleet
+from vgpu_devcluster.demo.output import Output
+from vgpu_devcluster.demo.pods import NAMESPACE, pod_of
 from vgpu_scheduler.model import DECISION
 
 STEPS = (

@@ -11,8 +11,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from vgpu_scheduler.cli.demo.fleet import LEGEND, SHADES, Fleet
-from vgpu_scheduler.cli.demo.output import Output
+from vgpu_devcluster.demo.fleet import LEGEND, SHADES, Fleet
+from vgpu_devcluster.demo.output import Output
 
 _COLOURS = ("bright_black", "green", "green", "yellow", "red")
 _PAUSE = 1.5

@@ -1,13 +1,16 @@
-"""``vgpu-scheduler demo``: six steps on an embedded cluster, each number measured and checked."""
+"""``vgpu-scheduler demo``: what the package of the embedded cluster shows, if it is installed."""
 
 from __future__ import annotations
 
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Final
 
 import click
 
+_PACKAGE: Final = "vgpu_devcluster"
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
@@ -26,5 +29,10 @@ def demo(once: bool, keep: bool, kubeconfig: Path | None, pods: int, keep_log: P
     for option, file in (("--kubeconfig", kubeconfig), ("--keep-log", keep_log)):
         if file is not None and not file.parent.is_dir():
             raise click.UsageError(f"{option} {file}: there is no folder {file.parent}")
-    session = import_module("vgpu_scheduler.cli.demo.session")  # half a second, which help and errors need not wait for
+    if find_spec(_PACKAGE) is None:
+        raise click.ClickException(
+            "the demo runs on an embedded cluster, which is a package of its own and not installed here: "
+            "`pip install vgpu-devcluster` adds it; in a checkout, `make demo` does"
+        )
+    session = import_module(f"{_PACKAGE}.demo.session")  # half a second, which help and errors need not wait for
     sys.exit(session.run(session.output_for(plain=once), pods, log=keep_log, keep=keep, kubeconfig=kubeconfig))

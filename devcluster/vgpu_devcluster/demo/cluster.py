@@ -11,10 +11,10 @@ from typing import Any
 
 import aiohttp
 
-from vgpu_scheduler.cli.demo.fleet import CardUse, Fleet, WaitingPod
-from vgpu_scheduler.cli.demo.pods import NAMESPACE
-from vgpu_scheduler.cli.demo.process import OperatorProcess
-from vgpu_scheduler.devcluster import DevCluster, NodeSide
+from vgpu_devcluster import DevCluster, NodeSide
+from vgpu_devcluster.demo.fleet import CardUse, Fleet, WaitingPod
+from vgpu_devcluster.demo.pods import NAMESPACE
+from vgpu_devcluster.process import OperatorProcess
 from vgpu_scheduler.policy import CLUSTER_KIND, GROUP, VERSION, crds
 
 SYSTEM = "vgpu-system"

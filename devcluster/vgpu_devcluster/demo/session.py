@@ -13,10 +13,10 @@ from pathlib import Path
 
 import click
 
-from vgpu_scheduler.cli.demo.cluster import DemoCluster, open_demo_cluster
-from vgpu_scheduler.cli.demo.output import Output
-from vgpu_scheduler.cli.demo.tenants import WAITING, create_tenants
-from vgpu_scheduler.cli.demo.walkthrough import STEPS, DemoFailure, Walkthrough
+from vgpu_devcluster.demo.cluster import DemoCluster, open_demo_cluster
+from vgpu_devcluster.demo.output import Output
+from vgpu_devcluster.demo.tenants import WAITING, create_tenants
+from vgpu_devcluster.demo.walkthrough import STEPS, DemoFailure, Walkthrough
 
 _LOOK_EVERY = 0.5
 _SIGNALLED = 130
@@ -157,6 +157,6 @@ def output_for(*, plain: bool) -> Output:
     """Return the output for a terminal, or plain lines for anything else."""
     if plain or not sys.stdout.isatty():
         return Output()
-    terminal = import_module("vgpu_scheduler.cli.demo.terminal")  # its library is for terminals only
+    terminal = import_module("vgpu_devcluster.demo.terminal")  # its library is for terminals only
     output: Output = terminal.on_terminal()
     return output

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from vgpu_scheduler.cli.demo.fleet import LEGEND, SHADES, Fleet
+from vgpu_devcluster.demo.fleet import LEGEND, SHADES, Fleet
 
 
 class Output:

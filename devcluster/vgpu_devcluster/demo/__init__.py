@@ -1,0 +1,1 @@
+"""What ``vgpu-scheduler demo`` shows: six steps on an embedded cluster, each number measured and checked."""
