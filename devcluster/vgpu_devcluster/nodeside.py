@@ -272,13 +272,17 @@ class NodeSide:
         return self._nodes[node].slices()
 
     async def finish(self, namespace: str, name: str, phase: str = "Succeeded") -> None:
-        """Let a pod end."""
+        """Let a pod end that is bound, once it was admitted: no kubelet ends a pod that it is about to start."""
         path = f"/api/v1/namespaces/{namespace}/pods/{name}"
         pod = await self._client.request("GET", path)
+        uid = pod["metadata"]["uid"]
+        if self._loops and pod["spec"].get("nodeName") in self._nodes:
+            await self.until(lambda: uid in self._seen)
+        await self._admitted(uid)
         code = 0 if phase == "Succeeded" else 1
         ended = {"terminated": {"exitCode": code, "reason": "Completed" if code == 0 else "Error"}}
         await self._client.strategic(f"{path}/status", {"status": pod_status(pod, phase, ended)})
-        self._release(pod["metadata"]["uid"])
+        self._release(uid)
 
     async def delete(self, namespace: str, name: str) -> None:
         """Delete a pod without grace, as the kubelet does when its containers have ended."""
@@ -351,11 +355,15 @@ class NodeSide:
 
     async def _terminate(self, pod: Object) -> None:
         metadata = pod["metadata"]
-        admission = self._tasks.get(metadata["uid"])
-        if admission is not None:  # the kubelet ends what it began before it ends the pod
-            await asyncio.wait([admission])
+        await self._admitted(metadata["uid"])
         await self.delete(metadata["namespace"], metadata["name"])
         self.counts["deleted"] += 1
+
+    async def _admitted(self, uid: str) -> None:
+        """Wait for the admission of a pod that goes on: the kubelet ends what it began before it ends the pod."""
+        admission = self._tasks.get(uid)
+        if admission is not None:
+            await asyncio.wait([admission])
 
     # ------------------------------------------------------------------------------------------------ one pod
 

@@ -112,6 +112,20 @@ async def test_a_pod_gets_its_cards_and_runs(api: Api, side: NodeSide) -> None:
     assert side.used(_node(api)) == {}
 
 
+@pytest.mark.parametrize("seen", [False, True], ids=["just-bound", "being-allocated"])
+async def test_a_pod_that_ends_while_it_is_admitted_stays_ended(api: Api, side: NodeSide, seen: bool) -> None:
+    await _gpu_pod(api, "a", metadata={"annotations": {BEHAVIOUR: "slow=0.2"}})
+    await _take_lock(api, "a")
+    await _bind(api, "a", _entry(side, api) + ";")
+    if seen:
+        await side.until(lambda: side.busy)
+    await side.finish(api.namespace, "a")
+    await side.until(lambda: not side.busy)
+    assert side.counts["running"] == 1
+    assert (await api.get(f"{api.pods}/a")).ok()["status"]["phase"] == "Succeeded"
+    assert side.used(_node(api)) == {}
+
+
 async def test_containers_are_served_one_by_one(api: Api, side: NodeSide) -> None:
     one, two = {"nvidia.com/gpu": 1}, {"nvidia.com/gpu": 2}
     await api.pod(
