@@ -187,3 +187,47 @@ async def test_resources_that_kube_scheduler_takes_are_not_given_out_again(
     over = {node: amount for node, amount in cpus.items() if amount > 64}
     # Each decides from what it has seen: a node may be over by what was on its way, and its kubelet says no to that.
     assert sum(over.values()) - 64 * len(over) <= 24, over
+
+
+async def test_room_that_kube_scheduler_made_is_kept_for_its_pod(
+    zones: Cluster, operator: OperatorProcess, installed_plane: ControlPlane
+) -> None:
+    """A pod that it nominated holds what was freed for it, until it is bound or gone."""
+
+    def takes(name: str, cpu: str, **more: Any) -> dict[str, Any]:
+        pod = slice_pod(name)
+        pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": cpu}}
+        pod["spec"] |= {"nodeSelector": {"kubernetes.io/hostname": "a1"}, **more}
+        return pod
+
+    path = "/api/v1/namespaces/default/pods/victim"
+    theirs = {"schedulerName": "default-scheduler"}
+    priority = {"metadata": {"name": "urgent"}, "value": 1000}
+    installed_plane.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", priority)
+    try:
+        victim = takes("victim", "40", **theirs)
+        victim["metadata"]["finalizers"] = ["example.com/goes-slowly"]
+        with installed_plane.scheduler():
+            await zones.create(victim)
+            await zones.until(lambda: zones.bound("victim"), "the victim")
+            await zones.create(takes("nominee", "40", priorityClassName="urgent", **theirs))
+
+            async def nominated() -> bool:
+                return bool((await zones.pod("nominee"))["status"].get("nominatedNodeName") == "a1")
+
+            await zones.until(nominated, "the nomination")
+        await patch(zones, path, {"metadata": {"finalizers": None}})  # its scheduler is gone, and cannot bind it
+        await zones.create(takes("ours", "30"))
+        message = "1 Insufficient cpu"
+
+        async def gone() -> bool:
+            return (await zones.pod("victim")).get("code") == 404 and message in await zones.message("ours")
+
+        await zones.until(gone, "the victim to be gone")
+        await zones.create(takes("small", "20"))
+        await zones.until(lambda: zones.bound("small"), "a pod that leaves enough")
+        assert not await zones.bound("ours")
+        await (await zones.http.delete("/api/v1/namespaces/default/pods/nominee?gracePeriodSeconds=0")).release()
+        await zones.until(lambda: zones.bound("ours"), "the room that nobody needs any more", within=20.0)
+    finally:
+        installed_plane.request("DELETE", "/apis/scheduling.k8s.io/v1/priorityclasses/urgent")

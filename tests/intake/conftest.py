@@ -14,9 +14,9 @@ from vgpu_scheduler.apiclient import ApiClient, connect
 
 
 @pytest.fixture
-async def watcher(tmp_path: Path) -> AsyncIterator[Watcher]:
-    """A watcher that does not watch yet."""
-    with DevCluster.thread(bookmark_interval=0.2) as cluster:
+async def watcher(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Watcher]:
+    """A watcher that does not watch yet; its parameter says how many seconds lie between bookmarks."""
+    with DevCluster.thread(bookmark_interval=getattr(request, "param", 0.2)) as cluster:
         api = await connect(str(cluster.kubeconfig(tmp_path / "kubeconfig")), None, "intake")
         other = ApiClient(api.credentials, "somebody-else")
         yield Watcher(cluster, api, other)

@@ -21,7 +21,7 @@ class Handlers:
         self.read: list[str] = []
         self.lost = 0
         self.observer = Observer(self.engine, lambda: 0.0, lambda _: None, lambda: None, lambda _: None)
-        self.pods = EventHandler(PODS, self.observer, self.lose, self.observer.no_longer_waits)
+        self.pods = EventHandler(PODS, self.observer, self.lose, self.observer.left_selection)
         self.nodes = EventHandler(NODES, self.observer, self.lose)
         read = watching.read
         monkeypatch.setattr(

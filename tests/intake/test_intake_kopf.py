@@ -78,7 +78,7 @@ async def test_a_pod_that_was_bound_no_longer_waits_and_its_last_object_is_not_o
     assert watcher.observer.stats.observed["Pod"] == before
     known = watcher.engine.state.pod(uid)
     assert known is not None
-    assert known.node_name == ""  # the stream of all pods tells where
+    assert known.node_name == ""  # the stream of bound pods tells where
     await watcher.create("bound", node="n0")
     await watcher.create("p1")
     await until(lambda: watcher.waiting == {"p1"})

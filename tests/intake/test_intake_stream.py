@@ -1,4 +1,4 @@
-"""The light stream of all pods, consistent lists, and the observer that everything passes through."""
+"""The light streams of pods, consistent lists, and the observer that everything passes through."""
 
 from __future__ import annotations
 
@@ -6,35 +6,60 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
-from tests.engine.builders import allocation, cards, node, node_object, pod
+from tests.engine.builders import OURS, allocation, cards, node, node_object, pod
 from tests.intake.watching import MERGE, PODS, Watcher, until
 
 from vgpu_devcluster import Fault
 from vgpu_scheduler.dialects.hami.allocation import HamiAllocation
-from vgpu_scheduler.intake import NODES, Listing, ObjectStream, list_all
+from vgpu_scheduler.intake import (
+    BOUND_PODS,
+    NODES,
+    DepartedPods,
+    Listing,
+    ObjectStream,
+    PodSelection,
+    list_all,
+    pod_selections,
+    read_one,
+)
 from vgpu_scheduler.intake import PODS as POD_KIND
-from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.kube import DecodeError, Encoded, Pod, decode_pod
 from vgpu_scheduler.model import NO_USAGE, Hint, Usage
 
 THEIRS = "another"
 
 
+@contextlib.asynccontextmanager
+async def streaming(watcher: Watcher, *selections: PodSelection) -> AsyncIterator[None]:
+    """Run a stream of each of some selections."""
+    watched = watches(watcher)
+    tasks = [
+        asyncio.create_task(
+            ObjectStream(watcher.api, POD_KIND, watcher.observer, watcher.lose_track, selection=selection).run()
+        )
+        for selection in selections
+    ]
+    try:
+        await until(lambda: watches(watcher) == watched + len(tasks))
+        yield
+    finally:
+        for task in tasks:
+            assert not task.done(), task.exception()
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
 @pytest.fixture
 async def running(watcher: Watcher) -> AsyncIterator[Watcher]:
-    """A watcher whose stream has listed pod ``p0``, bound by another scheduler."""
+    """A watcher whose stream of bound pods has listed pod ``p0``, bound by another scheduler."""
     await watcher.create("p0", scheduler=THEIRS, node="n0")
-    stream = ObjectStream(watcher.api, POD_KIND, watcher.observer, watcher.lose_track)
-    task = asyncio.create_task(stream.run())
-    try:
-        await until(lambda: watcher.pods == {"p0"} and watches(watcher) == 1)
+    async with streaming(watcher, BOUND_PODS):
+        assert watcher.pods == {"p0"}
+        watcher.lost_track = 0
         yield watcher
-    finally:
-        assert not task.done(), task.exception()
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
 
 
 def lists(watcher: Watcher) -> int:
@@ -46,20 +71,16 @@ def watches(watcher: Watcher) -> int:
 
 
 async def test_pods_of_others_count_once_they_are_bound(running: Watcher) -> None:
-    await running.create("ours")
     await running.create("waits", scheduler=THEIRS)
     await running.create("bound", scheduler=THEIRS, node="n0")
-    await until(lambda: running.pods == {"p0", "ours", "bound"})
+    await until(lambda: running.pods == {"p0", "bound"})
     await running.write("PATCH", f"{PODS}/p0", {"metadata": {"labels": {"a": "b"}}}, content_type=MERGE)
     await running.delete("bound")
-    await until(lambda: running.pods == {"p0", "ours"} and any(pod.labels for pod in running.engine.state.pods()))
+    await until(lambda: running.pods == {"p0"} and any(pod.labels for pod in running.engine.state.pods()))
 
 
 async def test_what_becomes_of_a_pod_of_ours(running: Watcher) -> None:
-    await running.create("ours")
-    await until(lambda: "ours" in running.pods)
-    uid = next(pod.uid for pod in running.engine.state.pods() if pod.name == "ours")
-    assert uid in running.engine.queue
+    uid = await wait_for_ours(running, "ours")
     target = {"metadata": {"name": "ours"}, "target": {"kind": "Node", "name": "n0"}}
     await running.write("POST", f"{PODS}/ours/binding", target)
     await until(lambda: uid not in running.engine.queue)
@@ -68,24 +89,156 @@ async def test_what_becomes_of_a_pod_of_ours(running: Watcher) -> None:
     await until(lambda: "ours" not in running.pods)
 
 
-async def test_what_another_scheduler_announces_counts_as_it_comes_and_goes(watcher: Watcher) -> None:
+async def wait_for_ours(watcher: Watcher, name: str) -> str:
+    """Create a pod of ours, have it observed as kopf does, and return its UID."""
+    await watcher.create(name)
+    found = await read_one(watcher.api, POD_KIND, "default", name)
+    assert found is not None
+    watcher.observer.observe(POD_KIND, found)
+    assert found.uid in watcher.engine.queue
+    return found.uid
+
+
+QUIET = pytest.mark.parametrize("watcher", [60.0], indirect=True)
+"""On a server from which bookmarks come seldom."""
+ANNOUNCED = allocation("n0", ("n0-gpu-0", 3000, 10))
+HELD = {"n0": {"n0-gpu-0": (1, 3000, 10)}}
+
+
+@pytest.fixture
+async def announcing(watcher: Watcher) -> AsyncIterator[Watcher]:
+    """A watcher of all selections of pods, beside a scheduler that has announced pod ``p``."""
     watcher.engine.coexist_with = frozenset({THEIRS})
     watcher.observer.observe(NODES, node("n0", cards("n0", 1)))
-    task = asyncio.create_task(ObjectStream(watcher.api, POD_KIND, watcher.observer, watcher.lose_track).run())
-    try:
-        await until(lambda: watches(watcher) == 1)
+    async with streaming(watcher, *pod_selections([OURS], [THEIRS])):
         await watcher.create("p", scheduler=THEIRS)
-        announced = allocation("n0", ("n0-gpu-0", 3000, 10))
-        patch = {"metadata": {"annotations": announced}}
+        patch = {"metadata": {"annotations": ANNOUNCED}}
         await watcher.write("PATCH", f"{PODS}/p", patch, content_type=MERGE)
-        await until(lambda: watcher.engine.state.ledger() == {"n0": {"n0-gpu-0": (1, 3000, 10)}}, within=1.0)
-        patch = {"metadata": {"annotations": dict.fromkeys(announced)}}
-        await watcher.write("PATCH", f"{PODS}/p", patch, content_type=MERGE)
-        await until(lambda: watcher.engine.state.ledger() == {}, within=1.0)
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
+        await until(lambda: watcher.engine.state.ledger() == HELD, within=1.0)
+        yield watcher
+
+
+async def test_what_another_scheduler_announces_counts_as_it_comes_and_goes(announcing: Watcher) -> None:
+    patch = {"metadata": {"annotations": dict.fromkeys(ANNOUNCED)}}
+    await announcing.write("PATCH", f"{PODS}/p", patch, content_type=MERGE)
+    await until(lambda: announcing.engine.state.ledger() == {}, within=1.0)
+
+
+async def test_an_announced_pod_stays_charged_while_it_is_bound(announcing: Watcher) -> None:
+    ledgers = []
+    announcing.observer.changed = lambda: ledgers.append(announcing.engine.state.ledger())
+    target = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n0"}}
+    await announcing.write("POST", f"{PODS}/p/binding", target)
+    await announcing.create("later", scheduler=THEIRS, node="n0")
+    await until(lambda: announcing.pods == {"p", "later"})
+    assert ledgers
+    assert all(ledger == HELD for ledger in ledgers)
+    assert not announcing.engine.unsettled(1.0)
+
+
+@QUIET
+async def test_an_announced_pod_that_is_deleted_is_dropped_once_no_bound_pod_can_be_it(announcing: Watcher) -> None:
+    await announcing.delete("p")
+    await until(lambda: announcing.engine.unsettled(1.0))
+    assert announcing.engine.state.ledger() == HELD
+    await announcing.create("later", scheduler=THEIRS, node="n0")
+    await until(lambda: announcing.pods == {"later"})
+    assert announcing.engine.state.ledger() == {}
+
+
+async def test_a_bookmark_tells_that_nothing_was_bound(announcing: Watcher) -> None:
+    await announcing.delete("p")
+    await until(lambda: announcing.pods == set())
+    assert announcing.engine.state.ledger() == {}
+
+
+@QUIET
+async def test_a_departed_pod_of_which_no_stream_tells_is_read(announcing: Watcher) -> None:
+    departed = DepartedPods(announcing.api, announcing.observer, grace=-1.0)
+    await announcing.delete("p")
+    await until(lambda: announcing.engine.unsettled(1.0))
+    reads = announcing.cluster.requests.total(user_agent="intake", verb="get")
+    await departed.look()
+    await departed.look()
+    assert announcing.engine.state.ledger() == {}
+    assert announcing.pods == set()
+    assert announcing.cluster.requests.total(user_agent="intake", verb="get") == reads + 1
+
+
+@QUIET
+async def test_a_departed_pod_of_the_same_name_is_not_taken_for_the_new_one(announcing: Watcher) -> None:
+    await announcing.delete("p")
+    await announcing.create("p", scheduler=THEIRS)
+    await until(lambda: announcing.engine.unsettled(1.0))
+    await DepartedPods(announcing.api, announcing.observer, grace=-1.0).look()
+    assert announcing.engine.state.ledger() == {}
+
+
+async def nominate(watcher: Watcher, node_name: str | None) -> None:
+    patch = {"status": {"nominatedNodeName": node_name}}
+    await watcher.write("PATCH", f"{PODS}/p/status", patch, content_type=MERGE)
+
+
+async def test_a_pod_of_others_counts_while_it_is_nominated(watcher: Watcher) -> None:
+    watcher.observer.observe(NODES, node("n0", cards("n0", 1)))
+    nominations = watcher.engine.state.nominations
+    async with streaming(watcher, *pod_selections([OURS], [])):
+        await watcher.create("p", scheduler=THEIRS)
+        for _ in range(2):
+            await nominate(watcher, "n0")
+            await until(lambda: watcher.pods == {"p"} and bool(nominations))
+            await nominate(watcher, None)
+            await until(lambda: watcher.pods == set() and not nominations)
+
+
+@QUIET
+async def test_a_nomination_that_ends_unseen_is_found_by_a_read(watcher: Watcher) -> None:
+    nominations = watcher.engine.state.nominations
+    async with streaming(watcher, *pod_selections([OURS], [])):
+        await watcher.create("p", scheduler=THEIRS)
+        await nominate(watcher, "n0")
+        await until(lambda: bool(nominations))
+        await nominate(watcher, None)
+        await until(lambda: watcher.engine.unsettled(1.0))
+        await DepartedPods(watcher.api, watcher.observer, grace=-1.0).look()
+        assert (watcher.pods, bool(nominations)) == (set(), False)
+
+
+async def test_no_pod_is_shown_by_two_streams(watcher: Watcher) -> None:
+    watcher.engine.coexist_with = frozenset({THEIRS})
+    async with streaming(watcher, *pod_selections([OURS], [THEIRS])):
+        for name, scheduler in (("ours", OURS), ("p", THEIRS), ("other", "third")):
+            await watcher.create(name, scheduler=scheduler)
+            patch = {"status": {"nominatedNodeName": "n0"}}
+            await watcher.write("PATCH", f"{PODS}/{name}/status", patch, content_type=MERGE)
+        await until(lambda: watcher.pods == {"p", "other"})
+        await watcher.create("last", scheduler="third", node="n0")
+        await until(lambda: "last" in watcher.pods)
+    assert watcher.observer.stats.observed["Pod"] == 2 + 1 + 1  # p came, and was nominated then
+
+
+@QUIET
+async def test_after_a_bound_pod_that_cannot_be_read_nothing_is_taken_for_gone(announcing: Watcher) -> None:
+    def read(obj: Encoded) -> Pod:
+        found = decode_pod(obj)
+        if found.name == "bad":
+            raise DecodeError("Pod", found.key, "spec", "nobody can read it")
+        return found
+
+    kind, watcher = replace(POD_KIND, decode=read), announcing
+    engine = watcher.engine
+    stream = ObjectStream(watcher.api, kind, watcher.observer, watcher.lose_track, selection=BOUND_PODS)
+    task = asyncio.create_task(stream.run())
+    await until(stream.listed.is_set)
+    await watcher.create("bad", scheduler=THEIRS, node="n0")
+    await until(lambda: watcher.observer.stats.undecodable)
+    uid = next(pod.uid for pod in engine.state.pods() if pod.name == "p")
+    engine.leave_selection(uid, 1 << 40, 0.0)
+    await watcher.create("later", scheduler=THEIRS, node="n0")
+    await until(lambda: "later" in watcher.pods)
+    assert len(engine.unsettled(1.0)) == 1
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_it_resumes_where_it_was_when_the_stream_ends(running: Watcher) -> None:
@@ -148,9 +301,8 @@ async def test_a_first_list_that_fails_is_tried_again(watcher: Watcher) -> None:
     await watcher.create("p0", scheduler=THEIRS, node="n0")
     watcher.cluster.inject(Fault(verb="list", status=500, times=1))
     watcher.cluster.inject(Fault(verb="list", drop=True, times=1))
-    task = asyncio.create_task(ObjectStream(watcher.api, POD_KIND, watcher.observer, watcher.lose_track).run())
-    await until(lambda: watcher.pods == {"p0"})
-    task.cancel()
+    async with streaming(watcher, BOUND_PODS):
+        assert watcher.pods == {"p0"}
     assert watcher.lost_track == 0
 
 
@@ -224,7 +376,7 @@ async def test_an_object_that_cannot_be_taken_in_is_reported_and_the_others_go_o
             raise ZeroDivisionError
         return NO_USAGE
 
-    def remove(uid: str) -> Hint:
+    def remove(uid: str, version: int | None) -> Hint:
         raise ZeroDivisionError
 
     watcher.engine.observe_pod(pod("bad", nodeName="a"), 0.0)

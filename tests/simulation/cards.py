@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import hypothesis.strategies as st
 from hypothesis.stateful import initialize, rule
-from tests.engine.builders import allocation
-from tests.simulation.cluster import OTHERS, SimCard
+from tests.engine.builders import ALLOCATED_NODE, allocation
+from tests.simulation.cluster import ANNOUNCING, OTHERS, SimCard
 from tests.simulation.machine import SchedulerMachine, picks
 from tests.simulation.makers import OTHER_CARDS
 from tests.simulation.world import NAMES, REACHED, Shape
@@ -116,6 +116,41 @@ class CardsMachine(SchedulerMachine):
             self._new_pod(shape, scheduler=OTHERS, node=name, annotations=notes, started=started, phase=phase)
         )
         REACHED["bound by others, readable" if readable else "bound by others, unreadable"] += 1
+
+    @rule(
+        name=st.sampled_from(NAMES),
+        index=st.integers(0, 3),
+        scheduler=st.sampled_from([ANNOUNCING, ANNOUNCING, OTHERS]),
+        announced=st.booleans(),
+        nominated=st.booleans(),
+    )
+    def pod_of_others_comes(self, name: str, index: int, scheduler: str, announced: bool, nominated: bool) -> None:
+        """Come unbound: with what its scheduler announces, nominated, or neither."""
+        notes = allocation(name, (f"{name}-{index}", 1000, 10)) if announced else {}
+        pod = self._new_pod((1, 1000, 10), scheduler=scheduler, annotations=notes, nominated=name if nominated else "")
+        self.api.put_pod(pod)
+        REACHED["pod of others comes unbound"] += 1
+
+    @rule(pick=picks, announced=st.booleans())
+    def other_scheduler_changes_its_mind(self, pick: int, announced: bool) -> None:
+        pod = self._a_pod(pick, bound=False, terminal=False, ours=False)
+        if pod is not None:
+            name = NAMES[pick % 3]
+            notes = allocation(name, (f"{name}-{pick % 4}", 2000, 10)) if announced else {}
+            self.api.put_pod(replace(pod, annotations=notes))
+
+    @rule(pick=picks, node=st.sampled_from((*NAMES, "")))
+    def pod_is_nominated(self, pick: int, node: str) -> None:
+        """Some scheduler makes room for a pod of its own, or gives it up."""
+        if (pod := self._a_pod(pick, bound=False, terminal=False, ours=False)) and pod.scheduler == OTHERS:
+            self.api.put_pod(replace(pod, nominated=node))
+
+    @rule(pick=picks)
+    def others_bind_where_they_said(self, pick: int) -> None:
+        """Others bind a pod that is announced, or nominated, or neither."""
+        if pod := self._a_pod(pick, bound=False, terminal=False, ours=False):
+            node = pod.annotations.get(ALLOCATED_NODE) or pod.nominated or self.names[pick % len(self.names)]
+            self.api.put_pod(replace(pod, node=node))
 
     @rule(pick=picks, name=st.sampled_from(NAMES))
     def others_bind_one_of_ours(self, pick: int, name: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import Any
 
 from tests.engine.builders import OURS, asks, card, node_object, pod_object
@@ -18,6 +19,8 @@ from vgpu_scheduler.kube import Node, Pod, decode_node, decode_pod
 from vgpu_scheduler.model import LAST_ALLOCATED, Amounts, Placement
 
 OTHERS = "default-scheduler"
+ANNOUNCING = "announcing-scheduler"
+"""One that writes on a pod what it will bind before it does."""
 MIG: Mapping[str, Any] = {
     "mode": "mig",
     "mig_profiles": (
@@ -27,6 +30,15 @@ MIG: Mapping[str, Any] = {
     ),
 }
 """How a card of 8000 MiB is registered that is given out in pieces."""
+
+
+class Watch(Enum):
+    """The watches of pods; each shows what the API server selects for it, in the order of versions."""
+
+    BOUND = "bound"
+    WAITING = "waiting"
+    ANNOUNCED = "announced"
+    NOMINATED = "nominated"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +111,7 @@ class SimPod:
     scheduler: str = OURS
     priority: int = 0
     node: str = ""
+    nominated: str = ""
     phase: str = "Pending"
     started: bool = False
     deleting: bool = False
@@ -119,9 +132,13 @@ class SimPod:
         return self.scheduler == OURS
 
     @property
-    def waits(self) -> bool:
-        """Whether it is among the pods that kopf watches."""
-        return self.ours and not self.node
+    def watch(self) -> Watch | None:
+        """The watch that shows it."""
+        if self.node:
+            return Watch.BOUND
+        if self.scheduler in (OURS, ANNOUNCING):
+            return Watch.WAITING if self.ours else Watch.ANNOUNCED
+        return Watch.NOMINATED if self.nominated else None
 
     @property
     def terminal(self) -> bool:
@@ -163,6 +180,8 @@ class SimPod:
             scheduler=self.scheduler,
             **spec,
         )
+        if self.nominated:
+            obj["status"]["nominatedNodeName"] = self.nominated
         if self.ports:
             obj["spec"]["containers"][0]["ports"] = [dict(port) for port in self.ports]
         return obj
@@ -175,15 +194,14 @@ class Event:
     Attributes
     ----------
     gone
-        It is deleted, or left what is watched.
-    waiting
-        It comes from the watch of our pods that wait, in which a pod is gone once it is bound; the object is then the
-        one from before, under the new version.
+        It is deleted, or left what is watched; the object is then the one from before, under the new version.
+    watch
+        Which watch of pods shows it; None for other objects.
     """
 
     object: SimPod | SimNode | SimThing
     gone: bool = False
-    waiting: bool = False
+    watch: Watch | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,11 +250,10 @@ class SimApi:
         changed = replace(changed, version=self.version)
         before = self.pods.get(changed.uid)
         self.pods[changed.uid] = self.ever[changed.uid] = changed
-        self.events.append(Event(changed))
-        if changed.waits:
-            self.events.append(Event(changed, waiting=True))
-        elif before is not None and before.waits:
-            self.events.append(Event(replace(before, version=self.version), gone=True, waiting=True))
+        if changed.watch is not None:
+            self.events.append(Event(changed, watch=changed.watch))
+        if before is not None and before.watch not in (None, changed.watch):
+            self.events.append(Event(replace(before, version=self.version), gone=True, watch=before.watch))
         return changed
 
     def put_node(self, changed: SimNode) -> None:
@@ -274,9 +291,8 @@ class SimApi:
         """Delete a pod."""
         self.version += 1
         last = replace(self.pods.pop(uid), version=self.version)
-        self.events.append(Event(last, gone=True))
-        if last.waits:
-            self.events.append(Event(last, gone=True, waiting=True))
+        if last.watch is not None:
+            self.events.append(Event(last, gone=True, watch=last.watch))
 
     def delete_node(self, name: str) -> None:
         """Delete a node; its pods stay."""

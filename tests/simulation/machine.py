@@ -11,6 +11,7 @@ from dataclasses import replace
 import hypothesis.strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 from tests.simulation.binder import BindingWorld
+from tests.simulation.cluster import Watch
 from tests.simulation.invariants import (
     check_engine,
     check_placement,
@@ -22,6 +23,7 @@ from tests.simulation.invariants import (
 from tests.simulation.world import REACHED
 
 from vgpu_scheduler.engine import Place
+from vgpu_scheduler.intake import PODS
 from vgpu_scheduler.state import Phase
 
 picks = st.integers(0, 1 << 16)
@@ -37,26 +39,20 @@ class SchedulerMachine(BindingWorld):
     @rule(number=st.integers(1, 12))
     def events_arrive(self, number: int) -> None:
         for _ in range(min(number, len(self.api.events))):
-            event = self.api.events.pop(0)
-            self.api.history.append(event)
-            self._deliver(event)
+            self._take_next(0)
 
     @precondition(lambda self: self.api.events)
-    @rule(number=st.integers(1, 12), waiting=st.booleans())
-    def one_watch_is_ahead(self, number: int, waiting: bool) -> None:
-        """Deliver events of the watch of waiting pods, or of the other one, before those that came earlier."""
-        for event in [event for event in self.api.events if event.waiting is waiting][:number]:
-            self.api.events.remove(event)
-            self.api.history.append(event)
-            self._deliver(event)
+    @rule(number=st.integers(1, 12), watch=st.sampled_from([None, *Watch]))
+    def one_watch_is_ahead(self, number: int, watch: Watch | None) -> None:
+        """Deliver events of one watch before those that came earlier."""
+        for event in [event for event in self.api.events if event.watch is watch][:number]:
+            self._take_next(self.api.events.index(event))
         REACHED["one watch ahead"] += 1
 
     @precondition(lambda self: self.api.events)
     @rule(pick=picks)
     def event_arrives_out_of_turn(self, pick: int) -> None:
-        event = self.api.events.pop(pick % len(self.api.events))
-        self.api.history.append(event)
-        self._deliver(event)
+        self._take_next(pick % len(self.api.events))
         REACHED["out of turn"] += 1
 
     @precondition(lambda self: self.api.history)
@@ -69,8 +65,27 @@ class SchedulerMachine(BindingWorld):
     @precondition(lambda self: self.api.events)
     @rule(pick=picks)
     def event_is_lost(self, pick: int) -> None:
-        self.api.events.pop(pick % len(self.api.events))
+        lost = self.api.events.pop(pick % len(self.api.events))
+        if lost.watch is Watch.BOUND:
+            self._lost_up_to = max(self._lost_up_to, lost.object.version)
         REACHED["lost event"] += 1
+
+    @rule()
+    def bookmark_comes(self) -> None:
+        """Tell how far the watch of bound pods is, although nothing was bound."""
+        self._show_bound_up_to(self.api.version)
+        REACHED["bookmark"] += 1
+
+    @rule(number=st.integers(0, 8))
+    def departed_pods_are_read(self, number: int) -> None:
+        """Have those pods read of which the watches say nothing for long."""
+        for pod in self.engine.unsettled(self.now)[:number]:
+            current = self.api.pods.get(pod.uid)
+            if current is None:
+                self.observer.deleted(pod)
+            else:
+                self.observer.observe(PODS, current.shown())
+            REACHED["read: gone" if current is None else "read: there"] += 1
 
     @rule()
     def list_is_read(self) -> None:
@@ -314,6 +329,7 @@ class SchedulerMachine(BindingWorld):
         self._sweep()
         self.api.restore(self.backup)
         self.listing = None
+        self._lost_up_to = 0
         self.held_back.clear()
         self._note_disorder()
         answers, self.answers = self.answers, []

@@ -33,7 +33,9 @@ BY_ANY = (
     "bound, but deleted meanwhile",
     "out of turn",
     "one watch ahead",
-    "no longer waits",
+    "left: waiting",
+    "gone, for it was not shown as bound",
+    "bookmark",
     "duplicate",
     "lost event",
     "swept away",
@@ -60,6 +62,10 @@ BY_CARDS = (
     *(f"bound by others: {maker}" for maker in OTHER_CARDS),
     "allocation of a bound pod changed",
     "forged on an unbound pod",
+    "left: announced",
+    "left: nominated",
+    "read: gone",
+    "read: there",
 )
 BY_NEIGHBOURS = (
     *BY_ANY,

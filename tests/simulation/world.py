@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar, cast
 
 from hypothesis.stateful import RuleBasedStateMachine
 from tests.engine.builders import make_engine
-from tests.simulation.cluster import Event, SimApi, SimCard, SimNode, SimPod, Snapshot
+from tests.simulation.cluster import ANNOUNCING, Event, SimApi, SimCard, SimNode, SimPod, Snapshot, Watch
 from tests.simulation.invariants import check_placement, check_quota
 from tests.simulation.things import SimThing
 
@@ -58,10 +58,12 @@ class World(RuleBasedStateMachine):
         self.disturbed: set[tuple[str, str]] = set()
         self.quota: ResourceQuota | None = None
         self._told_to_be_gone: dict[str, tuple[int, int]] = {}
+        self._lost_up_to = 0
+        """The version of the last event that the watch of bound pods has lost: it begins anew, with a sweep."""
         self._start_engine()
 
     def _start_engine(self) -> None:
-        self.engine = make_engine()
+        self.engine = make_engine(coexist_with=[ANNOUNCING])
         self._told_to_be_gone.clear()
         self.observer = Observer(self.engine, lambda: self.now, _ignore, _nothing, _reported, at_once=AT_ONCE)
         if self.quota is not None:
@@ -111,27 +113,42 @@ class World(RuleBasedStateMachine):
         before = self.engine.state.pod(known.uid) if isinstance(known, SimPod) else None
         if isinstance(known, SimNode):
             (self.observer.gone if event.gone else self.observer.observe)(NODES, known.shown())
-        elif event.waiting and event.gone:
+        elif event.gone and event.watch is not Watch.BOUND:
             shown = known.shown()
-            self.observer.no_longer_waits(shown)
+            self.observer.left_selection(shown)
             self._told_to_be_gone[shown.uid] = (self.engine.epoch, shown.resource_version)
-            REACHED["no longer waits"] += shown.uid in self._departed()
+            REACHED[f"left: {event.watch.value if event.watch else ''}"] += shown.uid in self._departed()
         else:
             (self.observer.gone if event.gone else self.observer.observe)(PODS, known.shown())
         after = self.engine.state.pod(known.uid)
         assert before is None or after is None or after.resource_version >= before.resource_version
 
+    def _show_bound_up_to(self, version: int) -> None:
+        """Tell how far the watch of bound pods has come, if it has lost nothing."""
+        if self._lost_up_to:
+            return
+        pending = (event.object.version - 1 for event in self.api.events if event.watch is Watch.BOUND)
+        before = len(list(self.engine.state.pods()))
+        self.observer.bound_shown_up_to(min((version, *pending)))
+        REACHED["gone, for it was not shown as bound"] += len(list(self.engine.state.pods())) < before
+
     def _departed(self) -> set[str]:
-        """Return the pods that are known to wait no longer, of which nothing newer was seen since."""
+        """Return the pods that left their selection, of which nothing newer was seen since."""
         state, epoch = self.engine.state, self.engine.epoch
         told = self._told_to_be_gone.items()
         return {uid for uid, (then, version) in told if then == epoch and state.pod_version(uid) < version}
 
     def _deliver_all(self) -> None:
         while self.api.events:
-            event = self.api.events.pop(0)
-            self.api.history.append(event)
-            self._deliver(event)
+            self._take_next(0)
+
+    def _take_next(self, number: int) -> None:
+        """Deliver an event that was not delivered yet."""
+        event = self.api.events.pop(number)
+        self.api.history.append(event)
+        self._deliver(event)
+        if event.watch is Watch.BOUND:
+            self._show_bound_up_to(event.object.version)
 
     def _lists(self) -> Lists:
         """Read consistent lists of all kinds."""
@@ -174,6 +191,8 @@ class World(RuleBasedStateMachine):
         before = self.observer.stats.swept
         for kind, listing in listed:
             await self.observer.sweep(kind, listing)
+            if kind is PODS and (listing.version or 0) >= self._lost_up_to:
+                self._lost_up_to = 0
         REACHED["swept away"] += self.observer.stats.swept > before
 
     # Decisions -------------------------------------------------------------------------------------------------------

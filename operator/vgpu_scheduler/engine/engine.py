@@ -18,6 +18,7 @@ from vgpu_scheduler.dialects import Dialects, InventoryObject, placement_usage
 from vgpu_scheduler.engine.assumed import decide_elsewhere, recheck
 from vgpu_scheduler.engine.closed_nodes import ClosedNodes, NodeClosure
 from vgpu_scheduler.engine.cycle import Cycle
+from vgpu_scheduler.engine.departures import Departures
 from vgpu_scheduler.engine.effective_policies import EffectivePolicies
 from vgpu_scheduler.engine.kinds import observed_kinds
 from vgpu_scheduler.engine.locks import LockJudge
@@ -39,7 +40,7 @@ from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import Decision, EventReason, Hint, Outcome, Placement, internal_error
 from vgpu_scheduler.policy import Policies
 from vgpu_scheduler.predicates import gated
-from vgpu_scheduler.state import State
+from vgpu_scheduler.state import Phase, State
 
 
 class Engine:
@@ -80,22 +81,23 @@ class Engine:
         self._gated: set[str] = set()
         self._released = Hint.NONE
         """What was given back between two attempts."""
-        self._departed: dict[str, int] = {}
-        """Pods that are known to wait no longer, and since which version, of which nothing newer was seen yet."""
+        self._departures = Departures()
         self._registrations = Registrations(self.dialects, self.state)
         self.kinds = observed_kinds(self)
         """The kinds of objects that are taken in, by name."""
-        self._lists = ConsistentLists(self.kinds, self._departed.clear)
+        self._lists = ConsistentLists(self.kinds, self._departures.clear)
 
     # Observations ----------------------------------------------------------------------------------------------------
 
     def observe_pod(self, pod: Pod, now: float) -> tuple[Problem, ...]:
         """Take in a pod as some stream or answer showed it; older versions are ignored."""
-        if pod.resource_version < self._departed.get(pod.uid, 0):
-            return ()  # from before it left the selection of those that wait
-        self._departed.pop(pod.uid, None)
+        if pod.resource_version < self._departures.version(pod.uid):
+            return ()  # from before it left the selection that it was in
+        self._departures.settle(pod.uid)
         before = self.state.pod(pod.uid)
-        if before is None and not self._counts(pod):
+        if not self._counts(pod):
+            if before is not None and pod.resource_version > self.state.pod_version(pod.uid):
+                self._forget(pod.uid, now, pod.resource_version)
             return ()
         if before is not None and 0 < pod.resource_version <= self.state.pod_version(pod.uid):
             self.confirm_pod(pod.uid, now)  # sweeps and several streams show the same
@@ -128,22 +130,46 @@ class Engine:
             self._enqueue(pod, pod, now)
 
     def _counts(self, pod: Pod) -> bool:
-        """Tell whether a pod that is not known makes any difference: others' do that hold something, or soon will."""
+        """Tell whether a pod makes any difference: others' do that hold something, or soon will."""
         somewhere = bool(pod.node_name or pod.nominated_node_name)
         return somewhere or pod.scheduler_name in self.scheduler_names | self.coexist_with
 
-    def no_longer_waits(self, uid: str, version: int) -> None:
-        """Take in that a pod of ours was bound or deleted, as of a resource version; which of both is told later."""
-        pod = self.state.pod(uid)
-        if pod is None or self.state.pod_version(uid) >= version:
+    def leave_selection(self, uid: str, version: int, now: float) -> None:
+        """Take in that a pod left the selection of unbound pods that it was in, as of a resource version.
+
+        It was bound, is gone, or does not count any more. Until that is known it is charged for what it holds.
+        """
+        if self.state.pod(uid) is None or self.state.pod_version(uid) >= version:
             return
-        self._departed[uid] = version
+        self._departures.note(uid, version, now)
+        self._gated.discard(uid)
         if self.state.reservation(uid) is None:
             self.queue.remove(uid)
 
+    def bound_shown_up_to(self, version: int, now: float) -> None:
+        """Take in that all pods that were bound up to a resource version have been shown, without a gap."""
+        for uid, left_at in self._departures.settle_up_to(version):
+            if not self._is_confirmed(uid):
+                self._forget(uid, now, left_at)
+
+    def unsettled(self, moment: float) -> list[Pod]:
+        """Return the pods that left their selection before a moment (seconds, monotonic) and hold something still."""
+        holding = self._departures.older_than(moment, self.state.holds_something)
+        pods = (self.state.pod(uid) for uid in holding if not self._is_confirmed(uid))
+        return [pod for pod in pods if pod is not None]
+
+    def _is_confirmed(self, uid: str) -> bool:
+        """Tell whether the API answered that a pod is bound, which no stream has shown yet."""
+        held = self.state.reservation(uid)
+        return held is not None and held.phase is Phase.CONFIRMED
+
     def remove_pod(self, uid: str, now: float) -> None:
-        """Take in that a pod is gone."""
-        self._departed.pop(uid, None)
+        """Take in that a pod is deleted."""
+        self._forget(uid, now)
+
+    def _forget(self, uid: str, now: float, version: int | None = None) -> None:
+        """Forget a pod for ever, or only as it was up to a resource version."""
+        self._departures.settle(uid)
         known = self.state.pod(uid)
         if known is not None:
             self.storage.forget(known)
@@ -151,7 +177,7 @@ class Engine:
         self.queue.remove(uid)
         self._gated.discard(uid)
         self.effective_policies.forget(uid)
-        hint = self.state.remove_pod(uid)
+        hint = self.state.remove_pod(uid, version)
         if self.closed_nodes.lost_turns.forget(uid):
             hint |= Hint.NODE
         self._waiting.hint(hint, now)
@@ -379,7 +405,7 @@ class Engine:
 
     def waits(self, pod: Pod) -> bool:
         """Tell whether a pod has to be placed."""
-        if pod.uid in self._departed:
+        if pod.uid in self._departures:
             return False
         return not (pod.node_name or pod.terminal or pod.deleting or gated(pod))
 

@@ -1,6 +1,7 @@
 """Where observations come from: kopf handlers for waiting pods, nodes and policies, light streams for the rest."""
 
 from vgpu_scheduler.intake.admission import AdmissionEndpoint, AdmissionServer
+from vgpu_scheduler.intake.departed import DepartedPods
 from vgpu_scheduler.intake.kinds import (
     CLAIMS,
     CLUSTER_POLICIES,
@@ -17,14 +18,16 @@ from vgpu_scheduler.intake.kinds import (
     beside_kind,
 )
 from vgpu_scheduler.intake.kopf_source import KopfSource
-from vgpu_scheduler.intake.lister import Listing, list_all, list_changed
+from vgpu_scheduler.intake.lister import Listing, list_all, list_changed, read_one
 from vgpu_scheduler.intake.observer import Observer
 from vgpu_scheduler.intake.policies import PolicySource
+from vgpu_scheduler.intake.selections import BOUND_PODS, PodSelection, pod_selections
 from vgpu_scheduler.intake.storage import StorageStreams
 from vgpu_scheduler.intake.stream import ObjectStream
 from vgpu_scheduler.intake.task_scope import end
 
 __all__ = [
+    "BOUND_PODS",
     "CLAIMS",
     "CLUSTER_POLICIES",
     "NAMESPACES",
@@ -38,15 +41,19 @@ __all__ = [
     "VOLUMES",
     "AdmissionEndpoint",
     "AdmissionServer",
+    "DepartedPods",
     "Kind",
     "KopfSource",
     "Listing",
     "ObjectStream",
     "Observer",
+    "PodSelection",
     "PolicySource",
     "StorageStreams",
     "beside_kind",
     "end",
     "list_all",
     "list_changed",
+    "pod_selections",
+    "read_one",
 ]

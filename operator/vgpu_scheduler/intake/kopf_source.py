@@ -17,7 +17,7 @@ class KopfSource(SupervisedKopf):
     """Watches the unscheduled pods of one scheduler name, and the nodes if asked to.
 
     A pod leaves the selection when it is bound or deleted. kopf reports it as deleted then, with the object from
-    before: all that says is that it no longer waits. What became of it is told by the stream of all pods.
+    before: all that says is that it no longer waits. What became of it is told by the stream of bound pods.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class KopfSource(SupervisedKopf):
             after_spawn=after_spawn,
             restarted=observer.stats.restarted,
         )
-        self._pods = EventHandler(PODS, observer, lost_track, observer.no_longer_waits)
+        self._pods = EventHandler(PODS, observer, lost_track, observer.left_selection)
         self._nodes = EventHandler(NODES, observer, lost_track) if nodes else None
 
     def _register(self, registry: kopf.OperatorRegistry) -> None:

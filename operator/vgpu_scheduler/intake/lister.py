@@ -65,13 +65,15 @@ class Listing(Generic[_Value]):
         self.unreadable.add(error.key)
 
 
-async def list_all(api: ApiClient, kind: Kind[_Value], since: int | None = None) -> Listing[_Value]:
-    """Return all objects of a kind, consistently: never from a cache.
+async def list_all(api: ApiClient, kind: Kind[_Value], since: int | None = None, fields: str = "") -> Listing[_Value]:
+    """Return all objects of a kind, or those of a selection, consistently: never from a cache.
 
     Parameters
     ----------
     since
         The version of the list that was taken in last: several may be under way, and which is newer must show.
+    fields
+        A field selector; empty for all objects.
 
     Raises
     ------
@@ -79,7 +81,7 @@ async def list_all(api: ApiClient, kind: Kind[_Value], since: int | None = None)
         If a page cannot be read.
     """
     found: Listing[_Value] = Listing(since=since)
-    async with aclosing(_pages(api, kind, found, lambda obj: read(kind, obj))) as pages:
+    async with aclosing(_pages(api, kind, found, lambda obj: read(kind, obj), fields=fields)) as pages:
         async for page in pages:
             if page is None:
                 found.objects = []
@@ -121,26 +123,49 @@ async def list_changed(
             if len(changed) > _MOST_READ:
                 return await list_all(api, kind, since)
     for identity in changed:
-        if not await _read_one(api, kind, identity, found):
+        if not await _add_one(api, kind, identity, found):
             return await list_all(api, kind, since)
     return found
 
 
-async def _read_one(api: ApiClient, kind: Kind[_Value], identity: ObjectIdentity, found: Listing[_Value]) -> bool:
-    """Add an object to a listing as it is now, if it is still there; False if it may not be read."""
+async def read_one(api: ApiClient, kind: Kind[_Value], namespace: str, name: str) -> _Value | None:
+    """Return an object as it is now, None if it is not there.
+
+    Parameters
+    ----------
+    namespace
+        Empty for an object without one.
+
+    Raises
+    ------
+    ApiError, ApiUnreachableError
+        If it may not be read, or there is no answer.
+    DecodeError
+        If it cannot be read.
+    """
     group, _, plural = kind.path.rpartition("/")
-    namespace = f"/namespaces/{identity.namespace}" if identity.namespace else ""
-    response = await api.request("GET", f"{group}{namespace}/{plural}/{identity.name}")
+    within = f"/namespaces/{namespace}" if namespace else ""
+    response = await api.request("GET", f"{group}{within}/{plural}/{name}")
     if response.status == _NOT_FOUND:
-        return True
-    if response.status == _FORBIDDEN:
-        return False
+        return None
     if not response.ok:
         raise ApiError(response)
+    return read(kind, response.body)
+
+
+async def _add_one(api: ApiClient, kind: Kind[_Value], identity: ObjectIdentity, found: Listing[_Value]) -> bool:
+    """Add an object to a listing as it is now, if it is still there; False if it may not be read."""
     try:
-        found.objects.append(read(kind, response.body))
+        current = await read_one(api, kind, identity.namespace, identity.name)
+    except ApiError as error:
+        if error.response.status == _FORBIDDEN:
+            return False
+        raise
     except DecodeError as error:
         found.skip(error)
+        return True
+    if current is not None:
+        found.objects.append(current)
     return True
 
 
@@ -150,6 +175,7 @@ async def _pages(
     found: Listing[Any],
     decode: Decode[_Listed],
     form: str = "application/json",
+    fields: str = "",
 ) -> AsyncGenerator[list[_Listed] | None, None]:
     """Yield the pages of one consistent list, and None where the list begins anew; note its version at its end.
 
@@ -158,7 +184,9 @@ async def _pages(
     """
 
     def request_page(token: str) -> asyncio.Task[ApiResponse]:
-        params = {"limit": str(_PAGE), **({"continue": token} if token else {})}
+        params = {"limit": str(_PAGE)}
+        params |= {"continue": token} if token else {}
+        params |= {"fieldSelector": fields} if fields else {}
         return asyncio.create_task(api.request("GET", kind.path, params=params, accept=form))
 
     token, asked = "", request_page("")

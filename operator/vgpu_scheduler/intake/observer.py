@@ -112,12 +112,30 @@ class Observer:
         self._take(kind, found, remove)
         self.changed()
 
-    def no_longer_waits(self, pod: Pod) -> None:
-        """Take in that a pod left the selection of those that wait, as of its resource version.
+    def left_selection(self, pod: Versioned) -> None:
+        """Take in that a pod left the selection of unbound pods that it was in, as of its resource version.
 
-        It was bound or deleted, which another stream tells; the object at hand is from before that.
+        It was bound, is gone or counts no more, which the stream of bound pods tells; the object is from before that.
         """
-        self.engine.no_longer_waits(pod.uid, pod.resource_version)
+        self.engine.leave_selection(pod.uid, pod.resource_version, self.monotonic())
+
+    def bound_shown_up_to(self, version: int) -> None:
+        """Take in that the stream of bound pods has shown all that were bound up to a resource version."""
+        self.engine.bound_shown_up_to(version, self.monotonic())
+        self.changed()
+
+    def deleted(self, pod: Pod) -> None:
+        """Take in that a pod is not there any more, as a read says."""
+        self.engine.remove_pod(pod.uid, self.monotonic())
+        self.changed()
+
+    async def observe_all(self, kind: Kind[_Value], listing: Listing[_Value]) -> None:
+        """Take in the objects of a list that says nothing of those that it does not have."""
+        for number, found in enumerate(listing.objects, 1):
+            self.observe(kind, found)
+            if number % self.at_once == 0:
+                await asyncio.sleep(0)
+        self.stats.undecodable += len(listing.unreadable)
 
     async def sweep(self, kind: Kind[_Value], listing: Listing[_Value]) -> None:
         """Bring the objects of a kind in line with a consistent list of all of them, unless a newer one came before."""

@@ -15,6 +15,7 @@ from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiUnreachableError
 from vgpu_scheduler.intake.kinds import Kind
 from vgpu_scheduler.intake.lister import list_all, read
 from vgpu_scheduler.intake.observer import Observer
+from vgpu_scheduler.intake.selections import PodSelection
 from vgpu_scheduler.kube import DecodeError, Versioned, decode_event
 
 log = logging.getLogger(__name__)
@@ -45,6 +46,8 @@ class ObjectStream(Generic[_Value]):
         Called when deletions may have been missed.
     since
         The version of a consistent list that was taken in already, which is followed from there; 0 to list first.
+    selection
+        Which pods are listed and watched; all objects of the kind without it.
 
     Attributes
     ----------
@@ -56,10 +59,19 @@ class ObjectStream(Generic[_Value]):
     """
 
     def __init__(
-        self, api: ApiClient, kind: Kind[_Value], observer: Observer, lost_track: Callable[[], None], since: int = 0
+        self,
+        api: ApiClient,
+        kind: Kind[_Value],
+        observer: Observer,
+        lost_track: Callable[[], None],
+        since: int = 0,
+        selection: PodSelection | None = None,
     ) -> None:
         self._api = api
         self.kind = kind
+        self._selection = selection
+        self._has_gap = False
+        """Whether something was shown that could not be read: it may be a pod that was bound."""
         self._observer = observer
         self._lost_track = lost_track
         self._events = 0
@@ -103,8 +115,15 @@ class ObjectStream(Generic[_Value]):
             delay = min(delay * 2, _LONGEST_DELAY)
 
     async def _list(self) -> str:
-        listing = await list_all(self._api, self.kind, self._observer.engine.listed(self.kind.name))
-        await self._observer.sweep(self.kind, listing)
+        selection = self._selection
+        if selection is None:
+            listing = await list_all(self._api, self.kind, self._observer.engine.listed(self.kind.name))
+            await self._observer.sweep(self.kind, listing)
+        else:  # of those that were in it before a sweep tells what they became
+            listing = await list_all(self._api, self.kind, fields=selection.fields)
+            await self._observer.observe_all(self.kind, listing)
+            self._has_gap = bool(listing.unreadable)
+            self._show_up_to(str(listing.version or 0))
         if self.listed.is_set():
             self._observer.stats.relists += 1
             self._lost_track()
@@ -120,6 +139,8 @@ class ObjectStream(Generic[_Value]):
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(_WATCH_SECONDS),
         }
+        if self._selection is not None:
+            params["fieldSelector"] = self._selection.fields
         try:
             async with self._api.stream(self.kind.path, params, _IDLE_TIMEOUT) as lines:
                 if self.refusal:
@@ -130,6 +151,7 @@ class ObjectStream(Generic[_Value]):
                     except DecodeError as error:
                         self._observer.stats.undecodable += 1
                         log.warning("%s", error)
+                        self._has_gap = True
                         if line.startswith(_DELETED):
                             self._lost_track()
                         continue
@@ -140,13 +162,24 @@ class ObjectStream(Generic[_Value]):
                         break
                     version = event.resource_version or version
                     self._events += 1
-                    if event.object is None:
-                        continue
-                    if event.type == "DELETED":
-                        self._observer.gone(self.kind, event.object)
-                    else:
-                        self._observer.observe(self.kind, event.object)
+                    if event.object is not None:
+                        self._take(event.type, event.object)
+                    self._show_up_to(version)
         except ApiUnreachableError as error:
             log.info("stream of %s: %s", self.kind.path, error)
             await asyncio.sleep(0.2)
         return version
+
+    def _take(self, how: str, found: _Value) -> None:
+        """Take in what an event shows."""
+        if how != "DELETED":
+            self._observer.observe(self.kind, found)
+        elif self._selection is None or self._selection.bound:
+            self._observer.gone(self.kind, found)
+        else:
+            self._observer.left_selection(found)
+
+    def _show_up_to(self, version: str) -> None:
+        """Tell how far the bound pods have been shown, unless one may have been left out."""
+        if self._selection is not None and self._selection.bound and not self._has_gap:
+            self._observer.bound_shown_up_to(int(version))

@@ -82,7 +82,7 @@ class EventHandler(Generic[_Value]):
         self._known.add(uid)
 
     def _confirmed(self, obj: Any) -> bool:
-        """Tell whether an object needs no reading: answers to our writes and the stream of all pods may come first."""
+        """Tell whether an object needs no reading: answers to our writes and lists may come first."""
         try:
             return self._observer.confirm(self._kind, decode_identity(obj))
         except Exception:  # noqa: BLE001 - what is wrong with it is said when it is read

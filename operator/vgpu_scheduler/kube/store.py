@@ -101,6 +101,11 @@ class VersionedStore(Generic[_Key, _Value]):
         self._bury(key, _End(None, _FOREVER))
         return self._drop(key)
 
+    def remove_up_to(self, key: _Key, version: int) -> bool:
+        """Forget an object, which no observation up to a version brings back; False if it was not there."""
+        self._bury(key, _End(None, version))
+        return self._drop(key)
+
     def missing(self, listed: Collection[_Key], version: int) -> list[_Value]:
         """Return the objects that a consistent list of a version does not have although they are not newer than it."""
         return [self._values[key] for key, known in self._versions.items() if key not in listed and known <= version]

@@ -28,6 +28,7 @@ from vgpu_scheduler.intake import (
     SELECTING,
     SWEPT,
     VOLUMES,
+    DepartedPods,
     Kind,
     KopfSource,
     ObjectStream,
@@ -36,6 +37,7 @@ from vgpu_scheduler.intake import (
     StorageStreams,
     beside_kind,
     end,
+    pod_selections,
 )
 from vgpu_scheduler.kube import Encoded
 from vgpu_scheduler.runtime.assembly import Connection, admission_server
@@ -232,7 +234,12 @@ class Replica:
         policies = PolicySource(credentials, observer, lost_track=lost_track, after_spawn=self._take_signals)
         found.append(("kopf-policies", policies.run()))
         found.append(("storage", self._storage.run()))
-        for kind in (PODS, *self._optional):
-            stream = ObjectStream(self._api, kind, observer, lost_track, self._engine.listed(kind.name))
+        listed = self._engine.listed
+        for selection in pod_selections(self._engine.scheduler_names, self._engine.coexist_with):
+            pods = ObjectStream(self._api, PODS, observer, lost_track, listed(PODS.name), selection)
+            found.append((f"{selection.name}-pods", pods.run()))
+        found.append(("departed-pods", DepartedPods(self._api, observer).run()))
+        for kind in self._optional:
+            stream = ObjectStream(self._api, kind, observer, lost_track, listed(kind.name))
             found.append((kind.name, stream.run()))
         return found

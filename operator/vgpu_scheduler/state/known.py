@@ -100,6 +100,10 @@ class Known:
         """Yield the pods that are bound to a node as last observed, whatever is booked for them."""
         return (known for uid in self._bound_to.get(node, ()) if (known := self._pods.get(uid)) is not None)
 
+    def holds_something(self, uid: str) -> bool:
+        """Tell whether a pod keeps others from something: by a reservation, or by its nomination."""
+        return uid in self._books or uid in self.nominations
+
     def closing_cards(self) -> list[Reservation]:
         """Return what those hold of whom nobody can tell which cards they are on, by name."""
         return sorted((self._books[uid] for uid in self._books.closing), key=lambda held: (held.pod, held.uid))

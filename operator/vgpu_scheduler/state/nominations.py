@@ -24,6 +24,9 @@ class Nominations:
     def __bool__(self) -> bool:
         return bool(self._node_of)
 
+    def __contains__(self, uid: object) -> bool:
+        return uid in self._node_of
+
     def __iter__(self) -> Iterator[tuple[str, frozenset[str]]]:
         """Yield the nodes by name, each with the UIDs of the pods that are nominated to it."""
         return ((node, frozenset(uids)) for node, uids in sorted(self._on_node.items()))

@@ -187,15 +187,29 @@ class State(Known):
             return Hint.NONE
         return self._release(pod.uid) | self._books.hold(fresh)
 
-    def remove_pod(self, uid: str) -> Hint:
-        """Forget a deleted pod and remember its UID, so that a late answer does not raise the dead."""
+    def remove_pod(self, uid: str, version: int | None = None) -> Hint:
+        """Forget a pod, so that a late answer does not raise the dead.
+
+        Parameters
+        ----------
+        version
+            As of which resource version it does not count any more, if it may count again later; None if it is deleted.
+
+        Returns
+        -------
+        Hint
+            What this may help.
+        """
         hint = self._release(uid) | self.nominations.remove(uid)
         known = self._pods.get(uid)
         if known is not None:
             self._note_node(uid, known.pod.node_name, "")
             if self._uids.get(known.pod.key) == uid:
                 del self._uids[known.pod.key]
-        self._pods.remove_forever(uid)
+        if version is None:
+            self._pods.remove_forever(uid)
+        else:
+            self._pods.remove_up_to(uid, version)
         return hint
 
     def _note_node(self, uid: str, before: str, now: str) -> None:
