@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
 
@@ -13,7 +14,7 @@ from tests.intake.watching import MERGE, PODS, Watcher
 
 from vgpu_devcluster import Fault
 from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiResponse, ApiUnreachableError
-from vgpu_scheduler.intake import NODES, Listing, list_all, list_changed, lister
+from vgpu_scheduler.intake import NODES, Listing, list_all, list_changed, list_pods, lister
 from vgpu_scheduler.intake import PODS as POD_KIND
 from vgpu_scheduler.kube import Encoded, Node, ObjectIdentity, Pod, decode_node
 
@@ -138,11 +139,12 @@ def asked_of(watcher: Watcher) -> list[str]:
     return asked
 
 
-async def changed(watcher: Watcher) -> Listing[Pod]:
-    def known(identity: ObjectIdentity) -> int:
-        return watcher.engine.state.pod_version(identity.uid)
+def known_to(watcher: Watcher) -> Callable[[ObjectIdentity], int]:
+    return lambda identity: watcher.engine.state.pod_version(identity.uid)
 
-    return await list_changed(watcher.api, POD_KIND, known, watcher.engine.listed("Pod"))
+
+async def changed(watcher: Watcher) -> Listing[Pod]:
+    return await list_changed(watcher.api, POD_KIND, known_to(watcher), watcher.engine.listed("Pod"))
 
 
 async def test_of_what_is_known_in_its_present_version_only_the_metadata_is_read(watcher: Watcher) -> None:
@@ -163,6 +165,53 @@ async def test_of_what_is_known_in_its_present_version_only_the_metadata_is_read
     assert {found.name: dict(found.labels) for found in watcher.engine.state.pods()}["p1"] == {"a": "b"}
     assert watcher.observer.stats.observed["Pod"] == 3, "two that changed, and one that is gone"
     assert watcher.engine.listed("Pod") == listing.version
+
+
+async def test_of_unbound_pods_only_those_are_read_that_are_known_otherwise(watcher: Watcher) -> None:
+    for name in ("same", "changed", "bound", "gone"):
+        await watcher.create(name)
+    await watcher.observer.sweep(POD_KIND, await list_all(watcher.api, POD_KIND))
+    for name in ("changed", "bound"):
+        await watcher.write("PATCH", f"{PODS}/{name}", {"metadata": {"labels": {"a": "b"}}}, content_type=MERGE)
+    await watcher.write(
+        "POST", f"{PODS}/bound/binding", {"metadata": {"name": "bound"}, "target": {"kind": "Node", "name": "n"}}
+    )
+    await watcher.delete("gone")
+    await watcher.create("unknown")
+    await watcher.create("theirs", scheduler="another", node="n")
+    asked = asked_of(watcher)
+    listing = await list_pods(watcher.api, known_to(watcher), watcher.engine.listed("Pod"))
+    assert asked == ["/api/v1/pods", f"{PODS}/changed", "/api/v1/pods", f"{PODS}/bound", f"{PODS}/theirs"]
+    assert [found.name for found in listing.present] == ["unknown"]
+    assert [found.name for found in listing.unchanged] == ["same"]
+    await watcher.observer.sweep(POD_KIND, listing)
+    assert watcher.pods == {"same", "changed", "bound", "theirs"}
+
+
+async def test_a_pod_that_is_bound_between_the_two_lists_is_not_taken_for_gone(watcher: Watcher) -> None:
+    await watcher.create("early")
+    await watcher.create("late")
+    await watcher.observer.sweep(POD_KIND, await list_all(watcher.api, POD_KIND))
+    lists: list[str] = []
+
+    async def bind(name: str) -> None:
+        target = {"metadata": {"name": name}, "target": {"kind": "Node", "name": "n"}}
+        await watcher.write("POST", f"{PODS}/{name}/binding", target)
+
+    class Between:
+        """Binds a pod before the first list, and another one before the second."""
+
+        async def request(self, *args: Any, **more: Any) -> ApiResponse:
+            if args[1] == "/api/v1/pods":
+                lists.append(more["params"]["fieldSelector"])
+                await bind(("early", "late")[len(lists) - 1])
+            return await watcher.api.request(*args, **more)
+
+    listing = await list_pods(cast("ApiClient", Between()), known_to(watcher), watcher.engine.listed("Pod"))
+    assert lists == ["spec.nodeName=", "spec.nodeName!="]
+    await watcher.observer.sweep(POD_KIND, listing)
+    assert {found.name: found.node_name for found in watcher.engine.state.pods()} == {"early": "n", "late": "n"}
+    assert not watcher.observer.stats.swept
 
 
 async def test_where_many_changed_whole_objects_are_listed(watcher: Watcher, monkeypatch: pytest.MonkeyPatch) -> None:

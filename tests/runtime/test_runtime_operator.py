@@ -216,7 +216,7 @@ async def test_what_the_last_leader_bound_is_listed_once_the_lease_is_won(stage:
     stage.operator.start()
     await stage.create("p")
     await until(lambda: stage.bound("p"))
-    assert found == ["list", "lease", "list"]
+    assert found == ["list", "lease", "list", "list"], "of all pods; then of the unbound ones, and of the bound ones"
 
 
 async def _ended(operator: OperatorProcess) -> bool:

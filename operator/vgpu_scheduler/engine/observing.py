@@ -80,6 +80,10 @@ class Sweep(Generic[_Value]):
         self._listed.add(key)
         self._kind.confirm(key, now)
 
+    def note(self, identity: ObjectIdentity) -> None:
+        """Take in that an object is in the list, whatever it says."""
+        self._listed.add(self._kind.identify(identity))
+
     def missing(self, unreadable: Collection[str] = ()) -> list[_Value]:
         """Return the objects that are gone, once the whole list was taken in.
 

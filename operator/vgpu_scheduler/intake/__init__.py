@@ -18,7 +18,7 @@ from vgpu_scheduler.intake.kinds import (
     beside_kind,
 )
 from vgpu_scheduler.intake.kopf_source import KopfSource
-from vgpu_scheduler.intake.lister import Listing, list_all, list_changed, read_one
+from vgpu_scheduler.intake.lister import Listing, list_all, list_changed, list_pods, read_one
 from vgpu_scheduler.intake.observer import Observer
 from vgpu_scheduler.intake.policies import PolicySource
 from vgpu_scheduler.intake.selections import BOUND_PODS, PodSelection, pod_selections
@@ -54,6 +54,7 @@ __all__ = [
     "end",
     "list_all",
     "list_changed",
+    "list_pods",
     "pod_selections",
     "read_one",
 ]

@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from vgpu_scheduler.apiclient import METADATA_LIST, ApiClient, ApiError, ApiResponse
-from vgpu_scheduler.intake.kinds import Kind
+from vgpu_scheduler.intake.kinds import PODS, Kind
+from vgpu_scheduler.intake.selections import BOUND_PODS, UNBOUND
 from vgpu_scheduler.kube import (
     Decode,
     DecodeError,
     Encoded,
     ObjectIdentity,
+    Pod,
     Versioned,
     decode_identity,
     decode_items,
@@ -51,6 +53,8 @@ class Listing(Generic[_Value]):
         The version of the list that was the last one taken in when this one was asked for; None if nobody noted it.
     unchanged
         The objects that are there in the version in which they are known; they are not among the objects.
+    present
+        Objects that are there and were not to be read; they are not among the objects.
     """
 
     objects: list[_Value] = field(default_factory=list)
@@ -58,6 +62,7 @@ class Listing(Generic[_Value]):
     unreadable: set[str] = field(default_factory=set)
     since: int | None = None
     unchanged: list[ObjectIdentity] = field(default_factory=list)
+    present: list[ObjectIdentity] = field(default_factory=list)
 
     def skip(self, error: DecodeError) -> None:
         """Leave out an object that cannot be read: the others go on."""
@@ -90,8 +95,18 @@ async def list_all(api: ApiClient, kind: Kind[_Value], since: int | None = None,
     return found
 
 
+Known = Callable[[ObjectIdentity], int]
+"""Returns the version in which an object is known; 0 if it is not."""
+
+
 async def list_changed(
-    api: ApiClient, kind: Kind[_Value], known: Callable[[ObjectIdentity], int], since: int | None = None
+    api: ApiClient,
+    kind: Kind[_Value],
+    known: Known,
+    since: int | None = None,
+    fields: str = "",
+    *,
+    unknown: bool = True,
 ) -> Listing[_Value]:
     """Return all objects of a kind, consistently, but read only those that are not known in their present version.
 
@@ -101,9 +116,11 @@ async def list_changed(
     Parameters
     ----------
     known
-        Returns the version in which an object is known; 0 if it is not.
-    since
+        In which version an object is known.
+    since, fields
         As in :func:`list_all`.
+    unknown
+        Whether objects are read that are not known at all.
 
     Raises
     ------
@@ -112,20 +129,49 @@ async def list_changed(
     """
     found: Listing[_Value] = Listing(since=since)
     changed: list[ObjectIdentity] = []
-    async with aclosing(_pages(api, kind, found, decode_identity, METADATA_LIST)) as pages:
+    async with aclosing(_pages(api, kind, found, decode_identity, METADATA_LIST, fields)) as pages:
         async for page in pages:
             if page is None:
-                found.unchanged, changed = [], []
+                found.unchanged, found.present, changed = [], [], []
                 continue
             for identity in page:
-                same = 0 < identity.resource_version == known(identity)
-                (found.unchanged if same else changed).append(identity)
+                version = known(identity)
+                same = 0 < identity.resource_version == version
+                (found.unchanged if same else changed if version or unknown else found.present).append(identity)
             if len(changed) > _MOST_READ:
-                return await list_all(api, kind, since)
+                return await list_all(api, kind, since, fields)
     for identity in changed:
         if not await _add_one(api, kind, identity, found):
-            return await list_all(api, kind, since)
+            return await list_all(api, kind, since, fields)
     return found
+
+
+async def list_pods(api: ApiClient, known: Known, since: int | None = None) -> Listing[Pod]:
+    """Return which pods there are, and read those that are not known in their present version.
+
+    Unbound pods that are not known at all are not read: the watches of their selections show those that count. The
+    unbound ones are listed first: a pod that was known by then, and is in neither list, is gone.
+
+    Parameters
+    ----------
+    known, since
+        As in :func:`list_changed`.
+
+    Raises
+    ------
+    ApiError, ApiUnreachableError
+        If a page or a pod cannot be read.
+    """
+    unbound = await list_changed(api, PODS, known, since, UNBOUND, unknown=False)
+    found = await list_changed(api, PODS, known, since, BOUND_PODS.fields)
+    return Listing(
+        [*unbound.objects, *found.objects],
+        unbound.version,
+        unbound.unreadable | found.unreadable,
+        since,
+        [*unbound.unchanged, *found.unchanged],
+        unbound.present,
+    )
 
 
 async def read_one(api: ApiClient, kind: Kind[_Value], namespace: str, name: str) -> _Value | None:

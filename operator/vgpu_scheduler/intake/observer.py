@@ -148,6 +148,8 @@ class Observer:
                 self.moved(identity.name)  # a node that is closed is looked at now and then, whatever happens there
             if number % self.at_once == 0:
                 await asyncio.sleep(0)
+        for identity in listing.present:
+            sweep.note(identity)
         for number, found in enumerate(listing.objects, 1):
             self._take(kind, found, sweep.take)
             if number % self.at_once == 0:

@@ -6,7 +6,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["BOUND_PODS", "PodSelection", "pod_selections"]
+__all__ = ["BOUND_PODS", "UNBOUND", "PodSelection", "pod_selections"]
+
+UNBOUND: Final = "spec.nodeName="
+"""The field selector of pods that are not bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,6 @@ def pod_selections(scheduler_names: Collection[str], coexist_with: Collection[st
     """
     others = sorted(set(coexist_with) - set(scheduler_names))
     shown = [f"spec.schedulerName!={name}" for name in sorted({*scheduler_names, *others})]
-    nominated = ",".join(("spec.nodeName=", "status.nominatedNodeName!=", *shown))
-    announced = (PodSelection(f"announced-{name}", f"spec.nodeName=,spec.schedulerName={name}") for name in others)
+    nominated = ",".join((UNBOUND, "status.nominatedNodeName!=", *shown))
+    announced = (PodSelection(f"announced-{name}", f"{UNBOUND},spec.schedulerName={name}") for name in others)
     return BOUND_PODS, PodSelection("nominated", nominated), *announced

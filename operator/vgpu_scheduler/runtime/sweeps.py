@@ -10,7 +10,8 @@ from typing import Any
 
 from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiUnreachableError
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.intake import SWEPT, Kind, Listing, Observer, list_all, list_changed
+from vgpu_scheduler.intake import PODS, SWEPT, Kind, Listing, Observer, list_all, list_changed, list_pods
+from vgpu_scheduler.kube import ObjectIdentity
 from vgpu_scheduler.runtime.collecting import give_back
 from vgpu_scheduler.state import Ledger, State
 
@@ -84,7 +85,13 @@ class Sweeps:
         if not since or observed.version is None:
             return await list_all(self._api, kind, since)
         identify, version = observed.identify, observed.version
-        return await list_changed(self._api, kind, lambda found: version(identify(found)), since)
+
+        def known(found: ObjectIdentity) -> int:
+            return version(identify(found))
+
+        if kind is PODS:
+            return await list_pods(self._api, known, since)
+        return await list_changed(self._api, kind, known, since)
 
     async def _list_dispensable(self) -> list[tuple[Kind[Any], Listing[Any]]]:
         """List what can be listed now: nothing waits for the rest."""
