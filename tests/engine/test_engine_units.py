@@ -33,7 +33,7 @@ def snapshot(engine: Engine) -> Any:
         state.quotas.as_values(),
         {held.uid: held for held in state.reservations()},
         state.devices.columns.used.copy().tolist(),
-        state.quotas.take_released(),
+        state.wakes.take().returned,
     )
 
 
