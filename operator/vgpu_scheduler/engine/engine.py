@@ -25,7 +25,7 @@ from vgpu_scheduler.engine.observing import ConsistentLists, Sweep
 from vgpu_scheduler.engine.options import EngineOptions
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
-from vgpu_scheduler.engine.queue_events import QueueEvent
+from vgpu_scheduler.engine.queue_events import QueueEvent, Requeue
 from vgpu_scheduler.engine.quotas import Quotas, counted_by_card
 from vgpu_scheduler.engine.registrations import Registrations
 from vgpu_scheduler.engine.rejected import RejectedNodes
@@ -343,13 +343,15 @@ class Engine:
         """
         self.state.doubt(uid)
 
-    def give_back(self, uid: str, now: float, delay: float | None = 0.0) -> None:
+    def give_back(self, uid: str, now: float, requeue: Requeue = Requeue.BACK_OFF, at_least: float = 0.0) -> None:
         """Take back an assumed placement that will not be bound, and try the pod again; one that is bound stays.
 
         Parameters
         ----------
-        delay
-            Seconds to wait at least, on top of the back-off; None makes the pod active at once.
+        requeue
+            When it is tried again.
+        at_least
+            Seconds that a back-off lasts at least.
         """
         hint = self.state.forget(uid)
         self.state.settled(uid)
@@ -357,10 +359,10 @@ class Engine:
         pod = self.state.pod(uid)
         if pod is None or not self.waits(pod) or self.state.reservation(uid) is not None:
             self.queue.remove(uid)
-        elif delay is None or uid not in self.queue:
+        elif requeue is Requeue.NOW or uid not in self.queue:
             self.queue.add(uid, pod.priority, now, QueueEvent.ATTEMPT_FAILURE)
         else:
-            self.queue.back_off(uid, now, delay)
+            self.queue.back_off(uid, now, at_least)
 
     @property
     def gated(self) -> int:
