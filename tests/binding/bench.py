@@ -25,7 +25,7 @@ from vgpu_scheduler.binding import (
     Step,
 )
 from vgpu_scheduler.dialects.hami import format_lock
-from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.engine import Engine, EventPort
 from vgpu_scheduler.intake import NODES, STORAGE, Kind, Observer, list_all
 from vgpu_scheduler.intake import PODS as POD_KIND
 from vgpu_scheduler.kube import Pod, decode_event, decode_pod
@@ -94,6 +94,8 @@ class Bench:
             on_attempt=self._attempted,
             on_answer=self._answered,
         )
+        port = EventPort()
+        self.observer = Observer(self.engine, self.clock.monotonic, port, self.reporter.problem)
         self.context = BindContext(
             api,
             self.engine,
@@ -101,16 +103,11 @@ class Bench:
             self.clock,
             lambda _: self.leads,
             lambda kind, answer: self.observer.observe_answer(KINDS[kind], answer),
+            port,
         )
         self.binder = Binder(self.context, chosen, hooks)
-        self.observer = Observer(
-            self.engine,
-            self.clock.monotonic,
-            self.binder.node_moved,
-            self.binder.wake.set,
-            self.reporter.problem,
-            claim_moved=self.binder.claim_moved,
-        )
+        self.wake = asyncio.Event()
+        port.decide_again.listen(self.wake.set)
         self._tasks: list[asyncio.Task[None]] = []
 
     def _attempted(self, attempt: BindAttempt) -> None:

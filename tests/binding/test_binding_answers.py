@@ -367,7 +367,7 @@ async def test_who_waited_behind_a_bind_that_broke_beyond_repair_is_not_left_beh
         assert b.submit() == 2
         bad, good = sorted(b.engine.state.pods(), key=lambda pod: pod.name)
         await b.until(lambda: b.engine.queue.place(good.uid) is Place.BACKOFF)
-        assert b.binder.wake.is_set()
+        assert b.wake.is_set()
         assert not b.engine.state.in_flight(good.uid)
         held = b.engine.state.reservation(bad.uid)
         assert held is not None  # what was bound stays charged

@@ -97,7 +97,7 @@ async def test_a_plugin_that_never_answers_closes_its_node(tmp_path: Path) -> No
         b.clock.ahead += 31.0
         await b.until(lambda: b.engine.queue.place(waiting.uid) is Place.ACTIVE or b.binder.stats.expired)
         assert b.engine.state.reservation(waiting.uid) is None
-        assert b.binder.wake.is_set()
+        assert b.wake.is_set()
         [closure] = b.engine.closed_nodes.closures("node-a")
         assert (closure.cause, closure.lock) == (Cause.PLUGIN_SILENT, LOCK)
         await b.until(lambda: _reported(b, "node-a has not answered for 30 s"))

@@ -14,7 +14,7 @@ from tests.engine.builders import allocation, asks, cards, engine_with, node, po
 
 from vgpu_scheduler.apiclient import ApiClient, Credentials
 from vgpu_scheduler.binding import Answer, BindAttempt, BindContext, Binder, BinderOptions, EventSource, Reporter
-from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.engine import Engine, EventPort
 from vgpu_scheduler.intake import Observer
 from vgpu_scheduler.kube import ResourceQuota
 from vgpu_scheduler.model import EventReason
@@ -53,7 +53,7 @@ def shown(engine: Engine, *, leading: bool = True) -> Iterator[Any]:
     context = BindContext(nobody, engine, reporter, clock, lambda _: True, lambda _: None)  # type: ignore[arg-type]
     hooks = binder_hooks(metrics.attempts)
     binder = Binder(context, BinderOptions(), hooks)
-    observer = Observer(engine, clock.monotonic, lambda _: None, lambda: None, reporter.problem)
+    observer = Observer(engine, clock.monotonic, EventPort(), reporter.problem)
     add_metrics(metrics, engine, binder, reporter, observer, Lease(leading))  # type: ignore[arg-type]
     add_pools(metrics, engine, 100, clock.monotonic)
     api = ApiClient(Credentials(Configuration(host="https://10.0.0.1:6443")), "test")

@@ -9,7 +9,7 @@ import pytest
 from tests.engine.builders import asks, cards, engine_with, node, pod
 from tests.naive.predicates import REQUIRED
 
-from vgpu_scheduler.engine import Engine, cluster_part
+from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.engine.shape import Fitted
 from vgpu_scheduler.kube import Namespace
 from vgpu_scheduler.model import Decision, Hint, Outcome
@@ -142,8 +142,14 @@ def test_without_terms_there_is_no_cluster_part_and_with_them_the_node_part_is_s
     assert parts(engine).cluster is None
 
 
+def keep_filters(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """Have only so many filters of each plugin remembered, because each of them is heavy."""
+    monkeypatch.setattr("vgpu_scheduler.engine.pod_plugins._MADE", 2**30)
+    monkeypatch.setattr("vgpu_scheduler.model.remembered._MOST_HEAVY", number)
+
+
 def test_terms_that_are_needed_no_more_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_part, "_FILTERS", 3)
+    keep_filters(monkeypatch, 3)
     engine = zones()
     for number in range(10):
         placed(engine, f"p{number}", **away(term(f"job-{number}")), labels={"app": f"job-{number}"})
@@ -269,7 +275,7 @@ def test_namespaces_are_known_from_sweeps_too() -> None:
 
 def crowded(monkeypatch: pytest.MonkeyPatch, *more: str) -> Engine:
     """Return an engine that counts for one pod at a time, with two that wait for different friends, or more."""
-    monkeypatch.setattr(cluster_part, "_FILTERS", 1)
+    keep_filters(monkeypatch, 1)
     engine = zones()
     for app in ("friend", "buddy", *more):
         assert placed(engine, f"wants-{app}", **near(term(app))) == ""

@@ -11,6 +11,7 @@ from tests.engine.policy_worlds import SPREAD, decide, placed_on, tenant, uneven
 from tests.policy.resources import policy
 
 from vgpu_scheduler.dialects.koordinator import koordinator_dialect
+from vgpu_scheduler.engine import Requeue
 from vgpu_scheduler.kube import Node
 from vgpu_scheduler.scorers import BinpackScorer, FragmentationScorer, HamiScorer, WeightedScorer
 
@@ -74,7 +75,7 @@ def test_linked_cards_are_chosen_anew_once_they_are_used_otherwise() -> None:
         assert placement is not None
         pairs.append({int(assignment.uuid[-1]) for assignment in placement.containers[0]})
     assert pairs == [{1, 2}, {0, 3}]
-    engine.give_back("uid-y", 2.0, None)
+    engine.give_back("uid-y", 2.0, Requeue.NOW)
     engine.observe_node(node("a", cards("a", 4, healthy=False), version=2), 2.0)
     decision = engine.attempt(200.0)
     assert decision is not None

@@ -269,7 +269,7 @@ def test_a_placement_that_is_given_back_wakes() -> None:
     engine = limited(quota(memory=2500))
     assert places(engine, pod("first", asks(1, 2000)))
     assert not places(engine, pod("p", asks(1, 1000), priority=10), 1.0)
-    engine.give_back("uid-first", 10.0, 60.0)
+    engine.give_back("uid-first", 10.0, at_least=60.0)
     decision = engine.attempt(10.0)
     assert decision is not None
     assert (decision.uid, decision.outcome) == ("uid-p", Outcome.PLACED)

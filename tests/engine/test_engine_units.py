@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from tests.engine.builders import UNIT, asks, card, cards, engine_with, node, pod
 from tests.simulation.invariants import resources
 
-from vgpu_scheduler.engine import Engine, Place
+from vgpu_scheduler.engine import Engine, Place, Requeue
 from vgpu_scheduler.kube import Pod, ResourceQuota
 from vgpu_scheduler.model import Decision, Outcome
 
@@ -33,7 +33,7 @@ def snapshot(engine: Engine) -> Any:
         state.quotas.as_values(),
         {held.uid: held for held in state.reservations()},
         state.devices.columns.used.copy().tolist(),
-        state.quotas.take_released(),
+        state.wakes.take().returned,
     )
 
 
@@ -119,7 +119,7 @@ def test_a_member_that_is_given_back_is_decided_again_beside_those_that_are_boun
     engine.attempt_unit(0.0)
     for number in range(2):
         engine.confirmed(f"uid-p{number}")
-    engine.give_back("uid-p2", 1.0, None)
+    engine.give_back("uid-p2", 1.0, Requeue.NOW)
     assert attempt(engine, 1.0) == [("p2", Outcome.PLACED)]
 
 
@@ -156,7 +156,7 @@ def test_what_is_left_of_a_started_unit_is_decided_whatever_became_of_the_others
     engine.attempt_unit(0.0)
     engine.confirmed("uid-p0")
     for number in (1, 2):
-        engine.give_back(f"uid-p{number}", 1.0, None)
+        engine.give_back(f"uid-p{number}", 1.0, Requeue.NOW)
     if ends == "is deleted":
         engine.remove_pod("uid-p0", 1.0)
     else:

@@ -90,7 +90,7 @@ def test_one_volume_is_for_one_of_two_pods_and_comes_back_with_its_placement() -
     decision = decide(engine)
     assert decision.message == f"0/2 nodes are available: 2 {NONE_TO_BIND}."
     assert (decision.outcome, bool(decision.helped_by & Hint.VOLUMES)) == (Outcome.UNSCHEDULABLE, True)
-    engine.give_back("uid-one", 5.0, delay=60.0)
+    engine.give_back("uid-one", 5.0, at_least=60.0)
     second = decide(engine, 5.0)
     assert second.placement is not None
     assert (second.pod, second.placement.volumes) == ("default/two", VolumePlan({"default/c1": "v"}))
@@ -103,7 +103,7 @@ def test_what_was_written_stays_when_a_placement_is_given_back() -> None:
     written = claim("data", "default", storage_class="made", meta={"annotations": {SELECTED_NODE: "b"}})
     take(engine, CLAIM, written, version=6)
     take(engine, VOLUME, local("v", "b", bound_to=claim("c0", "default"), phase="Available"), version=6)
-    engine.give_back("uid-one", 0.0, delay=60.0)
+    engine.give_back("uid-one", 0.0, at_least=60.0)
     assert placed(engine, "two", **using("data")) == ("b", VolumePlan({}, ("default/data",)))
     assert placed(engine, "three", **using("c1"))[0] == "", "the volume is kept for the other claim"
     assert placed(engine, "four", **using("c0")) == ("b", VolumePlan({"default/c0": "v"}))

@@ -30,7 +30,7 @@ from tests.kube.storage_objects import (
     volume,
 )
 
-from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.engine import Engine, Requeue
 from vgpu_scheduler.model import Outcome, VolumePlan
 
 # The check before a bind ---------------------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ def test_a_claim_whose_volume_is_taken_is_not_tacitly_made_another() -> None:
     assert placed(engine, "one", **using("data"))[1] == VolumePlan({"default/data": "v"})
     take(engine, VOLUME, volume("v", storage_class="made", bound_to=other("c1")), version=6)
     assert engine.recheck("uid-one") is None
-    engine.give_back("uid-one", 5.0, delay=None)
+    engine.give_back("uid-one", 5.0, Requeue.NOW)
     decision = decide(engine, 5.0)
     assert decision.placement is not None
     assert decision.placement.volumes == VolumePlan({}, ("default/data",))

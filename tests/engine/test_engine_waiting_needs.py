@@ -12,7 +12,7 @@ import pytest
 from tests.engine.builders import asks, cards, engine_with, node, node_object, pod, pod_object
 from tests.engine.engine_makers import ALL_MAKERS, AMOUNTS, ASKS, engine_on
 
-from vgpu_scheduler.engine import Engine, Place, node_parts, waiting_for_nodes
+from vgpu_scheduler.engine import Engine, Place, node_parts, waking
 from vgpu_scheduler.engine.parked import GroupKey
 from vgpu_scheduler.engine.shape import NodeColumns
 from vgpu_scheduler.engine.waiting_needs import WaitingNeeds
@@ -109,7 +109,7 @@ def test_a_new_reason_is_told_however_many_wait() -> None:
 
 def test_a_node_that_comes_piece_by_piece_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """What pods waited for before its labels came is not what they wait for when its cards come."""
-    monkeypatch.setattr(waiting_for_nodes, "_FEW", 0)
+    monkeypatch.setattr(waking, "_FEW", 0)
     engine = engine_with([node("other", cards("other", 1))])
     for number in range(3):
         engine.observe_pod(pod(f"p{number}", asks(1, gpumem=1000 + number), nodeSelector={"pool": "a"}), 0.0)
@@ -122,7 +122,7 @@ def test_a_node_that_comes_piece_by_piece_is_looked_at(monkeypatch: pytest.Monke
 
 
 def test_a_card_that_was_freed_while_the_node_was_full_is_found_when_it_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting_for_nodes, "_FEW", 0)
+    monkeypatch.setattr(waking, "_FEW", 0)
     engine = engine_with([node("a", cards("a", 1))])
     engine.observe_pod(pod("plain", asks(0, cpu="12"), nodeName="a"), 0.0)
     engine.observe_pod(pod("holder", asks(1, gpumem=MEMORY, cpu="2")), 0.0)
@@ -143,7 +143,7 @@ def test_nobody_waits_for_whom_there_is_room(seed: int, few: int, monkeypatch: p
     Pods come and go; nodes join before their cards, labels and allocatable amounts are known, cards fail, nodes are
     cordoned and relabelled, and placements are checked again.
     """
-    monkeypatch.setattr(waiting_for_nodes, "_FEW", few)
+    monkeypatch.setattr(waking, "_FEW", few)
     rng = np.random.default_rng(seed)
     names = ["n0", "n1"]
     engine = engine_with()

@@ -12,7 +12,7 @@ from tests.engine.dialect_worlds import HAMI, KOORDINATOR, VOLCANO, koordinator_
 
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.dialects.hami import vendors
-from vgpu_scheduler.engine import Engine, EngineOptions, Problem
+from vgpu_scheduler.engine import Engine, EngineOptions, EventPort, Problem
 from vgpu_scheduler.intake import CLUSTER_POLICIES, NAMESPACES, NODES, PODS, POLICIES, QUOTAS, SELECTING, Kind, Observer
 from vgpu_scheduler.intake.kinds import STORAGE
 from vgpu_scheduler.intake.lister import read
@@ -86,7 +86,7 @@ def taken_in(*objects: tuple[str, object]) -> None:
     problems: list[Problem] = []
     engine = Engine(EngineOptions(DIALECTS, PolicyDefaults(), [OURS], system_spread=True))
     engine.storage.known()
-    observer = Observer(engine, lambda: 0.0, _ignore, _ignore, problems.append)
+    observer = Observer(engine, lambda: 0.0, EventPort(), problems.append)
     for name, obj in (*WHOLE, *objects):
         kind = KINDS[name]
         try:
@@ -104,7 +104,3 @@ def taken_in(*objects: tuple[str, object]) -> None:
             raise UndocumentedError(problem.message)
     if drift := engine.state.drift():
         raise UndocumentedError(f"the ledger is not its rebuild: {drift}")
-
-
-def _ignore(*_: object) -> None:
-    """Wait for nothing."""

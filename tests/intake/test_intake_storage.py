@@ -28,7 +28,6 @@ class Streams:
         observer = watcher.observer
         observer.monotonic = lambda: self.now
         self.streams = StorageStreams(watcher.api, observer, watcher.lose_track, linger=60.0)
-        observer.volumes_wanted = self.streams.look
         watcher.engine.storage.unknown()
 
     def want(self, name: str = "wants") -> None:

@@ -26,17 +26,6 @@ def test_the_least_recently_used_are_forgotten() -> None:
     assert remembered.get(1) is None
 
 
-def test_how_many_are_remembered_may_be_limited_besides() -> None:
-    room, forgotten = [3], list[int]()
-    remembered: Remembered[int, int] = Remembered(2**20, most=lambda: room[0], forgotten=forgotten.append)
-    for key in (1, 2, 3):
-        remembered.put(key, key, 0)
-    assert forgotten == []
-    room[0] = 2
-    remembered.put(4, 4, 0)
-    assert forgotten == [1, 2]
-
-
 def test_heavy_values_push_out_each_other_only() -> None:
     forgotten: list[str] = []
     remembered: Remembered[str, str] = Remembered(100 * ENTRY, forgotten=forgotten.append)

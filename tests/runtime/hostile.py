@@ -23,6 +23,7 @@ from tests.policy.resources import policy
 
 from vgpu_scheduler.apiclient import ApiResponse
 from vgpu_scheduler.binding import EventSource, Reporter
+from vgpu_scheduler.engine import EventPort
 from vgpu_scheduler.intake import PODS, Observer
 from vgpu_scheduler.kube import decode_pod
 from vgpu_scheduler.model import Decision, Remembered
@@ -87,11 +88,12 @@ class World:
     def __init__(self) -> None:
         self.engine = make_engine()
         self.time = 0.0
-        self.wake = asyncio.Event()
         self.longest = {"note": 0, "message": 0}
         self.reporter = Reporter(self, EventSource("s", "i", "https://example.com"), self)  # type: ignore[arg-type]
-        self.loop = SchedulingLoop(self.engine, self, self.reporter, self, Metrics().attempts)  # type: ignore[arg-type]
-        self.observer = Observer(self.engine, self.monotonic, lambda _: None, lambda: None, self.reporter.problem)
+        port = EventPort()
+        attempts = Metrics().attempts
+        self.loop = SchedulingLoop(self.engine, self, self.reporter, self, attempts, port)  # type: ignore[arg-type]
+        self.observer = Observer(self.engine, self.monotonic, port, self.reporter.problem)
         self.placed = 0
         for name in "ab":
             self.engine.observe_node(node(name, cards(name, 2)), 0.0)

@@ -13,6 +13,7 @@ from tests.simulation.leaders import LeadersWorld
 from tests.simulation.things import CLAIMS, VOLUMES, SimThing
 from tests.simulation.world import REACHED
 
+from vgpu_scheduler.engine import Requeue
 from vgpu_scheduler.intake import Kind
 from vgpu_scheduler.kube import Claim, Volume
 from vgpu_scheduler.model import Placement
@@ -117,10 +118,10 @@ class BindingWorld(LeadersWorld):
     def _was_sent(self, uid: str) -> bool:
         return any(uid == sent for sent, _ in self.answers)
 
-    def _give_back(self, uid: str, delay: float | None = 0.0) -> None:
+    def _give_back(self, uid: str, requeue: Requeue = Requeue.BACK_OFF, at_least: float = 0.0) -> None:
         del self.in_flight[uid]
         self.written.discard(uid)
-        self.engine.give_back(uid, self.now, delay)
+        self.engine.give_back(uid, self.now, requeue, at_least)
 
     def _flying(self, pick: int) -> str:
         flying = sorted(self.in_flight)
@@ -190,7 +191,7 @@ class BindingWorld(LeadersWorld):
             self.engine.remove_pod(uid, self.now)
         elif answer == "conflict" and current is not None:
             self.engine.observe_pod(current.shown(), self.now)
-        self.engine.give_back(uid, self.now, 1.0 if answer == "throttled" else 0.0)
+        self.engine.give_back(uid, self.now, at_least=1.0 if answer == "throttled" else 0.0)
 
     def _find_out(self, current: SimPod | None, placement: Placement) -> str:
         if current is None:

@@ -22,7 +22,7 @@ from tests.simulation.invariants import (
 )
 from tests.simulation.world import REACHED
 
-from vgpu_scheduler.engine import Place
+from vgpu_scheduler.engine import Place, Requeue
 from vgpu_scheduler.intake import PODS
 from vgpu_scheduler.state import Phase
 
@@ -164,11 +164,11 @@ class SchedulerMachine(BindingWorld):
             self._recheck(uid)
 
     @precondition(lambda self: self.in_flight)
-    @rule(pick=picks, delay=st.sampled_from([None, 0.0, 5.0]))
-    def give_back(self, pick: int, delay: float | None) -> None:
+    @rule(pick=picks, requeue=st.sampled_from(Requeue), at_least=st.sampled_from([0.0, 5.0]))
+    def give_back(self, pick: int, requeue: Requeue, at_least: float) -> None:
         uid = self._flying(pick)
         if not self._was_sent(uid):
-            self._give_back(uid, delay)
+            self._give_back(uid, requeue, at_least)
 
     @rule(
         picks=st.lists(picks, min_size=1, max_size=4),

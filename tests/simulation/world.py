@@ -12,7 +12,7 @@ from tests.simulation.cluster import ANNOUNCING, Event, SimApi, SimCard, SimNode
 from tests.simulation.invariants import check_placement, check_quota
 from tests.simulation.things import SimThing
 
-from vgpu_scheduler.engine import Engine, Problem
+from vgpu_scheduler.engine import Engine, EventPort, Problem
 from vgpu_scheduler.intake import NAMESPACES, NODES, PODS, QUOTAS, STORAGE, Kind, Listing, Observer
 from vgpu_scheduler.kube import ResourceQuota
 from vgpu_scheduler.model import Outcome, Piece, Placement
@@ -65,7 +65,7 @@ class World(RuleBasedStateMachine):
     def _start_engine(self) -> None:
         self.engine = make_engine(coexist_with=[ANNOUNCING])
         self._told_to_be_gone.clear()
-        self.observer = Observer(self.engine, lambda: self.now, _ignore, _nothing, _reported, at_once=AT_ONCE)
+        self.observer = Observer(self.engine, lambda: self.now, EventPort(), _reported, at_once=AT_ONCE)
         if self.quota is not None:
             self.observer.observe(QUOTAS, self.quota)
 
@@ -222,14 +222,6 @@ class World(RuleBasedStateMachine):
         devices = self.engine.state.devices
         for row in self.engine.state.nodes.rows().tolist():
             REACHED["a card out of service"] += bool(devices.unexplained(row))
-
-
-def _ignore(_: str) -> None:
-    """Tell nobody: nobody waits here."""
-
-
-def _nothing() -> None:
-    """Tell nobody."""
 
 
 def _reported(problem: Problem) -> None:

@@ -26,7 +26,7 @@ def test_only_what_was_asked_for_raises_the_epoch() -> None:
 
 
 def test_sizes_that_were_forgotten_are_asked_for_anew_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_images, "_COLUMNS", 2)
+    monkeypatch.setattr(node_images, "_LEAST", 2**30)  # two are kept of what is as heavy as that
     images = NodeImages(2)
     for name in ("a", "b", "c"):
         images.sizes(name)

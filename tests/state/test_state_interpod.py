@@ -48,7 +48,7 @@ def check_counts(state: State, counts: NodeCounts) -> None:
     for key in ("host", "zone", "rack", "none"):
         column, expected = state.nodes.label(key), Counter[str]()
         for row, count in counts.as_values().items():
-            node = state.nodes.node(state.nodes.name(row))
+            node = state.node(state.nodes.name(row))
             assert node is not None
             if key in node.labels:
                 expected[node.labels[key]] += count

@@ -70,7 +70,7 @@ class World:
         return np.array([asked.matches("", self._labels(row)) for row in rows.tolist()], dtype=np.bool_)
 
     def _labels(self, row: int) -> Any:
-        known = self.nodes.node(self.nodes.name(row))
+        known = self.nodes._nodes[row]
         assert known is not None
         return known.labels
 

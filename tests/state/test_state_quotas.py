@@ -44,13 +44,6 @@ def test_whose_cards_are_unknown_counts_nowhere() -> None:
     assert book.as_values() == {}
 
 
-def test_releases_are_told_once() -> None:
-    book = QuotaUsage()
-    book.released("a")
-    assert book.take_released() == {"a"}
-    assert book.take_released() == frozenset()
-
-
 def test_claims_that_may_sit_anywhere_count_once_by_their_peak() -> None:
     def container(kind: ContainerKind, count: int, memory: int, percent: int = 0) -> ContainerClaims:
         return ContainerClaims("c", kind, (Claim("X", count, (1, memory, 10), (0, percent, 0)),))

@@ -219,7 +219,7 @@ def test_what_is_written_goes_before_what_was_decided() -> None:
 
 
 def test_free_volumes_of_rare_kinds_are_kept_up_for_the_latest_kinds_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vgpu_scheduler.state.free_volumes._KINDS", 2)
+    monkeypatch.setattr("vgpu_scheduler.state.free_volumes._KIND", 2**30)  # two are kept of what is as heavy as that
     known = kept(volume("v", size="9Gi"))
     wanted = [Wanted.by(decode_claim(claim(storage_class=name))) for name in ("one", "two", "three")]
     first, second = known.free(wanted[0]), known.free(wanted[1])

@@ -9,37 +9,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Coroutine
-from dataclasses import dataclass
+from collections.abc import Coroutine
 from typing import Any
 
 from vgpu_scheduler.binding.answers import Answer, BindResult
+from vgpu_scheduler.binding.background import Background
 from vgpu_scheduler.binding.closed import ClosedNodeWatch
-from vgpu_scheduler.binding.context import BindContext
+from vgpu_scheduler.binding.context import BindContext, BindStats
 from vgpu_scheduler.binding.doubts import Doubts
-from vgpu_scheduler.binding.lanes import BindUnit, Item, SentBinding, Stage
+from vgpu_scheduler.binding.lanes import BindUnit, Item, SentBinding
 from vgpu_scheduler.binding.locker import NodeLocker
 from vgpu_scheduler.binding.options import NO_HOOKS, BindAttempt, BinderHooks, BinderOptions
 from vgpu_scheduler.binding.plugin_turn import PluginTurn
 from vgpu_scheduler.binding.sender import Sender, Step
+from vgpu_scheduler.binding.states import BindState
 from vgpu_scheduler.binding.turns import Turns
 from vgpu_scheduler.binding.volumes import VolumeBinder, VolumeConflictError, VolumeError
+from vgpu_scheduler.engine import Requeue
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Decision, EventReason, Placement
+from vgpu_scheduler.model import Decision, Placement
 from vgpu_scheduler.telemetry import Keyed
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class BindStats:
-    """What the binder has done, for metrics."""
-
-    bound: int = 0
-    failed: int = 0
-    refitted: int = 0
-    moved: int = 0
-    expired: int = 0
 
 
 class Binder:
@@ -64,20 +55,17 @@ class Binder:
         self._hooks = hooks.guarded()
         self.locker = NodeLocker(context, options.timeout)
         self._sender = Sender(context, options.timeout, options.label_first, self._hooks.on_step)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Background()
         self._unlocked = asyncio.Semaphore(options.unlocked)
         self._serial = 0
-        self._stopping = False
-        self.wake = asyncio.Event()
-        """Set when a pod went back to the queue."""
         self.stats = BindStats()
-        self._turns = Turns(
-            self, context.clock, options.longest_wait, options.patience, options.slow_after, self._count_expired
-        )
-        self._closed = ClosedNodeWatch(context, self.locker, options.patience, self.wake.set)
+        self._turns = Turns(context, self.locker, options, self.stats, self._tasks, self._bind, self._submit_elsewhere)
+        self._closed = ClosedNodeWatch(context, self.locker, options.patience)
         self._doubts = Doubts(context, self.locker, self._sender, self._closed, options.patience, self._end_doubt)
         self._volumes = VolumeBinder(context, options)
         self._plugins = PluginTurn(context, self.locker, self._turns, self._closed, options)
+        context.port.node_moved.listen(self._node_moved)
+        context.port.claim_moved.listen(self._volumes.claim_moved)
 
     # Coming in -------------------------------------------------------------------------------------------------------
 
@@ -110,13 +98,12 @@ class Binder:
             unit.items.append(item)
             self._reporter.forget(decision.uid)  # what was said about it before must not be written any more
         if any(decision.placement and decision.placement.volumes for decision in decisions):
-            self._spawn(self._join_with_volumes(unit))
+            self._tasks.start(self._join_with_volumes(unit))
         else:
-            self._join(unit)
+            self._turns.join(unit)
 
-    def _join(self, unit: BindUnit) -> None:
-        for node in self._turns.join(unit):
-            self._spawn(self._run_lane(node))
+    def _submit_elsewhere(self, decision: Decision, left: frozenset[str]) -> None:
+        self.submit(decision, left=left)
 
     async def _join_with_volumes(self, unit: BindUnit) -> None:
         """Bind the volumes of all pods of a unit before it joins any lane; its cards are kept meanwhile."""
@@ -133,14 +120,9 @@ class Binder:
             self.stats.failed += 1
             self._turns.give_back(unit.items[0])
         else:
-            self._volumes_bound(unit)
-
-    def _volumes_bound(self, unit: BindUnit) -> None:
-        if unit.stage is Stage.GIVEN_BACK:
-            return
-        for item in unit.items:
-            item.joined = self._clock.monotonic()
-        self._join(unit)
+            for item in unit.items:
+                item.joined = self._clock.monotonic()
+            self._turns.join(unit)
 
     def _volumes_failed(self, unit: BindUnit, problem: Exception) -> None:
         """Have a unit decided anew whose volumes cannot be bound as decided."""
@@ -148,7 +130,7 @@ class Binder:
         self.stats.failed += 1
         for item in unit.items:
             pod = self._engine.state.pod(item.uid)
-            if pod is not None and not self._stopping and not isinstance(problem, VolumeConflictError):
+            if pod is not None and not self._turns.stopping and not isinstance(problem, VolumeConflictError):
                 self._reporter.binding_failed(pod, f"binding volumes: {problem}")
         self._turns.give_back(unit.items[0])
 
@@ -160,7 +142,7 @@ class Binder:
         pod = self._engine.state.pod(uid)
         return pod.priority if pod else 0
 
-    def node_moved(self, name: str) -> None:
+    def _node_moved(self, name: str) -> None:
         """Note that a node, or a pod on it, was observed anew, or is gone: whoever waits at it looks again."""
         if self._engine.state.node(name) is None:
             self.locker.forget(name)
@@ -168,10 +150,6 @@ class Binder:
         self._doubts.moved(name)
         if self._may_write(0.0):
             self._closed.notice(name)
-
-    def claim_moved(self, claim: str) -> None:
-        """Note that a claim, by its ``namespace/name``, was observed anew: who waits for its volume looks again."""
-        self._volumes.claim_moved(claim)
 
     async def look_at_closed_nodes(self) -> None:
         """Find out which locks nobody uses any more, before anything is decided; wait for that only so long."""
@@ -189,70 +167,22 @@ class Binder:
 
     async def stop(self, grace: float) -> None:
         """Let the binds under way finish for at most ``grace`` seconds; what waits is given back."""
-        self._stopping = self._plugins.stopping = True
+        self._turns.stopping = True
         await self._doubts.stop()
         await self._closed.stop()
         await self._volumes.stop()
-        self._turns.give_all_back()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=grace)
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def _run_lane(self, node: str) -> None:
-        try:
-            while (item := await self._turns.next(node)) is not None:
-                await self._guarded(item, self._bind_in_turn(item))
-        finally:
-            self._turns.close(node)
-
-    # What becomes of pods that wait (see Turns) ----------------------------------------------------------------------
-
-    async def clear(self, item: Item) -> bool:
-        """Take away a lock that nobody uses, for a unit that would wait for it; False if its node is closed."""
-        return await self._plugins.clear(item)
-
-    def is_served(self, item: Item) -> bool:
-        """Tell whether the node side would serve a pod at once."""
-        return self._plugins.could_serve(item)
-
-    def holds(self, item: Item) -> bool:
-        """Tell whether a placement holds now."""
-        return not self._stopping and self._engine.recheck(item.uid) is not None
-
-    def give_back(self, item: Item, delay: float | None) -> None:
-        """Have a pod decided anew."""
-        self._engine.give_back(item.uid, self._clock.monotonic(), delay)
-        self.wake.set()
-
-    def go_elsewhere(self, item: Item, slow: Collection[str]) -> bool:
-        """Have a pod of which nothing was sent wait at a node that is not slow; False if it fits at none."""
-        left = item.left | {item.node}
-        decision = None if self._stopping else self._engine.decide_elsewhere(item.uid, left.union(slow))
-        if decision is None or decision.placement is None:
-            return False
-        self.stats.moved += 1
-        log.info(Keyed("Moved pod away from slow node", pod=decision.pod, node=item.node, to=decision.placement.node))
-        self._turns.leave(item)
-        self.submit(decision, left=left)
-        return True
-
-    def tell_why(self, item: Item, why: str) -> None:
-        """Tell a pod why its turn does not come."""
-        pod = self._engine.state.pod(item.uid)
-        if pod is not None and not self._stopping:
-            self._reporter.warning(pod, f"waits for its turn on node {item.node}: {why}", EventReason.WAITING_FOR_NODE)
-
-    def bind_at_once(self, item: Item) -> None:
-        """Bind a pod whose node side serves it at any time."""
-        self._spawn(self._bind_at_once(item))
+        self._turns.stop()
+        await self._tasks.stop(grace)
 
     # One bind --------------------------------------------------------------------------------------------------------
 
-    async def _bind_at_once(self, item: Item) -> None:
-        async with self._unlocked:
-            await self._guarded(item, self._bind_unlocked(item))
+    async def _bind(self, item: Item) -> None:
+        """Bind a pod whose turn it is; those that wait in no lane, so many at a time."""
+        if item.node:
+            await self._guarded(item, self._bind_in_turn(item))
+        else:
+            async with self._unlocked:
+                await self._guarded(item, self._bind_unlocked(item))
 
     async def _bind_unlocked(self, item: Item) -> None:
         checked = await self._check(item)
@@ -267,14 +197,15 @@ class Binder:
             log.exception("bind of pod %s broke off", item.decision.pod)
             if item.sent is None:
                 self.stats.failed += 1
-                self._turns.give_back(item)
+                if item.state is not BindState.BOUND:
+                    self._turns.give_back(item)
                 return
             result = await self._sender.find_out(item.sent.pod, item.sent.placement, "broke off")
             await self._end(item, item.sent, result)
 
     async def _bind_in_turn(self, item: Item) -> None:
         if not await self._plugins.begin(item):
-            self._turns.give_back(item, None)
+            self._turns.give_back(item, Requeue.NOW)
             return
         checked = await self._check(item)
         if checked is None:
@@ -283,9 +214,11 @@ class Binder:
         lock = await self._plugins.take(item, pod)
         if lock is None:
             return
+        if not item.is_over:
+            item.enter(BindState.LOCKED)
         await self._hooks.on_step(Step.LOCKED, pod)
         # Others may have come while the lock was waited for; a pod that was given back meanwhile may be elsewhere now.
-        still = None if item.unit.stage is Stage.GIVEN_BACK else self._engine.recheck(item.uid)
+        still = None if item.is_over else self._engine.recheck(item.uid)
         pod = self._engine.state.pod(item.uid) or pod
         if still is None:
             await self._release(item.uid, item.node, lock)
@@ -296,22 +229,23 @@ class Binder:
     async def _check(self, item: Item) -> tuple[Pod, Placement] | None:
         """Check the placement at the head of its lane; a pod that must not be bound is given back."""
         item.turn = self._clock.monotonic()
-        placement = None if item.unit.stage is Stage.GIVEN_BACK else self._engine.recheck(item.uid)
+        placement = None if item.is_over else self._engine.recheck(item.uid)
         pod = self._engine.state.pod(item.uid)
-        if placement is None or pod is None or self._stopping:
+        if placement is None or pod is None or self._turns.stopping:
             self._turns.give_back(item)
             return None
         if placement != item.decision.placement:
             self.stats.refitted += 1
+        item.enter(BindState.CHECKED)
         await self._hooks.on_step(Step.CHECKED, pod)
         return pod, placement
 
     async def _send(self, item: Item, pod: Pod, placement: Placement, lock: str) -> bool:
         """Send the Binding and follow its answer to the end; True if the pod is bound as decided."""
-        if item.unit.stage is Stage.GIVEN_BACK:
+        if item.is_over:
             await self._release(item.uid, item.node, lock)
             return False
-        item.unit.bindings += 1
+        item.enter(BindState.SENT)
         while True:
             item.sent = SentBinding(pod, placement, lock)
             item.sent_at = self._clock.monotonic()
@@ -333,6 +267,7 @@ class Binder:
         if result.answer is not Answer.UNKNOWN:
             return await self._settle(item, sent, result)
         self._doubts.follow(item, sent, result.message)
+        item.enter(BindState.IN_DOUBT)
         item.sent = None
         return False
 
@@ -357,6 +292,7 @@ class Binder:
         bound = result.answer is Answer.BOUND
         if bound:  # before anybody is told: as long as the ledger does not know, whatever breaks off is followed up
             self._engine.confirmed(pod.uid)
+        item.enter(BindState.BOUND if bound else BindState.FAILED)
         item.sent = None
         self._hooks.on_attempt(
             BindAttempt(
@@ -381,8 +317,7 @@ class Binder:
             await self._hooks.on_step(Step.REPORTED, pod)
             return True
         self.stats.failed += 1
-        item.unit.bindings -= 1
-        delay: float | None = result.retry_after
+        requeue = Requeue.BACK_OFF
         log.info(Keyed("Failed to bind pod", pod=pod.key, node=placement.node, err=result.message))
         if result.answer is Answer.CONFLICT:
             await self._sender.refresh(pod)
@@ -392,16 +327,8 @@ class Binder:
             self._engine.remove_pod(pod.uid, self._clock.monotonic())
         elif result.answer is Answer.CONFLICT:
             if current is not None and current.resource_version > pod.resource_version:
-                delay = None  # it has changed since it was decided on, no more: it is decided anew at once
+                requeue = Requeue.NOW  # it has changed since it was decided on, no more: it is decided anew at once
         elif result.answer is Answer.REFUSED:
             self._reporter.binding_failed(pod, result.message)
-        self._turns.give_back(item, delay)
+        self._turns.give_back(item, requeue, result.retry_after)
         return False
-
-    def _count_expired(self) -> None:
-        self.stats.expired += 1
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)

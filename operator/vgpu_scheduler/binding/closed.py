@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from contextlib import suppress
 from itertools import islice
 
 from vgpu_scheduler.apiclient import ApiUnreachableError
+from vgpu_scheduler.binding.background import Background
 from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.binding.locker import NodeLocker
 from vgpu_scheduler.engine import IN_TURN, Cause, LockStatus, NodeClosure, Problem
@@ -42,19 +42,17 @@ class ClosedNodeWatch:
         What it works with.
     patience
         Seconds between two looks at a node that nothing is heard of; they grow to twelve times as many.
-    opened
-        Called when a node was opened.
     """
 
-    def __init__(self, context: BindContext, locker: NodeLocker, patience: float, opened: Callable[[], None]) -> None:
+    def __init__(self, context: BindContext, locker: NodeLocker, patience: float) -> None:
         self._engine = context.engine
         self._reporter = context.reporter
         self._clock = context.clock
         self._locker = locker
         self._patience = patience
-        self._opened = opened
+        self._port = context.port
         self._moved: dict[str, asyncio.Event] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._watches = Background()
         self._not_looked_at: set[str] = set()
         self._looked = asyncio.Event()
 
@@ -67,9 +65,7 @@ class ClosedNodeWatch:
             self._moved[node] = asyncio.Event()
             self._not_looked_at.add(node)
             self._looked.clear()
-            task = asyncio.create_task(self._watch(node), name=f"closed-{node}")
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._watches.start(self._watch(node), f"closed-{node}")
 
     async def look(self, timeout: float) -> None:  # noqa: ASYNC109 - as long as it is worth waiting for
         """Wait until every closed node was looked at once: a lock that nobody uses any more keeps nobody away.
@@ -85,9 +81,7 @@ class ClosedNodeWatch:
 
     async def stop(self) -> None:
         """End all watching."""
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._watches.stop()
 
     async def _watch(self, node: str) -> None:
         since: dict[NodeClosure, float] = {}
@@ -123,7 +117,7 @@ class ClosedNodeWatch:
         with suppress(ApiUnreachableError):
             if await self._is_over(node, closure):
                 self._engine.open_node(node, closure, self._clock.monotonic())
-                self._opened()
+                self._port.decide_again()
             elif closure.cause is not Cause.LOCK_HELD or stood >= self._patience:
                 self._report(node, closure)
 

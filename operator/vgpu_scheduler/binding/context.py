@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from vgpu_scheduler.apiclient import ApiClient
 from vgpu_scheduler.binding.clock import Clock
 from vgpu_scheduler.binding.reporter import Reporter
-from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.engine import Engine, EventPort
 from vgpu_scheduler.kube import Encoded
+
+
+@dataclass(slots=True)
+class BindStats:
+    """What the binder has done, for metrics."""
+
+    bound: int = 0
+    failed: int = 0
+    refitted: int = 0
+    moved: int = 0
+    expired: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +35,8 @@ class BindContext:
         Tells whether the lease will still be held in so many seconds; asked right before every write.
     observe
         Takes in an object of a kind that an answer of the API server shows, as it was encoded there; never raises.
+    port
+        Tells what was observed, and is told when pods are to be decided again.
     """
 
     api: ApiClient
@@ -32,3 +45,4 @@ class BindContext:
     clock: Clock
     may_write: Callable[[float], bool]
     observe: Callable[[str, Encoded], None]
+    port: EventPort = field(default_factory=EventPort)

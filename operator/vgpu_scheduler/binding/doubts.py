@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from vgpu_scheduler.binding.answers import Answer, BindResult
+from vgpu_scheduler.binding.background import Background
 from vgpu_scheduler.binding.closed import ClosedNodeWatch
 from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.binding.lanes import Item, SentBinding
@@ -61,7 +62,7 @@ class Doubts:
         self._patience = patience
         self._settle = settle
         self._moved: dict[str, tuple[str, asyncio.Event]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._looks = Background()
 
     def follow(self, item: Item, sent: SentBinding, message: str) -> None:
         """Look after a pod from now on; ``message`` is why nobody can tell."""
@@ -74,9 +75,7 @@ class Doubts:
             self._engine.closed_nodes.close(node, NodeClosure(Cause.BINDING_IN_DOUBT, IN_TURN, pod.uid))
             self._closed.notice(node)
         self._moved[pod.uid] = (node, asyncio.Event())
-        task = asyncio.create_task(self._follow(item, sent, message), name=f"doubt-{pod.key}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._looks.start(self._follow(item, sent, message), f"doubt-{pod.key}")
 
     def moved(self, node: str) -> None:
         """Note that a node, or a pod on it, was observed anew."""
@@ -86,9 +85,7 @@ class Doubts:
 
     async def stop(self) -> None:
         """End all looking: what was sent stays charged, for a later process to find out."""
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._looks.stop()
 
     def _may_be_mistaken(self, pod: Pod, lock: str) -> bool:
         """Tell whether a plugin may take the next pod of the node for this one, or this one for that."""

@@ -12,9 +12,9 @@ import heapq
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from vgpu_scheduler.binding.states import BindState, checked
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Placement
 
@@ -22,15 +22,10 @@ Rank = tuple[int, float, int, int]
 """Negative priority, time of joining, serial number, place in the unit: the smallest goes first, in every lane."""
 
 
-class Stage(Enum):
-    """How far a unit has come."""
-
-    WAITING = "waiting"
-    """Its pods keep their places, and take nothing."""
-    COMMITTED = "committed"
-    """Its turn has come: nothing goes between its pods any more."""
-    GIVEN_BACK = "given back"
-    """It is decided anew: whoever works on one of its pods stops."""
+_TOLD: Final = frozenset({BindState.SENT, BindState.IN_DOUBT, BindState.BOUND})
+"""A Binding is under way, or was carried out, as far as anybody can tell."""
+_OVER: Final = frozenset({BindState.GIVEN_BACK, BindState.MOVED})
+"""Whoever works on the bind stops."""
 
 
 class SentBinding(NamedTuple):
@@ -55,16 +50,17 @@ class BindUnit:
     ----------
     items
         The pods.
-    stage
-        How far it has come.
-    bindings
-        How many Bindings of its pods are under way or were carried out. As long as there are any, each pod is followed
-        up by itself, and the unit is not given back.
     """
 
     items: list[Item] = field(default_factory=list)
-    stage: Stage = Stage.WAITING
-    bindings: int = 0
+
+    @property
+    def is_split(self) -> bool:
+        """Whether Bindings of its pods are under way or were carried out.
+
+        As long as there are any, each pod is followed up by itself, and the unit is not given back.
+        """
+        return any(item.state in _TOLD for item in self.items)
 
 
 @dataclass(eq=False, slots=True)
@@ -75,6 +71,8 @@ class Item:
     ----------
     node
         The node whose lane it waits in; empty if the node side serves it at any time.
+    state
+        How far it has come; :meth:`enter` changes it.
     joined
         When it was decided.
     came
@@ -102,6 +100,17 @@ class Item:
     sent: SentBinding | None = None
     asked: float = 0.0
     left: frozenset[str] = frozenset()
+    state: BindState = BindState.DECIDED
+
+    def enter(self, state: BindState) -> None:
+        """Take the next step, unless it was taken already; one that is not in the table raises."""
+        if state is not self.state:
+            self.state = checked(self.state, state)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is decided anew, so that whoever works on it stops."""
+        return self.state in _OVER
 
 
 class Lane:

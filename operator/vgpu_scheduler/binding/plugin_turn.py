@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from vgpu_scheduler.binding.closed import ClosedNodeWatch
 from vgpu_scheduler.binding.context import BindContext
-from vgpu_scheduler.binding.lanes import Item, Stage
+from vgpu_scheduler.binding.lanes import Item
 from vgpu_scheduler.binding.locker import NodeLocker
 from vgpu_scheduler.binding.options import BinderOptions
 from vgpu_scheduler.binding.turns import Turns
 from vgpu_scheduler.dialects import NodeLock
-from vgpu_scheduler.engine import ANY_CARD, IN_TURN, Cause, NodeClosure
+from vgpu_scheduler.engine import ANY_CARD, IN_TURN, Cause, NodeClosure, Requeue
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.state import Phase
 
@@ -25,11 +25,6 @@ class PluginTurn:
         Looks after the nodes that are closed.
     options
         Times and limits.
-
-    Attributes
-    ----------
-    stopping
-        Nobody waits any more.
     """
 
     def __init__(
@@ -48,28 +43,6 @@ class PluginTurn:
         self._turns = turns
         self._closed = closed
         self._options = options
-        self.stopping = False
-
-    def could_serve(self, item: Item) -> bool:
-        """Tell whether the plugins would serve a pod at once."""
-        pod = self._engine.state.pod(item.uid)
-        if pod is None:
-            return True  # it does not hold any more
-        kind = self._locker.kind(pod)
-        held = kind is not None and self._locker.find(item.node, kind.annotation) is not None
-        return not held and self._locker.pod_awaiting_plugin(item.node, pod) is None
-
-    async def clear(self, item: Item) -> bool:
-        """Take away a lock that nobody uses, for a unit that would wait for it; False if its node is closed."""
-        pod = self._engine.state.pod(item.uid)
-        if pod is None:
-            return True  # it does not hold any more
-        if self._locker.is_closed(item.node, pod):
-            return False
-        kind = self._locker.kind(pod)
-        if kind:
-            await self._locker.clear(item.node, kind, pod)
-        return True
 
     async def begin(self, item: Item) -> bool:
         """Wait until no plugin of the node can take this pod for one that is there already.
@@ -78,7 +51,7 @@ class PluginTurn:
         whether it is the pod's turn; if that takes longer than others would wait, the node is closed.
         """
         deadline = self._clock.monotonic() + self._options.longest_wait
-        while not self.stopping and item.unit.stage is not Stage.GIVEN_BACK:
+        while not self._turns.stopping and not item.is_over:
             pod = self._engine.state.pod(item.uid)
             if pod is None:
                 return True
@@ -113,7 +86,7 @@ class PluginTurn:
             The lock's value, empty where there is none; None if the pod has been given back.
         """
         deadline = self._clock.monotonic() + self._options.longest_wait
-        while not self.stopping and item.unit.stage is not Stage.GIVEN_BACK:
+        while not self._turns.stopping and not item.is_over:
             node = self._engine.state.node(item.node)
             if node is None or not self._may_write(self._options.timeout):
                 break  # the node is gone, or the lease may be lost
@@ -125,7 +98,7 @@ class PluginTurn:
             if unreadable:
                 self._close(item.node, NodeClosure(Cause.POD_UNREADABLE, ANY_CARD, unreadable))
             if self._locker.is_closed(item.node, pod):
-                self._turns.give_back(item, None)
+                self._turns.give_back(item, Requeue.NOW)
                 return None
             if late:
                 break  # nobody holds the lock, and it cannot be taken
@@ -147,7 +120,7 @@ class PluginTurn:
         """
         node = item.node
         began = looked = self._clock.monotonic()
-        while not self.stopping and not self._has_answered(item.uid, node, lock):
+        while not self._turns.stopping and not self._has_answered(item.uid, node, lock):
             await self._turns.wait(node)
             if self._clock.monotonic() - looked >= self._options.patience:
                 looked = self._clock.monotonic()

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+import logging
+from collections.abc import Callable, Collection, Coroutine
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import Any, Final
 
-from vgpu_scheduler.binding.clock import Clock
-from vgpu_scheduler.binding.lanes import BindUnit, Item, Lane, Stage
+from vgpu_scheduler.binding.background import Background
+from vgpu_scheduler.binding.context import BindContext, BindStats
+from vgpu_scheduler.binding.lanes import BindUnit, Item, Lane
+from vgpu_scheduler.binding.locker import NodeLocker
+from vgpu_scheduler.binding.options import BinderOptions
+from vgpu_scheduler.binding.states import BindState
+from vgpu_scheduler.engine import Requeue
+from vgpu_scheduler.model import Decision, EventReason
+from vgpu_scheduler.telemetry import Keyed
+
+log = logging.getLogger(__name__)
 
 _MOST_FRUITLESS: Final = 16
 """Pods of a lane that are asked at a time whether they fit elsewhere, and do not."""
@@ -16,88 +26,80 @@ _MOST_GONE: Final = 64
 """Pods of a lane that go elsewhere at a time."""
 
 
-class Waiting(Protocol):
-    """What becomes of pods that wait."""
-
-    async def clear(self, item: Item) -> bool:
-        """Take away a lock that nobody uses, for a unit that would wait for it; False if its node is closed."""
-
-    def is_served(self, item: Item) -> bool:
-        """Tell whether the node side would serve a pod at once; a unit commits when all of its pods would be."""
-
-    def holds(self, item: Item) -> bool:
-        """Tell whether a placement holds now; asked of all pods of a unit right before it commits."""
-
-    def give_back(self, item: Item, delay: float | None) -> None:
-        """Have a pod decided anew, after so many seconds at least; None means at once."""
-
-    def go_elsewhere(self, item: Item, slow: Collection[str]) -> bool:
-        """Have a pod of which nothing was sent wait at a node that is not slow; False if it fits at none."""
-
-    def tell_why(self, item: Item, why: str) -> None:
-        """Tell a pod why its turn does not come."""
-
-    def bind_at_once(self, item: Item) -> None:
-        """Bind a pod that waits in no lane; its unit has committed."""
-
-
 class Turns:
-    """The lanes of all nodes.
+    """The lanes of all nodes, and what becomes of the pods that wait there.
 
     Parameters
     ----------
-    waiting
-        What becomes of pods that wait.
-    clock
-        The time.
-    longest_wait
-        Seconds that a pod waits for its turn before it is decided anew.
-    patience
-        Seconds between looks at a node that does not move.
-    slow_after
-        Seconds after which a turn that does not end makes its node slow: who waits there goes elsewhere.
-    expired
-        Called when a pod has waited too long.
+    context, locker, options
+        What it works with.
+    stats
+        Where it counts.
+    tasks
+        Where lanes are served, and pods are bound that wait in none.
+    bind
+        Binds a pod whose turn it is.
+    submit
+        Takes over a pod that was decided for another node, with the slow nodes that it has left.
+
+    Attributes
+    ----------
+    stopping
+        Nobody waits any more.
     """
 
     def __init__(
         self,
-        waiting: Waiting,
-        clock: Clock,
-        longest_wait: float,
-        patience: float,
-        slow_after: float,
-        expired: Callable[[], None],
+        context: BindContext,
+        locker: NodeLocker,
+        options: BinderOptions,
+        stats: BindStats,
+        tasks: Background,
+        bind: Callable[[Item], Coroutine[Any, Any, None]],
+        submit: Callable[[Decision, frozenset[str]], None],
     ) -> None:
-        self._waiting = waiting
-        self._clock = clock
-        self._longest_wait = longest_wait
-        self._patience = patience
-        self._slow_after = slow_after
-        self._expired = expired
+        self._engine = context.engine
+        self._reporter = context.reporter
+        self._clock = context.clock
+        self._port = context.port
+        self._locker = locker
+        self._options = options
+        self._patience = options.patience
+        self._stats = stats
+        self._tasks = tasks
+        self._bind = bind
+        self._submit = submit
         self._lanes: dict[str, Lane] = {}
         self._moved: dict[str, asyncio.Event] = {}
+        self.stopping = False
 
     @property
     def depths(self) -> list[int]:
         """How many pods wait at each node."""
         return [len(lane) for lane in self._lanes.values()]
 
-    def join(self, unit: BindUnit) -> list[str]:
-        """Have the pods of a unit wait in the lanes of their nodes; return the nodes whose lanes are new."""
-        opened = []
+    def join(self, unit: BindUnit) -> None:
+        """Have the pods of a unit wait in the lanes of their nodes; those that need none are bound at once."""
         for item in unit.items:
+            item.enter(BindState.QUEUED)
             if not item.node:
                 continue
             if item.node not in self._lanes:
                 self._lanes[item.node] = Lane()
                 self._moved[item.node] = asyncio.Event()
-                opened.append(item.node)
+                self._tasks.start(self._serve(item.node))
             self._lanes[item.node].push(item)
             self.moved(item.node)
         if not any(item.node for item in unit.items):
             self._commit(unit)
-        return opened
+
+    async def _serve(self, node: str) -> None:
+        """Bind those who wait at a node, one after the other, as long as there are any."""
+        try:
+            while (item := await self._next(node)) is not None:
+                await self._bind(item)
+        finally:
+            self._close(node)
 
     def moved(self, node: str) -> None:
         """Note that a node, a pod on it or its lane is not what it was: whoever waits there looks again."""
@@ -105,26 +107,37 @@ class Turns:
         if event is not None:
             event.set()
 
-    async def next(self, node: str) -> Item | None:
+    async def _next(self, node: str) -> Item | None:
         """Wait for the next turn at a node; None when nobody waits there any more."""
         lane = self._lanes[node]
         lane.turn = None
         while len(lane):
-            unit = lane.head.unit
-            if len(unit.items) > 1 and unit.stage is Stage.WAITING:
-                item = lane.head
-                if not await self._waiting.clear(item):
-                    self.give_back(item, None)
+            item = lane.head
+            if len(item.unit.items) > 1 and item.state is BindState.QUEUED:
+                if not await self._clear_lock(item):
+                    self.give_back(item, Requeue.NOW)
                 if not len(lane) or lane.head is not item:
                     continue  # others came or went meanwhile
-            if unit.stage is Stage.COMMITTED or self._commit(unit):
+            if item.state is BindState.COMMITTED or self._commit(item.unit):
                 return lane.begin(self._clock.monotonic())
-            if unit.stage is Stage.GIVEN_BACK:
+            if item.is_over:
                 continue
-            self.expire(node)
-            if len(lane) and lane.head.unit is unit:
+            self._expire(node)
+            if len(lane) and lane.head.unit is item.unit:
                 await self.wait(node)
         return None
+
+    async def _clear_lock(self, item: Item) -> bool:
+        """Take away a lock that nobody uses, for a unit that would wait for it; False if its node is closed."""
+        pod = self._engine.state.pod(item.uid)
+        if pod is None:
+            return True  # it does not hold any more
+        if self._locker.is_closed(item.node, pod):
+            return False
+        kind = self._locker.kind(pod)
+        if kind:
+            await self._locker.clear(item.node, kind, pod)
+        return True
 
     async def wait(self, node: str) -> None:
         """Wait until a node, a pod on it or its lane is not what it was, or until the patience is over."""
@@ -134,11 +147,11 @@ class Turns:
             async with asyncio.timeout(self._patience):  # wait_for loses cancellations before Python 3.12
                 await event.wait()
 
-    def expire(self, node: str) -> None:
+    def _expire(self, node: str) -> None:
         """Give back the pods of a lane that have waited too long."""
-        for item in self._lanes[node].expired(self._clock.monotonic() - self._longest_wait):
-            if item.unit.stage is not Stage.GIVEN_BACK:
-                self._expired()
+        for item in self._lanes[node].expired(self._clock.monotonic() - self._options.longest_wait):
+            if not item.is_over:
+                self._stats.expired += 1
                 self.give_back(item)
 
     def _slow_nodes(self) -> frozenset[str]:
@@ -147,7 +160,7 @@ class Turns:
         return frozenset(node for node, lane in self._lanes.items() if self._is_slow(lane, now))
 
     def _is_slow(self, lane: Lane, now: float) -> bool:
-        return lane.turn is not None and now - lane.since >= self._slow_after
+        return lane.turn is not None and now - lane.since >= self._options.slow_after
 
     def look_after(self, node: str, why: str) -> None:
         """Look at those that wait at a node while a turn goes on.
@@ -160,59 +173,80 @@ class Turns:
         why
             Why the turn does not end.
         """
-        self.expire(node)
+        self._expire(node)
         lane, now = self._lanes[node], self._clock.monotonic()
         if not self._is_slow(lane, now) or now - lane.looked_at < self._patience:
             return
         lane.looked_at = now
         slow, fruitless, gone = self._slow_nodes(), 0, 0
         waiting = [
-            item
-            for item in filter(None, (lane.turn, *lane.all()))
-            if not item.unit.bindings and item.unit.stage is not Stage.GIVEN_BACK
+            item for item in filter(None, (lane.turn, *lane.all())) if not item.unit.is_split and not item.is_over
         ]
         for item in sorted(waiting, key=lambda item: item.asked):
             if len(item.unit.items) == 1 and fruitless < _MOST_FRUITLESS:
                 item.asked = now
-                if self._waiting.go_elsewhere(item, slow):
+                if self._go_elsewhere(item, slow):
                     gone += 1
                     if gone == _MOST_GONE:
                         lane.looked_at = now - self._patience  # the others go next time, so that nothing else waits
                         return
                     continue
                 fruitless += 1
-            self._waiting.tell_why(item, why)
+            self._tell_why(item, why)
 
-    def leave(self, item: Item) -> None:
-        """Take a pod out of its lane that goes elsewhere; whoever works on it stops."""
-        item.unit.stage = Stage.GIVEN_BACK
+    def _go_elsewhere(self, item: Item, slow: Collection[str]) -> bool:
+        """Have a pod of which nothing was sent wait at a node that is not slow; False if it fits at none."""
+        left = item.left | {item.node}
+        decision = None if self.stopping else self._engine.decide_elsewhere(item.uid, left.union(slow))
+        if decision is None or decision.placement is None:
+            return False
+        self._stats.moved += 1
+        log.info(Keyed("Moved pod away from slow node", pod=decision.pod, node=item.node, to=decision.placement.node))
+        item.enter(BindState.MOVED)
         self._lanes[item.node].leave(item)
+        self._submit(decision, left)
+        return True
+
+    def _tell_why(self, item: Item, why: str) -> None:
+        """Tell a pod why its turn does not come."""
+        pod = self._engine.state.pod(item.uid)
+        if pod is not None and not self.stopping:
+            self._reporter.warning(pod, f"waits for its turn on node {item.node}: {why}", EventReason.WAITING_FOR_NODE)
 
     def goes_on(self, node: str) -> None:
         """Note that the plugins of a node serve the pod whose turn it is: what it waited for has come."""
         self._lanes[node].since = self._clock.monotonic()
 
-    def give_back(self, item: Item, delay: float | None = 0.0) -> None:
-        """Give back a pod that is not bound: with all of its unit, unless a Binding of that was sent."""
-        unit = item.unit
-        if unit.stage is Stage.GIVEN_BACK:
+    def give_back(self, item: Item, requeue: Requeue = Requeue.BACK_OFF, at_least: float = 0.0) -> None:
+        """Have a pod decided anew that is not bound: with all of its unit, unless a Binding of that was sent.
+
+        Parameters
+        ----------
+        requeue, at_least
+            When it is tried again, and how many seconds a back-off lasts at least.
+        """
+        if item.is_over:
             return
-        if not unit.bindings:
-            unit.stage = Stage.GIVEN_BACK
-        for member in [item] if unit.bindings else unit.items:
+        unit = item.unit
+        members = [item] if unit.is_split else [member for member in unit.items if not member.is_over]
+        for member in members:
+            member.enter(BindState.GIVEN_BACK)
+        for member in members:
             if member.node in self._lanes:
                 self._lanes[member.node].remove([member])
                 self.moved(member.node)
-            self._waiting.give_back(member, delay)
+            self._engine.give_back(member.uid, self._clock.monotonic(), requeue, at_least)
+            self._port.decide_again()
 
-    def give_all_back(self) -> None:
+    def stop(self) -> None:
         """Give back all pods whose turn has not come, and have those look again whose turn it is."""
+        self.stopping = True
         for node, lane in self._lanes.items():
             for item in lane.all():
                 self.give_back(item)
             self.moved(node)
 
-    def close(self, node: str) -> None:
+    def _close(self, node: str) -> None:
         """Close the lane of a node; whatever broke it off, who waited in it is not left behind."""
         for item in self._lanes[node].all():
             self.give_back(item)
@@ -226,16 +260,26 @@ class Turns:
             if lane.turn is not None or lane.head.unit is not unit:
                 return False
         if len(unit.items) > 1:
-            if not all(self._waiting.is_served(item) for item in unit.items if item.node):
+            if not all(self._is_served(item) for item in unit.items if item.node):
                 return False
-            if not all(self._waiting.holds(item) for item in unit.items):
+            if self.stopping or any(self._engine.recheck(item.uid) is None for item in unit.items):
                 self.give_back(unit.items[0])
                 return False
-        unit.stage = Stage.COMMITTED
+        for item in unit.items:
+            item.enter(BindState.COMMITTED)
         for node in nodes:
             self._lanes[node].commit(unit)
             self.moved(node)
         for item in unit.items:
             if not item.node:
-                self._waiting.bind_at_once(item)
+                self._tasks.start(self._bind(item))
         return True
+
+    def _is_served(self, item: Item) -> bool:
+        """Tell whether the node side would serve a pod at once."""
+        pod = self._engine.state.pod(item.uid)
+        if pod is None:
+            return True  # it does not hold any more
+        kind = self._locker.kind(pod)
+        held = kind is not None and self._locker.find(item.node, kind.annotation) is not None
+        return not held and self._locker.pod_awaiting_plugin(item.node, pod) is None

@@ -5,6 +5,7 @@ from vgpu_scheduler.engine.closed_nodes import ANY_CARD, IN_TURN, Cause, ClosedN
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.engine import Engine
 from vgpu_scheduler.engine.event_notes import event_note
+from vgpu_scheduler.engine.event_port import EventPort
 from vgpu_scheduler.engine.lock_review import review_locks
 from vgpu_scheduler.engine.locks import FoundLock, LockJudge, LockStatus, find_lock
 from vgpu_scheduler.engine.observing import ObservedKind, Sweep
@@ -13,7 +14,7 @@ from vgpu_scheduler.engine.policy_report import ConditionReport, PolicyReason, P
 from vgpu_scheduler.engine.pools import RESOURCES, Pool, PoolAmounts, held_by_namespace, pools
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import Place, SchedulingQueue
-from vgpu_scheduler.engine.queue_events import QueueEvent
+from vgpu_scheduler.engine.queue_events import QueueEvent, Requeue
 from vgpu_scheduler.engine.quotas import QuotaReport, Quotas, quotas_told_in
 from vgpu_scheduler.engine.units import Grouping, UnitKey
 
@@ -29,6 +30,7 @@ __all__ = [
     "Cycle",
     "Engine",
     "EngineOptions",
+    "EventPort",
     "FoundLock",
     "Grouping",
     "Lack",
@@ -45,6 +47,7 @@ __all__ = [
     "QueueEvent",
     "QuotaReport",
     "Quotas",
+    "Requeue",
     "SchedulingQueue",
     "Sweep",
     "UnitKey",

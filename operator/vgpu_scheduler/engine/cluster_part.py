@@ -8,15 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from vgpu_scheduler.engine.pod_plugins import PodPlugins
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Remembered
 from vgpu_scheduler.predicates import CLUSTER_PLUGINS, ClusterFilter, FilterError, Reason, Rejections
 from vgpu_scheduler.state import State
-
-_FILTERS = 512
-"""How many of each plugin are remembered; one costs about eight bytes per node and term."""
-_MOST_BYTES = 8 * 2**20
-"""What those of each plugin may take by the terms of their pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,26 +84,9 @@ class ClusterParts:
     """
 
     def __init__(self, state: State) -> None:
-        self._state = state
-        self._plugins = [
-            (plugin, Remembered[Hashable, ClusterFilter](_MOST_BYTES, most=_FILTERS, forgotten=_close))
-            for plugin in CLUSTER_PLUGINS
-        ]
+        self._plugins = PodPlugins(((plugin, plugin.key, plugin.make) for plugin in CLUSTER_PLUGINS), state)
 
     def of(self, pod: Pod) -> ClusterPart | None:
         """Return what a pod asks of more than one node; None if that is nothing."""
-        filters = []
-        for plugin, remembered in self._plugins:
-            key = plugin.key(pod, self._state)
-            if key is None:
-                continue
-            found = remembered.get(key)
-            if found is None:
-                found = plugin.make(pod, self._state)
-                remembered.put(key, found, pod.spec.size)
-            filters.append(found)
-        return ClusterPart(tuple(filters)) if filters else None
-
-
-def _close(unused: ClusterFilter) -> None:
-    unused.close()
+        found = self._plugins.of(pod)
+        return ClusterPart(tuple(each for _, each in found)) if found else None

@@ -1,13 +1,10 @@
-"""What is in force for the pods that wait: policies and namespaces in, wake-ups out."""
+"""What is in force for the pods that wait."""
 
 from __future__ import annotations
 
 from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.engine.policy_report import PolicyReport, report_policies
-from vgpu_scheduler.engine.queue import SchedulingQueue
-from vgpu_scheduler.engine.queue_events import QueueEvent
 from vgpu_scheduler.kube import Namespace, Pod
-from vgpu_scheduler.model import Hint
 from vgpu_scheduler.policy import Policies, PolicyResource
 from vgpu_scheduler.state import State
 
@@ -16,25 +13,20 @@ Terms = tuple[int | str | None, ...]
 
 
 class EffectivePolicies:
-    """Keeps policies and namespaces, and wakes the waiting pods for which something else is in force now.
-
-    Changes are collected and acted upon once per attempt: many of them together cost one look at the waiting pods.
+    """Keeps policies and namespaces, and tells for which pods something else is in force than when they were decided.
 
     Parameters
     ----------
-    policies, state, queue, dialects
+    policies, state, dialects
         What it works with.
     """
 
-    def __init__(self, policies: Policies, state: State, queue: SchedulingQueue, dialects: Dialects) -> None:
+    def __init__(self, policies: Policies, state: State, dialects: Dialects) -> None:
         self._policies = policies
         self._catalogue = policies.catalogue
         self._state = state
-        self._queue = queue
         self._dialects = dialects
         self._decided_under: dict[str, Terms] = {}
-        self._hints = Hint.NONE
-        """What namespaces that changed may help."""
 
     def observe(self, policy: PolicyResource) -> None:
         """Take in a policy resource; the next decision follows it."""
@@ -57,7 +49,7 @@ class EffectivePolicies:
     def _count_in(self, namespace: str) -> None:
         """Have the pods of a namespace counted by the labels that it has now."""
         known = self._catalogue.namespace(namespace)
-        self._hints |= self._state.observe_namespace(namespace, known.labels if known else None)
+        self._state.wakes.hints |= self._state.observe_namespace(namespace, known.labels if known else None)
 
     def report(self, ours: frozenset[str]) -> list[PolicyReport]:
         """Say what became of each policy resource; ``ours`` are the scheduler names whose pods count."""
@@ -81,20 +73,6 @@ class EffectivePolicies:
     def forget(self, uid: str) -> None:
         """Forget a pod that waits no more."""
         self._decided_under.pop(uid, None)
-
-    def wake(self, now: float) -> None:
-        """Let the waiting pods for which something else is in force now be tried again."""
-        self._queue.hint(self._hints, now)
-        self._hints = Hint.NONE
-        touched = self._catalogue.take_touched()
-        if touched is not None and not touched:
-            return
-        changed = []
-        for uid in self._queue.parked():
-            pod = self._state.pod(uid)
-            if pod is not None and (touched is None or pod.namespace in touched) and not self.as_decided(pod):
-                changed.append(uid)
-        self._queue.wake(changed, now, QueueEvent.POLICY_UPDATE)
 
     def _terms(self, pod: Pod) -> Terms:
         return (self._policies.resolve(pod).number, *(pod.labels.get(name) for name in self._dialects.pod_labels))

@@ -26,7 +26,7 @@ from vgpu_scheduler.engine.observing import ConsistentLists, Sweep
 from vgpu_scheduler.engine.options import EngineOptions
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
-from vgpu_scheduler.engine.queue_events import QueueEvent
+from vgpu_scheduler.engine.queue_events import QueueEvent, Requeue
 from vgpu_scheduler.engine.quotas import Quotas, counted_by_card
 from vgpu_scheduler.engine.registrations import Registrations
 from vgpu_scheduler.engine.rejected import RejectedNodes
@@ -34,8 +34,8 @@ from vgpu_scheduler.engine.shape import Refused
 from vgpu_scheduler.engine.storage import StorageAccess
 from vgpu_scheduler.engine.suspicions import Suspicions
 from vgpu_scheduler.engine.units import Grouping, UnitCycle, Units, each_alone, missing_members
-from vgpu_scheduler.engine.waiting_for_nodes import WaitingForNodes
 from vgpu_scheduler.engine.waiting_needs import WaitingNeeds
+from vgpu_scheduler.engine.waking import Waker
 from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import Decision, EventReason, Hint, Outcome, Placement, internal_error
 from vgpu_scheduler.policy import Policies
@@ -57,7 +57,6 @@ class Engine:
     def __init__(self, options: EngineOptions, grouping: Grouping = each_alone) -> None:
         self.options = options
         self.dialects = Dialects(options.dialects)
-        self.policies = policies = Policies(options.defaults)
         self.scheduler_names = frozenset(options.scheduler_names)
         self.coexist_with = frozenset(options.coexist_with)
         self.system_spread = options.system_spread
@@ -65,22 +64,23 @@ class Engine:
             {dialect.name: len(dialect.inventory.dimensions) for dialect in self.dialects},
             counted_by_card(self.dialects),
         )
+        wakes = self.state.wakes
+        self.policies = policies = Policies(options.defaults, wakes)
         needs = WaitingNeeds(self.state)
         self.queue = SchedulingQueue(needs.discard)
         self.suspicions = Suspicions(self.dialects)
-        self.quotas = Quotas(self.dialects, self.suspicions)
+        self.quotas = Quotas(self.dialects, self.suspicions, wakes)
         judge = LockJudge(self.dialects.node_side, self.scheduler_names, options.bind_timeout)
-        self.closed_nodes = ClosedNodes(judge, self.state, RejectedNodes(options.rejected_node_wait))
-        self.storage = StorageAccess(self.queue)
+        rejected = RejectedNodes(options.rejected_node_wait)
+        self.closed_nodes = ClosedNodes(judge, self.state, rejected)
+        self.storage = StorageAccess(self.queue, wakes)
         self.cycle = Cycle(self.state, self.dialects, policies, self.quotas, self.closed_nodes, self.storage)
         self.cycle.learn_prices()
-        self.effective_policies = EffectivePolicies(policies, self.state, self.queue, self.dialects)
-        self._waiting = WaitingForNodes(self.cycle, self.queue, needs, self.effective_policies)
+        self.effective_policies = EffectivePolicies(policies, self.state, self.dialects)
+        self._waker = Waker(self.cycle, self.queue, self.effective_policies, self.quotas, needs, rejected)
         self.units = Units(grouping, self.state)
         self._unit_cycle = UnitCycle(self.state, self.cycle, self._assume)
         self._gated: set[str] = set()
-        self._released = Hint.NONE
-        """What was given back between two attempts."""
         self._departures = Departures()
         self._registrations = Registrations(self.dialects, self.state)
         self.kinds = observed_kinds(self)
@@ -115,7 +115,7 @@ class Engine:
             self.units.observe(pod)
             problems += self.closed_nodes.rejected.observe(before, pod, self.state.node(pod.node_name), now)
             self._enqueue(pod, before, now)
-        self._waiting.hint(hint, now)
+        self._waker.hint(hint, now)
         problem = "; ".join(usage.problem for usage in uses.values() if usage.problem)
         if accepted is pod and problem:
             problems.append(
@@ -180,7 +180,7 @@ class Engine:
         hint = self.state.remove_pod(uid, version)
         if self.closed_nodes.lost_turns.forget(uid):
             hint |= Hint.NODE
-        self._waiting.hint(hint, now)
+        self._waker.hint(hint, now)
 
     def observe_node(self, node: Node, now: float) -> tuple[Problem, ...]:
         """Take in a node; a registration that cannot be decoded leaves the last good one in force."""
@@ -188,7 +188,7 @@ class Engine:
         hint = self.state.observe_node(node, devices)
         if self.state.node(node.name) is node and self.closed_nodes.observe(node):
             hint |= Hint.NODE
-        self._waiting.hint(hint, now)
+        self._waker.hint(hint, now)
         return problems
 
     def observe_inventory(self, node: str, inventory: InventoryObject | None, now: float) -> tuple[Problem, ...]:
@@ -202,7 +202,7 @@ class Engine:
 
     def remove_node(self, name: str, version: int | None = None) -> None:
         """Take in that a node is gone, as of a resource version; its own unless one is given."""
-        self._released |= self.state.remove_node(name, version)
+        self.state.wakes.hints |= self.state.remove_node(name, version)
         if self.state.node(name) is None:
             self.closed_nodes.forget(name)
 
@@ -223,13 +223,13 @@ class Engine:
         """Bring what is booked on a node in line with the objects; return what was wrong, a sentence each."""
         wrong = self.state.repair(name)
         if wrong:
-            self._waiting.hint(Hint.DEVICE_FREED | Hint.RESOURCES, now)
+            self._waker.hint(Hint.DEVICE_FREED | Hint.RESOURCES, now)
         return wrong
 
     def open_node(self, name: str, closure: NodeClosure, now: float) -> None:
         """Let pods go to a closed node again, and wake those that wait for that."""
         if self.closed_nodes.open(name, closure):
-            self._waiting.hint(Hint.NODE, now)
+            self._waker.hint(Hint.NODE, now)
 
     # Attempts --------------------------------------------------------------------------------------------------------
 
@@ -261,15 +261,7 @@ class Engine:
         tuple of Decision
             One for each pod of the unit; empty when no pod is active, or for a break.
         """
-        self.effective_policies.wake(now)
-        self.quotas.wake(self.state, self.queue, now)
-        if self.closed_nodes.rejected.expire(now):
-            self._released |= Hint.REJECTION
-        self._waiting.hint(self._released, now)
-        self.storage.wake(now)
-        self._released = Hint.NONE
-        if self.state.interpod.any_forgotten and not self.queue.anybody_waits_for(Hint.AFFINITY):
-            self.state.interpod.nobody_waits()
+        self._waker.drain(now)
         looks = 0
         while looks < most_looks and (uid := self.queue.pop(now)) is not None:
             pod = self.state.pod(uid)
@@ -285,13 +277,13 @@ class Engine:
     def _attempt(self, pod: Pod, now: float, *, explain: bool) -> tuple[Decision, ...]:
         """Decide a popped pod with its unit; empty where it was put back, since no node that changed helps it."""
         diagnosis = self.queue.diagnosis(pod.uid)
-        within = None if diagnosis is None else self._waiting.changed_since(pod, diagnosis)
+        within = None if diagnosis is None else self._waker.changed_since(pod, diagnosis)
         if diagnosis is not None and within is not None:
             decisions = self._decide((pod,), explain=explain, within=within)
             says_nothing_new = set(decisions[0].rejected_by) <= set(diagnosis.rejected_by)
             if decisions[0].outcome is Outcome.UNSCHEDULABLE and decisions[0].per_node and says_nothing_new:
                 diagnosis = replace(diagnosis, clock=self.state.nodes.clock)
-                self._waiting.note(pod, self.queue.put_back(pod.uid, diagnosis, now))
+                self._waker.note(pod, self.queue.put_back(pod.uid, diagnosis, now))
                 return ()
             if decisions[0].outcome is Outcome.PLACED:
                 self.queue.placed(pod.uid, now)
@@ -325,7 +317,7 @@ class Engine:
         group = self.queue.park(decision.uid, decision.helped_by, now, alike, decision.rejected_by, clock)
         pod = self.state.pod(decision.uid)
         if pod is not None:
-            self._waiting.note(pod, group)
+            self._waker.note(pod, group)
 
     def _decide(
         self, pods: Sequence[Pod], *, explain: bool, within: NDArray[np.int64] | None = None
@@ -338,7 +330,7 @@ class Engine:
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this unit's
             text = internal_error(error)
             return tuple(Decision(pod.uid, pod.key, Outcome.ERROR, message=text, error=error) for pod in pods)
-        self._released |= hints
+        self.state.wakes.hints |= hints
         return decisions
 
     def recheck(self, uid: str) -> Placement | None:
@@ -351,8 +343,8 @@ class Engine:
 
     def reassume(self, pod: Pod, decision: Decision) -> None:
         """Assume another placement of an assumed pod."""
-        self._released |= self.state.forget(pod.uid)
-        self._released |= self._assume(pod, decision)
+        self.state.wakes.hints |= self.state.forget(pod.uid)
+        self.state.wakes.hints |= self._assume(pod, decision)
 
     def restate(self, decision: Decision, placement: Placement) -> Decision:
         """Return a decision as it stands after a re-check: with the placement and the policy that hold now."""
@@ -377,24 +369,26 @@ class Engine:
         """
         self.state.doubt(uid)
 
-    def give_back(self, uid: str, now: float, delay: float | None = 0.0) -> None:
+    def give_back(self, uid: str, now: float, requeue: Requeue = Requeue.BACK_OFF, at_least: float = 0.0) -> None:
         """Take back an assumed placement that will not be bound, and try the pod again; one that is bound stays.
 
         Parameters
         ----------
-        delay
-            Seconds to wait at least, on top of the back-off; None makes the pod active at once.
+        requeue
+            When it is tried again.
+        at_least
+            Seconds that a back-off lasts at least.
         """
         hint = self.state.forget(uid)
         self.state.settled(uid)
-        self._waiting.hint(hint, now)
+        self._waker.hint(hint, now)
         pod = self.state.pod(uid)
         if pod is None or not self.waits(pod) or self.state.reservation(uid) is not None:
             self.queue.remove(uid)
-        elif delay is None or uid not in self.queue:
+        elif requeue is Requeue.NOW or uid not in self.queue:
             self.queue.add(uid, pod.priority, now, QueueEvent.ATTEMPT_FAILURE)
         else:
-            self.queue.back_off(uid, now, delay)
+            self.queue.back_off(uid, now, at_least)
 
     @property
     def gated(self) -> int:

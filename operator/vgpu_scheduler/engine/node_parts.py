@@ -21,10 +21,10 @@ from vgpu_scheduler.state import State
 
 __all__ = ["NodeParts", "unbound"]
 
-_PARTS: Final = 2048
-"""How many parts are kept without what they know of nodes, about 8 KiB each with the claims of their pods."""
 _PARTS_BYTES: Final = 32 * 2**20
-"""Memory for what pods say in what is kept of them."""
+"""Memory for parts without what they know of nodes."""
+_PART: Final = 16 * 2**10
+"""What one takes beside what its pods say, with the claims of these and with what of its filters nodes keep."""
 _COLUMNS_BYTES: Final = 40 * 2**20
 """Memory for what parts know of nodes, but for :data:`_FEWEST_COLUMNS`."""
 _FEWEST_COLUMNS, _MOST_COLUMNS = 32, 512
@@ -49,9 +49,7 @@ class NodeParts:
     def __init__(self, state: State, dialects: Dialects) -> None:
         self._state = state
         self._dialects = dialects
-        self._parts: Remembered[Hashable, NodePart | Refused] = Remembered(
-            _PARTS_BYTES, most=_PARTS, forgotten=self._forgotten
-        )
+        self._parts: Remembered[Hashable, NodePart | Refused] = Remembered(_PARTS_BYTES, forgotten=self._forgotten)
         self._kept = KeptColumns(self._most_columns)
         self._common = NodeColumns()
 
@@ -108,7 +106,7 @@ class NodeParts:
         part = self._parts.get(key)
         if part is None:
             part = make_node_part(unbound(pod), claimed, self._dialects, self._state.nodes, budgets)
-            self._parts.put(key, part, pod.spec.node_size + bytes_of(claimed.annotations))
+            self._parts.put(key, part, pod.spec.node_size + bytes_of(claimed.annotations) + _PART)
         return part
 
     def _forgotten(self, part: NodePart | Refused) -> None:

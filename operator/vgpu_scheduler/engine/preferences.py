@@ -10,29 +10,24 @@ because there are only these two.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vgpu_scheduler.engine.pod_plugins import PodPlugins
 from vgpu_scheduler.engine.shape import NodePart
 from vgpu_scheduler.kernels import select_best
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Remembered, ScorePart
-from vgpu_scheduler.predicates import SCORE_PLUGINS, PodScore, ScorePlugin, Scores
+from vgpu_scheduler.model import ScorePart
+from vgpu_scheduler.predicates import SCORE_PLUGINS, ScorePlugin, Scores
 from vgpu_scheduler.state import State
 
 __all__ = ["DEVICE", "Preferences", "Ranked"]
 
 DEVICE: Final = "device"
 """The name of the node part's score as one plugin."""
-
-_SCORES = 512
-"""How many of each plugin are remembered; one costs about a byte per node and term."""
-_MOST_BYTES: Final = 8 * 2**20
-"""What those of each plugin may take by the terms of their pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +96,7 @@ class Preferences:
     """
 
     def __init__(self, state: State) -> None:
-        self._state = state
-        self._plugins = [
-            (plugin, Remembered[Hashable, PodScore](_MOST_BYTES, most=_SCORES, forgotten=_close))
-            for plugin in SCORE_PLUGINS
-        ]
+        self._plugins = PodPlugins(((plugin, plugin.key, plugin.make) for plugin in SCORE_PLUGINS), state)
 
     def rank(self, pod: Pod, part: NodePart, rows: NDArray[np.int64], weight: int) -> Ranked | None:
         """Rank the nodes where a pod fits.
@@ -124,16 +115,7 @@ class Preferences:
         Ranked or None
             None where nobody likes one node more than another, or there is no choice: the score decides alone.
         """
-        asked = []
-        for plugin, remembered in self._plugins:
-            key = plugin.key(pod, self._state)
-            if key is None:
-                continue
-            found = remembered.get(key)
-            if found is None:
-                found = plugin.make(pod, self._state)
-                remembered.put(key, found, pod.spec.size)
-            asked.append((plugin, found))
+        asked = self._plugins.of(pod)
         if not asked:
             return None
         fitting = rows[part.feasible[rows]]
@@ -145,7 +127,3 @@ class Preferences:
             return None
         device = part.score[fitting]
         return Ranked(fitting, device, part.ranking.points(device), weight, said)
-
-
-def _close(unused: PodScore) -> None:
-    unused.close()

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+from enum import Enum, StrEnum
 
 from vgpu_scheduler.model import Hint
 
-__all__ = ["QueueEvent"]
+__all__ = ["QueueEvent", "Requeue"]
+
+
+class Requeue(Enum):
+    """When a pod whose placement was given back is tried again."""
+
+    NOW = "now"
+    """It waited in vain, or has changed since it was decided: that was no failure."""
+    BACK_OFF = "back off"
+    """An attempt has failed."""
 
 
 class QueueEvent(StrEnum):

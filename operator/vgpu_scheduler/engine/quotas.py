@@ -1,4 +1,4 @@
-"""Namespace quotas on devices: the limits, what they leave to a pod, and who is woken when that grows.
+"""Namespace quotas on devices: the limits, and what they leave to a pod.
 
 HAMi's rules, but for two: of several ResourceQuotas of a namespace the smallest limit counts (HAMi takes the one that
 it saw last), and one that cannot be read lets nothing in (HAMi ignores it). A limit is reached, not exceeded, when it
@@ -15,8 +15,6 @@ from typing import Final
 from vgpu_scheduler.allocators import Budget, Budgets
 from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.engine.problems import Problem
-from vgpu_scheduler.engine.queue import SchedulingQueue
-from vgpu_scheduler.engine.queue_events import QueueEvent
 from vgpu_scheduler.engine.suspicions import Suspicions
 from vgpu_scheduler.kernels import UNLIMITED
 from vgpu_scheduler.kube import QuantityError, ResourceQuota, VersionedStore, has_unit, to_exact_int
@@ -24,10 +22,10 @@ from vgpu_scheduler.model import (
     Claim,
     ContainerKind,
     EventReason,
-    Hint,
     PodClaims,
     QuotaResource,
     VendorKey,
+    WakeSet,
     dialect_of,
 )
 from vgpu_scheduler.state import State
@@ -74,9 +72,12 @@ class Quotas:
         Say which resources are limited, and what they stand for; a name belongs to the first one that knows it.
     suspicions
         Say which names are hardly meant.
+    wakes
+        Where it is noted which limits have changed; nowhere without it.
     """
 
-    def __init__(self, dialects: Dialects, suspicions: Suspicions | None = None) -> None:
+    def __init__(self, dialects: Dialects, suspicions: Suspicions | None = None, wakes: WakeSet | None = None) -> None:
+        self._wakes = WakeSet() if wakes is None else wakes
         self._suspicions = suspicions or Suspicions(dialects)
         self._resources: dict[str, QuotaResource] = {}
         self._dialects: dict[str, str] = {}
@@ -90,7 +91,6 @@ class Quotas:
         self._store: VersionedStore[Key, ResourceQuota] = VersionedStore()
         self._names: dict[str, set[str]] = {}  # of the quotas of each namespace
         self._limits: dict[str, dict[str, int]] = {}  # in the dimensions' units
-        self._touched: set[str] = set()
 
     # Observations ----------------------------------------------------------------------------------------------------
 
@@ -136,7 +136,7 @@ class Quotas:
                     limit = _limit(text, self._resources[name]) or 0  # what cannot be read lets nothing in
                     limits[name] = min(limits.get(name, limit), limit)
         if limits != self._limits.get(namespace, {}):
-            self._touched.add(namespace)
+            self._wakes.quotas.add(namespace)
         if limits:
             self._limits[namespace] = limits
         else:
@@ -229,6 +229,10 @@ class Quotas:
                         least = min(least, amount)
         return least, most
 
+    def limited(self, namespaces: set[str]) -> set[str]:
+        """Return those of some namespaces that have a limit."""
+        return namespaces & self._limits.keys()
+
     def exceeded(self, namespace: str, state: State) -> bool:
         """Tell whether a namespace holds more than it may."""
         return any(report.used > report.limit for report in self._reports(namespace, state))
@@ -268,21 +272,6 @@ class Quotas:
             return state.quotas.used(namespace, vendor, resource.dimension)
         cards = state.quotas.on_cards(namespace, vendor, resource.dimension)
         return sum(_percent(state, dialect, where, amount, resource) for where, amount in cards.items())
-
-    # Waking ----------------------------------------------------------------------------------------------------------
-
-    def wake(self, state: State, queue: SchedulingQueue, now: float) -> None:
-        """Let the pods be tried again that wait for a quota which changed, or of which something was given back."""
-        released = state.quotas.take_released()
-        if not released and not self._touched:
-            return
-        touched = self._touched | {namespace for namespace in released if namespace in self._limits}
-        if not touched:
-            return
-        self._touched.clear()
-        waiting = ((uid, state.pod(uid)) for uid in queue.parked(Hint.QUOTA))
-        woken = [uid for uid, pod in waiting if pod is not None and pod.namespace in touched]
-        queue.wake_alike(woken, now, QueueEvent.QUOTA_UPDATE)
 
 
 _NO_LIMITS: Mapping[str, int] = {}

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queue_events import QueueEvent
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Decision, Hint, Outcome, VolumePlan
+from vgpu_scheduler.model import Decision, Hint, Outcome, VolumePlan, WakeSet
 
 CLAIMS, VOLUMES = "persistentvolumeclaims", "persistentvolumes"
 """The resources that binding volumes writes to."""
@@ -23,6 +23,8 @@ class StorageAccess:
     ----------
     queue
         The pods that wait.
+    wakes
+        Where it is noted what may help them.
 
     Attributes
     ----------
@@ -33,15 +35,14 @@ class StorageAccess:
         Why they cannot become known; pods that need them then say so. Empty if nothing stands in the way.
     """
 
-    def __init__(self, queue: SchedulingQueue) -> None:
+    def __init__(self, queue: SchedulingQueue, wakes: WakeSet) -> None:
         self.synced = True
         self.unreadable = ""
         self._queue = queue
+        self._wakes = wakes
         self._pods: set[str] = set()
         self._by_claim: dict[str, dict[str, None]] = {}
         self._denied: dict[tuple[str, str], str] = {}  # by resource and namespace
-        self._released = Hint.NONE
-        self._relearned = False
 
     # Who needs them --------------------------------------------------------------------------------------------------
 
@@ -91,15 +92,20 @@ class StorageAccess:
     # What is known ---------------------------------------------------------------------------------------------------
 
     def known(self) -> None:
-        """Take in that all kinds are known now."""
-        self._relearned = not self.synced
+        """Take in that all kinds are known now.
+
+        While they were not, nobody was told of the changes of his own claims, so that those who were alike may be so no
+        more: each is tried.
+        """
+        if not self.synced:
+            self._wakes.pods.update((uid, None) for uids in self._by_claim.values() for uid in uids)
         self.synced, self.unreadable = True, ""
-        self._released = _ANY
+        self._wakes.hints |= _ANY
 
     def unknown(self, problem: str = "") -> None:
         """Take in that some kind is not known, and why it cannot become known, if something stands in the way."""
         if problem and problem != self.unreadable:
-            self._released = _ANY
+            self._wakes.hints |= _ANY
         self.synced, self.unreadable = False, problem
 
     # What may be written ---------------------------------------------------------------------------------------------
@@ -111,7 +117,7 @@ class StorageAccess:
     def allow(self, resource: str, namespace: str = "") -> None:
         """Take in that it allows them again."""
         if self._denied.pop((resource, namespace), ""):
-            self._released |= Hint.VOLUMES
+            self._wakes.hints |= Hint.VOLUMES
 
     def denial(self, plan: VolumePlan) -> str:
         """Return why a plan cannot be carried out; empty if nothing is known to stand in the way."""
@@ -120,20 +126,6 @@ class StorageAccess:
         needed = [(VOLUMES, "")] if plan.matched else []
         needed += ((CLAIMS, claim.partition("/")[0]) for claim in plan.provisioned)
         return next((self._denied[right] for right in needed if right in self._denied), "")
-
-    # Who is woken ----------------------------------------------------------------------------------------------------
-
-    def wake(self, now: float) -> None:
-        """Wake those whom what has changed since the last call may help.
-
-        While not all was known nobody was told of the changes of his own claims, so that those who were alike may be so
-        no more: each is tried.
-        """
-        if self._relearned:
-            named = dict.fromkeys(uid for uids in self._by_claim.values() for uid in uids)
-            self._queue.wake(named, now, QueueEvent.STORAGE_UPDATE)
-        released, self._released, self._relearned = self._released, Hint.NONE, False
-        self._queue.hint(released, now)
 
 
 def _claims(pod: Pod) -> Iterator[str]:

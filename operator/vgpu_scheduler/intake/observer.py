@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from vgpu_scheduler.engine import Engine, Problem, Sweep
+from vgpu_scheduler.engine import Engine, EventPort, Problem, Sweep
 from vgpu_scheduler.intake.kinds import NODES, Kind
 from vgpu_scheduler.intake.lister import Listing, read
 from vgpu_scheduler.kube import Claim, DecodeError, Encoded, Node, ObjectIdentity, Pod, Versioned, Volume
@@ -54,34 +54,25 @@ class Observer:
         What is known and what is decided from it.
     monotonic
         Seconds since some point in the past.
-    moved
-        Told the name of a node that was observed anew, or on which a pod was.
-    changed
-        Told that a decision may come out differently now.
+    port
+        Where those who wait for observations listen.
     report
         Told of objects that could not be understood.
-    volumes_wanted
-        Called when a pod that waits was observed that names claims or disks.
-    claim_moved
-        Told the ``namespace/name`` of a persistent volume claim that was observed anew, or whose volume was.
     at_once
         Objects of a list between two looks at everything else: a large cluster must not stop the loop.
     """
 
     engine: Engine
     monotonic: Callable[[], float]
-    moved: Callable[[str], None]
-    changed: Callable[[], None]
+    port: EventPort
     report: Callable[[Problem], None]
-    volumes_wanted: Callable[[], None] = lambda: None
-    claim_moved: Callable[[str], None] = lambda _: None
     at_once: int = 200
     stats: IntakeStats = field(default_factory=IntakeStats)
 
     def observe(self, kind: Kind[_Value], found: _Value) -> None:
         """Take in an object."""
         self._take(kind, found, self.engine.kinds[kind.name].observe)
-        self.changed()
+        self.port.decide_again()
 
     def confirm(self, kind: Kind[Any], identity: ObjectIdentity) -> bool:
         """Take in that an object is there in a version; False if it has to be read: a newer one is not known."""
@@ -110,7 +101,7 @@ class Observer:
             return ()
 
         self._take(kind, found, remove)
-        self.changed()
+        self.port.decide_again()
 
     def left_selection(self, pod: Versioned) -> None:
         """Take in that a pod left the selection of unbound pods that it was in, as of its resource version.
@@ -122,12 +113,12 @@ class Observer:
     def bound_shown_up_to(self, version: int) -> None:
         """Take in that the stream of bound pods has shown all that were bound up to a resource version."""
         self.engine.bound_shown_up_to(version, self.monotonic())
-        self.changed()
+        self.port.decide_again()
 
     def deleted(self, pod: Pod) -> None:
         """Take in that a pod is not there any more, as a read says."""
         self.engine.remove_pod(pod.uid, self.monotonic())
-        self.changed()
+        self.port.decide_again()
 
     async def observe_all(self, kind: Kind[_Value], listing: Listing[_Value]) -> None:
         """Take in the objects of a list that says nothing of those that it does not have."""
@@ -145,7 +136,7 @@ class Observer:
         for number, identity in enumerate(listing.unchanged, 1):
             sweep.confirm(identity, self.monotonic())
             if kind.name == NODES.name:
-                self.moved(identity.name)  # a node that is closed is looked at now and then, whatever happens there
+                self.port.node_moved(identity.name)  # one that is closed is looked at now and then, whatever happens
             if number % self.at_once == 0:
                 await asyncio.sleep(0)
         for identity in listing.present:
@@ -158,7 +149,7 @@ class Observer:
             self._take(kind, found, sweep.remove)
             self.stats.swept += 1
         self.stats.undecodable += len(listing.unreadable)
-        self.changed()
+        self.port.decide_again()
 
     def _take(self, kind: Kind[_Value], found: _Value, take: Callable[[_Value, float], Iterable[Problem]]) -> None:
         self.stats.observed[kind.name] += 1
@@ -176,15 +167,15 @@ class Observer:
     def _tell(self, found: object) -> None:
         """Tell those who wait at a node."""
         if isinstance(found, Node):
-            self.moved(found.name)
+            self.port.node_moved(found.name)
         elif isinstance(found, Pod) and found.node_name:
-            self.moved(found.node_name)
+            self.port.node_moved(found.node_name)
         elif isinstance(found, Pod) and (found.spec.claims or found.spec.disks):
-            self.volumes_wanted()
+            self.port.storage_needed()
         elif isinstance(found, Claim):
-            self.claim_moved(found.key)
+            self.port.claim_moved(found.key)
         elif isinstance(found, Volume) and found.claim is not None:
-            self.claim_moved(f"{found.claim.namespace}/{found.claim.name}")
+            self.port.claim_moved(f"{found.claim.namespace}/{found.claim.name}")
 
     def _report(self, problems: Iterable[Problem]) -> None:
         for problem in problems:

@@ -43,6 +43,7 @@ class StorageStreams:
         self._lost_track = lost_track
         self._linger = linger
         self._needed = asyncio.Event()
+        observer.port.storage_needed.listen(self._look)
         self._streams: Sequence[ObjectStream[Any]] = ()
 
     @property
@@ -50,7 +51,7 @@ class StorageStreams:
         """The kinds that are watched now and could be listed; what may not be read must not be asked for elsewhere."""
         return [stream.kind for stream in self._streams if stream.listed.is_set() and not stream.refusal]
 
-    def look(self) -> None:
+    def _look(self) -> None:
         """Note that a pod was observed that may need them."""
         if self._engine.storage.needed:
             self._needed.set()
@@ -93,7 +94,7 @@ class StorageStreams:
             storage.known()
         else:
             storage.unknown(problem)
-        self._observer.changed()
+        self._observer.port.decide_again()
 
     async def _pause(self, streams: Sequence[ObjectStream[Any]]) -> None:
         """Wait until one more kind is listed, or once all are until they are needed; no longer than one is patient."""

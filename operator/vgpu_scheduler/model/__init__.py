@@ -61,6 +61,7 @@ from vgpu_scheduler.model.reasons import CardReason, EventReason, Hint
 from vgpu_scheduler.model.remembered import Remembered, bytes_of
 from vgpu_scheduler.model.spelling import closest, did_you_mean
 from vgpu_scheduler.model.texts import MESSAGE, QUOTED, InputError, cut, internal_error, quoted
+from vgpu_scheduler.model.wake_set import WakeSet
 from vgpu_scheduler.model.wording import worded
 
 __all__ = [
@@ -112,6 +113,7 @@ __all__ = [
     "Uses",
     "VendorKey",
     "VolumePlan",
+    "WakeSet",
     "add",
     "bytes_of",
     "charges",

@@ -34,23 +34,19 @@ class Remembered(Generic[_Key, _Value]):
     ----------
     most_bytes
         What all but the heavy ones may take together, as their weights say; the newest one is kept, whatever it weighs.
-    most
-        How many of these there may be besides, or what returns that, whenever one comes; None for any number.
     forgotten
         Told of each value that others push out.
     """
 
-    __slots__ = ("_entries", "_forgotten", "_heavy", "_most", "_most_bytes", "bytes")
+    __slots__ = ("_entries", "_forgotten", "_heavy", "_most_bytes", "bytes")
 
     def __init__(
         self,
         most_bytes: int,
         *,
-        most: int | Callable[[], int] | None = None,
         forgotten: Callable[[_Value], None] | None = None,
     ) -> None:
         self._most_bytes = most_bytes
-        self._most = most
         self._forgotten = forgotten
         self._entries: OrderedDict[_Key, tuple[_Value, int]] = OrderedDict()
         self._heavy: OrderedDict[_Key, _Value] = OrderedDict()
@@ -77,7 +73,7 @@ class Remembered(Generic[_Key, _Value]):
         Parameters
         ----------
         weight
-            The bytes that key and value keep in memory.
+            The bytes that key and value keep in memory, with what follows from the value elsewhere.
         """
         self.pop(key)
         weight += ENTRY
@@ -88,8 +84,7 @@ class Remembered(Generic[_Key, _Value]):
             return
         self._entries[key] = value, weight
         self.bytes += weight
-        most = self._most() if callable(self._most) else self._most
-        while len(self._entries) > 1 and (self.bytes > self._most_bytes or (most and len(self._entries) > most)):
+        while len(self._entries) > 1 and self.bytes > self._most_bytes:
             _, (oldest, weight) = self._entries.popitem(last=False)
             self.bytes -= weight
             self._forget(oldest)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from vgpu_scheduler.kube import LabelSelector, Namespace, Requirement, VersionedStore
-from vgpu_scheduler.model import Remembered
+from vgpu_scheduler.model import Remembered, WakeSet
 from vgpu_scheduler.policy.models import ENFORCEABLE, PolicyResource
 
 _NAMESPACE_NAME = "kubernetes.io/metadata.name"
@@ -57,22 +57,26 @@ class Candidates:
 class Catalogue:
     """What is known of policies and namespaces.
 
+    Parameters
+    ----------
+    wakes
+        Where it is noted for whose pods something else may be in force.
+
     Attributes
     ----------
     generation
         Rises with every change that can alter a resolution or a report.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, wakes: WakeSet) -> None:
         self.generation = 0
+        self._wakes = wakes
         self._policies: VersionedStore[PolicyKey, PolicyResource] = VersionedStore()
         self._namespaces: VersionedStore[str, Namespace] = VersionedStore()
         self._cluster: dict[PolicyKey, PolicyResource] = {}
         self._own: dict[str, dict[PolicyKey, PolicyResource]] = {}
         self._candidates: Remembered[str, Candidates] = Remembered(_MOST_BYTES)
         self._ties: dict[PolicyKey, set[PolicyKey]] = {}
-        self._touched: set[str] = set()
-        self._all_touched = False
 
     def __len__(self) -> int:
         return len(self._policies)
@@ -144,13 +148,6 @@ class Catalogue:
         self._policies.forget_versions()
         self._namespaces.forget_versions()
 
-    def take_touched(self) -> frozenset[str] | None:
-        """Return the namespaces whose pods something may have changed for since the last call; None means all."""
-        touched = None if self._all_touched else frozenset(self._touched)
-        self._all_touched = False
-        self._touched.clear()
-        return touched
-
     # Questions -------------------------------------------------------------------------------------------------------
 
     def candidates(self, namespace: str) -> Candidates:
@@ -205,10 +202,10 @@ class Catalogue:
         self.generation += 1
         if namespace is None:
             self._candidates.clear()
-            self._all_touched = True
+            self._wakes.every_policy = True
         else:
             self._candidates.pop(namespace)
-            self._touched.add(namespace)
+            self._wakes.policies.add(namespace)
 
 
 def _says_the_same(one: PolicyResource, other: PolicyResource) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from vgpu_scheduler.allocators import CardChoice, CardLimits
 from vgpu_scheduler.kube import LabelSelector, Pod
-from vgpu_scheduler.model import NO_TERMS, ClaimTerms, OrderKind, Remembered, bytes_of, internal_error
+from vgpu_scheduler.model import NO_TERMS, ClaimTerms, OrderKind, Remembered, WakeSet, bytes_of, internal_error
 from vgpu_scheduler.policy.annotations import OVERRIDES, PolicyError, pod_words
 from vgpu_scheduler.policy.catalogue import Candidates, Catalogue, PolicyKey, key_of, title
 from vgpu_scheduler.policy.models import ENFORCEABLE, PolicyResource
@@ -106,6 +106,8 @@ class Policies:
     ----------
     defaults
         The settings' part.
+    wakes
+        Where it is noted for whose pods something else may be in force; nowhere without it.
 
     Attributes
     ----------
@@ -118,8 +120,8 @@ class Policies:
     pod_annotations = tuple(OVERRIDES.values())
     """The annotations of a pod that its policy depends on."""
 
-    def __init__(self, defaults: PolicyDefaults) -> None:
-        self.catalogue = Catalogue()
+    def __init__(self, defaults: PolicyDefaults, wakes: WakeSet | None = None) -> None:
+        self.catalogue = Catalogue(WakeSet() if wakes is None else wakes)
         self.read_arguments = defaults.read_arguments
         self._defaults = defaults
         self._memos: Remembered[tuple[str | None, ...], _Memo] = Remembered(_MOST_BYTES)

@@ -20,7 +20,7 @@ from vgpu_scheduler.binding import (
     PolicyStatusWriter,
     Reporter,
 )
-from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.engine import Engine, EventPort
 from vgpu_scheduler.intake import (
     CLAIMS,
     NODES,
@@ -108,8 +108,10 @@ class Replica:
             lambda: self._elector.leading,
             observes_generation=connection.observes_generation,
         )
+        port = EventPort()
+        self._observer = Observer(engine, clock.monotonic, port, self._reporter.problem)
         self._binder = Binder(
-            BindContext(api, engine, self._reporter, clock, self._elector.may_write, self._observe),
+            BindContext(api, engine, self._reporter, clock, self._elector.may_write, self._observe, port),
             BinderOptions(
                 timeout=min(bind.timeout, lease.duration / 3),
                 longest_wait=bind.longest_wait,
@@ -120,21 +122,12 @@ class Replica:
             ),
             hooks,
         )
-        self._observer = Observer(
-            engine,
-            clock.monotonic,
-            self._binder.node_moved,
-            self._binder.wake.set,
-            self._reporter.problem,
-            self._look_for_storage,
-            self._binder.claim_moved,
-        )
         beside = (beside_kind(kind.name, kind.path) for kind in engine.dialects.beside)
         self._optional: list[Kind[Any]] = [*beside, *(SELECTING if engine.system_spread else ())]
         self._sweeps = Sweeps(api, engine, self._observer, settings.sweep_interval, self._swept, self._storage_kinds)
         engine.storage.unknown()
         self._storage = StorageStreams(api, self._observer, self._sweeps.ask)
-        self._loop = SchedulingLoop(engine, self._binder, self._reporter, clock, metrics.attempts)
+        self._loop = SchedulingLoop(engine, self._binder, self._reporter, clock, metrics.attempts, port)
         self._deciding = False
         self.missing = "starting"
         """What is still missing until it is ready; empty when it is."""
@@ -167,9 +160,6 @@ class Replica:
     def _observe(self, kind: str, answer: Encoded) -> None:
         """Take in an object that an answer shows."""
         self._observer.observe_answer(_ANSWERED[kind], answer)
-
-    def _look_for_storage(self) -> None:
-        self._storage.look()
 
     def _swept(self) -> tuple[Kind[Any], ...]:
         return (*self._optional, *SWEPT)

@@ -8,7 +8,7 @@ from collections import Counter
 from contextlib import suppress
 
 from vgpu_scheduler.binding import Binder, Clock, Reporter
-from vgpu_scheduler.engine import Engine, event_note
+from vgpu_scheduler.engine import Engine, EventPort, event_note
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, EventReason, Outcome
 from vgpu_scheduler.telemetry import Attempts, Keyed
@@ -46,14 +46,20 @@ class SchedulingLoop:
         What it works with.
     attempts
         Where attempts are recorded.
+    port
+        Tells when a decision may come out differently.
     """
 
-    def __init__(self, engine: Engine, binder: Binder, reporter: Reporter, clock: Clock, attempts: Attempts) -> None:
+    def __init__(
+        self, engine: Engine, binder: Binder, reporter: Reporter, clock: Clock, attempts: Attempts, port: EventPort
+    ) -> None:
         self._engine = engine
         self._binder = binder
         self._reporter = reporter
         self._clock = clock
         self._attempts = attempts
+        self._wake = asyncio.Event()
+        port.decide_again.listen(self._wake.set)
         self.beat = clock.monotonic()
         """When the loop last ran."""
 
@@ -131,11 +137,11 @@ class SchedulingLoop:
             await asyncio.sleep(0)
             return
         timeout = _HEARTBEAT if due is None else max(min(due - now, _HEARTBEAT), 0.0)
-        self._binder.wake.clear()
+        self._wake.clear()
         with suppress(TimeoutError):
             # Not wait_for: before Python 3.12 it swallows a cancellation that comes together with the wake-up.
             async with asyncio.timeout(timeout):
-                await self._binder.wake.wait()
+                await self._wake.wait()
 
 
 def _log_explanation(decision: Decision) -> None:

@@ -128,7 +128,7 @@ class Sweeps:
             stats.repaired += len(wrong)
             stats.drift += bool(engine.state.drift([node]))
         if stats.repaired:
-            self._observer.changed()
+            self._observer.port.decide_again()
 
 
 async def ledger(state: State) -> Ledger:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Hint
+from vgpu_scheduler.model import Hint, WakeSet
 from vgpu_scheduler.state.interpod import InterPodCounts
 from vgpu_scheduler.state.matrix import DeviceMatrix
 from vgpu_scheduler.state.nodes import NodeTable
@@ -57,11 +57,14 @@ class Books:
         What every reservation is booked in.
     pod_of
         Returns a pod by its UID; asked for pods that hold something.
+    wakes
+        Where it is noted in which namespaces devices were given back for good.
     """
 
-    def __init__(self, indexes: Indexes, pod_of: Callable[[str], Pod]) -> None:
+    def __init__(self, indexes: Indexes, pod_of: Callable[[str], Pod], wakes: WakeSet) -> None:
         self._indexes = indexes
         self._pod_of = pod_of
+        self._wakes = wakes
         self._reservations: dict[str, Reservation] = {}
         self._on_node: dict[str, dict[str, None]] = {}
         self.closing: dict[str, None] = {}
@@ -125,7 +128,7 @@ class Books:
         counted = self.take_off(uid)
         uses_devices = reservation.uses_devices
         if uses_devices:
-            self._indexes.quotas.released(reservation.namespace)
+            self._wakes.returned.add(reservation.namespace)
         if self._indexes.nodes.row(reservation.node) is None:
             return volumes
         return volumes | counted | Hint.RESOURCES | (Hint.DEVICE_FREED if uses_devices else Hint.NONE)
@@ -213,9 +216,9 @@ class Books:
             if held.phase is Phase.CONFIRMED:
                 self._reservations[uid] = replace(held, phase=Phase.BOUND)
 
-    def copy(self, indexes: Indexes, pod_of: Callable[[str], Pod]) -> Books:
+    def copy(self, indexes: Indexes, pod_of: Callable[[str], Pod], wakes: WakeSet) -> Books:
         """Return an independent copy over copies of the indexes."""
-        twin = Books(indexes, pod_of)
+        twin = Books(indexes, pod_of, wakes)
         twin._reservations = dict(self._reservations)
         twin.closing = dict(self.closing)
         twin._on_node = {name: dict(uids) for name, uids in self._on_node.items()}

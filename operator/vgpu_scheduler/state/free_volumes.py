@@ -13,10 +13,10 @@ from vgpu_scheduler.state.places import Places
 
 __all__ = ["FreeVolumes", "Wanted"]
 
-_KINDS: Final = 128
-"""Of how many kinds of wanted volumes the free ones are kept; the least recently asked for goes."""
 _MOST_BYTES: Final = 4 * 2**20
-"""What these kinds may take: claims say what they want in selectors of any length."""
+"""What the kinds of wanted volumes may take of which the free ones are kept; the least recently asked for goes."""
+_KIND: Final = 32 * 2**10
+"""What a kind costs beside its selector, which is of any length: each event of a volume looks at all kinds."""
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -75,7 +75,7 @@ class FreeVolumes:
     """The free volumes of each kind that was asked for. Claims that differ in what they request want one kind."""
 
     def __init__(self) -> None:
-        self._kinds: Remembered[Wanted, Places] = Remembered(_MOST_BYTES, most=_KINDS)
+        self._kinds: Remembered[Wanted, Places] = Remembered(_MOST_BYTES)
 
     def like(self, wanted: Wanted, free: Iterable[Volume]) -> Places:
         """Return those that will do but for their size; taken from all that are free when a kind is new."""
@@ -87,7 +87,7 @@ class FreeVolumes:
         for volume in free:
             if kind.accepts(volume):
                 places.add(volume.node_affinity, (volume.capacity, volume.name))
-        self._kinds.put(kind, places, bytes_of(kind))
+        self._kinds.put(kind, places, bytes_of(kind) + _KIND)
         return places
 
     def add(self, volume: Volume) -> None:

@@ -13,9 +13,9 @@ from vgpu_scheduler.model import Remembered, bytes_of
 __all__ = ["NodeImages"]
 
 _MOST_BYTES: Final = 16 * 2**20
-"""What the sizes of images may take that are kept by row: those of 256 images where there are 8,000 nodes."""
-_COLUMNS: Final = 256
-"""Of how many images they are kept at most: each event of a node looks at all of them."""
+"""What the sizes of images may take that are kept by row: those of 256 images where there are up to 8,000 nodes."""
+_LEAST: Final = 64 * 2**10
+"""What one counts for at least: each event of a node looks at all of them."""
 
 
 class NodeImages:
@@ -39,7 +39,7 @@ class NodeImages:
         self.epoch = 0
         self._rows = rows
         self._images: dict[int, tuple[Image, ...]] = {}
-        self._sizes: Remembered[str, NDArray[np.int64]] = Remembered(_MOST_BYTES, most=_COLUMNS, forgotten=self._forget)
+        self._sizes: Remembered[str, NDArray[np.int64]] = Remembered(_MOST_BYTES, forgotten=self._forget)
         self._forgotten = False  # whether somebody may know sizes that are no longer kept
 
     def sizes(self, name: str) -> NDArray[np.int64]:
@@ -53,7 +53,7 @@ class NodeImages:
         return sizes
 
     def _keep(self, name: str, sizes: NDArray[np.int64]) -> None:
-        self._sizes.put(name, sizes, bytes_of(name) + sizes.nbytes)
+        self._sizes.put(name, sizes, max(bytes_of(name) + sizes.nbytes, _LEAST))
 
     def _forget(self, _: NDArray[np.int64]) -> None:
         self._forgotten = True

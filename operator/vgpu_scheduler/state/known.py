@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from vgpu_scheduler.kernels import CardPrices
 from vgpu_scheduler.kube import Node, Pod, VersionedStore
-from vgpu_scheduler.model import Uses
+from vgpu_scheduler.model import Uses, WakeSet
 from vgpu_scheduler.state.assumptions import Assumptions
 from vgpu_scheduler.state.books import Books, Indexes
 from vgpu_scheduler.state.ledger import Ledger, over_capacity, read_ledger
@@ -54,7 +54,7 @@ class Known:
         self._uids: dict[str, str] = {}
         self._bound_to: dict[str, dict[str, None]] = {}  # by node, the UIDs of the pods whose objects name it
         self._node_objects: VersionedStore[str, Node] = VersionedStore()
-        self._books = Books(self._indexes, self._known_pod)
+        self._books = Books(self._indexes, self._known_pod, self.wakes)
         self.unrequested = Unrequested(self.nodes, self._books, self._known_pod)
         """What the pods of nodes are taken to use beyond what they request."""
         self._assumptions = Assumptions(self.nodes, self.matrices)
@@ -68,6 +68,8 @@ class Known:
 
     def _adopt(self, indexes: Indexes) -> None:
         self._indexes = indexes
+        self.wakes = WakeSet()
+        """Whom changes may help; one of its own for each overlay and rebuild."""
         self.nodes = indexes.nodes
         self.matrices = indexes.matrices
         """The devices of each dialect over the same node rows, so that a column means one thing."""

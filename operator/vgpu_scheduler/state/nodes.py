@@ -147,11 +147,6 @@ class NodeTable:
         """Name of the node in a live row."""
         return self._node(row).name
 
-    def node(self, name: str) -> Node | None:
-        """Last observation of a node that changed anything relevant; None if it is not there."""
-        row = self._rows.get(name)
-        return None if row is None else self._nodes[row]
-
     def rows(self) -> NDArray[np.int64]:
         """Live rows, ascending; shape (nodes,). Shared: do not write to it."""
         return self._ranking()[1]

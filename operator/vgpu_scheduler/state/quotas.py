@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 
 from vgpu_scheduler.model import Amounts, Usage, Uses, VendorKey
 
-_NONE: frozenset[str] = frozenset()
 _NO_CARDS: Mapping[tuple[str, str], int] = {}
 
 
@@ -30,7 +29,6 @@ class QuotaUsage:
         self._dimensions: dict[VendorKey, list[int]] = {}
         for vendor, dimension in sorted(self._by_card):
             self._dimensions.setdefault(vendor, []).append(dimension)
-        self._released: set[str] = set()
 
     @property
     def by_card(self) -> tuple[tuple[VendorKey, int], ...]:
@@ -71,18 +69,6 @@ class QuotaUsage:
                     del cards[node, uuid]
                 if not cards:
                     del namespaces[namespace]
-
-    def released(self, namespace: str) -> None:
-        """Note that a pod of a namespace gave back for good what it held."""
-        self._released.add(namespace)
-
-    def take_released(self) -> frozenset[str]:
-        """Return the namespaces in which something was given back since this was last asked."""
-        if not self._released:
-            return _NONE
-        released = frozenset(self._released)
-        self._released.clear()
-        return released
 
     def used(self, namespace: str, vendor: VendorKey, dimension: int) -> int:
         """Return how much a namespace holds of one dimension of a vendor's devices."""

@@ -399,7 +399,7 @@ class State(Known):
         view._uids = dict(self._uids)
         view._bound_to = {name: dict(uids) for name, uids in self._bound_to.items()}
         view._node_objects = self._node_objects.copy()
-        view._books = self._books.copy(view._indexes, view._known_pod)
+        view._books = self._books.copy(view._indexes, view._known_pod, view.wakes)
         view.unrequested = Unrequested(view.nodes, view._books, view._known_pod)
         view._assumptions = self._assumptions.copy(view.nodes, view.matrices)
         view.nominations = self.nominations.copy()

@@ -293,7 +293,7 @@ def _found_of_one_kind(counts: Sequence[NDArray[np.int64]]) -> list[Mask]:
 
 def _assign(claims: Sequence[Claim], state: State, row: int) -> list[str | None]:
     """Return the volume that each claim gets on a node, None where none is found."""
-    node = state.nodes.node(state.nodes.name(row))
+    node = state.node(state.nodes.name(row))
     assert node is not None
     taken: set[str] = set()
     found: list[str | None] = []

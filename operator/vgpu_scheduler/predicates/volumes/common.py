@@ -19,10 +19,10 @@ from vgpu_scheduler.state import NodeTable, State, Wanted
 
 __all__ = ["NamedClaim", "SelectedNodes", "VolumeFilter", "claims_of", "existing_claims", "has_claims"]
 
-_SELECTORS: Final = 1024
-"""How many selectors are remembered; one costs a byte per value of the labels that it asks about."""
 _MOST_BYTES: Final = 4 * 2**20
-"""What the selectors themselves may take."""
+"""What selectors may take that are remembered."""
+_LOOKUP: Final = 4 * 2**10
+"""What one takes beside itself: a byte per value of the labels that it asks about."""
 _PENDING: Final = "Pending"
 
 
@@ -72,14 +72,14 @@ class SelectedNodes:
 
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes
-        self._lookups: Remembered[NodeSelector, list[TermLookup]] = Remembered(_MOST_BYTES, most=_SELECTORS)
+        self._lookups: Remembered[NodeSelector, list[TermLookup]] = Remembered(_MOST_BYTES)
 
     def __call__(self, selector: NodeSelector, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Tell for each of the rows whether it is selected; shape as ``rows``."""
         lookups = self._lookups.get(selector)
         if lookups is None:
             lookups = [TermLookup(term) for term in selector.terms]
-            self._lookups.put(selector, lookups, bytes_of(selector))
+            self._lookups.put(selector, lookups, bytes_of(selector) + _LOOKUP)
         selected = np.zeros(rows.shape[0], dtype=np.bool_)
         for lookup in lookups:
             selected |= lookup(self._nodes, rows)

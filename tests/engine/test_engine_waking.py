@@ -1,0 +1,82 @@
+"""Whom the changes between two attempts wake, against the rule said plainly."""
+
+from __future__ import annotations
+
+import hypothesis.strategies as st
+from hypothesis import given, settings
+from tests.engine.builders import make_engine, pod
+
+from vgpu_scheduler.engine import Engine, Place
+from vgpu_scheduler.kube import ResourceQuota
+from vgpu_scheduler.model import Hint, WakeSet
+
+NAMESPACES = ("limited", "free", "other")
+HINTS = (Hint.NODE, Hint.AFFINITY, Hint.VOLUMES, Hint.QUOTA, Hint.POLICY, Hint.REJECTION, Hint.RESOURCES)
+
+hints = st.sets(st.sampled_from(HINTS)).map(lambda some: Hint(sum(some)))
+namespaces = st.sets(st.sampled_from(NAMESPACES))
+waiting = st.lists(st.tuples(st.sampled_from(NAMESPACES), hints, st.booleans()), min_size=1, max_size=6)
+changes = st.fixed_dictionaries(
+    {
+        "hints": hints.map(lambda some: some & ~(Hint.QUOTA | Hint.POLICY)),
+        "quotas": namespaces,
+        "returned": namespaces,
+        "policies": namespaces,
+        "every_policy": st.booleans(),
+        "pods": st.sets(st.integers(0, 5)),
+    }
+)
+
+
+def engine_with_parked(pods: list[tuple[str, Hint, bool]]) -> Engine:
+    """Return an engine where pods wait, each with its namespace, what helps it, and whether its policy is as before."""
+    engine = make_engine()
+    engine.quotas.observe(ResourceQuota("limited", "q", {"limits.nvidia.com/gpumem": "1000"}, "u", 1))
+    engine.attempt(0.0)  # the limit has changed, and woken nobody
+    for number, (namespace, waits_for, as_decided) in enumerate(pods):
+        one = pod(f"p{number}", namespace=namespace)
+        engine.observe_pod(one, 0.0)
+        if as_decided:
+            engine.effective_policies.decided(one)
+        assert engine.queue.pop(0.0) == one.uid
+        engine.queue.park(one.uid, waits_for, 0.0)
+    return engine
+
+
+@settings(max_examples=300, deadline=None)
+@given(waiting, changes)
+def test_all_whom_a_change_may_help_are_woken_and_nobody_else(
+    pods: list[tuple[str, Hint, bool]], changed: dict[str, object]
+) -> None:
+    engine = engine_with_parked(pods)
+    named = changed["pods"]
+    assert isinstance(named, set)
+    found = WakeSet(**{**changed, "pods": {f"uid-p{number}": None for number in named}})  # type: ignore[arg-type]
+    wakes = engine.state.wakes
+    wakes.hints |= found.hints
+    wakes.every_policy |= found.every_policy
+    wakes.quotas |= found.quotas
+    wakes.returned |= found.returned
+    wakes.policies |= found.policies
+    wakes.pods |= found.pods
+    engine._waker.drain(20.0)  # all back-offs are over
+    expected = {
+        f"uid-p{number}"
+        for number, (namespace, waits_for, as_decided) in enumerate(pods)
+        if waits_for & found.hints
+        or number in named
+        or (waits_for & Hint.QUOTA and namespace in found.quotas)
+        or (waits_for & Hint.QUOTA and namespace in found.returned and namespace == "limited")
+        or ((found.every_policy or namespace in found.policies) and not as_decided)
+    }
+    uids = {f"uid-p{number}" for number in range(len(pods))}
+    assert {uid for uid in uids if engine.queue.place(uid) is Place.ACTIVE} == expected
+    assert not wakes, "it is drained"
+
+
+def test_what_is_returned_is_told_once() -> None:
+    wakes = WakeSet()
+    wakes.returned.add("a")
+    wakes.hints |= Hint.NODE
+    assert wakes.take() == WakeSet(Hint.NODE, returned={"a"})
+    assert wakes.take() == WakeSet()
