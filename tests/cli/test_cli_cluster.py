@@ -237,8 +237,7 @@ def test_locks_are_judged_at_the_time_of_a_snapshot(api: Api, tmp_path: Path) ->
     held = run("simulate", "-f", str(small), "--cluster", str(file))
     assert "1 node(s) had their device lock held by another pod" in held.stdout
     written = json.loads(file.read_text())
-    (annotation,) = written["metadata"]["annotations"]
-    written["metadata"]["annotations"][annotation] = (taken + timedelta(minutes=6)).isoformat()
+    written["metadata"]["annotations"]["vgpu-scheduler.io/read-at"] = (taken + timedelta(minutes=6)).isoformat()
     file.write_text(json.dumps(written))
     later = run("simulate", "-f", str(small), "--cluster", str(file))
     assert (later.exit_code, "lock" in later.stdout) == (0, False)
