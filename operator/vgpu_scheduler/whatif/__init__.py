@@ -12,7 +12,8 @@ from vgpu_scheduler.whatif.moving import Move
 from vgpu_scheduler.whatif.nodes import copy_of, listed_cards
 from vgpu_scheduler.whatif.objects import WorldError, Written, flatten
 from vgpu_scheduler.whatif.options import make_dialect
-from vgpu_scheduler.whatif.remedies import Remedy, RemedyKind, remedies
+from vgpu_scheduler.whatif.remedies import remedies
+from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind
 from vgpu_scheduler.whatif.simulation import Answer, ask, simulate
 from vgpu_scheduler.whatif.storage import STORAGE_DECODERS
 from vgpu_scheduler.whatif.tables import aligned, explain, number

@@ -11,7 +11,8 @@ from vgpu_scheduler.engine import CardVerdict, card_verdicts
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import CardReason, NodeVerdict, Outcome
 from vgpu_scheduler.whatif.cards import card_name
-from vgpu_scheduler.whatif.remedies import Remedy, remedies
+from vgpu_scheduler.whatif.remedies import remedies
+from vgpu_scheduler.whatif.remedy import Remedy
 from vgpu_scheduler.whatif.simulation import Answer, ask, created
 from vgpu_scheduler.whatif.tables import explain, few, indented, number, rank
 from vgpu_scheduler.whatif.world import World

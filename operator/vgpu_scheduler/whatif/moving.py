@@ -11,9 +11,8 @@ from typing import Any
 
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Outcome
-from vgpu_scheduler.whatif.budgets import budgets_of
 from vgpu_scheduler.whatif.cards import card_name
-from vgpu_scheduler.whatif.controllers import has_controller, is_node_bound
+from vgpu_scheduler.whatif.controllers import controller_of, is_node_bound
 from vgpu_scheduler.whatif.nodes import listed_cards, with_annotation
 from vgpu_scheduler.whatif.simulation import simulate
 from vgpu_scheduler.whatif.world import World
@@ -58,7 +57,6 @@ class Moves:
     def __init__(self, world: World, schedulers: Container[str]) -> None:
         self._world = world
         self._schedulers = schedulers
-        self._budgets = budgets_of(world.budgets)
         self._written = dict(world.nodes)
         self._keys: dict[Spot, str] = {}
         for dialect in world.engine.dialects:
@@ -77,13 +75,13 @@ class Moves:
     def why_not(self, pod: Pod) -> str:
         """Say why a pod cannot be moved; empty if it can."""
         written = self._world.written(pod)
-        if not has_controller(written):
+        if controller_of(written) is None:
             return "a pod on the card has no controller that would make it anew"
         if is_node_bound(written):
             return "a pod on the card would come back to its node"
         if pod.scheduler_name not in self._schedulers:
             return "a pod on the card is placed by another scheduler"
-        if not all(budget.allows(pod) for budget in self._budgets):
+        if not all(budget.allows([pod]) for budget in self._world.budgets):
             return "a pod on the card has a disruption budget that does not allow it"
         return ""
 

@@ -29,6 +29,7 @@ from vgpu_scheduler.policy import (
     title,
 )
 from vgpu_scheduler.whatif.admission import SYSTEM_CLASSES, missing_class, with_defaults
+from vgpu_scheduler.whatif.budgets import Budget, budget_of
 from vgpu_scheduler.whatif.cards import WRITERS, card_name
 from vgpu_scheduler.whatif.objects import Object, WorldError, decoded, flatten, metadata_of, origin_of
 from vgpu_scheduler.whatif.storage import STORAGE_DECODERS, ephemeral_claims, is_default_class, with_default_class
@@ -71,8 +72,8 @@ class World:
         """Nodes by name, as they were written."""
         self.beside: dict[str, Object] = {}
         """The objects beside nodes that list their devices, by the name of the node."""
-        self.budgets: list[Object] = []
-        """The disruption budgets, as they were written."""
+        self.budgets: list[Budget] = []
+        """The disruption budgets."""
         self.pending: dict[str, Pod] = {}
         """Pods that are not bound and have not ended, by UID."""
         self.bound: dict[str, Pod] = {}
@@ -115,7 +116,7 @@ class World:
             "Namespace": lambda _, name, metadata: self._add_namespace(name, metadata.get("labels") or {}),
             "ResourceQuota": lambda obj, *_: self.replace_quota(obj),
             "Device": lambda obj, name, _: self._add_device(name, obj),
-            "PodDisruptionBudget": lambda obj, *_: self.budgets.append(obj),
+            "PodDisruptionBudget": lambda obj, *_: self.budgets.append(budget_of(obj)),
             "PriorityClass": lambda obj, name, _: self._add_priority_class(name, obj.get("value")),
             **dict.fromkeys(STORAGE_DECODERS, lambda obj, *_: self._add_storage(str(obj["kind"]), obj)),
             **dict.fromkeys(
