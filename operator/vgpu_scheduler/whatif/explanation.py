@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -11,6 +10,7 @@ from vgpu_scheduler.engine import CardVerdict, card_verdicts
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import CardReason, NodeVerdict, Outcome
 from vgpu_scheduler.whatif.cards import card_name
+from vgpu_scheduler.whatif.mismatch import mismatch_worded
 from vgpu_scheduler.whatif.remedies import remedies
 from vgpu_scheduler.whatif.remedy import Remedy
 from vgpu_scheduler.whatif.simulation import Answer, ask, created
@@ -111,7 +111,7 @@ def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = Fal
     engine = world.engine
     over = CardReason.ResourceQuotaNotFit.text in answer.decision.reasons
     quotas = engine.quotas.describe(pod.namespace, engine.state) if over else ""
-    return Explanation(answer, cards, left_out, helps, quotas, models=_models(world, answer))
+    return Explanation(answer, cards, left_out, helps, quotas, models=mismatch_worded(world, answer))
 
 
 def explain_bound(world: World, pod: Pod, node: str = "", *, all_cards: bool = False) -> Explanation:
@@ -142,18 +142,6 @@ def _cards(
     ours = created(world, answer.pod, answer.pod.uid)
     shown = nodes if all_cards else nodes[:_MOST_NODES]
     return {name: card_verdicts(world.engine.cycle, ours, name) for name in shown}, len(nodes) - len(shown)
-
-
-def _models(world: World, answer: Answer) -> str:
-    """Say which models of cards there are, where nothing but these keeps the pod from cards."""
-    mismatch = CardReason.CardTypeMismatch.text
-    if _CARD_REASONS.intersection(answer.decision.reasons) != {mismatch}:
-        return ""
-    owners = [dialect.name for dialect in world.engine.dialects.owners(answer.pod)]
-    looked_at = [node for node, verdict in answer.decision.verdicts.items() if mismatch in verdict.reasons]
-    counts = Counter(device.type for node in looked_at for name in owners for device in world.devices(node, name))
-    listed = ", ".join(f"{model} ({count})" for model, count in sorted(counts.items()))
-    return f"No card has a model and a mode that it takes; there are {listed}."
 
 
 def _compared(answer: Answer, here: str, there: str) -> str:

@@ -18,6 +18,7 @@ from vgpu_scheduler.model import Amounts, CardReason, Claim, NearMiss, PodClaims
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.amounts import Amount, amounts_of
 from vgpu_scheduler.whatif.constraints import constraints_of
+from vgpu_scheduler.whatif.mismatch import MODE_WORD, MODEL_WORD
 from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.searching import largest_that_fits
 from vgpu_scheduler.whatif.world import World
@@ -37,10 +38,10 @@ _KEEPS_FROM_NODES: Final = {
 }
 """Fields of a pod's spec, with what nodes reject it for because of them."""
 _KEEPS_FROM_CARDS: Final = {
-    CardReason.CardTypeMismatch: "type",
-    CardReason.CardUuidMismatch: "uuid",
-    CardReason.NumaNotFit: "numa",
-    CardReason.ModeNotFit: "mode",
+    CardReason.CardTypeMismatch: (MODEL_WORD, MODE_WORD),
+    CardReason.CardUuidMismatch: ("uuid",),
+    CardReason.NumaNotFit: ("numa",),
+    CardReason.ModeNotFit: (MODE_WORD,),
 }
 """What cards reject a pod for because of its annotations, with what the names of these have in common."""
 _TOO_FEW_CARDS: Final = (CardReason.AllocatedCardsInsufficientRequest, CardReason.NodeInsufficientDevice)
@@ -217,7 +218,7 @@ def _less_of_a_node(asked: _Asked, resources: Collection[str]) -> Iterator[str]:
 
 def _drop_constraints(asked: _Asked, message: str) -> Iterator[str]:
     """Yield what the pod may leave out of what nodes and cards reject it for."""
-    words = [word for reason, word in _KEEPS_FROM_CARDS.items() if reason.text in message]
+    words = [word for reason, told in _KEEPS_FROM_CARDS.items() if reason.text in message for word in told]
     for constraint in constraints_of(asked.written, asked.dialects.pod_annotations):
         fields = _KEEPS_FROM_NODES.get(constraint.name)
         concerned = (
