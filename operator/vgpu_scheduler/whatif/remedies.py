@@ -13,6 +13,7 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.whatif.amounts import Amount, amounts_of
 from vgpu_scheduler.whatif.constraints import constraints_of
 from vgpu_scheduler.whatif.ending import end_pods
+from vgpu_scheduler.whatif.limits import ask_within_limits, gets_around_limits, raise_limits
 from vgpu_scheduler.whatif.nodes import TAINTS_OF_STATE, copy_of, is_cordoned, listed_cards, uncordoned, with_annotation
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 from vgpu_scheduler.whatif.searching import largest_that_fits
@@ -54,7 +55,8 @@ def _ask_less(waiting: WaitingPod) -> Iterator[Remedy]:
     for amount in amounts_of(waiting.written, waiting.world.engine.dialects, waiting.ours):
 
         def node_with(steps: int, of: Amount = amount) -> str:
-            return waiting.node(of.applied(waiting.written, steps))
+            written = of.applied(waiting.written, steps)
+            return "" if gets_around_limits(waiting, written) else waiting.node(written)
 
         found = largest_that_fits(node_with, _valid_steps(waiting, amount))
         if found:
@@ -221,11 +223,13 @@ def _kind_of(world: World, name: str) -> object:
 
 _SEARCHES: Final[tuple[Callable[[WaitingPod], Iterator[Remedy]], ...]] = (
     _ask_less,
+    ask_within_limits,
     _drop_constraints,
     _tolerate,
     _uncordon_nodes,
     _uncordon_cards,
     end_pods,
     _raise_quotas,
+    raise_limits,
     _add_node,
 )

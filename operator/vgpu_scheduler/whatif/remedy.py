@@ -32,6 +32,7 @@ class RemedyKind(StrEnum):
     WAIT = "wait"
     END_PODS = "end pods"
     RAISE_QUOTA = "raise a quota"
+    RAISE_LIMIT = "raise a limit"
     ADD_NODE = "add a node"
 
 
@@ -89,13 +90,17 @@ class WaitingPod:
         except WorldError:
             return False
 
+    def read(self, written: Object) -> Pod | None:
+        """Return the pod as it would be if it were written so; None where that cannot be read."""
+        try:
+            return created(self.world, self.world.pod(written, again=True), self.pod.uid)
+        except WorldError:
+            return None
+
     def node(self, written: Object | None = None) -> str:
         """Return the node that the pod goes to, or would go to if it were written so; empty where it fits nowhere."""
-        ours = self.ours
-        if written is not None:
-            try:
-                ours = created(self.world, self.world.pod(written, again=True), self.pod.uid)
-            except WorldError:
-                return ""
+        ours = self.ours if written is None else self.read(written)
+        if ours is None:
+            return ""
         decision = self.cycle.decide(ours)
         return decision.placement.node if decision.outcome is Outcome.PLACED and decision.placement else ""

@@ -47,6 +47,7 @@ _KEEPS_FROM_CARDS: Final = {
 _TOO_FEW_CARDS: Final = (CardReason.AllocatedCardsInsufficientRequest, CardReason.NodeInsufficientDevice)
 _MISSING_CLAIM: Final = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
 _INSUFFICIENT: Final = re.compile(rf"{re.escape(filters.insufficient('').text.strip())} ([^\s,]+?)[,.](?:\s|$)")
+_LIMIT: Final = re.compile(r"(limits\.\w+ of \w+ \S+) allows (\w+)")
 _TAINTS: Final = "tolerate a taint of the nodes: whoever runs them can say which"
 _WAIT: Final = "the nearest card has none left: wait until other pods end, or ask for a node more"
 
@@ -88,6 +89,10 @@ def told_of(world: World, pod: Pod, message: str, event: str) -> Told:
         *(line for report in quotas for line in _within_quota(asked, report)),
         *(_fewer_cards(asked) if any(reason.text in message for reason in _TOO_FEW_CARDS) else ()),
         *_less_of_a_node(asked, set(_INSUFFICIENT.findall(message))),
+        *(
+            f"ask for no more than {limit} allows ({most}), or have it raised"
+            for limit, most in _LIMIT.findall(message)
+        ),
         *_drop_constraints(asked, message),
         *([_TAINTS] if filters.TAINT.text in message else ()),
         *(f"create the PersistentVolumeClaim {name}, or correct the name" for name in _MISSING_CLAIM.findall(message)),

@@ -25,6 +25,7 @@ from vgpu_scheduler.model import Assignment, Device, Placement
 from vgpu_scheduler.policy import (
     CLUSTER_KIND,
     NAMESPACED_KIND,
+    PolicyResource,
     decode_policy,
     title,
 )
@@ -72,6 +73,8 @@ class World:
         """Nodes by name, as they were written."""
         self.beside: dict[str, Object] = {}
         """The objects beside nodes that list their devices, by the name of the node."""
+        self.policies: dict[str, Object] = {}
+        """The policies as they were written, by what messages call them."""
         self.budgets: list[Budget] = []
         """The disruption budgets."""
         self.pending: dict[str, Pod] = {}
@@ -149,10 +152,9 @@ class World:
             self.pending[pod.uid] = pod
 
     def _add_policy(self, obj: Object) -> None:
-        policy = replace(decode_policy(obj), resource_version=0)  # so that one of a later file replaces it
+        policy = self.replace_policy(obj)
         if policy.error:
             self._problem(f"{title(policy)}: {policy.error}")
-        self.engine.effective_policies.observe(policy)
         self._namespaces_matter |= policy.namespace_selector is not None
 
     def _add_device(self, name: str, obj: Object) -> None:
@@ -235,6 +237,13 @@ class World:
             raise WorldError(f"Namespace {name}: metadata.labels is no mapping of texts")
         self.engine.effective_policies.observe_namespace(Namespace(name, dict(labels)))
         self._namespaces.add(name)
+
+    def replace_policy(self, obj: Object) -> PolicyResource:
+        """Take in a policy, or another version of one."""
+        policy = replace(decode_policy(obj), resource_version=0)  # so that one of a later file replaces it
+        self.policies[title(policy)] = obj
+        self.engine.effective_policies.observe(policy)
+        return policy
 
     def replace_quota(self, obj: Object) -> None:
         """Take in a quota, or another version of one.
