@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Outcome
+from vgpu_scheduler.model import Decision, Outcome
 from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.controllers import controller_of, is_node_bound
 from vgpu_scheduler.whatif.nodes import listed_cards, with_annotation
@@ -67,6 +67,8 @@ class Moves:
         self._pods = {pod.key: pod for pod in world.bound.values()}
         self._made: dict[str, tuple[Pod, str]] = {}
         """The pods that were moved, in that order: as they were, and the UID that holds the new place."""
+        self.why_nowhere = ""
+        """Why the last pod that could not be moved has no other place, of all the pods of its card."""
 
     def pod(self, key: str) -> Pod | None:
         """Return a bound pod that has not been moved, by namespace and name."""
@@ -113,6 +115,7 @@ class Moves:
         (answer,) = simulate(self._world, [pod], explained=False)
         self._made[key] = (pod, answer.decision.uid)
         if answer.decision.outcome is not Outcome.PLACED:
+            self.why_nowhere = _why_nowhere(pod, answer.decision)
             self.take_back(key)
             return None
         return Move(key, pod.node_name, before, answer.node, answer.cards)
@@ -142,3 +145,13 @@ class Moves:
             vendors: Mapping[str, str] = {d.uuid: d.vendor for d in self._world.devices(pod.node_name, name)}
             found += [card_name(vendors.get(uuid, ""), uuid) for uuid in usage.charges]
         return tuple(found)
+
+
+def _why_nowhere(pod: Pod, decision: Decision) -> str:
+    """Say why a pod would not be placed anew: what it may not have at all goes before where there is room."""
+    if decision.outcome is Outcome.REFUSED:
+        reason = next(iter(decision.reasons), decision.message)
+        return f"a pod on the card would be refused if it were made anew: {reason}"
+    if not decision.another_node_helps:
+        return f"a quota of namespace {pod.namespace} would keep a pod on the card from being placed anew"
+    return "the pods fit nowhere else"
