@@ -94,6 +94,8 @@ def _about(span: str) -> Iterator[str]:
     elif words[0].startswith("--"):
         if not _is_option(words[0]):
             yield f"no command has the option {words[0]}"
+        if words[0] == "--count" and words[1:] not in ([], ["max"]) and not words[1].isdecimal():
+            yield f"{words[1]} is no count"
     elif "/" in span and span.endswith((".yaml", ".md")):
         if not (ROOT / span).exists():
             yield f"there is no file {span}"
