@@ -10,6 +10,7 @@ from vgpu_scheduler.engine import CardVerdict, card_verdicts
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import CardReason, NodeVerdict, Outcome
 from vgpu_scheduler.whatif.cards import card_name
+from vgpu_scheduler.whatif.causes import causes
 from vgpu_scheduler.whatif.mismatch import mismatch_worded
 from vgpu_scheduler.whatif.remedies import remedies
 from vgpu_scheduler.whatif.remedy import Remedy
@@ -47,6 +48,8 @@ class Explanation:
         Why a bound pod would rather go to its node than to another, or why not; empty where there is none to compare.
     models
         Which models of cards there are, where none is one that the pod takes.
+    causes
+        The selectors and rules behind the reasons of nodes and cards, a sentence each.
     """
 
     answer: Answer
@@ -57,6 +60,7 @@ class Explanation:
     held: Sequence[str] = ()
     comparison: str = ""
     models: str = ""
+    causes: Sequence[str] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -68,6 +72,7 @@ class Explanation:
             **({"held": list(self.held)} if self.held else {}),
             **({"comparison": self.comparison} if self.comparison else {}),
             **({"models": self.models} if self.models else {}),
+            **({"causes": list(self.causes)} if self.causes else {}),
         }
 
     def text(self, *, wide: bool = False) -> str:
@@ -81,6 +86,7 @@ class Explanation:
         parts = [explain(self.answer, wide=wide)]
         parts += [f"  {self.quotas}"] if self.quotas else []
         parts += [f"  {self.models}"] if self.models else []
+        parts += ["\n".join(f"  {cause}" for cause in self.causes)] if self.causes else []
         parts += [self.comparison] if self.comparison else []
         rows = _rows([(node, verdict) for node, listed in self.cards.items() for verdict in listed], single=wide)
         if rows:
@@ -111,7 +117,9 @@ def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = Fal
     engine = world.engine
     over = CardReason.ResourceQuotaNotFit.text in answer.decision.reasons
     quotas = engine.quotas.describe(pod.namespace, engine.state) if over else ""
-    return Explanation(answer, cards, left_out, helps, quotas, models=mismatch_worded(world, answer))
+    return Explanation(
+        answer, cards, left_out, helps, quotas, models=mismatch_worded(world, answer), causes=causes(world, answer)
+    )
 
 
 def explain_bound(world: World, pod: Pod, node: str = "", *, all_cards: bool = False) -> Explanation:
