@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, world_of
+from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running, world_of
 
 from vgpu_scheduler.whatif import explain_pod
 
@@ -86,3 +86,19 @@ def test_all_rules_are_among_these() -> None:
         texts += explain_pod(made, waiting).causes
     words = ("types.allow", "types.deny", "modes", "limits.memoryPerPod", "spec.nodeSelector", "spec.affinity")
     assert all(any(word in text for text in texts) for word in words)
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_the_cards_of_the_nearest_nodes_are_shown(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    held = {f"n{n:02}": int(rng.integers(9000, 16000)) for n in range(int(rng.integers(9, 30)))}
+    objects = [
+        each for name, used in held.items() for each in (node(name, 1), running("t", name, f"GPU-{name}-0", used))
+    ]
+    for number, each in enumerate(objects):
+        each["metadata"]["name"] = each["metadata"]["name"] if each["kind"] == "Node" else f"t{number}"
+    made, waiting = world_of(*objects, pod("asked", {GPU: 1, MEMORY: 8000}))
+    shown = list(explain_pod(made, waiting).cards)
+    nearest = sorted(held, key=lambda name: (held[name], name))[: len(shown)]
+    assert len(shown) == min(len(held), 8)
+    assert [held[name] for name in shown] == [held[name] for name in nearest]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -20,6 +21,8 @@ from vgpu_scheduler.whatif.world import World
 
 _MOST_ALIKE: Final = 3
 """Cards that say the same, above which there is one row for all of them."""
+_MOST_RANKED: Final = 1000
+"""Nodes of which it is found out how near they are."""
 _MOST_NODES: Final = 8
 """Nodes whose cards are shown one by one."""
 _CARD_REASONS: Final = frozenset(reason.text for reason in CardReason)
@@ -113,7 +116,8 @@ def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = Fal
     """
     answer = ask(world, pod)
     helps = [] if answer.node or answer.decision.outcome is Outcome.ERROR else remedies(world, pod)
-    cards, left_out = _cards(world, answer, [node] if node else _nodes_with_cards(answer), all_cards=all_cards)
+    shown = [node] if node else _nodes_with_cards(world, answer)
+    cards, left_out = _cards(world, answer, shown, all_cards=all_cards)
     engine = world.engine
     over = CardReason.ResourceQuotaNotFit.text in answer.decision.reasons
     quotas = engine.quotas.describe(pod.namespace, engine.state) if over else ""
@@ -136,7 +140,7 @@ def explain_bound(world: World, pod: Pod, node: str = "", *, all_cards: bool = F
     world.remove_pod(pod.uid)
     answer = ask(world, pod)
     rival = node or answer.node
-    others = [rival] if rival else _nodes_with_cards(answer)
+    others = [rival] if rival else _nodes_with_cards(world, answer)
     shown = [pod.node_name, *(name for name in others if name != pod.node_name)]
     cards, left_out = _cards(world, answer, shown, all_cards=all_cards)
     comparison = _compared(answer, pod.node_name, rival) if rival not in {"", pod.node_name} else ""
@@ -172,12 +176,25 @@ def _compared(answer: Answer, here: str, there: str) -> str:
     return f"Both fit, and {better} is better: {'; '.join(parts)}."
 
 
-def _nodes_with_cards(answer: Answer) -> list[str]:
-    """Return the nodes that are not fit because of their cards, the nearest miss first."""
+def _nodes_with_cards(world: World, answer: Answer) -> list[str]:
+    """Return the nodes that are not fit because of their cards, the nearest first.
+
+    That of the nearest miss goes before all others; then it counts how many cards fit, then how little another lacks.
+    """
     decision = answer.decision
     nearest = decision.near_miss.node if decision.near_miss else ""
-    by_cards = [node for node, verdict in decision.verdicts.items() if _is_about_cards(verdict)]
-    return sorted(by_cards, key=lambda node: (node != nearest, node))
+    by_cards = [node for node, verdict in sorted(decision.verdicts.items()) if _is_about_cards(verdict)]
+    if len(by_cards) <= 1:
+        return by_cards
+    ours = created(world, answer.pod, answer.pod.uid)
+
+    def distance(node: str) -> tuple[bool, int, float]:
+        verdicts = card_verdicts(world.engine.cycle, ours, node)
+        lacks = [(lack.asked - lack.free) / lack.asked for each in verdicts if (lack := each.lack) and lack.asked]
+        return node != nearest, -sum(each.reason is None for each in verdicts), min(lacks, default=math.inf)
+
+    looked_at = sorted(by_cards[:_MOST_RANKED], key=distance)
+    return [*looked_at, *by_cards[_MOST_RANKED:]]
 
 
 def _is_about_cards(verdict: NodeVerdict) -> bool:
