@@ -237,8 +237,7 @@ def test_locks_are_judged_at_the_time_of_a_snapshot(api: Api, tmp_path: Path) ->
     held = run("simulate", "-f", str(small), "--cluster", str(file))
     assert "1 node(s) had their device lock held by another pod" in held.stdout
     written = json.loads(file.read_text())
-    (annotation,) = written["metadata"]["annotations"]
-    written["metadata"]["annotations"][annotation] = (taken + timedelta(minutes=6)).isoformat()
+    written["metadata"]["annotations"]["vgpu-scheduler.io/read-at"] = (taken + timedelta(minutes=6)).isoformat()
     file.write_text(json.dumps(written))
     later = run("simulate", "-f", str(small), "--cluster", str(file))
     assert (later.exit_code, "lock" in later.stdout) == (0, False)
@@ -263,9 +262,16 @@ def test_a_snapshot_has_the_settings_of_the_file_that_is_given(api: Api, tmp_pat
     assert run("top", "pods", "--cluster", str(file)).stdout == "no pods in namespace default hold cards\n"
 
 
+def evicting(namespace: str, name: str) -> str:
+    """Return the command that evicts a pod."""
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"namespace": namespace, "name": name}}
+    path = f"/api/v1/namespaces/{namespace}/pods/{name}/eviction"
+    return f"echo '{json.dumps(body)}' | kubectl create -f - --raw {path}"
+
+
 def test_a_plan_of_moves(api: Api) -> None:
     api.objects[0] = node("a", cards=2)
-    made = running("more", "a", "GPU-a-1", 2000)
+    made = running("more", "a", "GPU-a-1", 6000)
     made["metadata"]["ownerReferences"] = [{"kind": "ReplicaSet", "name": "r", "uid": "r", "controller": True}]
     result_without = run("defrag")
     assert (result_without.exit_code, result_without.stdout) == (1, "No card can be freed.\n")
@@ -282,6 +288,9 @@ def test_a_plan_of_moves(api: Api) -> None:
         "   -  POD           FROM       TO".replace("-", " ", 1),
         "   1  default/more  a/GPU-a-1  a/GPU-a-0",
         "",
+        "   Each by this, which heeds disruption budgets:",
+        f"   {evicting('NAMESPACE', 'NAME')}",
+        "",
         "3. Uncordon:",
         "   vgpu-scheduler uncordon card a/GPU-a-1",
         "",
@@ -292,6 +301,8 @@ def test_a_plan_of_moves(api: Api) -> None:
     found = json.loads(run("defrag", "-o", "json").stdout)
     assert found["freed"] == [{"node": "a", "card": "GPU-a-1"}]
     assert run("defrag", "--cards", "1", "-o", "wide").stdout == result.stdout
+    more = run("defrag", "--cards", "3").stdout.splitlines()[0]
+    assert more == "1 move frees 1 card, of 3 that were asked for: no moves were found that free more."
     assert found["moves"][0]["to"] == {"node": "a", "cards": ["GPU-a-0"]}
 
 
@@ -310,8 +321,15 @@ def test_a_plan_of_moves_for_one_pod(api: Api) -> None:
         "",
         "1. vgpu-scheduler cordon card a/GPU-a-1",
         "2. Evict default/more from a/GPU-a-1, and wait until it runs again, on a/GPU-a-0.",
+        f"   {evicting('default', 'more')}",
         "3. vgpu-scheduler uncordon card a/GPU-a-1",
     ]
+    for command in (("defrag", "--for"), ("explain",)):
+        elsewhere = run(*command, "default/large", "-n", "team")
+        assert (elsewhere.exit_code, "default/large names another namespace than -n team" in elsewhere.stderr) == (
+            2,
+            True,
+        )
     found = json.loads(run("defrag", "--for", "large", "-o", "json").stdout)
     assert found["to"] == {"node": "a", "cards": ["GPU-a-1"]}
     assert [step["do"] for step in found["steps"]] == ["cordon", "evict", "uncordon"]

@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.cli.live_cluster import Api, run
-from tests.doctor.clusters import NOW, Objects, found, healthy, look
+from tests.doctor.clusters import NOW, Objects, found, healthy, look, policy
 from tests.doctor.test_doctor_findings import PLANTED, Plant
 
 from vgpu_scheduler.whatif import when_read
@@ -66,6 +67,49 @@ def test_a_snapshot_can_be_looked_at(api: Api, tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert "skipped" in result.stdout
     assert not [line for line in result.stdout.splitlines() if line.startswith("error")]
+
+
+KINDS = {"ClusterVGPUPolicy": "cluster-policies", "VGPUPolicy": "policies", "ResourceQuota": "quotas"}
+
+
+def drawn(kind: str, rng: np.random.Generator) -> list[dict[str, Any]]:
+    """Return none to two objects of a kind, some of which something is wrong with."""
+    found = []
+    for number in range(int(rng.integers(0, 3))):
+        if kind == "ResourceQuota":
+            obj: dict[str, Any] = {"metadata": {"name": f"q{number}"}}
+            obj["spec"] = {"hard": {"limits.nvidia.com/gpumem": str(rng.choice(["4096", "1.5", "8Gi"]))}}
+        else:
+            ready, conflicted = (str(rng.choice(["True", "False"])) for _ in range(2))
+            obj = policy(f"p{number}", ready=ready, conflicted=conflicted, generation=int(rng.integers(1, 3)))
+        if kind != "ClusterVGPUPolicy":
+            obj["metadata"]["namespace"] = "team"
+        found.append({"kind": kind, **obj})
+    return found
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_snapshot_tells_of_each_kind_that_was_read_be_there_none(seed: int, api: Api, tmp_path: Path) -> None:
+    rng = np.random.default_rng(seed)
+    objects = {kind: drawn(kind, rng) for kind in KINDS}
+    api.objects += [obj for listed in objects.values() for obj in listed]
+    api.refused = frozenset(kind for kind in KINDS if rng.random() < 0.2)
+    path = tmp_path / "snapshot.json"
+    assert run("snapshot", "-f", str(path)).exit_code == 0
+    read = {kind: listed for kind, listed in objects.items() if kind not in api.refused}
+    findings, whole = report(str(path))
+    expected = found(look({**healthy(), **{key: [] for key in KINDS}, **read}))
+    assert findings == expected
+    skipped = {each["check"] for each in whole["skipped"]}
+    assert skipped & set(KINDS.values()) == {KINDS[kind] for kind in api.refused}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_empty_list_of_a_kind_says_that_there_is_none(kind: str, tmp_path: Path) -> None:
+    path = written(healthy(), tmp_path, frozenset({kind}))
+    (tmp_path / "none.json").write_text(json.dumps({"kind": f"{kind}List", "items": []}))
+    _, whole = report(path, "--cluster", str(tmp_path / "none.json"))
+    assert KINDS[kind] not in {each["check"] for each in whole["skipped"]}
 
 
 @pytest.mark.parametrize("text", ["{", "- 5", "kind: 5", ""])

@@ -92,10 +92,10 @@ def test_explain_says_which_models_there_are_where_no_card_is_of_the_right_one(a
     picky = pod("picky", {GPU: 1, MEMORY: 100})
     picky["metadata"]["annotations"] = {"nvidia.com/use-gputype": "H200"}
     api.objects.append(picky)
-    told = "No card has a model and a mode that it takes; there are L40S (2), NVIDIA-A100 (1), T4 (2)."
+    told = "No card is of a model that it takes; there are L40S (2), NVIDIA-A100 (1), T4 (2)."
     assert f"  {told}" in run("explain", "picky").stdout.splitlines()
     assert json.loads(run("explain", "picky", "-o", "json").stdout)["models"] == told
-    assert "No card has a model" not in run("explain", "large").stdout
+    assert "No card is of" not in run("explain", "large").stdout
 
 
 def test_explain_has_one_row_for_cards_that_say_the_same(api: Api) -> None:

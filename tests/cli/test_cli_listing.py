@@ -309,3 +309,26 @@ def test_those_in_other_namespaces_are_pointed_at(api: Api, tmp_path: Path) -> N
     assert said == "no pods in namespace nobody hold cards; 1 in other namespaces do: -A shows them\n"
     said = run("simulate", "--pending", "--kubeconfig", config).stdout
     assert said == "no pod waits in namespace nobody; 2 in other namespaces do: -A places them, too\n"
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_namespaces_are_listed_with_how_their_quotas_stand(seed: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(seed)
+    objects = cluster(rng)
+    spaces = sorted({each["metadata"]["name"] for each in objects if each["kind"] == "Namespace"} | {"idle"})
+    limits = {space: {name: int(rng.integers(0, 9000)) for name in ("gpumem", "gpucores")} for space in spaces}
+    for space, hard in limits.items():
+        written = {f"limits.nvidia.com/{name}": str(limit) for name, limit in hard.items()}
+        metadata = {"name": "q", "namespace": space}
+        objects.append({"kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": written}})
+    path = write(objects, tmp_path)
+    table = run("top", "namespaces", "--cluster", path, "-o", "wide").stdout
+    for row in json.loads(run("top", "namespaces", "--cluster", path, "-o", "json").stdout):
+        line = next(each for each in table.splitlines() if each.startswith(f"{row['namespace']} "))
+        hard = limits[row["namespace"]]
+        assert f"gpumem {row['memory']}/{hard['gpumem']}Mi, gpucores {row['cores']}/{hard['gpucores']}%" in line
+        assert [(each["resource"], each["limit"]) for each in row["quotas"]] == [
+            (f"nvidia.com/{name}", limit) for name, limit in hard.items()
+        ]
+        spaces.remove(row["namespace"])
+    assert spaces == []

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
+from itertools import combinations
 from pathlib import Path
+from socket import socket
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner
@@ -422,3 +427,42 @@ def test_dialects_are_an_ordered_list(tmp_path: Path) -> None:
     for wrong, said in (("[hami, hami]", "listed twice"), ("[]", "it is empty"), ("[slurm]", "koordinator")):
         with pytest.raises(SettingsError, match=said):
             load(written(tmp_path, f"dialects: {wrong}\n"), {})
+
+
+HOSTS = ("0.0.0.0", "127.0.0.1", "10.0.0.1", "::", "::1", "localhost")
+IN_COMMON = {("0.0.0.0", "127.0.0.1"), ("0.0.0.0", "10.0.0.1"), ("0.0.0.0", "localhost"), ("::", "::1")} | {
+    ("::", "localhost")
+}
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_what_is_listened_on_is_listened_on_once(seed: int, tmp_path: Path) -> None:
+    """Three servers on random hosts and ports; a port is shared only by hosts that have no interface in common."""
+    rng = np.random.default_rng(seed)
+    hosts = [str(host) for host in rng.choice(HOSTS, size=2)]
+    ports = [int(port) for port in rng.choice([0, 8080, 9443], size=3)]
+    webhook = bool(rng.random() < 0.5)
+    host = f"[{hosts[1]}]" if ":" in hosts[1] else hosts[1]
+    content: dict[str, Any] = {"http_host": hosts[0], "http_port": ports[0], "metrics_address": f"{host}:{ports[1]}"}
+    content["admission"] = {"enabled": webhook, "port": ports[2] or 1, "cert_file": "c", "key_file": "k"}
+    listening = [(hosts[0], ports[0]), (hosts[1], ports[1]), *([("0.0.0.0", ports[2] or 1)] if webhook else [])]
+    clash = any(
+        one[1] == other[1] != 0 and (one[0] == other[0] or {(one[0], other[0]), (other[0], one[0])} & IN_COMMON)
+        for one, other in combinations(listening, 2)
+    )
+    result = CliRunner().invoke(main, ["settings", "--check", str(written(tmp_path, yaml.safe_dump(content)))])
+    told = result.stdout + result.stderr
+    assert (result.exit_code != 0, "listen on port" in told) == (clash, clash), told
+
+
+def test_a_port_that_is_taken_is_said_in_one_line(tmp_path: Path) -> None:
+    with socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        file = written(tmp_path, f"http_host: 127.0.0.1\nhttp_port: {port}\n")
+        command = [sys.executable, "-m", "vgpu_scheduler.cli", "run", "--config", str(file)]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode == 2
+    assert "Traceback" not in result.stderr
+    assert str(port) in result.stderr.splitlines()[-1]

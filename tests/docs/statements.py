@@ -94,6 +94,8 @@ def _about(span: str) -> Iterator[str]:
     elif words[0].startswith("--"):
         if not _is_option(words[0]):
             yield f"no command has the option {words[0]}"
+        if words[0] == "--count" and words[1:] not in ([], ["max"]) and not words[1].isdecimal():
+            yield f"{words[1]} is no count"
     elif "/" in span and span.endswith((".yaml", ".md")):
         if not (ROOT / span).exists():
             yield f"there is no file {span}"
@@ -111,11 +113,14 @@ def _command(words: list[str]) -> Iterator[str]:
         return
     try:
         with click.Context(command, info_name=words[0]) as context:
-            _, given, _ = command.make_parser(context).parse_args(args=list(rest))
-            del given
+            given, _, _ = command.make_parser(context).parse_args(args=list(rest))
     except click.UsageError as error:
         yield f"vgpu-scheduler {' '.join(words)}: {error.format_message()}"
         return
+    for option in command.params:
+        value, known = given.get(option.name or ""), getattr(option.type, "choices", ())
+        if isinstance(option, click.Option) and known and isinstance(value, str) and value not in known:
+            yield f"vgpu-scheduler {words[0]} {option.opts[0]}: {value} is none of {known}"
     taken = [word for word in rest if not word.startswith("-")]
     shown = f"{command.get_usage(context)} {command.help}"
     for word in taken if words[0] != "top" else ():
@@ -170,6 +175,12 @@ def _kubectl(words: list[str]) -> Iterator[str]:
             yield f"kubectl has no output {value}"
         if flag == "--field-selector" and plain and value.partition("=")[0] not in SELECTABLE.get(plain[0], ()):
             yield f"{plain[0]} cannot be selected by {value}"
+        if (
+            flag == "--field-selector"
+            and value.startswith("reportingComponent=")
+            and not value.endswith("=vgpu-scheduler")
+        ):
+            yield f"nobody reports as {value.partition('=')[2]}"
         if flag == "--as" and value != "system:serviceaccount:vgpu-system:vgpu-scheduler":
             yield f"there is no account {value}"
     yield from _objects(verb, plain)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.docs.statements import ROOT, sections
 from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, node, pod, running
@@ -105,6 +106,18 @@ CASES: dict[tuple[str, str], Callable[[], bool]] = {
     ("CardCordoned", "The card was taken out of service"): lambda: waits(
         decided(node("a", 1, cordoned=(0,)), asking()), "CardCordoned"
     ),
+    ("PolicyNotReady:", "the pod waits."): lambda: waits(
+        decided(node("a"), policy(limits={"devicesPerPod": -1}), asking()), "PolicyNotReady: ", "SchedulerError"
+    ),
+    ("limits.… of … allows", "A pod that asks for no cores"): lambda: waits(
+        decided(node("a"), policy(limits={"coresPerPod": 99}), asking()), "counts as 100 percent", "SchedulerError"
+    ),
+    ("is given without", "A container asks for memory or compute of cards, and for no card."): lambda: waits(
+        decided(node("a"), asking({MEMORY: 1000})), "is given without", "SchedulerError"
+    ),
+    ("is more than any", "8Gi of `nvidia.com/gpumem` are 8,589,934,592 MiB."): lambda: waits(
+        decided(node("a"), asking({GPU: 1, MEMORY: "8Gi"})), "is more than any", "SchedulerError"
+    ),
     ("CardTypeMismatch", "it is compared with parts of the model's name."): lambda: (
         placed(decided(node("a"), asking(use_gputype="a100")))
         and waits(decided(node("a"), asking(use_gputype="H100")), "CardTypeMismatch")
@@ -158,3 +171,22 @@ CASES: dict[tuple[str, str], Callable[[], bool]] = {
 def test_what_is_said_of_pods_is_so(section: str, sentence: str) -> None:
     assert sentence in RUNBOOK[section]
     assert CASES[section, sentence]()
+
+
+HEADINGS = [heading for heading in RUNBOOK if heading]
+AMOUNTS = ("1", "0", "1.5", "1e3", "9e99", "8Gi", "500m", "100", "99999999999")
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_whatever_a_pod_is_refused_for_has_a_section(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    names = rng.choice([GPU, MEMORY, CORES, PERCENTAGE], size=int(rng.integers(1, 5)), replace=False)
+    asked = asking({str(name): str(rng.choice(AMOUNTS)) for name in names})
+    if rng.random() < 0.2:
+        asked["metadata"]["annotations"]["nvidia.com/vgpu-mode"] = str(rng.choice(["mgi", "none", "MIG"]))
+    fields = ("devicesPerPod", "coresPerPod", "exclusiveCardsPerPod")
+    limits = {field: int(rng.integers(-1, 3)) for field in fields if rng.random() < 0.3}
+    decision = decided(node("a"), *([policy(limits=limits)] if limits else []), asked)
+    if decision.outcome is Outcome.REFUSED:
+        told = decision.message
+        assert any(all(part in told for part in heading.split("…")) for heading in HEADINGS), told

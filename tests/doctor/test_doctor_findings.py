@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.doctor.clusters import (
     EXPECTED,
@@ -294,7 +296,7 @@ PLANTED: list[tuple[Plant, set[tuple[str, str]]]] = [
     (twice_in_a_list, {("plugin-silent", "Node c")}),
     (sick_card, {("card-unhealthy", "Node c")}),
     (unaccounted, {("pod-unaccounted", "Pod default/rogue")}),
-    (unreadable_allocation, {("pod-unaccounted", "Pod default/garbled")}),
+    (unreadable_allocation, {("allocation-unreadable", "Pod default/garbled")}),
     (elsewhere, {("allocation-elsewhere", "Pod default/moved")}),
     (quota_of("8Gi"), {("quota-suspicious", "ResourceQuota default/q")}),
     (quota_of("1500m"), {("quota-unreadable", "ResourceQuota default/q")}),
@@ -381,10 +383,36 @@ def test_every_diagnosis_is_tested() -> None:
 # What findings say ---------------------------------------------------------------------------------------------------
 
 
-def test_over_capacity_names_the_pods() -> None:
-    objects = healthy()
-    over_capacity(objects)
-    assert "a-gpu-1 is used beyond what it has, by default/big-0, default/big-1" in messages(look(objects))
+@pytest.mark.parametrize("seed", range(60))
+def test_over_capacity_says_how_much_of_what_by_whom(seed: int) -> None:
+    rng, objects = np.random.default_rng(seed), healthy()
+    shares = [(int(rng.integers(1000, 9000)), int(rng.integers(1, 80))) for _ in range(int(rng.integers(2, 6)))]
+    objects["Pod"] += [tenant(f"big-{n}", "a", ("a-gpu-1", *share)) for n, share in enumerate(shares)]
+    (total,) = {each["devmem"] for each in json.loads(registered(objects)) if each["id"] == "a-gpu-1"}
+    told = messages(look(objects))
+    for column, most, unit in ((0, total, "MiB memory"), (1, 100, "percent cores")):
+        used = sum(share[column] for share in shares)
+        by = ", ".join(f"default/big-{n} ({share[column]})" for n, share in enumerate(shares))
+        assert (f"{used} of {most} {unit} by {by}" in told) is (used > most)
+
+
+def registered(objects: Objects) -> str:
+    return str(named(objects, "Node", "a")["metadata"]["annotations"]["hami.io/node-nvidia-register"])
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_who_has_an_allocation_that_cannot_be_read_is_to_be_placed_anew(seed: int) -> None:
+    rng, objects = np.random.default_rng(seed), healthy()
+    pod = tenant("garbled", "a", ("a-gpu-1", 1000, 10))
+    notes, key = pod["metadata"]["annotations"], "hami.io/vgpu-devices-allocated"
+    cut = int(rng.integers(1, len(notes[key])))
+    wrong = [notes[key][:cut].rstrip(":;") + "x" * int(rng.integers(0, 3)), "", "null", "a-gpu-1", ";", "?" * cut]
+    notes[key] = str(rng.choice(wrong))
+    if gone := bool(rng.random() < 0.2):
+        del notes[key]
+    objects["Pod"].append(pod)
+    ids = {finding for finding, ref in found(look(objects)) if ref == "Pod default/garbled"}
+    assert ("pod-unaccounted" in ids) is gone
 
 
 def test_a_lock_names_its_owner_and_its_age() -> None:

@@ -209,7 +209,7 @@ def test_asking_for_no_cores_is_no_way_around_a_limit_of_compute() -> None:
     engine.observe_pod(pod("one", asks(1, 100, 0)), 0.0)
     assert decide(engine).outcome is Outcome.PLACED
     engine.observe_pod(pod("two", asks(2, 100, 0)), 0.0)
-    assert "pod asks for 200 percent of compute" in decide(engine).message
+    assert "pod counts as 200 percent of compute (it asks for no cores of 2 devices)" in decide(engine).message
 
 
 def test_a_decision_is_restated_under_what_is_in_force_now() -> None:

@@ -183,6 +183,50 @@ def test_whoever_follows_a_plan_frees_the_cards_that_it_names(seed: int) -> None
             follow(world, replace(plan, cordoned=tuple(other for other in plan.cordoned if other != card)))
 
 
+@pytest.mark.parametrize("seed", range(80))
+def test_only_pods_that_fit_nowhere_now_take_what_is_freed(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    waiting = [
+        pod(f"w{n}", {GPU: 1, MEMORY: int(rng.integers(1000, 16384))}, schedulerName="vgpu-scheduler")
+        for n in range(int(rng.integers(1, 4)))
+    ]
+    objects = [*_random(seed), *waiting]
+    plan = defrag(world_of(*objects))
+    world = world_of(*objects)
+    fit = {answer.pod.key: answer for answer in simulate(world, list(world.pending.values())) if answer.node}
+    assert not fit.keys() & {key for keys in plan.taken.values() for key in keys}
+    assert not {(each.node, card) for each in fit.values() for card in each.cards} & set(plan.freed)
+    assert plan.waiting == len(waiting) - len(fit)
+    again = world_of(*objects)
+    simulate(again, list(again.pending.values()), as_they_are=True)
+    follow(again, plan)
+    assert set(plan.freed) <= idle(again)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_card_whose_pods_may_not_be_made_anew_says_so(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    memory, other = (int(rng.integers(1000, 7000)) for _ in range(2))
+    count = int(rng.integers(2, 5))
+    objects = [
+        node("a", cards=count + 1),
+        *(owned(running(f"p{n}", "a", f"GPU-a-{n}", memory if n else other)) for n in range(count)),
+    ]
+    field, value = str(rng.choice(["memoryPerPod", "devicesPerPod", "quota"])), int(rng.integers(0, 900))
+    if field == "quota":
+        spec = {"hard": {f"limits.{MEMORY}": str(value)}}
+        objects.append({"kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default"}, "spec": spec})
+    else:
+        limits = {field: f"{value + 1}Mi" if field == "memoryPerPod" else 0}
+        objects.append({"kind": "ClusterVGPUPolicy", "metadata": {"name": "late"}, "spec": {"limits": limits}})
+    plan = defrag(world_of(*objects))
+    assert (plan.freed, sum(plan.stay.values())) == ((), count)
+    words = (
+        "a quota of namespace default would keep" if field == "quota" else f"limits.{field} of ClusterVGPUPolicy late"
+    )
+    assert all(words in why for why in plan.stay), plan.stay
+
+
 def test_idle_cards_that_no_pod_goes_to_stay_in_service() -> None:
     objects = [
         *(node(f"idle{number}", cards=8) for number in range(3)),

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import click
 
 from vgpu_scheduler.cli.cluster.messages import fail, progress
-from vgpu_scheduler.cli.cluster.namespaces import own_namespace
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE, ClusterOptions
 from vgpu_scheduler.cli.cluster.output import dump, table
 from vgpu_scheduler.cli.cluster.world import exit_on_error, open_world
 from vgpu_scheduler.cli.explain import pod_key
+from vgpu_scheduler.model import counted
 from vgpu_scheduler.whatif import MOST_MOVES, Plan, Room, Step, World, defrag, make_room
 
 
@@ -23,7 +24,7 @@ def run(*, most: int | None, pod: str | None, namespace: str | None, cluster: Cl
         world, view = open_world(cluster)
         names = view.scheduler.settings.scheduler_names
         if pod is not None:
-            _make_room(world, pod_key((pod,), namespace or own_namespace(cluster)), names, output)
+            _make_room(world, pod_key((pod,), namespace, cluster), names, output)
             return
         plan = defrag(world, most or 0, names, lambda done, total: progress(f"{done} of {total} cards tried"))
     progress("")
@@ -37,7 +38,7 @@ def run(*, most: int | None, pod: str | None, namespace: str | None, cluster: Cl
 def _show(plan: Plan, *, wide: bool) -> None:
     if plan.freed:
         moves = "1 move frees" if len(plan.moves) == 1 else f"{len(plan.moves)} moves free"
-        click.echo(f"{moves} {len(plan.freed)} {'card' if len(plan.freed) == 1 else 'cards'}.\n")
+        click.echo(f"{moves} {counted(len(plan.freed), 'card')}{_fewer_than_asked(plan)}.\n")
         click.echo("1. Cordon, so that nothing else goes there:")
         for node, card in plan.cordoned:
             note = "" if (node, card) in plan.freed else "   # idle, and a pod would go there"
@@ -48,6 +49,7 @@ def _show(plan: Plan, *, wide: bool) -> None:
             for number, move in enumerate(plan.moves, 1)
         ]
         click.echo(table(rows, ("", "pod", "from", "to"), wide=wide, indent=3))
+        click.echo(f"\n   Each by this, which heeds disruption budgets:\n   {_eviction('NAMESPACE/NAME')}")
         click.echo("\n3. Uncordon:")
         for node, card in plan.cordoned:
             click.echo(f"   vgpu-scheduler uncordon card {node}/{card}")
@@ -65,6 +67,18 @@ def _show(plan: Plan, *, wide: bool) -> None:
         click.echo(f"{count} for cards, {then} that become free.", err=True)
     for reason, number in sorted(plan.stay.items()):
         click.echo(f"{number} {'card keeps its' if number == 1 else 'cards keep their'} pods ({reason}).", err=True)
+
+
+def _fewer_than_asked(plan: Plan) -> str:
+    return f", of {plan.asked} that were asked for: no moves were found that free more" * (len(plan.freed) < plan.asked)
+
+
+def _eviction(key: str) -> str:
+    """Return the command that evicts a pod; kubectl has no shorter one for one pod that heeds budgets."""
+    namespace, _, name = key.partition("/")
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"namespace": namespace, "name": name}}
+    path = f"/api/v1/namespaces/{namespace}/pods/{name}/eviction"
+    return f"echo '{json.dumps(body)}' | kubectl create -f - --raw {path}"
 
 
 def _make_room(world: World, key: str, names: Sequence[str], output: str) -> None:
@@ -96,6 +110,8 @@ def _show_room(room: Room) -> None:
         click.echo(f"{count} room for {room.pod} on {place}. {fewer}\n")
         for number, step in enumerate(room.steps, 1):
             click.echo(f"{number}. {_worded(step)}")
+            if step.move is not None:
+                click.echo(f"   {_eviction(step.move.pod)}")
     if room.taken_by:
         takers = ", ".join(room.taken_by)
         click.echo(

@@ -28,7 +28,7 @@ _FITS_NOWHERE: Final = 1
 def run(*, words: Sequence[str], namespace: str | None, node: str, cluster: ClusterOptions, output: str) -> None:
     """Explain one pod."""
     with exit_on_error():
-        key = pod_key(words, namespace or own_namespace(cluster))
+        key = pod_key(words, namespace, cluster)
         try:
             world, view = open_world(cluster)
         except MissingRightsError as error:
@@ -46,20 +46,29 @@ def run(*, words: Sequence[str], namespace: str | None, node: str, cluster: Clus
     _explain_bound(world, bound, node, output)
 
 
-def pod_key(words: Sequence[str], namespace: str) -> str:
+def pod_key(words: Sequence[str], namespace: str | None, cluster: ClusterOptions) -> str:
     """Return the namespace and name of the pod that somebody names.
+
+    Parameters
+    ----------
+    namespace
+        The one that ``-n`` names, if it does.
 
     Raises
     ------
     click.UsageError
-        If the words do not name one pod.
+        If the words do not name one pod, or one of another namespace.
     """
     named = [word for number, word in enumerate(words) if number or word not in _WORDS or len(words) == 1]
     if len(named) != 1:
         raise click.UsageError("name one pod: [pod] [NAMESPACE/]NAME")
     before, slash, name = named[0].partition("/")
     name = name if slash and before in _WORDS else named[0]
-    return name if "/" in name else f"{namespace}/{name}"
+    if "/" not in name:
+        return f"{namespace or own_namespace(cluster)}/{name}"
+    if namespace is not None and name.partition("/")[0] != namespace:
+        raise click.UsageError(f"{name} names another namespace than -n {namespace}")
+    return name
 
 
 def _explain_waiting(

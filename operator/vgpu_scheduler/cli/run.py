@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ from vgpu_scheduler.runtime import Operator
 from vgpu_scheduler.settings import Settings, SettingsError, load
 from vgpu_scheduler.telemetry.logs import configure
 
+_CANNOT_LISTEN = frozenset({errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES})
 _PATIENCE = 0.5
 """Seconds that tasks have at the end before they are cancelled again."""
 
@@ -48,6 +50,11 @@ def run_operator(settings: Settings) -> None:
         sys.exit(2)
     except ConfigException as error:
         click.echo(f"vgpu-scheduler: no way to the API server: {error}", err=True)
+        sys.exit(2)
+    except OSError as error:
+        if error.errno not in _CANNOT_LISTEN:
+            raise
+        click.echo(f"vgpu-scheduler: {error.strerror}", err=True)
         sys.exit(2)
     sys.exit(0 if asked else 1)
 

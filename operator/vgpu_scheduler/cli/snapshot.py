@@ -38,7 +38,7 @@ def run(*, file: Path | None, cluster: ClusterOptions) -> None:
         if REQUIRED_KINDS & view.missing.keys():
             raise MissingRightsError(view)
     items = [without_private_parts(obj) for obj in (*view.objects, *settings)]
-    whole = {"apiVersion": "v1", "kind": "List", "metadata": when_read(view.read_at), "items": items}
+    whole = {"apiVersion": "v1", "kind": "List", "metadata": when_read(view.read_at, view.kinds), "items": items}
     text = json.dumps(whole, separators=(",", ":"))
     progress("")
     for kind, right in sorted(view.missing.items()):

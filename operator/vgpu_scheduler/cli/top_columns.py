@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from operator import attrgetter
 from typing import Any, Final
@@ -11,6 +11,7 @@ import click
 
 from vgpu_scheduler.cli.cluster.messages import in_colour
 from vgpu_scheduler.cli.cluster.output import Column, Columns
+from vgpu_scheduler.engine import QuotaReport
 from vgpu_scheduler.whatif.usage import Held
 
 _COLOURS: Final = ((90, "red"), (70, "yellow"))
@@ -45,6 +46,19 @@ def _percent(amount: object) -> str:
 
 def _known_percent(cores: int | None) -> str:
     return "-" if cores is None else _percent(cores)
+
+
+def _quotas(reports: Sequence[QuotaReport]) -> str:
+    return ", ".join(f"{each.resource.rpartition('/')[2]} {each.used}/{each.limit}{_short(each)}" for each in reports)
+
+
+def _short(report: QuotaReport) -> str:
+    return {"MiB": "Mi", "percent": "%"}.get(report.unit, "")
+
+
+def _fullest(reports: Sequence[QuotaReport]) -> float:
+    """Return how much of the fullest quota is used."""
+    return max((each.used / each.limit if each.limit else float(each.used > 0) for each in reports), default=-1.0)
 
 
 def _used(held: Held) -> int:
@@ -117,6 +131,9 @@ PODS_OF_ALL: Final = Columns("pod", lambda row: f"{row.namespace}/{row.pod}", PO
 NAMESPACES: Final = Columns(
     "namespace",
     attrgetter("namespace"),
-    (_text("namespace"), _text("pods"), _text("waiting"), _text("cards"), *_HELD),
+    (
+        *(_text("namespace"), _text("pods"), _text("waiting"), _text("cards"), *_HELD),
+        Column("quotas", attrgetter("quotas"), _quotas, rank=_fullest),
+    ),
     _plain,
 )

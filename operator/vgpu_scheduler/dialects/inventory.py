@@ -29,6 +29,12 @@ class BesideKind:
     path: str
 
 
+def with_annotations(obj: InventoryObject, changed: Mapping[str, str]) -> InventoryObject:
+    """Return an object with other values of some annotations."""
+    metadata = obj.get("metadata") or {}
+    return {**obj, "metadata": {**metadata, "annotations": {**(metadata.get("annotations") or {}), **changed}}}
+
+
 class Inventory(Protocol):
     """The devices of nodes.
 
@@ -79,6 +85,9 @@ class Inventory(Protocol):
 
     def hardware(self, device: Device) -> str:
         """Return the UUID of the hardware that a device is, as every dialect would call it."""
+
+    def with_healthy_devices(self, obj: InventoryObject) -> InventoryObject:
+        """Return a node, or the object beside one, as it would be written if all of its devices were healthy."""
 
     def devices(self, node: Node, beside: InventoryObject | None = None) -> tuple[Device, ...]:
         """Return the devices that the node registered, in the order written; none without a registration.

@@ -21,7 +21,7 @@ SETTINGS_UNREADABLE = Diagnosis(
 )
 
 DIAGNOSES: tuple[Diagnosis, ...] = (
-    *(diagnosis for check in CHECKS for diagnosis in check.diagnoses),
+    *dict.fromkeys(diagnosis for check in CHECKS for diagnosis in check.diagnoses),
     SETTINGS_UNREADABLE,
     OBJECT_UNREADABLE,
 )

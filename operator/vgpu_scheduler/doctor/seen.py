@@ -24,7 +24,6 @@ from vgpu_scheduler.doctor.objects import (
 from vgpu_scheduler.engine import Engine, EngineOptions, Problem
 from vgpu_scheduler.kube import Node, Pod, ResourceQuota
 from vgpu_scheduler.model import Device
-from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND
 
 APP = "vgpu-scheduler"
 APP_LABEL = "app.kubernetes.io/name"
@@ -201,10 +200,9 @@ class Seen:
         """The ResourceSlices of dynamic resource allocation."""
         return self.objects.get("ResourceSlice", ())
 
-    @property
-    def policies(self) -> Sequence[tuple[str, PolicyObject]]:
-        """Our policies, each with its kind."""
-        return [(kind, policy) for kind in (CLUSTER_KIND, NAMESPACED_KIND) for policy in self.objects.get(kind, ())]
+    def policies(self, kind: str) -> Sequence[PolicyObject]:
+        """Return our policies of a kind."""
+        return self.objects.get(kind, ())
 
     @cached_property
     def books(self) -> Books:

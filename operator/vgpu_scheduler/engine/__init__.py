@@ -10,6 +10,7 @@ from vgpu_scheduler.engine.lock_review import review_locks
 from vgpu_scheduler.engine.locks import FoundLock, LockJudge, LockStatus, find_lock
 from vgpu_scheduler.engine.observing import ObservedKind, Sweep
 from vgpu_scheduler.engine.options import SCHEDULER_NAME, EngineOptions
+from vgpu_scheduler.engine.policy_limits import Breach, PodSums, breaches, pod_sums
 from vgpu_scheduler.engine.policy_report import ConditionReport, PolicyReason, PolicyReport
 from vgpu_scheduler.engine.pools import RESOURCES, Pool, PoolAmounts, held_by_namespace, pools
 from vgpu_scheduler.engine.problems import Problem
@@ -23,6 +24,7 @@ __all__ = [
     "IN_TURN",
     "RESOURCES",
     "SCHEDULER_NAME",
+    "Breach",
     "CardVerdict",
     "Cause",
     "ClosedNodes",
@@ -39,6 +41,7 @@ __all__ = [
     "NodeClosure",
     "ObservedKind",
     "Place",
+    "PodSums",
     "PolicyReason",
     "PolicyReport",
     "Pool",
@@ -51,10 +54,12 @@ __all__ = [
     "SchedulingQueue",
     "Sweep",
     "UnitKey",
+    "breaches",
     "card_verdicts",
     "event_note",
     "find_lock",
     "held_by_namespace",
+    "pod_sums",
     "pools",
     "quotas_told_in",
     "review_locks",

@@ -252,8 +252,13 @@ class Cycle:
 
     def claims(self, pod: Pod) -> PodClaims:
         """Return the pod's claims; empty where they cannot be understood."""
+        claimed = self.claimed(pod)
+        return () if claimed is None else claimed.claims
+
+    def claimed(self, pod: Pod) -> Claimed | None:
+        """Return what a pod asks of devices, and under which policy; None where that cannot be understood."""
         claimed = self.read(pod)
-        return () if isinstance(claimed, Refused) else claimed.claims
+        return None if isinstance(claimed, Refused) else claimed
 
     def shape(self, pod: Pod) -> Shape:
         """Return the shape of a pod.

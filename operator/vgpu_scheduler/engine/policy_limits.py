@@ -2,20 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from vgpu_scheduler.dialects import Dialect
-from vgpu_scheduler.model import Claim, ContainerKind, InputError, PodClaims
+from vgpu_scheduler.model import Claim, ContainerKind, InputError, PodClaims, counted
 from vgpu_scheduler.policy import Bound, PodLimits
 
 _WHOLE = 100
 
-_Sums = tuple[int, int, int, int, int]
-"""Devices, cores, memory in absolute amounts, memory in percent of a device, devices that nobody else is to use."""
-
 
 class LimitError(InputError):
-    """A pod that asks for more than a policy allows; the message names the policy and the field."""
+    """A pod that asks for more than policies allow; the message names each policy and field."""
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """A limit that a pod is beyond, on every device.
+
+    Attributes
+    ----------
+    field
+        Below ``spec.limits`` of a policy.
+    asked
+        What the pod asks for, in the unit of the bound.
+    """
+
+    field: str
+    asked: int
+    bound: Bound
+    words: str
+
+    @property
+    def allowed(self) -> str:
+        """The limit as it could be written."""
+        return self._written(self.bound.most)
+
+    @property
+    def wanted(self) -> str:
+        """The smallest limit that the pod keeps, as it could be written."""
+        return self._written(self.asked)
+
+    def __str__(self) -> str:
+        """Say it, for a sentence whose subject is the pod."""
+        return f"{self.words}, limits.{self.field} of {self.bound.source} allows {self.allowed}"
+
+    def _written(self, amount: int) -> str:
+        return _bytes(amount) if self.field == "memoryPerPod" else str(amount)
+
+
+class PodSums(NamedTuple):
+    """What a pod asks for at one moment.
+
+    Attributes
+    ----------
+    devices, own
+        How many, and how many of them nobody else is to use.
+    cores, unnamed
+        Percent of compute, and how many devices are in it whole because no cores are named of them.
+    memory, percent
+        Absolute amounts in the dialect's unit, and percent of a device.
+    """
+
+    devices: int = 0
+    own: int = 0
+    cores: int = 0
+    unnamed: int = 0
+    memory: int = 0
+    percent: int = 0
+
+    def plus(self, other: PodSums) -> PodSums:
+        """Add up."""
+        return PodSums(*(mine + more for mine, more in zip(self, other, strict=True)))
 
 
 def most_memory(claims: PodClaims, limits: PodLimits, dialect: Dialect, *, idle: bool = False) -> int | None:
@@ -42,64 +101,89 @@ def most_memory(claims: PodClaims, limits: PodLimits, dialect: Dialect, *, idle:
     LimitError
         If the claims are beyond a limit on every device.
     """
-    largest: int | None = None
-    for devices, cores, memory, percent, own in _moments(claims, dialect, idle=idle):
-        _check(limits.exclusive_cards, own, "exclusiveCardsPerPod", f"{own} cards for itself")
-        _check(limits.devices, devices, "devicesPerPod", f"{devices} devices")
-        _check(limits.cores, cores, "coresPerPod", f"{cores} percent of compute")
-        if limits.memory is None:
-            continue
-        unit = dialect.inventory.memory_unit
-        _check(limits.memory, memory * unit, "memoryPerPod", _bytes(memory * unit))
-        if percent:
-            bound = (limits.memory.most // unit - memory) * _WHOLE // percent
+    if beyond := breaches(claims, limits, dialect, idle=idle):
+        raise LimitError("; ".join(f"pod {breach}" for breach in beyond))
+    unit, largest = dialect.inventory.memory_unit, None
+    for sums in pod_sums(claims, dialect, idle=idle) if limits.memory is not None else ():
+        if limits.memory is not None and sums.percent:
+            bound = (limits.memory.most // unit - sums.memory) * _WHOLE // sums.percent
             largest = bound if largest is None else min(largest, bound)
     return largest
 
 
-def _moments(claims: PodClaims, dialect: Dialect, *, idle: bool) -> Iterator[_Sums]:
+def breaches(claims: PodClaims, limits: PodLimits, dialect: Dialect, *, idle: bool = False) -> tuple[Breach, ...]:
+    """Return the limits that a pod is beyond, each once, with the most that it asks for at any moment.
+
+    Parameters
+    ----------
+    claims, limits, dialect, idle
+        As for :func:`most_memory`.
+    """
+    unit = dialect.inventory.memory_unit
+    fields: tuple[tuple[str, Bound | None, Callable[[PodSums], int], Callable[[PodSums], str]], ...] = (
+        (
+            "exclusiveCardsPerPod",
+            limits.exclusive_cards,
+            lambda sums: sums.own,
+            lambda sums: f"asks for {counted(sums.own, 'card')} for itself",
+        ),
+        (
+            "devicesPerPod",
+            limits.devices,
+            lambda sums: sums.devices,
+            lambda sums: f"asks for {counted(sums.devices, 'device')}",
+        ),
+        ("coresPerPod", limits.cores, lambda sums: sums.cores, _cores_worded),
+        (
+            "memoryPerPod",
+            limits.memory,
+            lambda sums: sums.memory * unit,
+            lambda sums: f"asks for {_bytes(sums.memory * unit)}",
+        ),
+    )
+    if all(bound is None for _, bound, *_ in fields):
+        return ()
+    moments, found = list(pod_sums(claims, dialect, idle=idle)), []
+    for name, bound, asked, words in fields:
+        most = max(moments, key=asked)
+        if bound is not None and asked(most) > bound.most:
+            found.append(Breach(name, asked(most), bound, words(most)))
+    return tuple(found)
+
+
+def pod_sums(claims: PodClaims, dialect: Dialect, *, idle: bool = False) -> Iterator[PodSums]:
     """Yield what the pod holds while each init container runs, and in the end; sidecars stay."""
-    running: _Sums = (0, 0, 0, 0, 0)
+    running = PodSums()
     for container in claims:
-        own: _Sums = (0, 0, 0, 0, 0)
+        own = PodSums()
         for claim in container.claims:
-            if claim.vendor not in dialect.inventory.cards:
-                continue
-            amount = claim.amounts[dialect.inventory.memory]
-            percent = 0 if amount else claim.percent[dialect.inventory.memory] or _WHOLE
-            own = _plus(
-                own,
-                (
-                    claim.count,
-                    claim.count * _percent(claim, dialect),
-                    claim.count * amount,
-                    claim.count * percent,
-                    claim.count * (idle or dialect.claims.takes_whole(claim)),
-                ),
-            )
+            if claim.vendor in dialect.inventory.cards:
+                own = own.plus(_of_claim(claim, dialect, idle=idle))
         if container.kind is ContainerKind.INIT:
-            yield _plus(running, own)
+            yield running.plus(own)
         else:
-            running = _plus(running, own)
+            running = running.plus(own)
     yield running
 
 
-def _percent(claim: Claim, dialect: Dialect) -> int:
-    """Return the compute that a claim asks of each device, in percent of it."""
-    amount, units = claim.amounts[dialect.inventory.cores], dialect.inventory.compute_units.get(claim.vendor, _WHOLE)
-    asked = -(-amount * _WHOLE // units) if amount else claim.percent[dialect.inventory.cores]
-    return min(asked or _WHOLE, _WHOLE)
+def _of_claim(claim: Claim, dialect: Dialect, *, idle: bool) -> PodSums:
+    amount, percent = claim.amounts[dialect.inventory.memory], claim.percent[dialect.inventory.memory]
+    units, compute = dialect.inventory.compute_units.get(claim.vendor, _WHOLE), claim.amounts[dialect.inventory.cores]
+    cores = -(-compute * _WHOLE // units) if compute else claim.percent[dialect.inventory.cores]
+    return PodSums(
+        devices=claim.count,
+        own=claim.count * (idle or dialect.claims.takes_whole(claim)),
+        cores=claim.count * min(cores or _WHOLE, _WHOLE),
+        unnamed=claim.count * (not cores),
+        memory=claim.count * amount,
+        percent=claim.count * (0 if amount else percent or _WHOLE),
+    )
 
 
-def _plus(left: _Sums, right: _Sums) -> _Sums:
-    devices, cores, memory, percent, alone = (a + b for a, b in zip(left, right, strict=True))
-    return (devices, cores, memory, percent, alone)
-
-
-def _check(bound: Bound | None, asked: int, field: str, words: str) -> None:
-    if bound is not None and asked > bound.most:
-        most = _bytes(bound.most) if field == "memoryPerPod" else str(bound.most)
-        raise LimitError(f"pod asks for {words}, limits.{field} of {bound.source} allows {most}")
+def _cores_worded(sums: PodSums) -> str:
+    if not sums.unnamed:
+        return f"asks for {sums.cores} percent of compute"
+    return f"counts as {sums.cores} percent of compute (it asks for no cores of {counted(sums.unnamed, 'device')})"
 
 
 def _bytes(amount: int) -> str:

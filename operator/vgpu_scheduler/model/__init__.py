@@ -60,7 +60,7 @@ from vgpu_scheduler.model.placement import (
 from vgpu_scheduler.model.reasons import CardReason, EventReason, Hint
 from vgpu_scheduler.model.remembered import Remembered, bytes_of
 from vgpu_scheduler.model.spelling import closest, did_you_mean
-from vgpu_scheduler.model.texts import MESSAGE, QUOTED, InputError, cut, internal_error, quoted
+from vgpu_scheduler.model.texts import MESSAGE, QUOTED, InputError, counted, cut, internal_error, quoted
 from vgpu_scheduler.model.wake_set import WakeSet
 from vgpu_scheduler.model.wording import worded
 
@@ -119,6 +119,7 @@ __all__ = [
     "charges",
     "claims_devices",
     "closest",
+    "counted",
     "cut",
     "dialect_of",
     "did_you_mean",

@@ -35,6 +35,11 @@ def quoted(value: object) -> str:
     return repr(cut(value, QUOTED)) if isinstance(value, str) else cut(repr(value), QUOTED)
 
 
+def counted(number: int, noun: str) -> str:
+    """Return how many there are of what a noun names whose plural ends in s: 1 card, 2 cards."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def internal_error(error: Exception) -> str:
     """Return what is said of an error of ours; it may quote what somebody wrote."""
     return cut(f"internal error: {error!r}", MESSAGE)

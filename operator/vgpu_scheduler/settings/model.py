@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from enum import Enum
+from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,7 +13,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from vgpu_scheduler.kube import LabelSelector, parse_label_selector
 from vgpu_scheduler.model import DEVICE_POLICIES, OrderKind, policy_words
-from vgpu_scheduler.settings.addresses import ANY_HOST, parse_address
+from vgpu_scheduler.settings.addresses import ANY_HOST, parse_address, share_a_port
 from vgpu_scheduler.settings.sections import (
     MOST_PORT,
     NAME_PATTERN,
@@ -148,6 +149,13 @@ class Settings(BaseSettings):
             raise ValueError(f"{min(both)} is both one of scheduler_names and of coexist_with")
         return self
 
+    @model_validator(mode="after")
+    def _listens_once(self) -> Settings:
+        for (one, here), (other, there) in combinations(self.addresses.items(), 2):
+            if share_a_port(here, there):
+                raise ValueError(f"{other} is taken by {one}: both listen on port {there[1]}, give them different ones")
+        return self
+
     @field_validator("managed_nodes")
     @classmethod
     def _check_managed_nodes(cls, text: str) -> str:
@@ -173,6 +181,16 @@ class Settings(BaseSettings):
         if twice:
             raise ValueError(f"{twice[0]!r} is there twice")
         return policy
+
+    @property
+    def addresses(self) -> dict[str, tuple[str, int]]:
+        """Host and port of everything that is listened on, by the setting that says the port."""
+        found = {"http_port": (self.http_host, self.http_port)}
+        if self.metrics_address:
+            found["metrics_address"] = parse_address(self.metrics_address)
+        if self.admission.enabled:
+            found["admission.port"] = (ANY_HOST, self.admission.port)
+        return found
 
     @property
     def managed(self) -> LabelSelector | None:

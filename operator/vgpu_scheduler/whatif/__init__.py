@@ -12,11 +12,12 @@ from vgpu_scheduler.whatif.moving import Move
 from vgpu_scheduler.whatif.nodes import copy_of, listed_cards
 from vgpu_scheduler.whatif.objects import WorldError, Written, flatten
 from vgpu_scheduler.whatif.options import make_dialect
-from vgpu_scheduler.whatif.remedies import Remedy, RemedyKind, remedies
+from vgpu_scheduler.whatif.remedies import remedies
+from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind
 from vgpu_scheduler.whatif.simulation import Answer, ask, simulate
 from vgpu_scheduler.whatif.storage import STORAGE_DECODERS
 from vgpu_scheduler.whatif.tables import aligned, explain, number
-from vgpu_scheduler.whatif.times import newest_time, read_at, when_read
+from vgpu_scheduler.whatif.times import kinds_read, newest_time, read_at, when_read
 from vgpu_scheduler.whatif.told import Told, told_of
 from vgpu_scheduler.whatif.workloads import WORKLOADS, claims_of, controllers_of, pods_of
 from vgpu_scheduler.whatif.world import World
@@ -56,6 +57,7 @@ __all__ = [
     "explain_bound",
     "explain_pod",
     "flatten",
+    "kinds_read",
     "listed_cards",
     "make_dialect",
     "make_room",

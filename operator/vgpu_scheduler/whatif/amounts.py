@@ -14,6 +14,7 @@ Object = Mapping[str, Any]
 _CPU: Final = "cpu"
 _BYTES: Final = ("memory", "ephemeral-storage")
 _MIB: Final = 2**20
+_PERCENT: Final = 100
 _FIELDS: Final = ("initContainers", "containers")
 _SUMS_OVER_CARDS: Final = frozenset({"koordinator"})
 """Dialects in which a container says how much it wants of all its cards together, and not of each."""
@@ -122,6 +123,8 @@ def amounts_of(pod: Object, dialects: Dialects, read: Pod) -> Iterator[Amount]:
             for dialect in dialects.owners(read):
                 for part, unsaid in _unsaid_memory(asked, dialect, read):
                     yield Amount(field, index, name, (part,), _MIB, unsaid)
+                for part, most in _unsaid_cores(asked, dialect):
+                    yield Amount(field, index, name, (part,), most, "it asks for none, and counts as all of its cards")
                 if dialect.name in _SUMS_OVER_CARDS:
                     cards, parts = _cards(asked, dialect, read)
                     if len(parts) > 1:
@@ -151,6 +154,17 @@ def _unsaid_memory(asked: Mapping[str, Any], dialect: Dialect, read: Pod) -> Ite
     for name, resource in memory.items():
         if resource.vendor in named - said and not resource.percent and name in dialect.claims.resources:
             yield Part(name, 1, "Mi" if inventory.memory_unit == 1 else ""), unsaid
+
+
+def _unsaid_cores(asked: Mapping[str, Any], dialect: Dialect) -> Iterator[tuple[Part, int]]:
+    """Yield the resources that would say how much compute of its cards a container wants, and all that there is."""
+    inventory = dialect.inventory
+    cores = {n: r for n, r in inventory.device_resources.items() if r.dimension == inventory.cores}
+    named = {inventory.device_resources[name].vendor for name in asked if name in inventory.device_resources}
+    said = {cores[name].vendor for name in asked if name in cores}
+    for name, resource in cores.items():
+        if resource.vendor in named - said and name in dialect.claims.resources:
+            yield Part(name), inventory.compute_units.get(resource.vendor, _PERCENT)
 
 
 def _cards(asked: Mapping[str, Any], dialect: Dialect, read: Pod) -> tuple[int, tuple[Part, ...]]:

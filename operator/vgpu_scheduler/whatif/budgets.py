@@ -27,26 +27,22 @@ class Budget:
         self._selector = selector
         self._allowed = allowed
 
-    def allows(self, pod: Pod) -> bool:
-        """Tell whether a pod may be disrupted, while no other one is."""
-        return self._allowed > 0 or not self._covers(pod)
+    def allows(self, pods: Iterable[Pod]) -> bool:
+        """Tell whether some pods may be disrupted together, while no others are."""
+        return sum(map(self._covers, pods)) <= self._allowed
 
     def _covers(self, pod: Pod) -> bool:
         return self._selector is not None and pod.namespace == self._namespace and self._selector.matches(pod.labels)
 
 
-def budgets_of(objects: Iterable[Object]) -> list[Budget]:
-    """Read budgets.
+def budget_of(obj: Object) -> Budget:
+    """Read a budget.
 
     Raises
     ------
     WorldError
-        If one cannot be understood.
+        If it cannot be understood.
     """
-    return [_budget(obj) for obj in objects]
-
-
-def _budget(obj: Object) -> Budget:
     metadata, spec, status = (obj.get(field) or {} for field in ("metadata", "spec", "status"))
     title = f"PodDisruptionBudget {metadata.get('namespace', 'default')}/{metadata.get('name', '')}"
     for field, value in (("spec", spec), ("status", status)):

@@ -11,16 +11,14 @@ _NODE_BOUND: Final = frozenset({"DaemonSet", "Node"})
 """Kinds of controllers whose pods belong to one node each."""
 
 
-def has_controller(pod: Object) -> bool:
-    """Tell whether a controller makes a pod anew when it ends."""
-    return bool(_controller_kinds(pod))
+def controller_of(pod: Object) -> tuple[str, str] | None:
+    """Return kind and name of the controller that makes a pod anew when it ends; None if none does."""
+    owners = (pod.get("metadata") or {}).get("ownerReferences") or ()
+    found = (owner for owner in owners if isinstance(owner, Mapping) and owner.get("controller"))
+    return next(((str(owner.get("kind")), str(owner.get("name"))) for owner in found), None)
 
 
 def is_node_bound(pod: Object) -> bool:
     """Tell whether a pod's controller makes it anew on the same node."""
-    return not _NODE_BOUND.isdisjoint(_controller_kinds(pod))
-
-
-def _controller_kinds(pod: Object) -> set[str]:
-    owners = (pod.get("metadata") or {}).get("ownerReferences") or ()
-    return {str(owner.get("kind")) for owner in owners if isinstance(owner, Mapping) and owner.get("controller")}
+    controller = controller_of(pod)
+    return controller is not None and controller[0] in _NODE_BOUND

@@ -32,8 +32,10 @@ class Plan:
         already the ones that pods would go to otherwise.
     stay
         How many cards keep their pods, by why.
+    asked
+        How many cards were to be freed at most; 0 for as many as can be.
     waiting
-        How many pods wait for cards.
+        How many pods wait for cards and do not fit now.
     taken
         Those of them that would take freed cards at once, by card.
     """
@@ -42,6 +44,7 @@ class Plan:
     cordoned: tuple[Spot, ...]
     moves: tuple[Move, ...]
     stay: Mapping[str, int]
+    asked: int = 0
     waiting: int = 0
     taken: Mapping[Spot, tuple[str, ...]] = field(default_factory=dict)
 
@@ -49,6 +52,7 @@ class Plan:
         """Return it as plain values."""
         cordoned = [{"node": node, "card": card} for node, card in self.cordoned]
         return {
+            "asked": self.asked,
             "freed": [{"node": node, "card": card} for node, card in self.freed],
             "cordon": cordoned,
             "moves": [move.as_json() for move in self.moves],
@@ -67,7 +71,7 @@ def defrag(
 ) -> Plan:
     """Plan moves that empty cards, those with the least on them first; the world is then as it would be.
 
-    Pods that wait are placed last, when all cards are in service again.
+    Pods that wait and fit now are placed before anything moves; the others last, when all cards are in service again.
 
     Parameters
     ----------
@@ -78,11 +82,15 @@ def defrag(
     on_card
         Is called with how many cards were tried and how many there are to try.
     """
-    plan = _Planner(world, schedulers, on_card).plan(most)
     waiting = [
         pod for pod in world.pending.values() if pod.scheduler_name in schedulers and world.engine.dialects.owners(pod)
     ]
-    return replace(plan, waiting=len(waiting), taken=_taken(world, waiting, frozenset(plan.freed)))
+    placed = [answer for answer in simulate(world, waiting, as_they_are=True, explained=False) if answer.node]
+    going = {(answer.node, card) for answer in placed for card in answer.cards}
+    plan = _Planner(world, schedulers, on_card, going).plan(most)
+    there = {answer.pod.uid for answer in placed}
+    left = [pod for pod in waiting if pod.uid not in there]
+    return replace(plan, asked=most, waiting=len(left), taken=_taken(world, left, frozenset(plan.freed)))
 
 
 def _taken(world: World, waiting: Iterable[Pod], freed: frozenset[Spot]) -> dict[Spot, tuple[str, ...]]:
@@ -97,10 +105,19 @@ def _taken(world: World, waiting: Iterable[Pod], freed: frozenset[Spot]) -> dict
 
 
 class _Planner:
-    """Tries one card after the other, on the world itself."""
+    """Tries one card after the other, on the world itself.
 
-    def __init__(self, world: World, schedulers: Container[str], on_card: Callable[[int, int], None]) -> None:
+    Parameters
+    ----------
+    going
+        The cards that pods which wait go to now.
+    """
+
+    def __init__(
+        self, world: World, schedulers: Container[str], on_card: Callable[[int, int], None], going: Container[Spot]
+    ) -> None:
         self._world = world
+        self._going = going
         self._on_card = on_card
         self._moves = Moves(world, schedulers)
         self._filled: set[Spot] = set()
@@ -137,6 +154,8 @@ class _Planner:
 
     def _empty(self, card: CardUsage) -> tuple[list[Move], str]:
         """Move all tenants of a card; return the moves, or why it cannot be."""
+        if _spot(card) in self._going:
+            return [], "a pod that waits goes there now"
         known = [self._moves.pod(key) for key in card.pods]
         tenants = [pod for pod in known if pod is not None]
         if len(tenants) < len(known):
@@ -154,7 +173,7 @@ class _Planner:
                 for made in reversed(moves):
                     self._moves.take_back(made.pod)
                 self._moves.uncordon([_spot(card)])
-                return [], "the pods fit nowhere else"
+                return [], self._moves.why_nowhere
             moves.append(move)
         self._filled |= {spot for move in moves for spot in move.to_spots}
         return moves, ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -11,13 +11,18 @@ from vgpu_scheduler.engine import CardVerdict, card_verdicts
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import CardReason, NodeVerdict, Outcome
 from vgpu_scheduler.whatif.cards import card_name
-from vgpu_scheduler.whatif.remedies import Remedy, remedies
+from vgpu_scheduler.whatif.causes import causes
+from vgpu_scheduler.whatif.mismatch import mismatch_worded
+from vgpu_scheduler.whatif.remedies import remedies
+from vgpu_scheduler.whatif.remedy import Remedy
 from vgpu_scheduler.whatif.simulation import Answer, ask, created
 from vgpu_scheduler.whatif.tables import explain, few, indented, number, rank
 from vgpu_scheduler.whatif.world import World
 
 _MOST_ALIKE: Final = 3
 """Cards that say the same, above which there is one row for all of them."""
+_MOST_RANKED: Final = 1000
+"""Nodes of which it is found out how near they are."""
 _MOST_NODES: Final = 8
 """Nodes whose cards are shown one by one."""
 _CARD_REASONS: Final = frozenset(reason.text for reason in CardReason)
@@ -46,6 +51,8 @@ class Explanation:
         Why a bound pod would rather go to its node than to another, or why not; empty where there is none to compare.
     models
         Which models of cards there are, where none is one that the pod takes.
+    causes
+        The selectors and rules behind the reasons of nodes and cards, a sentence each.
     """
 
     answer: Answer
@@ -56,6 +63,7 @@ class Explanation:
     held: Sequence[str] = ()
     comparison: str = ""
     models: str = ""
+    causes: Sequence[str] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -67,6 +75,7 @@ class Explanation:
             **({"held": list(self.held)} if self.held else {}),
             **({"comparison": self.comparison} if self.comparison else {}),
             **({"models": self.models} if self.models else {}),
+            **({"causes": list(self.causes)} if self.causes else {}),
         }
 
     def text(self, *, wide: bool = False) -> str:
@@ -80,6 +89,7 @@ class Explanation:
         parts = [explain(self.answer, wide=wide)]
         parts += [f"  {self.quotas}"] if self.quotas else []
         parts += [f"  {self.models}"] if self.models else []
+        parts += ["\n".join(f"  {cause}" for cause in self.causes)] if self.causes else []
         parts += [self.comparison] if self.comparison else []
         rows = _rows([(node, verdict) for node, listed in self.cards.items() for verdict in listed], single=wide)
         if rows:
@@ -106,11 +116,14 @@ def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = Fal
     """
     answer = ask(world, pod)
     helps = [] if answer.node or answer.decision.outcome is Outcome.ERROR else remedies(world, pod)
-    cards, left_out = _cards(world, answer, [node] if node else _nodes_with_cards(answer), all_cards=all_cards)
+    shown = [node] if node else _nodes_with_cards(world, answer)
+    cards, left_out = _cards(world, answer, shown, all_cards=all_cards)
     engine = world.engine
     over = CardReason.ResourceQuotaNotFit.text in answer.decision.reasons
     quotas = engine.quotas.describe(pod.namespace, engine.state) if over else ""
-    return Explanation(answer, cards, left_out, helps, quotas, models=_models(world, answer))
+    return Explanation(
+        answer, cards, left_out, helps, quotas, models=mismatch_worded(world, answer), causes=causes(world, answer)
+    )
 
 
 def explain_bound(world: World, pod: Pod, node: str = "", *, all_cards: bool = False) -> Explanation:
@@ -127,7 +140,7 @@ def explain_bound(world: World, pod: Pod, node: str = "", *, all_cards: bool = F
     world.remove_pod(pod.uid)
     answer = ask(world, pod)
     rival = node or answer.node
-    others = [rival] if rival else _nodes_with_cards(answer)
+    others = [rival] if rival else _nodes_with_cards(world, answer)
     shown = [pod.node_name, *(name for name in others if name != pod.node_name)]
     cards, left_out = _cards(world, answer, shown, all_cards=all_cards)
     comparison = _compared(answer, pod.node_name, rival) if rival not in {"", pod.node_name} else ""
@@ -141,18 +154,6 @@ def _cards(
     ours = created(world, answer.pod, answer.pod.uid)
     shown = nodes if all_cards else nodes[:_MOST_NODES]
     return {name: card_verdicts(world.engine.cycle, ours, name) for name in shown}, len(nodes) - len(shown)
-
-
-def _models(world: World, answer: Answer) -> str:
-    """Say which models of cards there are, where nothing but these keeps the pod from cards."""
-    mismatch = CardReason.CardTypeMismatch.text
-    if _CARD_REASONS.intersection(answer.decision.reasons) != {mismatch}:
-        return ""
-    owners = [dialect.name for dialect in world.engine.dialects.owners(answer.pod)]
-    looked_at = [node for node, verdict in answer.decision.verdicts.items() if mismatch in verdict.reasons]
-    counts = Counter(device.type for node in looked_at for name in owners for device in world.devices(node, name))
-    listed = ", ".join(f"{model} ({count})" for model, count in sorted(counts.items()))
-    return f"No card has a model and a mode that it takes; there are {listed}."
 
 
 def _compared(answer: Answer, here: str, there: str) -> str:
@@ -175,12 +176,25 @@ def _compared(answer: Answer, here: str, there: str) -> str:
     return f"Both fit, and {better} is better: {'; '.join(parts)}."
 
 
-def _nodes_with_cards(answer: Answer) -> list[str]:
-    """Return the nodes that are not fit because of their cards, the nearest miss first."""
+def _nodes_with_cards(world: World, answer: Answer) -> list[str]:
+    """Return the nodes that are not fit because of their cards, the nearest first.
+
+    That of the nearest miss goes before all others; then it counts how many cards fit, then how little another lacks.
+    """
     decision = answer.decision
     nearest = decision.near_miss.node if decision.near_miss else ""
-    by_cards = [node for node, verdict in decision.verdicts.items() if _is_about_cards(verdict)]
-    return sorted(by_cards, key=lambda node: (node != nearest, node))
+    by_cards = [node for node, verdict in sorted(decision.verdicts.items()) if _is_about_cards(verdict)]
+    if len(by_cards) <= 1:
+        return by_cards
+    ours = created(world, answer.pod, answer.pod.uid)
+
+    def distance(node: str) -> tuple[bool, int, float]:
+        verdicts = card_verdicts(world.engine.cycle, ours, node)
+        lacks = [(lack.asked - lack.free) / lack.asked for each in verdicts if (lack := each.lack) and lack.asked]
+        return node != nearest, -sum(each.reason is None for each in verdicts), min(lacks, default=math.inf)
+
+    looked_at = sorted(by_cards[:_MOST_RANKED], key=distance)
+    return [*looked_at, *by_cards[_MOST_RANKED:]]
 
 
 def _is_about_cards(verdict: NodeVerdict) -> bool:

@@ -115,6 +115,7 @@ def make_room(
     now = ask(world, pod)
     if now.decision.outcome is Outcome.PLACED:
         return _told(world, pod, (), fewest=True, schedulers=schedulers)
+    _place_others(world, pod, schedulers)
     moves = Moves(world, schedulers)
     search = RoomSearch(world, pod, moves, on_question)
     if now.decision.outcome is Outcome.REFUSED or not search.may_help():
@@ -172,7 +173,7 @@ def _told(world: World, pod: Pod, steps: tuple[Step, ...], *, fewest: bool, sche
     """Place all pods that wait, and say where the pod goes, or who takes its room."""
     alone = ask(world, pod)
     node, cards = alone.node, alone.cards
-    waiting = [each for each in world.pending.values() if each.scheduler_name in schedulers or each.uid == pod.uid]
+    waiting = [each for each in _left(world) if each.scheduler_name in schedulers or each.uid == pod.uid]
     answers = {answer.pod.uid: answer for answer in simulate(world, waiting, as_they_are=True, explained=False)}
     mine = answers[pod.uid]
     if mine.decision.outcome is Outcome.PLACED:
@@ -180,6 +181,17 @@ def _told(world: World, pod: Pod, steps: tuple[Step, ...], *, fewest: bool, sche
     placed = [answer for answer in answers.values() if answer.node]
     there = [answer for answer in placed if answer.node == node and not set(cards).isdisjoint(answer.cards)]
     return Room(pod.key, node, cards, steps, fewest, taken_by=tuple(answer.pod.key for answer in there or placed))
+
+
+def _place_others(world: World, pod: Pod, schedulers: Container[str]) -> None:
+    """Place the pods that wait and fit now: they have their place before anything moves."""
+    others = [each for each in world.pending.values() if each.scheduler_name in schedulers and each.uid != pod.uid]
+    simulate(world, others, as_they_are=True, explained=False)
+
+
+def _left(world: World) -> list[Pod]:
+    """Return the pods that wait and have not been placed."""
+    return [pod for pod in world.pending.values() if world.engine.state.reservation(pod.uid) is None]
 
 
 class _Steering:
@@ -196,7 +208,7 @@ class _Steering:
         self._moves = moves
         self._room, *self._moved = goals
         owners = world.engine.dialects.owners
-        self._others_wait = any(owners(pod) for pod in world.pending.values() if pod.uid != self._room.pod.uid)
+        self._others_wait = any(owners(pod) for pod in _left(world) if pod.uid != self._room.pod.uid)
         self._steps: list[Step] = []
         self._cordoned: dict[Spot, None] = {}
 

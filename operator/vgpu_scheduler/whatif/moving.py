@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Outcome
-from vgpu_scheduler.whatif.budgets import budgets_of
+from vgpu_scheduler.model import Decision, Outcome
 from vgpu_scheduler.whatif.cards import card_name
-from vgpu_scheduler.whatif.controllers import has_controller, is_node_bound
+from vgpu_scheduler.whatif.controllers import controller_of, is_node_bound
 from vgpu_scheduler.whatif.nodes import listed_cards, with_annotation
 from vgpu_scheduler.whatif.simulation import simulate
 from vgpu_scheduler.whatif.world import World
@@ -58,7 +57,6 @@ class Moves:
     def __init__(self, world: World, schedulers: Container[str]) -> None:
         self._world = world
         self._schedulers = schedulers
-        self._budgets = budgets_of(world.budgets)
         self._written = dict(world.nodes)
         self._keys: dict[Spot, str] = {}
         for dialect in world.engine.dialects:
@@ -69,6 +67,8 @@ class Moves:
         self._pods = {pod.key: pod for pod in world.bound.values()}
         self._made: dict[str, tuple[Pod, str]] = {}
         """The pods that were moved, in that order: as they were, and the UID that holds the new place."""
+        self.why_nowhere = ""
+        """Why the last pod that could not be moved has no other place, of all the pods of its card."""
 
     def pod(self, key: str) -> Pod | None:
         """Return a bound pod that has not been moved, by namespace and name."""
@@ -77,13 +77,13 @@ class Moves:
     def why_not(self, pod: Pod) -> str:
         """Say why a pod cannot be moved; empty if it can."""
         written = self._world.written(pod)
-        if not has_controller(written):
+        if controller_of(written) is None:
             return "a pod on the card has no controller that would make it anew"
         if is_node_bound(written):
             return "a pod on the card would come back to its node"
         if pod.scheduler_name not in self._schedulers:
             return "a pod on the card is placed by another scheduler"
-        if not all(budget.allows(pod) for budget in self._budgets):
+        if not all(budget.allows([pod]) for budget in self._world.budgets):
             return "a pod on the card has a disruption budget that does not allow it"
         return ""
 
@@ -115,6 +115,7 @@ class Moves:
         (answer,) = simulate(self._world, [pod], explained=False)
         self._made[key] = (pod, answer.decision.uid)
         if answer.decision.outcome is not Outcome.PLACED:
+            self.why_nowhere = _why_nowhere(pod, answer.decision)
             self.take_back(key)
             return None
         return Move(key, pod.node_name, before, answer.node, answer.cards)
@@ -144,3 +145,13 @@ class Moves:
             vendors: Mapping[str, str] = {d.uuid: d.vendor for d in self._world.devices(pod.node_name, name)}
             found += [card_name(vendors.get(uuid, ""), uuid) for uuid in usage.charges]
         return tuple(found)
+
+
+def _why_nowhere(pod: Pod, decision: Decision) -> str:
+    """Say why a pod would not be placed anew: what it may not have at all goes before where there is room."""
+    if decision.outcome is Outcome.REFUSED:
+        reason = next(iter(decision.reasons), decision.message)
+        return f"a pod on the card would be refused if it were made anew: {reason}"
+    if not decision.another_node_helps:
+        return f"a quota of namespace {pod.namespace} would keep a pod on the card from being placed anew"
+    return "the pods fit nowhere else"

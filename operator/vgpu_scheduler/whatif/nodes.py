@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+from vgpu_scheduler.dialects import CodecError, RegistrationError
+from vgpu_scheduler.kube import decode_node
+from vgpu_scheduler.model import LAST_ALLOCATED
 from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.world import World
 
@@ -42,7 +45,9 @@ def listed_cards(node: Object, annotation: str) -> list[str]:
 
 
 def copy_of(world: World, name: str, copy: str) -> list[Object]:
-    """Return the objects of an empty node like one that is there, with cards of its own.
+    """Return the objects of a new node like one that is there, with cards of its own.
+
+    It is empty and healthy: nothing closes it, all of its cards are in service, and its plugins serve.
 
     Parameters
     ----------
@@ -60,20 +65,41 @@ def copy_of(world: World, name: str, copy: str) -> list[Object]:
         raise WorldError(f"there is no node {name}")
     if world.has_node(copy):
         raise WorldError(f"there is a node {copy} already")
-    cards = [
-        dialect.inventory.hardware(device)
-        for dialect in world.engine.dialects
-        for device in world.devices(name, dialect.name)
-    ]
-    like: Object = _without_taints(world.nodes[name], TAINTS_OF_STATE)
+    like, beside = _as_new(world, world.nodes[name]), world.beside.get(name)
     for dialect in world.engine.dialects:
-        for key in dialect.inventory.cordons.values():
-            like = with_annotation(like, key, "")
+        like = dialect.inventory.with_healthy_devices(like)
+        beside = None if beside is None else dialect.inventory.with_healthy_devices(beside)
+    cards = list(_hardware(world, like, beside))
     node = _renamed(like, copy, cards)
     node["metadata"]["uid"] = world.new_uid()
     node["metadata"]["labels"] = {**(node["metadata"].get("labels") or {}), "kubernetes.io/hostname": copy}
-    beside = world.beside.get(name)
     return [node] if beside is None else [_renamed(beside, copy, cards), node]
+
+
+def _as_new(world: World, node: Object) -> Object:
+    """Return a node that nothing closes, and whose kubelet offers all devices that it knows of."""
+    like: Object = _without_taints(node, TAINTS_OF_STATE)
+    cordons = [key for dialect in world.engine.dialects for key in dialect.inventory.cordons.values()]
+    locks = [lock.annotation for lock in world.engine.dialects.node_side.locks]
+    for key in (*cordons, *locks, LAST_ALLOCATED):
+        like = with_annotation(like, key, "")
+    status = node.get("status") or {}
+    devices = {key: amount for key, amount in (status.get("capacity") or {}).items() if "/" in key}
+    allocatable = {**(status.get("allocatable") or {}), **devices}
+    return {**like, "status": {**status, "allocatable": allocatable}} if devices else like
+
+
+def _hardware(world: World, node: Object, beside: Object | None) -> Iterator[str]:
+    """Yield the UUIDs of the devices of a node."""
+    known = decode_node({**node, "metadata": {"uid": "", **node["metadata"]}})
+    for dialect in world.engine.dialects:
+        try:
+            devices = dialect.inventory.devices(known, beside)
+        except RegistrationError as error:
+            devices = error.devices
+        except CodecError:
+            devices = ()
+        yield from map(dialect.inventory.hardware, devices)
 
 
 def _renamed(obj: Object, name: str, cards: list[str]) -> dict[str, Any]:

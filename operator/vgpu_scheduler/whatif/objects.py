@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
 from typing import Any, TypeVar
 
 from vgpu_scheduler.kube import DecodeError
@@ -24,12 +23,9 @@ class Written(dict[str, Any]):
     ----------
     origin
         The file.
-    read_at
-        When the objects of the file were read, if it is a snapshot.
     """
 
     origin = ""
-    read_at: datetime | None = None
 
 
 def origin_of(obj: Object) -> str:

@@ -7,28 +7,21 @@ Within each kind it is minimal: of an amount one step more would not do, and of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Any, Final
 
-from vgpu_scheduler.dialects import Dialect
-from vgpu_scheduler.engine import Cycle
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Outcome
-from vgpu_scheduler.whatif.amounts import Amount, amounts_of, is_claim
+from vgpu_scheduler.whatif.amounts import Amount, amounts_of
 from vgpu_scheduler.whatif.constraints import constraints_of
-from vgpu_scheduler.whatif.controllers import is_node_bound
+from vgpu_scheduler.whatif.ending import end_pods
+from vgpu_scheduler.whatif.limits import ask_within_limits, gets_around_limits, raise_limits
 from vgpu_scheduler.whatif.nodes import TAINTS_OF_STATE, copy_of, is_cordoned, listed_cards, uncordoned, with_annotation
-from vgpu_scheduler.whatif.objects import WorldError
+from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 from vgpu_scheduler.whatif.searching import largest_that_fits
-from vgpu_scheduler.whatif.simulation import created
 from vgpu_scheduler.whatif.world import World
 
 Object = Mapping[str, Any]
 
 _MOST_OF_A_KIND: Final = 3
-_MOST_NODES: Final = 64
-"""Nodes of which it is worked out which pods would have to end."""
 _MOST_MODELS: Final = 16
 """Kinds of nodes of which one more is tried."""
 _DIGITS: Final = 12
@@ -45,102 +38,25 @@ _LARGEST: Final = 2**40
 """The most that an amount is searched up to, in steps."""
 
 
-class RemedyKind(StrEnum):
-    """What somebody would have to do."""
-
-    ASK_LESS = "ask for less"
-    DROP_CONSTRAINT = "drop a constraint"
-    TOLERATE = "tolerate a taint"
-    UNCORDON_NODE = "uncordon a node"
-    UNCORDON_CARD = "uncordon a card"
-    END_PODS = "end pods"
-    RAISE_QUOTA = "raise a quota"
-    ADD_NODE = "add a node"
-
-
-@dataclass(frozen=True, slots=True)
-class Remedy:
-    """One change after which a pod fits.
-
-    Attributes
-    ----------
-    text
-        What is to be changed, as one sentence.
-    node
-        Where the pod would go then.
-    pod
-        The pod as it would have to be written; None where it stays.
-    objects
-        Other objects as they would have to be.
-    ended
-        UIDs of the pods that would have to end.
-    """
-
-    kind: RemedyKind
-    text: str
-    node: str
-    pod: Object | None = None
-    objects: tuple[Object, ...] = ()
-    ended: tuple[str, ...] = ()
-
-    def without_names(self) -> Remedy:
-        """Return it for somebody who must not end the pods that it names: how many there are is enough."""
-        count = len(self.ended)
-        pods = "1 pod that you may not delete" if count == 1 else f"{count} pods, not all of which you may delete,"
-        return replace(self, text=f"have {pods} end on node {self.node}") if count else self
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the remedy as plain values."""
-        return {"kind": self.kind.value, "text": self.text, "node": self.node}
-
-
 def remedies(world: World, pod: Pod) -> list[Remedy]:
     """Return what would help a pod that fits nowhere, kind by kind; nothing of the world is changed.
 
     What would take several changes of different kinds at once is not searched for.
     """
-    waiting = _WaitingPod(world, pod)
+    waiting = WaitingPod(world, pod)
     found: list[Remedy] = []
     for search in _SEARCHES:
         found += search(waiting)
     return found
 
 
-class _WaitingPod:
-    """A pod that waits, and the engine that says where it would go if it or the cluster were otherwise."""
-
-    def __init__(self, world: World, pod: Pod) -> None:
-        self.world = world
-        self.pod = pod
-        self.written = world.written(pod)
-        self.ours = created(world, pod, pod.uid)
-        self.cycle: Cycle = world.engine.cycle
-
-    def is_claim(self, dialect: Dialect, written: Object) -> bool:
-        """Tell whether a dialect understands what the pod would ask if it were written so."""
-        try:
-            return is_claim(dialect, self.world.pod(written, again=True))
-        except WorldError:
-            return False
-
-    def node(self, written: Object | None = None) -> str:
-        """Return the node that the pod goes to, or would go to if it were written so; empty where it fits nowhere."""
-        ours = self.ours
-        if written is not None:
-            try:
-                ours = created(self.world, self.world.pod(written, again=True), self.pod.uid)
-            except WorldError:
-                return ""
-        decision = self.cycle.decide(ours)
-        return decision.placement.node if decision.outcome is Outcome.PLACED and decision.placement else ""
-
-
-def _ask_less(waiting: _WaitingPod) -> Iterator[Remedy]:
+def _ask_less(waiting: WaitingPod) -> Iterator[Remedy]:
     """Search, of each amount that a container asks, the largest that fits while all others stay."""
     for amount in amounts_of(waiting.written, waiting.world.engine.dialects, waiting.ours):
 
         def node_with(steps: int, of: Amount = amount) -> str:
-            return waiting.node(of.applied(waiting.written, steps))
+            written = of.applied(waiting.written, steps)
+            return "" if gets_around_limits(waiting, written) else waiting.node(written)
 
         found = largest_that_fits(node_with, _valid_steps(waiting, amount))
         if found:
@@ -148,7 +64,7 @@ def _ask_less(waiting: _WaitingPod) -> Iterator[Remedy]:
             yield Remedy(RemedyKind.ASK_LESS, amount.worded(steps), node, amount.applied(waiting.written, steps))
 
 
-def _valid_steps(waiting: _WaitingPod, amount: Amount) -> Sequence[int]:
+def _valid_steps(waiting: WaitingPod, amount: Amount) -> Sequence[int]:
     """Return the steps below those of an amount with which the pod asks for what is understood, in rising order.
 
     Amounts of memory, and those of no device, may be any; so may amounts that are too large to look at each.
@@ -164,14 +80,14 @@ def _valid_steps(waiting: _WaitingPod, amount: Amount) -> Sequence[int]:
     return [steps for steps in below if waiting.is_claim(dialect, amount.applied(waiting.written, steps))]
 
 
-def _drop_constraints(waiting: _WaitingPod) -> Iterator[Remedy]:
+def _drop_constraints(waiting: WaitingPod) -> Iterator[Remedy]:
     """Leave out, one at a time, what keeps the pod from nodes and cards."""
     for constraint in constraints_of(waiting.written, waiting.world.engine.dialects.pod_annotations):
         if node := waiting.node(constraint.without):
             yield Remedy(RemedyKind.DROP_CONSTRAINT, constraint.text, node, constraint.without)
 
 
-def _tolerate(waiting: _WaitingPod) -> Iterator[Remedy]:
+def _tolerate(waiting: WaitingPod) -> Iterator[Remedy]:
     """Tolerate all taints of a node, of the nodes that have the fewest."""
     spec = waiting.written.get("spec") or {}
     tried: set[tuple[tuple[str, str, str], ...]] = set()
@@ -197,7 +113,7 @@ def _tolerate(waiting: _WaitingPod) -> Iterator[Remedy]:
     yield from minimal[:_MOST_OF_A_KIND]
 
 
-def _uncordon_nodes(waiting: _WaitingPod) -> Iterator[Remedy]:
+def _uncordon_nodes(waiting: WaitingPod) -> Iterator[Remedy]:
     """Uncordon one node at a time."""
     found = 0
     for name in sorted(waiting.world.nodes):
@@ -210,7 +126,7 @@ def _uncordon_nodes(waiting: _WaitingPod) -> Iterator[Remedy]:
             yield Remedy(RemedyKind.UNCORDON_NODE, f"uncordon node {name}", node, objects=(changed,))
 
 
-def _uncordon_cards(waiting: _WaitingPod) -> Iterator[Remedy]:
+def _uncordon_cards(waiting: WaitingPod) -> Iterator[Remedy]:
     """Uncordon one card at a time."""
     keys = sorted({key for dialect in waiting.world.engine.dialects for key in dialect.inventory.cordons.values()})
     found = 0
@@ -229,7 +145,7 @@ def _uncordon_cards(waiting: _WaitingPod) -> Iterator[Remedy]:
                     )
 
 
-def _with_node(waiting: _WaitingPod, node: Object) -> str:
+def _with_node(waiting: WaitingPod, node: Object) -> str:
     """Return where the pod goes if a node is as it is given."""
     before = waiting.world.nodes[node["metadata"]["name"]]
     waiting.world.replace_node(node)
@@ -239,43 +155,7 @@ def _with_node(waiting: _WaitingPod, node: Object) -> str:
         waiting.world.replace_node(before)
 
 
-def _end_pods(waiting: _WaitingPod) -> Iterator[Remedy]:
-    """Search the pods of one node without which the pod would fit there; of those none could stay."""
-    by_node: dict[str, list[Pod]] = {}
-    for pod in waiting.world.bound.values():
-        if not is_node_bound(waiting.world.written(pod)):
-            by_node.setdefault(pod.node_name, []).append(pod)
-    candidates = [
-        (len(pods), node)
-        for node, pods in by_node.items()
-        if waiting.cycle.fits_without(waiting.ours, node, [pod.uid for pod in pods]) is not None
-    ]
-    found = []
-    for _, node in sorted(candidates)[:_MOST_NODES]:
-        pods = _fewest_pods(waiting, node, by_node[node])
-        found.append((len(pods), max(pod.priority for pod in pods) if pods else 0, node, pods))
-    for count, _, node, pods in sorted(found, key=lambda each: each[:3])[:_MOST_OF_A_KIND]:
-        if count:
-            names = ", ".join(pod.key for pod in pods)
-            text = f"end pod {names} on node {node}" if count == 1 else f"end {count} pods on node {node}: {names}"
-            yield Remedy(RemedyKind.END_PODS, text, node, ended=tuple(pod.uid for pod in pods))
-
-
-def _fewest_pods(waiting: _WaitingPod, node: str, pods: Sequence[Pod]) -> list[Pod]:
-    """Return pods of a node that would have to end: one if one is enough, else a set of which none could stay."""
-    lowest_first = sorted(pods, key=lambda pod: (pod.priority, pod.key))
-    for pod in lowest_first:
-        if waiting.cycle.fits_without(waiting.ours, node, [pod.uid]) is not None:
-            return [pod]
-    ending = list(lowest_first)
-    for pod in reversed(lowest_first):
-        without = [other for other in ending if other is not pod]
-        if waiting.cycle.fits_without(waiting.ours, node, [other.uid for other in without]) is not None:
-            ending = without
-    return ending
-
-
-def _raise_quotas(waiting: _WaitingPod) -> Iterator[Remedy]:
+def _raise_quotas(waiting: WaitingPod) -> Iterator[Remedy]:
     """Search, of each limit of the pod's namespace, the smallest that lets it in while all others stay."""
     for written in waiting.world.quotas_of(waiting.pod.namespace):
         spec = written.get("spec") or {}
@@ -293,7 +173,7 @@ def _raise_quotas(waiting: _WaitingPod) -> Iterator[Remedy]:
 
 
 def _smallest(
-    waiting: _WaitingPod, written: Object, with_limit: Callable[[int], Object], limit: str
+    waiting: WaitingPod, written: Object, with_limit: Callable[[int], Object], limit: str
 ) -> tuple[int, str] | None:
     """Return the smallest limit that lets the pod in, and the node that it goes to then."""
 
@@ -313,7 +193,7 @@ def _smallest(
         waiting.world.replace_quota(written)
 
 
-def _add_node(waiting: _WaitingPod) -> Iterator[Remedy]:
+def _add_node(waiting: WaitingPod) -> Iterator[Remedy]:
     """Add an empty node like one that is there, one of each kind."""
     kinds: dict[object, str] = {}
     with_cards_first = sorted(waiting.world.nodes, key=lambda name: (not waiting.world.devices(name), name))
@@ -341,13 +221,15 @@ def _kind_of(world: World, name: str) -> object:
     return labels, frozenset(node.taints), devices
 
 
-_SEARCHES: Final[tuple[Callable[[_WaitingPod], Iterator[Remedy]], ...]] = (
+_SEARCHES: Final[tuple[Callable[[WaitingPod], Iterator[Remedy]], ...]] = (
     _ask_less,
+    ask_within_limits,
     _drop_constraints,
     _tolerate,
     _uncordon_nodes,
     _uncordon_cards,
-    _end_pods,
+    end_pods,
     _raise_quotas,
+    raise_limits,
     _add_node,
 )

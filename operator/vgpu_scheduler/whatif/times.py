@@ -1,4 +1,4 @@
-"""When objects were read, as far as they say."""
+"""When objects were read, and of which kinds, as far as they say."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ Object = Mapping[str, Any]
 
 _READ_AT: Final = f"{GROUP}/read-at"
 """The annotation of a snapshot that says when its objects were read."""
+_KINDS: Final = f"{GROUP}/kinds-read"
+"""The annotation of a snapshot that says of which kinds all objects were read, separated by commas."""
+_LIST: Final = "List"
 _OF_METADATA = ("creationTimestamp",)
 _OF_STATUS = ("startTime",)
 _OF_CONDITIONS = ("lastTransitionTime", "lastHeartbeatTime", "lastProbeTime", "lastUpdateTime")
@@ -27,14 +30,31 @@ def newest_time(objects: Iterable[Object]) -> datetime | None:
 
 def read_at(snapshot: object) -> datetime | None:
     """Return when the objects of a snapshot were read; None for anything else."""
-    metadata = snapshot.get("metadata") if isinstance(snapshot, Mapping) else None
+    return parse_time(_annotations(snapshot).get(_READ_AT))
+
+
+def kinds_read(document: object) -> frozenset[str]:
+    """Return the kinds of which a snapshot, or a list of one kind, has all objects that there were, be it none."""
+    listed = _annotations(document).get(_KINDS)
+    kinds = set(listed.split(",")) if isinstance(listed, str) else set()
+    kind = document.get("kind") if isinstance(document, Mapping) else None
+    if isinstance(kind, str) and kind.endswith(_LIST):
+        kinds.add(kind.removesuffix(_LIST))
+    return frozenset(kinds - {""})
+
+
+def when_read(time: datetime | None, kinds: Iterable[str] = ()) -> dict[str, Any]:
+    """Return the metadata of a snapshot, which say when its objects were read, and of which kinds."""
+    annotations = {} if time is None else {_READ_AT: time.isoformat()}
+    if listed := ",".join(sorted(kinds)):
+        annotations[_KINDS] = listed
+    return {"annotations": annotations} if annotations else {}
+
+
+def _annotations(document: object) -> Object:
+    metadata = document.get("metadata") if isinstance(document, Mapping) else None
     annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
-    return parse_time(annotations.get(_READ_AT)) if isinstance(annotations, Mapping) else None
-
-
-def when_read(time: datetime | None) -> dict[str, Any]:
-    """Return the metadata of a snapshot, which say when its objects were read."""
-    return {} if time is None else {"annotations": {_READ_AT: time.isoformat()}}
+    return annotations if isinstance(annotations, Mapping) else {}
 
 
 def parse_time(text: object) -> datetime | None:

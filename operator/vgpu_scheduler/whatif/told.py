@@ -18,6 +18,7 @@ from vgpu_scheduler.model import Amounts, CardReason, Claim, NearMiss, PodClaims
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.amounts import Amount, amounts_of
 from vgpu_scheduler.whatif.constraints import constraints_of
+from vgpu_scheduler.whatif.mismatch import MODE_WORD, MODEL_WORD
 from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.searching import largest_that_fits
 from vgpu_scheduler.whatif.world import World
@@ -37,15 +38,16 @@ _KEEPS_FROM_NODES: Final = {
 }
 """Fields of a pod's spec, with what nodes reject it for because of them."""
 _KEEPS_FROM_CARDS: Final = {
-    CardReason.CardTypeMismatch: "type",
-    CardReason.CardUuidMismatch: "uuid",
-    CardReason.NumaNotFit: "numa",
-    CardReason.ModeNotFit: "mode",
+    CardReason.CardTypeMismatch: (MODEL_WORD, MODE_WORD),
+    CardReason.CardUuidMismatch: ("uuid",),
+    CardReason.NumaNotFit: ("numa",),
+    CardReason.ModeNotFit: (MODE_WORD,),
 }
 """What cards reject a pod for because of its annotations, with what the names of these have in common."""
 _TOO_FEW_CARDS: Final = (CardReason.AllocatedCardsInsufficientRequest, CardReason.NodeInsufficientDevice)
 _MISSING_CLAIM: Final = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
 _INSUFFICIENT: Final = re.compile(rf"{re.escape(filters.insufficient('').text.strip())} ([^\s,]+?)[,.](?:\s|$)")
+_LIMIT: Final = re.compile(r"(limits\.\w+ of \w+ \S+) allows (\w+)")
 _TAINTS: Final = "tolerate a taint of the nodes: whoever runs them can say which"
 _WAIT: Final = "the nearest card has none left: wait until other pods end, or ask for a node more"
 
@@ -87,6 +89,10 @@ def told_of(world: World, pod: Pod, message: str, event: str) -> Told:
         *(line for report in quotas for line in _within_quota(asked, report)),
         *(_fewer_cards(asked) if any(reason.text in message for reason in _TOO_FEW_CARDS) else ()),
         *_less_of_a_node(asked, set(_INSUFFICIENT.findall(message))),
+        *(
+            f"ask for no more than {limit} allows ({most}), or have it raised"
+            for limit, most in _LIMIT.findall(message)
+        ),
         *_drop_constraints(asked, message),
         *([_TAINTS] if filters.TAINT.text in message else ()),
         *(f"create the PersistentVolumeClaim {name}, or correct the name" for name in _MISSING_CLAIM.findall(message)),
@@ -217,7 +223,7 @@ def _less_of_a_node(asked: _Asked, resources: Collection[str]) -> Iterator[str]:
 
 def _drop_constraints(asked: _Asked, message: str) -> Iterator[str]:
     """Yield what the pod may leave out of what nodes and cards reject it for."""
-    words = [word for reason, word in _KEEPS_FROM_CARDS.items() if reason.text in message]
+    words = [word for reason, told in _KEEPS_FROM_CARDS.items() if reason.text in message for word in told]
     for constraint in constraints_of(asked.written, asked.dialects.pod_annotations):
         fields = _KEEPS_FROM_NODES.get(constraint.name)
         concerned = (

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from vgpu_scheduler.dialects import Dialect
+from vgpu_scheduler.engine import QuotaReport
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Amounts, Device
 from vgpu_scheduler.whatif.cards import card_name
@@ -156,7 +157,7 @@ class PodUsage:
 
 @dataclass(frozen=True, slots=True)
 class NamespaceUsage:
-    """What the pods of a namespace hold of cards, and how many wait."""
+    """What the pods of a namespace hold of cards, how many wait, and how its quotas of cards stand."""
 
     namespace: str
     pods: int
@@ -164,6 +165,7 @@ class NamespaceUsage:
     cards: int
     memory: int
     cores: int
+    quotas: tuple[QuotaReport, ...] = ()
 
 
 def cards(world: World) -> list[CardUsage]:
@@ -305,7 +307,7 @@ def _of_pod(world: World, pod: Pod) -> PodUsage:
 
 
 def namespaces(world: World) -> list[NamespaceUsage]:
-    """Return the namespaces whose pods hold something of a card, or wait for one, by name."""
+    """Return the namespaces whose pods hold something of a card or wait for one, or that have a quota, by name."""
     held: dict[str, list[PodUsage]] = {}
     for usage in pods(world):
         held.setdefault(usage.namespace, []).append(usage)
@@ -313,6 +315,9 @@ def namespaces(world: World) -> list[NamespaceUsage]:
     for pod in world.pending.values():
         if world.engine.dialects.owners(pod):
             waiting[pod.namespace] = waiting.get(pod.namespace, 0) + 1
+    quotas: dict[str, list[QuotaReport]] = {}
+    for report in world.engine.quotas.report(world.engine.state):
+        quotas.setdefault(report.namespace, []).append(report)
     return [
         NamespaceUsage(
             namespace=name,
@@ -321,6 +326,7 @@ def namespaces(world: World) -> list[NamespaceUsage]:
             cards=len({(usage.node, card) for usage in listed for card in usage.cards}),
             memory=sum(usage.memory for usage in listed),
             cores=sum(usage.cores or 0 for usage in listed),
+            quotas=tuple(quotas.get(name, ())),
         )
-        for name in sorted({*held, *waiting})
+        for name in sorted({*held, *waiting, *quotas})
     ]

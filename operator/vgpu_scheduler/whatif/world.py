@@ -25,10 +25,12 @@ from vgpu_scheduler.model import Assignment, Device, Placement
 from vgpu_scheduler.policy import (
     CLUSTER_KIND,
     NAMESPACED_KIND,
+    PolicyResource,
     decode_policy,
     title,
 )
 from vgpu_scheduler.whatif.admission import SYSTEM_CLASSES, missing_class, with_defaults
+from vgpu_scheduler.whatif.budgets import Budget, budget_of
 from vgpu_scheduler.whatif.cards import WRITERS, card_name
 from vgpu_scheduler.whatif.objects import Object, WorldError, decoded, flatten, metadata_of, origin_of
 from vgpu_scheduler.whatif.storage import STORAGE_DECODERS, ephemeral_claims, is_default_class, with_default_class
@@ -71,8 +73,10 @@ class World:
         """Nodes by name, as they were written."""
         self.beside: dict[str, Object] = {}
         """The objects beside nodes that list their devices, by the name of the node."""
-        self.budgets: list[Object] = []
-        """The disruption budgets, as they were written."""
+        self.policies: dict[str, Object] = {}
+        """The policies as they were written, by what messages call them."""
+        self.budgets: list[Budget] = []
+        """The disruption budgets."""
         self.pending: dict[str, Pod] = {}
         """Pods that are not bound and have not ended, by UID."""
         self.bound: dict[str, Pod] = {}
@@ -115,7 +119,7 @@ class World:
             "Namespace": lambda _, name, metadata: self._add_namespace(name, metadata.get("labels") or {}),
             "ResourceQuota": lambda obj, *_: self.replace_quota(obj),
             "Device": lambda obj, name, _: self._add_device(name, obj),
-            "PodDisruptionBudget": lambda obj, *_: self.budgets.append(obj),
+            "PodDisruptionBudget": lambda obj, *_: self.budgets.append(budget_of(obj)),
             "PriorityClass": lambda obj, name, _: self._add_priority_class(name, obj.get("value")),
             **dict.fromkeys(STORAGE_DECODERS, lambda obj, *_: self._add_storage(str(obj["kind"]), obj)),
             **dict.fromkeys(
@@ -148,10 +152,9 @@ class World:
             self.pending[pod.uid] = pod
 
     def _add_policy(self, obj: Object) -> None:
-        policy = replace(decode_policy(obj), resource_version=0)  # so that one of a later file replaces it
+        policy = self.replace_policy(obj)
         if policy.error:
             self._problem(f"{title(policy)}: {policy.error}")
-        self.engine.effective_policies.observe(policy)
         self._namespaces_matter |= policy.namespace_selector is not None
 
     def _add_device(self, name: str, obj: Object) -> None:
@@ -234,6 +237,13 @@ class World:
             raise WorldError(f"Namespace {name}: metadata.labels is no mapping of texts")
         self.engine.effective_policies.observe_namespace(Namespace(name, dict(labels)))
         self._namespaces.add(name)
+
+    def replace_policy(self, obj: Object) -> PolicyResource:
+        """Take in a policy, or another version of one."""
+        policy = replace(decode_policy(obj), resource_version=0)  # so that one of a later file replaces it
+        self.policies[title(policy)] = obj
+        self.engine.effective_policies.observe(policy)
+        return policy
 
     def replace_quota(self, obj: Object) -> None:
         """Take in a quota, or another version of one.

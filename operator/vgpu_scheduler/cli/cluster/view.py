@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -23,7 +23,7 @@ from vgpu_scheduler.cli.files import FileError, documents, yaml_files
 from vgpu_scheduler.intake import SELECTING
 from vgpu_scheduler.kube import decode_json
 from vgpu_scheduler.policy import CLUSTER_KIND, GROUP, NAMESPACED_KIND, PLURALS, VERSION
-from vgpu_scheduler.whatif import WorldError, Written, flatten, newest_time, read_at
+from vgpu_scheduler.whatif import WorldError, Written, flatten, kinds_read, newest_time, read_at
 
 Object = Mapping[str, Any]
 OnProgress = Callable[[str], None]
@@ -78,7 +78,9 @@ class ClusterView:
     read_at
         The time of day when it was read, or the newest one that its objects tell of; None if they tell of none.
     settings_objects
-        The objects that the settings of a live cluster were read from; none where a settings file stands for them.
+        The objects that the settings were read from; none where a settings file stands for them.
+    kinds
+        The kinds that were read, those included of which there was no object.
     """
 
     objects: Sequence[Object]
@@ -88,6 +90,13 @@ class ClusterView:
     origin: str = ""
     read_at: datetime | None = None
     settings_objects: Sequence[Object] = ()
+    kinds: frozenset[str] = frozenset()
+
+    def has_read(self, kind: str) -> bool:
+        """Tell whether the objects of a kind were read, be there none."""
+        if self.live or kind in self.kinds:
+            return kind not in self.missing
+        return any(obj.get("kind") == kind for obj in self.objects)
 
 
 def read_cluster(options: ClusterOptions, on_progress: OnProgress = lambda _: None) -> ClusterView:
@@ -100,16 +109,31 @@ def read_cluster(options: ClusterOptions, on_progress: OnProgress = lambda _: No
     """
     if not options.files:
         return asyncio.run(_connect_and_read(options, on_progress))
-    objects = read_files(options.files, on_progress)
-    origin = ", ".join(map(str, options.files))
-    found = max((obj.read_at for obj in objects if obj.read_at is not None), default=None) or newest_time(objects)
+    files = _read_files(options.files, on_progress)
+    installed = SettingsObjects(options.scheduler_namespace)
     if options.config is None:
-        installed = SettingsObjects.among(objects, options.scheduler_namespace)
-        if installed.config_map:
-            settings = settings_from_objects(installed, options.overrides)
-            return ClusterView(installed.removed_from(objects), {}, settings, origin=origin, read_at=found)
-    settings = settings_from_file(options.config, options.overrides)
-    return ClusterView(objects, {}, settings, origin=origin, read_at=found)
+        installed = SettingsObjects.among(files.objects, options.scheduler_namespace)
+    by_objects = installed.config_map is not None
+    return ClusterView(
+        installed.removed_from(files.objects) if by_objects else files.objects,
+        {},
+        settings_from_objects(installed, options.overrides)
+        if by_objects
+        else settings_from_file(options.config, options.overrides),
+        origin=", ".join(map(str, options.files)),
+        read_at=max(files.times, default=None) or newest_time(files.objects),
+        settings_objects=installed.objects if by_objects else (),
+        kinds=frozenset(files.kinds),
+    )
+
+
+@dataclass(slots=True)
+class _Files:
+    """What files hold: objects, and what they say of when and of which kinds these were read."""
+
+    objects: list[Written] = field(default_factory=list)
+    times: list[datetime] = field(default_factory=list)
+    kinds: set[str] = field(default_factory=set)
 
 
 def read_files(paths: Sequence[Path], on_progress: OnProgress = lambda _: None) -> list[Written]:
@@ -120,7 +144,11 @@ def read_files(paths: Sequence[Path], on_progress: OnProgress = lambda _: None) 
     FileError
         If a file cannot be read, or a folder has none.
     """
-    found: list[Written] = []
+    return _read_files(paths, on_progress).objects
+
+
+def _read_files(paths: Sequence[Path], on_progress: OnProgress) -> _Files:
+    found = _Files()
     for path in paths:
         files = list(yaml_files(path))
         if not files:
@@ -129,10 +157,13 @@ def read_files(paths: Sequence[Path], on_progress: OnProgress = lambda _: None) 
             on_progress(f"reading {file}")
             try:
                 for document in documents(file):
+                    found.kinds |= kinds_read(document)
+                    if (time := read_at(document)) is not None:
+                        found.times.append(time)
                     for obj in flatten([document]):
                         written = Written(obj)
-                        written.origin, written.read_at = str(file), read_at(document)
-                        found.append(written)
+                        written.origin = str(file)
+                        found.objects.append(written)
             except WorldError as error:
                 raise FileError(f"{file}: {error}") from None
     return found
@@ -204,7 +235,15 @@ async def read_live_cluster(
     await asyncio.gather(*(read_kind(kind, path) for kind, path in wanted.items()))
     ordered = [obj for kind in wanted for obj in objects.get(kind, ())]
     now = max(times, default=None)
-    return ClusterView(ordered, missing, settings, live=True, read_at=now, settings_objects=installed.objects)
+    return ClusterView(
+        ordered,
+        missing,
+        settings,
+        live=True,
+        read_at=now,
+        settings_objects=installed.objects,
+        kinds=frozenset(objects),
+    )
 
 
 def _within(namespace: str, path: str) -> str:

@@ -115,7 +115,7 @@ def make_world(view: ClusterView, required: Collection[str] = REQUIRED_KINDS) ->
     world = World(view.scheduler.options)
     progress(f"{len(view.objects)} objects")
     world.add(view.objects)
-    if view.live or any(obj.get("kind") == "Pod" for obj in view.objects):  # else the pods were not read, perhaps
+    if view.has_read("Pod"):  # else nothing tells whose lock is whose
         world.review_locks(view.read_at or _LONG_AGO)
     progress("")
     if not world.nodes and not view.live:

@@ -77,7 +77,7 @@ async def read_facts(api: ApiClient, options: ClusterOptions) -> Seen:
 
 
 def facts_of_files(options: ClusterOptions) -> Seen:
-    """Return what files tell of a cluster; a kind of which they have no object was not looked at.
+    """Return what files tell of a cluster; a kind of which they have no object was not read, unless they say so.
 
     Raises
     ------
@@ -89,8 +89,8 @@ def facts_of_files(options: ClusterOptions) -> Seen:
     collected = _Collected(findings=findings)
     beside = (kind for dialect in expected.options.dialects if (kind := dialect.inventory.beside))
     for fact in (*FACTS, *map(beside_fact, beside), *ROLE_FACTS):
-        items = [obj for obj in view.objects if obj.get("kind") == fact.kind]
-        if items:
+        if view.has_read(fact.kind):
+            items = [obj for obj in (*view.objects, *view.settings_objects) if obj.get("kind") == fact.kind]
             values, unreadable = take_in(fact, items)
             collected.objects[fact.kind] = values
             collected.findings += unreadable

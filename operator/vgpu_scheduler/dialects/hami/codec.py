@@ -175,6 +175,31 @@ def _json_fields(device: RegisteredDevice) -> dict[str, Any]:
     return {key: item for key, item in fields.items() if item}
 
 
+def all_healthy(value: str, field: str) -> str:
+    """Return a registration with all of its devices healthy; one that cannot be read stays as it is.
+
+    Parameters
+    ----------
+    field
+        The name, in small letters, of what says in JSON whether a device is.
+    """
+    if not value.lstrip().startswith("["):
+        return ":".join(map(_healthy_segment, value.split(":")))
+    try:
+        listed = json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+    if not all(isinstance(device, dict) for device in listed):
+        return value
+    devices = [{key: item for key, item in device.items() if key.lower() != field} for device in listed]
+    return json.dumps([{**device, field: True} for device in devices], separators=(",", ":"), ensure_ascii=False)
+
+
+def _healthy_segment(segment: str) -> str:
+    fields = segment.split(",")
+    return ",".join([*fields[:6], "true", *fields[7:]]) if len(fields) in {_LEGACY_FIELDS, _FIELDS} else segment
+
+
 def decode_assignments(value: str) -> list[tuple[AssignedDevice, ...]]:
     """Decode an assignment annotation into one entry per ``;``-terminated container.
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from vgpu_scheduler.dialects.errors import CodecError, RegistrationError
+from vgpu_scheduler.dialects.hami.codec import all_healthy
 from vgpu_scheduler.dialects.hami.mig import SLICES
 from vgpu_scheduler.dialects.hami.vendors import Cards, Vendor
-from vgpu_scheduler.dialects.inventory import InventoryObject
+from vgpu_scheduler.dialects.inventory import InventoryObject, with_annotations
 from vgpu_scheduler.dialects.remembered import RememberedDevices
 from vgpu_scheduler.kube import Node
 from vgpu_scheduler.model import Device, DeviceResource, Dimension
@@ -68,6 +69,15 @@ class HamiInventory:
     def hardware(self, device: Device) -> str:
         """Return its UUID, which plugins take from the card."""
         return device.uuid
+
+    def with_healthy_devices(self, obj: InventoryObject) -> InventoryObject:
+        """Return it with other registrations."""
+        given = (obj.get("metadata") or {}).get("annotations") or {}
+        registered = {v.cards.source.removeprefix("annotation "): v.cards.health for v in self.vendors}
+        healthy = {
+            name: all_healthy(given[name], field) for name, field in registered.items() if field and name in given
+        }
+        return with_annotations(obj, healthy) if healthy else obj
 
     def devices(self, node: Node, beside: InventoryObject | None = None) -> tuple[Device, ...]:
         """Return the devices that the node registered, in the order written, maker by maker.

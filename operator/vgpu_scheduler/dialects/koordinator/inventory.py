@@ -33,6 +33,14 @@ class KoordinatorInventory:
         """Return the id that the Device object gives; devices are booked under type, minor and id."""
         return device.uuid.split("/", 2)[2]
 
+    def with_healthy_devices(self, obj: InventoryObject) -> InventoryObject:
+        """Return it with other entries of devices."""
+        spec = obj.get("spec")
+        if not isinstance(spec, Mapping) or not isinstance(listed := spec.get("devices"), list):
+            return obj
+        healthy = [{**entry, "health": True} if isinstance(entry, Mapping) else entry for entry in listed]
+        return {**obj, "spec": {**spec, "devices": healthy}}
+
     def devices(self, node: Node, beside: InventoryObject | None = None) -> tuple[Device, ...]:
         """Return the devices of the node's Device object, in the order written; none without one.
 

@@ -12,7 +12,14 @@ from vgpu_scheduler.dialects.errors import CodecError
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice, decode_assignments, go_bool
 from vgpu_scheduler.model import quoted
 
-__all__ = ["AssignedDevice", "RegisteredCard", "decode_assignments", "decode_register", "encode_assignments"]
+__all__ = [
+    "AssignedDevice",
+    "RegisteredCard",
+    "all_healthy",
+    "decode_assignments",
+    "decode_register",
+    "encode_assignments",
+]
 
 _FIELDS = 6
 _MOST_DIGITS = 10
@@ -55,6 +62,16 @@ def _card(item: str) -> RegisteredCard:
     return RegisteredCard(
         fields[0], _number(fields[1], "count", item), _number(fields[2], "memory", item), fields[3], health, fields[5]
     )
+
+
+def all_healthy(value: str) -> str:
+    """Return a registration with all of its cards healthy; items that cannot be read stay as they are."""
+    return ":".join(map(_healthy_item, value.split(":")))
+
+
+def _healthy_item(item: str) -> str:
+    fields = item.split(",")
+    return ",".join([*fields[:4], "true", *fields[5:]]) if len(fields) >= _FIELDS else item
 
 
 def _number(text: str, name: str, item: str) -> int:

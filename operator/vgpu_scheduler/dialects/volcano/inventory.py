@@ -8,10 +8,10 @@ from functools import lru_cache
 from typing import ClassVar
 
 from vgpu_scheduler.dialects.errors import CodecError
-from vgpu_scheduler.dialects.inventory import InventoryObject
+from vgpu_scheduler.dialects.inventory import InventoryObject, with_annotations
 from vgpu_scheduler.dialects.remembered import RememberedDevices
 from vgpu_scheduler.dialects.volcano import names as keys
-from vgpu_scheduler.dialects.volcano.codec import decode_register
+from vgpu_scheduler.dialects.volcano.codec import all_healthy, decode_register
 from vgpu_scheduler.dialects.volcano.names import VolcanoNames
 from vgpu_scheduler.kube import Node
 from vgpu_scheduler.model import Device, DeviceResource, Dimension, quoted
@@ -65,6 +65,11 @@ class VolcanoInventory:
     def hardware(self, device: Device) -> str:
         """Return its UUID, which the plugin takes from the card."""
         return device.uuid
+
+    def with_healthy_devices(self, obj: InventoryObject) -> InventoryObject:
+        """Return it with another registration."""
+        value = ((obj.get("metadata") or {}).get("annotations") or {}).get(keys.REGISTER_ANNOTATION)
+        return obj if value is None else with_annotations(obj, {keys.REGISTER_ANNOTATION: all_healthy(value)})
 
     def devices(self, node: Node, beside: InventoryObject | None = None) -> tuple[Device, ...]:
         """Return the cards that the node registered, in the order written; none without a registration.

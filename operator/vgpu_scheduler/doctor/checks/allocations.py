@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from vgpu_scheduler.doctor.check import Check
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
 from vgpu_scheduler.doctor.seen import Seen
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Device, Usage
+from vgpu_scheduler.model import Amounts, Device, Dimension, Usage
 from vgpu_scheduler.state import Reservation
+
+_BYTES = "bytes"
 
 UNACCOUNTED = Diagnosis(
     "pod-unaccounted",
     Severity.ERROR,
-    "The pod runs on a node with shared cards, asks for some, and has no allocation that can be read. It may sit on any"
-    " of them, so it is charged on every card of that maker on the node, which takes fewer pods until it ends. Such a"
-    " pod was placed by a scheduler that knows nothing of cards, or its annotations were changed.",
+    "The pod runs on a node with shared cards, asks for some, and has no allocation. It may sit on any of them, so it"
+    " is charged on every card of that maker on the node, which takes fewer pods until it ends. Such a pod was placed"
+    " by a scheduler that knows nothing of cards, or its annotations were removed.",
     "Delete the pod, and have what creates it name a scheduler that allocates cards.",
+)
+GARBLED = Diagnosis(
+    "allocation-unreadable",
+    Severity.ERROR,
+    "The pod was given cards, and what says which ones cannot be read any more: somebody changed its annotations. It"
+    " may sit on any card of that maker on its node, so it is charged on every one, and the node takes fewer pods until"
+    " it ends.",
+    "Delete the pod, so that it is placed anew, and find out who may change the annotation that the message names.",
 )
 ELSEWHERE = Diagnosis(
     "allocation-elsewhere",
@@ -79,9 +89,10 @@ def _of_dialect(seen: Seen, pod: Pod, dialect: str, usage: Usage) -> Iterator[Fi
         if named and named != pod.node_name:
             yield ELSEWHERE.of(_ref(pod), f"it runs on node {pod.node_name}, and its allocation names node {named}")
         else:
-            yield UNACCOUNTED.of(
-                _ref(pod), f"it runs on node {pod.node_name}, and its cards are not known: {usage.problem}"
-            )
+            written = seen.books.engine.dialects[dialect].allocation.keys & pod.annotations.keys()
+            diagnosis = GARBLED if written else UNACCOUNTED
+            message = f"it runs on node {pod.node_name}, and its cards are not known: {usage.problem}"
+            yield diagnosis.of(_ref(pod), message)
     for uuid in sorted(usage.charges.keys() - {device.uuid for device in listed}):
         home = seen.books.homes.get(uuid)
         whose = f"node {home} does" if home else "no node does"
@@ -106,13 +117,42 @@ def over_capacity(seen: Seen) -> Iterator[Finding]:
     for node, uuids in state.over_capacity().items():
         listed = seen.books.devices(node)
         for uuid in uuids:
-            pods = sorted(r.pod for r in state.reservations(node) if _is_on(r, listed, uuid))
-            message = f"card {uuid} is used beyond what it has, by {', '.join(pods)}"
-            yield OVER_CAPACITY.of(ObjectRef("Node", node), message)
+            held = state.reservations(node)
+            for dialect, devices in listed.items():
+                for device in (each for each in devices if each.uuid == uuid):
+                    message = _beyond(seen, dialect, device, _charges(held, dialect, devices, uuid))
+                    yield OVER_CAPACITY.of(
+                        ObjectRef("Node", node), f"card {uuid} is used beyond what it has: {message}"
+                    )
 
 
-def _is_on(held: Reservation, listed: dict[str, tuple[Device, ...]], uuid: str) -> bool:
-    return any(uuid in held.device_charges(dialect, devices) for dialect, devices in listed.items())
+def _charges(
+    held: Iterable[Reservation], dialect: str, devices: tuple[Device, ...], uuid: str
+) -> list[tuple[str, Amounts]]:
+    """Return the pods on a card, each with what it is charged there."""
+    charged = ((each.pod, each.device_charges(dialect, devices).get(uuid)) for each in held)
+    return sorted((pod, amounts) for pod, amounts in charged if amounts is not None)
+
+
+def _beyond(seen: Seen, dialect: str, device: Device, charges: Sequence[tuple[str, Amounts]]) -> str:
+    """Say what is used of each amount of which too much is, and by whom."""
+    parts = []
+    for column, about in enumerate(seen.books.engine.dialects[dialect].inventory.dimensions[: len(device.total)]):
+        each = [(pod, amounts[column]) for pod, amounts in charges if column < len(amounts) and amounts[column]]
+        used, total = sum(amount for _, amount in each), device.total[column]
+        if used > total:
+            now, most = (_in_unit(about, device, column, amount) for amount in (used, total))
+            whose = ", ".join(f"{pod} ({_in_unit(about, device, column, amount)})" for pod, amount in each)
+            unit = "MiB" if about.unit == _BYTES else about.unit
+            parts.append(f"{now} of {most} {unit} {about.name} by {whose}")
+    return "; ".join(parts) or f"slices that overlap, by {', '.join(pod for pod, _ in charges)}"
+
+
+def _in_unit(about: Dimension, device: Device, column: int, amount: int) -> int:
+    """Return an amount in the unit that is named for it; of compute that is percent of the device."""
+    if about.unit == "percent":
+        return round(device.compute_percent(amount, device.total[column]))
+    return -(-amount // 2**20) if about.unit == _BYTES else amount
 
 
 def _ref(pod: Pod) -> ObjectRef:
@@ -120,7 +160,7 @@ def _ref(pod: Pod) -> ObjectRef:
 
 
 CHECKS = (
-    Check("allocations", ("Node", "Pod"), (UNACCOUNTED, ELSEWHERE, PHANTOM, ORPHAN), held),
+    Check("allocations", ("Node", "Pod"), (UNACCOUNTED, GARBLED, ELSEWHERE, PHANTOM, ORPHAN), held),
     Check("unbound-allocations", ("Pod",), (UNBOUND,), unbound),
     Check("capacity", ("Node", "Pod"), (OVER_CAPACITY,), over_capacity),
 )

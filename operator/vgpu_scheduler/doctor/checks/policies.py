@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from vgpu_scheduler.doctor.check import Check
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
@@ -33,9 +34,9 @@ UNJUDGED = Diagnosis(
 )
 
 
-def policies(seen: Seen) -> Iterator[Finding]:
-    """Find policies that are not in force as they were meant."""
-    for kind, policy in seen.policies:
+def policies(kind: str, seen: Seen) -> Iterator[Finding]:
+    """Find policies of a kind that are not in force as they were meant."""
+    for policy in seen.policies(kind):
         ref = ObjectRef(kind, policy.metadata.name, policy.metadata.namespace)
         ready, conflicted = policy.status.condition(_READY), policy.status.condition(_CONFLICTED)
         if ready is None or 0 < ready.observed_generation < policy.metadata.generation:
@@ -46,4 +47,9 @@ def policies(seen: Seen) -> Iterator[Finding]:
             yield CONFLICTED.of(ref, conflicted.message or "it is Conflicted")
 
 
-CHECKS = (Check("policies", (CLUSTER_KIND, NAMESPACED_KIND), (NOT_READY, CONFLICTED, UNJUDGED), policies),)
+_FOUND = (NOT_READY, CONFLICTED, UNJUDGED)
+
+CHECKS = (
+    Check("cluster-policies", (CLUSTER_KIND,), _FOUND, partial(policies, CLUSTER_KIND)),
+    Check("policies", (NAMESPACED_KIND,), _FOUND, partial(policies, NAMESPACED_KIND)),
+)

@@ -40,6 +40,7 @@ class NpuCards:
     soft: bool
 
     cordon = ""
+    health = "health"
 
     @property
     def source(self) -> str:

@@ -71,6 +71,7 @@ class NeuronCards:
     counted: Counted
 
     cordon = ""
+    health = ""
 
     @property
     def source(self) -> str:

@@ -43,6 +43,10 @@ class Cards(Hashable, Protocol):
     def cordon(self) -> str:
         """The annotation of a node that takes the cards in it out of service; empty where there is none."""
 
+    @property
+    def health(self) -> str:
+        """The field of a listed card that says that it is healthy; empty where none does."""
+
     def facts(self, node: Node) -> Hashable | None:
         """Return all that the cards depend on; None where the node says nothing of such cards."""
 

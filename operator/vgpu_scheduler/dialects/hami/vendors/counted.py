@@ -57,6 +57,7 @@ class Counted:
     compute: Compute = Compute.PERCENT
 
     cordon = ""
+    health = ""
 
     @property
     def source(self) -> str:

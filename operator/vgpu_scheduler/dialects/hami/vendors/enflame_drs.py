@@ -81,6 +81,7 @@ class DrsCards:
     advertised: str
 
     cordon = ""
+    health = ""
 
     @property
     def source(self) -> str:

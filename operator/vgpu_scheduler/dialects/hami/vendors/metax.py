@@ -36,6 +36,7 @@ class MetaxCards:
     counted: Counted
 
     cordon = ""
+    health = ""
 
     @property
     def source(self) -> str:

@@ -91,6 +91,7 @@ class SharedCards:
 
     source = f"annotation {REGISTER}"
     cordon = ""
+    health = "healthy"
 
     def facts(self, node: Node) -> Hashable | None:
         """Return the registration."""

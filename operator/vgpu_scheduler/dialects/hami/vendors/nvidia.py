@@ -63,6 +63,7 @@ class NvidiaCards:
     names: NvidiaNames
     source = f"annotation {REGISTER_ANNOTATION}"
     cordon = CORDON_ANNOTATION
+    health = "health"
 
     def facts(self, node: Node) -> Hashable | None:
         """Return the registration, the cordon and the pair scores."""

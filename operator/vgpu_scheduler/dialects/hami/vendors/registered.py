@@ -87,6 +87,7 @@ class Registered:
     device: Callable[[RegisteredDevice, str], Device] = as_written
 
     cordon = ""
+    health = "health"
 
     @property
     def source(self) -> str:

@@ -1,0 +1,128 @@
+"""What of a pod, or of a policy, is behind the reasons that nodes and cards give: the field, and what it says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from vgpu_scheduler.engine import card_verdicts
+from vgpu_scheduler.model import CardReason, Device
+from vgpu_scheduler.predicates import reasons as filters
+from vgpu_scheduler.whatif.simulation import Answer, created
+from vgpu_scheduler.whatif.world import World
+
+__all__ = ["causes"]
+
+Object = Mapping[str, Any]
+
+_MOST_NODES: Final = 64
+"""Nodes whose cards are looked at."""
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_ONE_OF: Final = {"In": "in", "NotIn": "notin"}
+_COMPARED: Final = {"Gt": ">", "Lt": "<"}
+
+
+def causes(world: World, answer: Answer) -> tuple[str, ...]:
+    """Return sentences about the selectors and rules that keep a pod from nodes and cards."""
+    told = answer.decision.reasons
+    found: list[str] = []
+    if filters.AFFINITY.text in told:
+        found += _of_pod(world.written(answer.pod))
+    if filters.POLICY_SELECTOR.text in told:
+        found += _selectors_of_policies(world, answer)
+    if CardReason.CardDeniedByPolicy.text in told:
+        found += _denials(world, answer)
+    return tuple(found)
+
+
+def _of_pod(written: Object) -> Iterator[str]:
+    spec = written.get("spec") or {}
+    if selector := spec.get("nodeSelector"):
+        yield f"It asks for nodes with {_labels(selector)} (spec.nodeSelector)."
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    terms = (affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms") or ()
+    words = [
+        ", ".join(_expression(each) for kind in ("matchExpressions", "matchFields") for each in term.get(kind) or ())
+        for term in terms
+    ]
+    if words:
+        yield f"It asks for nodes with {' or '.join(words)} (spec.affinity.nodeAffinity)."
+
+
+def _selectors_of_policies(world: World, answer: Answer) -> Iterator[str]:
+    for title, spec in _in_force(world, answer, "nodeSelector"):
+        if selector := spec.get("nodeSelector"):
+            parts = [_labels(selector.get("matchLabels") or {})]
+            parts += [_expression(each) for each in selector.get("matchExpressions") or ()]
+            yield f"{title} asks for nodes with {', '.join(filter(None, parts))} (spec.nodeSelector)."
+
+
+def _denials(world: World, answer: Answer) -> Iterator[str]:
+    """Say of each rule of policies which cards it denies; what no rule about single cards denies is too large."""
+    denied = list(_denied(world, answer))
+    left = list(denied)
+    for title, spec in _in_force(world, answer, "devices"):
+        for field, words, denies in _rules(spec.get("devices") or {}):
+            cards = Counter(device.type for device in denied if denies(device))
+            if cards:
+                listed = ", ".join(f"{model} ({count})" for model, count in sorted(cards.items()))
+                yield f"spec.devices.{field} of {title} ({words}) denies {listed}."
+                left = [device for device in left if not denies(device)]
+    claimed = world.engine.cycle.claimed(created(world, answer.pod, answer.pod.uid))
+    if not left or claimed is None:
+        return
+    if claimed.policy.limits.memory is not None:
+        source = claimed.policy.limits.memory.source
+        limit = ((world.policies.get(source) or {}).get("spec") or {}).get("limits") or {}
+        most = f" ({limit['memoryPerPod']})" if "memoryPerPod" in limit else ""
+        yield f"limits.memoryPerPod of {source}{most} is less than what the pod would get of larger cards."
+    elif claimed.choice.limits.exclusive:
+        yield f"spec.devices.exclusive of {answer.sources.get('devices', 'a policy')} denies cards that are not whole."
+
+
+def _denied(world: World, answer: Answer) -> Iterator[Device]:
+    reason, ours = CardReason.CardDeniedByPolicy, created(world, answer.pod, answer.pod.uid)
+    nodes = [node for node, verdict in answer.decision.verdicts.items() if reason.text in verdict.reasons]
+    for node in nodes[:_MOST_NODES]:
+        verdicts = [each for each in card_verdicts(world.engine.cycle, ours, node) if each.reason is reason]
+        yield from {verdict.device.uuid: verdict.device for verdict in verdicts}.values()
+
+
+def _rules(devices: Object) -> Iterator[tuple[str, str, Callable[[Device], bool]]]:
+    """Yield the rules of a policy about single cards: the field, what it says, and what it denies."""
+    types = devices.get("types") or {}
+    allow, deny, modes = (
+        list(listed or ()) for listed in (types.get("allow"), types.get("deny"), devices.get("modes"))
+    )
+    if allow:
+        yield "types.allow", ", ".join(allow), lambda device: not _names(allow, device)
+    if deny:
+        yield "types.deny", ", ".join(deny), lambda device: _names(deny, device)
+    if modes:
+        yield "modes", ", ".join(modes), lambda device: bool(device.mode) and device.mode not in modes
+
+
+def _names(parts: Sequence[str], device: Device) -> bool:
+    return any(part.lower() in device.type.lower() for part in parts)
+
+
+def _in_force(world: World, answer: Answer, section: str) -> Iterator[tuple[str, Object]]:
+    """Yield the policies that a section came from, each with its spec."""
+    for title in answer.sources.get(section, "").split(", "):
+        if title in world.policies:
+            yield title, world.policies[title].get("spec") or {}
+
+
+def _labels(selector: Object) -> str:
+    return ", ".join(f"{key}={value}" for key, value in selector.items())
+
+
+def _expression(term: Object) -> str:
+    """Word one expression of a selector as kubectl has it."""
+    key, operator, values = term.get("key", ""), term.get("operator", ""), term.get("values") or ()
+    if operator in _ONE_OF:
+        return f"{key} {_ONE_OF[operator]} ({', '.join(map(str, values))})"
+    if operator in _COMPARED:
+        return f"{key} {_COMPARED[operator]} {', '.join(map(str, values))}"
+    return f"!{key}" if operator == "DoesNotExist" else str(key)

@@ -1,0 +1,164 @@
+"""Pods of one node without which a pod that waits would fit there.
+
+Who makes a pod anew when it ends, and whether that one would take the room before the pod that waits, is part of the
+answer; so is who is ending already, and whom a disruption budget protects.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from vgpu_scheduler.dialects import placement_usage
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import Outcome, counted
+from vgpu_scheduler.whatif.budgets import Budget
+from vgpu_scheduler.whatif.controllers import controller_of, is_node_bound
+from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
+from vgpu_scheduler.whatif.simulation import created
+
+__all__ = ["end_pods"]
+
+_MOST_OF_A_KIND: Final = 3
+_MOST_NODES: Final = 64
+"""Nodes of which it is worked out which pods would have to end."""
+_MOST_FOLLOWED: Final = 16
+"""Nodes of which it is worked out what becomes of the pods that end."""
+
+
+def end_pods(waiting: WaitingPod) -> Iterator[Remedy]:
+    """Search the pods of one node without which the pod would fit there; of those none could stay.
+
+    Those that end for good, or come back elsewhere, go before those whose controllers must make one less.
+    """
+    by_node: dict[str, list[Pod]] = {}
+    for pod in waiting.world.bound.values():
+        if not is_node_bound(waiting.world.written(pod)):
+            by_node.setdefault(pod.node_name, []).append(pod)
+    candidates = []
+    for node, bound in by_node.items():
+        pods = _unprotected(waiting.world.budgets, bound)
+        if waiting.cycle.fits_without(waiting.ours, node, [pod.uid for pod in pods]) is not None:
+            candidates.append((len(pods), node, pods))
+    found = []
+    for _, node, pods in sorted(candidates, key=lambda each: each[:2])[:_MOST_NODES]:
+        ending = _fewest_pods(waiting, node, pods)
+        ended = [pod for pod in ending if not pod.deleting]
+        if ending:
+            found.append((len(ended), max((pod.priority for pod in ended), default=0), node, ending))
+    followed = [
+        (bool(back := _taking_it_back(waiting, node, ending)), count, priority, node, ending, back)
+        for count, priority, node, ending in sorted(found, key=lambda each: each[:3])[:_MOST_FOLLOWED]
+    ]
+    for _, _, _, node, ending, back in sorted(followed, key=lambda each: each[:4])[:_MOST_OF_A_KIND]:
+        yield _remedy(waiting, node, ending, back)
+
+
+def _unprotected(budgets: Sequence[Budget], pods: Sequence[Pod]) -> list[Pod]:
+    """Return those of some pods that end anyway, and the least important ones that budgets allow to end together."""
+    found: list[Pod] = []
+    for pod in sorted(pods, key=_last_to_stay):
+        together = [other for other in found if not other.deleting]
+        if pod.deleting or all(budget.allows([*together, pod]) for budget in budgets):
+            found.append(pod)
+    return found
+
+
+def _last_to_stay(pod: Pod) -> tuple[bool, int, str]:
+    return not pod.deleting, pod.priority, pod.key
+
+
+def _fewest_pods(waiting: WaitingPod, node: str, pods: Sequence[Pod]) -> list[Pod]:
+    """Return pods of a node that would have to end: one if one is enough, else a set of which none could stay."""
+    for pod in pods:
+        if waiting.cycle.fits_without(waiting.ours, node, [pod.uid]) is not None:
+            return [pod]
+    ending = list(pods)
+    for pod in reversed(pods):
+        without = [other for other in ending if other is not pod]
+        if waiting.cycle.fits_without(waiting.ours, node, [other.uid for other in without]) is not None:
+            ending = without
+    return ending
+
+
+def _taking_it_back(waiting: WaitingPod, node: str, ending: Sequence[Pod]) -> list[Pod]:
+    """Return those of some pods that must not be made anew, for they would take the room before the pod.
+
+    Of equal priority is enough: who was tried in vain waits a while before it is tried again, and a new pod does not.
+    """
+    anew = [pod for pod in ending if pod.priority >= waiting.pod.priority and controller_of(waiting.world.written(pod))]
+    back = list(anew) if anew and not _gets_room(waiting, node, ending, anew) else []
+    for pod in anew if back else ():
+        fewer = [other for other in back if other is not pod]
+        if _gets_room(waiting, node, ending, [other for other in anew if other not in fewer]):
+            back = fewer
+    return back
+
+
+def _gets_room(waiting: WaitingPod, node: str, ending: Sequence[Pod], anew: Sequence[Pod]) -> bool:
+    """Tell whether the pod fits on a node once some pods have ended, and others of them were placed anew before it."""
+    with _without(waiting, ending), _placed(waiting, sorted(anew, key=lambda pod: -pod.priority)):
+        return waiting.cycle.fits_without(waiting.ours, node, ()) is not None
+
+
+@contextmanager
+def _without(waiting: WaitingPod, pods: Sequence[Pod]) -> Iterator[None]:
+    """Take what pods hold off the books."""
+    state = waiting.world.engine.state
+    suspended = [held for pod in pods if (held := state.reservation(pod.uid)) is not None]
+    for held in suspended:
+        state.suspend(held.uid)
+    try:
+        yield
+    finally:
+        for held in reversed(suspended):
+            state.resume(held)
+
+
+@contextmanager
+def _placed(waiting: WaitingPod, pods: Sequence[Pod]) -> Iterator[None]:
+    """Place pods anew, one after the other, where they fit."""
+    engine = waiting.world.engine
+    placed = []
+    try:
+        for pod in pods:
+            ours = created(waiting.world, pod, waiting.world.new_uid())
+            engine.observe_pod(ours, 0.0)
+            placed.append(ours.uid)
+            decision = waiting.cycle.decide(ours)
+            if decision.outcome is Outcome.PLACED and decision.placement is not None:
+                usage = placement_usage(decision.placement, decision.claims)
+                engine.state.assume(ours.uid, decision.placement, usage, ours.spec.requests)
+        yield
+    finally:
+        for uid in reversed(placed):
+            engine.remove_pod(uid, 0.0)
+
+
+def _remedy(waiting: WaitingPod, node: str, ending: Sequence[Pod], back: Sequence[Pod]) -> Remedy:
+    """Word what is to be done so that some pods end, and some of them do not come back."""
+    ended = [pod.key for pod in ending if not pod.deleting]
+    going = [pod.key for pod in ending if pod.deleting]
+    owners = [(pod, controller_of(waiting.world.written(pod))) for pod in back]
+    less = Counter(f"{owner[0]} {pod.namespace}/{owner[1]}" for pod, owner in owners if owner is not None)
+    texts, nameless = [], []
+    if len(ended) == 1:
+        texts.append(f"end pod {ended[0]} on node {node}")
+        nameless.append(f"have 1 pod that you may not delete end on node {node}")
+    elif ended:
+        texts.append(f"end {counted(len(ended), 'pod')} on node {node}: {', '.join(ended)}")
+        nameless.append(f"have {counted(len(ended), 'pod')}, not all of which you may delete, end on node {node}")
+    if going:
+        named = f"pod {going[0]}" if len(going) == 1 else f"pods {', '.join(going)}"
+        state = "has ended, which is" if len(going) == 1 else "have ended, which are"
+        texts.append(f"wait until {named} on node {node} {state} ending already")
+        nameless.append(f"wait until {counted(len(going), 'pod')} on node {node} {state} ending already")
+    if less:
+        fewer = ", ".join(f"{owner} make {counted(count, 'pod')} less" for owner, count in less.items())
+        texts.append(f"this has to be for good: have {fewer}, or what comes instead takes the room first")
+        nameless.append("this has to be for good, or what their controllers make instead takes the room first")
+    kind = RemedyKind.END_PODS if ended else RemedyKind.WAIT
+    uids = tuple(pod.uid for pod in ending)
+    return Remedy(kind, "; ".join(texts), node, ended=uids, nameless="; ".join(nameless))

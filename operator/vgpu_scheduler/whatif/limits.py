@@ -1,0 +1,164 @@
+"""What would help a pod that asks for more than policies allow one pod: to ask for less, or to have limits raised.
+
+A limit is never to be got around: a pod that may have no card for itself is not told to leave one hundredth of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from vgpu_scheduler.engine import Breach, PodSums, breaches, pod_sums
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.whatif.amounts import amounts_of
+from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
+from vgpu_scheduler.whatif.searching import largest_that_fits
+from vgpu_scheduler.whatif.world import World
+
+__all__ = ["ask_within_limits", "breaches_of", "gets_around_limits", "raise_limits"]
+
+Object = Mapping[str, Any]
+
+_MOST_ROUNDS: Final = 8
+"""Limits that are raised, or kept, one after the other: behind the tightest there may be another."""
+_WHOLE: Final = 100
+_OWN: Final = "exclusiveCardsPerPod"
+
+
+def breaches_of(world: World, pod: Pod) -> tuple[Breach, ...]:
+    """Return the limits that a pod is beyond; none for one that cannot be understood."""
+    claimed = world.engine.cycle.claimed(pod)
+    if claimed is None or not claimed.dialect:
+        return ()
+    dialect, limits = world.engine.dialects[claimed.dialect], claimed.policy.limits
+    return breaches(claimed.claims, limits, dialect, idle=claimed.choice.takes_idle_cards)
+
+
+def gets_around_limits(waiting: WaitingPod, written: Object) -> bool:
+    """Tell whether a pod, written otherwise, has as many cards as before and only calls fewer of them its own."""
+    if all(breach.field != _OWN for breach in breaches_of(waiting.world, waiting.ours)):
+        return False
+    before, after = (_sums(waiting.world, pod) for pod in (waiting.ours, waiting.read(written)))
+    return before.own - after.own > before.devices - after.devices
+
+
+def _sums(world: World, pod: Pod | None) -> PodSums:
+    claimed = world.engine.cycle.claimed(pod) if pod is not None else None
+    if claimed is None or not claimed.dialect:
+        return PodSums()
+    moments = list(
+        pod_sums(claimed.claims, world.engine.dialects[claimed.dialect], idle=claimed.choice.takes_idle_cards)
+    )
+    return PodSums(*(max(values) for values in zip(*moments, strict=True)))
+
+
+def ask_within_limits(waiting: WaitingPod) -> Iterator[Remedy]:
+    """Ask less of several amounts together, where several limits have to be kept; each as much as its limit allows."""
+    if len(breaches_of(waiting.world, waiting.ours)) < 2:
+        return
+    written, texts = waiting.written, []
+    for _ in range(_MOST_ROUNDS):
+        beyond = _beyond(waiting, written)
+        if not beyond:
+            break
+        found = _within(waiting, written, next(iter(beyond)))
+        if found is None:
+            return
+        text, written = found
+        texts.append(text)
+    node = waiting.node(written)
+    if node and len(texts) > 1:
+        yield Remedy(RemedyKind.ASK_LESS, " and ".join(texts), node, written)
+
+
+def _beyond(waiting: WaitingPod, written: Object) -> dict[str, int]:
+    """Return by how much a pod, written otherwise, is beyond each limit."""
+    pod = waiting.read(written)
+    found = breaches_of(waiting.world, pod) if pod is not None else ()
+    return {breach.field: breach.asked - breach.bound.most for breach in found}
+
+
+def _within(waiting: WaitingPod, written: Object, field: str) -> tuple[str, Object] | None:
+    """Return a pod that asks less of one amount, so that it keeps one limit, with what is to be said; None if none."""
+    for amount in amounts_of(written, waiting.world.engine.dialects, waiting.ours):
+
+        def keeps(steps: int) -> str:
+            changed = amount.applied(written, steps)  # noqa: B023 - it is called here
+            pod = waiting.read(changed)
+            if pod is None or not waiting.world.engine.cycle.claims(pod) or gets_around_limits(waiting, changed):
+                return ""
+            return "" if field in _beyond(waiting, changed) else "kept"
+
+        found = largest_that_fits(keeps, range(1, amount.steps))
+        if found:
+            return amount.worded(found[0]), amount.applied(written, found[0])
+    return None
+
+
+def raise_limits(waiting: WaitingPod) -> Iterator[Remedy]:
+    """Raise all limits that the pod is beyond to what it asks for."""
+    policies = waiting.world.policies
+    before: dict[str, Object] = {}
+    texts: dict[str, str] = {}
+    try:
+        for _ in range(_MOST_ROUNDS):
+            beyond = breaches_of(waiting.world, waiting.ours) or _on_the_cards_there_are(waiting)
+            if not beyond:
+                break
+            for breach in beyond:
+                title = breach.bound.source
+                if title not in policies:
+                    return
+                before.setdefault(title, policies[title])
+                texts[f"limits.{breach.field} of {title}"] = f"raised to {breach.wanted} (it is {breach.allowed})"
+                waiting.world.replace_policy(_with_limit(policies[title], breach))
+        node = waiting.node() if before else ""
+        if node:
+            changed = tuple(policies[title] for title in before)
+            text = ", and ".join(f"{name} {to}" for name, to in texts.items())
+            yield Remedy(RemedyKind.RAISE_LIMIT, f"have {text}", node, objects=changed)
+    finally:
+        for written in before.values():
+            waiting.world.replace_policy(written)
+
+
+def _on_the_cards_there_are(waiting: WaitingPod) -> tuple[Breach, ...]:
+    """Return the limit of memory that a pod is beyond on each card that it could have, with what the smallest takes.
+
+    What it takes depends on the card, where a container asks for percent of one, or says nothing.
+    """
+    claimed = waiting.world.engine.cycle.claimed(waiting.ours)
+    bound = None if claimed is None else claimed.policy.limits.memory
+    if claimed is None or bound is None or not claimed.dialect or waiting.node():
+        return ()
+    dialect = waiting.world.engine.dialects[claimed.dialect]
+    inventory, moments = dialect.inventory, list(pod_sums(claimed.claims, dialect))
+    devices = (device for node in waiting.world.nodes for device in waiting.world.devices(node, dialect.name))
+    totals = {device.total[inventory.memory] for device in devices if device.vendor in inventory.cards}
+    wanted = sorted(
+        inventory.memory_unit * max(sums.memory - -sums.percent * total // _WHOLE for sums in moments)
+        for total in totals
+    )
+    policy = waiting.world.policies.get(bound.source)
+    for amount in (each for each in wanted if each > bound.most and policy is not None):
+        breach = Breach("memoryPerPod", amount, bound, "")
+        assert policy is not None
+        waiting.world.replace_policy(_with_limit(policy, breach))
+        helps = waiting.node() or _tightened(waiting, bound.source)
+        waiting.world.replace_policy(policy)
+        if helps:
+            return (breach,)
+    return ()
+
+
+def _tightened(waiting: WaitingPod, source: str) -> bool:
+    """Tell whether another policy than the one that is named bounds the memory of a pod."""
+    claimed = waiting.world.engine.cycle.claimed(waiting.ours)
+    bound = None if claimed is None else claimed.policy.limits.memory
+    return bound is not None and bound.source != source
+
+
+def _with_limit(policy: Object, breach: Breach) -> Object:
+    spec = policy.get("spec") or {}
+    limit = breach.wanted if breach.field == "memoryPerPod" else breach.asked
+    return {**policy, "spec": {**spec, "limits": {**(spec.get("limits") or {}), breach.field: limit}}}

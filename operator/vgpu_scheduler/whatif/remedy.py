@@ -1,0 +1,106 @@
+"""One change that would help a pod that waits, and the pod of which it is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from vgpu_scheduler.dialects import Dialect
+from vgpu_scheduler.engine import Cycle
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import Outcome
+from vgpu_scheduler.whatif.amounts import is_claim
+from vgpu_scheduler.whatif.objects import WorldError
+from vgpu_scheduler.whatif.simulation import created
+from vgpu_scheduler.whatif.world import World
+
+__all__ = ["Remedy", "RemedyKind", "WaitingPod"]
+
+Object = Mapping[str, Any]
+
+
+class RemedyKind(StrEnum):
+    """What somebody would have to do."""
+
+    ASK_LESS = "ask for less"
+    DROP_CONSTRAINT = "drop a constraint"
+    TOLERATE = "tolerate a taint"
+    UNCORDON_NODE = "uncordon a node"
+    UNCORDON_CARD = "uncordon a card"
+    WAIT = "wait"
+    END_PODS = "end pods"
+    RAISE_QUOTA = "raise a quota"
+    RAISE_LIMIT = "raise a limit"
+    ADD_NODE = "add a node"
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """One change after which a pod fits.
+
+    Attributes
+    ----------
+    text
+        What is to be changed, as one sentence.
+    node
+        Where the pod would go then.
+    pod
+        The pod as it would have to be written; None where it stays.
+    objects
+        Other objects as they would have to be.
+    ended
+        UIDs of the pods that would have to end.
+    nameless
+        The sentence for somebody who must not end the pods that it names: how many there are is enough.
+    """
+
+    kind: RemedyKind
+    text: str
+    node: str
+    pod: Object | None = None
+    objects: tuple[Object, ...] = ()
+    ended: tuple[str, ...] = ()
+    nameless: str = ""
+
+    def without_names(self) -> Remedy:
+        """Return it for somebody who must not end the pods that it names."""
+        return replace(self, text=self.nameless or self.text)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the remedy as plain values."""
+        return {"kind": self.kind.value, "text": self.text, "node": self.node}
+
+
+class WaitingPod:
+    """A pod that waits, and the engine that says where it would go if it or the cluster were otherwise."""
+
+    def __init__(self, world: World, pod: Pod) -> None:
+        self.world = world
+        self.pod = pod
+        self.written = world.written(pod)
+        self.ours = created(world, pod, pod.uid)
+        self.cycle: Cycle = world.engine.cycle
+
+    def is_claim(self, dialect: Dialect, written: Object) -> bool:
+        """Tell whether a dialect understands what the pod would ask if it were written so."""
+        try:
+            return is_claim(dialect, self.world.pod(written, again=True))
+        except WorldError:
+            return False
+
+    def read(self, written: Object) -> Pod | None:
+        """Return the pod as it would be if it were written so; None where that cannot be read."""
+        try:
+            return created(self.world, self.world.pod(written, again=True), self.pod.uid)
+        except WorldError:
+            return None
+
+    def node(self, written: Object | None = None) -> str:
+        """Return the node that the pod goes to, or would go to if it were written so; empty where it fits nowhere."""
+        ours = self.ours if written is None else self.read(written)
+        if ours is None:
+            return ""
+        decision = self.cycle.decide(ours)
+        return decision.placement.node if decision.outcome is Outcome.PLACED and decision.placement else ""

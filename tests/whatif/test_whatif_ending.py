@@ -1,0 +1,147 @@
+"""Pods that would have to end: whoever ends them, and lets their controllers make others, sees the pod placed."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.whatif.test_whatif_remedies import GPU, MEMORY, kinds, node, pod, running, world_of
+
+from vgpu_scheduler.whatif import Remedy, RemedyKind, World, ask, remedies, simulate
+
+Object = dict[str, Any]
+
+LESS = re.compile(r"(\w+ default/[\w-]+) make (\d+) pod")
+KINDS = ("Pod", "PodDisruptionBudget")
+ABOUT_PODS = {RemedyKind.END_PODS, RemedyKind.WAIT}
+
+
+def owned(obj: Object, kind: str, name: str) -> Object:
+    obj["metadata"]["ownerReferences"] = [{"kind": kind, "name": name, "uid": name, "controller": True}]
+    return obj
+
+
+def budget(name: str, app: str, allowed: int) -> Object:
+    return {
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"selector": {"matchLabels": {"app": app}}},
+        "status": {"disruptionsAllowed": allowed},
+    }
+
+
+def drawn(seed: int) -> list[Object]:
+    """Return nodes whose pods have controllers, budgets and priorities, and some of which are ending, and a pod."""
+    rng = np.random.default_rng(seed)
+    objects: list[Object] = []
+    for number in range(int(rng.integers(1, 4))):
+        name, cards = f"n{number}", int(rng.integers(1, 4))
+        objects.append(node(name, cards))
+        for card in range(cards):
+            for tenant in range(int(rng.integers(1, 4))):
+                memory, priority = int(rng.integers(2000, 6000)), int(rng.integers(0, 4))
+                held = running(f"t{number}{card}{tenant}", name, f"GPU-{name}-{card}", memory, priority=priority)
+                app = str(rng.choice(["a", "b", "c"]))
+                held["metadata"]["labels"] = {"app": app}
+                kind = str(rng.choice(["", "ReplicaSet", "StatefulSet", "DaemonSet", "Job"]))
+                if kind:
+                    owned(held, kind, f"{kind.lower()}-{app}")
+                if rng.random() < 0.2:
+                    held["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+                objects.append(held)
+    objects += [budget(app, app, int(rng.integers(0, 3))) for app in "abc" if rng.random() < 0.5]
+    limits = {GPU: int(rng.integers(1, 3)), MEMORY: int(rng.integers(7000, 16385))}
+    return [*objects, pod("asked", limits, priority=int(rng.integers(0, 4)))]
+
+
+def is_ending(obj: Object) -> bool:
+    return "deletionTimestamp" in obj["metadata"]
+
+
+def placed_after(objects: list[Object], ended: set[str], less: Counter[str]) -> bool:
+    """Tell whether the pod is placed where others have ended, and controllers made so many less than before."""
+    kept = [deepcopy(each) for each in objects if each["metadata"]["name"] not in ended or each["kind"] != "Pod"]
+    made, waiting = world_of(*kept)
+    left, anew = less.copy(), []
+    for obj in (each for each in objects if each["kind"] == "Pod" and each["metadata"]["name"] in ended):
+        for owner in obj["metadata"].get("ownerReferences", ()):
+            title = f"{owner['kind']} default/{owner['name']}"
+            if left[title]:
+                left[title] -= 1
+            else:
+                fresh = deepcopy(obj)
+                fresh["metadata"] = {"name": f"{obj['metadata']['name']}-anew", "namespace": "default"}
+                fresh["spec"].pop("nodeName")
+                anew.append(made.pod(fresh))
+    return _last_of_all(made, [*anew, waiting], waiting.uid)
+
+
+def _last_of_all(made: World, pods: list[Any], uid: str) -> bool:
+    """Tell whether the last pod is placed, where it is tried after those of its priority."""
+    answers = simulate(made, pods, explained=False)
+    placed = {answer.pod.name for answer in answers if answer.node}
+    return next(each for each in pods if each.uid == uid).name in placed
+
+
+def check(objects: list[Object]) -> list[Remedy]:
+    made, waiting = world_of(*objects)
+    if ask(made, waiting).node:
+        return []
+    found = [remedy for remedy in remedies(made, waiting) if remedy.kind in ABOUT_PODS]
+    by_kind = {kind: {each["metadata"]["name"]: each for each in objects if each["kind"] == kind} for kind in KINDS}
+    pods = by_kind["Pod"]
+    budgets = {app: each["status"]["disruptionsAllowed"] for app, each in by_kind["PodDisruptionBudget"].items()}
+    for remedy in found:
+        ended = {made.bound[uid].name for uid in remedy.ended}
+        disturbed = Counter(pods[name]["metadata"]["labels"]["app"] for name in ended if not is_ending(pods[name]))
+        assert all(count <= budgets.get(app, count) for app, count in disturbed.items()), remedy.text
+        to_end = remedy.text.partition(";")[0] if remedy.kind is RemedyKind.END_PODS else ""
+        for name in ended:
+            assert (f"default/{name}" in to_end) is not is_ending(pods[name]), remedy.text
+            assert f"default/{name}" in remedy.text
+            assert f"default/{name}" not in remedy.without_names().text
+        assert (remedy.kind is RemedyKind.WAIT) is all(is_ending(pods[name]) for name in ended)
+        less = Counter({title: int(count) for title, count in LESS.findall(remedy.text)})
+        assert placed_after(objects, ended, less), remedy.text
+        for title in less:
+            assert not placed_after(objects, ended, less - Counter([title])), f"{title} need not: {remedy.text}"
+    return found
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_the_pod_is_placed_when_others_end_whoever_makes_them_anew(seed: int) -> None:
+    check(drawn(seed))
+
+
+def test_all_that_may_be_said_is_said_of_some_of_these_clusters() -> None:
+    texts = [remedy.text for seed in range(200) for remedy in check(drawn(seed))]
+    of_one, of_several = ("wait until pod ", "end pod ", "make 1 pod "), ("wait until pods ", "end 2 pods ")
+    for words in (*of_one, *of_several, "; wait until"):
+        assert any(words in text for text in texts), words
+
+
+def test_what_comes_back_first_must_not_come_back() -> None:
+    held = running("web-1", "a", "GPU-a-0", 9000, priority=5)
+    asked = pod("large", {GPU: 1, MEMORY: 12000})
+    made, waiting = world_of(node("a", cards=1), owned(held, "ReplicaSet", "web"), asked)
+    (text,) = kinds(remedies(made, waiting))[RemedyKind.END_PODS]
+    assert text == (
+        "end pod default/web-1 on node a; this has to be for good: have ReplicaSet default/web make 1 pod less,"
+        " or what comes instead takes the room first"
+    )
+    elsewhere = node("b", cards=1, memory=10000)  # where it is placed, beside another one
+    made, waiting = world_of(node("a", cards=1), elsewhere, running("beside", "b", "GPU-b-0", 500), held, asked)
+    assert kinds(remedies(made, waiting))[RemedyKind.END_PODS] == ["end pod default/web-1 on node a"]
+
+
+def test_who_is_ending_is_waited_for() -> None:
+    held = running("web-1", "a", "GPU-a-0", 9000)
+    held["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    made, waiting = world_of(node("a", cards=1), held, pod("large", {GPU: 1, MEMORY: 12000}))
+    told = kinds(remedies(made, waiting))
+    assert told[RemedyKind.WAIT] == ["wait until pod default/web-1 on node a has ended, which is ending already"]
+    assert RemedyKind.END_PODS not in told

@@ -1,0 +1,71 @@
+"""A pod that no card suits is told whether it is the model or the mode, and which there are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, world_of
+
+from vgpu_scheduler.whatif import explain_pod, told_of
+
+Object = dict[str, Any]
+
+MODELS, MODES = ("A100", "H100", "L40S", "T4"), ("hami-core", "mps", "mig")
+TYPES, MODE = "nvidia.com/use-gputype", "nvidia.com/vgpu-mode"
+
+
+def drawn(seed: int) -> tuple[list[tuple[str, str]], Object]:
+    """Return the models and modes of the cards of some nodes, and a pod that names models or modes."""
+    rng = np.random.default_rng(seed)
+    cards = [(str(rng.choice(MODELS)), str(rng.choice(MODES[:2]))) for _ in range(int(rng.integers(1, 6)))]
+    notes = {}
+    if rng.random() < 0.7:
+        notes[TYPES] = ",".join(str(each) for each in rng.choice(MODELS, size=int(rng.integers(1, 3)), replace=False))
+    if rng.random() < 0.7:
+        notes[MODE] = str(rng.choice(MODES))
+    return cards, pod("asked", {GPU: 1, MEMORY: 100}, metadata={"annotations": notes})
+
+
+def with_cards(number: int, model: str, mode: str) -> Object:
+    made = node(f"n{number}", cards=1)
+    notes = made["metadata"]["annotations"]
+    for before, now in (("NVIDIA-A100", model), ("hami-core", mode)):
+        notes["hami.io/node-nvidia-register"] = notes["hami.io/node-nvidia-register"].replace(before, now)
+    return made
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_the_sentence_says_what_differs(seed: int) -> None:
+    cards, asked = drawn(seed)
+    made, waiting = world_of(*(with_cards(n, *card) for n, card in enumerate(cards)), asked)
+    found = explain_pod(made, waiting)
+    notes = asked["metadata"]["annotations"]
+    types, mode = notes.get(TYPES, "").split(",") if TYPES in notes else MODELS, notes.get(MODE, "hami-core mps mig")
+    right_model, right_mode = {c for c in cards if c[0] in types}, {c for c in cards if c[1] in mode}
+    if right_model & right_mode:
+        assert (found.models, bool(found.answer.node)) == ("", True)
+        return
+    told, _, listed = found.models.removeprefix("No card ").removesuffix(".").partition("; there are ")
+    by_mode, by_model = MODE in notes and bool(right_model), TYPES in notes and bool(right_mode)
+    if by_mode == by_model:
+        assert told == "has a model and a mode that it takes"
+    elif by_model:
+        assert told == "is of a model that it takes"
+    else:
+        assert told == ("of its models has a mode that it takes" if TYPES in notes else "has a mode that it takes")
+    only_models = by_model and not by_mode
+    counts = Counter(model if only_models else f"{model} in mode {mode}" for model, mode in cards)
+    assert listed == ", ".join(f"{card} ({count})" for card, count in sorted(counts.items()))
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_who_may_not_see_nodes_is_told_to_leave_out_the_annotation_whichever_it_is(seed: int) -> None:
+    cards, asked = drawn(seed)
+    made, waiting = world_of(*(with_cards(n, *card) for n, card in enumerate(cards)), asked)
+    answer = explain_pod(made, waiting).answer
+    if not answer.node:
+        told = " ".join(told_of(made, waiting, answer.decision.message, "").remedies)
+        assert all(name in told for name in asked["metadata"]["annotations"])

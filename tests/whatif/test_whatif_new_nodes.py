@@ -1,0 +1,123 @@
+"""A new node like another one: what is wrong with that one is not wrong with it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.dialects import makers
+from tests.whatif.test_whatif_remedies import GPU, MEMORY, kinds, node, pod, world_of
+
+from vgpu_scheduler.dialects.hami.vendors import vendors
+from vgpu_scheduler.engine import EngineOptions
+from vgpu_scheduler.model import Device
+from vgpu_scheduler.whatif import RemedyKind, World, copy_of, make_dialect, remedies
+from vgpu_scheduler.whatif.cards import WRITERS, Card
+
+Object = dict[str, Any]
+
+LOCKS = ("nonsense", "2026-01-01T00:00:00Z,default,holder", "2026-01-01T00:00:00Z")
+
+
+def of_makers(rng: np.random.Generator) -> list[Object]:
+    """Return a node with cards of several makers, registered in either format, of which some are not healthy."""
+    known = vendors()
+    chosen = [known[int(n)] for n in rng.choice(len(known), size=3, replace=False)]
+    written = makers.node("n", chosen, rng)
+    notes = written["metadata"]["annotations"]
+    for name, text in notes.items():
+        if not text.startswith("["):
+            continue
+        cards = json.loads(text)
+        ill = [card for card in cards if rng.random() < 0.5]
+        for card in ill:
+            key = "healthy" if "healthy" in card else "health"
+            del card[key]
+            if rng.random() < 0.5:
+                card[key.capitalize()] = False
+        if "id" in cards[0] and "migProfiles" not in cards[0] and rng.random() < 0.3:
+            notes[name] = "".join(
+                f"{c['id']},{c['count']},{c['devmem']},{c['devcore']},{c['type']},{c.get('numa', 0)},{c not in ill},"
+                f"{c.get('index', 0)},{c.get('mode', '')}:"
+                for c in cards
+            )
+        else:
+            notes[name] = json.dumps(cards)
+    written["status"]["allocatable"] = {
+        key: "0" if rng.random() < 0.3 else value for key, value in written["status"]["capacity"].items()
+    }
+    return [{"kind": "Node", **written}]
+
+
+def of_cards(dialect: str, rng: np.random.Generator) -> list[Object]:
+    """Return a node with cards in a dialect, of which some are not healthy."""
+    listed = [
+        Card(f"n-{i}", i, "NVIDIA-A100", 16384, 10, 100, 0, "hami-core", healthy=bool(rng.random() < 0.5))
+        for i in range(int(rng.integers(1, 5)))
+    ]
+    made = WRITERS[dialect].register("n", listed)
+    capacity = {"cpu": "64", "memory": "64Gi", "pods": "110", **made.allocatable}
+    gone = rng.random() < 0.3
+    allocatable = {key: "0" if gone and "/" in key else value for key, value in capacity.items()}
+    metadata = {"name": "n", "annotations": dict(made.annotations)}
+    written = {"kind": "Node", "metadata": metadata, "status": {"capacity": capacity, "allocatable": allocatable}}
+    return [*made.objects, written]
+
+
+def unwell(objects: list[Object], world: World, rng: np.random.Generator) -> None:
+    """Have a lock close a node, and some of its cards be cordoned."""
+    notes = objects[-1]["metadata"]["annotations"]
+    for lock in world.engine.dialects.node_side.locks:
+        if rng.random() < 0.7:
+            notes[lock.annotation] = str(rng.choice(LOCKS))
+    for dialect in world.engine.dialects:
+        notes |= dict.fromkeys(dialect.inventory.cordons.values(), "n-0,n-NVIDIA-1")
+    notes["vgpu-scheduler.io/last-allocated"] = "forged"
+
+
+def hardware(card: Device) -> tuple[object, ...]:
+    return card.vendor, card.type, card.total, card.mode, card.index, card.pieces
+
+
+@pytest.mark.parametrize("dialect", ["makers", "hami", "volcano", "koordinator"])
+@pytest.mark.parametrize("seed", range(25))
+def test_a_new_node_has_the_cards_of_the_other_one_in_service(dialect: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    world = World(EngineOptions([make_dialect("hami" if dialect == "makers" else dialect)]))
+    objects = of_makers(rng) if dialect == "makers" else of_cards(dialect, rng)
+    unwell(objects, world, rng)
+    world.add(objects)
+    whole = World(EngineOptions([make_dialect("hami" if dialect == "makers" else dialect)]))
+    offered = {"capacity": (capacity := objects[-1]["status"]["capacity"]), "allocatable": capacity}
+    whole.add([*objects[:-1], {**objects[-1], "status": offered}])
+    made = copy_of(world, "n", "n-2")
+    world.add(made)
+    cards = world.devices("n-2")
+    assert sorted(map(hardware, cards)) == sorted(map(hardware, whole.devices("n")))
+    assert all(card.healthy and not card.cordoned for card in cards)
+    assert not {card.uuid for card in cards} & {card.uuid for card in whole.devices("n")}
+    notes = made[-1]["metadata"]["annotations"]
+    assert not notes.keys() & {lock.annotation for lock in world.engine.dialects.node_side.locks}
+    assert "vgpu-scheduler.io/last-allocated" not in notes
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_new_node_helps_whatever_is_wrong_with_all_there_are(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    nodes = []
+    for number in range(int(rng.integers(1, 4))):
+        made = node(f"n{number}", cards=int(rng.integers(1, 3)))
+        notes, wrong = made["metadata"]["annotations"], int(rng.integers(1, 16))
+        if wrong & 1:
+            notes["hami.io/mutex.lock"] = str(rng.choice(LOCKS[:1]))
+        if wrong & 2:
+            notes["hami.io/node-nvidia-register"] = notes["hami.io/node-nvidia-register"].replace(",true,", ",false,")
+        if wrong & 4:
+            made["spec"]["unschedulable"] = True
+        if wrong & 8:
+            made["status"]["allocatable"] = {**made["status"]["allocatable"], GPU: "0"}
+        nodes.append(made)
+    made, waiting = world_of(*nodes, pod("asked", {GPU: 1, MEMORY: int(rng.integers(1000, 16384))}))
+    assert kinds(remedies(made, waiting))[RemedyKind.ADD_NODE] == ["add a node like n0"]
