@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from tests.cli.live_cluster import KINDS, Api, run
 from tests.whatif.test_whatif_remedies import node
@@ -87,3 +89,22 @@ def test_cards_that_cannot_be_cordoned_are_refused(api: Api) -> None:
     result = run("cordon", "x")
     assert (result.exit_code, api.patches) == (2, [])
     assert "have no annotation that cordons them; cordon node v" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["cordon", "uncordon"])
+@pytest.mark.parametrize(
+    ("dry_run", "told"),
+    [
+        ([], "to which nothing is written: add --dry-run"),
+        (["--dry-run=none"], "to which nothing is written: add --dry-run"),
+        (["--dry-run=server"], "which no API server can check: write --dry-run=client"),
+        (["--dry-run=client"], ""),
+        (["--dry-run"], ""),
+    ],
+)
+def test_what_a_copy_can_be_asked(command: str, dry_run: list[str], told: str, api: Api, tmp_path: Path) -> None:
+    path = tmp_path / "c.json"
+    assert run("snapshot", "-f", str(path)).exit_code == 0
+    result = run(command, "GPU-a-0", "--cluster", str(path), *dry_run)
+    assert (result.exit_code, told in result.stderr) == (2 if told else 0, True)
+    assert not api.patches

@@ -332,3 +332,20 @@ def test_namespaces_are_listed_with_how_their_quotas_stand(seed: int, tmp_path: 
         ]
         spaces.remove(row["namespace"])
     assert spaces == []
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_pods_that_wait_are_placed_by_their_labels(seed: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(seed)
+    objects, chosen = cluster(rng), selector(rng)
+    path = write(objects, tmp_path)
+    waiting = [each["metadata"] for each in objects if each["kind"] == "Pod" and "nodeName" not in each["spec"]]
+    wanted = {f"{each['namespace']}/{each['name']}" for each in waiting if matches(chosen, each["labels"])}
+    result = run("simulate", "--pending", "-A", "-l", chosen, "--cluster", path, "-o", "json")
+    assert {answer["pod"] for answer in json.loads(result.stdout)} == wanted
+
+
+def test_labels_choose_among_pods_that_wait_only(api: Api) -> None:
+    assert "-l is about --pending" in run("simulate", "-f", "-", "-l", "a=b").stderr
+    assert run("simulate", "--pending", "-l", "a=b").stdout == "no pod waits that has the labels of -l\n"
+    assert "-l: " in run("simulate", "--pending", "-l", "a=(").stderr

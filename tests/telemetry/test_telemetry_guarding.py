@@ -42,7 +42,7 @@ RECORD: dict[str, Callable[[Attempts], None]] = {
 
 @pytest.mark.parametrize("what", RECORD)
 def test_to_record_an_attempt_never_fails(what: str, caplog: pytest.LogCaptureFixture) -> None:
-    RECORD[what](broken_attempts(), EventPort())
+    RECORD[what](broken_attempts())
     assert f"Attempts.{what} failed" in caplog.text
 
 

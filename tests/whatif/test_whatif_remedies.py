@@ -297,13 +297,14 @@ def _some(steps: int) -> list[int]:
 
 
 def _is_about(text: str, other: str) -> bool:
-    return re.sub("[0-9]+", "", text) == re.sub("[0-9]+", "", other)
+    return re.sub("[0-9]+m?", "", text) == re.sub("[0-9]+m?", "", other)
 
 
 def _number_in(text: str) -> int:
+    """Return an amount in steps: of compute of a node, thousandths."""
     found = re.search("[0-9]+", text)
     assert found is not None
-    return int(found.group())
+    return int(found.group()) * (1000 if text[found.end() :].startswith(" of cpu") else 1)
 
 
 def _fits_with(made: World, asked: Any) -> bool:

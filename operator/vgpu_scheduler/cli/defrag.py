@@ -63,8 +63,8 @@ def _show(plan: Plan, *, wide: bool) -> None:
     if plan.freed and plan.waiting:
         some = "and would take" if plan.waiting == 1 else "and some would take"
         then = f"{some} {len(plan.taken)} of those" if plan.taken else "and would take none of those"
-        count = "1 pod waits" if plan.waiting == 1 else f"{plan.waiting} pods wait"
-        click.echo(f"{count} for cards, {then} that become free.", err=True)
+        wait = "waits" if plan.waiting == 1 else "wait"
+        click.echo(f"{counted(plan.waiting, 'pod')} {wait} for cards, {then} that become free.", err=True)
     for reason, number in sorted(plan.stay.items()):
         click.echo(f"{number} {'card keeps its' if number == 1 else 'cards keep their'} pods ({reason}).", err=True)
 

@@ -18,6 +18,7 @@ from vgpu_scheduler.cli.cluster.view import ClusterView
 from vgpu_scheduler.cli.cluster.world import MissingRightsError, exit_on_error, open_world
 from vgpu_scheduler.cli.explain_from_pod import explain_from_pod_alone, record_of, worded_record
 from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import counted
 from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.whatif import Explanation, World, explain_bound, explain_pod
 
@@ -108,7 +109,9 @@ def _notes(world: World, pod: Pod, *, fits: bool) -> list[str]:
         lines.append(f"It is not tried yet: {behind}")
     elif fits:
         others = sum(other.priority > pod.priority for other in world.pending.values())
-        before = f" {others} pods of higher priority wait, too." if others else ""
+        before = (
+            f" {counted(others, 'pod')} of higher priority {'waits' if others == 1 else 'wait'}, too." if others else ""
+        )
         lines.append(f"It fits now: its turn comes, or its node is being waited for.{before}")
     condition = pod.scheduled_condition
     if condition is not None and condition.message:

@@ -14,7 +14,7 @@ from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, ClusterOptions
 from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.cluster.view import get_object
 from vgpu_scheduler.cli.cluster.world import MissingRightsError
-from vgpu_scheduler.model import DECISION, EventReason
+from vgpu_scheduler.model import DECISION, EventReason, counted
 from vgpu_scheduler.whatif import Told, World, told_of
 
 __all__ = ["explain_from_pod_alone", "record_of", "worded_record"]
@@ -113,7 +113,9 @@ def worded_record(record: Mapping[str, Any]) -> list[str]:
     """Word what was written down when a pod was decided."""
     if not record:
         return ["vgpu-scheduler wrote down no decision: somebody else bound it"]
-    lines = [f"decided among {record.get('nodes', '?')} nodes, score {record.get('score', '?')}"]
+    nodes = record.get("nodes", "?")
+    among = counted(nodes, "node") if isinstance(nodes, int) else f"{nodes} nodes"
+    lines = [f"decided among {among}, score {record.get('score', '?')}"]
     policy = record.get("policy")
     for section, source in sorted(policy.items()) if isinstance(policy, Mapping) else ():
         lines.append(f"{section} by {source}")

@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn
 import click
 
 from vgpu_scheduler.cli.cluster.messages import fail, print_pod_warnings, print_view_warnings, progress, warn
-from vgpu_scheduler.cli.cluster.namespaces import own_namespace
+from vgpu_scheduler.cli.cluster.namespaces import label_selector, own_namespace
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE, ClusterOptions, NamespaceOptions
 from vgpu_scheduler.cli.cluster.output import dump, table
 from vgpu_scheduler.cli.cluster.schedulers import as_if_it_named_ours
@@ -20,7 +20,7 @@ from vgpu_scheduler.cli.cluster.view import NAMESPACED_KINDS, ClusterView, read_
 from vgpu_scheduler.cli.cluster.world import MissingRightsError, exit_on_error, make_world, open_namespace
 from vgpu_scheduler.cli.files import FileError
 from vgpu_scheduler.cli.known_of_pods import known_of, show_known
-from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.kube import LabelSelector, Pod
 from vgpu_scheduler.model import did_you_mean
 from vgpu_scheduler.policy import PLURALS
 from vgpu_scheduler.settings import Settings
@@ -62,6 +62,8 @@ class _Scenario:
         The namespace of pods that name none, and whose pods that wait are placed unless those of all are.
     namespaces
         As they were chosen.
+    selector
+        The labels of the pods that wait; None for all.
     count
         Copies of each; 0 for the pods themselves.
     """
@@ -70,6 +72,7 @@ class _Scenario:
     pending: bool
     home: str
     namespaces: NamespaceOptions
+    selector: LabelSelector | None
     count: int
     policies: Sequence[Path]
     added: Sequence[str]
@@ -84,6 +87,7 @@ def run(
     explained: bool,
     count: str | None,
     dialect: str | None,
+    selector: str,
     **options: Any,
 ) -> None:
     """Place pods, and say where they went."""
@@ -93,9 +97,12 @@ def run(
             overrides["dialects"] = [make_dialect(dialect).name]
     if namespaces.every and not options["pending"]:
         raise click.UsageError("-A is about --pending: the pods of files say their namespace, or are in one (-n)")
+    if selector and not options["pending"]:
+        raise click.UsageError("-l is about --pending: all pods of files are placed")
     with exit_on_error():
         home = namespaces.name or own_namespace(cluster)
-    scenario = _Scenario(count=_count(count), home=home, namespaces=namespaces, **options)
+    labels = label_selector(selector)
+    scenario = _Scenario(count=_count(count), home=home, namespaces=namespaces, selector=labels, **options)
     if not scenario.pods and not scenario.pending:
         raise click.UsageError("say which pods are to be placed: -f FILE, or --pending")
     if scenario.count and explained:
@@ -262,8 +269,9 @@ def _answers(world: World, settings: Settings, scenario: _Scenario, *, explained
 
 
 def _waiting(world: World, scenario: _Scenario) -> list[Pod]:
-    every = scenario.namespaces.every
-    return [pod for pod in world.pending.values() if every or pod.namespace == scenario.home]
+    every, labels = scenario.namespaces.every, scenario.selector
+    pods = [pod for pod in world.pending.values() if every or pod.namespace == scenario.home]
+    return [pod for pod in pods if labels is None or labels.matches(pod.labels)]
 
 
 def _nothing_to_place(world: World, files: Sequence[Path]) -> WorldError:
@@ -360,6 +368,8 @@ def _show(answers: Sequence[Answer], *, explained: bool, wide: bool) -> None:
 
 
 def _nobody_waits(world: World, scenario: _Scenario) -> str:
+    if scenario.selector is not None:
+        return "no pod waits that has the labels of -l"
     if scenario.namespaces.every:
         return "no pod waits"
     elsewhere = f"; {len(world.pending)} in other namespaces do: -A places them, too" if world.pending else ""

@@ -15,6 +15,7 @@ from vgpu_scheduler.cli.cluster.settings import SettingsObjects
 from vgpu_scheduler.cli.cluster.view import REQUIRED_KINDS, read_cluster
 from vgpu_scheduler.cli.cluster.world import MissingRightsError, exit_on_error
 from vgpu_scheduler.kube import SELECTING_KINDS
+from vgpu_scheduler.model import counted
 from vgpu_scheduler.whatif import when_read
 
 Object = Mapping[str, Any]
@@ -50,7 +51,7 @@ def run(*, file: Path | None, cluster: ClusterOptions) -> None:
         file.write_text(text + "\n", encoding="utf-8")
     except OSError as error:
         fail(f"{file}: {error.strerror}")
-    click.echo(f"{file}: {len(items)} objects", err=True)
+    click.echo(f"{file}: {counted(len(items), 'object')}", err=True)
 
 
 def without_private_parts(obj: Object) -> dict[str, Any]:

@@ -12,13 +12,13 @@ import click
 from vgpu_scheduler.apiclient import ApiUnreachableError
 from vgpu_scheduler.cli.cluster.cards import find_card
 from vgpu_scheduler.cli.cluster.messages import on_terminal, progress, view_warnings, warn
-from vgpu_scheduler.cli.cluster.namespaces import chosen_namespace
+from vgpu_scheduler.cli.cluster.namespaces import chosen_namespace, label_selector
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, NAME, ClusterOptions, Listing, NamespaceOptions
 from vgpu_scheduler.cli.cluster.output import Columns, dump
 from vgpu_scheduler.cli.cluster.view import ClusterView, read_cluster
 from vgpu_scheduler.cli.cluster.world import MissingRightsError, exit_on_error, make_world, open_namespace
 from vgpu_scheduler.cli.top_columns import CARDS, MODELS, NAMESPACES, NODES, PODS, PODS_OF_ALL
-from vgpu_scheduler.kube import LabelSelector, parse_label_selector
+from vgpu_scheduler.kube import LabelSelector
 from vgpu_scheduler.model import did_you_mean
 from vgpu_scheduler.whatif import World, WorldError, usage
 
@@ -72,7 +72,7 @@ def run(
     TABLES[subject].sorted([], listing.sort_by)  # says what is wrong with it before anything is read
     names = [name.removeprefix(f"{TABLES[subject].kind}/") for name in names]  # as -o name writes them
     with exit_on_error():
-        labels = _labels(listing.selector)
+        labels = label_selector(listing.selector)
         namespace = namespaces.name if subject == "namespaces" else chosen_namespace(namespaces, cluster)
         question = _Question(subject, names, None if namespaces.every else namespace, labels, listing)
         if not watch:
@@ -85,13 +85,6 @@ def run(
     except KeyboardInterrupt:
         progress("")
         raise SystemExit(_INTERRUPTED) from None
-
-
-def _labels(text: str) -> LabelSelector | None:
-    try:
-        return parse_label_selector(text)
-    except ValueError as error:
-        raise click.UsageError(f"-l: {error}") from None
 
 
 def _read(cluster: ClusterOptions, question: _Question) -> tuple[World, ClusterView]:

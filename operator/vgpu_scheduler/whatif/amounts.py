@@ -8,10 +8,12 @@ from typing import Any, Final
 
 from vgpu_scheduler.dialects import ClaimError, Dialect, Dialects
 from vgpu_scheduler.kube import Pod, QuantityError, to_int, to_milli
+from vgpu_scheduler.model import counted
 
 Object = Mapping[str, Any]
 
 _CPU: Final = "cpu"
+_MILLI: Final = "m"
 _BYTES: Final = ("memory", "ephemeral-storage")
 _MIB: Final = 2**20
 _PERCENT: Final = 100
@@ -41,7 +43,10 @@ class Part:
 
     def quantity(self, steps: int) -> str:
         """Return so many steps as a quantity."""
-        return f"{self.each * steps}{self.suffix}"
+        amount, suffix = self.each * steps, self.suffix
+        if suffix == _MILLI and amount % 1000 == 0:
+            amount, suffix = amount // 1000, ""
+        return f"{amount}{suffix}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,7 @@ class Amount:
     def worded(self, steps: int) -> str:
         """Say what would have to be asked instead."""
         if len(self.parts) > 1:
-            cards = "1 card" if steps == 1 else f"{steps} cards"
+            cards = counted(steps, "card")
             amounts = ", ".join(f"{part.quantity(steps)} of {part.resource}" for part in self.parts)
             return f"ask for {cards} instead of {self.steps} in container {self.container}: {amounts}"
         (part,) = self.parts
@@ -135,7 +140,7 @@ def _measured(resource: str, quantity: str) -> tuple[int, str] | None:
     """Return a quantity in steps, and what is written behind their number; None where it is malformed."""
     try:
         if resource == _CPU:
-            return to_milli(quantity), "m"
+            return to_milli(quantity), _MILLI
         if resource in _BYTES or resource.startswith("hugepages-") or quantity.endswith("i"):
             # not k: the API writes 8000 as 8k
             return -(-to_int(quantity) // _MIB), "Mi"

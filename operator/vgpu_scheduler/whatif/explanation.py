@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from vgpu_scheduler.engine import CardVerdict, card_verdicts
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import CardReason, NodeVerdict, Outcome
+from vgpu_scheduler.model import CardReason, NodeVerdict, Outcome, counted
 from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.causes import causes
 from vgpu_scheduler.whatif.mismatch import mismatch_worded
@@ -95,7 +95,8 @@ class Explanation:
         if rows:
             parts.append("\n".join(indented([_HEAD, *rows], wide=wide)))
         if self.left_out:
-            parts.append(f"  and the cards of {self.left_out} more nodes: --node NAME shows those of one, -o wide all")
+            more = counted(self.left_out, "more node")
+            parts.append(f"  and the cards of {more}: --node NAME shows those of one, -o wide all")
         if self.remedies:
             lines = [f"  - {remedy.text} (goes to {remedy.node})" for remedy in self.remedies]
             parts.append("\n".join(["Each of these alone would help:", *lines]))

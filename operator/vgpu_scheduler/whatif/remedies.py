@@ -106,7 +106,7 @@ def _tolerate(waiting: WaitingPod) -> Iterator[Remedy]:
         more = [{"key": key, "operator": "Equal", "value": value, "effect": effect} for key, value, effect in repelling]
         tolerating = {**waiting.written, "spec": {**spec, "tolerations": [*(spec.get("tolerations") or ()), *more]}}
         if goes_to := waiting.node(tolerating):
-            taints_worded = ", ".join(f"{key}={value}:{effect}" for key, value, effect in repelling)
+            taints_worded = ", ".join(f"{key}{value and f'={value}'}:{effect}" for key, value, effect in repelling)
             remedy = Remedy(RemedyKind.TOLERATE, f"tolerate {taints_worded}", goes_to, tolerating)
             found.append((frozenset(repelling), remedy))
     minimal = [remedy for taints, remedy in found if not any(others < taints for others, _ in found)]

@@ -13,7 +13,7 @@ from vgpu_scheduler.cli.cluster.settings import DEFAULTS
 from vgpu_scheduler.cli.cluster.view import ClusterView
 from vgpu_scheduler.cli.settings_reference import known_variables, unknown_variables
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Decision
+from vgpu_scheduler.model import Decision, counted
 from vgpu_scheduler.whatif import World, refusals
 
 _ERROR = 2
@@ -27,7 +27,7 @@ def view_warnings(world: World, view: ClusterView) -> Iterator[str]:
     if len(world.problems) > _MOST_PROBLEMS:
         yield f"warning: and {len(world.problems) - _MOST_PROBLEMS} more"
     for kind, times in sorted(world.ignored.items()):
-        yield f"ignored: {times} {'object' if times == 1 else 'objects'} of kind {kind or '(none)'}"
+        yield f"ignored: {counted(times, 'object')} of kind {kind or '(none)'}"
     for kind, right in sorted(view.missing.items()):
         yield f"warning: objects of kind {kind} could not be seen ({right}): the answer assumes that there are none"
     if view.scheduler.problem:

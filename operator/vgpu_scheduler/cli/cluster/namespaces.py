@@ -1,11 +1,14 @@
-"""Which namespace is meant: one rule for all commands, kubectl's."""
+"""Which namespaces and labels are meant: one rule for all commands, kubectl's."""
 
 from __future__ import annotations
 
+import click
+
 from vgpu_scheduler.apiclient import context_namespace
 from vgpu_scheduler.cli.cluster.options import ClusterOptions, NamespaceOptions
+from vgpu_scheduler.kube import LabelSelector, parse_label_selector
 
-__all__ = ["chosen_namespace", "own_namespace"]
+__all__ = ["chosen_namespace", "label_selector", "own_namespace"]
 
 
 def chosen_namespace(options: NamespaceOptions, cluster: ClusterOptions) -> str | None:
@@ -28,3 +31,17 @@ def own_namespace(cluster: ClusterOptions) -> str:
         If the kubeconfig cannot be read.
     """
     return "default" if cluster.files else str(context_namespace(cluster.kubeconfig, cluster.context))
+
+
+def label_selector(text: str) -> LabelSelector | None:
+    """Read what ``-l`` says; None for all labels.
+
+    Raises
+    ------
+    click.UsageError
+        If it is no label selector.
+    """
+    try:
+        return parse_label_selector(text)
+    except ValueError as error:
+        raise click.UsageError(f"-l: {error}") from None

@@ -54,6 +54,8 @@ def uncordon(**options: Any) -> None:
 
 
 def _run(*, cluster: ClusterOptions, dry_run: str, **options: Any) -> None:
-    if cluster.files and dry_run != CLIENT:
+    if cluster.files and dry_run == SERVER:
+        raise click.UsageError("--cluster is a copy, which no API server can check: write --dry-run=client")
+    if cluster.files and dry_run == NONE:
         raise click.UsageError("--cluster is a copy, to which nothing is written: add --dry-run")
     run_module("cordon", cluster=cluster, dry_run=dry_run, **options)

@@ -24,6 +24,7 @@ _OF_PODS: Final = {
     "pods": "-f",
     "pending": "--pending",
     "namespaces": "-n and -A",
+    "selector": "-l",
     "count": "--count",
     "added": "--add-node",
     "without": "--without",
@@ -53,6 +54,7 @@ _SEED: Final = 42
     help="Pods, or workloads, to place, and what comes with them: claims, policies, quotas (- is stdin).",
 )
 @click.option("--pending", is_flag=True, help="Place the pods of a namespace that wait, whatever scheduler they name.")
+@click.option("-l", "--selector", default="", help="With --pending: only pods that have these labels.")
 @click.option(
     "--count",
     metavar="N|max",
@@ -141,7 +143,7 @@ def simulate(
 def _refuse(given: Mapping[str, Any], flags: Mapping[str, str], why: str) -> None:
     for name, flag in flags.items():
         value = given[name]
-        if not (value is None or value is False or value in ((), NamespaceOptions())):  # a seed may be 0
+        if not (value is None or value is False or value in ((), "", NamespaceOptions())):  # a seed may be 0
             raise click.UsageError(f"{flag}: {why}")
 
 

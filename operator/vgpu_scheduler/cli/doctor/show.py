@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from vgpu_scheduler.doctor import Report, Seen, Severity
+from vgpu_scheduler.model import counted
 
 _MOST = 10
 """Findings of one kind that the text names."""
@@ -60,5 +61,4 @@ def _summary(seen: Seen, report: Report) -> str:
 
 
 def _count(number: int, word: str) -> str:
-    plural = word if word == "info" or number == 1 else f"{word}s"
-    return f"{number} {plural}"
+    return f"{number} {word}" if word == Severity.INFO.value else counted(number, word)

@@ -23,6 +23,7 @@ from vgpu_scheduler.cli.simulate import read_policies
 from vgpu_scheduler.cli.traces.plot import check_plot, draw
 from vgpu_scheduler.cli.traces.reading import read_trace
 from vgpu_scheduler.cli.traces.show import show
+from vgpu_scheduler.model import counted
 from vgpu_scheduler.whatif.traces import (
     CONTENDERS,
     AuditError,
@@ -73,7 +74,8 @@ def run(
         summaries = _replayed(fleet, asked, contenders, seeds, load, shuffled=not on_cluster)
     for summary in summaries:
         if summary.withheld:
-            warn(f"{summary.policy}: {summary.withheld} pods were rejected that a node had room for, as it says")
+            pods = counted(summary.withheld, "pod")
+            warn(f"{summary.policy}: it says that it rejected {pods} that a node had room for")
     if output in FOR_PEOPLE:
         show(summaries)
     else:
@@ -127,7 +129,7 @@ def _warn_of_models(workloads: Workloads, fleet: Fleet) -> None:
     for name, pods in workloads.items():
         strangers = sum(bool(pod.models) and not fleet.allowed(pod).any() for pod in pods)
         if strangers:
-            warn(f"{name}: {strangers} pods ask for models of which no node has a card")
+            warn(f"{name}: no node has a card of the models that {counted(strangers, 'pod')} would take")
 
 
 # The replay ----------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Final
 import click
 
 from vgpu_scheduler.cli.cluster.output import table
+from vgpu_scheduler.model import counted
 from vgpu_scheduler.whatif.traces import POINTS, Summary
 
 _STATE: Final = ("fragmented", "rejected", "idle nodes", "idle cards")
@@ -26,7 +27,7 @@ def show(summaries: Sequence[Summary]) -> None:
         said = "allocated when so much was asked for, the other columns at 100%"
     else:
         said = f"allocated on average at load {load:g}, the other columns at the end"
-    click.echo(f"\nPercent of {cards} cards on {len(fleet.nodes)} nodes: {said}{mean}.")
+    click.echo(f"\nPercent of {counted(cards, 'card')} on {counted(len(fleet.nodes), 'node')}: {said}{mean}.")
 
 
 def _cells(summary: Summary) -> list[str]:

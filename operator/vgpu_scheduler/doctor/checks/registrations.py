@@ -8,7 +8,7 @@ from vgpu_scheduler.doctor.check import Check
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
 from vgpu_scheduler.doctor.seen import Seen
 from vgpu_scheduler.kube import Node
-from vgpu_scheduler.model import Device
+from vgpu_scheduler.model import Device, counted
 
 UNREADABLE = Diagnosis(
     "registration-unreadable",
@@ -57,12 +57,12 @@ def plugins(seen: Seen) -> Iterator[Finding]:
         for vendor, names, devices in _makers(seen, node):
             sick = [device.uuid for device in devices if not device.healthy]
             if sick:
-                yield UNHEALTHY.of(
-                    ref, f"{len(sick)} of {len(devices)} {vendor} cards are unhealthy: {', '.join(sick)}"
-                )
+                are = "is" if len(sick) == 1 else "are"
+                message = f"{len(sick)} of {counted(len(devices), f'{vendor} card')} {are} unhealthy: {', '.join(sick)}"
+                yield UNHEALTHY.of(ref, message)
             if len(sick) < len(devices) and names and not any(node.allocatable.get(name) for name in names):
                 resources = " or ".join(sorted(names))
-                message = f"it lists {len(devices)} {vendor} cards, and its kubelet offers no {resources}"
+                message = f"it lists {counted(len(devices), f'{vendor} card')}, and its kubelet offers no {resources}"
                 yield SILENT.of(ref, message + _handshake(node.annotations))
 
 
