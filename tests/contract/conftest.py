@@ -10,9 +10,11 @@ import pytest_asyncio
 from tests.apiserver.binaries import AssetsUnavailableError, assets
 from tests.conftest import unavailable
 from tests.contract.client import Api, Server
+from tests.contract.definitions import define
 from tests.contract.kubectl import Kubectl
 
 from vgpu_devcluster import DevCluster
+from vgpu_scheduler.policy import crds
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -70,3 +72,27 @@ async def api(server: Server) -> AsyncIterator[Api]:
             if item["metadata"]["name"].startswith(client.namespace):
                 await client.delete(f"/api/v1/nodes/{item['metadata']['name']}")
         await client.delete(client.pods, {"gracePeriodSeconds": 0})
+
+
+@pytest.fixture(scope="module")
+def both_servers(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Server]]:
+    """The embedded server, a new one, and the real one; policies that were defined there are gone afterwards."""
+    with DevCluster.thread() as cluster:
+        kubeconfig = cluster.kubeconfig(tmp_path_factory.mktemp("both") / "kubeconfig")
+        plane = control_plane
+        yield [
+            Server("devcluster", cluster.url, "", None, kubeconfig),
+            Server("kube-apiserver", plane.url, plane.token, plane.ssl_context(), plane.kubeconfig()),
+        ]
+    for definition in crds():
+        control_plane.kubectl("delete", "crd", definition["metadata"]["name"], "--ignore-not-found")
+
+
+@pytest_asyncio.fixture
+async def both(both_servers: list[Server]) -> AsyncIterator[tuple[Api, Api]]:
+    """Clients of both servers in the namespace ``default``, with the policies defined."""
+    ours, theirs = (Api(server, "default") for server in both_servers)
+    async with ours, theirs:
+        for api in (ours, theirs):
+            await define(api)
+        yield ours, theirs

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import pytest_asyncio
-from tests.contract.client import Answer, Api, Server
+from tests.contract.client import Answer, Api
+from tests.contract.definitions import PATHS
 
-from vgpu_devcluster import DevCluster
-from vgpu_scheduler.policy import CLUSTER_KIND, GROUP, VERSION, crds
+from vgpu_scheduler.policy import GROUP, VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from tests.apiserver.control_plane import ControlPlane
+    pass
 
 Object = dict[str, Any]
 KIND = "VGPUPolicy"
 
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-PATHS = {
-    KIND: f"/apis/{GROUP}/{VERSION}/namespaces/default/vgpupolicies",
-    CLUSTER_KIND: f"/apis/{GROUP}/{VERSION}/clustervgpupolicies",
-}
 REASONS = {
     "FieldValueInvalid",
     "FieldValueRequired",
@@ -146,49 +137,6 @@ SPECS: dict[str, Object] = {
     "a list": [],  # type: ignore[dict-item]
     "nothing": None,  # type: ignore[dict-item]
 }
-
-
-@pytest.fixture(scope="module")
-def devcluster_alone() -> Iterator[DevCluster]:
-    with DevCluster.thread() as cluster:
-        yield cluster
-
-
-@pytest_asyncio.fixture
-async def both(devcluster_alone: DevCluster, control_plane: ControlPlane) -> AsyncIterator[tuple[Api, Api]]:
-    """Clients of both servers, on which the policies are defined."""
-    real = Server("kube-apiserver", control_plane.url, control_plane.token, control_plane.ssl_context())
-    async with (
-        Api(Server("devcluster", devcluster_alone.url, "", None), "default") as ours,
-        Api(real, "default") as theirs,
-    ):
-        for api in (ours, theirs):
-            await _define(api)
-        yield ours, theirs
-
-
-async def _define(api: Api) -> None:
-    """Define the policies, unless an earlier test has."""
-    if (await api.get(PATHS[KIND])).code == 200:
-        return
-    await api.post("/api/v1/namespaces", {"metadata": {"name": "default"}})
-    for definition in crds():
-        assert (await api.post(DEFINITIONS, definition)).code in {201, 409}
-    async with asyncio.timeout(20):
-        for path in PATHS.values():
-            while (await api.get(path)).code != 200:
-                await asyncio.sleep(0.05)
-    body = {"apiVersion": f"{GROUP}/{VERSION}", "kind": KIND, "metadata": {"name": "p"}, "spec": {}}
-    async with asyncio.timeout(20):  # some time passes between serving a kind and following its schema
-        while (await api.post(PATHS[KIND], body, dryRun="All")).code == 404:
-            await asyncio.sleep(0.05)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _gone_afterwards(control_plane: ControlPlane) -> Iterator[None]:
-    yield
-    for definition in crds():
-        control_plane.kubectl("delete", "crd", definition["metadata"]["name"], "--ignore-not-found")
 
 
 def said(answer: Answer) -> tuple[int, list[tuple[str, str]]]:
