@@ -60,7 +60,7 @@ def shown(engine: Engine, *, leading: bool = True) -> Iterator[Any]:
     api.answers["GET", "200"] += 1
     add_requests(metrics, api)
     observer.stats.problems["Pod", EventReason.ALLOCATION_UNREADABLE] += 1
-    loop = SchedulingLoop(engine, binder, reporter, clock, metrics.attempts)
+    loop = SchedulingLoop(engine, binder, reporter, clock, metrics.attempts, EventPort())
     asking = pod("x", asks(1, 9000))
     engine.observe_pod(asking, 0.0)
     decision = engine.attempt(0.0)
