@@ -148,7 +148,7 @@ class ClosedNodeWatch:
             pod = self._engine.state.find(parsed.namespace, parsed.name)
         if pod is None:
             return f"a device plugin does not answer{lock}"
-        vendors = {claim.vendor for container in self._engine.cycle.claims(pod) for claim in container.claims}
+        vendors = {claim.vendor for container in self._engine.cycle.shapes.claims(pod) for claim in container.claims}
         return f"the device plugin of {', '.join(sorted(vendors))} does not answer pod {pod.key}{lock}"
 
     def _name(self, uid: str) -> str:

@@ -62,7 +62,7 @@ class PluginNeedsReader:
 
     def _read(self, pod: Pod) -> PluginNeeds:
         side: NodeSide = self._engine.dialects.node_side
-        claims = self._engine.cycle.claims(pod)
+        claims = self._engine.cycle.shapes.claims(pod)
         lock, in_turn = side.lock(claims), side.in_turn(claims)
         vendors = {claim.vendor for container in claims for claim in container.claims}
         return PluginNeeds(lock, in_turn, len(vendors) > 1 or (in_turn and lock is None), side.turn(claims))

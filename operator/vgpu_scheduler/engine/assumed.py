@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from vgpu_scheduler.engine.attempts import assume
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Outcome, Placement
 from vgpu_scheduler.state import Phase, Reservation
@@ -35,31 +36,26 @@ def recheck(engine: Engine, uid: str) -> Placement | None:
         return None
     unchanged = engine.effective_policies.as_decided(pod) and engine.state.unchanged_since_assumed(uid, pod)
     with engine.state.volumes.rechecking(decided.volumes):
-        if (
-            unchanged
-            and not engine.quotas.exceeded(pod.namespace, engine.state)
-            and engine.cycle.may_stay(pod, decided)
-        ):
-            return decided
+        if unchanged and not engine.quotas.exceeded(pod.namespace, engine.state):
+            cluster = engine.cycle.shapes.cluster_part(pod)
+            if cluster is None or engine.cycle.on_node.may_stay(pod, cluster, decided):
+                return decided
         return _refitted(engine, pod, held, decided)
 
 
 def _refitted(engine: Engine, pod: Pod, held: Reservation, decided: Placement) -> Placement | None:
     """Return what the pod would get of its node now, and assume that."""
     engine.effective_policies.decided(pod)
-    engine.state.suspend(pod.uid)
-    try:
-        fits = engine.cycle.refit(pod, held.node)
-    finally:
-        engine.state.resume(held)
+    with engine.state.without([pod.uid]):
+        fits = engine.cycle.on_node.refit(pod, held.node)
     if fits is None or not fits.volumes.is_part_of(decided.volumes):
         return None
     fits = replace(fits, volumes=decided.volumes)
     if fits == decided:
         engine.state.reassure(pod.uid)
     else:
-        claims = engine.cycle.claims(pod)
-        engine.reassume(pod, Decision(pod.uid, pod.key, Outcome.PLACED, placement=fits, claims=claims))
+        claims = engine.cycle.shapes.claims(pod)
+        _reassume(engine, pod, Decision(pod.uid, pod.key, Outcome.PLACED, placement=fits, claims=claims))
     return fits
 
 
@@ -80,20 +76,24 @@ def decide_elsewhere(engine: Engine, uid: str, slow: Collection[str]) -> Decisio
     found = _assumed(engine, uid)
     if found is None or found[1].volumes or engine.queue.moves(uid) >= MOST_MOVES:
         return None
-    pod, held, _ = found
-    engine.state.suspend(uid)
+    pod, _, _ = found
     try:
-        decision = engine.cycle.decide(pod, avoiding=slow)
+        with engine.state.without([uid]):
+            decision = engine.cycle.decide(pod, avoiding=slow)
     except Exception:  # noqa: BLE001 - whatever it is, it is this pod's: it is told when its turn comes
         return None
-    finally:
-        engine.state.resume(held)
     if decision.outcome is not Outcome.PLACED:
         return None
     engine.effective_policies.decided(pod)
-    engine.reassume(pod, decision)
+    _reassume(engine, pod, decision)
     engine.queue.moved(uid)
     return decision
+
+
+def _reassume(engine: Engine, pod: Pod, decision: Decision) -> None:
+    """Assume another placement of an assumed pod."""
+    engine.state.wakes.hints |= engine.state.forget(pod.uid)
+    engine.state.wakes.hints |= assume(engine.state, pod, decision)
 
 
 def _assumed(engine: Engine, uid: str) -> tuple[Pod, Reservation, Placement] | None:

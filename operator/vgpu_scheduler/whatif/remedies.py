@@ -248,7 +248,7 @@ def _end_pods(waiting: _WaitingPod) -> Iterator[Remedy]:
     candidates = [
         (len(pods), node)
         for node, pods in by_node.items()
-        if waiting.cycle.fits_without(waiting.ours, node, [pod.uid for pod in pods]) is not None
+        if waiting.cycle.on_node.fits_without(waiting.ours, node, [pod.uid for pod in pods]) is not None
     ]
     found = []
     for _, node in sorted(candidates)[:_MOST_NODES]:
@@ -265,12 +265,12 @@ def _fewest_pods(waiting: _WaitingPod, node: str, pods: Sequence[Pod]) -> list[P
     """Return pods of a node that would have to end: one if one is enough, else a set of which none could stay."""
     lowest_first = sorted(pods, key=lambda pod: (pod.priority, pod.key))
     for pod in lowest_first:
-        if waiting.cycle.fits_without(waiting.ours, node, [pod.uid]) is not None:
+        if waiting.cycle.on_node.fits_without(waiting.ours, node, [pod.uid]) is not None:
             return [pod]
     ending = list(lowest_first)
     for pod in reversed(lowest_first):
         without = [other for other in ending if other is not pod]
-        if waiting.cycle.fits_without(waiting.ours, node, [other.uid for other in without]) is not None:
+        if waiting.cycle.on_node.fits_without(waiting.ours, node, [other.uid for other in without]) is not None:
             ending = without
     return ending
 
