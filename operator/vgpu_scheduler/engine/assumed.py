@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vgpu_scheduler.engine.attempts import assume
 from vgpu_scheduler.kube import Pod
@@ -18,6 +18,36 @@ MOST_MOVES: Final = 3
 """How often a pod is moved away from a slow node."""
 
 
+class Checked(NamedTuple):
+    """An assumed placement that was found to hold, and what that rests on: nothing else is looked at for it."""
+
+    pod: Pod
+    held: Reservation
+    row: int
+    policies: int
+    """The generation of policies and namespaces."""
+    node: int
+    """The version of the node, with all that is charged there."""
+    limits: int
+    used: int
+    """The versions of quotas, and of what is held of them."""
+
+    def still_holds(self, engine: Engine) -> bool:
+        """Tell whether nothing has moved since: neither the pod, nor its node, its policy, its quota or its place."""
+        state, uid = engine.state, self.pod.uid
+        return (
+            state.pod(uid) is self.pod
+            and state.reservation(uid) is self.held
+            and engine.policies.catalogue.generation == self.policies
+            and state.nodes.version[self.row] == self.node
+            and engine.quotas.version == self.limits
+            and (state.quotas.version == self.used or not engine.quotas.limited({self.pod.namespace}))
+            and not state.interpod.any_anti_affinity
+            and not engine.closed_nodes.rejected
+            and engine.waits(self.pod)
+        )
+
+
 def recheck(engine: Engine, uid: str) -> Placement | None:
     """Check an assumed placement against what is known now, just before it is bound.
 
@@ -28,6 +58,9 @@ def recheck(engine: Engine, uid: str) -> Placement | None:
         does not fit there any more, its claims need something else, or it must not be bound at all; then the caller
         gives it back.
     """
+    checked = engine.checked.get(uid)
+    if checked is not None and checked.still_holds(engine):
+        return checked.held.placement
     found = _assumed(engine, uid)
     if found is None:
         return None
@@ -38,9 +71,22 @@ def recheck(engine: Engine, uid: str) -> Placement | None:
     with engine.state.volumes.rechecking(decided.volumes):
         if unchanged and not engine.quotas.exceeded(pod.namespace, engine.state):
             cluster = engine.cycle.shapes.cluster_part(pod)
-            if cluster is None or engine.cycle.on_node.may_stay(pod, cluster, decided):
+            if cluster is None:
+                _note(engine, pod, held)
+                return decided
+            if engine.cycle.on_node.may_stay(pod, cluster, decided):
                 return decided
         return _refitted(engine, pod, held, decided)
+
+
+def _note(engine: Engine, pod: Pod, held: Reservation) -> None:
+    """Note that a placement holds, for as long as nothing moves: its node alone has a say."""
+    row, state = engine.state.nodes.row(held.node), engine.state
+    assert row is not None, f"pod {pod.key} holds something on a node that is not there"
+    engine.checked[pod.uid] = Checked(
+        *(pod, held, row, engine.policies.catalogue.generation, int(state.nodes.version[row])),
+        *(engine.quotas.version, state.quotas.version),
+    )
 
 
 def _refitted(engine: Engine, pod: Pod, held: Reservation, decided: Placement) -> Placement | None:

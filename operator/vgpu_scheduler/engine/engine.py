@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from vgpu_scheduler.dialects import Dialects, InventoryObject
-from vgpu_scheduler.engine.assumed import decide_elsewhere, recheck
+from vgpu_scheduler.engine.assumed import Checked, decide_elsewhere, recheck
 from vgpu_scheduler.engine.attempts import Attempts
 from vgpu_scheduler.engine.closed_nodes import ClosedNodes, NodeClosure
 from vgpu_scheduler.engine.cycle import Cycle
@@ -81,6 +81,8 @@ class Engine:
         self._attempts = Attempts(
             self.cycle, self.queue, self.units, self.storage, self.effective_policies, self._waker, self.waits
         )
+        self.checked: dict[str, Checked] = {}
+        """The assumed placements that were found to hold, by UID."""
         self._gated: set[str] = set()
         self._departed: dict[str, int] = {}
         """Pods that are known to wait no longer, and since which version, of which nothing newer was seen yet."""
@@ -153,6 +155,7 @@ class Engine:
         self.queue.remove(uid)
         self._gated.discard(uid)
         self.effective_policies.forget(uid)
+        self.checked.pop(uid, None)
         hint = self.state.remove_pod(uid)
         if self.closed_nodes.lost_turns.forget(uid):
             hint |= Hint.NODE
@@ -270,6 +273,7 @@ class Engine:
         self.state.settled(uid)
         self.queue.remove(uid)
         self.effective_policies.forget(uid)
+        self.checked.pop(uid, None)
         known = self.state.pod(uid)
         if known is not None:
             self.storage.forget(known)
@@ -293,6 +297,7 @@ class Engine:
         """
         hint = self.state.forget(uid)
         self.state.settled(uid)
+        self.checked.pop(uid, None)
         self._waker.hint(hint, now)
         pod = self.state.pod(uid)
         if pod is None or not self.waits(pod) or self.state.reservation(uid) is not None:
