@@ -139,7 +139,9 @@ class Cycle:
         The scores stay: they chose the node.
         """
         sources = self.shapes.policy(pod).source_of
-        return replace(decision, placement=placement, sources=sources)
+        same = placement is decision.placement and self.shapes.is_noted(pod)
+        annotations = decision.annotations if same else None
+        return replace(decision, placement=placement, annotations=annotations, sources=sources)
 
     def nearest(self, pod: Pod) -> NearMiss | None:
         """Return which card came closest to fitting a pod that was found unschedulable."""
@@ -174,7 +176,8 @@ class Cycle:
     ) -> Decision:
         policy = shape.claimed.policy
         placement = self.on_node.placement(pod, shape, row)
-        problem = metadata_problem(pod, self._dialects.annotations(placement, 0, pod))
+        annotations = self._dialects.annotations(placement, 0, pod)
+        problem = metadata_problem(pod, annotations)
         if not problem and self._storage is not None:
             problem = self._storage.denial(placement.volumes)
         if problem:
@@ -184,6 +187,7 @@ class Cycle:
             pod=pod.key,
             outcome=Outcome.PLACED,
             placement=placement,
+            annotations=annotations,
             claims=shape.claimed.claims,
             score=sum(part.value for part in scores[placement.node] if not part.within),
             scores=scores,

@@ -103,6 +103,11 @@ class Shapes:
         """Forget what was noted of a pod."""
         self._noted.pop(uid, None)
 
+    def is_noted(self, pod: Pod) -> bool:
+        """Tell whether a pod is as it was when it was noted."""
+        noted = self._noted.get(pod.uid)
+        return noted is not None and noted.pod is pod
+
     def policy(self, pod: Pod) -> ResolvedPolicy:
         """Return what is in force for a pod."""
         noted = self._noted.get(pod.uid)
