@@ -61,7 +61,7 @@ class ClosedNodeWatch:
         event = self._moved.get(node)
         if event is not None:
             event.set()
-        elif self._engine.closed_nodes.closures(node):
+        elif self._engine.closed_nodes and self._engine.closed_nodes.closures(node):
             self._moved[node] = asyncio.Event()
             self._not_looked_at.add(node)
             self._looked.clear()
