@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -107,17 +108,14 @@ class QuickBench:
     ----------
     leads
         Whether the lease is held.
-    on_step
-        Told of each step of each bind.
     """
 
-    def __init__(self, nodes: int = 2, **options: Any) -> None:
+    def __init__(self, nodes: int = 2, on_step: Callable[[Step], None] | None = None, **options: Any) -> None:
         self.api = QuickApi()
         api, self.clock = cast("ApiClient", self.api), SetClock()
         self.engine = make_engine()
         self.reporter = Reporter(api, EventSource("vgpu-scheduler", "test"), self.clock)
         self.leads = True
-        self.on_step: Callable[[Step], None] = lambda _: None
         self.ended = asyncio.Event()
         self.port = EventPort()
         self.observer = Observer(self.engine, self.clock.monotonic, self.port, self.reporter.problem)
@@ -125,14 +123,18 @@ class QuickBench:
             api, self.engine, self.reporter, self.clock, lambda _: self.leads,
             lambda kind, answer: self.observer.observe_answer(KINDS[kind], answer), self.port,
         )  # fmt: skip
-        hooks = BinderHooks(on_step=self._step, on_attempt=lambda _: self.ended.set())
+        hooks = BinderHooks(on_attempt=lambda _: self.ended.set())
+        if on_step is not None:
+            told = on_step
+
+            async def step(reached: Step, _: Pod) -> None:
+                told(reached)
+
+            hooks = replace(hooks, on_step=step)
         self.binder = Binder(context, BinderOptions(**options), hooks)
         for number in range(nodes):
             self.api.nodes[f"n{number}"] = node_object(f"n{number}", cards(f"n{number}", 8))
             self.see(NODES, self.api.nodes[f"n{number}"])
-
-    async def _step(self, step: Step, _: Pod) -> None:
-        self.on_step(step)
 
     def see(self, kind: Kind[Any], found: Object) -> None:
         """Take in an object as a watch shows it."""
@@ -140,6 +142,10 @@ class QuickBench:
         event = decode_event(line, kind.decode)
         assert event.object is not None
         self.observer.observe(kind, event.object)
+
+    def see_pod(self, name: str) -> None:
+        """Take in a pod as it is now."""
+        self.see(PODS, self.api.pods[name])
 
     def decide(self, name: str, resources: Object | None = None, **more: Any) -> Decision:
         """Have a pod come and be decided."""
@@ -160,6 +166,8 @@ class QuickBench:
             self.see(PODS, found)
             del node["metadata"]["annotations"][LOCK]
             self.see(NODES, node)
+        found["status"] = {"phase": "Running", "containerStatuses": [{"name": "main", "state": {"running": {}}}]}
+        self.see(PODS, found)
 
     async def until(self, condition: Callable[[], object]) -> None:
         """Wait for a condition."""

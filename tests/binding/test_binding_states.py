@@ -98,8 +98,7 @@ async def slow_before_its_check(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def lease_is_lost(_: pytest.MonkeyPatch) -> None:
-    bench = QuickBench(1)
-    bench.on_step = lambda _: setattr(bench, "leads", False)
+    bench = QuickBench(1, on_step=lambda _: setattr(bench, "leads", False))
     bench.binder.submit(bench.decide("p", GPU))
     await bench.until(lambda: bench.engine.state.reservation("uid-p") is None)
 
@@ -116,8 +115,7 @@ async def slow_lock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def does_not_hold_with_the_lock(_: pytest.MonkeyPatch) -> None:
-    bench = QuickBench(1)
-    bench.on_step = lambda step: cordon(bench, "n0") if step is Step.LOCKED else None
+    bench = QuickBench(1, on_step=lambda step: cordon(bench, "n0") if step is Step.LOCKED else None)
     bench.binder.submit(bench.decide("p", GPU))
     await bench.until(lambda: bench.engine.state.reservation("uid-p") is None)
 

@@ -10,7 +10,7 @@ from tests.dialects.guard import guarded
 from tests.dialects.makers import MODES, NODES, asking, bound, node, pod
 
 from vgpu_scheduler.allocators import CardChoice
-from vgpu_scheduler.dialects import ClaimError, placement_usage
+from vgpu_scheduler.dialects import ClaimError, placement_usage, stamped
 from vgpu_scheduler.dialects.hami import Vendor, hami_dialect, vendors
 from vgpu_scheduler.kube import Node, Pod, decode_node, decode_pod
 from vgpu_scheduler.model import NO_USAGE, Amounts, Placement, Usage
@@ -67,6 +67,7 @@ def book_many(makers: list[Vendor], rng: np.random.Generator) -> Counter[str]:
         if placement is None:
             continue
         written = DIALECT.allocation.annotations(placement, 1, decode_pod(wire))
+        assert stamped(DIALECT.allocation.annotations(placement, 0, decode_pod(wire)), 1) == written
         tenant = decode_pod(bound(wire, name, written))
         assert all(map(guarded, written)), written
         usage = DIALECT.allocation.usage(tenant)

@@ -19,7 +19,7 @@ from tests.dialects.volcano_objects import (
 )
 
 from vgpu_scheduler.allocators import CardChoice, HamiAllocator, NamedCards, ShareOrder, Strategy
-from vgpu_scheduler.dialects import ClaimError, placement_usage
+from vgpu_scheduler.dialects import ClaimError, placement_usage, stamped
 from vgpu_scheduler.dialects.volcano import decode_assignments
 from vgpu_scheduler.dialects.volcano.order import volcano_order
 from vgpu_scheduler.dialects.volcano.rules import parse_rules
@@ -259,6 +259,7 @@ def test_what_is_written_decodes_to_what_is_held(seed: int) -> None:
         state.assume(waiting.uid, placement, placement_usage(placement, claims), {})
         before = state.ledger()
         written = DIALECT.allocation.annotations(placement, 1)
+        assert stamped(DIALECT.allocation.annotations(placement, 0), 1) == written
         assert len(decode_assignments(written[ALLOCATED])) == len(containers)
         bound = pod(*containers, uid=waiting.uid, annotations=written, bound="node")
         state.observe_pod(bound, {DIALECT.name: DIALECT.allocation.usage(bound)})

@@ -146,6 +146,6 @@ def engine_with(nodes: Iterable[Node] = (), pods: Iterable[Pod] = (), defaults: 
 
 def node_part(cycle: Cycle, asking: Pod) -> NodePart:
     """Return the node part of a pod's shape, which must not be refused."""
-    shape = cycle.shape(asking)
+    shape = cycle.shapes.of(asking)
     assert isinstance(shape, Fitted), shape
     return shape.node

@@ -68,7 +68,7 @@ def test_those_who_are_alike_get_the_same_answer() -> None:
         groups: dict[Hashable, list[tuple[Pod, bool]]] = defaultdict(list)
         for number in range(25):
             asked = asking(rng, number)
-            shape = engine.cycle.shape(asked)
+            shape = engine.cycle.shapes.of(asked)
             assert isinstance(shape, Fitted)
             groups[shape.alike(asked)].append((asked, engine.cycle.decide(asked).placement is not None))
         for members in groups.values():

@@ -122,7 +122,7 @@ def test_an_explanation_names_the_nodes_that_are_left_out() -> None:
 
 
 def parts(engine: Engine, **more: Any) -> Fitted:
-    shape = engine.cycle.shape(pod("p", **more))
+    shape = engine.cycle.shapes.of(pod("p", **more))
     assert isinstance(shape, Fitted)
     return shape
 

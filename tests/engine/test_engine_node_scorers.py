@@ -68,7 +68,7 @@ def test_an_image_moves_no_version_and_wakes_nobody() -> None:
 def test_pods_with_other_images_share_what_is_known_of_nodes_unless_images_rank() -> None:
     for specs, shapes in (([], 1), (by("binpack"), 1), (by("imageLocality"), 2)):
         engine = with_policies(engine_with([having("a", {})]), *specs)
-        parts = {id(engine.cycle.shape(running(image, image)).node) for image in ("x:1", "y:1")}  # type: ignore[union-attr]
+        parts = {id(engine.cycle.shapes.of(running(image, image)).node) for image in ("x:1", "y:1")}  # type: ignore[union-attr]
         assert len(parts) == shapes, specs
 
 

@@ -184,5 +184,5 @@ def test_the_order_of_events_makes_no_difference() -> None:
 
 def test_pods_with_other_wishes_share_what_is_known_of_nodes() -> None:
     engine = two()
-    parts = {id(engine.cycle.shape(pod(zone, **likes(zone))).node) for zone in ("a", "b")}  # type: ignore[union-attr]
+    parts = {id(engine.cycle.shapes.of(pod(zone, **likes(zone))).node) for zone in ("a", "b")}  # type: ignore[union-attr]
     assert len(parts) == 1

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from tests.engine.builders import asks, cards, engine_with, node, pod
 
 from vgpu_scheduler.engine import Engine, Place, SchedulingQueue
-from vgpu_scheduler.engine.queue import FLUSH_AFTER, MAX_BACKOFF
+from vgpu_scheduler.engine.queue import FLUSH_AFTER
 from vgpu_scheduler.engine.queue_events import QueueEvent
+from vgpu_scheduler.engine.queued_pod import MAX_BACKOFF
 from vgpu_scheduler.model import Decision, Hint, Outcome
 
 

@@ -344,6 +344,6 @@ def test_an_overlay_has_its_own_account() -> None:
     engine = limited(quota(memory=2000))
     assert places(engine, pod("one", asks(1, 2000)))
     view = engine.state.overlay(without=["uid-one"])
-    assert engine.cycle.on(view).refit(pod("p", asks(1, 2000)), "a") is not None
-    assert engine.cycle.refit(pod("p", asks(1, 2000)), "a") is None
+    assert engine.cycle.on(view).on_node.refit(pod("p", asks(1, 2000)), "a") is not None
+    assert engine.cycle.on_node.refit(pod("p", asks(1, 2000)), "a") is None
     assert engine.state.quotas.used("default", ("hami", "NVIDIA"), 1) == 2000

@@ -70,13 +70,13 @@ def test_a_quota_that_could_be_exceeded_makes_a_node_part() -> None:
 def test_claims_are_looked_up_without_a_shape(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = three()
     monkeypatch.setattr(node_parts, "make_node_part", lambda *_: pytest.fail("a shape was made"))
-    ((claim,),) = (container.claims for container in engine.cycle.claims(pod("p")))
+    ((claim,),) = (container.claims for container in engine.cycle.shapes.claims(pod("p")))
     assert claim.amounts[1] == 1000
-    assert engine.cycle.claims(pod("q", {"limits": {"nvidia.com/gpumem": "5"}})) == ()
+    assert engine.cycle.shapes.claims(pod("q", {"limits": {"nvidia.com/gpumem": "5"}})) == ()
 
 
 def test_a_pod_that_is_refused_has_a_reason_and_nothing_else() -> None:
-    shape = three().cycle.shape(pod("p", resourceClaims=[{"name": "c"}]))
+    shape = three().cycle.shapes.of(pod("p", resourceClaims=[{"name": "c"}]))
     assert isinstance(shape, Refused)
     assert shape.reason.startswith("spec.resourceClaims is not supported")
 

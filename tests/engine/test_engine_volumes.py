@@ -256,8 +256,8 @@ def test_a_question_on_an_overlay_changes_nothing() -> None:
     assert decision.placement is not None
     assert decision.placement.volumes == VolumePlan({"default/c1": "v"})
     assert engine.cycle.decide(waiting).placement is None
-    assert engine.cycle.fits_without(waiting, "b", ["uid-one"]) is not None
-    assert engine.cycle.fits_without(waiting, "a", ["uid-one"]) is None
+    assert engine.cycle.on_node.fits_without(waiting, "b", ["uid-one"]) is not None
+    assert engine.cycle.on_node.fits_without(waiting, "a", ["uid-one"]) is None
     assert engine.state.volumes.as_values() == before
 
 

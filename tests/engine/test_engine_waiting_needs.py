@@ -209,7 +209,7 @@ def test_where_a_pod_fits_there_is_what_it_needs(seed: int) -> None:
         key = GroupKey(number, Hint.NODE, per_node=True)
         if engine.cycle.decide(coming).placement is not None:
             placed += 1
-            needs.put(key, coming, *engine.cycle.need(coming))
+            needs.put(key, coming, *engine.cycle.shapes.need(coming))
             assert needs.helped_by(np.array([0])) == [key], limits
             needs.discard(key)
         engine.observe_pod(coming, 0.0)

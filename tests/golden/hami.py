@@ -25,7 +25,7 @@ from tests.naive.hami_wire import Bad
 from vgpu_scheduler.allocators import FitColumns, verdict
 from vgpu_scheduler.dialects import Dialects, RegistrationError
 from vgpu_scheduler.dialects.hami import Section, configured, hami_dialect
-from vgpu_scheduler.engine import Cycle, Quotas
+from vgpu_scheduler.engine import Cycle, Quotas, Shapes
 from vgpu_scheduler.engine.shape import Refused
 from vgpu_scheduler.kernels import select_best
 from vgpu_scheduler.kube import decode_node, decode_pod, decode_quota
@@ -182,9 +182,9 @@ def decided(
     dialect, config = dialect_of(case), case["config"]
     state = state_of(case, dialect)
     defaults = PolicyDefaults(config["nodeSchedulerPolicy"], config["gpuSchedulerPolicy"], order)
-    cycle = Cycle(state, Dialects([dialect]), Policies(defaults), quotas_of(case, dialect))
+    cycle = Cycle(Shapes(state, Dialects([dialect]), Policies(defaults), quotas_of(case, dialect)))
     pod = decode_pod(case["pod"])
-    shape = cycle.shape(pod)
+    shape = cycle.shapes.of(pod)
     if isinstance(shape, Refused):
         return Answer("refused", refused=frozenset({refused_for(shape.reason)}))
     allocator = shape.node.allocator

@@ -41,7 +41,7 @@ from vgpu_scheduler.predicates import (
     unschedulable_message,
 )
 from vgpu_scheduler.scorers import NodeRanking
-from vgpu_scheduler.state import State
+from vgpu_scheduler.state import Phase, Reservation, State
 
 FAMILIES = (
     "resources", "nodeaffinity", "taints", "ports", "interpod", "spread", "volumes", "gates", "mixed", "images",
@@ -88,6 +88,13 @@ def run_case(case: dict[str, Any]) -> Outcome:
     return Outcome("failed", "; ".join(found)) if found else Outcome("passed", "")
 
 
+class _WithoutCards:
+    """Says what nominated pods hold: none of these asks for cards."""
+
+    def would_hold(self, pod: Pod, node: str) -> Reservation:
+        return Reservation(pod.uid, pod.key, node, Phase.ASSUMED, {}, pod.spec.requests, ports=pod.spec.host_ports)
+
+
 def decide(case: dict[str, Any]) -> Answer:
     """What the product says about a case."""
     pod = decode_pod(case["pod"])
@@ -103,7 +110,7 @@ def decide(case: dict[str, Any]) -> Answer:
     node.refresh(state, rows)
     cluster = ClusterParts(state).of(pod)
     found = Filtered(node, cluster, pod, rows)
-    NominatedPods(state, lambda *_: (None, {})).reject(pod, node, cluster, found)
+    NominatedPods(state, _WithoutCards()).reject(pod, node, cluster, found)  # type: ignore[arg-type]
     rejections = {nodes.name(row): rejection for row, rejection in found.rejections().items()}
     rejected = {}
     for name, rejection in rejections.items():

@@ -61,7 +61,7 @@ class ClosedNodeWatch:
         event = self._moved.get(node)
         if event is not None:
             event.set()
-        elif self._engine.closed_nodes.closures(node):
+        elif self._engine.closed_nodes and self._engine.closed_nodes.closures(node):
             self._moved[node] = asyncio.Event()
             self._not_looked_at.add(node)
             self._looked.clear()
@@ -148,7 +148,7 @@ class ClosedNodeWatch:
             pod = self._engine.state.find(parsed.namespace, parsed.name)
         if pod is None:
             return f"a device plugin does not answer{lock}"
-        vendors = {claim.vendor for container in self._engine.cycle.claims(pod) for claim in container.claims}
+        vendors = {claim.vendor for container in self._engine.cycle.shapes.claims(pod) for claim in container.claims}
         return f"the device plugin of {', '.join(sorted(vendors))} does not answer pod {pod.key}{lock}"
 
     def _name(self, uid: str) -> str:

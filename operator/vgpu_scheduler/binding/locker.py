@@ -94,10 +94,12 @@ class NodeLocker:
         Where there is no lock, or where of several makers' plugins the first one to answer ends it, a plugin looks for
         any pod of its node that has not started. So such a pod has the node to itself until then.
         """
-        guessed = self._needs.of(pod).guessed
-        for held in self.context.engine.state.reservations(node):
-            other = self.context.engine.state.pod(held.uid)
-            if other is None or other.uid == pod.uid or held.phase is Phase.ASSUMED or other.started or other.terminal:
+        guessed, state = self._needs.of(pod).guessed, self.context.engine.state
+        for held in state.reservations(node):
+            if held.phase is Phase.ASSUMED or held.uid == pod.uid:
+                continue
+            other = state.pod(held.uid)
+            if other is None or other.started or other.terminal:
                 continue
             needs = self._needs.of(other)
             if needs.guessed or (guessed and needs.in_turn):

@@ -104,7 +104,8 @@ class BinderHooks:
 
     def guarded(self) -> BinderHooks:
         """Return hooks that change nothing of a bind where they fail."""
-        return BinderHooks(guarded_async(self.on_step), guarded(self.on_attempt), guarded(self.on_answer))
+        on_step = self.on_step if self.on_step is _nothing else guarded_async(self.on_step)
+        return BinderHooks(on_step, guarded(self.on_attempt), guarded(self.on_answer))
 
 
 NO_HOOKS = BinderHooks()

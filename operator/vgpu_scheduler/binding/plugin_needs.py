@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from vgpu_scheduler.dialects import NodeLock, NodeSide
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Remembered, bytes_of
+from vgpu_scheduler.model import Remembered
 
 _MOST_BYTES = 2**20
 """What is remembered may take so much: about 1,500 pods, of which the lanes of a burst ask the same all the time."""
+_NEEDS = 2**9
+"""What the needs of a pod take beside the text of its turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,22 +49,23 @@ class PluginNeedsReader:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._catalogue = engine.policies.catalogue
         self._recent: Remembered[tuple[str, int, int], PluginNeeds] = Remembered(_MOST_BYTES)
 
     def of(self, pod: Pod) -> PluginNeeds:
         """Return what a pod needs."""
         if not pod.resource_version:
             return self._read(pod)
-        key = (pod.uid, pod.resource_version, self._engine.effective_policies.generation)
+        key = (pod.uid, pod.resource_version, self._catalogue.generation)
         needs = self._recent.get(key)
         if needs is None:
             needs = self._read(pod)
-            self._recent.put(key, needs, bytes_of(key) + bytes_of(needs))
+            self._recent.put(key, needs, _NEEDS + len(needs.turn))
         return needs
 
     def _read(self, pod: Pod) -> PluginNeeds:
         side: NodeSide = self._engine.dialects.node_side
-        claims = self._engine.cycle.claims(pod)
+        claims = self._engine.cycle.shapes.claims(pod)
         lock, in_turn = side.lock(claims), side.in_turn(claims)
         vendors = {claim.vendor for container in claims for claim in container.claims}
         return PluginNeeds(lock, in_turn, len(vendors) > 1 or (in_turn and lock is None), side.turn(claims))

@@ -239,7 +239,7 @@ class Reporter:
             self._put_event(told)
 
     def _put_event(self, told: Occurrences) -> None:
-        self._put(_LATER, lambda: self._write_event(told), bytes_of(told.event))
+        self._put(_LATER, lambda: self._write_event(told), told.event.bytes)
 
     def _write_condition(self, pod: Pod, report: Report) -> None:
         about = _Addressed(pod.namespace, pod.name, pod.uid, pod.generation)

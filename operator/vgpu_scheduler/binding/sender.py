@@ -13,6 +13,7 @@ from vgpu_scheduler.apiclient import MERGE_PATCH, ApiResponse, ApiUnreachableErr
 from vgpu_scheduler.binding.answers import Answer, BindResult, classify
 from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.binding.writes import binding_body, decision_record
+from vgpu_scheduler.dialects import stamped
 from vgpu_scheduler.kube import DecodeError, Encoded, Pod, decode_page, decode_whereabouts
 from vgpu_scheduler.model import DECISION, Decision, Placement
 
@@ -59,10 +60,9 @@ class Sender:
     async def send(self, pod: Pod, placement: Placement, decision: Decision) -> BindResult:
         """Bind a pod and return what is known for certain; an unknown outcome is that of :meth:`find_out`."""
         dialects = self.context.engine.dialects
-        annotations = {
-            **dialects.annotations(placement, self.context.clock.now().timestamp(), pod),
-            DECISION: decision_record(decision),
-        }
+        now, encoded = self.context.clock.now().timestamp(), decision.annotations
+        for_node_side = dialects.annotations(placement, now, pod) if encoded is None else stamped(encoded, now)
+        annotations = {**for_node_side, DECISION: decision_record(decision)}
         body = binding_body(pod, placement.node, annotations, dialects.labels(placement))
         metadata = body["metadata"]
         try:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from sys import getsizeof
 
-from vgpu_scheduler.model import EventReason, Remembered, bytes_of
+from vgpu_scheduler.model import EventReason, Remembered
 
 __all__ = ["Event", "EventSeries", "Occurrences", "Regarding"]
 
@@ -25,6 +26,8 @@ _SERIES_BYTES = 12 * 2**20
 """What the series may take of which something is known: 4,000 of the longest events, or several times as many."""
 _BUCKETS_BYTES = 4 * 2**20
 """What is known of how many events an object had may take: about 5,000 objects."""
+_RECORD = 100
+"""Bytes that a record takes beside its texts."""
 _PER_ENTRY = 300
 """Bytes that a series takes beside its event, or the events of an object beside its name."""
 
@@ -37,6 +40,11 @@ class Regarding:
     namespace: str
     name: str
     uid: str
+
+    @property
+    def bytes(self) -> int:
+        """About what its texts take."""
+        return _RECORD + sum(map(getsizeof, (self.kind, self.namespace, self.name, self.uid)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +62,11 @@ class Event:
     reason: EventReason
     action: str
     note: str
+
+    @property
+    def bytes(self) -> int:
+        """About what its texts take."""
+        return self.about.bytes + _RECORD + sum(map(getsizeof, (self.type, self.reason, self.action, self.note)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +122,7 @@ class EventSeries:
             if not self._allowed(event, now):
                 return None
             series = _Series(Occurrences(event, time, time), now, written_at=now)
-            self._series.put(event, series, _PER_ENTRY + bytes_of(event))
+            self._series.put(event, series, _PER_ENTRY + event.bytes)
             return series.told
         known.told = Occurrences(event, known.told.first, time, known.told.count + 1)
         known.seen = now
@@ -137,7 +150,7 @@ class EventSeries:
         bucket = self._buckets.get(key)
         if bucket is None:
             bucket = _Bucket(_BURST, now)
-            self._buckets.put(key, bucket, _PER_ENTRY + bytes_of(key))
+            self._buckets.put(key, bucket, _PER_ENTRY + event.about.bytes)
         bucket.tokens, bucket.at = min(bucket.tokens + (now - bucket.at) / _REFILL, _BURST), now
         if bucket.tokens < 1:
             self.limited += 1

@@ -3,7 +3,7 @@
 The dialects themselves are the packages beside this file; only those who choose among them import one.
 """
 
-from vgpu_scheduler.dialects.allocation import Allocation, placement_usage
+from vgpu_scheduler.dialects.allocation import Allocation, Stamp, placement_usage, stamped
 from vgpu_scheduler.dialects.claims import Claims, FollowedByNode, Scorers
 from vgpu_scheduler.dialects.dialect import Dialect
 from vgpu_scheduler.dialects.errors import ClaimError, CodecError, Refusal, RegistrationError
@@ -30,5 +30,7 @@ __all__ = [
     "Refusal",
     "RegistrationError",
     "Scorers",
+    "Stamp",
     "placement_usage",
+    "stamped",
 ]

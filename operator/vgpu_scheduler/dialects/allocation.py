@@ -54,6 +54,35 @@ class Allocation(Protocol):
         """Return the labels that the node side selects pods by."""
 
 
+class Stamp(str):
+    """A time in an annotation; the rest of what was encoded stands whenever it is written.
+
+    Parameters
+    ----------
+    unix_time
+        Seconds since the epoch.
+    per_second
+        What it is counted in.
+    """
+
+    __slots__ = ("per_second",)
+    per_second: float
+
+    def __new__(cls, unix_time: float, per_second: float = 1) -> Stamp:
+        """Return the text of a time."""
+        stamp = super().__new__(cls, int(unix_time * per_second))
+        stamp.per_second = per_second
+        return stamp
+
+
+def stamped(annotations: Mapping[str, str], unix_time: float) -> dict[str, str]:
+    """Return annotations that were encoded earlier, with the time when they are written."""
+    return {
+        name: Stamp(unix_time, value.per_second) if type(value) is Stamp else value
+        for name, value in annotations.items()
+    }
+
+
 def placement_usage(placement: Placement, claims: PodClaims) -> Usage:
     """Return what a decided placement will use once it is bound."""
     return Usage(charges(kinds_of(claims), placement.containers), vendors=makers(placement.containers))

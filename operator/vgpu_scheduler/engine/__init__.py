@@ -14,9 +14,11 @@ from vgpu_scheduler.engine.policy_limits import Breach, PodSums, breaches, pod_s
 from vgpu_scheduler.engine.policy_report import ConditionReport, PolicyReason, PolicyReport
 from vgpu_scheduler.engine.pools import RESOURCES, Pool, PoolAmounts, held_by_namespace, pools
 from vgpu_scheduler.engine.problems import Problem
-from vgpu_scheduler.engine.queue import Place, SchedulingQueue
+from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queue_events import QueueEvent, Requeue
+from vgpu_scheduler.engine.queued_pod import Place
 from vgpu_scheduler.engine.quotas import QuotaReport, Quotas, quotas_told_in
+from vgpu_scheduler.engine.shapes import Shapes
 from vgpu_scheduler.engine.units import Grouping, UnitKey
 
 __all__ = [
@@ -52,6 +54,7 @@ __all__ = [
     "Quotas",
     "Requeue",
     "SchedulingQueue",
+    "Shapes",
     "Sweep",
     "UnitKey",
     "breaches",

@@ -15,7 +15,7 @@ DECISION_ROOM = 8 * 1024
 def metadata_problem(pod: Pod, annotations: Mapping[str, str]) -> str:
     """Return why the annotations must not be written onto the pod, or an empty text."""
     merged = {**pod.annotations, **annotations}
-    size = sum(len(key.encode()) + len(value.encode()) for key, value in merged.items())
+    size = sum(map(len, map(str.encode, (*merged, *merged.values()))))
     if size + DECISION_ROOM > ANNOTATIONS_LIMIT:
         return (
             f"metadata.annotations would be {size} bytes with the allocation, more than the {ANNOTATIONS_LIMIT} that "

@@ -71,7 +71,7 @@ def card_verdicts(cycle: Cycle, pod: Pod, node: str) -> list[CardVerdict]:
     list
         Empty for a pod that claims nothing or is refused, and for a node that is not known.
     """
-    shape = cycle.shape(pod)
+    shape = cycle.shapes.of(pod)
     row = cycle.state.nodes.row(node)
     if isinstance(shape, Refused) or row is None or not shape.claimed.dialect:
         return []

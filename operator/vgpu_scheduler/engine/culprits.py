@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vgpu_scheduler.engine.on_node import OnNode
 from vgpu_scheduler.engine.shape import NodePart
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Placement
-from vgpu_scheduler.state import State
 
 __all__ = ["culprits"]
 
@@ -20,18 +18,7 @@ _ASKED: Final = 16
 _NAMED: Final = 3
 
 
-class Asked(Protocol):
-    """What is asked about nodes without some of their pods."""
-
-    @property
-    def state(self) -> State:
-        """What is known."""
-
-    def fits_without(self, pod: Pod, node: str, tenants: Iterable[str]) -> Placement | None:
-        """Return a placement of a pod on a node if some of the pods there were gone."""
-
-
-def culprits(cycle: Asked, pod: Pod, part: NodePart, rows: NDArray[np.int64]) -> str:
+def culprits(on_node: OnNode, pod: Pod, part: NodePart, rows: NDArray[np.int64]) -> str:
     """Return a sentence about pods on closed cards without which a pod would fit; empty if there are none.
 
     Parameters
@@ -41,11 +28,11 @@ def culprits(cycle: Asked, pod: Pod, part: NodePart, rows: NDArray[np.int64]) ->
     rows
         The nodes that pass all filters but that for cards.
     """
-    closing = cycle.state.closing_cards() if part.allocator is not None else []
+    closing = on_node.state.closing_cards() if part.allocator is not None else []
     if not closing:
         return ""
-    full = {cycle.state.nodes.name(row) for row in rows[~part.feasible[rows]].tolist()}
+    full = {on_node.state.nodes.name(row) for row in rows[~part.feasible[rows]].tolist()}
     suspects = [held for held in closing if held.node in full][:_ASKED]
-    guilty = [held for held in suspects if cycle.fits_without(pod, held.node, [held.uid]) is not None][:_NAMED]
+    guilty = [held for held in suspects if on_node.fits_without(pod, held.node, [held.uid]) is not None][:_NAMED]
     named = ", ".join(f"{held.pod} on node {held.node}" for held in guilty)
     return f" Cards are closed because nobody can tell which of them these pods are on: {named}." if named else ""

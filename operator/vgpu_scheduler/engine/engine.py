@@ -6,16 +6,14 @@ that it could help. Nothing here waits or looks at a clock; the caller supplies 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
-from vgpu_scheduler.dialects import Dialects, InventoryObject, placement_usage
-from vgpu_scheduler.engine.assumed import decide_elsewhere, recheck
+from vgpu_scheduler.dialects import Dialects, InventoryObject
+from vgpu_scheduler.engine.assumed import Checked, decide_elsewhere, recheck
+from vgpu_scheduler.engine.attempts import Attempts
 from vgpu_scheduler.engine.closed_nodes import ClosedNodes, NodeClosure
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.departures import Departures
@@ -24,6 +22,7 @@ from vgpu_scheduler.engine.kinds import observed_kinds
 from vgpu_scheduler.engine.locks import LockJudge
 from vgpu_scheduler.engine.observing import ConsistentLists, Sweep
 from vgpu_scheduler.engine.options import EngineOptions
+from vgpu_scheduler.engine.prices import PriceLearner
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queue_events import QueueEvent, Requeue
@@ -31,13 +30,14 @@ from vgpu_scheduler.engine.quotas import Quotas, counted_by_card
 from vgpu_scheduler.engine.registrations import Registrations
 from vgpu_scheduler.engine.rejected import RejectedNodes
 from vgpu_scheduler.engine.shape import Refused
+from vgpu_scheduler.engine.shapes import Shapes
 from vgpu_scheduler.engine.storage import StorageAccess
 from vgpu_scheduler.engine.suspicions import Suspicions
-from vgpu_scheduler.engine.units import Grouping, UnitCycle, Units, each_alone, missing_members
+from vgpu_scheduler.engine.units import Grouping, Units, each_alone
 from vgpu_scheduler.engine.waiting_needs import WaitingNeeds
 from vgpu_scheduler.engine.waking import Waker
 from vgpu_scheduler.kube import Node, Pod
-from vgpu_scheduler.model import Decision, EventReason, Hint, Outcome, Placement, internal_error
+from vgpu_scheduler.model import Decision, EventReason, Hint, Placement
 from vgpu_scheduler.policy import Policies
 from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.state import Phase, State
@@ -74,12 +74,16 @@ class Engine:
         rejected = RejectedNodes(options.rejected_node_wait)
         self.closed_nodes = ClosedNodes(judge, self.state, rejected)
         self.storage = StorageAccess(self.queue, wakes)
-        self.cycle = Cycle(self.state, self.dialects, policies, self.quotas, self.closed_nodes, self.storage)
-        self.cycle.learn_prices()
-        self.effective_policies = EffectivePolicies(policies, self.state, self.dialects)
-        self._waker = Waker(self.cycle, self.queue, self.effective_policies, self.quotas, needs, rejected)
+        shapes = Shapes(self.state, self.dialects, policies, self.quotas)
+        self.cycle = Cycle(shapes, self.closed_nodes, self.storage, PriceLearner(shapes))
+        self.effective_policies = EffectivePolicies(shapes)
+        self._waker = Waker(shapes, self.queue, self.effective_policies, self.quotas, needs, rejected)
         self.units = Units(grouping, self.state)
-        self._unit_cycle = UnitCycle(self.state, self.cycle, self._assume)
+        self._attempts = Attempts(
+            self.cycle, self.queue, self.units, self.storage, self.effective_policies, self._waker, self.waits
+        )
+        self.checked: dict[str, Checked] = {}
+        """The assumed placements that were found to hold, by UID."""
         self._gated: set[str] = set()
         self._departures = Departures()
         self._registrations = Registrations(self.dialects, self.state)
@@ -177,6 +181,7 @@ class Engine:
         self.queue.remove(uid)
         self._gated.discard(uid)
         self.effective_policies.forget(uid)
+        self.checked.pop(uid, None)
         hint = self.state.remove_pod(uid, version)
         if self.closed_nodes.lost_turns.forget(uid):
             hint |= Hint.NODE
@@ -240,7 +245,7 @@ class Engine:
 
     def cautions(self, pod: Pod) -> tuple[str, ...]:
         """Say why a pod is refused, or what of it is followed otherwise than it looks."""
-        read = self.cycle.read(pod)
+        read = self.cycle.shapes.read(pod)
         said = (read.reason,) if isinstance(read, Refused) else read.warnings
         return (*said, *self.suspicions.of_pod(pod))
 
@@ -268,70 +273,11 @@ class Engine:
             if pod is None or self.state.reservation(uid) is not None:
                 self.queue.remove(uid)
                 continue
-            decisions = self._attempt(pod, now, explain=explain)
+            decisions = self._attempts.attempt(pod, now, explain=explain)
             if decisions:
                 return decisions
             looks += 1
         return ()
-
-    def _attempt(self, pod: Pod, now: float, *, explain: bool) -> tuple[Decision, ...]:
-        """Decide a popped pod with its unit; empty where it was put back, since no node that changed helps it."""
-        diagnosis = self.queue.diagnosis(pod.uid)
-        within = None if diagnosis is None else self._waker.changed_since(pod, diagnosis)
-        if diagnosis is not None and within is not None:
-            decisions = self._decide((pod,), explain=explain, within=within)
-            says_nothing_new = set(decisions[0].rejected_by) <= set(diagnosis.rejected_by)
-            if decisions[0].outcome is Outcome.UNSCHEDULABLE and decisions[0].per_node and says_nothing_new:
-                diagnosis = replace(diagnosis, clock=self.state.nodes.clock)
-                self._waker.note(pod, self.queue.put_back(pod.uid, diagnosis, now))
-                return ()
-            if decisions[0].outcome is Outcome.PLACED:
-                self.queue.placed(pod.uid, now)
-                return decisions
-        return self._attempt_anew(pod, now, explain=explain)
-
-    def _attempt_anew(self, pod: Pod, now: float, *, explain: bool) -> tuple[Decision, ...]:
-        pods, missing = self.units.gather(pod, self.waits)
-        if missing:
-            decision = missing_members(pod, self.units.name(pod.uid), missing)
-            self.queue.park(pod.uid, Hint.NONE, now, rejected_by=decision.rejected_by)
-            return (decision,)
-        for member in pods:
-            self.queue.take(member.uid, now)
-        decisions = self.storage.hold_back(pods) or self._decide(pods, explain=explain)
-        for decision in decisions:
-            if decision.outcome is Outcome.ERROR:
-                self.queue.back_off(decision.uid, now)
-            elif decision.outcome is Outcome.PLACED:
-                self.queue.placed(decision.uid, now)
-            elif decision.outcome is Outcome.WAITING:
-                self.queue.set_aside(decision.uid, decision.helped_by, now)
-            else:
-                self._park(decision, now, alone=len(decisions) == 1)
-        return decisions
-
-    def _park(self, decision: Decision, now: float, *, alone: bool) -> None:
-        """Put a pod among the unschedulable ones."""
-        clock = self.state.nodes.clock if alone and decision.per_node else None
-        alike = decision.alike if alone else None
-        group = self.queue.park(decision.uid, decision.helped_by, now, alike, decision.rejected_by, clock)
-        pod = self.state.pod(decision.uid)
-        if pod is not None:
-            self._waker.note(pod, group)
-
-    def _decide(
-        self, pods: Sequence[Pod], *, explain: bool, within: NDArray[np.int64] | None = None
-    ) -> tuple[Decision, ...]:
-        """Decide pods and assume their placements; one bad unit must not stop all others."""
-        try:
-            for pod in pods:
-                self.effective_policies.decided(pod)
-            decisions, hints = self._unit_cycle.decide(pods, explain=explain, within=within)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is this unit's
-            text = internal_error(error)
-            return tuple(Decision(pod.uid, pod.key, Outcome.ERROR, message=text, error=error) for pod in pods)
-        self.state.wakes.hints |= hints
-        return decisions
 
     def recheck(self, uid: str) -> Placement | None:
         """Check an assumed placement just before it is bound; see :func:`assumed.recheck`."""
@@ -340,11 +286,6 @@ class Engine:
     def decide_elsewhere(self, uid: str, slow: Collection[str]) -> Decision | None:
         """Decide an assumed pod anew that waits at a slow node; see :func:`assumed.decide_elsewhere`."""
         return decide_elsewhere(self, uid, slow)
-
-    def reassume(self, pod: Pod, decision: Decision) -> None:
-        """Assume another placement of an assumed pod."""
-        self.state.wakes.hints |= self.state.forget(pod.uid)
-        self.state.wakes.hints |= self._assume(pod, decision)
 
     def restate(self, decision: Decision, placement: Placement) -> Decision:
         """Return a decision as it stands after a re-check: with the placement and the policy that hold now."""
@@ -358,6 +299,7 @@ class Engine:
         self.state.settled(uid)
         self.queue.remove(uid)
         self.effective_policies.forget(uid)
+        self.checked.pop(uid, None)
         known = self.state.pod(uid)
         if known is not None:
             self.storage.forget(known)
@@ -381,6 +323,7 @@ class Engine:
         """
         hint = self.state.forget(uid)
         self.state.settled(uid)
+        self.checked.pop(uid, None)
         self._waker.hint(hint, now)
         pod = self.state.pod(uid)
         if pod is None or not self.waits(pod) or self.state.reservation(uid) is not None:
@@ -418,11 +361,6 @@ class Engine:
         self.storage.note(pod)
         if pod.uid not in self.queue or before is None or _asks_differently(before, pod):
             self.queue.add(pod.uid, pod.priority, now)
-
-    def _assume(self, pod: Pod, decision: Decision) -> Hint:
-        assert decision.placement is not None
-        usage = placement_usage(decision.placement, decision.claims)
-        return self.state.assume(pod.uid, decision.placement, usage, pod.spec.requests)
 
 
 def _asks_differently(before: Pod, after: Pod) -> bool:

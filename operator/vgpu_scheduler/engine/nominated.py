@@ -6,24 +6,21 @@ there, when others are filtered; and since they may never arrive, a node has to 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 
 import numpy as np
 
 from vgpu_scheduler.allocators import count_reasons
 from vgpu_scheduler.engine.cluster_part import ClusterPart
 from vgpu_scheduler.engine.filtered import Filtered
+from vgpu_scheduler.engine.on_node import OnNode
 from vgpu_scheduler.engine.shape import NodePart
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Placement, Uses
 from vgpu_scheduler.predicates import Reason, Rejection, Rejections
-from vgpu_scheduler.state import Phase, Reservation, State
+from vgpu_scheduler.state import State
 
 __all__ = ["NominatedPods"]
-
-Place = Callable[[Pod, str], tuple[Placement | None, Uses]]
-"""Returns where the cards of a pod would be on a node, and what it would use of them; nothing if it does not fit."""
 
 _DEVICES = "Devices"
 
@@ -35,13 +32,13 @@ class NominatedPods:
     ----------
     state
         What is known.
-    place
-        Chooses cards for a nominated pod. Of one that has to wait for cards, only the requests count.
+    on_node
+        Tells what a nominated pod would hold. Of one that has to wait for cards, only the requests count.
     """
 
-    def __init__(self, state: State, place: Place) -> None:
+    def __init__(self, state: State, on_node: OnNode) -> None:
         self._state = state
-        self._place = place
+        self._on_node = on_node
 
     def reject(self, pod: Pod, node: NodePart, cluster: ClusterPart | None, found: Filtered) -> None:
         """Note in ``found`` which nodes do not let a pod pass beside the pods that are nominated to them.
@@ -70,20 +67,11 @@ class NominatedPods:
 
     @contextmanager
     def _present(self, others: list[Pod], node: str) -> Iterator[None]:
-        """Have pods on the books of a node for the time of a question."""
-        held = []
-        try:
+        """Have pods hold what they would get of a node, one beside the other, for the time of a question."""
+        with ExitStack() as questions:
             for other in others:
-                placement, uses = self._place(other, node)
-                spec = other.spec
-                self._state.resume(Reservation(
-                    other.uid, other.key, node, Phase.ASSUMED, uses, spec.requests, placement, ports=spec.host_ports
-                ))  # fmt: skip
-                held.append(other.uid)
+                questions.enter_context(self._state.having(self._on_node.would_hold(other, node)))
             yield
-        finally:
-            for uid in reversed(held):
-                self._state.suspend(uid)
 
     def _rejection(self, pod: Pod, row: int, node: NodePart, cluster: ClusterPart | None) -> Rejection | None:
         rows = np.array([row], dtype=np.int64)

@@ -6,7 +6,6 @@ is free. So a restarted scheduler has those of the one before it as soon as it k
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,13 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators import Allocator
-from vgpu_scheduler.dialects import Dialects
-from vgpu_scheduler.engine.shape import Claimed, NodePart, Refused
+from vgpu_scheduler.engine.node_parts import unbound
+from vgpu_scheduler.engine.shape import Claimed, Refused
+from vgpu_scheduler.engine.shape_builder import make_node_part
+from vgpu_scheduler.engine.shapes import Shapes
 from vgpu_scheduler.kernels import CardPrices
 from vgpu_scheduler.kube import CPU, Pod
 from vgpu_scheduler.predicates import CompiledPredicates
 from vgpu_scheduler.scorers import Asked, FragmentationScorer, WeightedScorer, learn_prices, same_prices
-from vgpu_scheduler.state import Phase, Reservation, State
+from vgpu_scheduler.state import Phase, Reservation
 
 EVERY: Final = 256
 """After how many decisions with prices these are learned anew."""
@@ -55,31 +56,14 @@ class PriceLearner:
 
     Parameters
     ----------
-    state
-        Whose prices.
-    dialects
-        What the claims are in.
-    read
-        Says what a pod claims.
-    node_part
-        Says what decides about single nodes for a pod.
-    generation
-        Returns a number that changes with the policies.
+    shapes
+        What pods claim, and of which state; its prices are replaced.
     """
 
-    def __init__(
-        self,
-        state: State,
-        dialects: Dialects,
-        read: Callable[[Pod], Claimed | Refused],
-        node_part: Callable[[Pod, Claimed], NodePart | Refused],
-        generation: Callable[[], int],
-    ) -> None:
-        self._state = state
-        self._priced = [d.name for d in dialects if not d.claims.scorers((WeightedScorer(_LEARNED),))[1]]
-        self._read = read
-        self._node_part = node_part
-        self._generation = generation
+    def __init__(self, shapes: Shapes) -> None:
+        self._state = shapes.state
+        self._shapes = shapes
+        self._priced = [d.name for d in shapes.dialects if not d.claims.scorers((WeightedScorer(_LEARNED),))[1]]
         self._decisions = 0
         self._read_under = -1
         self._claims: dict[str, _Known] = {}
@@ -114,8 +98,9 @@ class PriceLearner:
 
     def _holders(self) -> dict[Claimed, int]:
         """Count the pods that hold devices by what they claim."""
-        if self._read_under != self._generation():
-            self._read_under = self._generation()
+        generation = self._shapes.policies.catalogue.generation
+        if self._read_under != generation:
+            self._read_under = generation
             self._claims, self._requests = {}, {}
         before, self._claims = self._claims, {}
         holders: dict[Claimed, int] = {}
@@ -138,11 +123,11 @@ class PriceLearner:
 
     def _claimed(self, pod: Pod) -> Claimed | None:
         """Return what a pod claims of devices, one object for all that claim the same; None if nobody can tell."""
-        claimed = self._read(pod)
+        claimed = self._shapes.read(pod)
         if isinstance(claimed, Refused) or not claimed.dialect:
             return None
         if claimed not in self._requests:
-            part = self._node_part(pod, claimed)
+            part = make_node_part(unbound(pod), claimed, self._shapes.dialects, self._state.nodes)
             if isinstance(part, Refused) or part.allocator is None:
                 self._requests[claimed] = None
             else:

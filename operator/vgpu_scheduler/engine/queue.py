@@ -15,75 +15,16 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from enum import Enum
 
-from vgpu_scheduler.engine.parked import GroupKey, ParkedPods, Rank
+from vgpu_scheduler.engine.parked import GroupKey, ParkedPods
 from vgpu_scheduler.engine.queue_events import QueueEvent
+from vgpu_scheduler.engine.queued_pod import Diagnosis, Place, QueuedPod
 from vgpu_scheduler.model import Hint
 
-INITIAL_BACKOFF = 1.0
-"""Seconds."""
-MAX_BACKOFF = 10.0
-"""Seconds."""
 _FREE_LOOKS = 8
 """Looks in a row at nodes that changed, which did not help, after which a pod backs off as after an attempt."""
 FLUSH_AFTER = 300.0
 """Seconds that a pod stays unschedulable without a hint."""
-
-
-class Place(Enum):
-    """Where a pod waits."""
-
-    ACTIVE = "active"
-    BACKOFF = "backoff"
-    UNSCHEDULABLE = "unschedulable"
-    TRYING = "trying"
-    """Popped: being decided or bound."""
-
-
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
-    """Why a pod was put among the unschedulable ones, where each node rejects it for what it is by itself.
-
-    Attributes
-    ----------
-    alike, waits_for, rejected_by
-        See :meth:`SchedulingQueue.park`.
-    clock
-        As of which version of the nodes.
-    attempted_at
-        When all nodes were asked for it.
-    """
-
-    alike: Hashable
-    waits_for: Hint
-    rejected_by: tuple[str, ...]
-    clock: int
-    attempted_at: float
-
-
-@dataclass(slots=True)
-class _Entry:
-    priority: int
-    place: Place
-    came: float
-    attempts: int = 0
-    attempted_at: float = 0.0
-    group: GroupKey | None = None
-    """Where it is parked."""
-    tried_for: Hashable = None
-    """Those that would get the same answer, and wait for what becomes of this pod."""
-    rejected_by: tuple[str, ...] = ()
-    """What rejected it at the last attempt."""
-    diagnosis: Diagnosis | None = None
-    """What came of the last attempt, where only changes of nodes since then need to be looked at."""
-    moves: int = 0
-    """How often it was decided anew because its node was slow."""
-    fruitless_looks: int = 0
-    """How often in a row nodes that had changed did not help."""
-    ticket: int = 0
-    """Heap items with another ticket are leftovers of an earlier place."""
 
 
 class SchedulingQueue:
@@ -96,7 +37,7 @@ class SchedulingQueue:
     """
 
     def __init__(self, dissolved: Callable[[GroupKey], None] = lambda _: None) -> None:
-        self._entries: dict[str, _Entry] = {}
+        self._entries: dict[str, QueuedPod] = {}
         self._active: list[tuple[int, float, int, str]] = []
         self._due: list[tuple[float, int, str]] = []
         self._parked = ParkedPods(dissolved)
@@ -166,23 +107,23 @@ class SchedulingQueue:
         entry = self._entries.get(uid)
         if entry is None:
             event = QueueEvent.POD_ADD
-            entry = self._entries[uid] = _Entry(priority, Place.BACKOFF, now)
+            entry = self._entries[uid] = QueuedPod(uid, priority, Place.BACKOFF, now)
         elif entry.place is Place.ACTIVE and entry.priority == priority:
             return
-        self._leave(uid, entry)  # by the rank that it had
+        self._leave(entry)  # by the rank that it had
         self._flushed.pop(uid, None)
         entry.priority, entry.diagnosis = priority, None
-        self._activate(uid, entry, now, event)
+        self._activate(entry, now, event)
 
     def remove(self, uid: str) -> None:
         """Take a pod out, wherever it waits."""
         entry = self._entries.get(uid)
         if entry is None:
             return
-        self._leave(uid, entry)
+        self._leave(entry)
         self._flushed.pop(uid, None)
         del self._entries[uid]
-        self._pass_on(uid, entry, entry.attempted_at)
+        self._pass_on(entry, entry.attempted_at)
 
     def pop(self, now: float) -> str | None:
         """Take the next active pod out of its place and count an attempt; None when none is active.
@@ -203,10 +144,10 @@ class SchedulingQueue:
         entry = self._entries.get(uid)
         if entry is None or entry.place is Place.TRYING:
             return
-        self._leave(uid, entry)
+        self._leave(entry)
         self._try(entry, now)
 
-    def _try(self, entry: _Entry, now: float) -> None:
+    def _try(self, entry: QueuedPod, now: float) -> None:
         entry.attempts += 1
         entry.attempted_at = now
         entry.rejected_by = ()
@@ -237,7 +178,7 @@ class SchedulingQueue:
         entry = self._entries.get(uid)
         if entry is None:
             return None
-        self._leave(uid, entry)
+        self._leave(entry)
         entry.fruitless_looks = 0
         self.incoming[Place.UNSCHEDULABLE, QueueEvent.ATTEMPT_FAILURE] += 1
         entry.rejected_by = rejected_by
@@ -246,11 +187,11 @@ class SchedulingQueue:
         self._flushed.pop(uid, None)
         entry.place, entry.group = Place.UNSCHEDULABLE, key
         entry.ticket = self._next_ticket()
-        self._parked.add(key, _rank(uid, entry))
+        self._parked.add(key, entry.rank)
         heapq.heappush(self._due, (now + FLUSH_AFTER, entry.ticket, uid))
         if entry.tried_for == key.alike:
-            self._answered(uid, entry)  # the others would not fit either
-        self._pass_on(uid, entry, now)
+            self._answered(entry)  # the others would not fit either
+        self._pass_on(entry, now)
         return key
 
     def diagnosis(self, uid: str) -> Diagnosis | None:
@@ -268,7 +209,7 @@ class SchedulingQueue:
         if entry is None:
             return None
         looks = entry.fruitless_looks + 1
-        _uncount_attempt(entry, now)
+        entry.uncount_attempt(now)
         if looks > _FREE_LOOKS:
             entry.attempted_at = now
         group = self.park(uid, diagnosis.waits_for, now, diagnosis.alike, diagnosis.rejected_by, diagnosis.clock)
@@ -281,13 +222,13 @@ class SchedulingQueue:
         entry = self._entries.get(uid)
         if entry is not None:
             self.placed_after_flush += self._flushed.pop(uid, None) is not None
-            self._pass_on(uid, entry, now)
+            self._pass_on(entry, now)
 
     def set_aside(self, uid: str, waits_for: Hint, now: float) -> None:
         """Put a pod that was popped, and could not be tried, among the unschedulable ones: it was no attempt."""
         entry = self._entries.get(uid)
         if entry is not None:
-            _uncount_attempt(entry, now)
+            entry.uncount_attempt(now)
             self.park(uid, waits_for, now)
 
     def back_off(self, uid: str, now: float, at_least: float = 0.0) -> None:
@@ -295,8 +236,8 @@ class SchedulingQueue:
         entry = self._entries.get(uid)
         if entry is None:
             return
-        self._leave(uid, entry)
-        self._delay(uid, entry, max(self._ready_at(entry), now + at_least), QueueEvent.ATTEMPT_FAILURE)
+        self._leave(entry)
+        self._delay(entry, max(entry.ready_at, now + at_least), QueueEvent.ATTEMPT_FAILURE)
 
     def hint(self, hints: Hint, now: float, helped: Iterable[GroupKey] = (), *, anew: bool = False) -> int:
         """Wake the unschedulable pods that one of the hints could help, one for all that are alike; return how many.
@@ -334,7 +275,7 @@ class SchedulingQueue:
             entry = self._entries.get(uid)
             if entry is not None and entry.place is Place.UNSCHEDULABLE:
                 entry.diagnosis = None
-                self._wake(uid, entry, now, event)
+                self._wake(entry, now, event)
                 count += 1
         return count
 
@@ -358,7 +299,7 @@ class SchedulingQueue:
                     event, entry.diagnosis = QueueEvent.TIMEOUT, None
                     if entry.group.alike not in self._tried_for:  # else one was woken in time, for this one as well
                         self._flushed[uid] = entry.group.waits_for
-                self._activate(uid, entry, now, event)
+                self._activate(entry, now, event)
         return None
 
     def _try_first(self, key: GroupKey, now: float, event: QueueEvent, *, anew: bool = False) -> bool:
@@ -366,71 +307,57 @@ class SchedulingQueue:
         ahead = self._entries.get(self._tried_for.get(key.alike, ""))
         if ahead is not None and ahead.place is Place.ACTIVE:
             return False
-        uid = self._parked.next(key, lambda uid: self._ready_at(self._entries[uid]), now)
+        uid = self._parked.next(key, lambda uid: self._entries[uid].ready_at, now)
         entry = self._entries[uid]
-        if ahead is not None and self._ready_at(entry) > now:
+        if ahead is not None and entry.ready_at > now:
             return False
-        self._wake(uid, entry, now, event)
+        self._wake(entry, now, event)
         entry.tried_for = key.alike
         entry.diagnosis = None if anew else entry.diagnosis
         self._tried_for[key.alike] = uid
         return True
 
-    def _wake(self, uid: str, entry: _Entry, now: float, event: QueueEvent) -> None:
-        self._leave(uid, entry)
-        ready_at = self._ready_at(entry)
+    def _wake(self, entry: QueuedPod, now: float, event: QueueEvent) -> None:
+        self._leave(entry)
+        ready_at = entry.ready_at
         if ready_at > now:
-            self._delay(uid, entry, ready_at, event)
+            self._delay(entry, ready_at, event)
         else:
-            self._activate(uid, entry, now, event)
+            self._activate(entry, now, event)
 
-    def _pass_on(self, uid: str, entry: _Entry, now: float) -> None:
+    def _pass_on(self, entry: QueuedPod, now: float) -> None:
         """Try the next of those for which a pod was tried, of which no answer came that holds for them."""
         alike = entry.tried_for
         if alike is None:
             return
-        self._answered(uid, entry)
+        self._answered(entry)
         for key in self._parked.alike(alike):
             self._try_first(key, now, QueueEvent.FORCE_ACTIVATE, anew=entry.diagnosis is None)
 
-    def _answered(self, uid: str, entry: _Entry) -> None:
-        if self._tried_for.get(entry.tried_for) == uid:
+    def _answered(self, entry: QueuedPod) -> None:
+        if self._tried_for.get(entry.tried_for) == entry.uid:
             del self._tried_for[entry.tried_for]
         entry.tried_for = None
 
-    def _activate(self, uid: str, entry: _Entry, now: float, event: QueueEvent) -> None:
-        self._leave(uid, entry)
+    def _activate(self, entry: QueuedPod, now: float, event: QueueEvent) -> None:
+        self._leave(entry)
         self.incoming[Place.ACTIVE, event] += 1
         entry.place = Place.ACTIVE
         entry.ticket = self._next_ticket()
-        heapq.heappush(self._active, (-entry.priority, now, entry.ticket, uid))
+        heapq.heappush(self._active, (-entry.priority, now, entry.ticket, entry.uid))
 
-    def _delay(self, uid: str, entry: _Entry, until: float, event: QueueEvent) -> None:
+    def _delay(self, entry: QueuedPod, until: float, event: QueueEvent) -> None:
         self.incoming[Place.BACKOFF, event] += 1
         entry.place = Place.BACKOFF
         entry.ticket = self._next_ticket()
-        heapq.heappush(self._due, (until, entry.ticket, uid))
+        heapq.heappush(self._due, (until, entry.ticket, entry.uid))
 
-    def _leave(self, uid: str, entry: _Entry) -> None:
+    def _leave(self, entry: QueuedPod) -> None:
         """Take a pod out of its group, if it is in one."""
         if entry.group is not None:
-            self._parked.discard(entry.group, _rank(uid, entry))
+            self._parked.discard(entry.group, entry.rank)
             entry.group = None
-
-    def _ready_at(self, entry: _Entry) -> float:
-        # Capped before the power: a pod that waits for months must not overflow a float.
-        doublings = min(max(entry.attempts - 1, 0), 10)
-        return entry.attempted_at + min(INITIAL_BACKOFF * float(1 << doublings), MAX_BACKOFF)
 
     def _next_ticket(self) -> int:
         self._ticket += 1
         return self._ticket
-
-
-def _uncount_attempt(entry: _Entry, now: float) -> None:
-    """Have an entry be as if it had not been tried: neither counted nor in back-off."""
-    entry.attempts, entry.attempted_at = entry.attempts - 1, now - MAX_BACKOFF
-
-
-def _rank(uid: str, entry: _Entry) -> Rank:
-    return Rank(-entry.priority, entry.came, uid)

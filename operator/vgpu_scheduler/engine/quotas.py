@@ -91,6 +91,8 @@ class Quotas:
         self._store: VersionedStore[Key, ResourceQuota] = VersionedStore()
         self._names: dict[str, set[str]] = {}  # of the quotas of each namespace
         self._limits: dict[str, dict[str, int]] = {}  # in the dimensions' units
+        self.version = 0
+        """Rises whenever a limit changes."""
 
     # Observations ----------------------------------------------------------------------------------------------------
 
@@ -137,6 +139,7 @@ class Quotas:
                     limits[name] = min(limits.get(name, limit), limit)
         if limits != self._limits.get(namespace, {}):
             self._wakes.quotas.add(namespace)
+            self.version += 1
         if limits:
             self._limits[namespace] = limits
         else:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from vgpu_scheduler.dialects import CodecError, Dialect, Dialects, InventoryObject, RegistrationError
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.kube import Node
-from vgpu_scheduler.model import Device, EventReason, internal_error
+from vgpu_scheduler.model import LAST_ALLOCATED, Device, EventReason, internal_error
 from vgpu_scheduler.state import State, canonical
 
 _Devices = tuple[Device, ...]
@@ -28,6 +28,9 @@ class Registrations:
         self._dialects = dialects
         self._state = state
         self._beside: dict[str, InventoryObject] = {}
+        self._unclear: set[str] = set()
+        """Nodes of which something could not be read, or is listed by two dialects: they are read each time."""
+        self._no_registration = frozenset((LAST_ALLOCATED, *(lock.annotation for lock in dialects.node_side.locks)))
 
     def put_beside(self, node: str, found: InventoryObject | None) -> None:
         """Keep the object beside a node that lists its devices; None if there is none any more."""
@@ -37,7 +40,29 @@ class Registrations:
             self._beside[node] = found
 
     def read(self, node: Node) -> tuple[dict[str, _Devices], tuple[Problem, ...]]:
-        """Return the devices of a node by dialect, and what cannot be read; what cannot stays as it was."""
+        """Return the devices of a node by dialect, and what cannot be read; what cannot stays as it was.
+
+        So does what says the same as before: where a lock comes or goes, nothing is read.
+        """
+        before = self._state.node(node.name)
+        if before is not None and before is not node and node.name not in self._unclear and self._same(before, node):
+            return {}, ()
+        found, problems = self._read(node)
+        (self._unclear.add if problems else self._unclear.discard)(node.name)
+        return found, problems
+
+    def _same(self, before: Node, node: Node) -> bool:
+        """Tell whether nothing that devices are read from differs between two observations of a node."""
+        changed = before.annotations.items() ^ node.annotations.items()
+        return (
+            {name for name, _ in changed} <= self._no_registration
+            and before.uid == node.uid
+            and before.allocatable == node.allocatable
+            and before.capacity == node.capacity
+            and before.labels == node.labels
+        )
+
+    def _read(self, node: Node) -> tuple[dict[str, _Devices], tuple[Problem, ...]]:
         found: dict[str, _Devices] = {}
         problems: list[Problem] = []
         for dialect in self._dialects:

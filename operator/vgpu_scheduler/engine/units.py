@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-from numpy.typing import NDArray
-
-from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Decision, Hint, Outcome
+from vgpu_scheduler.model import Decision, Outcome
 from vgpu_scheduler.state import State
 
 
@@ -111,60 +107,6 @@ class Units:
         return tuple(waiting), missing
 
 
-class UnitCycle:
-    """Decides units against one state: their pods one after the other, each placement assumed, with an undo.
-
-    Parameters
-    ----------
-    state, cycle
-        What it works with.
-    assume
-        Assumes a placement that was decided; returns what that may help.
-    """
-
-    def __init__(self, state: State, cycle: Cycle, assume: Callable[[Pod, Decision], Hint]) -> None:
-        self._state = state
-        self._cycle = cycle
-        self._assume = assume
-
-    def decide(
-        self, pods: Sequence[Pod], *, explain: bool = False, within: NDArray[np.int64] | None = None
-    ) -> tuple[tuple[Decision, ...], Hint]:
-        """Decide where pods go: all of them are placed and assumed, or none.
-
-        Parameters
-        ----------
-        within
-            The only node rows that need to be looked at; see :meth:`Cycle.decide`.
-
-        Returns
-        -------
-        decisions
-            One for each pod. If one of several does not fit, all have its outcome, and say which it was.
-        hint
-            What the placements may help.
-        """
-        placed: list[Decision] = []
-        hints = Hint.NONE
-        try:
-            for pod in pods:
-                decision = self._cycle.decide(pod, explain=explain, within=within)
-                if decision.placement is None:
-                    self._undo(placed)
-                    return _failed(pods, decision), Hint.NONE
-                hints |= self._assume(pod, decision)
-                placed.append(decision)
-        except BaseException:
-            self._undo(placed)
-            raise
-        return tuple(placed), hints
-
-    def _undo(self, placed: Sequence[Decision]) -> None:
-        """Take placements back that were assumed within this decision; nobody is woken by it."""
-        for decision in reversed(placed):
-            self._state.undo(decision.uid)
-
-
 def missing_members(pod: Pod, name: str, missing: int) -> Decision:
     """Return the decision about a pod of which others of its unit have not come yet; each that comes is a new try."""
     message = f"{missing} more pods of unit {name} have to come before any of them is placed"
@@ -173,7 +115,8 @@ def missing_members(pod: Pod, name: str, missing: int) -> Decision:
     )
 
 
-def _failed(pods: Sequence[Pod], decision: Decision) -> tuple[Decision, ...]:
+def failed_together(pods: Sequence[Pod], decision: Decision) -> tuple[Decision, ...]:
+    """Return the decisions about the pods of a unit of which one does not fit."""
     if len(pods) == 1:
         return (decision,)
     message = f"pod {decision.pod}, which is placed together with this one: {decision.message}"

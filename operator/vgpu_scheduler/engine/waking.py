@@ -7,13 +7,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.effective_policies import EffectivePolicies
 from vgpu_scheduler.engine.parked import GroupKey
-from vgpu_scheduler.engine.queue import Diagnosis, SchedulingQueue
+from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queue_events import QueueEvent
+from vgpu_scheduler.engine.queued_pod import Diagnosis
 from vgpu_scheduler.engine.quotas import Quotas
 from vgpu_scheduler.engine.rejected import RejectedNodes
+from vgpu_scheduler.engine.shapes import Shapes
 from vgpu_scheduler.engine.waiting_needs import WaitingNeeds
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Hint
@@ -36,7 +37,7 @@ class Waker:
 
     Parameters
     ----------
-    cycle, queue, policies, quotas
+    shapes, queue, policies, quotas
         What it works with.
     needs
         What those need whom each node rejects for what it is by itself; the queue tells it which groups have gone.
@@ -46,15 +47,15 @@ class Waker:
 
     def __init__(
         self,
-        cycle: Cycle,
+        shapes: Shapes,
         queue: SchedulingQueue,
         policies: EffectivePolicies,
         quotas: Quotas,
         needs: WaitingNeeds,
         rejected: RejectedNodes,
     ) -> None:
-        self._state = cycle.state
-        self._cycle = cycle
+        self._state = shapes.state
+        self._shapes = shapes
         self._queue = queue
         self._policies = policies
         self._quotas = quotas
@@ -116,7 +117,7 @@ class Waker:
     def note(self, pod: Pod, group: GroupKey | None) -> None:
         """Note what the pods of a group need, of which one was just found unschedulable."""
         if group is not None and group.per_node:
-            self._needs.put(group, pod, *self._cycle.need(pod))
+            self._needs.put(group, pod, *self._shapes.need(pod))
 
     def changed_since(self, pod: Pod, diagnosis: Diagnosis) -> NDArray[np.int64] | None:
         """Return the nodes that may have come to help a pod since it was rejected; None if all have to be asked."""

@@ -126,6 +126,9 @@ class Decision:
         The pod's UID and ``namespace/name``.
     placement
         Set when the outcome is ``PLACED``.
+    annotations
+        What the Binding writes on the pod for the node side, as it was measured against the limits; the times in it are
+        those of the write. None where it has to be encoded for that.
     claims
         What the pod asks of devices, for those who carry the placement out.
     score
@@ -166,6 +169,7 @@ class Decision:
     pod: str
     outcome: Outcome
     placement: Placement | None = None
+    annotations: Mapping[str, str] | None = field(default=None, compare=False)
     claims: PodClaims = ()
     score: float = 0.0
     scores: Mapping[str, tuple[ScorePart, ...]] = field(default_factory=dict)

@@ -117,7 +117,7 @@ def _pod(uid: str, annotations: dict[str, str]) -> Pod:
 
 def _fit_arguments(engine: Engine) -> tuple[Any, ...]:
     """Return what the fit of a pod on the nodes of an engine is called with."""
-    shape = engine.cycle.shape(_pod("p", {}))
+    shape = engine.cycle.shapes.of(_pod("p", {}))
     assert isinstance(shape, Fitted)
     assert isinstance(shape.node.allocator, HamiAllocator)
     return shape.node.allocator.fit_arguments(engine.state.matrix(shape.node.dialect))
@@ -127,7 +127,7 @@ def _warm_up_prices(engine: Engine, pod: Pod) -> None:
     """Place a pod with prices as if many of its kind were bound."""
     state = engine.state
     reach = np.ones(len(state.devices.models), dtype=np.int64)
-    prices = learn_prices(state.devices, state.nodes, [Asked(engine.cycle.claims(pod), 1, LEAST_SEEN, reach)])
+    prices = learn_prices(state.devices, state.nodes, [Asked(engine.cycle.shapes.claims(pod), 1, LEAST_SEEN, reach)])
     assert prices is not None, "the node of the warm-up has cards"
     state.replace_prices({hami_dialect().name: prices})
     engine.observe_pod(pod, 0.0)

@@ -146,6 +146,27 @@ class Books:
         return hint | (Hint.AFFINITY if any(moved) else Hint.NONE)
 
     @contextmanager
+    def without(self, uids: Iterable[str]) -> Iterator[None]:
+        """Have what some pods hold off the books for the time of a question; those that hold nothing may be named."""
+        taken = [held for uid in uids if (held := self._reservations.get(uid)) is not None]
+        for held in taken:
+            self.take_off(held.uid)
+        try:
+            yield
+        finally:
+            for held in reversed(taken):
+                self.hold(held)
+
+    @contextmanager
+    def having(self, reservation: Reservation) -> Iterator[None]:
+        """Have a pod hold something for the time of a question."""
+        self.hold(reservation)
+        try:
+            yield
+        finally:
+            self.take_off(reservation.uid)
+
+    @contextmanager
     def uncounted(self, uid: str) -> Iterator[None]:
         """Leave a pod that holds something out of what depends on more than its node, for the time of a question."""
         held = self._reservations[uid]

@@ -321,7 +321,7 @@ class DeviceMatrix:
         return twin
 
     def _per_device(self, names: Sequence[str]) -> tuple[NDArray[Any], ...]:
-        return tuple(getattr(self, name) for name in names)
+        return tuple([getattr(self, name) for name in names])
 
     def _reserve(self, more: int) -> None:
         if self._end + more <= self.size:

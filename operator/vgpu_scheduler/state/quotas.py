@@ -24,6 +24,8 @@ class QuotaUsage:
     """
 
     def __init__(self, by_card: Iterable[tuple[VendorKey, int]] = ()) -> None:
+        self.version = 0
+        """Rises whenever anything is added or given back."""
         self._used: dict[str, dict[VendorKey, list[int]]] = {}
         self._by_card: dict[tuple[VendorKey, int], dict[str, dict[tuple[str, str], int]]] = {of: {} for of in by_card}
         self._dimensions: dict[VendorKey, list[int]] = {}
@@ -39,6 +41,7 @@ class QuotaUsage:
         """Add (``sign`` = 1) or give back (-1) what a pod holds on a node."""
         for dialect, usage in uses.items():
             if usage.charges or usage.unreadable:
+                self.version += 1
                 self._charge(namespace, dialect, usage, sign, node)
 
     def _charge(self, namespace: str, dialect: str, usage: Usage, sign: int, node: str) -> None:

@@ -74,6 +74,15 @@ class Reservation:
         """What was decided about the claims of the pod, while the placement is assumed."""
         return self.placement.volumes if self.placement else NO_VOLUMES
 
+    def charges_the_same(self, other: Reservation) -> bool:
+        """Tell whether another one is charged the same, so that no version moves where it takes the place of this."""
+        return (
+            self.node == other.node
+            and self.uses == other.uses
+            and self.requests == other.requests
+            and self.ports == other.ports
+        )
+
     @property
     def uses_devices(self) -> bool:
         """Whether the pod holds anything of any device."""

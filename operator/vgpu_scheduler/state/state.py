@@ -30,15 +30,6 @@ Registered = Mapping[str, Sequence[Device]]
 """The devices of a node by dialect; of a dialect that is missing the last good list stays."""
 
 
-def _charges_the_same(one: Reservation, other: Reservation) -> bool:
-    return (
-        one.node == other.node
-        and one.uses == other.uses
-        and one.requests == other.requests
-        and one.ports == other.ports
-    )
-
-
 def _counts_otherwise(one: Pod, other: Pod) -> bool:
     """Tell whether inter-pod terms, spread constraints or volumes see a difference."""
     return one.labels != other.labels or one.spec is not other.spec or one.deleting is not other.deleting
@@ -179,7 +170,7 @@ class State(Known):
         fresh = Reservation(
             pod.uid, pod.key, pod.node_name, Phase.BOUND, uses, pod.used_requests, None, widened, pod.spec.host_ports
         )
-        if held and _charges_the_same(held, fresh):
+        if held and held.charges_the_same(fresh):
             self._assumptions.drop(pod.uid)
             if held.volumes:
                 return self._books.carried_out(fresh)
@@ -285,6 +276,14 @@ class State(Known):
     def resume(self, reservation: Reservation) -> None:
         """Put a suspended reservation back."""
         self._books.hold(reservation)
+
+    def without(self, uids: Iterable[str]) -> AbstractContextManager[None]:
+        """Have what some pods hold off the books for the time of a question; those that hold nothing may be named."""
+        return self._books.without(uids)
+
+    def having(self, reservation: Reservation) -> AbstractContextManager[None]:
+        """Have a pod hold something for the time of a question."""
+        return self._books.having(reservation)
 
     def reassure(self, uid: str) -> None:
         """Note that an assumed placement was checked and holds for the pod and the node as they are now."""

@@ -40,7 +40,7 @@ def end_pods(waiting: WaitingPod) -> Iterator[Remedy]:
     candidates = []
     for node, bound in by_node.items():
         pods = _unprotected(waiting.world.budgets, bound)
-        if waiting.cycle.fits_without(waiting.ours, node, [pod.uid for pod in pods]) is not None:
+        if waiting.cycle.on_node.fits_without(waiting.ours, node, [pod.uid for pod in pods]) is not None:
             candidates.append((len(pods), node, pods))
     found = []
     for _, node, pods in sorted(candidates, key=lambda each: each[:2])[:_MOST_NODES]:
@@ -73,12 +73,12 @@ def _last_to_stay(pod: Pod) -> tuple[bool, int, str]:
 def _fewest_pods(waiting: WaitingPod, node: str, pods: Sequence[Pod]) -> list[Pod]:
     """Return pods of a node that would have to end: one if one is enough, else a set of which none could stay."""
     for pod in pods:
-        if waiting.cycle.fits_without(waiting.ours, node, [pod.uid]) is not None:
+        if waiting.cycle.on_node.fits_without(waiting.ours, node, [pod.uid]) is not None:
             return [pod]
     ending = list(pods)
     for pod in reversed(pods):
         without = [other for other in ending if other is not pod]
-        if waiting.cycle.fits_without(waiting.ours, node, [other.uid for other in without]) is not None:
+        if waiting.cycle.on_node.fits_without(waiting.ours, node, [other.uid for other in without]) is not None:
             ending = without
     return ending
 
@@ -100,7 +100,7 @@ def _taking_it_back(waiting: WaitingPod, node: str, ending: Sequence[Pod]) -> li
 def _gets_room(waiting: WaitingPod, node: str, ending: Sequence[Pod], anew: Sequence[Pod]) -> bool:
     """Tell whether the pod fits on a node once some pods have ended, and others of them were placed anew before it."""
     with _without(waiting, ending), _placed(waiting, sorted(anew, key=lambda pod: -pod.priority)):
-        return waiting.cycle.fits_without(waiting.ours, node, ()) is not None
+        return waiting.cycle.on_node.fits_without(waiting.ours, node, ()) is not None
 
 
 @contextmanager

@@ -125,7 +125,7 @@ class RoomSearch:
         """Tell whether the pod fits on some node if all pods that can be moved were gone."""
         nodes = sorted(self._world.nodes)
         return any(
-            self._cycle.fits_without(self._pod, node, [each.pod.uid for each in self._tenants.get(node, ())])
+            self._cycle.on_node.fits_without(self._pod, node, [each.pod.uid for each in self._tenants.get(node, ())])
             is not None
             for node in nodes
         )
@@ -289,7 +289,7 @@ class RoomSearch:
 
     def _cleared(self, victims: Sequence[_Tenant]) -> tuple[Goal, ...]:
         """Return where the pod goes, and then the pods that make room for it; empty where one fits nowhere."""
-        placement = self._cycle.fits_without(self._pod, victims[0].pod.node_name, ())
+        placement = self._cycle.on_node.fits_without(self._pod, victims[0].pod.node_name, ())
         assert placement is not None
         goals = [Goal(self._pod, placement)]
         largest_first = sorted(victims, key=lambda tenant: (-sum(tenant.held.values()), tenant.pod.key))
@@ -312,12 +312,12 @@ class RoomSearch:
             self._on_question(self._questions)
         if self._questions > _MOST_QUESTIONS:
             raise _OutOfQuestionsError
-        if self._cycle.depends_on_other_nodes(pod):
+        if self._cycle.shapes.cluster_part(pod) is not None:
             self.certain = False  # what counts there counts the pods that are to be moved, too
 
     def _fits(self, pod: Pod, node: str, without: Iterable[_Tenant]) -> bool:
         self._ask(pod)
-        return self._cycle.fits_without(pod, node, [tenant.pod.uid for tenant in without]) is not None
+        return self._cycle.on_node.fits_without(pod, node, [tenant.pod.uid for tenant in without]) is not None
 
     def _fits_beside(self, pod: Pod, node: str, tenant: _Tenant) -> bool:
         """Tell whether a pod fits on a node with a pod there that is off the books now."""
@@ -340,7 +340,7 @@ class RoomSearch:
         def search(cordoned: frozenset[Spot]) -> None:
             tried.add(cordoned)
             self._ask(pod)
-            placement = self._cycle.fits_without(pod, node, ())
+            placement = self._cycle.on_node.fits_without(pod, node, ())
             if placement is None:
                 return
             spots = Goal(pod, placement).spots
@@ -413,7 +413,7 @@ class RoomSearch:
 
     @contextmanager
     def _assumed(self, goal: Goal) -> Iterator[None]:
-        usage = placement_usage(goal.placement, self._cycle.claims(goal.pod))
+        usage = placement_usage(goal.placement, self._cycle.shapes.claims(goal.pod))
         self._state.assume(goal.pod.uid, goal.placement, usage, goal.pod.spec.requests)
         try:
             yield

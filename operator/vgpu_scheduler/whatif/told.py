@@ -114,7 +114,7 @@ class _Asked:
     def claims_if(self, written: Object) -> PodClaims:
         """Return the claims of the pod if it were written so; empty where they would not be understood."""
         try:
-            return self.world.engine.cycle.claims(self.world.pod(written, again=True))
+            return self.world.engine.cycle.shapes.claims(self.world.pod(written, again=True))
         except WorldError:
             return ()
 

@@ -20,9 +20,21 @@ from vgpu_scheduler.cli.cluster.settings import (
     settings_from_objects,
 )
 from vgpu_scheduler.cli.files import FileError, documents, yaml_files
-from vgpu_scheduler.intake import SELECTING
+from vgpu_scheduler.intake import (
+    CLAIMS,
+    CLUSTER_POLICIES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    POLICIES,
+    QUOTAS,
+    SELECTING,
+    STORAGE,
+    VOLUMES,
+    Kind,
+)
 from vgpu_scheduler.kube import decode_json
-from vgpu_scheduler.policy import CLUSTER_KIND, GROUP, NAMESPACED_KIND, PLURALS, VERSION
+from vgpu_scheduler.policy import NAMESPACED_KIND
 from vgpu_scheduler.whatif import WorldError, Written, flatten, kinds_read, newest_time, read_at
 
 Object = Mapping[str, Any]
@@ -30,22 +42,11 @@ OnProgress = Callable[[str], None]
 """Is called with what is being read, for whoever waits."""
 
 _AT_ONCE: Final = 8
-_STORAGE: Final = "/apis/storage.k8s.io/v1"
+_OBSERVED: Final[Sequence[Kind[Any]]] = [CLUSTER_POLICIES, POLICIES, NODES, QUOTAS, PODS, CLAIMS, VOLUMES, *STORAGE]
 LIST_PATHS: Final[Mapping[str, str]] = {
-    "Namespace": "/api/v1/namespaces",
+    NAMESPACES.name: NAMESPACES.path,
     "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
-    CLUSTER_KIND: f"/apis/{GROUP}/{VERSION}/{PLURALS[CLUSTER_KIND]}",
-    NAMESPACED_KIND: f"/apis/{GROUP}/{VERSION}/{PLURALS[NAMESPACED_KIND]}",
-    "Node": "/api/v1/nodes",
-    "ResourceQuota": "/api/v1/resourcequotas",
-    "Pod": "/api/v1/pods",
-    "PersistentVolumeClaim": "/api/v1/persistentvolumeclaims",
-    "PersistentVolume": "/api/v1/persistentvolumes",
-    "StorageClass": f"{_STORAGE}/storageclasses",
-    "CSINode": f"{_STORAGE}/csinodes",
-    "CSIDriver": f"{_STORAGE}/csidrivers",
-    "CSIStorageCapacity": f"{_STORAGE}/csistoragecapacities",
-    "VolumeAttachment": f"{_STORAGE}/volumeattachments",
+    **{kind.name: kind.path for kind in _OBSERVED},
     "PodDisruptionBudget": "/apis/policy/v1/poddisruptionbudgets",
 }
 """Where the objects of each kind are listed."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from vgpu_scheduler.dialects.allocation import Stamp
 from vgpu_scheduler.dialects.claims import Claims
 from vgpu_scheduler.dialects.entries import realign
 from vgpu_scheduler.dialects.errors import ClaimError, CodecError
@@ -77,13 +78,12 @@ class HamiAllocation:
         """
         if not pod.node_name or pod.terminal:
             return NO_USAGE
-        parts = [self._held(vendor, pod) for vendor in self._claimed(pod)]
+        claimed = self._claimed(pod)
+        parts = [self._held(vendor, pod) for vendor in claimed]
         if not parts:
             return NO_USAGE
         problems = [problem for problem, _ in parts if problem and pod.started]
-        unreadable = frozenset(
-            vendor.key for vendor, (problem, _) in zip(self._claimed(pod), parts, strict=True) if problem
-        )
+        unreadable = frozenset(vendor.key for vendor, (problem, _) in zip(claimed, parts, strict=True) if problem)
         charges: dict[str, Amounts] = {}
         displaced: dict[str, PodClaims] = {}
         vendors: dict[str, str] = {}
@@ -139,11 +139,11 @@ class HamiAllocation:
         used = placement.vendors()
         if not used:
             return {}
-        written = {NODE_ANNOTATION: placement.node, TIME_ANNOTATION: str(int(unix_time))}
+        written = {NODE_ANNOTATION: placement.node, TIME_ANNOTATION: Stamp(unix_time)}
         for vendor in self.vendors:
             if vendor.key in used:
                 written |= _record(vendor, placement, unix_time, pod)
-        return written | {BIND_PHASE_ANNOTATION: PHASE_ALLOCATING, BIND_TIME_ANNOTATION: str(int(unix_time))}
+        return written | {BIND_PHASE_ANNOTATION: PHASE_ALLOCATING, BIND_TIME_ANNOTATION: Stamp(unix_time)}
 
     def labels(self, placement: Placement) -> dict[str, str]:
         """Return the label that HAMi's monitor selects pods by."""

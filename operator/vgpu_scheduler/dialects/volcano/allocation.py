@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from vgpu_scheduler.dialects.allocation import Stamp
 from vgpu_scheduler.dialects.entries import realign
 from vgpu_scheduler.dialects.errors import ClaimError, CodecError
 from vgpu_scheduler.dialects.volcano import names as keys
@@ -102,11 +103,11 @@ class VolcanoAllocation:
         )
         return {
             keys.NODE_ANNOTATION: placement.node,
-            keys.TIME_ANNOTATION: str(int(unix_time)),
+            keys.TIME_ANNOTATION: Stamp(unix_time),
             keys.ALLOCATED_ANNOTATION: value,
             keys.TO_ALLOCATE_ANNOTATION: value,
             keys.BIND_PHASE_ANNOTATION: keys.PHASE_ALLOCATING,
-            keys.BIND_TIME_ANNOTATION: str(int(unix_time)),
+            keys.BIND_TIME_ANNOTATION: Stamp(unix_time),
         }
 
     def labels(self, placement: Placement) -> dict[str, str]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from vgpu_scheduler.allocators import Check, FitRules, Selection, Whole
+from vgpu_scheduler.dialects.allocation import Stamp
 from vgpu_scheduler.dialects.amounts import INT32
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice
 from vgpu_scheduler.dialects.hami.vendors.admitting.ascend import npu_rule
@@ -121,7 +122,7 @@ def _extras(chip: Chip) -> Callable[[VendorPlacement], Mapping[str, str]]:
                 }
                 listed.append({key: value for key, value in entry.items() if value})
         return {
-            _TIME: str(int(placement.unix_time)),
+            _TIME: Stamp(placement.unix_time),
             chip.assigned: json.dumps(listed, separators=(",", ":"), ensure_ascii=False),
         }
 

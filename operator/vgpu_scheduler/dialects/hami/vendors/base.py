@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from vgpu_scheduler.allocators import PLAIN_RULES, FitRules
+from vgpu_scheduler.dialects.allocation import Stamp
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice
 from vgpu_scheduler.dialects.hami.lock import LOCK_ANNOTATION
 from vgpu_scheduler.dialects.hami.vendors.admitting.draft import Admit, Draft
@@ -173,7 +174,7 @@ class VendorPlacement:
     @property
     def nanoseconds(self) -> str:
         """The time as some plugins read it."""
-        return str(int(self.unix_time * 1e9))
+        return Stamp(self.unix_time, 1e9)
 
 
 Extras = Callable[[VendorPlacement], Mapping[str, str]]

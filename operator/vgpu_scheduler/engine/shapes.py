@@ -1,0 +1,182 @@
+"""The shapes of pods: what each asks for, under the policy that is in force for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Final, NamedTuple
+
+from vgpu_scheduler.allocators import Budgets, CardNeed
+from vgpu_scheduler.dialects import Dialects
+from vgpu_scheduler.engine.cluster_part import ClusterPart, ClusterParts
+from vgpu_scheduler.engine.node_parts import NodeParts
+from vgpu_scheduler.engine.quotas import Quotas
+from vgpu_scheduler.engine.shape import Claimed, Fitted, NodePart, Refused, Shape
+from vgpu_scheduler.engine.shape_builder import read_claims
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import PodClaims, Remembered, bytes_of
+from vgpu_scheduler.policy import Policies, ResolvedPolicy
+from vgpu_scheduler.predicates import refusals
+from vgpu_scheduler.state import State
+
+__all__ = ["Shapes"]
+
+_CLAIMS_BYTES: Final = 32 * 2**20
+"""Memory for what pods say in the keys by which their claims are remembered."""
+_CLAIMED: Final = 4 * 2**10
+"""What claims take beside what the pod says."""
+
+
+class _Noted(NamedTuple):
+    """What a pod was found to ask, as of the generation of the policies."""
+
+    pod: Pod
+    generation: int
+    claimed: Claimed | Refused
+
+    def holds(self, pod: Pod, generation: int) -> bool:
+        """Tell whether it is what the pod asks now."""
+        return self.pod is pod and self.generation == generation
+
+
+class Shapes:
+    """Makes the shapes of pods on one state.
+
+    Parameters
+    ----------
+    state
+        What is known; an overlay answers a what-if question.
+    dialects
+        The wire formats that claims and registrations are in.
+    policies
+        What is in force for a pod.
+    quotas
+        The limits of namespaces; none without it.
+    """
+
+    def __init__(self, state: State, dialects: Dialects, policies: Policies, quotas: Quotas | None = None) -> None:
+        self.state = state
+        self.dialects = dialects
+        self.policies = policies
+        self._quotas = quotas or Quotas(dialects)
+        self._claimed: Remembered[Hashable, Claimed | Refused] = Remembered(_CLAIMS_BYTES)
+        self._noted: dict[str, _Noted] = {}
+        self._node_parts = NodeParts(state, dialects)
+        self._cluster_parts = ClusterParts(state)
+
+    def on(self, state: State) -> Shapes:
+        """Return the same on another state."""
+        return Shapes(state, self.dialects, self.policies, self._quotas)
+
+    def of(self, pod: Pod, *, beyond_any_card: bool = False) -> Shape:
+        """Return the shape of a pod.
+
+        What quotas leave is a part of it where the pod could exceed that: such pods are decided anew whenever it
+        changes, all others share their columns whatever their namespace. A pod that is bound has the shape that it had
+        while it waited: others that wait share it.
+
+        Parameters
+        ----------
+        beyond_any_card
+            Take the node part of all pods that ask for more than any card has, if this is one of them and that part
+            finds no node.
+        """
+        return self._shape(pod, self._node_parts.of, beyond_any_card=beyond_any_card)
+
+    def of_few_nodes(self, pod: Pod) -> Shape:
+        """Return the shape of a pod for one question about a few nodes; it is void when the next one is asked."""
+        return self._shape(pod, self._node_parts.of_few_nodes)
+
+    def without_quotas(self, pod: Pod, claimed: Claimed) -> NodePart | Refused:
+        """Return the node part that a pod would have if its namespace might hold more."""
+        return self._node_parts.of(pod, claimed, ())
+
+    def cluster_part(self, pod: Pod) -> ClusterPart | None:
+        """Return what a pod asks of more than one node; None if that is nothing."""
+        return self._cluster_parts.of(pod)
+
+    def note(self, pod: Pod) -> None:
+        """Read what a pod asks, once for as long as neither it nor a policy changes, until it is forgotten."""
+        self._noted.pop(pod.uid, None)
+        self._noted[pod.uid] = _Noted(pod, self.policies.catalogue.generation, self.read(pod))
+
+    def forget(self, uid: str) -> None:
+        """Forget what was noted of a pod."""
+        self._noted.pop(uid, None)
+
+    def is_noted(self, pod: Pod) -> bool:
+        """Tell whether a pod is as it was when it was noted."""
+        noted = self._noted.get(pod.uid)
+        return noted is not None and noted.pod is pod
+
+    def policy(self, pod: Pod) -> ResolvedPolicy:
+        """Return what is in force for a pod."""
+        noted = self._noted.get(pod.uid)
+        if noted is not None and noted.holds(pod, self.policies.catalogue.generation):
+            return noted.claimed.policy
+        return self.policies.resolve(pod)
+
+    def read(self, pod: Pod) -> Claimed | Refused:
+        """Return what a pod asks of devices: one object for all pods that ask the same of a node."""
+        noted = self._noted.get(pod.uid)
+        if noted is not None and noted.holds(pod, self.policies.catalogue.generation):
+            return noted.claimed
+        policy = self.policies.resolve(pod)
+        key = (
+            policy.number,
+            pod.spec.node_fingerprint,
+            pod.spec.images if policy.reads_images else (),
+            *map(pod.annotations.get, self.dialects.pod_annotations),
+            *map(pod.labels.get, self.dialects.pod_labels),
+        )
+        claimed = self._claimed.get(key)
+        if claimed is None:
+            claimed = read_claims(pod, policy, self.dialects)
+            said = claimed.reason if isinstance(claimed, Refused) else claimed.warnings
+            self._claimed.put(key, claimed, _CLAIMED + bytes_of(key) + bytes_of(said))
+        return claimed
+
+    def claims(self, pod: Pod) -> PodClaims:
+        """Return the pod's claims; empty where they cannot be understood."""
+        claimed = self.claimed(pod)
+        return () if claimed is None else claimed.claims
+
+    def claimed(self, pod: Pod) -> Claimed | None:
+        """Return what a pod asks of devices, and under which policy; None where that cannot be understood."""
+        claimed = self.read(pod)
+        return None if isinstance(claimed, Refused) else claimed
+
+    def need(self, pod: Pod) -> tuple[Claimed, CardNeed | None]:
+        """Return what a pod that was found unschedulable asks of devices, and what one card must have for it."""
+        shape = self.of_few_nodes(pod)
+        assert isinstance(shape, Fitted)
+        allocator = shape.node.allocator
+        return shape.claimed, allocator.need() if allocator is not None else None
+
+    def _shape(
+        self,
+        pod: Pod,
+        node_part: Callable[[Pod, Claimed, Budgets], NodePart | Refused],
+        *,
+        beyond_any_card: bool = False,
+    ) -> Shape:
+        """Return the shape of a pod with the node part that some function makes."""
+        claimed = self.read(pod)
+        policy = claimed.policy
+        unsupported = refusals(pod)
+        if unsupported or policy.refusal:
+            return Refused(policy, ", ".join(unsupported) or policy.refusal)
+        if isinstance(claimed, Refused):
+            return claimed
+        budgets = self._quotas.budgets(pod.namespace, claimed.claims, self.state)
+        node: NodePart | Refused | None = self._part_beyond_any_card(pod, claimed, budgets) if beyond_any_card else None
+        if node is None:
+            node = node_part(pod, claimed, budgets)
+        return node if isinstance(node, Refused) else Fitted(claimed, node, self._cluster_parts.of(pod), bool(budgets))
+
+    def _part_beyond_any_card(self, pod: Pod, claimed: Claimed, budgets: Budgets) -> NodePart | None:
+        part = self._node_parts.beyond_any_card(pod, claimed, budgets)
+        if part is None:
+            return None
+        rows = self.state.nodes.rows()
+        part.refresh(self.state, rows)
+        return None if part.feasible[rows].any() else part
