@@ -132,7 +132,12 @@ class BindingWorld(LeadersWorld):
         if self._was_sent(uid):
             return None
         before = self.in_flight[uid]
+        checked = self.engine.checked.pop(uid, None)
+        unmoved = checked is not None and checked.still_holds(self.engine)
         placement = self.engine.recheck(uid)
+        if unmoved:
+            REACHED["recheck: nothing has moved"] += 1
+            assert placement == before, "something has moved, and was not seen"
         if placement is None:
             self._give_back(uid)
             REACHED["recheck: given back"] += 1

@@ -21,6 +21,7 @@ BY_ANY = (
     "placed",
     "unschedulable",
     "recheck: holds",
+    "recheck: nothing has moved",
     "recheck: given back",
     "answer: bound",
     "answer: conflict",
