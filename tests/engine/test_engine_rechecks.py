@@ -130,7 +130,7 @@ def test_what_was_given_back_is_not_taken_for_checked() -> None:
     engine = assumed()
     engine.give_back("uid-p", 1.0)
     assert engine.recheck("uid-p") is None
-    assert not engine.checked
+    assert not engine.assumed.is_unmoved("uid-p")
     engine = assumed()
     engine.leave_selection("uid-p", 2, 0.0)
     assert engine.recheck("uid-p") is None

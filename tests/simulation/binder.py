@@ -132,8 +132,8 @@ class BindingWorld(LeadersWorld):
         if self._was_sent(uid):
             return None
         before = self.in_flight[uid]
-        checked = self.engine.checked.pop(uid, None)
-        unmoved = checked is not None and checked.still_holds(self.engine)
+        unmoved = self.engine.assumed.is_unmoved(uid)
+        self.engine.assumed.forget(uid)
         placement = self.engine.recheck(uid)
         if unmoved:
             REACHED["recheck: nothing has moved"] += 1

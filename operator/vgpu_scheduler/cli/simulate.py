@@ -11,6 +11,7 @@ from typing import Any, Final, NoReturn
 
 import click
 
+from vgpu_scheduler.cli.cluster.files import FileError
 from vgpu_scheduler.cli.cluster.messages import fail, print_pod_warnings, print_view_warnings, progress, warn
 from vgpu_scheduler.cli.cluster.namespaces import label_selector, own_namespace
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE, ClusterOptions, NamespaceOptions
@@ -18,7 +19,6 @@ from vgpu_scheduler.cli.cluster.output import dump, table
 from vgpu_scheduler.cli.cluster.schedulers import as_if_it_named_ours
 from vgpu_scheduler.cli.cluster.view import NAMESPACED_KINDS, ClusterView, read_cluster, read_files
 from vgpu_scheduler.cli.cluster.world import MissingRightsError, exit_on_error, make_world, open_namespace
-from vgpu_scheduler.cli.files import FileError
 from vgpu_scheduler.cli.known_of_pods import known_of, show_known
 from vgpu_scheduler.kube import LabelSelector, Pod
 from vgpu_scheduler.model import did_you_mean

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from vgpu_scheduler.dialects import Dialects, InventoryObject
-from vgpu_scheduler.engine.assumed import Checked, decide_elsewhere, recheck
+from vgpu_scheduler.engine.assumed import AssumedPlacements
 from vgpu_scheduler.engine.attempts import Attempts
 from vgpu_scheduler.engine.closed_nodes import ClosedNodes, NodeClosure
 from vgpu_scheduler.engine.cycle import Cycle
@@ -82,8 +82,9 @@ class Engine:
         self._attempts = Attempts(
             self.cycle, self.queue, self.units, self.storage, self.effective_policies, self._waker, self.waits
         )
-        self.checked: dict[str, Checked] = {}
-        """The assumed placements that were found to hold, by UID."""
+        self.assumed = AssumedPlacements(
+            self.cycle, self.queue, self.effective_policies, self.quotas, self.closed_nodes, self.waits
+        )
         self._gated: set[str] = set()
         self._departures = Departures()
         self._registrations = Registrations(self.dialects, self.state)
@@ -181,7 +182,7 @@ class Engine:
         self.queue.remove(uid)
         self._gated.discard(uid)
         self.effective_policies.forget(uid)
-        self.checked.pop(uid, None)
+        self.assumed.forget(uid)
         hint = self.state.remove_pod(uid, version)
         if self.closed_nodes.lost_turns.forget(uid):
             hint |= Hint.NODE
@@ -280,12 +281,12 @@ class Engine:
         return ()
 
     def recheck(self, uid: str) -> Placement | None:
-        """Check an assumed placement just before it is bound; see :func:`assumed.recheck`."""
-        return recheck(self, uid)
+        """Check an assumed placement just before it is bound; see :meth:`AssumedPlacements.recheck`."""
+        return self.assumed.recheck(uid)
 
     def decide_elsewhere(self, uid: str, slow: Collection[str]) -> Decision | None:
-        """Decide an assumed pod anew that waits at a slow node; see :func:`assumed.decide_elsewhere`."""
-        return decide_elsewhere(self, uid, slow)
+        """Decide an assumed pod anew that waits at a slow node; see :meth:`AssumedPlacements.decide_elsewhere`."""
+        return self.assumed.decide_elsewhere(uid, slow)
 
     def restate(self, decision: Decision, placement: Placement) -> Decision:
         """Return a decision as it stands after a re-check: with the placement and the policy that hold now."""
@@ -299,7 +300,7 @@ class Engine:
         self.state.settled(uid)
         self.queue.remove(uid)
         self.effective_policies.forget(uid)
-        self.checked.pop(uid, None)
+        self.assumed.forget(uid)
         known = self.state.pod(uid)
         if known is not None:
             self.storage.forget(known)
@@ -323,7 +324,7 @@ class Engine:
         """
         hint = self.state.forget(uid)
         self.state.settled(uid)
-        self.checked.pop(uid, None)
+        self.assumed.forget(uid)
         self._waker.hint(hint, now)
         pod = self.state.pod(uid)
         if pod is None or not self.waits(pod) or self.state.reservation(uid) is not None:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from vgpu_scheduler import __version__
 from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError, connect
+from vgpu_scheduler.cli.cluster.files import FileError, documents, yaml_files
 from vgpu_scheduler.cli.cluster.lists import list_objects
 from vgpu_scheduler.cli.cluster.options import ClusterOptions
 from vgpu_scheduler.cli.cluster.settings import (
@@ -19,7 +20,6 @@ from vgpu_scheduler.cli.cluster.settings import (
     settings_from_file,
     settings_from_objects,
 )
-from vgpu_scheduler.cli.files import FileError, documents, yaml_files
 from vgpu_scheduler.intake import (
     CLAIMS,
     CLUSTER_POLICIES,

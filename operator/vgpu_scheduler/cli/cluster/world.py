@@ -11,10 +11,10 @@ import click
 from kubernetes_asyncio.config import ConfigException
 
 from vgpu_scheduler.apiclient import ApiUnreachableError
+from vgpu_scheduler.cli.cluster.files import TOO_DEEP, FileError
 from vgpu_scheduler.cli.cluster.messages import fail, print_view_warnings, progress
 from vgpu_scheduler.cli.cluster.options import ClusterOptions
 from vgpu_scheduler.cli.cluster.view import REQUIRED_KINDS, ClusterView, read_cluster, read_namespace
-from vgpu_scheduler.cli.files import TOO_DEEP, FileError
 from vgpu_scheduler.runtime.warmup import is_compiled
 from vgpu_scheduler.settings import SettingsError
 from vgpu_scheduler.whatif import World, WorldError

@@ -13,11 +13,11 @@ from kubernetes_asyncio.config import ConfigException
 
 from vgpu_scheduler import __version__
 from vgpu_scheduler.apiclient import ApiUnreachableError, connect
+from vgpu_scheduler.cli.cluster.files import FileError
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, ClusterOptions
 from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.doctor.reading import UnauthorizedError, facts_of_files, read_facts
 from vgpu_scheduler.cli.doctor.show import as_json, as_text
-from vgpu_scheduler.cli.files import FileError
 from vgpu_scheduler.doctor import Report, Seen, examine
 from vgpu_scheduler.settings import SettingsError
 

@@ -13,12 +13,12 @@ from typing import Final
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from vgpu_scheduler.cli.cluster.files import FileError
 from vgpu_scheduler.cli.cluster.messages import fail, print_view_warnings, progress, warn
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, ClusterOptions
 from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.cluster.view import read_cluster
 from vgpu_scheduler.cli.cluster.world import exit_on_error, make_world, tell_of_compiling
-from vgpu_scheduler.cli.files import FileError
 from vgpu_scheduler.cli.simulate import read_policies
 from vgpu_scheduler.cli.traces.plot import check_plot, draw
 from vgpu_scheduler.cli.traces.reading import read_trace
@@ -48,7 +48,7 @@ Workloads = Mapping[str, Sequence[TracePod]]
 OnStep = Callable[[], None]
 
 
-def run(
+def run(  # noqa: PLR0913 - one for each option of the command
     *,
     trace: str,
     cluster: ClusterOptions,

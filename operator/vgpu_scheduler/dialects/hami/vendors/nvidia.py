@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from vgpu_scheduler.allocators import NVIDIA_RULES
 from vgpu_scheduler.dialects.errors import CodecError
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice
-from vgpu_scheduler.dialects.hami.holdings import held
 from vgpu_scheduler.dialects.hami.links import decode_pair_scores
 from vgpu_scheduler.dialects.hami.mig import (
     PLACEMENTS,
@@ -19,9 +18,9 @@ from vgpu_scheduler.dialects.hami.mig import (
     pieces_of,
     slices_of,
 )
-from vgpu_scheduler.dialects.hami.templates import recorded, template_pieces
 from vgpu_scheduler.dialects.hami.vendors.admitting.nvidia import NvidiaAdmission, nvidia_rule
 from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor, VendorPlacement
+from vgpu_scheduler.dialects.hami.vendors.nvidia_holdings import held
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import (
     ALLOCATED_ANNOTATION,
     CORDON_ANNOTATION,
@@ -42,6 +41,7 @@ from vgpu_scheduler.dialects.hami.vendors.nvidia_names import (
     MigGeometry,
     NvidiaNames,
 )
+from vgpu_scheduler.dialects.hami.vendors.nvidia_templates import recorded, template_pieces
 from vgpu_scheduler.dialects.hami.vendors.registered import as_written, decode_cards
 from vgpu_scheduler.dialects.hami.vendors.section import ConfigError, Section
 from vgpu_scheduler.kube import Node

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from vgpu_scheduler.dialects.errors import CodecError
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice
 from vgpu_scheduler.dialects.hami.mig import SLICES, MigAllocation, decode_allocations, slices_of
-from vgpu_scheduler.dialects.hami.templates import instance_of
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import MIG_ANNOTATION, VENDOR
+from vgpu_scheduler.dialects.hami.vendors.nvidia_templates import instance_of
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import (
     Amounts,
