@@ -9,7 +9,7 @@ import pytest
 from tests.binding.quick import QuickBench
 from tests.engine.builders import asks
 
-from vgpu_scheduler.dialects import Dialects
+from vgpu_scheduler.dialects.hami.allocation import HamiAllocation
 from vgpu_scheduler.engine import cycle
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import DECISION
@@ -18,7 +18,7 @@ from vgpu_scheduler.model import DECISION
 async def test_annotations_are_encoded_once_and_sent_with_the_time_of_the_write(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    encoded, measured, encode = 0, list[Mapping[str, str]](), Dialects.annotations
+    encoded, measured, encode = 0, list[Mapping[str, str]](), HamiAllocation.annotations
 
     def counted(*about: Any) -> dict[str, str]:
         nonlocal encoded
@@ -29,10 +29,12 @@ async def test_annotations_are_encoded_once_and_sent_with_the_time_of_the_write(
         measured.append(annotations)
         return ""
 
-    monkeypatch.setattr(Dialects, "annotations", counted)
+    monkeypatch.setattr(HamiAllocation, "annotations", counted)
     monkeypatch.setattr(cycle, "metadata_problem", noted)
     bench = QuickBench()
-    bench.binder.submit(bench.decide("p", asks(1, 1000)))
+    decision = bench.decide("p", asks(1, 1000))
+    assert decision.placement is not None
+    bench.binder.submit(decision)
     await bench.until(lambda: bench.binder.stats.bound)
     await bench.binder.stop(0.0)
     written: dict[str, str] = bench.api.pods["p"]["metadata"]["annotations"]
@@ -43,17 +45,18 @@ async def test_annotations_are_encoded_once_and_sent_with_the_time_of_the_write(
     changed = {name for name in expected if written[name] != expected[name]}
     assert {written[name] for name in changed} == {now}
     assert changed == {"hami.io/vgpu-time", "hami.io/bind-time"}
+    assert {type(value) for value in bench.engine.dialects.annotations(decision.placement, 1.0).values()} == {str}
 
 
 async def test_a_pod_that_has_changed_since_is_encoded_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     about: list[int] = []
-    encode = Dialects.annotations
+    encode = HamiAllocation.annotations
 
-    def noted(dialects: Dialects, placement: Any, unix_time: float, pod: Pod) -> dict[str, str]:
+    def noted(dialect: HamiAllocation, placement: Any, unix_time: float, pod: Pod) -> dict[str, str]:
         about.append(pod.resource_version)
-        return encode(dialects, placement, unix_time, pod)
+        return encode(dialect, placement, unix_time, pod)
 
-    monkeypatch.setattr(Dialects, "annotations", noted)
+    monkeypatch.setattr(HamiAllocation, "annotations", noted)
     bench = QuickBench()
     bench.binder.submit(bench.decide("p", asks(1, 1000)))
     bench.api.pods["p"]["metadata"]["labels"]["new"] = "label"

@@ -78,7 +78,7 @@ class Stamp(str):
 def stamped(annotations: Mapping[str, str], unix_time: float) -> dict[str, str]:
     """Return annotations that were encoded earlier, with the time when they are written."""
     return {
-        name: Stamp(unix_time, value.per_second) if type(value) is Stamp else value
+        name: str(int(unix_time * value.per_second)) if isinstance(value, Stamp) else value
         for name, value in annotations.items()
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
+from vgpu_scheduler.dialects.allocation import stamped
 from vgpu_scheduler.dialects.dialect import Dialect
 from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.inventory import BesideKind
@@ -122,7 +123,11 @@ class Dialects:
 
     def annotations(self, placement: Placement, unix_time: float, pod: Pod | None = None) -> dict[str, str]:
         """Return what the Binding writes on the pod for the node side; see :class:`Allocation`."""
-        return self[placement.dialect].allocation.annotations(placement, unix_time, pod)
+        return stamped(self[placement.dialect].allocation.annotations(placement, unix_time, pod), unix_time)
+
+    def encoded(self, placement: Placement, pod: Pod) -> dict[str, str]:
+        """Return the same, to be :func:`stamped` with the time when it is written."""
+        return self[placement.dialect].allocation.annotations(placement, 0, pod)
 
     def labels(self, placement: Placement) -> dict[str, str]:
         """Return the labels that the node side selects pods by."""

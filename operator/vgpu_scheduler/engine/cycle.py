@@ -176,7 +176,7 @@ class Cycle:
     ) -> Decision:
         policy = shape.claimed.policy
         placement = self.on_node.placement(pod, shape, row)
-        annotations = self._dialects.annotations(placement, 0, pod)
+        annotations = self._dialects.encoded(placement, pod)
         problem = metadata_problem(pod, annotations)
         if not problem and self._storage is not None:
             problem = self._storage.denial(placement.volumes)

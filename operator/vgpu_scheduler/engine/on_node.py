@@ -48,7 +48,7 @@ class OnNode:
         if not shape.node.feasible[row] or not (shape.cluster is None or shape.cluster.lets(pod, row)):
             return None
         placement = self.placement(pod, shape, row)
-        return None if metadata_problem(pod, self._dialects.annotations(placement, 0, pod)) else placement
+        return None if metadata_problem(pod, self._dialects.encoded(placement, pod)) else placement
 
     def fits_without(self, pod: Pod, node: str, tenants: Iterable[str]) -> Placement | None:
         """Return a placement of a pod on a node if some of the pods there were gone, or None if it would not go there.
