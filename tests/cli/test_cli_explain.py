@@ -178,7 +178,7 @@ def test_explain_a_bound_pod(api: Api) -> None:
     assert result.exit_code == 0
     assert result.stdout.splitlines()[:6] == [
         "default/first is bound to a.",
-        "  GPU-a-0 (NVIDIA-A100): 1 shares slots, 6000 MiB memory, 0 percent cores",
+        "  GPU-a-0 (NVIDIA-A100): 1 share, 6000 MiB memory, 0 percent cores",
         "  decided among 3 nodes, score 1.5",
         "  nodes by settings",
         "",

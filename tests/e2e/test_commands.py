@@ -72,7 +72,7 @@ async def test_an_administrator_is_told_what_helps_and_that_helps(
     await cluster.nodes.until(lambda: cluster.nodes.counts["running"] == 3)
     status, out, _ = await command(cluster, tmp_path, "explain", "waits")
     assert status == 0
-    assert re.match(r"default/waits is bound to one\.\n  GPU-\S+ \(NVIDIA-Tesla T4\): .*\n  decided among 1 nodes", out)
+    assert re.match(r"default/waits is bound to one\.\n  GPU-\S+ \(NVIDIA-Tesla T4\): .*\n  decided among 1 node,", out)
 
 
 async def test_a_tenant_is_told_what_the_pod_says(cluster: Cluster, operator: OperatorProcess, tmp_path: Path) -> None:

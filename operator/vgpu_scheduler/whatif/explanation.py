@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from vgpu_scheduler.engine import CardVerdict, card_verdicts
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import CardReason, NodeVerdict, Outcome, counted
+from vgpu_scheduler.model import CardReason, Dimension, NodeVerdict, Outcome, counted
 from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.causes import causes
 from vgpu_scheduler.whatif.mismatch import mismatch_worded
@@ -235,9 +235,13 @@ def _held(world: World, pod: Pod) -> list[str]:
         for uuid, amounts in usage.charges.items():
             device = devices.get(uuid)
             card = f"{card_name(device.vendor, uuid)} ({device.type})" if device else f"{uuid} (not on the node now)"
-            said = [f"{amount} {about.unit} {about.name}" for about, amount in zip(dimensions, amounts, strict=False)]
+            said = [_amount(about, amount) for about, amount in zip(dimensions, amounts, strict=False)]
             lines.append(f"{card}: {', '.join(said)}")
     return lines
+
+
+def _amount(about: Dimension, amount: int) -> str:
+    return counted(amount, "share") if about.unit == "shares" else f"{amount} {about.unit} {about.name}"
 
 
 def _says(verdict: CardVerdict) -> str:
