@@ -94,12 +94,12 @@ def aims(run: Run) -> list[Aim]:
     told, told_there = (reasons.mean_of(run.told[name]) for name in (OURS.name, throughput.KubeScheduler.name))
     return [
         Aim(
-            "a repeated shape at 5,000 nodes × 8 cards: p50 < 250 µs, p99 < 1 ms",
+            "a repeated class at 5,000 nodes × 8 cards: p50 < 250 µs, p99 < 1 ms",
             f"{large.p50:,.0f} and {large.p99:,.0f} µs",
             large.p50 < 250 and large.p99 < 1000,
         ),
         Aim("the same with inter-pod terms: p50 < 500 µs", f"{terms.p50:,.0f} µs", terms.p50 < 500),
-        Aim("a new shape with them: p50 < 8 ms", f"{new_terms.p50 / 1000:.1f} ms", new_terms.p50 < 8000),
+        Aim("a new class with them: p50 < 8 ms", f"{new_terms.p50 / 1000:.1f} ms", new_terms.p50 < 8000),
         Aim(
             f"cards by their links, the hardest decision: {topology.AIM:.0f} ms",
             f"{hardest:.2f} ms",

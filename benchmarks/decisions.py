@@ -1,4 +1,4 @@
-"""How long a decision takes, without any I/O: new shapes and repeated ones, on clusters of different sizes."""
+"""How long a decision takes, without any I/O: new classes and repeated ones, on clusters of different sizes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WARM = 5
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Pods: how many, and each of its own shape or all of one.
+    """Pods: how many, and each of its own class or all of one.
 
     Attributes
     ----------
@@ -48,18 +48,18 @@ class Kind:
     disturbed: bool = False
 
 
-REPEATED = "repeated shape"
-WITH_TERMS = "repeated shape with inter-pod terms"
-NEW_WITH_TERMS = "new shape with inter-pod terms"
+REPEATED = "repeated class"
+WITH_TERMS = "repeated class with inter-pod terms"
+NEW_WITH_TERMS = "new class with inter-pod terms"
 KINDS = (
     Kind(REPEATED, 2000, distinct=False),
-    Kind("repeated shape, after one node changed", 500, distinct=False, disturbed=True),
+    Kind("repeated class, after one node changed", 500, distinct=False, disturbed=True),
     Kind(WITH_TERMS, 300, distinct=False, apart=True),
-    Kind("repeated shape with spread constraints", 300, distinct=False, spread=True),
-    Kind("repeated shape with a bound volume", 300, distinct=False, mounts=True),
-    Kind("new shape", 200, distinct=True),
+    Kind("repeated class with spread constraints", 300, distinct=False, spread=True),
+    Kind("repeated class with a bound volume", 300, distinct=False, mounts=True),
+    Kind("new class", 200, distinct=True),
     Kind(NEW_WITH_TERMS, 200, distinct=True, apart=True),
-    Kind("new shape by links", 200, distinct=True, linked=True),
+    Kind("new class by links", 200, distinct=True, linked=True),
 )
 
 

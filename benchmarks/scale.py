@@ -42,7 +42,7 @@ class Growth:
     node_event, pod_event
         Microseconds to take in that one changed.
     repeated, new
-        Microseconds of a decision, half of them: of a repeated and of a new shape.
+        Microseconds of a decision, half of them: of a repeated and of a new class.
     overlay, audit
         Milliseconds to copy the state, and to compare the ledger of all nodes with its rebuild.
     memory
@@ -145,8 +145,8 @@ def text(found: Sequence[Growth]) -> str:
         ("a new pod", "pod", "µs"),
         ("an event of a node", "node_event", "µs"),
         ("an event of a pod", "pod_event", "µs"),
-        ("decision, repeated shape, p50", "repeated", "µs"),
-        ("decision, new shape, p50", "new", "µs"),
+        ("decision, repeated class, p50", "repeated", "µs"),
+        ("decision, new class, p50", "new", "µs"),
         ("a copy of the state", "overlay", "ms"),
         ("comparing the ledger with its rebuild", "audit", "ms"),
         ("memory of it all", "memory", "MiB"),

@@ -275,7 +275,7 @@ def sizes() -> str:
         _, pace, _, cpu = measured(name)
         lines.append(f"| {shown} | {nodes} | {pace} | {cpu} |")
     lines += ["", "| one decision, nodes with 8 cards | nodes | p50 | p99 |", "|---|---:|---:|---:|"]
-    for name, shown in (("repeated shape", "a replica of a pod before it"), ("new shape", "the first pod of its kind")):
+    for name, shown in (("repeated class", "a replica of a pod before it"), ("new class", "the first pod of its kind")):
         for nodes in ("1,000", "5,000"):
             _, _, p50, p99 = measured(name, nodes)
             lines.append(f"| {shown} | {nodes} | {p50} | {p99} |")

@@ -273,7 +273,7 @@ def test_whoever_creates_a_pod_is_warned_of_what_is_followed_otherwise(
     limits: Obj, annotations: Obj, says: str
 ) -> None:
     engine = make_engine()
-    rules = replace(RULES, cautions=engine.cautions)
+    rules = replace(RULES, usage_warnings_of=engine.usage_warnings_of)
     verdict = review(pod(container({GPU: "1", **limits}), annotations=annotations), "team-a", rules)
     assert verdict.allowed
     (warning,) = verdict.warnings
@@ -281,7 +281,7 @@ def test_whoever_creates_a_pod_is_warned_of_what_is_followed_otherwise(
 
 
 def test_nobody_is_warned_of_a_pod_that_means_what_it_says_or_asks_for_no_card() -> None:
-    rules = replace(RULES, cautions=make_engine().cautions)
+    rules = replace(RULES, usage_warnings_of=make_engine().usage_warnings_of)
     assert review(pod(container({GPU: "1", MEM: "1000"})), "team-a", rules).warnings == ()
     plain = pod(container({"cpu": "1"}), annotations={"hami.io/node-scheduler-policy": "binpak"})
     assert review(plain, "team-a", rules).warnings == ()

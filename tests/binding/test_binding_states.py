@@ -25,7 +25,7 @@ D, Q, C, K, L = (
     BindState.DECIDED, BindState.QUEUED, BindState.COMMITTED, BindState.CHECKED, BindState.LOCKED,
 )  # fmt: skip
 S, DOUBT, F, B, G, M = (
-    BindState.SENT, BindState.IN_DOUBT, BindState.FAILED, BindState.BOUND, BindState.GIVEN_BACK, BindState.MOVED,
+    BindState.SENT, BindState.IN_DOUBT, BindState.FAILED, BindState.BOUND, BindState.UNRESERVED, BindState.MOVED,
 )  # fmt: skip
 GPU, PLAIN = asks(1, 1000), asks(0, cpu="1m")
 ON_N0 = {"nodeSelector": {"kubernetes.io/hostname": "n0"}}
@@ -141,7 +141,7 @@ async def in_doubt(monkeypatch: pytest.MonkeyPatch, *, bound: bool) -> None:
     found["spec"]["nodeName"] = "n0" if bound else "n1"
     bench.see(PODS, found)
     await bench.until(lambda: bench.binder.stats.bound + bench.binder.stats.failed)
-    await bench.until(lambda: not bench.binder._doubts._looks)
+    await bench.until(lambda: not bench.binder._in_doubt._looks)
 
 
 async def in_doubt_and_bound(monkeypatch: pytest.MonkeyPatch) -> None:

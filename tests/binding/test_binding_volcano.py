@@ -40,7 +40,7 @@ async def decided(b: Bench, name: str, *limits: Obj, **annotations: str) -> str:
     ]
     pod = await b.create(name, containers=containers, annotations=annotations)
     await b.until(lambda: b.engine.state.pod(pod.uid))
-    [decision] = b.engine.attempt_unit(b.clock.monotonic())
+    [decision] = b.engine.attempt_group(b.clock.monotonic())
     if decision.placement is None:
         return decision.message
     b.binder.submit(decision)

@@ -35,8 +35,8 @@ def saying(message: str, status: str = "False") -> Pod:
         (f"{HEAD}: 1 x.", "no nodes available to schedule pods", False),
         (f"{HEAD}: 3 Insufficient hugepages-2Mi.", f"{HEAD}: 3 Insufficient hugepages-1Gi.", False),
         (f"{HEAD}: 3 Insufficient example.com/v1.", f"{HEAD}: 3 Insufficient example.com/v2.", False),
-        ("2 more pods of unit a have to come", "1 more pods of unit a have to come", True),
-        ("2 more pods of unit a-1 have to come", "2 more pods of unit a-2 have to come", False),
+        ("2 more pods of group a have to come", "1 more pods of group a have to come", True),
+        ("2 more pods of group a-1 have to come", "2 more pods of group a-2 have to come", False),
         ("internal error: KeyError('a')", "internal error: KeyError('b')", False),
     ],
 )

@@ -164,7 +164,7 @@ CASES = [
 
 
 @dataclass
-class Told:
+class ConditionRemedies:
     """Plays clock, binder and reporter, and remembers what was said about pods."""
 
     said: list[tuple[object, str]] = field(default_factory=list)
@@ -197,7 +197,7 @@ async def in_a_cluster(case: Case) -> list[tuple[object, str]]:
     metadata = {**case.pod["metadata"], "uid": "p", "resourceVersion": "1"}
     pod = {**case.pod, "metadata": metadata}
     pod["spec"] = {**pod["spec"], "schedulerName": "vgpu-scheduler"}
-    engine, told = engine_with([node("a", cards("a", 1))], [decode_pod(pod)]), Told()
+    engine, told = engine_with([node("a", cards("a", 1))], [decode_pod(pod)]), ConditionRemedies()
     loop = SchedulingLoop(engine, told, told, told, Metrics().attempts, EventPort())  # type: ignore[arg-type]
     task = asyncio.create_task(loop.run())
     for _ in range(20):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.dialects.volcano_objects import DIALECT, NAMES, NODE, Obj, container, pod
 
-from vgpu_scheduler.dialects import ClaimError, LostTurn
+from vgpu_scheduler.dialects import ClaimError, UnservedPod
 from vgpu_scheduler.dialects.volcano import PluginVersion, volcano_dialect
 
 TIME, LEFT = "volcano.sh/vgpu-time", "volcano.sh/devices-to-allocate"
@@ -62,14 +62,14 @@ def written(left: str = CARD, time: str = "5", node: str = "n") -> Obj:
 @pytest.mark.parametrize(("phase", "started"), [("Failed", False), ("Succeeded", True), ("Running", True)])
 def test_a_pod_that_was_not_served_and_will_not_be_has_lost_its_turn(phase: str, started: bool) -> None:
     unserved = pod(ONE, bound="n", annotations=written(f"{CARD}{CARD};;{CARD}"), phase=phase, started=started)
-    assert V1_12.lost_turn(unserved) == LostTurn("n", f"{NUMBER}: 3")
-    assert V1_11.lost_turn(unserved) == V1_10.lost_turn(unserved) == LostTurn("n", NUMBER)
+    assert V1_12.unserved_pod(unserved) == UnservedPod("n", f"{NUMBER}: 3")
+    assert V1_11.unserved_pod(unserved) == V1_10.unserved_pod(unserved) == UnservedPod("n", NUMBER)
 
 
 def test_a_pod_that_waits_for_the_plugin_has_its_turn_before_it() -> None:
     waiting = pod(ONE, bound="n", annotations=written(), phase="Pending", started=False)
-    assert V1_12.lost_turn(waiting) is None
-    assert V1_12.lost_turn(pod(ONE, annotations=written())) is None
+    assert V1_12.unserved_pod(waiting) is None
+    assert V1_12.unserved_pod(pod(ONE, annotations=written())) is None
 
 
 @pytest.mark.parametrize(
@@ -93,5 +93,5 @@ def test_a_pod_that_waits_for_the_plugin_has_its_turn_before_it() -> None:
 def test_which_pods_the_plugin_takes(annotations: Obj, by_number: bool, by_time: bool) -> None:
     ended = pod(ONE, bound="n", annotations=annotations, phase="Failed", started=False)
     node = annotations.get(NODE, "")
-    assert V1_12.lost_turn(ended) == (LostTurn(node, f"{NUMBER}: 1") if by_number else None)
-    assert V1_11.lost_turn(ended) == (LostTurn(node, NUMBER) if by_time else None)
+    assert V1_12.unserved_pod(ended) == (UnservedPod(node, f"{NUMBER}: 1") if by_number else None)
+    assert V1_11.unserved_pod(ended) == (UnservedPod(node, NUMBER) if by_time else None)

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from vgpu_scheduler.dialects.hami import RegisteredDevice, encode_register_json, hami_dialect
-from vgpu_scheduler.engine import Cycle, Engine, EngineOptions, UnitKey
-from vgpu_scheduler.engine.shape import Fitted, NodePart
+from vgpu_scheduler.engine import Cycle, Engine, EngineOptions, PodGroupKey
+from vgpu_scheduler.engine.equivalence import Fitted, NodePart
 from vgpu_scheduler.kube import Node, Pod, decode_node, decode_pod
 from vgpu_scheduler.policy import PolicyDefaults
 
@@ -123,10 +123,10 @@ def allocation(node_name: str, *slices: tuple[str, int, int]) -> dict[str, str]:
 UNIT = "example.com/unit"
 
 
-def by_annotation(asked: Pod) -> UnitKey | None:
+def by_annotation(asked: Pod) -> PodGroupKey | None:
     """Have pods decided together by their annotation ``example.com/unit: <name>/<size>``."""
     name, _, size = asked.annotations.get(UNIT, "").partition("/")
-    return UnitKey(name, int(size)) if name else None
+    return PodGroupKey(name, int(size)) if name else None
 
 
 def make_engine(defaults: PolicyDefaults | None = None, **options: Any) -> Engine:
@@ -145,7 +145,7 @@ def engine_with(nodes: Iterable[Node] = (), pods: Iterable[Pod] = (), defaults: 
 
 
 def node_part(cycle: Cycle, asking: Pod) -> NodePart:
-    """Return the node part of a pod's shape, which must not be refused."""
-    shape = cycle.shapes.of(asking)
-    assert isinstance(shape, Fitted), shape
-    return shape.node
+    """Return the node part of a pod's class, which must not be refused."""
+    pod_class = cycle.classes.of(asking)
+    assert isinstance(pod_class, Fitted), pod_class
+    return pod_class.node

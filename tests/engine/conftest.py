@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from vgpu_scheduler.engine.shape import NodePart
+from vgpu_scheduler.engine.equivalence import NodePart
 from vgpu_scheduler.state import State
 
 

@@ -14,7 +14,7 @@ from tests.engine.volume_builders import CLAIM, CLASS, LOCAL, VOLUME, local, tak
 from tests.kube.storage_objects import claim, storage_class
 
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.engine.shape import Fitted
+from vgpu_scheduler.engine.equivalence import Fitted
 from vgpu_scheduler.kube import Pod
 
 SPREAD = {
@@ -68,9 +68,9 @@ def test_those_who_are_alike_get_the_same_answer() -> None:
         groups: dict[Hashable, list[tuple[Pod, bool]]] = defaultdict(list)
         for number in range(25):
             asked = asking(rng, number)
-            shape = engine.cycle.shapes.of(asked)
-            assert isinstance(shape, Fitted)
-            groups[shape.alike(asked)].append((asked, engine.cycle.decide(asked).placement is not None))
+            pod_class = engine.cycle.classes.of(asked)
+            assert isinstance(pod_class, Fitted)
+            groups[pod_class.equivalence(asked)].append((asked, engine.cycle.decide(asked).placement is not None))
         for members in groups.values():
             compared += len(members) - 1
             assert len({fits for _, fits in members}) == 1, [each.name for each, _ in members]

@@ -227,5 +227,5 @@ def test_a_placement_that_is_undone_frees_nothing() -> None:
     assert placed(engine, "waits", **using("mine"))[0] == ""
     assert engine.recheck("uid-first") is not None
     assert not woken(engine)
-    engine.give_back("uid-first", 20.0, at_least=60.0)
+    engine.unreserve("uid-first", 20.0, at_least=60.0)
     assert woken(engine) == {"default/waits": True}

@@ -222,7 +222,7 @@ def test_cached_shapes_say_what_a_fresh_evaluation_says(changes: list[tuple[str,
 
 
 def agree(engine: Engine) -> None:
-    """Compare the cached columns of every shape with those of a new engine on the same state."""
+    """Compare the cached columns of every class with those of a new engine on the same state."""
     fresh = engine.cycle.on(engine.state)
     rows = engine.state.nodes.rows()
     for number, resources in enumerate(SHAPES):

@@ -10,7 +10,7 @@ from tests.engine.builders import asks, cards, engine_with, node, pod
 from tests.naive.predicates import REQUIRED
 
 from vgpu_scheduler.engine import Engine
-from vgpu_scheduler.engine.shape import Fitted
+from vgpu_scheduler.engine.equivalence import Fitted
 from vgpu_scheduler.kube import Namespace
 from vgpu_scheduler.model import Decision, Hint, Outcome
 
@@ -122,9 +122,9 @@ def test_an_explanation_names_the_nodes_that_are_left_out() -> None:
 
 
 def parts(engine: Engine, **more: Any) -> Fitted:
-    shape = engine.cycle.shapes.of(pod("p", **more))
-    assert isinstance(shape, Fitted)
-    return shape
+    pod_class = engine.cycle.classes.of(pod("p", **more))
+    assert isinstance(pod_class, Fitted)
+    return pod_class
 
 
 def test_without_terms_there_is_no_cluster_part_and_with_them_the_node_part_is_shared() -> None:
@@ -145,7 +145,7 @@ def test_without_terms_there_is_no_cluster_part_and_with_them_the_node_part_is_s
 def keep_filters(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     """Have only so many filters of each plugin remembered, because each of them is heavy."""
     monkeypatch.setattr("vgpu_scheduler.engine.pod_plugins._MADE", 2**30)
-    monkeypatch.setattr("vgpu_scheduler.model.remembered._MOST_HEAVY", number)
+    monkeypatch.setattr("vgpu_scheduler.model.bounded_cache._MOST_HEAVY", number)
 
 
 def test_terms_that_are_needed_no_more_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:

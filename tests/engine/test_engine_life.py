@@ -8,7 +8,7 @@ import pytest
 from tests.engine.builders import allocation, asks, card, cards, engine_with, make_engine, node, pod
 
 from vgpu_scheduler.engine import Cycle, Engine, Place
-from vgpu_scheduler.engine.shape import NodePart
+from vgpu_scheduler.engine.equivalence import NodePart
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Outcome, Placement
 from vgpu_scheduler.state import Phase
@@ -93,7 +93,7 @@ def test_a_placement_given_back_wakes_others() -> None:
     engine = engine_with([node("a", cards("a", 1))], [pod("first", big)])
     attempt(engine)
     uid = parked(engine, pod("second", big))
-    engine.give_back("uid-first", 10.0)
+    engine.unreserve("uid-first", 10.0)
     assert engine.queue.place(uid) is Place.ACTIVE
 
 
@@ -280,7 +280,7 @@ def test_a_node_that_others_filled_is_given_up(takes: dict[str, str]) -> None:
 def test_a_placement_on_a_node_that_does_not_take_it_any_more(engine: Engine, change: dict[str, Any]) -> None:
     engine.observe_node(node("a", **{"registered": cards("a", 2), "version": 2, **change}), 0.0)
     assert engine.recheck("uid-p") is None
-    engine.give_back("uid-p", 0.0)
+    engine.unreserve("uid-p", 0.0)
     decision = attempt(engine, 1.0)
     assert decision.placement is not None
     assert decision.placement.node == "b"
@@ -292,7 +292,7 @@ def test_a_placement_on_a_node_that_does_not_take_it_any_more(engine: Engine, ch
 def test_a_pod_that_must_not_be_bound_any_more(engine: Engine, change: dict[str, Any]) -> None:
     engine.observe_pod(pod("p", version=2, **change), 0.0)
     assert engine.recheck("uid-p") is None
-    engine.give_back("uid-p", 0.0)
+    engine.unreserve("uid-p", 0.0)
     assert "uid-p" not in engine.queue
     assert not engine.state.in_flight("uid-p")
 
@@ -302,7 +302,7 @@ def test_a_pod_or_a_node_that_is_gone(engine: Engine) -> None:
     assert engine.recheck("uid-p") is None
     engine.remove_pod("uid-p", 0.0)
     assert engine.recheck("uid-p") is None
-    engine.give_back("uid-p", 0.0)
+    engine.unreserve("uid-p", 0.0)
     engine.confirmed("uid-p")  # an answer that comes late
     assert engine.state.reservation("uid-p") is None
     assert not list(engine.state.reservations())

@@ -140,13 +140,13 @@ def test_what_is_kept_is_what_the_pods_say_after_any_sequence() -> None:
         known[name] = unserved(name, int(rng.integers(1, 4)), version=step + 3, phase=phase, notes=notes, uid=uid)
         engine.observe_pod(known[name], float(step))
         side = VOLCANO.node_side
-        lost = {pod.uid: turn for pod in known.values() if (turn := side.lost_turn(pod))}
+        lost = {pod.uid: turn for pod in known.values() if (turn := side.unserved_pod(pod))}
         for turn in turns:
             expected = {each.node for each in lost.values() if each.turn == turn}
             assert set(engine.closed_nodes.closed_to(None, turn, in_turn=True)) == expected
             for place in ("v", "w"):
                 held = {uid for uid, each in lost.items() if (each.node, each.turn) == (place, turn)}
-                assert set(engine.closed_nodes.lost_turns.pods(place, turn)) == held
+                assert set(engine.closed_nodes.unserved_pods.pods(place, turn)) == held
         assert bool(engine.closed_nodes) is bool(lost)
         assert set(engine.closed_nodes) == {each.node for each in lost.values()}
 

@@ -1,4 +1,4 @@
-"""How many shapes the engine remembers: as many as fit some memory, and no fewer than a floor on large clusters."""
+"""How many classes the engine remembers: as many as fit some memory, and no fewer than a floor on large clusters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vgpu_scheduler.engine.cycle import Cycle
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The pods whose shape was computed for all nodes."""
+    """The pods whose class was computed for all nodes."""
     found: list[str] = []
     make = node_parts.make_node_part
     monkeypatch.setattr(
@@ -22,9 +22,9 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def decide(engine: Engine, shapes: int) -> None:
+def decide(engine: Engine, classes: int) -> None:
     deciding: Cycle = engine.cycle
-    for number in range(shapes):
+    for number in range(classes):
         deciding.decide(pod(f"p{number}", asks(gpumem=100 + number)))
 
 

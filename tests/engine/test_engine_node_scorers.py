@@ -66,10 +66,10 @@ def test_an_image_moves_no_version_and_wakes_nobody() -> None:
 
 
 def test_pods_with_other_images_share_what_is_known_of_nodes_unless_images_rank() -> None:
-    for specs, shapes in (([], 1), (by("binpack"), 1), (by("imageLocality"), 2)):
+    for specs, classes in (([], 1), (by("binpack"), 1), (by("imageLocality"), 2)):
         engine = with_policies(engine_with([having("a", {})]), *specs)
-        parts = {id(engine.cycle.shapes.of(running(image, image)).node) for image in ("x:1", "y:1")}  # type: ignore[union-attr]
-        assert len(parts) == shapes, specs
+        parts = {id(engine.cycle.classes.of(running(image, image)).node) for image in ("x:1", "y:1")}  # type: ignore[union-attr]
+        assert len(parts) == classes, specs
 
 
 def test_the_strategies_of_node_resources_fit_choose_opposite_nodes() -> None:
@@ -94,11 +94,11 @@ def test_pods_that_request_nothing_are_taken_to_use_something() -> None:
 
 
 def test_a_shape_of_points_ranks_by_the_function_between_them() -> None:
-    shape = [{"utilization": 0, "score": 0}, {"utilization": 25, "score": 10}, {"utilization": 100, "score": 0}]
+    pod_class = [{"utilization": 0, "score": 0}, {"utilization": 25, "score": 10}, {"utilization": 100, "score": 0}]
     nodes = [having("a", {}), having("b", {})]
     engine = with_policies(
         engine_with(nodes, [pod("t", asks(0, cpu="8"), nodeName="b", started=True)]),
-        *by("requestedToCapacityRatio", shape=shape, resources={"memory": 0}),
+        *by("requestedToCapacityRatio", pod_class=pod_class, resources={"memory": 0}),
     )
     assert scored(engine, pod("p", asks(cpu="4"))) == {"a": 100.0, "b": 34.0}
 

@@ -27,7 +27,7 @@ def answer(engine: Engine, odd: Odd) -> tuple[Decision, list[str]]:
     """Decide a pod; return the decision, and all that events and conditions say."""
     pod = decode_pod(odd.wire)
     decision = engine.cycle.decide(pod)
-    return decision, [decision.message, *decision.warnings, *engine.suspicions.of_pod(pod)]
+    return decision, [decision.message, *decision.warnings, *engine.usage_warnings.of_pod(pod)]
 
 
 def check(make: Callable[..., Engine], cases: list[Odd]) -> None:
@@ -68,7 +68,9 @@ def test_what_means_what_it_says_is_neither_told_nor_refused(vendor: Vendor) -> 
 
 def admitted(engine: Engine, wire: Mapping[str, Any]) -> tuple[tuple[str, ...], Pod] | None:
     """Have the webhook complete a pod; return what it warns of and the pod as it is stored, None if it is refused."""
-    rules = AdmissionRules(engine.dialects, ("vgpu-scheduler",), True, engine.policies.claim_terms, engine.cautions)
+    rules = AdmissionRules(
+        engine.dialects, ("vgpu-scheduler",), True, engine.policies.claim_terms, engine.usage_warnings_of
+    )
     verdict = review(wire, "default", rules)
     if verdict.pod is None:
         return None
@@ -85,7 +87,7 @@ def test_the_webhook_warns_of_what_the_stored_pod_is_told(vendor: Vendor) -> Non
             found = admitted(engine, odd.wire)
             if found is not None:
                 warned, stored = found
-                told = set(engine.cautions(stored))
+                told = set(engine.usage_warnings_of(stored))
                 assert set(warned) >= told, odd
 
 
@@ -98,7 +100,7 @@ def test_what_the_webhook_completes_is_not_odd(vendor: Vendor) -> None:
         found = admitted(engine, wire)
         if found is not None:
             _, stored = found
-            assert list(engine.suspicions.of_pod(stored)) == [], limits
+            assert list(engine.usage_warnings.of_pod(stored)) == [], limits
             assert strict.cycle.decide(stored).outcome is engine.cycle.decide(stored).outcome, limits
 
 

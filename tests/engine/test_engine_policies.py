@@ -149,7 +149,7 @@ def test_an_assumed_placement_is_checked_again_under_a_new_policy() -> None:
     assert engine.recheck("uid-x") == first
     engine.effective_policies.observe(policy("p", {"devices": {"types": {"deny": ["T4"]}}}))
     assert engine.recheck("uid-x") is None
-    engine.give_back("uid-x", 3.0)
+    engine.unreserve("uid-x", 3.0)
     assert "CardDeniedByPolicy" in decide(engine, 30.0).message
 
 

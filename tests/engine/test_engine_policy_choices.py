@@ -75,7 +75,7 @@ def test_linked_cards_are_chosen_anew_once_they_are_used_otherwise() -> None:
         assert placement is not None
         pairs.append({int(assignment.uuid[-1]) for assignment in placement.containers[0]})
     assert pairs == [{1, 2}, {0, 3}]
-    engine.give_back("uid-y", 2.0, Requeue.NOW)
+    engine.unreserve("uid-y", 2.0, Requeue.NOW)
     engine.observe_node(node("a", cards("a", 4, healthy=False), version=2), 2.0)
     decision = engine.attempt(200.0)
     assert decision is not None
@@ -149,6 +149,6 @@ def test_a_bound_pod_does_not_narrow_the_choice_of_those_that_ask_the_same() -> 
     engine.effective_policies.observe(policy("p", SPREAD))
     bound = pod("first", annotations=allocation("a", ("a-gpu-0", 4000, 10)), started=True, nodeName="a")
     engine.observe_pod(bound, 2.0)
-    engine.cycle.shapes.claims(bound)  # as whoever waits for its plugin asks
+    engine.cycle.classes.claims(bound)  # as whoever waits for its plugin asks
     engine.observe_pod(pod("second"), 3.0)
     assert placed_on(engine, 3.0) == "b"

@@ -108,8 +108,8 @@ def test_equal_sums_are_ranked_by_the_devices_and_then_by_name() -> None:
     everywhere = {"affinity": {"nodeAffinity": {PREFERRED: [
         {"weight": 5, "preference": {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}}]}}}  # fmt: skip
     assert placed(engine, "p", **everywhere) == "b"
-    alike = engine_with([node(name, cards(name, 1), labels={"zone": "x"}) for name in ("n2", "n1", "n3")])
-    assert placed(alike, "p", **everywhere) == "n1"
+    equivalence = engine_with([node(name, cards(name, 1), labels={"zone": "x"}) for name in ("n2", "n1", "n3")])
+    assert placed(equivalence, "p", **everywhere) == "n1"
 
 
 def test_wishes_that_all_nodes_meet_alike_leave_the_decision_to_the_devices() -> None:
@@ -184,5 +184,5 @@ def test_the_order_of_events_makes_no_difference() -> None:
 
 def test_pods_with_other_wishes_share_what_is_known_of_nodes() -> None:
     engine = two()
-    parts = {id(engine.cycle.shapes.of(pod(zone, **likes(zone))).node) for zone in ("a", "b")}  # type: ignore[union-attr]
+    parts = {id(engine.cycle.classes.of(pod(zone, **likes(zone))).node) for zone in ("a", "b")}  # type: ignore[union-attr]
     assert len(parts) == 1

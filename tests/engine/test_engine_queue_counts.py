@@ -90,7 +90,7 @@ def test_what_rejected_a_pod_counts_until_it_is_tried_again() -> None:
         ("uid-large", "CardInsufficientMemory"): 1, ("uid-large", "TaintToleration"): 1,
         ("uid-huge", "NodeResourcesFit"): 1, ("uid-huge", "TaintToleration"): 1,
         ("uid-tainted", "NodeAffinity"): 1, ("uid-tainted", "TaintToleration"): 1,
-        ("uid-odd", "Refused"): 1, ("uid-alone", "Unit"): 1,
+        ("uid-odd", "Refused"): 1, ("uid-alone", "PodGroup"): 1,
     })  # fmt: skip
     assert engine.queue.pop(1000.0) is not None
     assert sum(1 for _ in engine.queue.rejected()) < len(rejected)

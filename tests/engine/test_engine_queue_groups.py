@@ -16,12 +16,12 @@ from vgpu_scheduler.engine.queued_pod import MAX_BACKOFF
 from vgpu_scheduler.model import Decision, Hint, Outcome
 
 
-def parked(*uids: str, waits_for: Hint = Hint.NODE, alike: str | None = "shape") -> SchedulingQueue:
+def parked(*uids: str, waits_for: Hint = Hint.NODE, equivalence: str | None = "shape") -> SchedulingQueue:
     queue = SchedulingQueue()
     for uid in uids:
         queue.add(uid, 0, 0.0)
     while (uid := queue.pop(0.0)) is not None:
-        queue.park(uid, waits_for, 0.0, alike)
+        queue.park(uid, waits_for, 0.0, equivalence)
     return queue
 
 
@@ -84,7 +84,7 @@ def test_one_whose_attempt_failed_keeps_its_turn() -> None:
 
 
 def test_pods_that_stand_for_themselves_are_all_tried() -> None:
-    queue = parked("a", "b", alike=None)
+    queue = parked("a", "b", equivalence=None)
     assert queue.hint(Hint.NODE, 20.0) == 2
 
 
@@ -158,8 +158,8 @@ MOVES = st.lists(
 @settings(max_examples=500, deadline=None)
 @given(MOVES)
 def test_nobody_waits_for_what_is_free(moves: list[tuple[str, str, int]]) -> None:
-    """Slots of two shapes are freed, one hint each; in the end no pod waits while a slot of its shape is free."""
-    queue, now, shape, free = SchedulingQueue(), 0.0, dict(SHAPES), Counter({0: 1, 1: 1})
+    """Slots of two classes are freed, one hint each; in the end no pod waits while a slot of its class is free."""
+    queue, now, pod_class, free = SchedulingQueue(), 0.0, dict(SHAPES), Counter({0: 1, 1: 1})
 
     def attempt(*, fails: bool = False) -> bool:
         uid = queue.pop(now)
@@ -167,12 +167,12 @@ def test_nobody_waits_for_what_is_free(moves: list[tuple[str, str, int]]) -> Non
             return False
         if fails:
             queue.back_off(uid, now)
-        elif free[shape[uid]]:
-            free[shape[uid]] -= 1
+        elif free[pod_class[uid]]:
+            free[pod_class[uid]] -= 1
             queue.placed(uid, now)
             queue.remove(uid)
         else:
-            queue.park(uid, Hint.NODE | (Hint.DEVICES if now % 2 else Hint.NONE), now, shape[uid])
+            queue.park(uid, Hint.NODE | (Hint.DEVICES if now % 2 else Hint.NONE), now, pod_class[uid])
         return True
 
     for move, uid, number in moves:
@@ -182,7 +182,7 @@ def test_nobody_waits_for_what_is_free(moves: list[tuple[str, str, int]]) -> Non
             case "go":
                 queue.remove(uid)
             case "change" if uid in queue:
-                shape[uid] = 1 - shape[uid]
+                pod_class[uid] = 1 - pod_class[uid]
                 queue.add(uid, number, now)
             case "free":
                 free[number % 2] += 1
@@ -198,7 +198,7 @@ def test_nobody_waits_for_what_is_free(moves: list[tuple[str, str, int]]) -> Non
         while attempt():
             pass
     for uid in queue.parked():
-        assert not free[shape[uid]]
+        assert not free[pod_class[uid]]
     assert queue.counts()[Place.UNSCHEDULABLE] == len(queue)
 
 

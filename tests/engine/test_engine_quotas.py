@@ -220,26 +220,26 @@ def test_init_containers_count_by_their_peak() -> None:
     assert not places(limited(quota(memory=2999)), pod("r", asks(1, 10), initContainers=init))
 
 
-# Who shares a shape ------------------------------------------------------------------------------------------------
+# Who shares a class ------------------------------------------------------------------------------------------------
 
 
 def test_pods_far_from_any_limit_share_their_shape() -> None:
     engine = limited(quota(memory=6000), quota(memory=100_000, namespace="rich"))
-    shapes = set()
+    classes = set()
     for number, namespace in enumerate(["rich"] * 4 + ["free"] * 4):
         waiting = pod(f"p{number}", asks(1, 1000), namespace=namespace)
-        shapes.add(id(node_part(engine.cycle, waiting)))
+        classes.add(id(node_part(engine.cycle, waiting)))
         assert places(engine, waiting)
-    assert len(shapes) == 1
-    shapes.clear()
+    assert len(classes) == 1
+    classes.clear()
     for rest in (6000, 5000, 10):  # too little for any pick: how little makes no difference
         engine.quotas.observe(quota(memory=rest, version=10_000 - rest))
-        shapes.add(id(node_part(engine.cycle, pod("w", asks(1, 6500)))))
-    assert len(shapes) == 1
+        classes.add(id(node_part(engine.cycle, pod("w", asks(1, 6500)))))
+    assert len(classes) == 1
     engine.quotas.observe(quota(memory=6000, version=20_000))
     tight = [id(node_part(engine.cycle, pod(f"t{n}", asks(1, 7000)))) for n in range(2)]
     assert tight[0] == tight[1]
-    assert tight[0] not in shapes
+    assert tight[0] not in classes
 
 
 # Waiting and waking ------------------------------------------------------------------------------------------------
@@ -269,7 +269,7 @@ def test_a_placement_that_is_given_back_wakes() -> None:
     engine = limited(quota(memory=2500))
     assert places(engine, pod("first", asks(1, 2000)))
     assert not places(engine, pod("p", asks(1, 1000), priority=10), 1.0)
-    engine.give_back("uid-first", 10.0, at_least=60.0)
+    engine.unreserve("uid-first", 10.0, at_least=60.0)
     decision = engine.attempt(10.0)
     assert decision is not None
     assert (decision.uid, decision.outcome) == ("uid-p", Outcome.PLACED)
@@ -336,7 +336,7 @@ def test_a_limit_that_is_lowered_holds_back_what_was_not_bound_yet() -> None:
         assert places(engine, pod(name, asks(1, 2000)))
     engine.quotas.observe(quota(memory=2000, version=2))
     assert engine.recheck("uid-one") is None
-    engine.give_back("uid-one", 1.0)
+    engine.unreserve("uid-one", 1.0)
     assert engine.recheck("uid-two") is not None, "it is within the limit without the other one"
 
 

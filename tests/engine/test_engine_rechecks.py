@@ -128,7 +128,7 @@ def test_in_a_limited_namespace_what_others_use_counts(monkeypatch: pytest.Monke
 
 def test_what_was_given_back_is_not_taken_for_checked() -> None:
     engine = assumed()
-    engine.give_back("uid-p", 1.0)
+    engine.unreserve("uid-p", 1.0)
     assert engine.recheck("uid-p") is None
     assert not engine.assumed.is_unmoved("uid-p")
     engine = assumed()

@@ -90,7 +90,7 @@ def test_one_volume_is_for_one_of_two_pods_and_comes_back_with_its_placement() -
     decision = decide(engine)
     assert decision.message == f"0/2 nodes are available: 2 {NONE_TO_BIND}."
     assert (decision.outcome, bool(decision.helped_by & Hint.VOLUMES)) == (Outcome.UNSCHEDULABLE, True)
-    engine.give_back("uid-one", 5.0, at_least=60.0)
+    engine.unreserve("uid-one", 5.0, at_least=60.0)
     second = decide(engine, 5.0)
     assert second.placement is not None
     assert (second.pod, second.placement.volumes) == ("default/two", VolumePlan({"default/c1": "v"}))
@@ -103,7 +103,7 @@ def test_what_was_written_stays_when_a_placement_is_given_back() -> None:
     written = claim("data", "default", storage_class="made", meta={"annotations": {SELECTED_NODE: "b"}})
     take(engine, CLAIM, written, version=6)
     take(engine, VOLUME, local("v", "b", bound_to=claim("c0", "default"), phase="Available"), version=6)
-    engine.give_back("uid-one", 0.0, at_least=60.0)
+    engine.unreserve("uid-one", 0.0, at_least=60.0)
     assert placed(engine, "two", **using("data")) == ("b", VolumePlan({}, ("default/data",)))
     assert placed(engine, "three", **using("c1"))[0] == "", "the volume is kept for the other claim"
     assert placed(engine, "four", **using("c0")) == ("b", VolumePlan({"default/c0": "v"}))
@@ -237,11 +237,11 @@ def test_a_unit_gives_back_all_its_volumes() -> None:
         notes = {UNIT: "pair/2"}
         engine.observe_pod(pod(f"p{index}", annotations=notes, **using(f"c{index}")), 0.0)
     before = engine.state.volumes.as_values()
-    decisions = [each for each in (engine.attempt_unit(0.0), engine.attempt_unit(0.0)) if each]
-    assert {each.outcome for unit in decisions for each in unit} == {Outcome.UNSCHEDULABLE}
+    decisions = [each for each in (engine.attempt_group(0.0), engine.attempt_group(0.0)) if each]
+    assert {each.outcome for group in decisions for each in group} == {Outcome.UNSCHEDULABLE}
     assert engine.state.volumes.as_values() == before
     take(engine, VOLUME, local("w", "a"), now=5.0)
-    (one, two) = engine.attempt_unit(5.0)
+    (one, two) = engine.attempt_group(5.0)
     plans = [each.placement.volumes for each in (one, two) if each.placement]
     assert plans == [VolumePlan({"default/c0": "w"}), VolumePlan({"default/c1": "v"})]
 

@@ -88,7 +88,7 @@ def test_a_claim_whose_volume_is_taken_is_not_tacitly_made_another() -> None:
     assert placed(engine, "one", **using("data"))[1] == VolumePlan({"default/data": "v"})
     take(engine, VOLUME, volume("v", storage_class="made", bound_to=other("c1")), version=6)
     assert engine.recheck("uid-one") is None
-    engine.give_back("uid-one", 5.0, Requeue.NOW)
+    engine.unreserve("uid-one", 5.0, Requeue.NOW)
     decision = decide(engine, 5.0)
     assert decision.placement is not None
     assert decision.placement.volumes == VolumePlan({}, ("default/data",))
@@ -139,7 +139,7 @@ def test_an_error_fails_its_whole_unit() -> None:
     take(engine, "CSINode", csi_node("b", migrated="kubernetes.io/aws-ebs"))
     for name, more in (("p0", {}), ("p1", using("c0"))):
         engine.observe_pod(pod(name, annotations={UNIT: "pair/2"}, **more), 0.0)
-    decisions = [each for _ in range(2) for each in engine.attempt_unit(0.0)]
+    decisions = [each for _ in range(2) for each in engine.attempt_group(0.0)]
     failed = [each for each in decisions if each.outcome is Outcome.ERROR]
     assert {each.pod for each in failed} == {"default/p0", "default/p1"}
     assert engine.state.reservation("uid-p0") is None
@@ -157,7 +157,7 @@ def test_pods_with_claims_wait_in_silence_until_all_kinds_are_known() -> None:
     engine.observe_pod(pod("disk", volumes=[{"name": "d", "cinder": {"volumeID": "v"}}]), 0.0)
     engine.observe_pod(pod("plain"), 0.0)
     assert engine.storage.needed
-    found = {each.pod.partition("/")[2]: each for _ in range(3) for each in engine.attempt_unit(0.0)}
+    found = {each.pod.partition("/")[2]: each for _ in range(3) for each in engine.attempt_group(0.0)}
     assert {name: each.outcome for name, each in found.items()} == {
         "one": Outcome.WAITING,
         "disk": Outcome.WAITING,
@@ -178,10 +178,10 @@ def test_a_unit_waits_for_its_member_with_claims() -> None:
     engine.storage.unknown()
     for name, more in (("p0", {}), ("p1", using("c0"))):
         engine.observe_pod(pod(name, annotations={UNIT: "pair/2"}, **more), 0.0)
-    decisions = [each for _ in range(3) for each in engine.attempt_unit(0.0)]
+    decisions = [each for _ in range(3) for each in engine.attempt_group(0.0)]
     assert {each.outcome for each in decisions[-2:]} == {Outcome.WAITING}
     engine.storage.known()
-    assert [each.outcome for each in engine.attempt_unit(5.0)] == [Outcome.PLACED] * 2
+    assert [each.outcome for each in engine.attempt_group(5.0)] == [Outcome.PLACED] * 2
 
 
 def test_pods_of_others_need_no_storage_of_ours() -> None:
@@ -225,6 +225,6 @@ def test_room_that_is_less_by_the_pods_own_volume_does_not_count_against_its_pla
     engine.observe_node(node("a", cards("b", 2), labels={"host": "a"}, version=9), 0.0)
     checked = engine.recheck("uid-one")
     assert checked is not None
-    engine.give_back("uid-one", 0.0)
+    engine.unreserve("uid-one", 0.0)
     decision = decide(engine, 30.0)
     assert "1 node(s) did not have enough free storage" in decision.message

@@ -13,8 +13,8 @@ from tests.engine.builders import asks, cards, engine_with, node, node_object, p
 from tests.engine.engine_makers import ALL_MAKERS, AMOUNTS, ASKS, engine_on
 
 from vgpu_scheduler.engine import Engine, Place, node_parts, waking
-from vgpu_scheduler.engine.parked import GroupKey
-from vgpu_scheduler.engine.shape import NodeColumns
+from vgpu_scheduler.engine.equivalence import NodeColumns
+from vgpu_scheduler.engine.parked import ParkedClass
 from vgpu_scheduler.engine.waiting_needs import WaitingNeeds
 from vgpu_scheduler.kube import Pod, decode_node, decode_pod
 from vgpu_scheduler.model import Decision, Hint, Outcome
@@ -163,7 +163,7 @@ def test_nobody_waits_for_whom_there_is_room(seed: int, few: int, monkeypatch: p
         elif action == 4 and there:
             uid = there[int(rng.integers(len(there)))]
             if engine.state.reservation(uid) is not None and engine.recheck(uid) is None:
-                engine.give_back(uid, now)
+                engine.unreserve(uid, now)
         else:
             name = names[int(rng.integers(len(names)))]
             of_it = about.setdefault(name, {"cards": None, "unschedulable": False, "labels": {}, "cpu": "0"})
@@ -206,10 +206,10 @@ def test_where_a_pod_fits_there_is_what_it_needs(seed: int) -> None:
         limits = {name: str(int(amount) * factor) if "mem" in name else amount for name, amount in asked.items()}
         wire = pod_object(f"p{number}", {"limits": limits, "requests": {**limits, "cpu": "100m"}})
         coming = decode_pod(wire)
-        key = GroupKey(number, Hint.NODE, per_node=True)
+        key = ParkedClass(number, Hint.NODE, per_node=True)
         if engine.cycle.decide(coming).placement is not None:
             placed += 1
-            needs.put(key, coming, *engine.cycle.shapes.need(coming))
+            needs.put(key, coming, *engine.cycle.classes.need(coming))
             assert needs.helped_by(np.array([0])) == [key], limits
             needs.discard(key)
         engine.observe_pod(coming, 0.0)

@@ -25,8 +25,8 @@ from tests.naive.hami_wire import Bad
 from vgpu_scheduler.allocators import FitColumns, verdict
 from vgpu_scheduler.dialects import Dialects, RegistrationError
 from vgpu_scheduler.dialects.hami import Section, configured, hami_dialect
-from vgpu_scheduler.engine import Cycle, Quotas, Shapes
-from vgpu_scheduler.engine.shape import Refused
+from vgpu_scheduler.engine import Cycle, EquivalenceClasses, Quotas
+from vgpu_scheduler.engine.equivalence import Refused
 from vgpu_scheduler.kernels import select_best
 from vgpu_scheduler.kube import decode_node, decode_pod, decode_quota
 from vgpu_scheduler.model import OrderKind, Placement
@@ -182,17 +182,17 @@ def decided(
     dialect, config = dialect_of(case), case["config"]
     state = state_of(case, dialect)
     defaults = PolicyDefaults(config["nodeSchedulerPolicy"], config["gpuSchedulerPolicy"], order)
-    cycle = Cycle(Shapes(state, Dialects([dialect]), Policies(defaults), quotas_of(case, dialect)))
+    cycle = Cycle(EquivalenceClasses(state, Dialects([dialect]), Policies(defaults), quotas_of(case, dialect)))
     pod = decode_pod(case["pod"])
-    shape = cycle.shapes.of(pod)
-    if isinstance(shape, Refused):
-        return Answer("refused", refused=frozenset({refused_for(shape.reason)}))
-    allocator = shape.node.allocator
+    pod_class = cycle.classes.of(pod)
+    if isinstance(pod_class, Refused):
+        return Answer("refused", refused=frozenset({refused_for(pod_class.reason)}))
+    allocator = pod_class.node.allocator
     if allocator is None:
         return Answer("passthrough")
     rows, fit = state.nodes.rows(), FitColumns.empty(state.nodes.capacity)
     allocator.fit(state.devices, rows, fit)
-    scores = shape.claimed.policy.scorers[0].scorer.compile(Workload({}, (), {})).score(state, rows, fit)
+    scores = pod_class.claimed.policy.scorers[0].scorer.compile(Workload({}, (), {})).score(state, rows, fit)
     answer = Answer("unschedulable")
     for row, score in zip(rows.tolist(), scores.tolist(), strict=True):
         name = state.nodes.name(row)
@@ -205,7 +205,7 @@ def decided(
         answer.scores[name] = score
         answer.per_node[name] = compared(name, dialect.allocation.annotations(Placement(name, containers), 0, pod))
     ranked = np.zeros(state.nodes.capacity)
-    ranked[rows] = shape.node.ranking.score(state, rows, fit)
+    ranked[rows] = pod_class.node.ranking.score(state, rows, fit)
     best = select_best(rows, fit.fits, ranked, state.nodes.rank)
     if best >= 0:
         answer.kind = "placed"

@@ -17,9 +17,9 @@ from tests.golden.kubernetes_scores import Points, differences, points
 from tests.golden.outcome import Outcome
 
 from vgpu_scheduler.engine.cluster_part import ClusterParts
+from vgpu_scheduler.engine.equivalence import NodePart
 from vgpu_scheduler.engine.filtered import Filtered
 from vgpu_scheduler.engine.nominated import NominatedPods
-from vgpu_scheduler.engine.shape import NodePart
 from vgpu_scheduler.kube import (
     Decode,
     Pod,
@@ -120,7 +120,7 @@ def decide(case: dict[str, Any]) -> Answer:
     message = ""
     if len(rejected) == len(nodes):
         counts = Counter(text for rejection in rejections.values() for text in rejection.texts)
-        rejection = found.turned_away.text if found.turned_away else ""
+        rejection = found.pre_filter_reason.text if found.pre_filter_reason else ""
         message = unschedulable_message(len(nodes), counts, rejection=rejection)
     feasible = sorted(nodes.name(row) for row in rows if nodes.name(row) not in rejected)
     if len(feasible) < 2:  # there is nothing to rank

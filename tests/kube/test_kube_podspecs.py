@@ -10,7 +10,7 @@ from tests.kube.objects import container, pod
 from tests.naive import predicates as naive
 
 from vgpu_scheduler.kube import Pod, PodSpec, decode_pod
-from vgpu_scheduler.model import Remembered
+from vgpu_scheduler.model import BoundedCache
 
 
 def test_equal_specs_are_one_object() -> None:
@@ -52,7 +52,7 @@ def test_what_matters_is_told_apart(change: dict[str, Any]) -> None:
 
 
 def test_identity_outlives_the_table_of_recent_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
-    recent: Remembered[bytes, PodSpec] = Remembered(0)  # all are heavy: two are kept
+    recent: BoundedCache[bytes, PodSpec] = BoundedCache(0)  # all are heavy: two are kept
     monkeypatch.setattr("vgpu_scheduler.kube.podspecs._recent", recent)
     first = decode_pod(pod(nodeSelector={"shape": "first"}))
     for index in range(5):

@@ -41,7 +41,7 @@ def product(incoming: Pod, state: State) -> dict[str, Verdict | None] | str:
     found: dict[str, Verdict | None] = {state.nodes.name(row): None for row in rows.tolist()}
     try:
         for each in filters:
-            if (reason := each.turned_away(incoming)) is not None:
+            if (reason := each.pre_filter(incoming)) is not None:
                 return {name: (reason.plugin, UU, frozenset({reason.text})) for name in found}
         for each, matters in zip(filters, relevant, strict=True):
             codes = each.evaluate(incoming, rows)

@@ -26,8 +26,8 @@ from vgpu_scheduler.binding import EventSource, Reporter
 from vgpu_scheduler.engine import EventPort
 from vgpu_scheduler.intake import PODS, Observer
 from vgpu_scheduler.kube import decode_pod
-from vgpu_scheduler.model import Decision, Remembered
-from vgpu_scheduler.runtime.collecting import give_back
+from vgpu_scheduler.model import BoundedCache, Decision
+from vgpu_scheduler.runtime.collecting import unreserve
 from vgpu_scheduler.runtime.scheduling import SchedulingLoop
 from vgpu_scheduler.telemetry import Metrics
 
@@ -154,13 +154,13 @@ class World:
 def resident() -> float:
     """Return the MiB that this process has in memory."""
     gc.collect()
-    give_back()
+    unreserve()
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
 
 
 def over_their_bounds() -> list[str]:
     """Return the stores that take more than they may."""
-    stores = [found for found in gc.get_objects() if isinstance(found, Remembered)]
+    stores = [found for found in gc.get_objects() if isinstance(found, BoundedCache)]
     assert len(stores) > 20
     return [f"{store.bytes} of {store._most_bytes}" for store in stores if store.bytes > store._most_bytes]
 

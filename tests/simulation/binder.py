@@ -39,7 +39,7 @@ class BindingWorld(LeadersWorld):
             bound = self._bind_volumes(uid, self.in_flight[uid], fate)
         except VolumeError:
             REACHED["volumes: given back"] += 1
-            self._give_back(uid)
+            self._unreserve(uid)
             return False
         REACHED["volumes: waited for"] += not bound
         return bound
@@ -118,10 +118,10 @@ class BindingWorld(LeadersWorld):
     def _was_sent(self, uid: str) -> bool:
         return any(uid == sent for sent, _ in self.answers)
 
-    def _give_back(self, uid: str, requeue: Requeue = Requeue.BACK_OFF, at_least: float = 0.0) -> None:
+    def _unreserve(self, uid: str, requeue: Requeue = Requeue.BACK_OFF, at_least: float = 0.0) -> None:
         del self.in_flight[uid]
         self.written.discard(uid)
-        self.engine.give_back(uid, self.now, requeue, at_least)
+        self.engine.unreserve(uid, self.now, requeue, at_least)
 
     def _flying(self, pick: int) -> str:
         flying = sorted(self.in_flight)
@@ -139,7 +139,7 @@ class BindingWorld(LeadersWorld):
             REACHED["recheck: nothing has moved"] += 1
             assert placement == before, "something has moved, and was not seen"
         if placement is None:
-            self._give_back(uid)
+            self._unreserve(uid)
             REACHED["recheck: given back"] += 1
             return None
         REACHED["recheck: holds" if placement == before else "recheck: refitted"] += 1
@@ -164,7 +164,7 @@ class BindingWorld(LeadersWorld):
             return False
         if placement.dialect:
             if not self._claim(uid, placement.node):
-                self._give_back(uid)
+                self._unreserve(uid)
                 return False
             placement = self._recheck(uid)  # what was learned of others' allocations may have taken its cards
             if placement is None:
@@ -196,7 +196,7 @@ class BindingWorld(LeadersWorld):
             self.engine.remove_pod(uid, self.now)
         elif answer == "conflict" and current is not None:
             self.engine.observe_pod(current.shown(), self.now)
-        self.engine.give_back(uid, self.now, at_least=1.0 if answer == "throttled" else 0.0)
+        self.engine.unreserve(uid, self.now, at_least=1.0 if answer == "throttled" else 0.0)
 
     def _find_out(self, current: SimPod | None, placement: Placement) -> str:
         if current is None:

@@ -165,10 +165,10 @@ class SchedulerMachine(BindingWorld):
 
     @precondition(lambda self: self.in_flight)
     @rule(pick=picks, requeue=st.sampled_from(Requeue), at_least=st.sampled_from([0.0, 5.0]))
-    def give_back(self, pick: int, requeue: Requeue, at_least: float) -> None:
+    def unreserve(self, pick: int, requeue: Requeue, at_least: float) -> None:
         uid = self._flying(pick)
         if not self._was_sent(uid):
-            self._give_back(uid, requeue, at_least)
+            self._unreserve(uid, requeue, at_least)
 
     @rule(
         picks=st.lists(picks, min_size=1, max_size=4),
@@ -368,7 +368,7 @@ class SchedulerMachine(BindingWorld):
         while self.answers:
             self._settle(*self.answers.pop())
         for uid in sorted(self.in_flight):
-            self._give_back(uid)
+            self._unreserve(uid)
         self._deliver_all()
         self._sweep()
         old, departed = self.engine, self._departed()

@@ -95,7 +95,7 @@ def attempt(world: World, manifest: Any) -> str:
         for written in pods_of(workload)[:2]:
             list(unknown_fields(written))
             asked = world.pod(written)
-            list(world.engine.suspicions.of_pod(asked))
+            list(world.engine.usage_warnings.of_pod(asked))
             found = ask(world, asked).decision.outcome.value
             if found != "placed":
                 remedies(world, asked)

@@ -313,7 +313,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         yield from places(each, (*path, key))
 
 
-def told_of(document: dict[str, Any]) -> list[str]:
+def remedies_from_condition(document: dict[str, Any]) -> list[str]:
     try:
         return [str(each) for each in results(document) if isinstance(each, CaseError)]
     except CaseError as problem:
@@ -322,7 +322,7 @@ def told_of(document: dict[str, Any]) -> list[str]:
 
 def test_errors_are_in_plain_words_whatever_stands_anywhere() -> None:
     whole = yaml.safe_load(WHOLE)
-    assert told_of(whole) == []
+    assert remedies_from_condition(whole) == []
     wrong, tried = [], 0
     for path in places(whole):
         for odd in ODD_VALUES:
@@ -331,7 +331,7 @@ def test_errors_are_in_plain_words_whatever_stands_anywhere() -> None:
             for key in path[:-1]:
                 around = around[key]
             around[path[-1]] = odd
-            said = told_of(changed)
+            said = remedies_from_condition(changed)
             tried += bool(said)
             wrong += [f"{path} = {odd!r}: {text}" for text in dict.fromkeys(said) if PYDANTICS.search(text)][:1]
     assert tried > 300

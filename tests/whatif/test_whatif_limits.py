@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.whatif.test_whatif_remedies import CORES, GPU, MEMORY, kinds, node, pod, world_of
 
-from vgpu_scheduler.whatif import Remedy, RemedyKind, ask, remedies, told_of
+from vgpu_scheduler.whatif import Remedy, RemedyKind, ask, remedies, remedies_from_condition
 
 Object = dict[str, Any]
 
@@ -158,5 +158,5 @@ def test_who_may_not_see_policies_is_told_of_each_limit(seed: int) -> None:
     now, most = sums(asked), bounds(policies)
     beyond = {field for field, bound in most.items() if now[field] > bound}
     alone, same = world_of(*cluster(), asked)
-    told = told_of(alone, same, ask(made, waiting).decision.message, "").remedies
+    told = remedies_from_condition(alone, same, ask(made, waiting).decision.message, "").remedies
     assert {field for field in FIELDS if any(f"limits.{field} of ClusterVGPUPolicy" in text for text in told)} == beyond

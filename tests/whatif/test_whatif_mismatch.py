@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, world_of
 
-from vgpu_scheduler.whatif import explain_pod, told_of
+from vgpu_scheduler.whatif import explain_pod, remedies_from_condition
 
 Object = dict[str, Any]
 
@@ -67,5 +67,5 @@ def test_who_may_not_see_nodes_is_told_to_leave_out_the_annotation_whichever_it_
     made, waiting = world_of(*(with_cards(n, *card) for n, card in enumerate(cards)), asked)
     answer = explain_pod(made, waiting).answer
     if not answer.node:
-        told = " ".join(told_of(made, waiting, answer.decision.message, "").remedies)
+        told = " ".join(remedies_from_condition(made, waiting, answer.decision.message, "").remedies)
         assert all(name in told for name in asked["metadata"]["annotations"])

@@ -27,17 +27,17 @@ HAMI = "hami-scheduler"
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 WEB = {"app": "web"}
 
-Told = tuple[str, str, Any, str, float]
+ConditionRemedies = tuple[str, str, Any, str, float]
 """Outcome, node, cards, message and score."""
 
 
-def operators(settings: Settings, objects: Iterable[Obj]) -> dict[str, Told]:
+def operators(settings: Settings, objects: Iterable[Obj]) -> dict[str, ConditionRemedies]:
     """Return what the operator's engine decides about each pod that waits, the first time."""
     engine = Operator(settings).engine
     for obj in objects:
         if obj["kind"] in engine.kinds:
             engine.kinds[obj["kind"]].observe(read(KINDS[obj["kind"]], json.dumps(obj).encode()), 0.0)
-    found: dict[str, Told] = {}
+    found: dict[str, ConditionRemedies] = {}
     while (decision := engine.attempt(0.0)) is not None:
         found.setdefault(decision.pod, told(decision))
     return found
@@ -47,7 +47,7 @@ def world_of(overrides: Mapping[str, Any], objects: Iterable[Obj]) -> World:
     return make_world(ClusterView(list(objects), {}, settings_from_file(None, overrides), live=True))
 
 
-def answered(overrides: Mapping[str, Any], objects: Iterable[Obj]) -> dict[str, Told]:
+def answered(overrides: Mapping[str, Any], objects: Iterable[Obj]) -> dict[str, ConditionRemedies]:
     """Return what is answered about each pod that waits for this scheduler."""
     world, names = world_of(overrides, objects), settings_of(overrides).scheduler_names
     waiting = [pod for pod in world.pending.values() if pod.scheduler_name in names]
@@ -59,7 +59,7 @@ def settings_of(overrides: Mapping[str, Any]) -> Settings:
     return settings_from_file(None, overrides).settings
 
 
-def told(decision: Decision) -> Told:
+def told(decision: Decision) -> ConditionRemedies:
     placed = decision.placement
     return (
         decision.outcome.value,
@@ -150,9 +150,9 @@ def test_what_another_scheduler_announced_is_not_free() -> None:
         of_kind("Pod", taken),
         of_kind("Pod", pod_object("p", asks(gpumem=3000))),
     ]
-    (told_of,) = answered({"coexist_with": [HAMI]}, objects).values()
-    assert told_of[0] == "unschedulable"
-    assert told_of[3] == "0/1 nodes are available: 1 CardInsufficientMemory."
+    (remedies_from_condition,) = answered({"coexist_with": [HAMI]}, objects).values()
+    assert remedies_from_condition[0] == "unschedulable"
+    assert remedies_from_condition[3] == "0/1 nodes are available: 1 CardInsufficientMemory."
     assert answered({}, objects)["default/p"][0] == "placed", "nobody said that they announce"
 
 

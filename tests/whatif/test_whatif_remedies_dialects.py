@@ -91,8 +91,8 @@ def _tenants(rng: np.random.Generator) -> list[tuple[int, int]]:
 
 
 def _random_cluster(dialect: str, rng: np.random.Generator) -> list[Object]:
-    shapes = [int(rng.integers(1, 5)) for _ in range(int(rng.integers(1, 4)))]
-    return cluster(dialect, *([_tenants(rng) for _ in range(cards)] for cards in shapes))
+    classes = [int(rng.integers(1, 5)) for _ in range(int(rng.integers(1, 4)))]
+    return cluster(dialect, *([_tenants(rng) for _ in range(cards)] for cards in classes))
 
 
 def _of_volcano(rng: np.random.Generator) -> Object:

@@ -37,7 +37,7 @@ def no_terms(pod: Pod) -> ClaimTerms:
     return NO_TERMS
 
 
-def no_cautions(pod: Pod) -> tuple[str, ...]:
+def no_usage_warnings(pod: Pod) -> tuple[str, ...]:
     """Return nothing: nobody looks."""
     del pod
     return ()
@@ -67,7 +67,7 @@ class AdmissionRules:
     scheduler_names: tuple[str, ...]
     overwrite_default: bool = True
     terms: TermsOf = no_terms
-    cautions: CautionsOf = no_cautions
+    usage_warnings_of: CautionsOf = no_usage_warnings
 
     def ours(self, name: str) -> bool:
         """Tell whether pods that name this scheduler are completed."""
@@ -165,7 +165,7 @@ def _review(
         if over:
             raise Refusal("exceeding resource quota", _FORBIDDEN)
     if asks:
-        warnings = tuple(dict.fromkeys((*warnings, *rules.cautions(asked))))
+        warnings = tuple(dict.fromkeys((*warnings, *rules.usage_warnings_of(asked))))
     return Verdict(completed, changed=completed != pod, warnings=warnings)
 
 

@@ -16,8 +16,8 @@ from vgpu_scheduler.binding.answers import Answer, BindResult
 from vgpu_scheduler.binding.background import Background
 from vgpu_scheduler.binding.closed import ClosedNodeWatch
 from vgpu_scheduler.binding.context import BindContext, BindStats
-from vgpu_scheduler.binding.doubts import Doubts
-from vgpu_scheduler.binding.lanes import BindUnit, Item, SentBinding
+from vgpu_scheduler.binding.in_doubt import InDoubtBindings
+from vgpu_scheduler.binding.lanes import BindGroup, Item, SentBinding
 from vgpu_scheduler.binding.locker import NodeLocker
 from vgpu_scheduler.binding.options import NO_HOOKS, BindAttempt, BinderHooks, BinderOptions
 from vgpu_scheduler.binding.plugin_turn import PluginTurn
@@ -61,7 +61,9 @@ class Binder:
         self.stats = BindStats()
         self._turns = Turns(context, self.locker, options, self.stats, self._tasks, self._bind, self._submit_elsewhere)
         self._closed = ClosedNodeWatch(context, self.locker, options.patience)
-        self._doubts = Doubts(context, self.locker, self._sender, self._closed, options.patience, self._end_doubt)
+        self._in_doubt = InDoubtBindings(
+            context, self.locker, self._sender, self._closed, options.patience, self._settle_doubt
+        )
         self._volumes = VolumeBinder(context, options)
         self._plugins = PluginTurn(context, self.locker, self._turns, self._closed, options)
         context.port.node_moved.listen(self._node_moved)
@@ -70,14 +72,14 @@ class Binder:
     # Coming in -------------------------------------------------------------------------------------------------------
 
     def submit(self, *decisions: Decision, left: frozenset[str] = frozenset()) -> None:
-        """Take over the placements of a unit, which the engine has assumed.
+        """Take over the placements of a group, which the engine has assumed.
 
         Parameters
         ----------
         left
             The slow nodes that a pod has left.
         """
-        unit = BindUnit()
+        group = BindGroup()
         self._serial += 1
         now = self._clock.monotonic()
         urgency = min(-self._priority(decision.uid) for decision in decisions)
@@ -88,51 +90,51 @@ class Binder:
                 (urgency, now, self._serial, number),
                 decision.uid,
                 decision,
-                unit,
+                group,
                 node=decision.placement.node if decision.placement.dialect or self._in_turn(decision) else "",
                 joined=now,
                 came=now - queue.waited(decision.uid, now),
                 attempts=queue.attempts(decision.uid),
                 left=left,
             )
-            unit.items.append(item)
+            group.items.append(item)
             self._reporter.forget(decision.uid)  # what was said about it before must not be written any more
         if any(decision.placement and decision.placement.volumes for decision in decisions):
-            self._tasks.start(self._join_with_volumes(unit))
+            self._tasks.start(self._join_with_volumes(group))
         else:
-            self._turns.join(unit)
+            self._turns.join(group)
 
     def _submit_elsewhere(self, decision: Decision, left: frozenset[str]) -> None:
         self.submit(decision, left=left)
 
-    async def _join_with_volumes(self, unit: BindUnit) -> None:
-        """Bind the volumes of all pods of a unit before it joins any lane; its cards are kept meanwhile."""
+    async def _join_with_volumes(self, group: BindGroup) -> None:
+        """Bind the volumes of all pods of a group before it joins any lane; its cards are kept meanwhile."""
         try:
             async with asyncio.TaskGroup() as binds:
-                for item in unit.items:
+                for item in group.items:
                     placement = item.decision.placement
                     if placement is not None and placement.volumes:
                         binds.create_task(self._volumes.bind(item.uid, placement))
         except* VolumeError as problems:
-            self._volumes_failed(unit, problems.exceptions[0])
-        except* Exception:  # one bad unit must not strand its pods
-            log.exception("binding the volumes of pod %s broke off", unit.items[0].decision.pod)
+            self._volumes_failed(group, problems.exceptions[0])
+        except* Exception:  # one bad group must not strand its pods
+            log.exception("binding the volumes of pod %s broke off", group.items[0].decision.pod)
             self.stats.failed += 1
-            self._turns.give_back(unit.items[0])
+            self._turns.unreserve(group.items[0])
         else:
-            for item in unit.items:
+            for item in group.items:
                 item.joined = self._clock.monotonic()
-            self._turns.join(unit)
+            self._turns.join(group)
 
-    def _volumes_failed(self, unit: BindUnit, problem: Exception) -> None:
-        """Have a unit decided anew whose volumes cannot be bound as decided."""
-        log.info("volumes of pod %s were not bound: %s", unit.items[0].decision.pod, problem)
+    def _volumes_failed(self, group: BindGroup, problem: Exception) -> None:
+        """Have a group decided anew whose volumes cannot be bound as decided."""
+        log.info("volumes of pod %s were not bound: %s", group.items[0].decision.pod, problem)
         self.stats.failed += 1
-        for item in unit.items:
+        for item in group.items:
             pod = self._engine.state.pod(item.uid)
             if pod is not None and not self._turns.stopping and not isinstance(problem, VolumeConflictError):
                 self._reporter.binding_failed(pod, f"binding volumes: {problem}")
-        self._turns.give_back(unit.items[0])
+        self._turns.unreserve(group.items[0])
 
     def _in_turn(self, decision: Decision) -> bool:
         """Tell whether the node side has to be through with a pod before the next one is bound there."""
@@ -147,7 +149,7 @@ class Binder:
         if self._engine.state.node(name) is None:
             self.locker.forget(name)
         self._turns.moved(name)
-        self._doubts.moved(name)
+        self._in_doubt.moved(name)
         if self._may_write(0.0):
             self._closed.notice(name)
 
@@ -168,7 +170,7 @@ class Binder:
     async def stop(self, grace: float) -> None:
         """Let the binds under way finish for at most ``grace`` seconds; what waits is given back."""
         self._turns.stopping = True
-        await self._doubts.stop()
+        await self._in_doubt.stop()
         await self._closed.stop()
         await self._volumes.stop()
         self._turns.stop()
@@ -198,14 +200,14 @@ class Binder:
             if item.sent is None:
                 self.stats.failed += 1
                 if item.state is not BindState.BOUND:
-                    self._turns.give_back(item)
+                    self._turns.unreserve(item)
                 return
             result = await self._sender.find_out(item.sent.pod, item.sent.placement, "broke off")
             await self._end(item, item.sent, result)
 
     async def _bind_in_turn(self, item: Item) -> None:
         if not await self._plugins.begin(item):
-            self._turns.give_back(item, Requeue.NOW)
+            self._turns.unreserve(item, Requeue.NOW)
             return
         checked = await self._check(item)
         if checked is None:
@@ -222,7 +224,7 @@ class Binder:
         pod = self._engine.state.pod(item.uid) or pod
         if still is None:
             await self._release(item.uid, item.node, lock)
-            self._turns.give_back(item)
+            self._turns.unreserve(item)
         elif await self._send(item, pod, still, lock) and self._in_turn(item.decision):
             await self._plugins.finish(item, lock)
 
@@ -232,7 +234,7 @@ class Binder:
         placement = None if item.is_over else self._engine.recheck(item.uid)
         pod = self._engine.state.pod(item.uid)
         if placement is None or pod is None or self._turns.stopping:
-            self._turns.give_back(item)
+            self._turns.unreserve(item)
             return None
         if placement != item.decision.placement:
             self.stats.refitted += 1
@@ -266,12 +268,12 @@ class Binder:
         """End the turn of a pod whose Binding was sent; what nobody can tell is found out after it."""
         if result.answer is not Answer.UNKNOWN:
             return await self._settle(item, sent, result)
-        self._doubts.follow(item, sent, result.message)
+        self._in_doubt.follow(item, sent, result.message)
         item.enter(BindState.IN_DOUBT)
         item.sent = None
         return False
 
-    async def _end_doubt(self, item: Item, sent: SentBinding, result: BindResult) -> None:
+    async def _settle_doubt(self, item: Item, sent: SentBinding, result: BindResult) -> None:
         """Take in what became of a Binding that was in doubt."""
         self._answered(item, sent, result)
         await self._settle(item, sent, result)
@@ -330,5 +332,5 @@ class Binder:
                 requeue = Requeue.NOW  # it has changed since it was decided on, no more: it is decided anew at once
         elif result.answer is Answer.REFUSED:
             self._reporter.binding_failed(pod, result.message)
-        self._turns.give_back(item, requeue, result.retry_after)
+        self._turns.unreserve(item, requeue, result.retry_after)
         return False

@@ -148,7 +148,7 @@ class ClosedNodeWatch:
             pod = self._engine.state.find(parsed.namespace, parsed.name)
         if pod is None:
             return f"a device plugin does not answer{lock}"
-        vendors = {claim.vendor for container in self._engine.cycle.shapes.claims(pod) for claim in container.claims}
+        vendors = {claim.vendor for container in self._engine.cycle.classes.claims(pod) for claim in container.claims}
         return f"the device plugin of {', '.join(sorted(vendors))} does not answer pod {pod.key}{lock}"
 
     def _name(self, uid: str) -> str:
@@ -156,7 +156,7 @@ class ClosedNodeWatch:
         return pod.key if pod else uid
 
     def _not_taken(self, node: str, turn: str) -> str:
-        state, uids = self._engine.state, self._engine.closed_nodes.lost_turns.pods(node, turn)
+        state, uids = self._engine.state, self._engine.closed_nodes.unserved_pods.pods(node, turn)
         named = ", ".join(pod.key for uid in islice(uids, _NAMED) if (pod := state.pod(uid)))
         more = f" and {len(uids) - _NAMED} more" if len(uids) > _NAMED else ""
         which, them = ("pods", "them") if len(uids) > 1 else ("pod", "it")

@@ -78,20 +78,20 @@ class AllocationFence:
             if not await self._read_pods(node.name, token):
                 return False
             known = state.pod(token)
-            if known is not None and not await self.hold_off(known):
+            if known is not None and not await self.fence(known):
                 return False
         if state.node(node.name) is not None:  # it may have gone meanwhile
             self._verified[node.name] = token
         return True
 
-    def in_the_way(self, node: str) -> str:
+    def blocking_pod(self, node: str) -> str:
         """Return the name of a pod of a node that its token may name, and that cannot be read; empty if there is none.
 
         It may be on any card of the node.
         """
         return self._in_the_way.get(node, "")
 
-    async def hold_off(self, pod: Pod) -> bool:
+    async def fence(self, pod: Pod) -> bool:
         """Make sure that no Binding of a pod of ours is carried out that was decided on before; False if in doubt."""
         engine = self.context.engine
         if pod.node_name or pod.terminal or pod.scheduler_name not in engine.scheduler_names:

@@ -2,7 +2,7 @@
 
 The device plugin finds "its" pod through the node lock, or takes the oldest, so a node allocates to one pod at a time.
 A bind waits in the lane of its node, ordered by priority and then age, and holds the lane until the node side has
-answered. Pods that were decided together (a unit) are bound together: until a unit is first in all its lanes it keeps
+answered. Pods that were decided together (a group) are bound together: until a group is first in all its lanes it keeps
 its place in each of them and takes nothing; then it commits, and its pods on one node follow each other.
 """
 
@@ -19,12 +19,12 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Placement
 
 Rank = tuple[int, float, int, int]
-"""Negative priority, time of joining, serial number, place in the unit: the smallest goes first, in every lane."""
+"""Negative priority, time of joining, serial number, place in the group: the smallest goes first, in every lane."""
 
 
 _TOLD: Final = frozenset({BindState.SENT, BindState.IN_DOUBT, BindState.BOUND})
 """A Binding is under way, or was carried out, as far as anybody can tell."""
-_OVER: Final = frozenset({BindState.GIVEN_BACK, BindState.MOVED})
+_OVER: Final = frozenset({BindState.UNRESERVED, BindState.MOVED})
 """Whoever works on the bind stops."""
 
 
@@ -43,7 +43,7 @@ class SentBinding(NamedTuple):
 
 
 @dataclass(eq=False, slots=True)
-class BindUnit:
+class BindGroup:
     """Decided pods that are bound together: all of them, or none as long as no Binding is under way or was carried out.
 
     Attributes
@@ -58,7 +58,7 @@ class BindUnit:
     def is_split(self) -> bool:
         """Whether Bindings of its pods are under way or were carried out.
 
-        As long as there are any, each pod is followed up by itself, and the unit is not given back.
+        As long as there are any, each pod is followed up by itself, and the group is not given back.
         """
         return any(item.state in _TOLD for item in self.items)
 
@@ -90,7 +90,7 @@ class Item:
     rank: Rank
     uid: str
     decision: Decision
-    unit: BindUnit
+    group: BindGroup
     node: str
     joined: float
     came: float = 0.0
@@ -161,9 +161,9 @@ class Lane:
         self._left |= item is self.turn
         self.remove([item])
 
-    def commit(self, unit: BindUnit) -> None:
-        """Let the pods of a unit go before all others, one right after the other."""
-        mine = sorted((item for _, item in self._heap if item.unit is unit), key=lambda item: item.rank)
+    def commit(self, group: BindGroup) -> None:
+        """Let the pods of a group go before all others, one right after the other."""
+        mine = sorted((item for _, item in self._heap if item.group is group), key=lambda item: item.rank)
         self.remove(mine)
         self._committed.extend(mine)
 

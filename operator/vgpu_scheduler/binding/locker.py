@@ -79,9 +79,9 @@ class NodeLocker:
         needs = self._needs.of(pod)
         return self.context.engine.closed_nodes.is_closed(node, needs.lock, needs.turn, in_turn=needs.in_turn)
 
-    def in_the_way(self, node: str) -> str:
+    def blocking_pod(self, node: str) -> str:
         """Return the name of a pod that may have any cards of a node, for it cannot be read; empty if there is none."""
-        return self._fence.in_the_way(node)
+        return self._fence.blocking_pod(node)
 
     async def make_sure(self, node: str) -> bool:
         """Make sure of the last allocation on a node, if the node is there; False if the API server did not tell."""
@@ -142,7 +142,7 @@ class NodeLocker:
 
     async def _secure(self, node: Node, owner: Pod | None) -> bool:
         """Make sure of the last allocation on a node, and of the pod whose lock is to be replaced."""
-        if (owner is None or await self._fence.hold_off(owner)) and await self._fence.secure(node):
+        if (owner is None or await self._fence.fence(owner)) and await self._fence.secure(node):
             return True
         await asyncio.sleep(_RETRY)
         return False

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from vgpu_scheduler.dialects import NodeLock, NodeSide
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Remembered
+from vgpu_scheduler.model import BoundedCache
 
 _MOST_BYTES = 2**20
 """What is remembered may take so much: about 1,500 pods, of which the lanes of a burst ask the same all the time."""
@@ -50,7 +50,7 @@ class PluginNeedsReader:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._catalogue = engine.policies.catalogue
-        self._recent: Remembered[tuple[str, int, int], PluginNeeds] = Remembered(_MOST_BYTES)
+        self._recent: BoundedCache[tuple[str, int, int], PluginNeeds] = BoundedCache(_MOST_BYTES)
 
     def of(self, pod: Pod) -> PluginNeeds:
         """Return what a pod needs."""
@@ -65,7 +65,7 @@ class PluginNeedsReader:
 
     def _read(self, pod: Pod) -> PluginNeeds:
         side: NodeSide = self._engine.dialects.node_side
-        claims = self._engine.cycle.shapes.claims(pod)
+        claims = self._engine.cycle.classes.claims(pod)
         lock, in_turn = side.lock(claims), side.in_turn(claims)
         vendors = {claim.vendor for container in claims for claim in container.claims}
         return PluginNeeds(lock, in_turn, len(vendors) > 1 or (in_turn and lock is None), side.turn(claims))

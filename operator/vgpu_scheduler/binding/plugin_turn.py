@@ -63,7 +63,7 @@ class PluginTurn:
             if self._clock.monotonic() >= deadline:
                 self._close(item.node, NodeClosure(self._why_it_waits(other, item.node), IN_TURN, other.uid))
                 return False
-            self._turns.look_after(item.node, f"pod {other.key} there has not been served by its device plugin")
+            self._turns.check_waiting(item.node, f"pod {other.key} there has not been served by its device plugin")
             await self._turns.wait(item.node)
         return False
 
@@ -94,23 +94,23 @@ class PluginTurn:
             late = self._clock.monotonic() >= deadline
             if late and kind is not None:
                 self._close_lock(item.node, kind)
-            unreadable = self._locker.in_the_way(item.node)
+            unreadable = self._locker.blocking_pod(item.node)
             if unreadable:
                 self._close(item.node, NodeClosure(Cause.POD_UNREADABLE, ANY_CARD, unreadable))
             if self._locker.is_closed(item.node, pod):
-                self._turns.give_back(item, Requeue.NOW)
+                self._turns.unreserve(item, Requeue.NOW)
                 return None
             if late:
                 break  # nobody holds the lock, and it cannot be taken
             taken, held = await self._locker.try_take(node, pod)
             if taken is not None:
-                self._turns.goes_on(item.node)
+                self._turns.note_progress(item.node)
                 return taken
-            self._turns.look_after(item.node, self._locker.who_holds(item.node, kind))
+            self._turns.check_waiting(item.node, self._locker.who_holds(item.node, kind))
             # What was decided on may have moved while the holder was read.
             if held and self._engine.state.node(item.node) is node:
                 await self._turns.wait(item.node)
-        self._turns.give_back(item)
+        self._turns.unreserve(item)
         return None
 
     async def finish(self, item: Item, lock: str) -> None:
@@ -128,7 +128,7 @@ class PluginTurn:
                 pod = self._engine.state.pod(item.uid)
                 if pod is None or self._locker.has_answered(pod):
                     return  # the lock is left over; whoever wants it next finds that out
-            self._turns.look_after(node, f"its device plugin does not answer pod {item.decision.pod}")
+            self._turns.check_waiting(node, f"its device plugin does not answer pod {item.decision.pod}")
             if self._clock.monotonic() - began > self._options.longest_wait:
                 self._report_silence(item.uid, node)
                 annotation = self._locker.holding(node, lock) if lock else ""

@@ -27,7 +27,7 @@ from vgpu_scheduler.binding.writes import (
 )
 from vgpu_scheduler.engine import Problem
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import ConditionReason, EventReason, Remembered, bytes_of, cut
+from vgpu_scheduler.model import BoundedCache, ConditionReason, EventReason, bytes_of, cut
 from vgpu_scheduler.telemetry import guarded
 
 log = logging.getLogger(__name__)
@@ -104,7 +104,7 @@ class Reporter:
         self._observes_generation = observes_generation
         self._waiting = WaitingPods()
         self._series = EventSeries()
-        self._said: Remembered[tuple[str, str], str] = Remembered(_SAID_BYTES)
+        self._said: BoundedCache[tuple[str, str], str] = BoundedCache(_SAID_BYTES)
         self._queue: asyncio.PriorityQueue[_Write] = asyncio.PriorityQueue(_QUEUED)
         self._put_so_far = 0
         self._queued_bytes = 0

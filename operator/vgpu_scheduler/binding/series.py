@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from sys import getsizeof
 
-from vgpu_scheduler.model import EventReason, Remembered
+from vgpu_scheduler.model import BoundedCache, EventReason
 
 __all__ = ["Event", "EventSeries", "Occurrences", "Regarding"]
 
@@ -105,9 +105,9 @@ class EventSeries:
     """What was told lately; the caller supplies the time, as seconds (monotonic) and as the time of day."""
 
     def __init__(self) -> None:
-        self._series: Remembered[Event, _Series] = Remembered(_SERIES_BYTES)
+        self._series: BoundedCache[Event, _Series] = BoundedCache(_SERIES_BYTES)
         """By when it happened last."""
-        self._buckets: Remembered[tuple[Regarding, str], _Bucket] = Remembered(_BUCKETS_BYTES)
+        self._buckets: BoundedCache[tuple[Regarding, str], _Bucket] = BoundedCache(_BUCKETS_BYTES)
         self.limited = 0
         """How many events were not written because their object had too many."""
 

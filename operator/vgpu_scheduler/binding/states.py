@@ -30,7 +30,7 @@ class BindState(Enum):
     """Its Binding was not carried out, and what it took is being given back."""
     BOUND = "bound"
     """It is bound as decided."""
-    GIVEN_BACK = "given back"
+    UNRESERVED = "given back"
     """It is decided anew: whoever works on it stops."""
     MOVED = "moved"
     """It was decided for another node while this one was slow: whoever works on it here stops."""
@@ -38,25 +38,25 @@ class BindState(Enum):
 
 TRANSITIONS: Final[Mapping[tuple[BindState, BindState], str]] = {
     (BindState.DECIDED, BindState.QUEUED): "it has no volumes to be bound, or they are",
-    (BindState.DECIDED, BindState.GIVEN_BACK): "its volumes cannot be bound as decided",
+    (BindState.DECIDED, BindState.UNRESERVED): "its volumes cannot be bound as decided",
     (BindState.QUEUED, BindState.COMMITTED): "all decided with it are first in their lanes, and hold",
-    (BindState.QUEUED, BindState.GIVEN_BACK): "it has waited too long, or does not hold any more",
+    (BindState.QUEUED, BindState.UNRESERVED): "it has waited too long, or does not hold any more",
     (BindState.QUEUED, BindState.MOVED): "its node is slow, and it fits elsewhere",
     (BindState.COMMITTED, BindState.CHECKED): "its placement holds, maybe with other cards",
-    (BindState.COMMITTED, BindState.GIVEN_BACK): "it does not hold, or its node was closed",
+    (BindState.COMMITTED, BindState.UNRESERVED): "it does not hold, or its node was closed",
     (BindState.COMMITTED, BindState.MOVED): "its node is slow before it could be checked, and it fits elsewhere",
     (BindState.CHECKED, BindState.LOCKED): "the lock was taken, or the token where there is none",
     (BindState.CHECKED, BindState.SENT): "it needs no lock and no token",
-    (BindState.CHECKED, BindState.GIVEN_BACK): "the lock cannot be taken",
+    (BindState.CHECKED, BindState.UNRESERVED): "the lock cannot be taken",
     (BindState.CHECKED, BindState.MOVED): "somebody holds the lock for long, and it fits elsewhere",
     (BindState.LOCKED, BindState.SENT): "its placement still holds",
-    (BindState.LOCKED, BindState.GIVEN_BACK): "it does not hold any more, or one decided with it does not",
+    (BindState.LOCKED, BindState.UNRESERVED): "it does not hold any more, or one decided with it does not",
     (BindState.SENT, BindState.BOUND): "the API server says so",
     (BindState.SENT, BindState.FAILED): "the API server says so",
     (BindState.SENT, BindState.IN_DOUBT): "the API server does not say",
     (BindState.IN_DOUBT, BindState.BOUND): "it was seen on its node",
     (BindState.IN_DOUBT, BindState.FAILED): "it was seen unbound, elsewhere, or gone",
-    (BindState.FAILED, BindState.GIVEN_BACK): "what it took is given back",
+    (BindState.FAILED, BindState.UNRESERVED): "what it took is given back",
 }
 """All that may follow each other, each with what it means."""
 

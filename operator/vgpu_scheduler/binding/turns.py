@@ -1,4 +1,4 @@
-"""Whose turn it is at each node: lanes, and units that wait to be first in all of theirs."""
+"""Whose turn it is at each node: lanes, and groups that wait to be first in all of theirs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from vgpu_scheduler.binding.background import Background
 from vgpu_scheduler.binding.context import BindContext, BindStats
-from vgpu_scheduler.binding.lanes import BindUnit, Item, Lane
+from vgpu_scheduler.binding.lanes import BindGroup, Item, Lane
 from vgpu_scheduler.binding.locker import NodeLocker
 from vgpu_scheduler.binding.options import BinderOptions
 from vgpu_scheduler.binding.states import BindState
@@ -78,9 +78,9 @@ class Turns:
         """How many pods wait at each node."""
         return [len(lane) for lane in self._lanes.values()]
 
-    def join(self, unit: BindUnit) -> None:
-        """Have the pods of a unit wait in the lanes of their nodes; those that need none are bound at once."""
-        for item in unit.items:
+    def join(self, group: BindGroup) -> None:
+        """Have the pods of a group wait in the lanes of their nodes; those that need none are bound at once."""
+        for item in group.items:
             item.enter(BindState.QUEUED)
             if not item.node:
                 continue
@@ -90,8 +90,8 @@ class Turns:
                 self._tasks.start(self._serve(item.node))
             self._lanes[item.node].push(item)
             self.moved(item.node)
-        if not any(item.node for item in unit.items):
-            self._commit(unit)
+        if not any(item.node for item in group.items):
+            self._commit(group)
 
     async def _serve(self, node: str) -> None:
         """Bind those who wait at a node, one after the other, as long as there are any."""
@@ -113,22 +113,22 @@ class Turns:
         lane.turn = None
         while len(lane):
             item = lane.head
-            if len(item.unit.items) > 1 and item.state is BindState.QUEUED:
+            if len(item.group.items) > 1 and item.state is BindState.QUEUED:
                 if not await self._clear_lock(item):
-                    self.give_back(item, Requeue.NOW)
+                    self.unreserve(item, Requeue.NOW)
                 if not len(lane) or lane.head is not item:
                     continue  # others came or went meanwhile
-            if item.state is BindState.COMMITTED or self._commit(item.unit):
+            if item.state is BindState.COMMITTED or self._commit(item.group):
                 return lane.begin(self._clock.monotonic())
             if item.is_over:
                 continue
             self._expire(node)
-            if len(lane) and lane.head.unit is item.unit:
+            if len(lane) and lane.head.group is item.group:
                 await self.wait(node)
         return None
 
     async def _clear_lock(self, item: Item) -> bool:
-        """Take away a lock that nobody uses, for a unit that would wait for it; False if its node is closed."""
+        """Take away a lock that nobody uses, for a group that would wait for it; False if its node is closed."""
         pod = self._engine.state.pod(item.uid)
         if pod is None:
             return True  # it does not hold any more
@@ -152,7 +152,7 @@ class Turns:
         for item in self._lanes[node].expired(self._clock.monotonic() - self._options.longest_wait):
             if not item.is_over:
                 self._stats.expired += 1
-                self.give_back(item)
+                self.unreserve(item)
 
     def _slow_nodes(self) -> frozenset[str]:
         """Return the nodes where a turn has not ended for long."""
@@ -162,11 +162,11 @@ class Turns:
     def _is_slow(self, lane: Lane, now: float) -> bool:
         return lane.turn is not None and now - lane.since >= self._options.slow_after
 
-    def look_after(self, node: str, why: str) -> None:
+    def check_waiting(self, node: str, why: str) -> None:
         """Look at those that wait at a node while a turn goes on.
 
         Those that have waited too long are given back. Once the node is slow, those of which nothing was sent go
-        elsewhere, where they fit; the others are told why they wait. Pods of larger units stay with their unit.
+        elsewhere, where they fit; the others are told why they wait. Pods of larger groups stay with their group.
 
         Parameters
         ----------
@@ -180,10 +180,10 @@ class Turns:
         lane.looked_at = now
         slow, fruitless, gone = self._slow_nodes(), 0, 0
         waiting = [
-            item for item in filter(None, (lane.turn, *lane.all())) if not item.unit.is_split and not item.is_over
+            item for item in filter(None, (lane.turn, *lane.all())) if not item.group.is_split and not item.is_over
         ]
         for item in sorted(waiting, key=lambda item: item.asked):
-            if len(item.unit.items) == 1 and fruitless < _MOST_FRUITLESS:
+            if len(item.group.items) == 1 and fruitless < _MOST_FRUITLESS:
                 item.asked = now
                 if self._go_elsewhere(item, slow):
                     gone += 1
@@ -213,12 +213,12 @@ class Turns:
         if pod is not None and not self.stopping:
             self._reporter.warning(pod, f"waits for its turn on node {item.node}: {why}", EventReason.WAITING_FOR_NODE)
 
-    def goes_on(self, node: str) -> None:
+    def note_progress(self, node: str) -> None:
         """Note that the plugins of a node serve the pod whose turn it is: what it waited for has come."""
         self._lanes[node].since = self._clock.monotonic()
 
-    def give_back(self, item: Item, requeue: Requeue = Requeue.BACK_OFF, at_least: float = 0.0) -> None:
-        """Have a pod decided anew that is not bound: with all of its unit, unless a Binding of that was sent.
+    def unreserve(self, item: Item, requeue: Requeue = Requeue.BACK_OFF, at_least: float = 0.0) -> None:
+        """Have a pod decided anew that is not bound: with all of its group, unless a Binding of that was sent.
 
         Parameters
         ----------
@@ -227,15 +227,15 @@ class Turns:
         """
         if item.is_over:
             return
-        unit = item.unit
-        members = [item] if unit.is_split else [member for member in unit.items if not member.is_over]
+        group = item.group
+        members = [item] if group.is_split else [member for member in group.items if not member.is_over]
         for member in members:
-            member.enter(BindState.GIVEN_BACK)
+            member.enter(BindState.UNRESERVED)
         for member in members:
             if member.node in self._lanes:
                 self._lanes[member.node].remove([member])
                 self.moved(member.node)
-            self._engine.give_back(member.uid, self._clock.monotonic(), requeue, at_least)
+            self._engine.unreserve(member.uid, self._clock.monotonic(), requeue, at_least)
             self._port.decide_again()
 
     def stop(self) -> None:
@@ -243,34 +243,34 @@ class Turns:
         self.stopping = True
         for node, lane in self._lanes.items():
             for item in lane.all():
-                self.give_back(item)
+                self.unreserve(item)
             self.moved(node)
 
     def _close(self, node: str) -> None:
         """Close the lane of a node; whatever broke it off, who waited in it is not left behind."""
         for item in self._lanes[node].all():
-            self.give_back(item)
+            self.unreserve(item)
         del self._lanes[node], self._moved[node]
 
-    def _commit(self, unit: BindUnit) -> bool:
-        """Let a unit go that is first in every lane that it uses; one that does not hold any more is given back."""
-        nodes = {item.node for item in unit.items if item.node}
+    def _commit(self, group: BindGroup) -> bool:
+        """Let a group go that is first in every lane that it uses; one that does not hold any more is given back."""
+        nodes = {item.node for item in group.items if item.node}
         for node in nodes:
             lane = self._lanes[node]
-            if lane.turn is not None or lane.head.unit is not unit:
+            if lane.turn is not None or lane.head.group is not group:
                 return False
-        if len(unit.items) > 1:
-            if not all(self._is_served(item) for item in unit.items if item.node):
+        if len(group.items) > 1:
+            if not all(self._is_served(item) for item in group.items if item.node):
                 return False
-            if self.stopping or any(self._engine.recheck(item.uid) is None for item in unit.items):
-                self.give_back(unit.items[0])
+            if self.stopping or any(self._engine.recheck(item.uid) is None for item in group.items):
+                self.unreserve(group.items[0])
                 return False
-        for item in unit.items:
+        for item in group.items:
             item.enter(BindState.COMMITTED)
         for node in nodes:
-            self._lanes[node].commit(unit)
+            self._lanes[node].commit(group)
             self.moved(node)
-        for item in unit.items:
+        for item in group.items:
             if not item.node:
                 self._tasks.start(self._bind(item))
         return True

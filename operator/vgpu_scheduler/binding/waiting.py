@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from zlib import crc32
 
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import ConditionReason, Remembered, bytes_of
+from vgpu_scheduler.model import BoundedCache, ConditionReason, bytes_of
 
 __all__ = ["Report", "WaitingPods"]
 
@@ -87,7 +87,7 @@ class WaitingPods:
     """Keeps what each waiting pod says; the caller supplies the time (seconds, monotonic)."""
 
     def __init__(self) -> None:
-        self._told: Remembered[str, _Told] = Remembered(_MOST_BYTES)
+        self._told: BoundedCache[str, _Told] = BoundedCache(_MOST_BYTES)
         self._timers: list[tuple[float, str]] = []
 
     def is_news(self, pod: Pod, reason: ConditionReason, message: str, now: float) -> bool:

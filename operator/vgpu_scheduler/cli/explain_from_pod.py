@@ -15,7 +15,7 @@ from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.cluster.view import get_object
 from vgpu_scheduler.cli.cluster.world import MissingRightsError
 from vgpu_scheduler.model import DECISION, EventReason, counted
-from vgpu_scheduler.whatif import Told, World, told_of
+from vgpu_scheduler.whatif import ConditionRemedies, World, remedies_from_condition
 
 __all__ = ["explain_from_pod_alone", "record_of", "worded_record"]
 
@@ -38,7 +38,7 @@ def explain_from_pod_alone(cluster: ClusterOptions, key: str, error: MissingRigh
     condition = _scheduled_condition(found)
     event = _last_event(cluster, namespace, found)
     world = World(error.scheduler.options)
-    told = told_of(world, world.pod(found), condition.get("message", ""), event)
+    told = remedies_from_condition(world, world.pod(found), condition.get("message", ""), event)
     if output not in FOR_PEOPLE:
         said = {"near_miss": str(told.near_miss or ""), "quotas": [str(each) for each in told.quotas]}
         answer = {"pod": key, "node": "", "condition": condition, **said, "remedies": list(told.remedies)}
@@ -59,7 +59,9 @@ def _show_bound(key: str, node: str, found: Object, error: MissingRightsError, o
     click.echo(f"\nMore cannot be said: {error}.")
 
 
-def _show_waiting(key: str, found: Object, condition: Object, told: Told, error: MissingRightsError) -> None:
+def _show_waiting(
+    key: str, found: Object, condition: Object, told: ConditionRemedies, error: MissingRightsError
+) -> None:
     click.echo(f"{key} waits.")
     if condition.get("message"):
         click.echo(f"  {condition.get('reason', '')}: {condition['message']}")

@@ -48,7 +48,7 @@ def known_of(world: World, pod: Pod) -> Known:
     engine = world.engine
     decision = ask(world, pod).decision
     refused = "; ".join(decision.reasons) if decision.outcome is Outcome.REFUSED else ""
-    exceeded = not refused and engine.quotas.refuses(pod.namespace, engine.cycle.shapes.claims(pod), engine.state)
+    exceeded = not refused and engine.quotas.refuses(pod.namespace, engine.cycle.classes.claims(pod), engine.state)
     return Known(pod.key, refused, engine.quotas.describe(pod.namespace, engine.state), exceeded)
 
 

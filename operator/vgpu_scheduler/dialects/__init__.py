@@ -8,7 +8,7 @@ from vgpu_scheduler.dialects.claims import Claims, FollowedByNode, Scorers
 from vgpu_scheduler.dialects.dialect import Dialect
 from vgpu_scheduler.dialects.errors import ClaimError, CodecError, Refusal, RegistrationError
 from vgpu_scheduler.dialects.inventory import BesideKind, Inventory, InventoryObject
-from vgpu_scheduler.dialects.node_side import LocklessNodeSide, LockValue, LostTurn, NodeLock, NodeSide
+from vgpu_scheduler.dialects.node_side import LocklessNodeSide, LockValue, NodeLock, NodeSide, UnservedPod
 from vgpu_scheduler.dialects.several import Dialects
 
 __all__ = [
@@ -24,13 +24,13 @@ __all__ = [
     "InventoryObject",
     "LockValue",
     "LocklessNodeSide",
-    "LostTurn",
     "NodeLock",
     "NodeSide",
     "Refusal",
     "RegistrationError",
     "Scorers",
     "Stamp",
+    "UnservedPod",
     "placement_usage",
     "stamped",
 ]

@@ -76,7 +76,7 @@ class Claims(Protocol):
             If something is malformed or not understood; the message names the container, the field and the fix.
         """
 
-    def suspicions(self, container: Container, annotations: Mapping[str, str]) -> Iterable[str]:
+    def usage_warnings(self, container: Container, annotations: Mapping[str, str]) -> Iterable[str]:
         """Say what a container asks, under the pod's annotations, that is followed otherwise than it looks."""
 
     def odd_annotations(self, annotations: Mapping[str, str], claims: PodClaims) -> Iterable[str]:

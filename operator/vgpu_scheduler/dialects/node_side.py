@@ -45,7 +45,7 @@ class LockValue:
 
 
 @dataclass(frozen=True, slots=True)
-class LostTurn:
+class UnservedPod:
     """A turn that a pod will not take any more; the node side would still give it to that pod, and to no other.
 
     Attributes
@@ -99,7 +99,7 @@ class NodeSide(Protocol):
         Of the pods of a node with the same turn it serves the oldest. Empty where it has other ways.
         """
 
-    def lost_turn(self, pod: Pod) -> LostTurn | None:
+    def unserved_pod(self, pod: Pod) -> UnservedPod | None:
         """Return the turn that the node side still has for a pod which will not take it; None if there is none."""
 
     def has_answered(self, annotations: Mapping[str, str]) -> bool:
@@ -147,7 +147,7 @@ class LocklessNodeSide:
         del claims
         return ""
 
-    def lost_turn(self, pod: Pod) -> LostTurn | None:
+    def unserved_pod(self, pod: Pod) -> UnservedPod | None:
         """Return none: there are no turns."""
         del pod
         return None

@@ -9,7 +9,7 @@ from vgpu_scheduler.dialects.allocation import stamped
 from vgpu_scheduler.dialects.dialect import Dialect
 from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.inventory import BesideKind
-from vgpu_scheduler.dialects.node_side import LockValue, LostTurn, NodeLock, NodeSide
+from vgpu_scheduler.dialects.node_side import LockValue, NodeLock, NodeSide, UnservedPod
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Placement, PodClaims, Usage, Uses, dialect_of, internal_error, quoted
 
@@ -186,9 +186,9 @@ class JoinedNodeSide:
         side = self._by_name.get(dialect_of(claims))
         return "" if side is None else side.turn(claims)
 
-    def lost_turn(self, pod: Pod) -> LostTurn | None:
+    def unserved_pod(self, pod: Pod) -> UnservedPod | None:
         """Return the turn that a node side still has for a pod which will not take it; of several the first one's."""
-        return next(filter(None, (side.lost_turn(pod) for side in self._by_name.values())), None)
+        return next(filter(None, (side.unserved_pod(pod) for side in self._by_name.values())), None)
 
     def has_answered(self, annotations: Mapping[str, str]) -> bool:
         """Tell whether every node side that has something to allocate to the pod says that it did, or could not."""

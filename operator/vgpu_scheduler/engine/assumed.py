@@ -68,7 +68,7 @@ class AssumedPlacements:
         self._cycle = cycle
         self._queue = queue
         self._policies = policies
-        self._catalogue = cycle.shapes.policies.catalogue
+        self._catalogue = cycle.classes.policies.catalogue
         self._quotas = quotas
         self._closed_nodes = closed_nodes
         self._waits = waits
@@ -99,7 +99,7 @@ class AssumedPlacements:
         unchanged = self._policies.as_decided(pod) and self._state.unchanged_since_assumed(uid, pod)
         with self._state.volumes.rechecking(decided.volumes):
             if unchanged and not self._quotas.exceeded(pod.namespace, self._state):
-                cluster = self._cycle.shapes.cluster_part(pod)
+                cluster = self._cycle.classes.cluster_part(pod)
                 if cluster is None:
                     self._note(pod, held)
                     return decided
@@ -173,7 +173,7 @@ class AssumedPlacements:
         if fits == decided:
             self._state.reassure(pod.uid)
         else:
-            claims = self._cycle.shapes.claims(pod)
+            claims = self._cycle.classes.claims(pod)
             self._reassume(pod, Decision(pod.uid, pod.key, Outcome.PLACED, placement=fits, claims=claims))
         return fits
 

@@ -1,4 +1,4 @@
-"""Attempts: the next pod of the queue is decided, alone or with its unit, assumed or put where it waits."""
+"""Attempts: the next pod of the queue is decided, alone or with its group, assumed or put where it waits."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from vgpu_scheduler.dialects import placement_usage
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.effective_policies import EffectivePolicies
+from vgpu_scheduler.engine.pod_groups import PodGroups, failed_together, missing_members
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.storage import StorageAccess
-from vgpu_scheduler.engine.units import Units, failed_together, missing_members
 from vgpu_scheduler.engine.waking import Waker
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Hint, Outcome, internal_error
@@ -34,7 +34,7 @@ class Attempts:
 
     Parameters
     ----------
-    cycle, queue, units, storage, policies, waker
+    cycle, queue, groups, storage, policies, waker
         What it works with.
     waits
         Tells whether a pod has to be placed.
@@ -44,7 +44,7 @@ class Attempts:
         self,
         cycle: Cycle,
         queue: SchedulingQueue,
-        units: Units,
+        groups: PodGroups,
         storage: StorageAccess,
         policies: EffectivePolicies,
         waker: Waker,
@@ -53,14 +53,14 @@ class Attempts:
         self._state = cycle.state
         self._cycle = cycle
         self._queue = queue
-        self._units = units
+        self._groups = groups
         self._storage = storage
         self._policies = policies
         self._waker = waker
         self._waits = waits
 
     def attempt(self, pod: Pod, now: float, *, explain: bool) -> tuple[Decision, ...]:
-        """Decide a popped pod with its unit; empty where it was put back, since no node that changed helps it."""
+        """Decide a popped pod with its group; empty where it was put back, since no node that changed helps it."""
         diagnosis = self._queue.diagnosis(pod.uid)
         within = None if diagnosis is None else self._waker.changed_since(pod, diagnosis)
         if diagnosis is not None and within is not None:
@@ -73,17 +73,17 @@ class Attempts:
             if decision.outcome is Outcome.PLACED:
                 self._queue.placed(pod.uid, now)
                 return (decision,)
-        if self._units.name(pod.uid):
-            return self._attempt_unit(pod, now, explain=explain)
+        if self._groups.name(pod.uid):
+            return self._attempt_group(pod, now, explain=explain)
         decisions = self._storage.hold_back((pod,)) or (self._decide(pod, explain=explain),)
         self._file(decisions[0], now, alone=True)
         return decisions
 
-    def _attempt_unit(self, pod: Pod, now: float, *, explain: bool) -> tuple[Decision, ...]:
-        """Decide a popped pod with all that belong to its unit."""
-        pods, missing = self._units.gather(pod, self._waits)
+    def _attempt_group(self, pod: Pod, now: float, *, explain: bool) -> tuple[Decision, ...]:
+        """Decide a popped pod with all that belong to its group."""
+        pods, missing = self._groups.gather(pod, self._waits)
         if missing:
-            decision = missing_members(pod, self._units.name(pod.uid), missing)
+            decision = missing_members(pod, self._groups.name(pod.uid), missing)
             self._queue.park(pod.uid, Hint.NONE, now, rejected_by=decision.rejected_by)
             return (decision,)
         for member in pods:
@@ -104,11 +104,11 @@ class Attempts:
             self._queue.set_aside(uid, decision.helped_by, now)
         else:
             clock = self._state.nodes.clock if alone and decision.per_node else None
-            alike = decision.alike if alone else None
-            group = self._queue.park(uid, decision.helped_by, now, alike, decision.rejected_by, clock)
+            equivalence = decision.equivalence if alone else None
+            parked_class = self._queue.park(uid, decision.helped_by, now, equivalence, decision.rejected_by, clock)
             pod = self._state.pod(uid)
             if pod is not None:
-                self._waker.note(pod, group)
+                self._waker.note(pod, parked_class)
 
     def _decide(self, pod: Pod, *, explain: bool, within: NDArray[np.int64] | None = None) -> Decision:
         """Decide a pod and assume its placement; one bad pod must not stop all others."""
@@ -138,7 +138,7 @@ class Attempts:
                     return failed_together(pods, decision)
                 hints |= assume(self._state, pod, decision)
                 placed.append(decision)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is this unit's
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is this group's
             self._undo(placed)
             text = internal_error(error)
             return tuple(Decision(pod.uid, pod.key, Outcome.ERROR, message=text, error=error) for pod in pods)

@@ -10,9 +10,9 @@ import numpy as np
 from vgpu_scheduler.allocators import FitColumns
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine.cycle import Cycle
+from vgpu_scheduler.engine.equivalence import Claimed, Refused
 from vgpu_scheduler.engine.nearest import ABOUT_AMOUNTS, in_unit
 from vgpu_scheduler.engine.policy_limits import LimitError, most_memory
-from vgpu_scheduler.engine.shape import Claimed, Refused
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Amounts, CardReason, Claim, ContainerClaims, Device, worded_shortage
 from vgpu_scheduler.state import DeviceMatrix
@@ -71,11 +71,11 @@ def card_verdicts(cycle: Cycle, pod: Pod, node: str) -> list[CardVerdict]:
     list
         Empty for a pod that claims nothing or is refused, and for a node that is not known.
     """
-    shape = cycle.shapes.of(pod)
+    pod_class = cycle.classes.of(pod)
     row = cycle.state.nodes.row(node)
-    if isinstance(shape, Refused) or row is None or not shape.claimed.dialect:
+    if isinstance(pod_class, Refused) or row is None or not pod_class.claimed.dialect:
         return []
-    claimed, dialect = shape.claimed, cycle.dialect(shape.claimed.dialect)
+    claimed, dialect = pod_class.claimed, cycle.dialect(pod_class.claimed.dialect)
     devices = cycle.state.matrix(dialect.name)
     used = dict(devices.usage(row))
     listed = [(device, used[device.uuid]) for device in devices.devices(row)]

@@ -1,7 +1,7 @@
 """Nodes that take no pod because their device plugins serve nobody: a lock is not released, or a plugin is silent.
 
 Nodes that a kubelet's rejection closes to some pods are kept beside them (:class:`RejectedNodes`), and so are those
-where a pod blocks the turn of others (:class:`LostTurns`).
+where a pod blocks the turn of others (:class:`UnservedPods`).
 
 A lock is part of what is known of a node. One that no pod of ours holds closes its node to the pods that need it from
 the moment that it is seen, until it goes or somebody finds out that nobody uses it any more.
@@ -16,8 +16,8 @@ from enum import Enum
 
 from vgpu_scheduler.dialects import LockValue, NodeLock
 from vgpu_scheduler.engine.locks import LockJudge
-from vgpu_scheduler.engine.lost_turns import LostTurns
 from vgpu_scheduler.engine.rejected import RejectedNodes
+from vgpu_scheduler.engine.unserved_pods import UnservedPods
 from vgpu_scheduler.kube import Node
 from vgpu_scheduler.model import LAST_ALLOCATED
 from vgpu_scheduler.state import State
@@ -96,7 +96,7 @@ class ClosedNodes:
     def __init__(self, judge: LockJudge, state: State, rejected: RejectedNodes | None = None) -> None:
         self.judge = judge
         self.rejected = RejectedNodes() if rejected is None else rejected
-        self.lost_turns = LostTurns(judge.node_side)
+        self.unserved_pods = UnservedPods(judge.node_side)
         self._state = state
         self._closures: dict[str, dict[str, NodeClosure]] = {}
         self._judged_harmless: dict[str, dict[str, str]] = {}
@@ -146,7 +146,7 @@ class ClosedNodes:
 
     def closures(self, node: str) -> tuple[NodeClosure, ...]:
         """Return why a node is closed; empty if it is not, or is not known."""
-        blocked = self.lost_turns.turns(node) if self._state.node(node) is not None else ()
+        blocked = self.unserved_pods.turns(node) if self._state.node(node) is not None else ()
         lost = (NodeClosure(Cause.DEVICES_NOT_TAKEN, "", "", turn) for turn in blocked)
         return (*self._closures.get(node, _NONE).values(), *lost)
 
@@ -162,7 +162,7 @@ class ClosedNodes:
         in_turn
             Whether they are served in turn.
         """
-        found = dict.fromkeys(self.lost_turns.nodes(turn), Cause.DEVICES_NOT_TAKEN) if in_turn else {}
+        found = dict.fromkeys(self.unserved_pods.nodes(turn), Cause.DEVICES_NOT_TAKEN) if in_turn else {}
         for node, closures in self._closures.items():
             closure = _first(closures, lock, in_turn=in_turn)
             if closure is not None:
@@ -173,15 +173,15 @@ class ClosedNodes:
         """Tell whether a node is closed to such pods; see :meth:`closed_to`."""
         if _first(self._closures.get(node, _NONE), lock, in_turn=in_turn) is not None:
             return True
-        return in_turn and node in self.lost_turns.nodes(turn)
+        return in_turn and node in self.unserved_pods.nodes(turn)
 
     def __bool__(self) -> bool:
         """Tell whether any node is closed to any pod."""
-        return bool(self._closures or self.rejected or self.lost_turns)
+        return bool(self._closures or self.rejected or self.unserved_pods)
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names of the nodes whose device plugins serve nobody, or not everybody."""
-        return iter(dict.fromkeys((*self._closures, *self.lost_turns)))
+        return iter(dict.fromkeys((*self._closures, *self.unserved_pods)))
 
     def counts(self) -> Mapping[Cause, int]:
         """Return how many nodes are closed for each cause."""
@@ -189,7 +189,7 @@ class ClosedNodes:
         for closures in self._closures.values():
             found.update({closure.cause for closure in closures.values()})
         found[Cause.POD_REJECTED] = len(self.rejected)
-        found[Cause.DEVICES_NOT_TAKEN] = sum(1 for _ in self.lost_turns)
+        found[Cause.DEVICES_NOT_TAKEN] = sum(1 for _ in self.unserved_pods)
         return found
 
     def _open(self, node: str, closure: NodeClosure) -> None:

@@ -1,4 +1,4 @@
-"""What a shape asks of more than one node: kube-scheduler's cluster-wide filters for one pod."""
+"""What a class asks of more than one node: kube-scheduler's cluster-wide filters for one pod."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ class ClusterPart:
 
     filters: tuple[ClusterFilter, ...]
 
-    def turned_away(self, pod: Pod) -> Reason | None:
+    def pre_filter(self, pod: Pod) -> Reason | None:
         """Return why no node need be tried for the pod now; None if they are to be tried."""
-        return next((reason for each in self.filters if (reason := each.turned_away(pod)) is not None), None)
+        return next((reason for each in self.filters if (reason := each.pre_filter(pod)) is not None), None)
 
-    def alike(self, pod: Pod) -> Hashable:
+    def equivalence(self, pod: Pod) -> Hashable:
         """Return what of the pod, as things stand, the answers depend on; equal for pods that get the same."""
-        return tuple((each, each.alike(pod)) for each in self.filters)
+        return tuple((each, each.equivalence(pod)) for each in self.filters)
 
     def lets(self, pod: Pod, row: int) -> bool:
         """Tell whether the pod may go to a node, as far as these filters know; not where one cannot tell."""
         rows = np.array([row], dtype=np.int64)
         try:
-            if self.turned_away(pod) is not None:
+            if self.pre_filter(pod) is not None:
                 return False
             answers = (each.evaluate(pod, rows) for each in self.filters)
             return all(codes is None or codes[0] == Rejections.PASSES for codes in answers)

@@ -12,7 +12,8 @@ from vgpu_scheduler.allocators import Allocator
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine.annotation_limits import metadata_problem
 from vgpu_scheduler.engine.closed_nodes import ClosedNodes
-from vgpu_scheduler.engine.culprits import culprits
+from vgpu_scheduler.engine.equivalence import Fitted, NodePart, Refused
+from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.engine.filtered import Filtered
 from vgpu_scheduler.engine.nearest import lacks_amounts, nearest_miss
 from vgpu_scheduler.engine.nominated import NominatedPods
@@ -20,9 +21,8 @@ from vgpu_scheduler.engine.on_node import OnNode
 from vgpu_scheduler.engine.preferences import Preferences, Ranked
 from vgpu_scheduler.engine.prices import PriceLearner
 from vgpu_scheduler.engine.rejected import replaced_with
-from vgpu_scheduler.engine.shape import Fitted, NodePart, Refused
-from vgpu_scheduler.engine.shapes import Shapes
 from vgpu_scheduler.engine.storage import StorageAccess
+from vgpu_scheduler.engine.unknown_cards import pods_on_unknown_cards
 from vgpu_scheduler.engine.unschedulable import OF_ONE_NODE, count_rejections, verdicts
 from vgpu_scheduler.kernels import select_best
 from vgpu_scheduler.kube import Pod
@@ -48,7 +48,7 @@ class Cycle:
 
     Parameters
     ----------
-    shapes
+    classes
         What pods ask for, and of which state.
     closed_nodes
         The nodes whose device plugins serve nobody; none without it.
@@ -60,15 +60,15 @@ class Cycle:
 
     def __init__(
         self,
-        shapes: Shapes,
+        classes: EquivalenceClasses,
         closed_nodes: ClosedNodes | None = None,
         storage: StorageAccess | None = None,
         prices: PriceLearner | None = None,
     ) -> None:
-        self.state = shapes.state
-        self.shapes = shapes
-        self.on_node = OnNode(shapes, closed_nodes)
-        self._dialects = shapes.dialects
+        self.state = classes.state
+        self.classes = classes
+        self.on_node = OnNode(classes, closed_nodes)
+        self._dialects = classes.dialects
         self._storage = storage
         self._prices = prices
         self._preferences = Preferences(self.state)
@@ -76,7 +76,7 @@ class Cycle:
 
     def on(self, state: State) -> Cycle:
         """Return the same on another state, where no node is closed and prices stay as they are."""
-        return Cycle(self.shapes.on(state))
+        return Cycle(self.classes.on(state))
 
     def decide(
         self,
@@ -97,36 +97,40 @@ class Cycle:
         avoiding
             Nodes that it must not go to.
         """
-        shape = self.shapes.of(pod, beyond_any_card=not explain) if within is None else self.shapes.of_few_nodes(pod)
-        if isinstance(shape, Refused):
-            return self._refused(pod, shape.policy, shape.reason)
+        pod_class = (
+            self.classes.of(pod, beyond_any_card=not explain) if within is None else self.classes.of_few_nodes(pod)
+        )
+        if isinstance(pod_class, Refused):
+            return self._refused(pod, pod_class.policy, pod_class.reason)
         if self._prices is not None:
-            self._prices.before(shape.claimed)
+            self._prices.before(pod_class.claimed)
         rows = self._rows_without(avoiding) if within is None else within
         if within is None:
-            shape.node.refresh(self.state, rows)
+            pod_class.node.refresh(self.state, rows)
         else:
-            shape.node.examine(self.state, rows)
+            pod_class.node.examine(self.state, rows)
         try:
-            found = Filtered(shape.node, shape.cluster, pod, rows)
+            found = Filtered(pod_class.node, pod_class.cluster, pod, rows)
             if self.state.nominations:
-                self._nominated.reject(pod, shape.node, shape.cluster, found)
+                self._nominated.reject(pod, pod_class.node, pod_class.cluster, found)
         except FilterError as error:
             return Decision(pod.uid, pod.key, Outcome.ERROR, message=str(error), error=error)
-        rows, part, rank = self.on_node.open_to(shape, pod, found.passing), shape.node, self.state.nodes.rank
-        ranked = self._preferences.rank(pod, part, rows, shape.claimed.policy.device_weight)
+        rows, part, rank = self.on_node.open_to(pod_class, pod, found.passing), pod_class.node, self.state.nodes.rank
+        ranked = self._preferences.rank(pod, part, rows, pod_class.claimed.policy.device_weight)
         best = ranked.best(part, rank) if ranked else int(select_best(rows, part.feasible, part.score, rank))
         if best < 0:
-            return self._unschedulable(pod, shape, found, explain)
+            return self._unschedulable(pod, pod_class, found, explain)
         problem = pod.spec.preferences_problem
         feasible = int(np.count_nonzero(part.feasible[rows]))
         if problem and feasible > 1:
-            return self._refused(pod, shape.claimed.policy, problem)  # nodes cannot be ranked for it
+            return self._refused(pod, pod_class.claimed.policy, problem)  # nodes cannot be ranked for it
         asked = found.passing if explain else np.array([best], dtype=np.int64)
-        decision = self._placed(pod, shape, best, self._scores(part, asked, ranked), feasible)
+        decision = self._placed(pod, pod_class, best, self._scores(part, asked, ranked), feasible)
         if not explain:
             return decision
-        return replace(decision, verdicts=verdicts(part, found, self.on_node.closed_to(shape, pod), self.state.nodes))
+        return replace(
+            decision, verdicts=verdicts(part, found, self.on_node.closed_to(pod_class, pod), self.state.nodes)
+        )
 
     def _rows_without(self, nodes: Collection[str]) -> NDArray[np.int64]:
         rows = self.state.nodes.rows()
@@ -138,44 +142,44 @@ class Cycle:
 
         The scores stay: they chose the node.
         """
-        sources = self.shapes.policy(pod).source_of
-        same = placement is decision.placement and self.shapes.is_noted(pod)
+        sources = self.classes.policy(pod).source_of
+        same = placement is decision.placement and self.classes.is_noted(pod)
         annotations = decision.annotations if same else None
         return replace(decision, placement=placement, annotations=annotations, sources=sources)
 
     def nearest(self, pod: Pod) -> NearMiss | None:
         """Return which card came closest to fitting a pod that was found unschedulable."""
-        shape, rows = self.shapes.of(pod, beyond_any_card=True), self.state.nodes.rows()
-        if isinstance(shape, Refused):
+        pod_class, rows = self.classes.of(pod, beyond_any_card=True), self.state.nodes.rows()
+        if isinstance(pod_class, Refused):
             return None
-        shape.node.refresh(self.state, rows)
-        walked = rows[shape.node.fit.counts[rows].any(axis=1)]
-        own = self.shapes.of_few_nodes(pod)  # what a pod lacks follows from its own claims
+        pod_class.node.refresh(self.state, rows)
+        walked = rows[pod_class.node.fit.counts[rows].any(axis=1)]
+        own = self.classes.of_few_nodes(pod)  # what a pod lacks follows from its own claims
         if isinstance(own, Refused) or not walked.size:
             return None
-        if own.node.allocator is not shape.node.allocator:  # which has not looked at any node yet
+        if own.node.allocator is not pod_class.node.allocator:  # which has not looked at any node yet
             own.node.examine(self.state, walked[:1])
-        return self._nearest(shape, own.node.allocator, rows)
+        return self._nearest(pod_class, own.node.allocator, rows)
 
     def dialect(self, name: str) -> Dialect:
         """Return a dialect by its name."""
         return self._dialects[name]
 
-    def _nearest(self, shape: Fitted, allocator: Allocator | None, rows: NDArray[np.int64]) -> NearMiss | None:
+    def _nearest(self, pod_class: Fitted, allocator: Allocator | None, rows: NDArray[np.int64]) -> NearMiss | None:
         if allocator is None:
             return None
-        return nearest_miss(self.state, self._dialects[shape.node.dialect], shape.node.fit, allocator, rows)
+        return nearest_miss(self.state, self._dialects[pod_class.node.dialect], pod_class.node.fit, allocator, rows)
 
     def _placed(
         self,
         pod: Pod,
-        shape: Fitted,
+        pod_class: Fitted,
         row: int,
         scores: Mapping[str, tuple[ScorePart, ...]],
         feasible: int,
     ) -> Decision:
-        policy = shape.claimed.policy
-        placement = self.on_node.placement(pod, shape, row)
+        policy = pod_class.claimed.policy
+        placement = self.on_node.placement(pod, pod_class, row)
         annotations = self._dialects.encoded(placement, pod)
         problem = metadata_problem(pod, annotations)
         if not problem and self._storage is not None:
@@ -188,13 +192,13 @@ class Cycle:
             outcome=Outcome.PLACED,
             placement=placement,
             annotations=annotations,
-            claims=shape.claimed.claims,
+            claims=pod_class.claimed.claims,
             score=sum(part.value for part in scores[placement.node] if not part.within),
             scores=scores,
             nodes=len(self.state.nodes),
             feasible=feasible,
             sources=policy.source_of,
-            warnings=shape.claimed.warnings,
+            warnings=pod_class.claimed.warnings,
         )
 
     def _scores(
@@ -223,44 +227,46 @@ class Cycle:
             sources=policy.source_of,
         )
 
-    def _unschedulable(self, pod: Pod, shape: Fitted, found: Filtered, explain: bool) -> Decision:
-        rows, part = found.rows, shape.node
-        closed = self.on_node.closed_to(shape, pod)
+    def _unschedulable(self, pod: Pod, pod_class: Fitted, found: Filtered, explain: bool) -> Decision:
+        rows, part = found.rows, pod_class.node
+        closed = self.on_node.closed_to(pod_class, pod)
         counted = count_rejections(part, found, closed, self.state.nodes)
         counts, hints = counted.reasons, counted.hints
-        turned_away = found.turned_away
+        pre_filter_reason = found.pre_filter_reason
         return Decision(
             uid=pod.uid,
             pod=pod.key,
             outcome=Outcome.UNSCHEDULABLE,
-            message=unschedulable_message(int(rows.shape[0]), counts, turned_away.text if turned_away else "")
-            + culprits(self.on_node, pod, part, found.passing),
+            message=unschedulable_message(
+                int(rows.shape[0]), counts, pre_filter_reason.text if pre_filter_reason else ""
+            )
+            + pods_on_unknown_cards(self.on_node, pod, part, found.passing),
             nodes=int(rows.shape[0]),
             reasons=counts,
             verdicts=verdicts(part, found, closed, self.state.nodes) if explain else {},
-            near_miss=self._nearest(shape, part.allocator, rows) if explain and lacks_amounts(counts) else None,
+            near_miss=self._nearest(pod_class, part.allocator, rows) if explain and lacks_amounts(counts) else None,
             another_node_helps=CardReason.ResourceQuotaNotFit.text not in counts
-            or not self._fits_without_quotas(pod, shape, found),
+            or not self._fits_without_quotas(pod, pod_class, found),
             helped_by=hints | Hint.POD,
             rejected_by=counted.rejected_by,
-            alike=self._alike(shape, pod, hints),
-            per_node=not (shape.cluster or closed or self.state.nominations or hints & ~OF_ONE_NODE),
-            sources=shape.claimed.policy.source_of,
-            warnings=shape.claimed.warnings,
+            equivalence=self._equivalence(pod_class, pod, hints),
+            per_node=not (pod_class.cluster or closed or self.state.nominations or hints & ~OF_ONE_NODE),
+            sources=pod_class.claimed.policy.source_of,
+            warnings=pod_class.claimed.warnings,
         )
 
-    def _alike(self, shape: Fitted, pod: Pod, hints: Hint) -> Hashable:
+    def _equivalence(self, pod_class: Fitted, pod: Pod, hints: Hint) -> Hashable:
         """Return what pods have in common that get the same answer; None for one that stands for itself."""
         if pod.nominated_node_name:
             return None  # what is kept for a pod is in the way of all others only
-        alike = shape.alike(pod)
+        equivalence = pod_class.equivalence(pod)
         # Who replaces a rejected pod gets another answer for a while, and must not be tried in place of others.
-        return (replaced_with(pod), alike) if hints & Hint.REJECTION else alike
+        return (replaced_with(pod), equivalence) if hints & Hint.REJECTION else equivalence
 
-    def _fits_without_quotas(self, pod: Pod, shape: Fitted, found: Filtered) -> bool:
+    def _fits_without_quotas(self, pod: Pod, pod_class: Fitted, found: Filtered) -> bool:
         """Tell whether any of the nodes that pass the filters would fit if the namespace might hold more."""
-        claimed = shape.claimed
-        part = self.shapes.without_quotas(pod, claimed)
+        claimed = pod_class.claimed
+        part = self.classes.without_quotas(pod, claimed)
         if isinstance(part, Refused):
             return False
         part.refresh(self.state, found.passing)

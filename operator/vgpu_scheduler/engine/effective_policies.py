@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.engine.policy_report import PolicyReport, report_policies
-from vgpu_scheduler.engine.shapes import Shapes
 from vgpu_scheduler.kube import Namespace, Pod
 from vgpu_scheduler.policy import PolicyResource
 
@@ -16,15 +16,15 @@ class EffectivePolicies:
 
     Parameters
     ----------
-    shapes
+    classes
         What pods ask for, under which policies, and of which state.
     """
 
-    def __init__(self, shapes: Shapes) -> None:
-        self._shapes = shapes
-        self._catalogue = shapes.policies.catalogue
-        self._state = shapes.state
-        self._dialects = shapes.dialects
+    def __init__(self, classes: EquivalenceClasses) -> None:
+        self._classes = classes
+        self._catalogue = classes.policies.catalogue
+        self._state = classes.state
+        self._dialects = classes.dialects
         self._decided_under: dict[str, Terms] = {}
 
     def observe(self, policy: PolicyResource) -> None:
@@ -52,7 +52,7 @@ class EffectivePolicies:
 
     def report(self, ours: frozenset[str]) -> list[PolicyReport]:
         """Say what became of each policy resource; ``ours`` are the scheduler names whose pods count."""
-        return report_policies(self._shapes.policies, self._state, self._dialects, ours)
+        return report_policies(self._classes.policies, self._state, self._dialects, ours)
 
     @property
     def generation(self) -> int:
@@ -63,7 +63,7 @@ class EffectivePolicies:
 
     def decided(self, pod: Pod) -> None:
         """Note what is in force for a pod that is decided now, and what it asks under that."""
-        self._shapes.note(pod)
+        self._classes.note(pod)
         self._decided_under[pod.uid] = self._terms(pod)
 
     def as_decided(self, pod: Pod) -> bool:
@@ -73,7 +73,7 @@ class EffectivePolicies:
     def forget(self, uid: str) -> None:
         """Forget a pod that waits no more."""
         self._decided_under.pop(uid, None)
-        self._shapes.forget(uid)
+        self._classes.forget(uid)
 
     def _terms(self, pod: Pod) -> Terms:
-        return (self._shapes.policy(pod).number, *map(pod.labels.get, self._dialects.pod_labels))
+        return (self._classes.policy(pod).number, *map(pod.labels.get, self._dialects.pod_labels))

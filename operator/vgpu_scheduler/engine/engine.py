@@ -18,10 +18,13 @@ from vgpu_scheduler.engine.closed_nodes import ClosedNodes, NodeClosure
 from vgpu_scheduler.engine.cycle import Cycle
 from vgpu_scheduler.engine.departures import Departures
 from vgpu_scheduler.engine.effective_policies import EffectivePolicies
+from vgpu_scheduler.engine.equivalence import Refused
+from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.engine.kinds import observed_kinds
 from vgpu_scheduler.engine.locks import LockJudge
 from vgpu_scheduler.engine.observing import ConsistentLists, Sweep
 from vgpu_scheduler.engine.options import EngineOptions
+from vgpu_scheduler.engine.pod_groups import Grouping, PodGroups, each_alone
 from vgpu_scheduler.engine.prices import PriceLearner
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
@@ -29,11 +32,8 @@ from vgpu_scheduler.engine.queue_events import QueueEvent, Requeue
 from vgpu_scheduler.engine.quotas import Quotas, counted_by_card
 from vgpu_scheduler.engine.registrations import Registrations
 from vgpu_scheduler.engine.rejected import RejectedNodes
-from vgpu_scheduler.engine.shape import Refused
-from vgpu_scheduler.engine.shapes import Shapes
 from vgpu_scheduler.engine.storage import StorageAccess
-from vgpu_scheduler.engine.suspicions import Suspicions
-from vgpu_scheduler.engine.units import Grouping, Units, each_alone
+from vgpu_scheduler.engine.usage_warnings import UsageWarnings
 from vgpu_scheduler.engine.waiting_needs import WaitingNeeds
 from vgpu_scheduler.engine.waking import Waker
 from vgpu_scheduler.kube import Node, Pod
@@ -68,19 +68,19 @@ class Engine:
         self.policies = policies = Policies(options.defaults, wakes)
         needs = WaitingNeeds(self.state)
         self.queue = SchedulingQueue(needs.discard)
-        self.suspicions = Suspicions(self.dialects)
-        self.quotas = Quotas(self.dialects, self.suspicions, wakes)
+        self.usage_warnings = UsageWarnings(self.dialects)
+        self.quotas = Quotas(self.dialects, self.usage_warnings, wakes)
         judge = LockJudge(self.dialects.node_side, self.scheduler_names, options.bind_timeout)
         rejected = RejectedNodes(options.rejected_node_wait)
         self.closed_nodes = ClosedNodes(judge, self.state, rejected)
         self.storage = StorageAccess(self.queue, wakes)
-        shapes = Shapes(self.state, self.dialects, policies, self.quotas)
-        self.cycle = Cycle(shapes, self.closed_nodes, self.storage, PriceLearner(shapes))
-        self.effective_policies = EffectivePolicies(shapes)
-        self._waker = Waker(shapes, self.queue, self.effective_policies, self.quotas, needs, rejected)
-        self.units = Units(grouping, self.state)
+        classes = EquivalenceClasses(self.state, self.dialects, policies, self.quotas)
+        self.cycle = Cycle(classes, self.closed_nodes, self.storage, PriceLearner(classes))
+        self.effective_policies = EffectivePolicies(classes)
+        self._waker = Waker(classes, self.queue, self.effective_policies, self.quotas, needs, rejected)
+        self.groups = PodGroups(grouping, self.state)
         self._attempts = Attempts(
-            self.cycle, self.queue, self.units, self.storage, self.effective_policies, self._waker, self.waits
+            self.cycle, self.queue, self.groups, self.storage, self.effective_policies, self._waker, self.waits
         )
         self.assumed = AssumedPlacements(
             self.cycle, self.queue, self.effective_policies, self.quotas, self.closed_nodes, self.waits
@@ -114,10 +114,10 @@ class Engine:
         hint = self.state.observe_pod(pod, uses)
         accepted = self.state.pod(pod.uid)
         problems: list[Problem] = []
-        if accepted is pod and self.closed_nodes.lost_turns.observe(pod):
+        if accepted is pod and self.closed_nodes.unserved_pods.observe(pod):
             hint |= Hint.NODE
         if accepted is pod and pod.scheduler_name in self.scheduler_names:
-            self.units.observe(pod)
+            self.groups.observe(pod)
             problems += self.closed_nodes.rejected.observe(before, pod, self.state.node(pod.node_name), now)
             self._enqueue(pod, before, now)
         self._waker.hint(hint, now)
@@ -178,13 +178,13 @@ class Engine:
         known = self.state.pod(uid)
         if known is not None:
             self.storage.forget(known)
-        self.units.forget(uid)
+        self.groups.forget(uid)
         self.queue.remove(uid)
         self._gated.discard(uid)
         self.effective_policies.forget(uid)
         self.assumed.forget(uid)
         hint = self.state.remove_pod(uid, version)
-        if self.closed_nodes.lost_turns.forget(uid):
+        if self.closed_nodes.unserved_pods.forget(uid):
             hint |= Hint.NODE
         self._waker.hint(hint, now)
 
@@ -240,20 +240,20 @@ class Engine:
     # Attempts --------------------------------------------------------------------------------------------------------
 
     def attempt(self, now: float, *, explain: bool = False) -> Decision | None:
-        """Decide the next pod of the queue, where each is decided by itself; see :meth:`attempt_unit`."""
-        decisions = self.attempt_unit(now, explain=explain)
+        """Decide the next pod of the queue, where each is decided by itself; see :meth:`attempt_group`."""
+        decisions = self.attempt_group(now, explain=explain)
         return decisions[0] if decisions else None
 
-    def cautions(self, pod: Pod) -> tuple[str, ...]:
+    def usage_warnings_of(self, pod: Pod) -> tuple[str, ...]:
         """Say why a pod is refused, or what of it is followed otherwise than it looks."""
-        read = self.cycle.shapes.read(pod)
+        read = self.cycle.classes.read(pod)
         said = (read.reason,) if isinstance(read, Refused) else read.warnings
-        return (*said, *self.suspicions.of_pod(pod))
+        return (*said, *self.usage_warnings.of_pod(pod))
 
-    def attempt_unit(
+    def attempt_group(
         self, now: float, *, explain: bool = False, most_looks: float = float("inf")
     ) -> tuple[Decision, ...]:
-        """Decide the next pod of the queue with all pods of its unit; placements are assumed at once.
+        """Decide the next pod of the queue with all pods of its group; placements are assumed at once.
 
         Parameters
         ----------
@@ -265,7 +265,7 @@ class Engine:
         Returns
         -------
         tuple of Decision
-            One for each pod of the unit; empty when no pod is active, or for a break.
+            One for each pod of the group; empty when no pod is active, or for a break.
         """
         self._waker.drain(now)
         looks = 0
@@ -296,7 +296,7 @@ class Engine:
     def confirmed(self, uid: str) -> None:
         """Take in the API's answer that a pod is bound."""
         self.state.confirm(uid)
-        self.units.bound(uid)
+        self.groups.bound(uid)
         self.state.settled(uid)
         self.queue.remove(uid)
         self.effective_policies.forget(uid)
@@ -305,14 +305,14 @@ class Engine:
         if known is not None:
             self.storage.forget(known)
 
-    def doubt(self, uid: str) -> None:
+    def mark_in_doubt(self, uid: str) -> None:
         """Take in that nobody can tell whether an assumed pod was bound; its Binding can no longer come.
 
-        It stays charged until it is observed bound or gone, or until ``confirmed`` or ``give_back`` says which.
+        It stays charged until it is observed bound or gone, or until ``confirmed`` or ``unreserve`` says which.
         """
-        self.state.doubt(uid)
+        self.state.mark_in_doubt(uid)
 
-    def give_back(self, uid: str, now: float, requeue: Requeue = Requeue.BACK_OFF, at_least: float = 0.0) -> None:
+    def unreserve(self, uid: str, now: float, requeue: Requeue = Requeue.BACK_OFF, at_least: float = 0.0) -> None:
         """Take back an assumed placement that will not be bound, and try the pod again; one that is bound stays.
 
         Parameters

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.cluster_part import ClusterPart
-from vgpu_scheduler.engine.shape import NodePart
+from vgpu_scheduler.engine.equivalence import NodePart
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.predicates import Reason, Rejection, Rejections
 
@@ -41,11 +41,11 @@ class Filtered:
         self.passing = rows
         self._rejected: list[tuple[Rejections, NDArray[np.int64], NDArray[np.int32]]] = []
         self._beside_nominated: dict[int, Rejection] = {}
-        self.turned_away: Reason | None = node.predicates.rejection
+        self.pre_filter_reason: Reason | None = node.predicates.rejection
         if cluster is None:
             return
-        self.turned_away = self.turned_away or cluster.turned_away(pod)
-        if self.turned_away is None:
+        self.pre_filter_reason = self.pre_filter_reason or cluster.pre_filter(pod)
+        if self.pre_filter_reason is None:
             passing = rows[node.rejected[rows] == Rejections.PASSES]
             self.passing, self._rejected = cluster.evaluate(pod, passing)
         else:
@@ -59,8 +59,8 @@ class Filtered:
     def rejections(self) -> dict[int, Rejection]:
         """Return what the first filter that rejects a row says, by row; rows that pass all are left out."""
         part = self._node
-        if self.turned_away is not None:
-            return dict.fromkeys(self.rows.tolist(), Rejection((self.turned_away,), resolvable=False))
+        if self.pre_filter_reason is not None:
+            return dict.fromkeys(self.rows.tolist(), Rejection((self.pre_filter_reason,), resolvable=False))
         codes = part.rejected[self.rows]
         found = {
             row: part.predicates.rejections[code]
@@ -74,8 +74,8 @@ class Filtered:
 
     def count(self) -> dict[Reason, int]:
         """Count the rows under each reason of the first filter that rejects them."""
-        if self.turned_away is not None:
-            return {self.turned_away: int(self.rows.shape[0])}
+        if self.pre_filter_reason is not None:
+            return {self.pre_filter_reason: int(self.rows.shape[0])}
         part = self._node
         if self._beside_nominated:
             return _counted(self.rejections().values())

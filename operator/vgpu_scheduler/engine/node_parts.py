@@ -1,4 +1,4 @@
-"""The node parts of shapes, and how much of them is kept."""
+"""The node parts of classes, and how much of them is kept."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import msgspec
 
 from vgpu_scheduler.allocators import Budgets
 from vgpu_scheduler.dialects import Dialect, Dialects
-from vgpu_scheduler.engine.kept_columns import KeptColumns
-from vgpu_scheduler.engine.shape import Claimed, NodeColumns, NodePart, Refused
-from vgpu_scheduler.engine.shape_builder import make_node_part
+from vgpu_scheduler.engine.column_cache import ColumnCache
+from vgpu_scheduler.engine.equivalence import Claimed, NodeColumns, NodePart, Refused
+from vgpu_scheduler.engine.node_part_builder import make_node_part
 from vgpu_scheduler.kernels.columns import CORES
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Claim, PodClaims, Remembered, bytes_of
+from vgpu_scheduler.model import BoundedCache, Claim, PodClaims, bytes_of
 from vgpu_scheduler.policy import NO_POD_LIMITS
 from vgpu_scheduler.state import State
 
@@ -36,7 +36,7 @@ class NodeParts:
     """Makes node parts, and keeps them.
 
     A part by itself is small, and thousands are kept; what it knows of each node is large, and is kept for as many as
-    there is memory for (see :class:`KeptColumns`).
+    there is memory for (see :class:`ColumnCache`).
 
     Parameters
     ----------
@@ -49,8 +49,8 @@ class NodeParts:
     def __init__(self, state: State, dialects: Dialects) -> None:
         self._state = state
         self._dialects = dialects
-        self._parts: Remembered[Hashable, NodePart | Refused] = Remembered(_PARTS_BYTES, forgotten=self._forgotten)
-        self._kept = KeptColumns(self._most_columns)
+        self._parts: BoundedCache[Hashable, NodePart | Refused] = BoundedCache(_PARTS_BYTES, forgotten=self._forgotten)
+        self._kept = ColumnCache(self._most_columns)
         self._common = NodeColumns()
 
     def of(self, pod: Pod, claimed: Claimed, budgets: Budgets) -> NodePart | Refused:

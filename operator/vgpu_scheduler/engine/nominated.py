@@ -13,9 +13,9 @@ import numpy as np
 
 from vgpu_scheduler.allocators import count_reasons
 from vgpu_scheduler.engine.cluster_part import ClusterPart
+from vgpu_scheduler.engine.equivalence import NodePart
 from vgpu_scheduler.engine.filtered import Filtered
 from vgpu_scheduler.engine.on_node import OnNode
-from vgpu_scheduler.engine.shape import NodePart
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.predicates import Reason, Rejection, Rejections
 from vgpu_scheduler.state import State
@@ -48,7 +48,7 @@ class NominatedPods:
         node, cluster
             The filters of the pod; the columns stay up to date.
         """
-        for name, uids in self._state.nominations if found.turned_away is None else ():
+        for name, uids in self._state.nominations if found.pre_filter_reason is None else ():
             row = self._state.nodes.row(name)
             others = list(self._count_for(pod, uids))
             if row is None or not others:

@@ -11,8 +11,8 @@ from vgpu_scheduler.dialects import placement_usage
 from vgpu_scheduler.engine.annotation_limits import metadata_problem
 from vgpu_scheduler.engine.closed_nodes import Cause, ClosedNodes
 from vgpu_scheduler.engine.cluster_part import ClusterPart
-from vgpu_scheduler.engine.shape import Fitted, Refused
-from vgpu_scheduler.engine.shapes import Shapes
+from vgpu_scheduler.engine.equivalence import Fitted, Refused
+from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Placement, Usage
 from vgpu_scheduler.predicates import volume_plan
@@ -26,28 +26,28 @@ class OnNode:
 
     Parameters
     ----------
-    shapes
+    classes
         What pods ask for, and of which state.
     closed_nodes
         The nodes whose device plugins serve nobody; none without it.
     """
 
-    def __init__(self, shapes: Shapes, closed_nodes: ClosedNodes | None = None) -> None:
-        self.state = shapes.state
-        self._shapes = shapes
-        self._dialects = shapes.dialects
+    def __init__(self, classes: EquivalenceClasses, closed_nodes: ClosedNodes | None = None) -> None:
+        self.state = classes.state
+        self._classes = classes
+        self._dialects = classes.dialects
         self._closed_nodes = closed_nodes
 
     def refit(self, pod: Pod, node: str) -> Placement | None:
         """Return a placement of the pod on one node, or None if it does not fit there now."""
         row = self.state.nodes.row(node)
-        shape = self._shapes.of(pod)
-        if row is None or isinstance(shape, Refused):
+        pod_class = self._classes.of(pod)
+        if row is None or isinstance(pod_class, Refused):
             return None
-        shape.node.refresh(self.state, np.array([row], dtype=np.int64))
-        if not shape.node.feasible[row] or not (shape.cluster is None or shape.cluster.lets(pod, row)):
+        pod_class.node.refresh(self.state, np.array([row], dtype=np.int64))
+        if not pod_class.node.feasible[row] or not (pod_class.cluster is None or pod_class.cluster.lets(pod, row)):
             return None
-        placement = self.placement(pod, shape, row)
+        placement = self.placement(pod, pod_class, row)
         return None if metadata_problem(pod, self._dialects.encoded(placement, pod)) else placement
 
     def fits_without(self, pod: Pod, node: str, tenants: Iterable[str]) -> Placement | None:
@@ -61,8 +61,8 @@ class OnNode:
         tenants
             UIDs of pods; those that hold nothing make no difference.
         """
-        shape = self._shapes.of(pod)
-        if isinstance(shape, Fitted) and node in self.closed_to(shape, pod):
+        pod_class = self._classes.of(pod)
+        if isinstance(pod_class, Fitted) and node in self.closed_to(pod_class, pod):
             return None
         with self.state.without(tenants):
             return self.refit(pod, node)
@@ -71,7 +71,7 @@ class OnNode:
         """Return what a pod would hold on a node; of one that does not fit there, only the requests."""
         placement, uses, spec = self.refit(pod, node), dict[str, Usage](), pod.spec
         if placement is not None and placement.dialect:
-            uses = {placement.dialect: placement_usage(placement, self._shapes.claims(pod))}
+            uses = {placement.dialect: placement_usage(placement, self._classes.claims(pod))}
         return Reservation(pod.uid, pod.key, node, Phase.ASSUMED, uses, spec.requests, placement, ports=spec.host_ports)
 
     def may_stay(self, pod: Pod, cluster: ClusterPart, placement: Placement) -> bool:
@@ -85,27 +85,27 @@ class OnNode:
         with self.state.uncounted(pod.uid):
             return cluster.lets(pod, row) and volume_plan(pod, row, self.state).is_part_of(placement.volumes)
 
-    def placement(self, pod: Pod, shape: Fitted, row: int) -> Placement:
+    def placement(self, pod: Pod, pod_class: Fitted, row: int) -> Placement:
         """Return what a pod gets of a node that fits."""
         name, volumes = self.state.nodes.name(row), volume_plan(pod, row, self.state)
-        if shape.node.allocator is None:
-            return Placement(name, ((),) * len(shape.claimed.claims), volumes=volumes)
-        containers = shape.node.allocator.place(self.state.matrix(shape.node.dialect), row)
+        if pod_class.node.allocator is None:
+            return Placement(name, ((),) * len(pod_class.claimed.claims), volumes=volumes)
+        containers = pod_class.node.allocator.place(self.state.matrix(pod_class.node.dialect), row)
         assert containers is not None, f"the cards of node {name} changed within a decision"
-        return Placement(name, containers, shape.node.dialect, volumes)
+        return Placement(name, containers, pod_class.node.dialect, volumes)
 
-    def closed_to(self, shape: Fitted, pod: Pod) -> Mapping[str, Cause]:
+    def closed_to(self, pod_class: Fitted, pod: Pod) -> Mapping[str, Cause]:
         """Return the nodes where a pod would wait for its device plugin in vain, or be rejected, and why."""
         if not self._closed_nodes:
             return {}
         closed = dict.fromkeys(self._closed_nodes.rejected.closed_to(pod), Cause.POD_REJECTED)
-        side, claims = self._dialects.node_side, shape.claimed.claims
-        if shape.node.allocator is not None:
+        side, claims = self._dialects.node_side, pod_class.claimed.claims
+        if pod_class.node.allocator is not None:
             in_turn = side.in_turn(claims)
             closed |= self._closed_nodes.closed_to(side.lock(claims), side.turn(claims), in_turn=in_turn)
         return closed
 
-    def open_to(self, shape: Fitted, pod: Pod, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def open_to(self, pod_class: Fitted, pod: Pod, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Leave out the rows of nodes that are closed to a pod."""
-        closed = [row for name in self.closed_to(shape, pod) if (row := self.state.nodes.row(name)) is not None]
+        closed = [row for name in self.closed_to(pod_class, pod) if (row := self.state.nodes.row(name)) is not None]
         return rows[~np.isin(rows, closed)] if closed else rows

@@ -1,4 +1,4 @@
-"""Pods that wait for a change, in groups of those that would get the same answer."""
+"""Pods that wait for a change, in classes of those that would get the same answer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from vgpu_scheduler.model import Hint
 
-__all__ = ["GroupKey", "ParkedPods", "Rank"]
+__all__ = ["ParkedClass", "ParkedPods", "Rank"]
 
 
 class Rank(NamedTuple):
@@ -19,8 +19,8 @@ class Rank(NamedTuple):
     uid: str
 
 
-class GroupKey(NamedTuple):
-    """What the pods of a group have in common.
+class ParkedClass(NamedTuple):
+    """What the pods of a class have in common.
 
     Attributes
     ----------
@@ -32,69 +32,69 @@ class GroupKey(NamedTuple):
         Whether each node rejects them for what it is by itself, so that only changed nodes need to be looked at.
     """
 
-    alike: Hashable
+    equivalence: Hashable
     waits_for: Hint
     per_node: bool = False
 
 
 class ParkedPods:
-    """The groups. Their first pod is tried for all: only when it was placed is the next one's turn.
+    """The classes. Their first pod is tried for all: only when it was placed is the next one's turn.
 
     Parameters
     ----------
     dissolved
-        Told of each group of which the last pod has gone.
+        Told of each class of which the last pod has gone.
     """
 
-    def __init__(self, dissolved: Callable[[GroupKey], None]) -> None:
+    def __init__(self, dissolved: Callable[[ParkedClass], None]) -> None:
         self._dissolved = dissolved
-        self._groups: dict[tuple[Hint, bool], dict[Hashable, list[Rank]]] = {}
+        self._classes: dict[tuple[Hint, bool], dict[Hashable, list[Rank]]] = {}
 
-    def __contains__(self, key: GroupKey) -> bool:
-        return key.alike in self._groups.get(key[1:], {})
+    def __contains__(self, key: ParkedClass) -> bool:
+        return key.equivalence in self._classes.get(key[1:], {})
 
-    def add(self, key: GroupKey, rank: Rank) -> None:
+    def add(self, key: ParkedClass, rank: Rank) -> None:
         """Take in a pod."""
-        insort(self._groups.setdefault(key[1:], {}).setdefault(key.alike, []), rank)
+        insort(self._classes.setdefault(key[1:], {}).setdefault(key.equivalence, []), rank)
 
-    def discard(self, key: GroupKey, rank: Rank) -> None:
+    def discard(self, key: ParkedClass, rank: Rank) -> None:
         """Take out a pod."""
-        groups = self._groups[key[1:]]
-        ranks = groups[key.alike]
+        classes = self._classes[key[1:]]
+        ranks = classes[key.equivalence]
         del ranks[bisect_left(ranks, rank)]
         if not ranks:
-            del groups[key.alike]
-            if not groups:
-                del self._groups[key[1:]]
+            del classes[key.equivalence]
+            if not classes:
+                del self._classes[key[1:]]
             self._dissolved(key)
 
-    def waiting_for(self, hints: Hint) -> list[GroupKey]:
-        """Return the groups that one of some hints could help, whichever node it is about."""
+    def waiting_for(self, hints: Hint) -> list[ParkedClass]:
+        """Return the classes that one of some hints could help, whichever node it is about."""
         return [
-            GroupKey(alike, waits_for)
-            for (waits_for, per_node), groups in self._groups.items()
+            ParkedClass(equivalence, waits_for)
+            for (waits_for, per_node), classes in self._classes.items()
             if waits_for & hints and not per_node
-            for alike in groups
+            for equivalence in classes
         ]
 
-    def all(self) -> list[GroupKey]:
-        """Return all groups."""
-        return [GroupKey(alike, *kind) for kind, groups in self._groups.items() for alike in groups]
+    def all(self) -> list[ParkedClass]:
+        """Return all classes."""
+        return [ParkedClass(equivalence, *kind) for kind, classes in self._classes.items() for equivalence in classes]
 
     def any_for(self, hints: Hint) -> bool:
-        """Tell whether one of some hints could help any group."""
-        return any(waits_for & hints for waits_for, _ in self._groups)
+        """Tell whether one of some hints could help any class."""
+        return any(waits_for & hints for waits_for, _ in self._classes)
 
-    def alike(self, alike: Hashable) -> list[GroupKey]:
-        """Return the groups whose pods get the same answer, whatever they wait for."""
-        return [GroupKey(alike, *kind) for kind, groups in self._groups.items() if alike in groups]
+    def equivalence(self, equivalence: Hashable) -> list[ParkedClass]:
+        """Return the classes whose pods get the same answer, whatever they wait for."""
+        return [ParkedClass(equivalence, *kind) for kind, classes in self._classes.items() if equivalence in classes]
 
-    def uids(self, key: GroupKey) -> Iterator[str]:
-        """Yield the pods of a group in their order."""
-        return (rank.uid for rank in self._groups[key[1:]][key.alike])
+    def uids(self, key: ParkedClass) -> Iterator[str]:
+        """Yield the pods of a class in their order."""
+        return (rank.uid for rank in self._classes[key[1:]][key.equivalence])
 
-    def next(self, key: GroupKey, ready_at: Callable[[str], float], now: float) -> str:
-        """Return the first pod of a group whose back-off is over; if there is none, the one whose back-off ends first.
+    def next(self, key: ParkedClass, ready_at: Callable[[str], float], now: float) -> str:
+        """Return the first pod of a class whose back-off is over; if there is none, the one whose back-off ends first.
 
         Parameters
         ----------

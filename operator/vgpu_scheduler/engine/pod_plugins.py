@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Final, Generic, Protocol, TypeVar
 
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Remembered
+from vgpu_scheduler.model import BoundedCache
 from vgpu_scheduler.state import State
 
 __all__ = ["PodPlugins"]
@@ -43,7 +43,7 @@ class PodPlugins(Generic[_Plugin, _Made]):
 
     def __init__(self, plugins: Iterable[_Entry[_Plugin, _Made]], state: State) -> None:
         self._state = state
-        self._plugins = [(*entry, Remembered[Hashable, _Made](_MOST_BYTES, forgotten=_close)) for entry in plugins]
+        self._plugins = [(*entry, BoundedCache[Hashable, _Made](_MOST_BYTES, forgotten=_close)) for entry in plugins]
 
     def of(self, pod: Pod) -> list[tuple[_Plugin, _Made]]:
         """Return the plugins that have something to say about a pod now, each with what answers for it."""

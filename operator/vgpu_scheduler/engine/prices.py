@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators import Allocator
+from vgpu_scheduler.engine.equivalence import Claimed, Refused
+from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
+from vgpu_scheduler.engine.node_part_builder import make_node_part
 from vgpu_scheduler.engine.node_parts import unbound
-from vgpu_scheduler.engine.shape import Claimed, Refused
-from vgpu_scheduler.engine.shape_builder import make_node_part
-from vgpu_scheduler.engine.shapes import Shapes
 from vgpu_scheduler.kernels import CardPrices
 from vgpu_scheduler.kube import CPU, Pod
 from vgpu_scheduler.predicates import CompiledPredicates
@@ -56,14 +56,14 @@ class PriceLearner:
 
     Parameters
     ----------
-    shapes
+    classes
         What pods claim, and of which state; its prices are replaced.
     """
 
-    def __init__(self, shapes: Shapes) -> None:
-        self._state = shapes.state
-        self._shapes = shapes
-        self._priced = [d.name for d in shapes.dialects if not d.claims.scorers((WeightedScorer(_LEARNED),))[1]]
+    def __init__(self, classes: EquivalenceClasses) -> None:
+        self._state = classes.state
+        self._classes = classes
+        self._priced = [d.name for d in classes.dialects if not d.claims.scorers((WeightedScorer(_LEARNED),))[1]]
         self._decisions = 0
         self._read_under = -1
         self._claims: dict[str, _Known] = {}
@@ -98,7 +98,7 @@ class PriceLearner:
 
     def _holders(self) -> dict[Claimed, int]:
         """Count the pods that hold devices by what they claim."""
-        generation = self._shapes.policies.catalogue.generation
+        generation = self._classes.policies.catalogue.generation
         if self._read_under != generation:
             self._read_under = generation
             self._claims, self._requests = {}, {}
@@ -123,11 +123,11 @@ class PriceLearner:
 
     def _claimed(self, pod: Pod) -> Claimed | None:
         """Return what a pod claims of devices, one object for all that claim the same; None if nobody can tell."""
-        claimed = self._shapes.read(pod)
+        claimed = self._classes.read(pod)
         if isinstance(claimed, Refused) or not claimed.dialect:
             return None
         if claimed not in self._requests:
-            part = make_node_part(unbound(pod), claimed, self._shapes.dialects, self._state.nodes)
+            part = make_node_part(unbound(pod), claimed, self._classes.dialects, self._state.nodes)
             if isinstance(part, Refused) or part.allocator is None:
                 self._requests[claimed] = None
             else:

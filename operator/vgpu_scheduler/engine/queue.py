@@ -16,7 +16,7 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
-from vgpu_scheduler.engine.parked import GroupKey, ParkedPods
+from vgpu_scheduler.engine.parked import ParkedClass, ParkedPods
 from vgpu_scheduler.engine.queue_events import QueueEvent
 from vgpu_scheduler.engine.queued_pod import Diagnosis, Place, QueuedPod
 from vgpu_scheduler.model import Hint
@@ -33,10 +33,10 @@ class SchedulingQueue:
     Parameters
     ----------
     dissolved
-        Told of each group of unschedulable pods of which the last one has gone.
+        Told of each class of unschedulable pods of which the last one has gone.
     """
 
-    def __init__(self, dissolved: Callable[[GroupKey], None] = lambda _: None) -> None:
+    def __init__(self, dissolved: Callable[[ParkedClass], None] = lambda _: None) -> None:
         self._entries: dict[str, QueuedPod] = {}
         self._active: list[tuple[int, float, int, str]] = []
         self._due: list[tuple[float, int, str]] = []
@@ -158,11 +158,11 @@ class SchedulingQueue:
         uid: str,
         waits_for: Hint,
         now: float,
-        alike: Hashable = None,
+        equivalence: Hashable = None,
         rejected_by: tuple[str, ...] = (),
         clock: int | None = None,
-    ) -> GroupKey | None:
-        """Put a pod among the unschedulable ones, until one of the hints is given; return the group that it is in.
+    ) -> ParkedClass | None:
+        """Put a pod among the unschedulable ones, until one of the hints is given; return the class that it is in.
 
         Parameters
         ----------
@@ -182,14 +182,14 @@ class SchedulingQueue:
         entry.fruitless_looks = 0
         self.incoming[Place.UNSCHEDULABLE, QueueEvent.ATTEMPT_FAILURE] += 1
         entry.rejected_by = rejected_by
-        entry.diagnosis = None if clock is None else Diagnosis(alike, waits_for, rejected_by, clock, now)
-        key = GroupKey(uid if alike is None else alike, waits_for, clock is not None)
+        entry.diagnosis = None if clock is None else Diagnosis(equivalence, waits_for, rejected_by, clock, now)
+        key = ParkedClass(uid if equivalence is None else equivalence, waits_for, clock is not None)
         self._flushed.pop(uid, None)
-        entry.place, entry.group = Place.UNSCHEDULABLE, key
+        entry.place, entry.parked_class = Place.UNSCHEDULABLE, key
         entry.ticket = self._next_ticket()
         self._parked.add(key, entry.rank)
         heapq.heappush(self._due, (now + FLUSH_AFTER, entry.ticket, uid))
-        if entry.tried_for == key.alike:
+        if entry.tried_for == key.equivalence:
             self._answered(entry)  # the others would not fit either
         self._pass_on(entry, now)
         return key
@@ -199,7 +199,7 @@ class SchedulingQueue:
         entry = self._entries.get(uid)
         return entry.diagnosis if entry else None
 
-    def put_back(self, uid: str, diagnosis: Diagnosis, now: float) -> GroupKey | None:
+    def put_back(self, uid: str, diagnosis: Diagnosis, now: float) -> ParkedClass | None:
         """Put a pod that was popped back where it was: it was no attempt, for the changed nodes do not help it.
 
         Where that happens again and again, it backs off: a node may have room, and yet not for pods such as this one.
@@ -212,10 +212,11 @@ class SchedulingQueue:
         entry.uncount_attempt(now)
         if looks > _FREE_LOOKS:
             entry.attempted_at = now
-        group = self.park(uid, diagnosis.waits_for, now, diagnosis.alike, diagnosis.rejected_by, diagnosis.clock)
+        waits_for, rejected_by = diagnosis.waits_for, diagnosis.rejected_by
+        parked_class = self.park(uid, waits_for, now, diagnosis.equivalence, rejected_by, diagnosis.clock)
         entry.fruitless_looks, entry.diagnosis = looks, diagnosis
         heapq.heappush(self._due, (diagnosis.attempted_at + FLUSH_AFTER, entry.ticket, uid))
-        return group
+        return parked_class
 
     def placed(self, uid: str, now: float) -> None:
         """Note that a pod was placed: there may be room for the next one that asks the same."""
@@ -239,13 +240,13 @@ class SchedulingQueue:
         self._leave(entry)
         self._delay(entry, max(entry.ready_at, now + at_least), QueueEvent.ATTEMPT_FAILURE)
 
-    def hint(self, hints: Hint, now: float, helped: Iterable[GroupKey] = (), *, anew: bool = False) -> int:
+    def hint(self, hints: Hint, now: float, helped: Iterable[ParkedClass] = (), *, anew: bool = False) -> int:
         """Wake the unschedulable pods that one of the hints could help, one for all that are alike; return how many.
 
         Parameters
         ----------
         helped
-            The groups that the nodes which have changed may help, of those that nodes reject for what they are. What
+            The classes that the nodes which have changed may help, of those that nodes reject for what they are. What
             these waited for does not count: a node that changes twice may reject them for something else in between.
         anew
             Have all nodes asked for them, not those alone that have changed.
@@ -279,9 +280,9 @@ class SchedulingQueue:
                 count += 1
         return count
 
-    def wake_alike(self, woken: Iterable[str], now: float, event: QueueEvent) -> int:
+    def wake_equivalent(self, woken: Iterable[str], now: float, event: QueueEvent) -> int:
         """Let unschedulable pods be tried again, one for all that are alike; return how many."""
-        keys = dict.fromkeys(key for uid in woken if (key := self._entries[uid].group) is not None)
+        keys = dict.fromkeys(key for uid in woken if (key := self._entries[uid].parked_class) is not None)
         return sum(self._try_first(key, now, event) for key in keys)
 
     def tick(self, now: float) -> float | None:
@@ -295,16 +296,18 @@ class SchedulingQueue:
             heapq.heappop(self._due)
             if entry and not stale:
                 event = QueueEvent.BACKOFF_COMPLETE
-                if entry.group is not None:
+                if entry.parked_class is not None:
                     event, entry.diagnosis = QueueEvent.TIMEOUT, None
-                    if entry.group.alike not in self._tried_for:  # else one was woken in time, for this one as well
-                        self._flushed[uid] = entry.group.waits_for
+                    if (
+                        entry.parked_class.equivalence not in self._tried_for
+                    ):  # else one was woken in time, for this one as well
+                        self._flushed[uid] = entry.parked_class.waits_for
                 self._activate(entry, now, event)
         return None
 
-    def _try_first(self, key: GroupKey, now: float, event: QueueEvent, *, anew: bool = False) -> bool:
-        """Wake the first pod of a group, unless one that is alike is about to be tried; tell whether it was woken."""
-        ahead = self._entries.get(self._tried_for.get(key.alike, ""))
+    def _try_first(self, key: ParkedClass, now: float, event: QueueEvent, *, anew: bool = False) -> bool:
+        """Wake the first pod of a class, unless one that is alike is about to be tried; tell whether it was woken."""
+        ahead = self._entries.get(self._tried_for.get(key.equivalence, ""))
         if ahead is not None and ahead.place is Place.ACTIVE:
             return False
         uid = self._parked.next(key, lambda uid: self._entries[uid].ready_at, now)
@@ -312,9 +315,9 @@ class SchedulingQueue:
         if ahead is not None and entry.ready_at > now:
             return False
         self._wake(entry, now, event)
-        entry.tried_for = key.alike
+        entry.tried_for = key.equivalence
         entry.diagnosis = None if anew else entry.diagnosis
-        self._tried_for[key.alike] = uid
+        self._tried_for[key.equivalence] = uid
         return True
 
     def _wake(self, entry: QueuedPod, now: float, event: QueueEvent) -> None:
@@ -327,11 +330,11 @@ class SchedulingQueue:
 
     def _pass_on(self, entry: QueuedPod, now: float) -> None:
         """Try the next of those for which a pod was tried, of which no answer came that holds for them."""
-        alike = entry.tried_for
-        if alike is None:
+        equivalence = entry.tried_for
+        if equivalence is None:
             return
         self._answered(entry)
-        for key in self._parked.alike(alike):
+        for key in self._parked.equivalence(equivalence):
             self._try_first(key, now, QueueEvent.FORCE_ACTIVATE, anew=entry.diagnosis is None)
 
     def _answered(self, entry: QueuedPod) -> None:
@@ -353,10 +356,10 @@ class SchedulingQueue:
         heapq.heappush(self._due, (until, entry.ticket, entry.uid))
 
     def _leave(self, entry: QueuedPod) -> None:
-        """Take a pod out of its group, if it is in one."""
-        if entry.group is not None:
-            self._parked.discard(entry.group, entry.rank)
-            entry.group = None
+        """Take a pod out of its class, if it is in one."""
+        if entry.parked_class is not None:
+            self._parked.discard(entry.parked_class, entry.rank)
+            entry.parked_class = None
 
     def _next_ticket(self) -> int:
         self._ticket += 1

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from enum import Enum
 
-from vgpu_scheduler.engine.parked import GroupKey, Rank
+from vgpu_scheduler.engine.parked import ParkedClass, Rank
 from vgpu_scheduler.model import Hint
 
 __all__ = ["INITIAL_BACKOFF", "MAX_BACKOFF", "Diagnosis", "Place", "QueuedPod"]
@@ -41,7 +41,7 @@ class Diagnosis:
         When all nodes were asked for it.
     """
 
-    alike: Hashable
+    equivalence: Hashable
     waits_for: Hint
     rejected_by: tuple[str, ...]
     clock: int
@@ -66,7 +66,7 @@ class QueuedPod:
     came: float
     attempts: int = 0
     attempted_at: float = 0.0
-    group: GroupKey | None = None
+    parked_class: ParkedClass | None = None
     """Where it is parked."""
     tried_for: Hashable = None
     """Those that would get the same answer, and wait for what becomes of this pod."""

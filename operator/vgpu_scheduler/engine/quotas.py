@@ -15,7 +15,7 @@ from typing import Final
 from vgpu_scheduler.allocators import Budget, Budgets
 from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.engine.problems import Problem
-from vgpu_scheduler.engine.suspicions import Suspicions
+from vgpu_scheduler.engine.usage_warnings import UsageWarnings
 from vgpu_scheduler.kernels import UNLIMITED
 from vgpu_scheduler.kube import QuantityError, ResourceQuota, VersionedStore, has_unit, to_exact_int
 from vgpu_scheduler.model import (
@@ -76,9 +76,11 @@ class Quotas:
         Where it is noted which limits have changed; nowhere without it.
     """
 
-    def __init__(self, dialects: Dialects, suspicions: Suspicions | None = None, wakes: WakeSet | None = None) -> None:
+    def __init__(
+        self, dialects: Dialects, usage_warnings: UsageWarnings | None = None, wakes: WakeSet | None = None
+    ) -> None:
         self._wakes = WakeSet() if wakes is None else wakes
-        self._suspicions = suspicions or Suspicions(dialects)
+        self._suspicions = usage_warnings or UsageWarnings(dialects)
         self._resources: dict[str, QuotaResource] = {}
         self._dialects: dict[str, str] = {}
         self._cores = {dialect.name: dialect.inventory.cores for dialect in dialects}
@@ -191,7 +193,7 @@ class Quotas:
         """Return what is left to a pod, leaving out what it could not exceed on any device that there is.
 
         What is too little for any pick is told apart only by whether it is below 0, so that pods which cannot go
-        anywhere share a shape, whatever small rest their namespace has.
+        anywhere share a class, whatever small rest their namespace has.
         """
         limits = self._limits.get(namespace)
         if not limits or not claims:

@@ -1,6 +1,6 @@
 """Whom a changed node may help: what unschedulable pods need at least, held against that node all at once.
 
-Thousands of pods may wait that all ask for something else. When a card becomes free, a few columns over the groups of
+Thousands of pods may wait that all ask for something else. When a card becomes free, a few columns over the classes of
 these pods tell which of them could use it, so that only those are tried.
 """
 
@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators import CardNeed
-from vgpu_scheduler.engine.parked import GroupKey
-from vgpu_scheduler.engine.shape import Claimed
+from vgpu_scheduler.engine.equivalence import Claimed
+from vgpu_scheduler.engine.parked import ParkedClass
 from vgpu_scheduler.kube import CPU, MEMORY, Pod
 from vgpu_scheduler.state import State
 
@@ -32,7 +32,7 @@ _WHOLE: Final = 100
 
 
 class WaitingNeeds:
-    """What each group of unschedulable pods needs of a node at least.
+    """What each class of unschedulable pods needs of a node at least.
 
     Parameters
     ----------
@@ -43,18 +43,18 @@ class WaitingNeeds:
     def __init__(self, state: State) -> None:
         self._state = state
         self._dialects: dict[str, int] = {}
-        self._slots: dict[GroupKey, int] = {}
-        self._keys: list[GroupKey] = []
+        self._slots: dict[ParkedClass, int] = {}
+        self._keys: list[ParkedClass] = []
         self._needs = np.zeros((_END, _FIRST), dtype=np.int64)
 
     def __len__(self) -> int:
         return len(self._keys)
 
-    def __iter__(self) -> Iterator[GroupKey]:
+    def __iter__(self) -> Iterator[ParkedClass]:
         return iter(self._keys)
 
-    def put(self, key: GroupKey, pod: Pod, claimed: Claimed, need: CardNeed | None) -> None:
-        """Take in what the pods of a group need.
+    def put(self, key: ParkedClass, pod: Pod, claimed: Claimed, need: CardNeed | None) -> None:
+        """Take in what the pods of a class need.
 
         Parameters
         ----------
@@ -78,8 +78,8 @@ class WaitingNeeds:
             needs[_VENDOR] = self._state.matrix(claimed.dialect).vendor_number(need.vendor)
             needs[_AMOUNT:_PERCENT], needs[_PERCENT:] = need.amounts[:_DIMENSIONS], need.percent[:_DIMENSIONS]
 
-    def discard(self, key: GroupKey) -> None:
-        """Forget a group, if it is known."""
+    def discard(self, key: ParkedClass) -> None:
+        """Forget a class, if it is known."""
         slot = self._slots.pop(key, None)
         if slot is None:
             return
@@ -88,8 +88,8 @@ class WaitingNeeds:
             self._keys[slot], self._slots[last] = last, slot
             self._needs[:, slot] = self._needs[:, len(self._keys)]
 
-    def helped_by(self, rows: NDArray[np.int64]) -> list[GroupKey]:
-        """Return the groups that one of some node rows may have room for, whatever else that node may say."""
+    def helped_by(self, rows: NDArray[np.int64]) -> list[ParkedClass]:
+        """Return the classes that one of some node rows may have room for, whatever else that node may say."""
         if not self._keys or not rows.size:
             return []
         if rows.size > _MOST_NODES:
@@ -101,7 +101,7 @@ class WaitingNeeds:
         return [self._keys[slot] for slot in np.flatnonzero(found).tolist()]
 
     def _may_hold(self, needs: NDArray[np.int64], row: int) -> NDArray[np.bool_]:
-        """Tell which groups a node may have room for, shape (groups,)."""
+        """Tell which classes a node may have room for, shape (classes,)."""
         nodes = self._state.nodes
         free = nodes.allocatable[row] - nodes.used[row]
         enough: NDArray[np.bool_] = (needs[_CPU] <= free[nodes.resources[CPU]]) | (needs[_CPU] == 0)
@@ -112,7 +112,7 @@ class WaitingNeeds:
         return enough
 
     def _has_card(self, needs: NDArray[np.int64], row: int, dialect: str) -> NDArray[np.bool_]:
-        """Tell which groups a card of a node may have enough for, shape (groups,)."""
+        """Tell which classes a card of a node may have enough for, shape (classes,)."""
         columns = self._state.matrix(dialect).columns
         cards = slice(int(columns.first[row]), int(columns.last[row]))
         vendor, pieces = columns.vendor[cards], columns.partitioned[cards]

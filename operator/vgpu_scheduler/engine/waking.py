@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.effective_policies import EffectivePolicies
-from vgpu_scheduler.engine.parked import GroupKey
+from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
+from vgpu_scheduler.engine.parked import ParkedClass
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queue_events import QueueEvent
 from vgpu_scheduler.engine.queued_pod import Diagnosis
 from vgpu_scheduler.engine.quotas import Quotas
 from vgpu_scheduler.engine.rejected import RejectedNodes
-from vgpu_scheduler.engine.shapes import Shapes
 from vgpu_scheduler.engine.waiting_needs import WaitingNeeds
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Hint
@@ -22,7 +22,7 @@ from vgpu_scheduler.model import Hint
 __all__ = ["Waker"]
 
 _FEW: Final = 32
-"""As long as no more groups wait, each is tried on all nodes when a change could help it: what it says stays exact."""
+"""As long as no more classes wait, each is tried on all nodes when a change could help it: what it says stays exact."""
 _OF_ROOM: Final = Hint.NODE | Hint.RESOURCES | Hint.DEVICES | Hint.DEVICE_FREED | Hint.ALLOCATABLE
 """Changes after which a node helps whom it has room for."""
 _MOST_LOOKED_AT: Final = 1024
@@ -37,25 +37,25 @@ class Waker:
 
     Parameters
     ----------
-    shapes, queue, policies, quotas
+    classes, queue, policies, quotas
         What it works with.
     needs
-        What those need whom each node rejects for what it is by itself; the queue tells it which groups have gone.
+        What those need whom each node rejects for what it is by itself; the queue tells it which classes have gone.
     rejected
         The nodes that are closed to some pods for a time.
     """
 
     def __init__(
         self,
-        shapes: Shapes,
+        classes: EquivalenceClasses,
         queue: SchedulingQueue,
         policies: EffectivePolicies,
         quotas: Quotas,
         needs: WaitingNeeds,
         rejected: RejectedNodes,
     ) -> None:
-        self._state = shapes.state
-        self._shapes = shapes
+        self._state = classes.state
+        self._classes = classes
         self._queue = queue
         self._policies = policies
         self._quotas = quotas
@@ -102,9 +102,9 @@ class Waker:
         if namespaces:
             waiting = ((uid, self._state.pod(uid)) for uid in self._queue.parked(Hint.QUOTA))
             woken = [uid for uid, pod in waiting if pod is not None and pod.namespace in namespaces]
-            self._queue.wake_alike(woken, now, QueueEvent.QUOTA_UPDATE)
+            self._queue.wake_equivalent(woken, now, QueueEvent.QUOTA_UPDATE)
 
-    def _helped(self, hints: Hint) -> list[GroupKey]:
+    def _helped(self, hints: Hint) -> list[ParkedClass]:
         """Return whom the nodes that changed may help, and whom they reject for something else now."""
         found = self._needs.helped_by(self._state.nodes.changed_since(self._told_of))
         others = hints & ~_OF_ROOM
@@ -114,10 +114,10 @@ class Waker:
 
     # Of those whom nodes reject for what they are --------------------------------------------------------------------
 
-    def note(self, pod: Pod, group: GroupKey | None) -> None:
-        """Note what the pods of a group need, of which one was just found unschedulable."""
-        if group is not None and group.per_node:
-            self._needs.put(group, pod, *self._shapes.need(pod))
+    def note(self, pod: Pod, parked_class: ParkedClass | None) -> None:
+        """Note what the pods of a class need, of which one was just found unschedulable."""
+        if parked_class is not None and parked_class.per_node:
+            self._needs.put(parked_class, pod, *self._classes.need(pod))
 
     def changed_since(self, pod: Pod, diagnosis: Diagnosis) -> NDArray[np.int64] | None:
         """Return the nodes that may have come to help a pod since it was rejected; None if all have to be asked."""

@@ -17,7 +17,7 @@ from vgpu_scheduler.kube.resources import ContainerKind, pod_requests, unrequest
 from vgpu_scheduler.kube.selectors import NodeSelector, compile_node_selector
 from vgpu_scheduler.kube.spread import compile_spread
 from vgpu_scheduler.kube.wire import REQUIRED, FieldError, Quantities, WireContainer, WirePodSpec, WirePodStatus
-from vgpu_scheduler.model import Remembered
+from vgpu_scheduler.model import BoundedCache
 
 __all__ = ["intern_pod_spec", "resized_requests"]
 
@@ -30,7 +30,7 @@ _encoder: Final = msgspec.msgpack.Encoder()
 # The weak table makes identity hold for as long as any pod of the shape lives; the bounded one keeps recent shapes
 # alive between the pods of a workload.
 _live: Final[WeakValueDictionary[bytes, PodSpec]] = WeakValueDictionary()
-_recent: Final[Remembered[bytes, PodSpec]] = Remembered(_MOST_BYTES)
+_recent: Final[BoundedCache[bytes, PodSpec]] = BoundedCache(_MOST_BYTES)
 
 
 def intern_pod_spec(wire: WirePodSpec) -> PodSpec:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from sys import getsizeof
 from typing import Final
 
-from vgpu_scheduler.model import Remembered, bytes_of
+from vgpu_scheduler.model import BoundedCache, bytes_of
 
 _MOST_BYTES: Final = 4 * 2**20
 """What the maps that are remembered for the next object may take."""
@@ -23,7 +23,7 @@ class SharedMaps:
     """
 
     def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
-        self._known: Remembered[_Items, Mapping[str, str]] = Remembered(most_bytes)
+        self._known: BoundedCache[_Items, Mapping[str, str]] = BoundedCache(most_bytes)
 
     def get(self, texts: dict[str, str] | None) -> Mapping[str, str]:
         """Return a map that equals this one; nobody may change it."""

@@ -1,6 +1,7 @@
 """Plain values that every room shares: devices, claims, placements, reasons, decisions."""
 
 from vgpu_scheduler.model.annotations import DECISION, LAST_ALLOCATED
+from vgpu_scheduler.model.bounded_cache import BoundedCache, bytes_of
 from vgpu_scheduler.model.decision import (
     ConditionReason,
     Decision,
@@ -58,7 +59,6 @@ from vgpu_scheduler.model.placement import (
     peak,
 )
 from vgpu_scheduler.model.reasons import CardReason, EventReason, Hint
-from vgpu_scheduler.model.remembered import Remembered, bytes_of
 from vgpu_scheduler.model.spelling import closest, did_you_mean
 from vgpu_scheduler.model.texts import MESSAGE, QUOTED, InputError, counted, cut, internal_error, quoted
 from vgpu_scheduler.model.wake_set import WakeSet
@@ -82,6 +82,7 @@ __all__ = [
     "TOPOLOGY",
     "Amounts",
     "Assignment",
+    "BoundedCache",
     "CardReason",
     "Charges",
     "Claim",
@@ -106,7 +107,6 @@ __all__ = [
     "Placement",
     "PodClaims",
     "QuotaResource",
-    "Remembered",
     "Schema",
     "ScorePart",
     "Usage",

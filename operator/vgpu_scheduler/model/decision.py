@@ -181,7 +181,7 @@ class Decision:
     near_miss: NearMiss | None = None
     helped_by: Hint = Hint.NONE
     rejected_by: tuple[str, ...] = ()
-    alike: Hashable = field(default=None, compare=False)
+    equivalence: Hashable = field(default=None, compare=False)
     sources: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     error: Exception | None = None

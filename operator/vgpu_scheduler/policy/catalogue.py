@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from vgpu_scheduler.kube import LabelSelector, Namespace, Requirement, VersionedStore
-from vgpu_scheduler.model import Remembered, WakeSet
+from vgpu_scheduler.model import BoundedCache, WakeSet
 from vgpu_scheduler.policy.models import ENFORCEABLE, PolicyResource
 
 _NAMESPACE_NAME = "kubernetes.io/metadata.name"
@@ -75,7 +75,7 @@ class Catalogue:
         self._namespaces: VersionedStore[str, Namespace] = VersionedStore()
         self._cluster: dict[PolicyKey, PolicyResource] = {}
         self._own: dict[str, dict[PolicyKey, PolicyResource]] = {}
-        self._candidates: Remembered[str, Candidates] = Remembered(_MOST_BYTES)
+        self._candidates: BoundedCache[str, Candidates] = BoundedCache(_MOST_BYTES)
         self._ties: dict[PolicyKey, set[PolicyKey]] = {}
 
     def __len__(self) -> int:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from vgpu_scheduler.allocators import CardChoice, CardLimits
 from vgpu_scheduler.kube import LabelSelector, Pod
-from vgpu_scheduler.model import NO_TERMS, ClaimTerms, OrderKind, Remembered, WakeSet, bytes_of, internal_error
+from vgpu_scheduler.model import NO_TERMS, BoundedCache, ClaimTerms, OrderKind, WakeSet, bytes_of, internal_error
 from vgpu_scheduler.policy.annotations import OVERRIDES, PolicyError, pod_words
 from vgpu_scheduler.policy.catalogue import Candidates, Catalogue, PolicyKey, key_of, title
 from vgpu_scheduler.policy.models import ENFORCEABLE, PolicyResource
@@ -124,8 +124,8 @@ class Policies:
         self.catalogue = Catalogue(WakeSet() if wakes is None else wakes)
         self.read_arguments = defaults.read_arguments
         self._defaults = defaults
-        self._memos: Remembered[tuple[str | None, ...], _Memo] = Remembered(_MOST_BYTES)
-        self._numbers: Remembered[ResolvedPolicy, tuple[int, int]] = Remembered(_MOST_BYTES)
+        self._memos: BoundedCache[tuple[str | None, ...], _Memo] = BoundedCache(_MOST_BYTES)
+        self._numbers: BoundedCache[ResolvedPolicy, tuple[int, int]] = BoundedCache(_MOST_BYTES)
         self._last_number = 0
 
     def resolve(self, pod: Pod) -> ResolvedPolicy:

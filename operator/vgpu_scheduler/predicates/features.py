@@ -45,7 +45,7 @@ class FeaturesFilter:
             absent=False, accepts=frozenset(pod.spec.required_features).issubset
         )
 
-    def turned_away(self, pod: Pod) -> Reason | None:
+    def pre_filter(self, pod: Pod) -> Reason | None:
         """Return None: nodes are always to be tried."""
         del pod
         return None
@@ -56,7 +56,7 @@ class FeaturesFilter:
         lacks: NDArray[np.bool_] = ~self._lookup(self._state.nodes.features, rows)
         return lacks * np.int32(_UNDECLARED)
 
-    def alike(self, pod: Pod) -> Hashable:
+    def equivalence(self, pod: Pod) -> Hashable:
         """Return None: all of the pods get the same answers."""
         del pod
         return None

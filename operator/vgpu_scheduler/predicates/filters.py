@@ -25,7 +25,7 @@ class ClusterFilter(Protocol):
     def rejections(self) -> Rejections:
         """What the codes of :meth:`evaluate` stand for."""
 
-    def turned_away(self, pod: Pod) -> Reason | None:
+    def pre_filter(self, pod: Pod) -> Reason | None:
         """Return why no node need be tried for a pod now, whatever the nodes are; None if they are to be tried."""
 
     def evaluate(self, pod: Pod, rows: NDArray[np.int64]) -> NDArray[np.int32] | None:
@@ -49,7 +49,7 @@ class ClusterFilter(Protocol):
             If that cannot be told.
         """
 
-    def alike(self, pod: Pod) -> Hashable:
+    def equivalence(self, pod: Pod) -> Hashable:
         """Return what of one of the pods, as things stand, its answers depend on.
 
         Pods with this filter for which it is equal get the same answers.

@@ -56,7 +56,7 @@ class InterPodTerms:
         self._affinity_keys = sorted({term.topology_key for term in affinity})
         self._anti_affinity = [(term.topology_key, counts.acquire((term.pods,), row_of)) for term in anti_affinity]
 
-    def alike(self, pod: Pod) -> Hashable:
+    def equivalence(self, pod: Pod) -> Hashable:
         """Return whether the pod is one that its own terms are about, and what keeps it away of pods that are there."""
         counts = self._state.interpod
         is_own_kind = self._affinity is not None and counts.selects(self._affinity, pod.namespace, pod.labels)
@@ -68,7 +68,7 @@ class InterPodTerms:
             if counter is not None:
                 self._state.interpod.release(counter)
 
-    def turned_away(self, pod: Pod) -> Reason | None:
+    def pre_filter(self, pod: Pod) -> Reason | None:
         """Return None: nodes are always to be tried."""
         del pod
         return None

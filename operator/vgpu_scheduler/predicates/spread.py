@@ -140,12 +140,12 @@ class SpreadFilter:
             for constraint in pod.spec.hard_spread
         ]
 
-    def turned_away(self, pod: Pod) -> Reason | None:
+    def pre_filter(self, pod: Pod) -> Reason | None:
         """Return None: nodes are always to be tried."""
         del pod
         return None
 
-    def alike(self, pod: Pod) -> Hashable:
+    def equivalence(self, pod: Pod) -> Hashable:
         """Return which of the constraints are about the pod itself."""
         return tuple(constraint.selects(pod) for constraint in self._constraints)
 

@@ -122,7 +122,7 @@ def admission_server(
             settings.scheduler_names,
             chosen.overwrite_default_scheduler,
             engine.policies.claim_terms,
-            engine.cautions,
+            engine.usage_warnings_of,
         ),
         lambda namespace, claims: engine.quotas.refuses(namespace, claims, engine.state),
         after_spawn=after_spawn,

@@ -30,10 +30,10 @@ def settle_memory() -> None:
     """
     gc.collect()
     gc.freeze()
-    give_back()
+    release_memory()
 
 
-def give_back() -> None:
+def release_memory() -> None:
     """Give free memory back to the system; the C library keeps it otherwise, once a large list was read."""
     with suppress(OSError, AttributeError):  # another C library than glibc does without
         ctypes.CDLL(None).malloc_trim(0)

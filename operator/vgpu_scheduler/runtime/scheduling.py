@@ -81,13 +81,13 @@ class SchedulingLoop:
             began = self._clock.monotonic()
             if began > first + _MOST_SECONDS:
                 break
-            decisions = self._engine.attempt_unit(began, explain=explain, most_looks=_MOST_LOOKS)
+            decisions = self._engine.attempt_group(began, explain=explain, most_looks=_MOST_LOOKS)
             if not decisions:
                 return False
             seconds = (self._clock.monotonic() - began) / len(decisions)
-            if decisions[0].outcome is Outcome.PLACED:  # all of a unit are, or none
+            if decisions[0].outcome is Outcome.PLACED:  # all of a group are, or none
                 self._binder.submit(*decisions)
-            if decisions[0].outcome is Outcome.WAITING:  # all of a unit do, and there is nothing to say
+            if decisions[0].outcome is Outcome.WAITING:  # all of a group do, and there is nothing to say
                 continue
             for decision in decisions:
                 if explain:
@@ -113,7 +113,7 @@ class SchedulingLoop:
             return
         for warning in decision.warnings:
             self._reporter.warning(pod, warning)
-        for warning in self._engine.suspicions.of_pod(pod):
+        for warning in self._engine.usage_warnings.of_pod(pod):
             self._reporter.warning(pod, warning, EventReason.SUSPICIOUS_REQUEST)
         if decision.outcome is Outcome.PLACED:
             return

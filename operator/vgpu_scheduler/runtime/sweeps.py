@@ -12,7 +12,7 @@ from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiUnreachableError
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.intake import PODS, SWEPT, Kind, Listing, Observer, list_all, list_changed, list_pods
 from vgpu_scheduler.kube import ObjectIdentity
-from vgpu_scheduler.runtime.collecting import give_back
+from vgpu_scheduler.runtime.collecting import release_memory
 from vgpu_scheduler.state import Ledger, State
 
 log = logging.getLogger(__name__)
@@ -113,7 +113,7 @@ class Sweeps:
             audit = not self._wanted.is_set()
             self._wanted.clear()
             await self.sweep()
-            give_back()
+            release_memory()
             if audit:
                 await self.audit()
 

@@ -23,7 +23,7 @@ from vgpu_scheduler.dialects.hami.mig import MigProfile, Span
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import REGISTER_ANNOTATION
 from vgpu_scheduler.dialects.koordinator import koordinator_dialect
 from vgpu_scheduler.engine import Engine, EngineOptions
-from vgpu_scheduler.engine.shape import Fitted
+from vgpu_scheduler.engine.equivalence import Fitted
 from vgpu_scheduler.kernels.ahead import compile_choosing, compile_collecting
 from vgpu_scheduler.kernels.cache import cache_place, is_compiled, note_compiled
 from vgpu_scheduler.kube import Pod, decode_node, decode_pod
@@ -117,17 +117,17 @@ def _pod(uid: str, annotations: dict[str, str]) -> Pod:
 
 def _fit_arguments(engine: Engine) -> tuple[Any, ...]:
     """Return what the fit of a pod on the nodes of an engine is called with."""
-    shape = engine.cycle.shapes.of(_pod("p", {}))
-    assert isinstance(shape, Fitted)
-    assert isinstance(shape.node.allocator, HamiAllocator)
-    return shape.node.allocator.fit_arguments(engine.state.matrix(shape.node.dialect))
+    pod_class = engine.cycle.classes.of(_pod("p", {}))
+    assert isinstance(pod_class, Fitted)
+    assert isinstance(pod_class.node.allocator, HamiAllocator)
+    return pod_class.node.allocator.fit_arguments(engine.state.matrix(pod_class.node.dialect))
 
 
 def _warm_up_prices(engine: Engine, pod: Pod) -> None:
     """Place a pod with prices as if many of its kind were bound."""
     state = engine.state
     reach = np.ones(len(state.devices.models), dtype=np.int64)
-    prices = learn_prices(state.devices, state.nodes, [Asked(engine.cycle.shapes.claims(pod), 1, LEAST_SEEN, reach)])
+    prices = learn_prices(state.devices, state.nodes, [Asked(engine.cycle.classes.claims(pod), 1, LEAST_SEEN, reach)])
     assert prices is not None, "the node of the warm-up has cards"
     state.replace_prices({hami_dialect().name: prices})
     engine.observe_pod(pod, 0.0)

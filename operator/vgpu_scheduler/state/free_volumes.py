@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from vgpu_scheduler.kube import Claim, LabelSelector, Volume
-from vgpu_scheduler.model import Remembered, bytes_of
+from vgpu_scheduler.model import BoundedCache, bytes_of
 from vgpu_scheduler.state.places import Places
 
 __all__ = ["FreeVolumes", "Wanted"]
@@ -75,7 +75,7 @@ class FreeVolumes:
     """The free volumes of each kind that was asked for. Claims that differ in what they request want one kind."""
 
     def __init__(self) -> None:
-        self._kinds: Remembered[Wanted, Places] = Remembered(_MOST_BYTES)
+        self._kinds: BoundedCache[Wanted, Places] = BoundedCache(_MOST_BYTES)
 
     def like(self, wanted: Wanted, free: Iterable[Volume]) -> Places:
         """Return those that will do but for their size; taken from all that are free when a kind is new."""

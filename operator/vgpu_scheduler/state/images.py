@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.kube import Image
-from vgpu_scheduler.model import Remembered, bytes_of
+from vgpu_scheduler.model import BoundedCache, bytes_of
 
 __all__ = ["NodeImages"]
 
@@ -39,7 +39,7 @@ class NodeImages:
         self.epoch = 0
         self._rows = rows
         self._images: dict[int, tuple[Image, ...]] = {}
-        self._sizes: Remembered[str, NDArray[np.int64]] = Remembered(_MOST_BYTES, forgotten=self._forget)
+        self._sizes: BoundedCache[str, NDArray[np.int64]] = BoundedCache(_MOST_BYTES, forgotten=self._forget)
         self._forgotten = False  # whether somebody may know sizes that are no longer kept
 
     def sizes(self, name: str) -> NDArray[np.int64]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from vgpu_scheduler.kube import LabelSelector, Pod, PodSelector
-from vgpu_scheduler.model import Remembered, bytes_of
+from vgpu_scheduler.model import BoundedCache, bytes_of
 from vgpu_scheduler.state.counts import LabelIndex, NodeCounts
 from vgpu_scheduler.state.resident_terms import ResidentTerm, ResidentTerms, WeighedTerm
 
@@ -92,7 +92,9 @@ class InterPodCounts:
         self._counters_by_label: LabelIndex[PodCounter] = LabelIndex()
         self._anti_affinity = ResidentTerms()
         self._preferences = ResidentTerms()
-        self._forgotten: Remembered[_CounterKey, PodCounter] = Remembered(_MOST_BYTES, forgotten=self._forget_for_good)
+        self._forgotten: BoundedCache[_CounterKey, PodCounter] = BoundedCache(
+            _MOST_BYTES, forgotten=self._forget_for_good
+        )
         """Counters that were dropped, which count no more: somebody who waits may ask for their pods yet."""
         self._forgotten_by_label: LabelIndex[PodCounter] = LabelIndex()
         self._too_many_forgotten = False

@@ -247,7 +247,7 @@ class State(Known):
             self._assumptions.drop(uid)
             self._books.restate(replace(held, phase=Phase.CONFIRMED))
 
-    def doubt(self, uid: str) -> None:
+    def mark_in_doubt(self, uid: str) -> None:
         """Note that no write for an assumed pod is in flight any more, and that nobody can tell what came of it."""
         held = self._books.get(uid)
         if held and held.phase is Phase.ASSUMED:

@@ -4,6 +4,7 @@ from vgpu_scheduler.whatif.admission import refusals
 from vgpu_scheduler.whatif.capacity import MOST_COPIES, Capacity, capacity_of
 from vgpu_scheduler.whatif.cards import card_name
 from vgpu_scheduler.whatif.cases import Case, CaseError, CaseResult, check_case, place, read_cases, world_of
+from vgpu_scheduler.whatif.condition_remedies import ConditionRemedies, remedies_from_condition
 from vgpu_scheduler.whatif.defrag import Plan, defrag
 from vgpu_scheduler.whatif.explanation import Explanation, explain_bound, explain_pod
 from vgpu_scheduler.whatif.fields import unknown_fields
@@ -18,7 +19,6 @@ from vgpu_scheduler.whatif.simulation import Answer, ask, simulate
 from vgpu_scheduler.whatif.storage import STORAGE_DECODERS
 from vgpu_scheduler.whatif.tables import aligned, explain, number
 from vgpu_scheduler.whatif.times import kinds_read, newest_time, read_at, when_read
-from vgpu_scheduler.whatif.told import Told, told_of
 from vgpu_scheduler.whatif.workloads import WORKLOADS, claims_of, controllers_of, pods_of
 from vgpu_scheduler.whatif.world import World
 
@@ -32,6 +32,7 @@ __all__ = [
     "Case",
     "CaseError",
     "CaseResult",
+    "ConditionRemedies",
     "Explanation",
     "Move",
     "Plan",
@@ -40,7 +41,6 @@ __all__ = [
     "Room",
     "Step",
     "StepKind",
-    "Told",
     "World",
     "WorldError",
     "Written",
@@ -69,8 +69,8 @@ __all__ = [
     "read_cases",
     "refusals",
     "remedies",
+    "remedies_from_condition",
     "simulate",
-    "told_of",
     "unknown_fields",
     "when_read",
     "world_of",

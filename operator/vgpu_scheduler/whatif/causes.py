@@ -69,7 +69,7 @@ def _denials(world: World, answer: Answer) -> Iterator[str]:
                 listed = ", ".join(f"{model} ({count})" for model, count in sorted(cards.items()))
                 yield f"spec.devices.{field} of {title} ({words}) denies {listed}."
                 left = [device for device in left if not denies(device)]
-    claimed = world.engine.cycle.shapes.claimed(created(world, answer.pod, answer.pod.uid))
+    claimed = world.engine.cycle.classes.claimed(created(world, answer.pod, answer.pod.uid))
     if not left or claimed is None:
         return
     if claimed.policy.limits.memory is not None:

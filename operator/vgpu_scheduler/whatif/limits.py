@@ -27,7 +27,7 @@ _OWN: Final = "exclusiveCardsPerPod"
 
 def breaches_of(world: World, pod: Pod) -> tuple[Breach, ...]:
     """Return the limits that a pod is beyond; none for one that cannot be understood."""
-    claimed = world.engine.cycle.shapes.claimed(pod)
+    claimed = world.engine.cycle.classes.claimed(pod)
     if claimed is None or not claimed.dialect:
         return ()
     dialect, limits = world.engine.dialects[claimed.dialect], claimed.policy.limits
@@ -43,7 +43,7 @@ def gets_around_limits(waiting: WaitingPod, written: Object) -> bool:
 
 
 def _sums(world: World, pod: Pod | None) -> PodSums:
-    claimed = world.engine.cycle.shapes.claimed(pod) if pod is not None else None
+    claimed = world.engine.cycle.classes.claimed(pod) if pod is not None else None
     if claimed is None or not claimed.dialect:
         return PodSums()
     moments = list(
@@ -85,7 +85,11 @@ def _within(waiting: WaitingPod, written: Object, field: str) -> tuple[str, Obje
         def keeps(steps: int) -> str:
             changed = amount.applied(written, steps)  # noqa: B023 - it is called here
             pod = waiting.read(changed)
-            if pod is None or not waiting.world.engine.cycle.shapes.claims(pod) or gets_around_limits(waiting, changed):
+            if (
+                pod is None
+                or not waiting.world.engine.cycle.classes.claims(pod)
+                or gets_around_limits(waiting, changed)
+            ):
                 return ""
             return "" if field in _beyond(waiting, changed) else "kept"
 
@@ -127,7 +131,7 @@ def _on_the_cards_there_are(waiting: WaitingPod) -> tuple[Breach, ...]:
 
     What it takes depends on the card, where a container asks for percent of one, or says nothing.
     """
-    claimed = waiting.world.engine.cycle.shapes.claimed(waiting.ours)
+    claimed = waiting.world.engine.cycle.classes.claimed(waiting.ours)
     bound = None if claimed is None else claimed.policy.limits.memory
     if claimed is None or bound is None or not claimed.dialect or waiting.node():
         return ()
@@ -153,7 +157,7 @@ def _on_the_cards_there_are(waiting: WaitingPod) -> tuple[Breach, ...]:
 
 def _tightened(waiting: WaitingPod, source: str) -> bool:
     """Tell whether another policy than the one that is named bounds the memory of a pod."""
-    claimed = waiting.world.engine.cycle.shapes.claimed(waiting.ours)
+    claimed = waiting.world.engine.cycle.classes.claimed(waiting.ours)
     bound = None if claimed is None else claimed.policy.limits.memory
     return bound is not None and bound.source != source
 

@@ -312,7 +312,7 @@ class RoomSearch:
             self._on_question(self._questions)
         if self._questions > _MOST_QUESTIONS:
             raise _OutOfQuestionsError
-        if self._cycle.shapes.cluster_part(pod) is not None:
+        if self._cycle.classes.cluster_part(pod) is not None:
             self.certain = False  # what counts there counts the pods that are to be moved, too
 
     def _fits(self, pod: Pod, node: str, without: Iterable[_Tenant]) -> bool:
@@ -413,7 +413,7 @@ class RoomSearch:
 
     @contextmanager
     def _assumed(self, goal: Goal) -> Iterator[None]:
-        usage = placement_usage(goal.placement, self._cycle.shapes.claims(goal.pod))
+        usage = placement_usage(goal.placement, self._cycle.classes.claims(goal.pod))
         self._state.assume(goal.pod.uid, goal.placement, usage, goal.pod.spec.requests)
         try:
             yield

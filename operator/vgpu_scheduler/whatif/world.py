@@ -193,7 +193,7 @@ class World:
 
     def served_before(self, pod: Pod, node: str) -> str | None:
         """Return whose lock a pod has to wait for on a node, empty for one that names nobody; None if for none."""
-        lock = self.engine.dialects.node_side.lock(self.engine.cycle.shapes.claims(pod))
+        lock = self.engine.dialects.node_side.lock(self.engine.cycle.classes.claims(pod))
         served = None if lock is None else self._served.get(node, {}).get(lock.annotation)
         return None if served and served not in self._pods else served
 

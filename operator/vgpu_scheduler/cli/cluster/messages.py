@@ -57,7 +57,7 @@ def print_pod_warnings(world: World, pods: Iterable[Pod], decisions: Iterable[De
     """
     pods_by_text: dict[str, list[str]] = {}
     for pod in pods:
-        for text in (*world.engine.suspicions.of_pod(pod), *refusals(pod)):
+        for text in (*world.engine.usage_warnings.of_pod(pod), *refusals(pod)):
             pods_by_text.setdefault(text, []).append(pod.key)
     for decision in decisions:
         for text in decision.warnings:

@@ -120,11 +120,11 @@ def make_world(view: ClusterView, required: Collection[str] = REQUIRED_KINDS) ->
     progress("")
     if not world.nodes and not view.live:
         raise WorldError(f"{view.origin}: there is no Node among the objects of the cluster")
-    tell_of_compiling()
+    announce_compiling()
     return world
 
 
-def tell_of_compiling() -> None:
+def announce_compiling() -> None:
     """Say what takes so long where no kernel was compiled before."""
     if not is_compiled():
         click.echo("the kernels are compiled now, once after an install: this takes up to a minute", err=True)

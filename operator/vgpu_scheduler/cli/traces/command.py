@@ -18,7 +18,7 @@ from vgpu_scheduler.cli.cluster.messages import fail, print_view_warnings, progr
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, ClusterOptions
 from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.cluster.view import read_cluster
-from vgpu_scheduler.cli.cluster.world import exit_on_error, make_world, tell_of_compiling
+from vgpu_scheduler.cli.cluster.world import announce_compiling, exit_on_error, make_world
 from vgpu_scheduler.cli.simulate import read_policies
 from vgpu_scheduler.cli.traces.plot import check_plot, draw
 from vgpu_scheduler.cli.traces.reading import read_trace
@@ -70,7 +70,7 @@ def run(  # noqa: PLR0913 - one for each option of the command
         asked = _of_any_model(found.workloads) if on_cluster else found.workloads
         _warn_of_models(asked, fleet)
         if not on_cluster:
-            tell_of_compiling()
+            announce_compiling()
         summaries = _replayed(fleet, asked, contenders, seeds, load, shuffled=not on_cluster)
     for summary in summaries:
         if summary.withheld:

@@ -10,8 +10,8 @@ from typing import Any
 from vgpu_scheduler.allocators import CardChoice, HamiAllocator, card_order
 from vgpu_scheduler.dialects.claims import FollowedByNode, Scorers
 from vgpu_scheduler.dialects.hami.names import NAME
-from vgpu_scheduler.dialects.hami.oddities import odd_amounts, odd_annotations
 from vgpu_scheduler.dialects.hami.rules import parse_rules
+from vgpu_scheduler.dialects.hami.usage_warnings import odd_amounts, odd_annotations
 from vgpu_scheduler.dialects.hami.vendors import Vendor
 from vgpu_scheduler.dialects.hami.vendors.admitting import Draft
 from vgpu_scheduler.dialects.hami.vendors.base import MODE_WORD
@@ -97,7 +97,7 @@ class HamiClaims:
         claims = (v.claims.read(v.key, container, terms, v.mode_of(pod.annotations)) for v in asked)
         return tuple(sorted((claim for claim in claims if claim), key=lambda claim: claim.vendor))
 
-    def suspicions(self, container: Container, annotations: Mapping[str, str]) -> Iterator[str]:
+    def usage_warnings(self, container: Container, annotations: Mapping[str, str]) -> Iterator[str]:
         """Say where HAMi takes amounts otherwise than they look: none, more than a whole card, two for the same."""
         for vendor in asked_vendors(container, self._names):
             yield from odd_amounts(container, vendor, vendor.mode_of(annotations))

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from vgpu_scheduler.dialects.hami.lock import format_lock, format_time, parse_lock
 from vgpu_scheduler.dialects.hami.vendors import Vendor
-from vgpu_scheduler.dialects.node_side import LockValue, LostTurn, NodeLock
+from vgpu_scheduler.dialects.node_side import LockValue, NodeLock, UnservedPod
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import PodClaims, claims_devices, quoted
 
@@ -69,7 +69,7 @@ class HamiNodeSide:
         del claims
         return ""
 
-    def lost_turn(self, pod: Pod) -> LostTurn | None:
+    def unserved_pod(self, pod: Pod) -> UnservedPod | None:
         """Return none: no plugin looks at a pod that has ended."""
         del pod
         return None

@@ -70,7 +70,7 @@ class KoordinatorClaims:
         """
         return pod_claims(pod, terms)
 
-    def suspicions(self, container: Container, annotations: Mapping[str, str]) -> Iterator[str]:
+    def usage_warnings(self, container: Container, annotations: Mapping[str, str]) -> Iterator[str]:
         """Say where Koordinator takes amounts otherwise than they look."""
         del annotations
         return odd_amounts(container)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import Enum
 
 from vgpu_scheduler.dialects.errors import ClaimError
-from vgpu_scheduler.dialects.node_side import LocklessNodeSide, LostTurn
+from vgpu_scheduler.dialects.node_side import LocklessNodeSide, UnservedPod
 from vgpu_scheduler.dialects.volcano.claims import regular_containers
 from vgpu_scheduler.dialects.volcano.names import (
     BIND_PHASE_ANNOTATION,
@@ -69,7 +69,7 @@ class VolcanoNodeSide(LocklessNodeSide):
         """Return the resource of cards, with the number that the pod claims where the plugin looks at that."""
         return self._turn(sum(claim.count for container in claims for claim in container.claims))
 
-    def lost_turn(self, pod: Pod) -> LostTurn | None:
+    def unserved_pod(self, pod: Pod) -> UnservedPod | None:
         """Return the turn of a pod that has started, or ended, without having been served.
 
         The plugin looks at no phase: it goes by the node and the time that are written on the pod, and by the cards
@@ -80,7 +80,7 @@ class VolcanoNodeSide(LocklessNodeSide):
             return None
         left = pod.annotations.get(TO_ALLOCATE_ANNOTATION, "").replace(";", ":").split(":")
         cards = sum("," in card for card in left)
-        return LostTurn(node, self._turn(cards)) if cards or not self._version.looks_at_numbers else None
+        return UnservedPod(node, self._turn(cards)) if cards or not self._version.looks_at_numbers else None
 
     def _turn(self, cards: int) -> str:
         return f"{self._names.count}: {cards}" if self._version.looks_at_numbers else self._names.count

@@ -12,9 +12,9 @@ from vgpu_scheduler.dialects.errors import ClaimError
 from vgpu_scheduler.dialects.volcano import names as keys
 from vgpu_scheduler.dialects.volcano.claims import pod_claims
 from vgpu_scheduler.dialects.volcano.names import VolcanoNames
-from vgpu_scheduler.dialects.volcano.oddities import odd_amounts, odd_annotations
 from vgpu_scheduler.dialects.volcano.order import volcano_order
 from vgpu_scheduler.dialects.volcano.rules import parse_rules
+from vgpu_scheduler.dialects.volcano.usage_warnings import odd_amounts, odd_annotations
 from vgpu_scheduler.kube import Container, Pod
 from vgpu_scheduler.model import (
     BEST_FIT,
@@ -69,7 +69,7 @@ class VolcanoClaims:
         """
         return pod_claims(pod, self.names, terms)
 
-    def suspicions(self, container: Container, annotations: Mapping[str, str]) -> Iterator[str]:
+    def usage_warnings(self, container: Container, annotations: Mapping[str, str]) -> Iterator[str]:
         """Say where Volcano takes amounts otherwise than they look; what it would drop is refused elsewhere."""
         del annotations
         return odd_amounts(container, self.names)

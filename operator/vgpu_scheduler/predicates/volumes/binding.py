@@ -104,7 +104,7 @@ class _Binding(VolumeFilter):
 
     rejections: Final = _rejections()
 
-    def turned_away(self, pod: Pod) -> Reason | None:
+    def pre_filter(self, pod: Pod) -> Reason | None:
         """Return what keeps a claim of the pod from being mounted anywhere.
 
         Raises

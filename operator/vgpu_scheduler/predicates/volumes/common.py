@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpu_scheduler.kube import READ_WRITE_ONCE_POD, Claim, NodeSelector, Pod
-from vgpu_scheduler.model import Remembered, bytes_of
+from vgpu_scheduler.model import BoundedCache, bytes_of
 from vgpu_scheduler.predicates.lookups import TermLookup
 from vgpu_scheduler.predicates.reasons import Reason
 from vgpu_scheduler.state import NodeTable, State, Wanted
@@ -72,7 +72,7 @@ class SelectedNodes:
 
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes
-        self._lookups: Remembered[NodeSelector, list[TermLookup]] = Remembered(_MOST_BYTES)
+        self._lookups: BoundedCache[NodeSelector, list[TermLookup]] = BoundedCache(_MOST_BYTES)
 
     def __call__(self, selector: NodeSelector, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Tell for each of the rows whether it is selected; shape as ``rows``."""
@@ -102,12 +102,12 @@ class VolumeFilter:
         self._state = state
         self._selected = SelectedNodes(state.nodes)
 
-    def turned_away(self, pod: Pod) -> Reason | None:
+    def pre_filter(self, pod: Pod) -> Reason | None:
         """Return why no node need be tried for a pod now; None if they are to be tried."""
         del pod
         return None
 
-    def alike(self, pod: Pod) -> Hashable:
+    def equivalence(self, pod: Pod) -> Hashable:
         """Return the disks and claims of the pod: of claims that any volume will do for only what they ask."""
         volumes = self._state.volumes
         asked: list[Hashable] = []

@@ -31,7 +31,7 @@ class _Restrictions(VolumeFilter):
 
     rejections: Final = _REJECTIONS
 
-    def turned_away(self, pod: Pod) -> Reason | None:
+    def pre_filter(self, pod: Pod) -> Reason | None:
         """Return that a claim that the pod names is not there."""
         for named in claims_of(pod, self._state):
             if named.claim is None and not named.ephemeral:

@@ -33,7 +33,7 @@ class _Zones(VolumeFilter):
 
     rejections: Final = _REJECTIONS
 
-    def turned_away(self, pod: Pod) -> Reason | None:
+    def pre_filter(self, pod: Pod) -> Reason | None:
         """Return that the volume of a claim is not there."""
         for _, ephemeral, claim in claims_of(pod, self._state):
             if claim is None or ephemeral or not claim.volume_name:

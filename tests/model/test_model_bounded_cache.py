@@ -10,13 +10,13 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vgpu_scheduler.model import Remembered, bytes_of
-from vgpu_scheduler.model.remembered import ENTRY
+from vgpu_scheduler.model import BoundedCache, bytes_of
+from vgpu_scheduler.model.bounded_cache import ENTRY
 
 
 def test_the_least_recently_used_are_forgotten() -> None:
     forgotten: list[int] = []
-    remembered: Remembered[int, int] = Remembered(70 * ENTRY + 20, forgotten=forgotten.append)
+    remembered: BoundedCache[int, int] = BoundedCache(70 * ENTRY + 20, forgotten=forgotten.append)
     for key in range(70):
         remembered.put(key, key, 0)
     assert remembered.get(0) == 0
@@ -28,7 +28,7 @@ def test_the_least_recently_used_are_forgotten() -> None:
 
 def test_heavy_values_push_out_each_other_only() -> None:
     forgotten: list[str] = []
-    remembered: Remembered[str, str] = Remembered(100 * ENTRY, forgotten=forgotten.append)
+    remembered: BoundedCache[str, str] = BoundedCache(100 * ENTRY, forgotten=forgotten.append)
     remembered.put("light", "light", 0)
     for key in ("a", "b", "c"):
         remembered.put(key, key, 1000 * ENTRY)
@@ -45,7 +45,7 @@ def test_heavy_values_push_out_each_other_only() -> None:
 @given(st.lists(st.tuples(st.integers(0, 99), st.integers(0, 2000), st.sampled_from(["put", "get", "pop"]))))
 def test_it_is_a_dictionary_of_what_was_used_last(moves: list[tuple[int, int, str]]) -> None:
     most, heavy = 64 * 1000, 1000 - ENTRY
-    remembered, light, others = Remembered[int, int](most), OrderedDict[int, int](), OrderedDict[int, int]()
+    remembered, light, others = BoundedCache[int, int](most), OrderedDict[int, int](), OrderedDict[int, int]()
     for key, weight, move in moves:
         if move == "put":
             remembered.put(key, weight, weight)
@@ -88,7 +88,7 @@ def test_a_value_is_weighed_with_all_that_it_holds() -> None:
 
 
 def test_what_is_said_to_be_kept_is_kept() -> None:
-    remembered: Remembered[tuple[str, int], str] = Remembered(2**20)
+    remembered: BoundedCache[tuple[str, int], str] = BoundedCache(2**20)
     tracemalloc.start()
     try:
         for number in range(20_000):

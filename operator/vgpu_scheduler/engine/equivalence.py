@@ -1,4 +1,4 @@
-"""Pod shapes: pods that ask for the same are decided from the same columns.
+"""Pod classes: pods that ask for the same are decided from the same columns.
 
 Replicas share what they ask for. What that comes to on each node (filters, cards, score) is kept by node row and
 computed anew only where it may have changed, so that a decision costs what changed, not what exists.
@@ -27,7 +27,7 @@ _NEVER = -1
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """No pod of the shape is placed anywhere, because of the pod, its policy or the settings alone.
+    """No pod of the class is placed anywhere, because of the pod, its policy or the settings alone.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class Claimed:
 
 
 class NodeColumns:
-    """What the node part of a shape says of each node row; rows that nobody has asked about mean nothing.
+    """What the node part of a class says of each node row; rows that nobody has asked about mean nothing.
 
     Parameters
     ----------
@@ -224,7 +224,7 @@ class NodePart:
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A shape whose pods can be placed where there is room for them.
+    """A class whose pods can be placed where there is room for them.
 
     Attributes
     ----------
@@ -235,7 +235,7 @@ class Fitted:
     cluster
         What depends on more; None if there is nothing, so that nothing is paid for it.
     limited
-        Whether quotas of its namespace may keep a pod of the shape from some card.
+        Whether quotas of its namespace may keep a pod of the class from some card.
     """
 
     claimed: Claimed
@@ -243,10 +243,10 @@ class Fitted:
     cluster: ClusterPart | None
     limited: bool = False
 
-    def alike(self, pod: Pod) -> Hashable:
-        """Return what of a pod of the shape its decision depends on: equal for pods that get the same answer."""
+    def equivalence(self, pod: Pod) -> Hashable:
+        """Return what of a pod of the class its decision depends on: equal for pods that get the same answer."""
         asked = (self.claimed, pod.priority, pod.namespace if self.limited else "")
-        return asked if self.cluster is None else (*asked, self.cluster.alike(pod))
+        return asked if self.cluster is None else (*asked, self.cluster.equivalence(pod))
 
 
-Shape = Refused | Fitted
+EquivalenceClass = Refused | Fitted

@@ -27,7 +27,7 @@ _LONGEST = 12
 Settle = Callable[[Item, SentBinding, BindResult], Awaitable[object]]
 
 
-class Doubts:
+class InDoubtBindings:
     """The pods that may be bound or not: each stays charged, and is looked at until that is known.
 
     The write itself can no longer happen. A node where a lock names the pod serves others as ever, for they wait for
@@ -67,7 +67,7 @@ class Doubts:
     def follow(self, item: Item, sent: SentBinding, message: str) -> None:
         """Look after a pod from now on; ``message`` is why nobody can tell."""
         pod, node = sent.pod, sent.placement.node
-        self._engine.doubt(pod.uid)
+        self._engine.mark_in_doubt(pod.uid)
         log.warning(Keyed("Binding is in doubt", pod=pod.key, node=node, err=message))
         text = f"whether the pod was bound to node {node} is not known; it keeps what it would have there: {message}"
         self._reporter.warning(pod, text, EventReason.BINDING_IN_DOUBT)

@@ -13,7 +13,7 @@ from tests.whatif.test_whatif_remedies_dialects import BYTES, CORE, CORES, MEMOR
 
 from vgpu_scheduler.engine import EngineOptions, QuotaReport, event_note, quotas_told_in
 from vgpu_scheduler.model import NearMiss
-from vgpu_scheduler.whatif import Told, World, ask, make_dialect, told_of
+from vgpu_scheduler.whatif import ConditionRemedies, World, ask, make_dialect, remedies_from_condition
 
 Object = dict[str, Any]
 
@@ -47,15 +47,15 @@ def random_cards(rng: np.random.Generator) -> list[list[tuple[int, int]]]:
     ]
 
 
-def answer(world: World) -> tuple[str, Told]:
+def answer(world: World) -> tuple[str, ConditionRemedies]:
     """Return where the pod that waits goes, and what its condition and its event tell."""
     (waiting,) = world.pending.values()
     decision = ask(world, waiting).decision
     if decision.placement is not None:
-        return decision.placement.node, Told(None, (), ())
+        return decision.placement.node, ConditionRemedies(None, (), ())
     event = f"{decision.message} {event_note(world.engine, waiting, decision)}"
     alone = World(EngineOptions([make_dialect(world.cards.name)]))  # it knows the settings, and no node
-    return "", told_of(alone, alone.pod(world.written(waiting)), decision.message, event)
+    return "", remedies_from_condition(alone, alone.pod(world.written(waiting)), decision.message, event)
 
 
 def done(written: Object, remedy: str) -> Object:

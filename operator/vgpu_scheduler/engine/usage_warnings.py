@@ -12,7 +12,7 @@ from typing import Final
 from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.dialects.amounts import INT32
 from vgpu_scheduler.kube import Pod, QuantityError, ResourceQuota, has_unit, to_exact_int
-from vgpu_scheduler.model import DECISION, QuotaResource, Remembered, bytes_of, closest
+from vgpu_scheduler.model import DECISION, BoundedCache, QuotaResource, bytes_of, closest
 from vgpu_scheduler.policy import OVERRIDES
 
 _ALIKE: Final = 0.8
@@ -33,7 +33,7 @@ _MIB: Final = 2**20
 _MEMORY: Final = 1
 
 
-class Suspicions:
+class UsageWarnings:
     """Looks at what others wrote.
 
     Parameters
@@ -52,8 +52,8 @@ class Suspicions:
             for name, resource in dialect.allocation.quota_resources.items():
                 self._quotas.setdefault(name, (resource, dialect.inventory.dimensions[resource.dimension].unit))
         self._domains = frozenset(map(_domain, (*self._resources, *self._annotations)))
-        self._about: Remembered[str, str] = Remembered(_MOST_BYTES)
-        self._named: Remembered[str, str] = Remembered(_MOST_BYTES)
+        self._about: BoundedCache[str, str] = BoundedCache(_MOST_BYTES)
+        self._named: BoundedCache[str, str] = BoundedCache(_MOST_BYTES)
 
     def of_pod(self, pod: Pod) -> Iterator[str]:
         """Yield what is suspicious about a pod, as sentences for its events."""
@@ -69,7 +69,7 @@ class Suspicions:
                 if text := _remembered(name, self._named, self._resource):
                     yield f"container {container.name}: {text}"
             for dialect in owners:
-                for text in dialect.claims.suspicions(container, pod.annotations):
+                for text in dialect.claims.usage_warnings(container, pod.annotations):
                     yield f"container {container.name}: {text}"
 
     def of_quota(self, quota: ResourceQuota) -> Iterator[str]:
@@ -124,7 +124,7 @@ def _odd_limit(text: str, resource: QuotaResource, unit: str) -> str:
     return f"{text} counts as {limit * resource.unit} {unit}, as HAMi reads it: write {meant}"
 
 
-def _remembered(name: str, known: Remembered[str, str], look: Callable[[str], str]) -> str:
+def _remembered(name: str, known: BoundedCache[str, str], look: Callable[[str], str]) -> str:
     text = known.get(name)
     if text is None:
         text = look(name)

@@ -1,4 +1,4 @@
-"""The shapes of pods: what each asks for, under the policy that is in force for it."""
+"""The classes of pods: what each asks for, under the policy that is in force for it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Final, NamedTuple
 from vgpu_scheduler.allocators import Budgets, CardNeed
 from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.engine.cluster_part import ClusterPart, ClusterParts
+from vgpu_scheduler.engine.equivalence import Claimed, EquivalenceClass, Fitted, NodePart, Refused
+from vgpu_scheduler.engine.node_part_builder import read_claims
 from vgpu_scheduler.engine.node_parts import NodeParts
 from vgpu_scheduler.engine.quotas import Quotas
-from vgpu_scheduler.engine.shape import Claimed, Fitted, NodePart, Refused, Shape
-from vgpu_scheduler.engine.shape_builder import read_claims
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import PodClaims, Remembered, bytes_of
+from vgpu_scheduler.model import BoundedCache, PodClaims, bytes_of
 from vgpu_scheduler.policy import Policies, ResolvedPolicy
 from vgpu_scheduler.predicates import refusals
 from vgpu_scheduler.state import State
 
-__all__ = ["Shapes"]
+__all__ = ["EquivalenceClasses"]
 
 _CLAIMS_BYTES: Final = 32 * 2**20
 """Memory for what pods say in the keys by which their claims are remembered."""
@@ -38,8 +38,8 @@ class _Noted(NamedTuple):
         return self.pod is pod and self.generation == generation
 
 
-class Shapes:
-    """Makes the shapes of pods on one state.
+class EquivalenceClasses:
+    """Makes the classes of pods on one state.
 
     Parameters
     ----------
@@ -58,20 +58,20 @@ class Shapes:
         self.dialects = dialects
         self.policies = policies
         self._quotas = quotas or Quotas(dialects)
-        self._claimed: Remembered[Hashable, Claimed | Refused] = Remembered(_CLAIMS_BYTES)
+        self._claimed: BoundedCache[Hashable, Claimed | Refused] = BoundedCache(_CLAIMS_BYTES)
         self._noted: dict[str, _Noted] = {}
         self._node_parts = NodeParts(state, dialects)
         self._cluster_parts = ClusterParts(state)
 
-    def on(self, state: State) -> Shapes:
+    def on(self, state: State) -> EquivalenceClasses:
         """Return the same on another state."""
-        return Shapes(state, self.dialects, self.policies, self._quotas)
+        return EquivalenceClasses(state, self.dialects, self.policies, self._quotas)
 
-    def of(self, pod: Pod, *, beyond_any_card: bool = False) -> Shape:
-        """Return the shape of a pod.
+    def of(self, pod: Pod, *, beyond_any_card: bool = False) -> EquivalenceClass:
+        """Return the class of a pod.
 
         What quotas leave is a part of it where the pod could exceed that: such pods are decided anew whenever it
-        changes, all others share their columns whatever their namespace. A pod that is bound has the shape that it had
+        changes, all others share their columns whatever their namespace. A pod that is bound has the class that it had
         while it waited: others that wait share it.
 
         Parameters
@@ -80,11 +80,11 @@ class Shapes:
             Take the node part of all pods that ask for more than any card has, if this is one of them and that part
             finds no node.
         """
-        return self._shape(pod, self._node_parts.of, beyond_any_card=beyond_any_card)
+        return self._class_of(pod, self._node_parts.of, beyond_any_card=beyond_any_card)
 
-    def of_few_nodes(self, pod: Pod) -> Shape:
-        """Return the shape of a pod for one question about a few nodes; it is void when the next one is asked."""
-        return self._shape(pod, self._node_parts.of_few_nodes)
+    def of_few_nodes(self, pod: Pod) -> EquivalenceClass:
+        """Return the class of a pod for one question about a few nodes; it is void when the next one is asked."""
+        return self._class_of(pod, self._node_parts.of_few_nodes)
 
     def without_quotas(self, pod: Pod, claimed: Claimed) -> NodePart | Refused:
         """Return the node part that a pod would have if its namespace might hold more."""
@@ -147,19 +147,19 @@ class Shapes:
 
     def need(self, pod: Pod) -> tuple[Claimed, CardNeed | None]:
         """Return what a pod that was found unschedulable asks of devices, and what one card must have for it."""
-        shape = self.of_few_nodes(pod)
-        assert isinstance(shape, Fitted)
-        allocator = shape.node.allocator
-        return shape.claimed, allocator.need() if allocator is not None else None
+        pod_class = self.of_few_nodes(pod)
+        assert isinstance(pod_class, Fitted)
+        allocator = pod_class.node.allocator
+        return pod_class.claimed, allocator.need() if allocator is not None else None
 
-    def _shape(
+    def _class_of(
         self,
         pod: Pod,
         node_part: Callable[[Pod, Claimed, Budgets], NodePart | Refused],
         *,
         beyond_any_card: bool = False,
-    ) -> Shape:
-        """Return the shape of a pod with the node part that some function makes."""
+    ) -> EquivalenceClass:
+        """Return the class of a pod with the node part that some function makes."""
         claimed = self.read(pod)
         policy = claimed.policy
         unsupported = refusals(pod)

@@ -16,12 +16,12 @@ from vgpu_scheduler.kube import Pod, ResourceQuota
 from vgpu_scheduler.model import Decision, Outcome
 
 
-def member(name: str, unit: str, memory: int = 1000, **more: Any) -> Pod:
-    return pod(name, asks(1, memory), annotations={UNIT: unit}, **more)
+def member(name: str, group: str, memory: int = 1000, **more: Any) -> Pod:
+    return pod(name, asks(1, memory), annotations={UNIT: group}, **more)
 
 
 def attempt(engine: Engine, now: float = 0.0) -> list[tuple[str, Outcome]]:
-    return [(decision.pod.partition("/")[2], decision.outcome) for decision in engine.attempt_unit(now)]
+    return [(decision.pod.partition("/")[2], decision.outcome) for decision in engine.attempt_group(now)]
 
 
 def snapshot(engine: Engine) -> Any:
@@ -41,15 +41,15 @@ def test_members_are_decided_together_when_all_have_come() -> None:
     engine = engine_with([node("a", cards("a", 2))])
     engine.observe_pod(member("p0", "team/3"), 0.0)
     engine.observe_pod(member("p1", "team/3"), 0.0)
-    [decision] = engine.attempt_unit(0.0)
-    assert decision.message == "1 more pods of unit team have to come before any of them is placed"
-    [decision] = engine.attempt_unit(0.0)
-    assert engine.attempt_unit(0.0) == ()
+    [decision] = engine.attempt_group(0.0)
+    assert decision.message == "1 more pods of group team have to come before any of them is placed"
+    [decision] = engine.attempt_group(0.0)
+    assert engine.attempt_group(0.0) == ()
     engine.observe_pod(member("p2", "team/3"), 1.0)
-    placed = engine.attempt_unit(1.0)
+    placed = engine.attempt_group(1.0)
     assert [(d.pod, d.outcome) for d in placed] == [(f"default/p{n}", Outcome.PLACED) for n in range(3)]
     assert {held.uid for held in engine.state.reservations()} == {f"uid-p{n}" for n in range(3)}
-    assert engine.attempt_unit(1.0) == ()
+    assert engine.attempt_group(1.0) == ()
 
 
 def test_if_one_does_not_fit_none_is_placed_and_all_say_why() -> None:
@@ -59,7 +59,7 @@ def test_if_one_does_not_fit_none_is_placed_and_all_say_why() -> None:
     before, versions = snapshot(engine), engine.state.nodes.version.copy()
     for number in range(3):
         engine.observe_pod(member(f"p{number}", "team/3", 2000), 0.0)
-    decisions = engine.attempt_unit(0.0)
+    decisions = engine.attempt_group(0.0)
     own = "0/1 nodes are available: 1 CardInsufficientMemory."
     together = f"pod default/p2, which is placed together with this one: {own}"
     assert [d.message for d in decisions] == [together, together, own]
@@ -68,7 +68,7 @@ def test_if_one_does_not_fit_none_is_placed_and_all_say_why() -> None:
     assert (engine.state.nodes.version >= versions).all()
     assert (engine.state.nodes.version > versions).any()
     assert not engine.state.drift()
-    assert engine.attempt_unit(5.0) == ()  # the undo wakes nobody, themselves included
+    assert engine.attempt_group(5.0) == ()  # the undo wakes nobody, themselves included
     engine.remove_pod("uid-tenant", 6.0)
     assert attempt(engine, 20.0) == [(f"p{number}", Outcome.PLACED) for number in range(3)]
 
@@ -116,10 +116,10 @@ def test_a_member_that_is_given_back_is_decided_again_beside_those_that_are_boun
     engine = engine_with([node("a", cards("a", 2)), node("b", cards("b", 2))])
     for number in range(3):
         engine.observe_pod(member(f"p{number}", "team/3"), 0.0)
-    engine.attempt_unit(0.0)
+    engine.attempt_group(0.0)
     for number in range(2):
         engine.confirmed(f"uid-p{number}")
-    engine.give_back("uid-p2", 1.0, Requeue.NOW)
+    engine.unreserve("uid-p2", 1.0, Requeue.NOW)
     assert attempt(engine, 1.0) == [("p2", Outcome.PLACED)]
 
 
@@ -153,10 +153,10 @@ def test_what_is_left_of_a_started_unit_is_decided_whatever_became_of_the_others
     engine = engine_with([node("a", cards("a", 2))])
     for number in range(3):
         engine.observe_pod(member(f"p{number}", "team/3"), 0.0)
-    engine.attempt_unit(0.0)
+    engine.attempt_group(0.0)
     engine.confirmed("uid-p0")
     for number in (1, 2):
-        engine.give_back(f"uid-p{number}", 1.0, Requeue.NOW)
+        engine.unreserve(f"uid-p{number}", 1.0, Requeue.NOW)
     if ends == "is deleted":
         engine.remove_pod("uid-p0", 1.0)
     else:
@@ -174,7 +174,7 @@ def test_a_new_process_learns_from_the_pods_that_a_unit_has_started() -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=3), sizes, st.sampled_from([None, 3000, 9000]))
 def test_all_or_nothing(nodes: list[int], asked: list[tuple[int, int]], quota: int | None) -> None:
-    """A unit is placed exactly when its pods would be, one after the other; else it leaves nothing behind."""
+    """A group is placed exactly when its pods would be, one after the other; else it leaves nothing behind."""
     listed = [
         node(f"n{n}", [card(f"n{n}-{i}", memory=4000, count=3) for i in range(count)]) for n, count in enumerate(nodes)
     ]
@@ -191,7 +191,7 @@ def test_all_or_nothing(nodes: list[int], asked: list[tuple[int, int]], quota: i
         alone.observe_pod(pod(name, asks(1, size), **more), 0.0)
     decisions = []
     while not decisions or decisions[-1].message.startswith("more", 2):
-        decisions = list(together.attempt_unit(0.0))
+        decisions = list(together.attempt_group(0.0))
     one_by_one = {d.pod: d for _ in names if (d := alone.attempt(0.0)) is not None}
     fits = all(decision.placement for decision in one_by_one.values())
     assert {d.pod for d in decisions} == {f"default/{name}" for name in names}

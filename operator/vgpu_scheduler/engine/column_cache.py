@@ -7,7 +7,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Protocol
 
-__all__ = ["KeptColumns"]
+__all__ = ["ColumnCache"]
 
 
 class Droppable(Protocol):
@@ -17,7 +17,7 @@ class Droppable(Protocol):
         """Forget what it knows."""
 
 
-class KeptColumns:
+class ColumnCache:
     """Keeps the columns of as many node parts as there is memory for.
 
     Those used last stay. Of the older half one after the other goes, not always the oldest: where more take turns than

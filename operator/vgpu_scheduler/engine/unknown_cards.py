@@ -7,18 +7,18 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from vgpu_scheduler.engine.equivalence import NodePart
 from vgpu_scheduler.engine.on_node import OnNode
-from vgpu_scheduler.engine.shape import NodePart
 from vgpu_scheduler.kube import Pod
 
-__all__ = ["culprits"]
+__all__ = ["pods_on_unknown_cards"]
 
 _ASKED: Final = 16
 """Of how many it is asked at most whether they are to blame."""
 _NAMED: Final = 3
 
 
-def culprits(on_node: OnNode, pod: Pod, part: NodePart, rows: NDArray[np.int64]) -> str:
+def pods_on_unknown_cards(on_node: OnNode, pod: Pod, part: NodePart, rows: NDArray[np.int64]) -> str:
     """Return a sentence about pods on closed cards without which a pod would fit; empty if there are none.
 
     Parameters

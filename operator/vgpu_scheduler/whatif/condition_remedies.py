@@ -23,7 +23,7 @@ from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.searching import largest_that_fits
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["Told", "told_of"]
+__all__ = ["ConditionRemedies", "remedies_from_condition"]
 
 Object = Mapping[str, Any]
 
@@ -53,7 +53,7 @@ _WAIT: Final = "the nearest card has none left: wait until other pods end, or as
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ConditionRemedies:
     """What a pod that waits says.
 
     Attributes
@@ -71,7 +71,7 @@ class Told:
     remedies: tuple[str, ...]
 
 
-def told_of(world: World, pod: Pod, message: str, event: str) -> Told:
+def remedies_from_condition(world: World, pod: Pod, message: str, event: str) -> ConditionRemedies:
     """Return what the condition and the event of a pod say, and what follows from that.
 
     Parameters
@@ -97,7 +97,7 @@ def told_of(world: World, pod: Pod, message: str, event: str) -> Told:
         *([_TAINTS] if filters.TAINT.text in message else ()),
         *(f"create the PersistentVolumeClaim {name}, or correct the name" for name in _MISSING_CLAIM.findall(message)),
     ]
-    return Told(near_miss, quotas, tuple(dict.fromkeys(remedies)))
+    return ConditionRemedies(near_miss, quotas, tuple(dict.fromkeys(remedies)))
 
 
 class _Asked:
@@ -114,7 +114,7 @@ class _Asked:
     def claims_if(self, written: Object) -> PodClaims:
         """Return the claims of the pod if it were written so; empty where they would not be understood."""
         try:
-            return self.world.engine.cycle.shapes.claims(self.world.pod(written, again=True))
+            return self.world.engine.cycle.classes.claims(self.world.pod(written, again=True))
         except WorldError:
             return ()
 

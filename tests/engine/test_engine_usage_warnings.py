@@ -11,11 +11,11 @@ from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.dialects.koordinator import koordinator_dialect
 from vgpu_scheduler.dialects.volcano import volcano_dialect
-from vgpu_scheduler.engine.suspicions import Suspicions
+from vgpu_scheduler.engine.usage_warnings import UsageWarnings
 from vgpu_scheduler.kube import decode_pod, decode_quota
 from vgpu_scheduler.model import DECISION
 
-ALL = Suspicions(Dialects([hami_dialect(), volcano_dialect(), koordinator_dialect()]))
+ALL = UsageWarnings(Dialects([hami_dialect(), volcano_dialect(), koordinator_dialect()]))
 
 
 def told(limits: dict[str, Any], annotations: dict[str, str] | None = None) -> list[str]:

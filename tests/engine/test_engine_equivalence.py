@@ -1,4 +1,4 @@
-"""What pods share: the parts of a shape, what each depends on, and what has to be computed anew."""
+"""What pods share: the parts of a class, what each depends on, and what has to be computed anew."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.naive.predicates import REQUIRED
 
 from vgpu_scheduler.allocators import FitColumns
 from vgpu_scheduler.engine import Engine, node_parts
-from vgpu_scheduler.engine.shape import NodePart, Refused
+from vgpu_scheduler.engine.equivalence import NodePart, Refused
 from vgpu_scheduler.kube import ResourceQuota
 from vgpu_scheduler.predicates import compile_predicates
 from vgpu_scheduler.scorers import NodeRanking, WeightedScorer, Workload
@@ -70,15 +70,15 @@ def test_a_quota_that_could_be_exceeded_makes_a_node_part() -> None:
 def test_claims_are_looked_up_without_a_shape(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = three()
     monkeypatch.setattr(node_parts, "make_node_part", lambda *_: pytest.fail("a shape was made"))
-    ((claim,),) = (container.claims for container in engine.cycle.shapes.claims(pod("p")))
+    ((claim,),) = (container.claims for container in engine.cycle.classes.claims(pod("p")))
     assert claim.amounts[1] == 1000
-    assert engine.cycle.shapes.claims(pod("q", {"limits": {"nvidia.com/gpumem": "5"}})) == ()
+    assert engine.cycle.classes.claims(pod("q", {"limits": {"nvidia.com/gpumem": "5"}})) == ()
 
 
 def test_a_pod_that_is_refused_has_a_reason_and_nothing_else() -> None:
-    shape = three().cycle.shapes.of(pod("p", resourceClaims=[{"name": "c"}]))
-    assert isinstance(shape, Refused)
-    assert shape.reason.startswith("spec.resourceClaims is not supported")
+    pod_class = three().cycle.classes.of(pod("p", resourceClaims=[{"name": "c"}]))
+    assert isinstance(pod_class, Refused)
+    assert pod_class.reason.startswith("spec.resourceClaims is not supported")
 
 
 # Columns -----------------------------------------------------------------------------------------------------------

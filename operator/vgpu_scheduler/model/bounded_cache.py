@@ -24,7 +24,7 @@ _PLAIN: Final = (str, int, bytes, float, NoneType)
 _COLLECTIONS: Final = (tuple, list, frozenset, set)
 
 
-class Remembered(Generic[_Key, _Value]):
+class BoundedCache(Generic[_Key, _Value]):
     """Values by key, the most recently used ones, bounded by bytes.
 
     A value that takes more than a 64th of the room is heavy. It has no part in that room, lest a few such push out all

@@ -23,8 +23,8 @@ def bound(b: Bench) -> list[str]:
     return [name for step, name in b.steps if step is Step.BOUND]
 
 
-async def member(b: Bench, name: str, unit: str, on: dict[str, str], memory: int = 1000, **more: Any) -> Pod:
-    notes = {UNIT: unit, **more.pop("annotations", {})}
+async def member(b: Bench, name: str, group: str, on: dict[str, str], memory: int = 1000, **more: Any) -> Pod:
+    notes = {UNIT: group, **more.pop("annotations", {})}
     return await b.create(name, asks(1, memory), annotations=notes, nodeSelector=on, **more)
 
 
@@ -61,9 +61,9 @@ async def test_eight_members_on_one_node_follow_each_other(tmp_path: Path) -> No
 async def test_two_units_that_cross_on_their_nodes(tmp_path: Path) -> None:
     async with bench(tmp_path) as b:
         await b.nodes.start()
-        for unit, places in (("one", (ON_A, ON_B)), ("two", (ON_B, ON_A))):
+        for group, places in (("one", (ON_A, ON_B)), ("two", (ON_B, ON_A))):
             for number, on in enumerate(places):
-                await member(b, f"{unit}-{number}", f"{unit}/2", on, annotations={BEHAVIOUR: "slow=0.2"})
+                await member(b, f"{group}-{number}", f"{group}/2", on, annotations={BEHAVIOUR: "slow=0.2"})
         await b.learn()
         b.watch()
         assert b.submit() == 4
@@ -77,10 +77,10 @@ async def test_an_uncommitted_unit_takes_nothing_and_lets_higher_ones_pass(tmp_p
     async with bench(tmp_path) as b:
         await b.occupy("node-a")
         await b.call("POST", CLASSES, {"metadata": {"name": "urgent"}, "value": 9})
-        unit = [await member(b, "u0", "team/2", ON_A), await member(b, "u1", "team/2", ON_B)]
+        group = [await member(b, "u0", "team/2", ON_A), await member(b, "u1", "team/2", ON_B)]
         await b.learn()
         b.watch()
-        # The head of node-a waits for its occupant, so the unit cannot commit.
+        # The head of node-a waits for its occupant, so the group cannot commit.
         await b.create("head", asks(1, 1000), nodeSelector=ON_A, priorityClassName="urgent")
         await b.until(lambda: b.engine.queue.counts()[Place.ACTIVE] == 3)
         assert b.submit() == 3
@@ -91,16 +91,16 @@ async def test_an_uncommitted_unit_takes_nothing_and_lets_higher_ones_pass(tmp_p
         high = await b.create("high", asks(1, 1000), nodeSelector=ON_B, priorityClassName="urgent")
         await b.until(lambda: b.engine.state.pod(high.uid))
         assert b.submit() == 1
-        await b.until(lambda: bound(b) == ["high"])  # it passes the unit, which has no lock of node-b
+        await b.until(lambda: bound(b) == ["high"])  # it passes the group, which has no lock of node-b
         assert LOCK in await b.node("node-b")
         await b.annotate_node("node-b", {LOCK: None})
         status = {"phase": "Running", "containerStatuses": [{"name": "main", "state": {"running": {}}}]}
         path = "/api/v1/namespaces/default/pods/high/status"
         await b.call("PATCH", path, {"status": status}, content_type="application/merge-patch+json")
-        await b.until(lambda: b.binder.depth == 3)  # both of the unit, and the lower one behind it
+        await b.until(lambda: b.binder.depth == 3)  # both of the group, and the lower one behind it
         assert bound(b) == ["high"]
         assert LOCK not in await b.node("node-b")
-        assert all(b.engine.queue.place(made.uid) is Place.TRYING for made in [*unit, low])
+        assert all(b.engine.queue.place(made.uid) is Place.TRYING for made in [*group, low])
         await b.nodes.start()
         await b.annotate_node("node-a", {LOCK: None})
         await b.until(lambda: len(bound(b)) == 5)
@@ -111,11 +111,11 @@ async def test_an_uncommitted_unit_takes_nothing_and_lets_higher_ones_pass(tmp_p
 async def test_a_unit_of_which_one_does_not_hold_any_more_is_given_back_as_a_whole(tmp_path: Path) -> None:
     async with bench(tmp_path) as b:
         await b.occupy("node-a")
-        unit = [await member(b, "u0", "team/2", ON_A), await member(b, "u1", "team/2", ON_B)]
+        group = [await member(b, "u0", "team/2", ON_A), await member(b, "u1", "team/2", ON_B)]
         await b.create("head", asks(1, 1000), nodeSelector=ON_A)
         await b.learn()
         head = next(pod for pod in b.engine.state.pods() if pod.name == "head")
-        b.engine.queue.remove(head.uid)  # decided first, so that the unit has to wait behind it
+        b.engine.queue.remove(head.uid)  # decided first, so that the group has to wait behind it
         b.engine.queue.add(head.uid, 5, b.clock.monotonic())
         b.watch()
         assert b.submit() == 3
@@ -127,15 +127,15 @@ async def test_a_unit_of_which_one_does_not_hold_any_more_is_given_back_as_a_who
         )  # type: ignore[arg-type]
         await b.nodes.start()
         await b.annotate_node("node-a", {LOCK: None})
-        await b.until(lambda: all(b.engine.state.reservation(made.uid) is None for made in unit))
+        await b.until(lambda: all(b.engine.state.reservation(made.uid) is None for made in group))
         await b.until(lambda: bound(b) == ["head"])
         assert b.sent("create", "pods/binding") == 1
 
 
 async def test_a_unit_whose_lock_cannot_be_taken_binds_none(tmp_path: Path) -> None:
-    """Before the first Binding is sent everything can be undone: locks of others of the unit are released."""
+    """Before the first Binding is sent everything can be undone: locks of others of the group are released."""
     async with bench(tmp_path) as b:
-        unit = [await member(b, "u0", "team/2", ON_A), await member(b, "u1", "team/2", ON_B)]
+        group = [await member(b, "u0", "team/2", ON_A), await member(b, "u1", "team/2", ON_B)]
         await b.learn()
         b.watch()
 
@@ -148,7 +148,7 @@ async def test_a_unit_whose_lock_cannot_be_taken_binds_none(tmp_path: Path) -> N
         b.on_step = lose
         b.cluster.inject(Fault(verb="patch", resource="nodes", delay=0.1))
         assert b.submit() == 2
-        await b.until(lambda: all(b.engine.state.reservation(made.uid) is None for made in unit))
+        await b.until(lambda: all(b.engine.state.reservation(made.uid) is None for made in group))
         await b.until(lambda: _is_free(b, "node-a"))
         assert b.sent("create", "pods/binding") == 0
         assert bound(b) == []
@@ -227,14 +227,14 @@ async def test_members_that_need_no_turn_wait_for_those_that_do(tmp_path: Path) 
 async def test_a_unit_that_waits_too_long_is_decided_anew_as_a_whole(tmp_path: Path) -> None:
     async with bench(tmp_path, longest_wait=30.0) as b:
         await b.occupy("node-a")
-        unit = [await member(b, "u0", "team/2", ON_A), await member(b, "u1", "team/2", ON_B)]
+        group = [await member(b, "u0", "team/2", ON_A), await member(b, "u1", "team/2", ON_B)]
         await b.learn()
         b.watch()
         assert b.submit() == 2
         await b.until(lambda: b.sent("get", "pods") >= 2)  # whoever holds the lock is looked at again and again
         assert b.binder.depth == 2
         b.clock.ahead += 31.0
-        await b.until(lambda: all(b.engine.state.reservation(made.uid) is None for made in unit))
+        await b.until(lambda: all(b.engine.state.reservation(made.uid) is None for made in group))
         assert b.sent("create", "pods/binding") == 0
         assert LOCK not in await b.node("node-b")
 
@@ -257,14 +257,14 @@ async def test_a_lock_that_nobody_uses_keeps_no_unit_waiting(tmp_path: Path) -> 
 async def test_a_unit_whose_node_closes_goes_elsewhere_at_once(tmp_path: Path) -> None:
     async with bench(tmp_path) as b:
         await b.occupy("node-a")
-        unit = [await member(b, "u0", "team/2", ON_A), await member(b, "u1", "team/2", ON_B)]
+        group = [await member(b, "u0", "team/2", ON_A), await member(b, "u1", "team/2", ON_B)]
         await b.learn()
         b.watch()
         assert b.submit() == 2
         await b.until(lambda: b.binder.depth == 2)
         await b.annotate_node("node-a", {LOCK: "garbage"})
-        await b.until(lambda: all(b.engine.state.reservation(made.uid) is None for made in unit))
-        assert all(b.engine.queue.place(made.uid) is Place.ACTIVE for made in unit)
+        await b.until(lambda: all(b.engine.state.reservation(made.uid) is None for made in group))
+        assert all(b.engine.queue.place(made.uid) is Place.ACTIVE for made in group)
         assert b.binder.stats.expired == 0
 
 
@@ -296,7 +296,7 @@ async def test_a_lock_that_comes_after_its_unit_was_given_back_is_released_where
 @pytest.mark.parametrize("fate", ["refused", "deleted", "without the lease"])
 async def test_a_unit_whose_first_binding_does_nothing_binds_none(tmp_path: Path, fate: str) -> None:
     async with bench(tmp_path) as b:
-        unit = [await member(b, f"p{number}", "team/3", ON_A) for number in range(3)]
+        group = [await member(b, f"p{number}", "team/3", ON_A) for number in range(3)]
         await b.learn()
         if fate == "refused":
             b.cluster.inject(Fault(verb="create", resource="pods/binding", status=422, times=1))
@@ -309,7 +309,7 @@ async def test_a_unit_whose_first_binding_does_nothing_binds_none(tmp_path: Path
         if fate == "without the lease":
             b.on_step = lose
         assert b.submit() == 3
-        await b.until(lambda: all(b.engine.state.reservation(made.uid) is None for made in unit))
+        await b.until(lambda: all(b.engine.state.reservation(made.uid) is None for made in group))
         await b.until(lambda: _is_free(b, "node-a"))
         assert bound(b) == []
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from vgpu_scheduler.dialects import LostTurn, NodeSide
+from vgpu_scheduler.dialects import NodeSide, UnservedPod
 from vgpu_scheduler.kube import Pod
 
-__all__ = ["LostTurns"]
+__all__ = ["UnservedPods"]
 
 
-class LostTurns:
+class UnservedPods:
     """Keeps which pods have lost which turns.
 
     Parameters
@@ -21,12 +21,12 @@ class LostTurns:
 
     def __init__(self, node_side: NodeSide) -> None:
         self._node_side = node_side
-        self._lost: dict[str, LostTurn] = {}
+        self._lost: dict[str, UnservedPod] = {}
         self._pods: dict[str, dict[str, dict[str, None]]] = {}  # by turn and node, the UIDs in the order of their loss
 
     def observe(self, pod: Pod) -> bool:
         """Take in a pod as it is now; return whether a turn came free by that."""
-        lost = self._node_side.lost_turn(pod)
+        lost = self._node_side.unserved_pod(pod)
         if lost == self._lost.get(pod.uid):
             return False
         freed = self.forget(pod.uid)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 
-from vgpu_scheduler.model import Device, Remembered, bytes_of
+from vgpu_scheduler.model import BoundedCache, Device, bytes_of
 
 MOST_BYTES = 256 * 2**20
 """What all that is remembered may take: 20,000 nodes with 8 cards take about half of it.
@@ -25,7 +25,7 @@ class RememberedDevices:
     """
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
-        self._known: Remembered[Hashable, tuple[Device, ...]] = Remembered(most_bytes)
+        self._known: BoundedCache[Hashable, tuple[Device, ...]] = BoundedCache(most_bytes)
 
     @property
     def bytes(self) -> int:

@@ -11,13 +11,13 @@ from vgpu_scheduler.state import State
 
 
 @dataclass(frozen=True, slots=True)
-class UnitKey:
-    """What a pod says of the unit that it belongs to.
+class PodGroupKey:
+    """What a pod says of the group that it belongs to.
 
     Attributes
     ----------
     name
-        The unit; the same for all its pods.
+        The group; the same for all its pods.
     size
         How many pods it needs: fewer are not decided.
     """
@@ -26,23 +26,23 @@ class UnitKey:
     size: int
 
 
-Grouping = Callable[[Pod], UnitKey | None]
-"""Says which unit a pod belongs to; None where it is decided by itself."""
+Grouping = Callable[[Pod], PodGroupKey | None]
+"""Says which group a pod belongs to; None where it is decided by itself."""
 
 
-def each_alone(pod: Pod) -> UnitKey | None:
+def each_alone(pod: Pod) -> PodGroupKey | None:
     """Have each pod decided by itself."""
     del pod
     return None
 
 
-class Units:
+class PodGroups:
     """Keeps which waiting pods belong together.
 
     Parameters
     ----------
     grouping
-        Says which unit a pod belongs to.
+        Says which group a pod belongs to.
     state
         Knows the pods.
     """
@@ -53,28 +53,28 @@ class Units:
         self._members: dict[str, dict[str, None]] = {}
         self._started: set[str] = set()
         """Units of which a pod was bound: those that are left are decided however few they are."""
-        self._unit_of: dict[str, UnitKey] = {}
+        self._group_of: dict[str, PodGroupKey] = {}
 
     def observe(self, pod: Pod) -> None:
         """Take in a pod of ours."""
         key = self._grouping(pod)
-        if key != self._unit_of.get(pod.uid):
+        if key != self._group_of.get(pod.uid):
             self.forget(pod.uid)
         if key is not None:
-            self._unit_of[pod.uid] = key
+            self._group_of[pod.uid] = key
             self._members.setdefault(key.name, {})[pod.uid] = None
         if pod.node_name:
             self.bound(pod.uid)
 
     def bound(self, uid: str) -> None:
         """Take in that a pod is bound."""
-        key = self._unit_of.get(uid)
+        key = self._group_of.get(uid)
         if key is not None:
             self._started.add(key.name)
 
     def forget(self, uid: str) -> None:
         """Take in that a pod is gone."""
-        key = self._unit_of.pop(uid, None)
+        key = self._group_of.pop(uid, None)
         if key is not None:
             members = self._members[key.name]
             del members[uid]
@@ -83,8 +83,8 @@ class Units:
                 self._started.discard(key.name)
 
     def name(self, uid: str) -> str:
-        """Return the unit of a pod; empty if it is decided by itself."""
-        key = self._unit_of.get(uid)
+        """Return the group of a pod; empty if it is decided by itself."""
+        key = self._group_of.get(uid)
         return key.name if key else ""
 
     def gather(self, pod: Pod, waits: Callable[[Pod], bool]) -> tuple[tuple[Pod, ...], int]:
@@ -92,7 +92,7 @@ class Units:
 
         Members that hold a placement already are not decided again. The order is that of their names.
         """
-        key = self._unit_of.get(pod.uid)
+        key = self._group_of.get(pod.uid)
         if key is None:
             return (pod,), 0
         placed, waiting = 0, []
@@ -108,15 +108,15 @@ class Units:
 
 
 def missing_members(pod: Pod, name: str, missing: int) -> Decision:
-    """Return the decision about a pod of which others of its unit have not come yet; each that comes is a new try."""
-    message = f"{missing} more pods of unit {name} have to come before any of them is placed"
+    """Return the decision about a pod of which others of its group have not come yet; each that comes is a new try."""
+    message = f"{missing} more pods of group {name} have to come before any of them is placed"
     return Decision(
-        pod.uid, pod.key, Outcome.UNSCHEDULABLE, message=message, another_node_helps=False, rejected_by=("Unit",)
+        pod.uid, pod.key, Outcome.UNSCHEDULABLE, message=message, another_node_helps=False, rejected_by=("PodGroup",)
     )
 
 
 def failed_together(pods: Sequence[Pod], decision: Decision) -> tuple[Decision, ...]:
-    """Return the decisions about the pods of a unit of which one does not fit."""
+    """Return the decisions about the pods of a group of which one does not fit."""
     if len(pods) == 1:
         return (decision,)
     message = f"pod {decision.pod}, which is placed together with this one: {decision.message}"

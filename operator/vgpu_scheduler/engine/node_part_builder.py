@@ -1,4 +1,4 @@
-"""Makes the parts of a shape: what a pod asks for, under the policy that is in force for it."""
+"""Makes the parts of a class: what a pod asks for, under the policy that is in force for it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import msgspec
 
 from vgpu_scheduler.allocators import Budgets
 from vgpu_scheduler.dialects import ClaimError, Dialect, Dialects, Scorers
+from vgpu_scheduler.engine.equivalence import Claimed, NodePart, Refused
 from vgpu_scheduler.engine.policy_limits import LimitError, most_memory
-from vgpu_scheduler.engine.shape import Claimed, NodePart, Refused
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import PodClaims, claims_devices
 from vgpu_scheduler.policy import SETTINGS, ResolvedPolicy, overruled
@@ -53,7 +53,7 @@ def _odd(
         amounts = [
             f"container {container.name}: {text}"
             for container in pod.spec.containers
-            for text in dialect.claims.suspicions(container, annotations)
+            for text in dialect.claims.usage_warnings(container, annotations)
         ]
         if odd or amounts:
             raise ClaimError("; ".join((*odd, *amounts)))
