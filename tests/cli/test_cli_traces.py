@@ -192,29 +192,6 @@ def test_a_placement_that_cannot_be_ends_the_command(monkeypatch: pytest.MonkeyP
 # The picture ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["found.svg", "found.png"])
-def test_a_picture_with_a_line_for_each_policy(name: str) -> None:
-    pytest.importorskip("matplotlib")
-    arguments = ("--trace", "trace", "--workload", "small", "--plot", name)
-    assert run(*arguments).exit_code == 0
-    content = Path(name).read_bytes()
-    assert run(*arguments).exit_code == 0
-    assert Path(name).read_bytes() == content
-    if name.endswith("svg"):
-        assert content.count(b'<g id="line2d_') > len(CONTENDERS)
-        assert all(f"<!-- {title} -->".encode() in content for title in (*CONTENDERS, "small", "all that arrived"))
-    else:
-        assert content.startswith(b"\x89PNG")
-
-
-def test_without_matplotlib_nothing_is_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vgpu_scheduler.cli.traces.plot.find_spec", lambda _: None)
-    monkeypatch.setattr(command, "replay", None)
-    result = run("--trace", "trace", "--plot", "found.svg")
-    assert result.exit_code == 2
-    assert "Error: --plot needs matplotlib: pip install 'vgpu-scheduler[plots]'" in result.stderr
-
-
 # What is refused -----------------------------------------------------------------------------------------------------
 
 
@@ -228,9 +205,6 @@ def test_without_matplotlib_nothing_is_replayed(monkeypatch: pytest.MonkeyPatch)
         (["--trace", "trace", "--policy", "none"], "--policy none: there is no such file, and it is none of hami, "),
         (["--trace", "trace", "--policy", "hami", "--policy", "hami"], "--policy: two are called hami: rename a file"),
         (["--trace", "trace", "--policy", "trace"], "trace: there is no YAML or JSON file in it"),
-        (["--trace", "trace", "--plot", "x.pdf"], "--plot x.pdf: its name ends in .svg or .png"),
-        (["--trace", "trace", "--plot", "no/x.svg"], "--plot no/x.svg: there is no folder no"),
-        (["--trace", "trace", "--plot", "x.svg", "--load", "1"], "--plot is about demand that grows"),
         (["--trace", "trace", "--pending"], "--pending: it does not go with --trace"),
         (["--trace", "trace", "--node-policy", "spread"], "--node-policy: it does not go with --trace"),
         (["--trace", "trace", "--fleet", "trace", "--cluster", "trace"], "--fleet trace goes without a cluster"),

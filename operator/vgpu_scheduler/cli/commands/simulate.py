@@ -38,7 +38,6 @@ _OF_TRACES: Final = {
     "seed": "--seed",
     "runs": "--runs",
     "load": "--load",
-    "plot": "--plot",
 }
 """Options that belong to one of the two kinds of questions, by the names of parameters."""
 _SEED: Final = 42
@@ -99,12 +98,6 @@ _SEED: Final = 42
     type=click.FloatRange(0.0, 10.0, min_open=True),
     help="Let pods leave, too: so much of all cards is asked for on average (1 is all of them).",
 )
-@click.option(
-    "--plot",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE.svg|FILE.png",
-    help="Draw allocation against demand, a line for each policy (needs the extra plots).",
-)
 @namespace_options
 @cluster_options
 @click.option("--dialect", help="hami, volcano or koordinator, instead of the setting `dialects`.")
@@ -150,8 +143,6 @@ def _refuse(given: Mapping[str, Any], flags: Mapping[str, str], why: str) -> Non
 def _replay(
     trace: str, policies: tuple[Path, ...], cluster: ClusterOptions, given: Mapping[str, Any], options: dict[str, Any]
 ) -> None:
-    if given["plot"] is not None and given["load"] is not None:
-        raise click.UsageError("--plot is about demand that grows, and --load about demand that lasts")
     named = bool(cluster.files) or cluster.context is not None
     if named and given["fleet"] == "trace":
         raise click.UsageError("--fleet trace goes without a cluster")
@@ -166,6 +157,5 @@ def _replay(
         on_cluster=named or given["fleet"] == "cluster",
         seeds=range(first, first + (given["runs"] or 1)),
         load=given["load"],
-        plot=given["plot"],
         output=options["output"],
     )

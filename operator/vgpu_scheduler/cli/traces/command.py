@@ -20,7 +20,6 @@ from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.cluster.view import read_cluster
 from vgpu_scheduler.cli.cluster.world import announce_compiling, exit_on_error, make_world
 from vgpu_scheduler.cli.simulate import read_policies
-from vgpu_scheduler.cli.traces.plot import check_plot, draw
 from vgpu_scheduler.cli.traces.reading import read_trace
 from vgpu_scheduler.cli.traces.show import show
 from vgpu_scheduler.model import counted
@@ -57,12 +56,9 @@ def run(  # noqa: PLR0913 - one for each option of the command
     on_cluster: bool,
     seeds: Sequence[int],
     load: float | None,
-    plot: Path | None,
     output: str,
 ) -> None:
     """Replay a trace under each policy, and say what they came to."""
-    if plot is not None:
-        check_plot(plot)
     with exit_on_error():
         contenders = _contenders(policies)
         found = read_trace(trace, workloads, with_nodes=not on_cluster)
@@ -80,9 +76,6 @@ def run(  # noqa: PLR0913 - one for each option of the command
         show(summaries)
     else:
         dump([summary.as_json() for summary in summaries], output)
-    if plot is not None:
-        with exit_on_error():
-            draw(summaries, plot)
 
 
 # What is replayed ----------------------------------------------------------------------------------------------------
