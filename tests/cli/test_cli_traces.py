@@ -135,13 +135,13 @@ def test_own_policies_are_compared_with_ours() -> None:
     assert [line.split()[1] for line in result.stdout.splitlines()[1:3]] == ["mine", "hami"]
     assert " 0.00 " in result.stdout.splitlines()[1]
     assert "warning: mine: " in result.stderr
-    assert "pods were rejected that a node had room for, as it says" in result.stderr
+    assert "it says that it rejected 3 pods that a node had room for" in result.stderr
 
 
 def test_models_that_no_node_has_are_told() -> None:
     Path("trace/openb_pod_list_small.csv").write_text(PODS.replace("T4|A10", "H100"))
     result = run("--trace", "trace", "--workload", "small", "--policy", "hami")
-    assert result.stderr == "warning: small: 1 pods ask for models of which no node has a card\n"
+    assert result.stderr == "warning: small: no node has a card of the models that 1 pod would take\n"
 
 
 def test_a_cluster_of_files_instead_of_the_nodes_of_the_trace() -> None:
@@ -158,7 +158,7 @@ def test_a_cluster_of_files_instead_of_the_nodes_of_the_trace() -> None:
     assert "the models that pods of the trace ask for are not asked for" in result.stderr
     result = run("--trace", "synthetic", "--cluster", name, "--policy", "hami", "--policy", "fragmentation")
     assert [line.split()[0] for line in result.stdout.splitlines()[1:3]] == ["synthetic", "synthetic"]
-    assert "Percent of 4 cards on 1 nodes" in result.stdout
+    assert "Percent of 4 cards on 1 node" in result.stdout
 
 
 def test_the_live_cluster_instead_of_the_nodes_of_the_trace(api: Api) -> None:
