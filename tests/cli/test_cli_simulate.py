@@ -164,6 +164,24 @@ def test_json() -> None:
 # What is in force ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("home", ["", "default", "elsewhere"])
+@pytest.mark.parametrize("named", ["", "default", "elsewhere"])
+def test_a_policy_of_a_file_is_in_the_namespace_that_kubectl_would_create_it_in(named: str, home: str) -> None:
+    spaces = {"namespace": named} if named else {}
+    limit = {"kind": "VGPUPolicy", "metadata": {"name": "limit", **spaces}, "spec": {"limits": {"memoryPerPod": "1Mi"}}}
+    write("limit.yaml", limit)
+    pods = [pod(f"waits-in-{namespace}") for namespace in ("default", "elsewhere")]
+    for waiting, namespace in zip(pods, ("default", "elsewhere"), strict=True):
+        waiting["metadata"]["namespace"] = namespace
+    write("waiting.yaml", *pods)
+    flags = ("-n", home) if home else ("-A",)
+    asked = ("--cluster", "cluster.yaml", "--cluster", "waiting.yaml", "--pending", "--policy", "limit.yaml", *flags)
+    refused = {line.split(":")[0] for line in run(*asked).stdout.splitlines() if "limits.memoryPerPod" in line}
+    in_force = named or home or "default"
+    shown = {home} if home else {"default", "elsewhere"}
+    assert refused == {f"{namespace}/waits-in-{namespace}" for namespace in shown & {in_force}}
+
+
 def test_a_policy_of_another_file_is_in_force_too() -> None:
     write("limit.yaml", policy({"limits": {"memoryPerPod": "4Gi"}}, "limit"))
     result = simulate("--cluster", "limit.yaml")

@@ -13,7 +13,7 @@ from tests.whatif.test_whatif_remedies import GPU, MEMORY, kinds, node, pod, wor
 from vgpu_scheduler.dialects.hami.vendors import vendors
 from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.model import Device
-from vgpu_scheduler.whatif import RemedyKind, World, copy_of, make_dialect, remedies
+from vgpu_scheduler.whatif import RemedyKind, World, WorldError, copy_of, make_dialect, remedies
 from vgpu_scheduler.whatif.cards import WRITERS, Card
 
 Object = dict[str, Any]
@@ -121,3 +121,25 @@ def test_a_new_node_helps_whatever_is_wrong_with_all_there_are(seed: int) -> Non
         nodes.append(made)
     made, waiting = world_of(*nodes, pod("asked", {GPU: 1, MEMORY: int(rng.integers(1000, 16384))}))
     assert kinds(remedies(made, waiting))[RemedyKind.ADD_NODE] == ["add a node like n0"]
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_a_node_whose_kubelet_has_forgotten_its_cards_is_no_model_for_a_new_one(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    number, forgotten = int(rng.integers(1, 5)), set[str]()
+    nodes = []
+    for each in range(number):
+        made = node(f"n{each}", cards=2)
+        if rng.random() < 0.6:
+            forgotten.add(f"n{each}")
+            for section in ("capacity", "allocatable"):
+                made["status"][section] = {**made["status"].get(section, {}), GPU: "0"}
+        made["spec"]["unschedulable"] = True
+        nodes.append(made)
+    world, waiting = world_of(*nodes, pod("asked", {GPU: 1, MEMORY: 1000}))
+    for name in sorted(forgotten):
+        with pytest.raises(WorldError, match=f"node {name} lists cards, and its kubelet offers no {GPU}"):
+            copy_of(world, name, "new")
+    working = [f"n{each}" for each in range(number) if f"n{each}" not in forgotten]
+    expected = [f"add a node like {working[0]}"] if working else None
+    assert kinds(remedies(world, waiting)).get(RemedyKind.ADD_NODE) == expected

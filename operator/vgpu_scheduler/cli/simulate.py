@@ -20,9 +20,9 @@ from vgpu_scheduler.cli.cluster.schedulers import as_if_it_named_ours
 from vgpu_scheduler.cli.cluster.view import NAMESPACED_KINDS, ClusterView, read_cluster, read_files
 from vgpu_scheduler.cli.cluster.world import MissingRightsError, exit_on_error, make_world, open_namespace
 from vgpu_scheduler.cli.known_of_pods import known_of, show_known
+from vgpu_scheduler.cli.policy_files import read_policies, title
 from vgpu_scheduler.kube import LabelSelector, Pod
 from vgpu_scheduler.model import did_you_mean
-from vgpu_scheduler.policy import PLURALS
 from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.whatif import (
     MOST_COPIES,
@@ -159,7 +159,7 @@ def _answer_without_nodes(
         raise error
     world, view = open_namespace(cluster, scenario.home, ())
     for path in scenario.policies:
-        world.add(read_policies(path))
+        world.add(read_policies(path, scenario.home))
     waiting = _waiting(world, scenario) if scenario.pending else []
     pods = [*waiting, *_new_pods(world, view.scheduler.settings, scenario)]
     print_view_warnings(world, view)
@@ -188,32 +188,12 @@ def _changed_world(cluster: ClusterOptions, scenario: _Scenario) -> tuple[World,
     view = read_cluster(cluster, progress)
     world = make_world(view)
     for path in scenario.policies:
-        world.add(read_policies(path))
+        world.add(read_policies(path, scenario.home))
     for text in scenario.added:
         _add_nodes(world, text)
     for text in scenario.without:
         _leave_out(world, text)
     return world, view
-
-
-def read_policies(path: Path) -> list[Written]:
-    """Return the policies of a file or folder that has nothing else.
-
-    Raises
-    ------
-    FileError
-        If it cannot be read, has something else, or no policy.
-    """
-    found = read_files([path])
-    for obj in found:
-        if obj.get("kind") not in PLURALS:
-            kinds = " and ".join(PLURALS)
-            raise FileError(
-                f"{obj.origin}: {_title(obj)} is no policy: --policy takes {kinds}, -f and --cluster the rest"
-            )
-    if not found:
-        raise FileError(f"{path}: there is no policy in it")
-    return found
 
 
 def _add_nodes(world: World, text: str) -> None:
@@ -300,7 +280,7 @@ def _new_pods(world: World, settings: Settings, scenario: _Scenario, *, once: bo
         made = _pods_told_of(obj)[first]
         found = [_pod(world, obj, pod) for pod in made]
         if found and (text := as_if_it_named_ours(world, settings, made[0], found[0].namespace)):
-            not_ours.setdefault(text, []).append(_title(obj))
+            not_ours.setdefault(text, []).append(title(obj))
         pods += found
     for text, titles in not_ours.items():
         warn(f"{titles[0]}{f' and {len(titles) - 1} more' if len(titles) > 1 else ''}: {text}")
@@ -323,24 +303,17 @@ def _at_home(obj: Written, scenario: _Scenario) -> Written:
         return obj
     named = metadata.get("namespace")
     if named and scenario.namespaces.name not in {None, named}:
-        raise WorldError(f"{obj.origin}: {_title(obj)} names namespace {named}, and -n {scenario.namespaces.name}")
+        raise WorldError(f"{obj.origin}: {title(obj)} names namespace {named}, and -n {scenario.namespaces.name}")
     if not named:
         obj["metadata"] = {**metadata, "namespace": scenario.home}
     return obj
-
-
-def _title(obj: Mapping[str, Any]) -> str:
-    """Return kind and name of an object, whatever it holds."""
-    metadata = obj.get("metadata")
-    name = metadata.get("name", "") if isinstance(metadata, Mapping) else ""
-    return f"{obj.get('kind') or 'an object without a kind'} {name}".rstrip()
 
 
 def _pods_told_of(workload: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the pods of a workload, after warnings about fields that have no effect, once for all of them."""
     pods: list[Mapping[str, Any]] = list(pods_of(workload))
     for text in unknown_fields(pods[0]) if pods else ():
-        warn(f"{_title(workload)}: {text}")
+        warn(f"{title(workload)}: {text}")
     return pods
 
 
@@ -351,7 +324,7 @@ def _pod(world: World, workload: Mapping[str, Any], pod: Mapping[str, Any]) -> P
     except WorldError as error:
         raise WorldError(f"{getattr(workload, 'origin', 'the file')}: {error}") from None
     if not read.spec.containers:
-        raise WorldError(f"{_title(workload)}: spec.containers is empty: the API server takes no such pod")
+        raise WorldError(f"{title(workload)}: spec.containers is empty: the API server takes no such pod")
     return read
 
 

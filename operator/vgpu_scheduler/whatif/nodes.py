@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from vgpu_scheduler.dialects import CodecError, RegistrationError
+from vgpu_scheduler.dialects import CodecError, Inventory, RegistrationError
 from vgpu_scheduler.kube import decode_node
-from vgpu_scheduler.model import LAST_ALLOCATED
+from vgpu_scheduler.model import LAST_ALLOCATED, Device
 from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.world import World
 
@@ -16,6 +16,8 @@ Object = Mapping[str, Any]
 
 _UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
 _STATES: Final = ("unschedulable", "not-ready", "unreachable", "memory-pressure", "disk-pressure", "pid-pressure")
+_COUNT: Final = 0
+"""The dimension of resources that count devices."""
 TAINTS_OF_STATE: Final = frozenset(f"node.kubernetes.io/{state}" for state in _STATES)
 """Taints that say how a node is, not what kind of node it is."""
 
@@ -59,7 +61,7 @@ def copy_of(world: World, name: str, copy: str) -> list[Object]:
     Raises
     ------
     WorldError
-        If there is no such node, or one of the new name.
+        If there is no such node, one of the new name, or nobody knows what the kubelet of a new one would offer.
     """
     if name not in world.nodes:
         raise WorldError(f"there is no node {name}")
@@ -70,6 +72,7 @@ def copy_of(world: World, name: str, copy: str) -> list[Object]:
         like = dialect.inventory.with_healthy_devices(like)
         beside = None if beside is None else dialect.inventory.with_healthy_devices(beside)
     cards = list(_hardware(world, like, beside))
+    _check_offered(world, like, beside)
     node = _renamed(like, copy, cards)
     node["metadata"]["uid"] = world.new_uid()
     node["metadata"]["labels"] = {**(node["metadata"].get("labels") or {}), "kubernetes.io/hostname": copy}
@@ -89,8 +92,31 @@ def _as_new(world: World, node: Object) -> Object:
     return {**like, "status": {**status, "allocatable": allocatable}} if devices else like
 
 
+def _check_offered(world: World, node: Object, beside: Object | None) -> None:
+    """Refuse a node whose kubelet has forgotten the devices that it lists: what it would offer of them is not known.
+
+    Raises
+    ------
+    WorldError
+        If its capacity of a resource that counts devices is 0.
+    """
+    capacity = (node.get("status") or {}).get("capacity") or {}
+    for inventory, devices in _devices(world, node, beside):
+        vendors = {device.vendor for device in devices}
+        for name, resource in inventory.device_resources.items():
+            if resource.dimension == _COUNT and resource.vendor in vendors and str(capacity.get(name, "")) == "0":
+                text = f"node {node['metadata']['name']} lists cards, and its kubelet offers no {name}"
+                raise WorldError(f"{text}: its device plugin is gone, so name another node of that kind")
+
+
 def _hardware(world: World, node: Object, beside: Object | None) -> Iterator[str]:
     """Yield the UUIDs of the devices of a node."""
+    for inventory, devices in _devices(world, node, beside):
+        yield from map(inventory.hardware, devices)
+
+
+def _devices(world: World, node: Object, beside: Object | None) -> Iterator[tuple[Inventory, Sequence[Device]]]:
+    """Yield the devices of a node that can be read, by dialect."""
     known = decode_node({**node, "metadata": {"uid": "", **node["metadata"]}})
     for dialect in world.engine.dialects:
         try:
@@ -99,7 +125,7 @@ def _hardware(world: World, node: Object, beside: Object | None) -> Iterator[str
             devices = error.devices
         except CodecError:
             devices = ()
-        yield from map(dialect.inventory.hardware, devices)
+        yield dialect.inventory, devices
 
 
 def _renamed(obj: Object, name: str, cards: list[str]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from vgpu_scheduler.whatif.constraints import constraints_of
 from vgpu_scheduler.whatif.ending import end_pods
 from vgpu_scheduler.whatif.limits import ask_within_limits, gets_around_limits, raise_limits
 from vgpu_scheduler.whatif.nodes import TAINTS_OF_STATE, copy_of, is_cordoned, listed_cards, uncordoned, with_annotation
+from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 from vgpu_scheduler.whatif.searching import largest_that_fits
 from vgpu_scheduler.whatif.world import World
@@ -24,6 +25,8 @@ Object = Mapping[str, Any]
 _MOST_OF_A_KIND: Final = 3
 _MOST_MODELS: Final = 16
 """Kinds of nodes of which one more is tried."""
+_MOST_TRIED: Final = 32
+"""Nodes of a kind of which one has to say how one more would be."""
 _DIGITS: Final = 12
 _KIND_LABELS: Final = (
     "node.kubernetes.io/instance-type",
@@ -195,13 +198,15 @@ def _smallest(
 
 def _add_node(waiting: WaitingPod) -> Iterator[Remedy]:
     """Add an empty node like one that is there, one of each kind."""
-    kinds: dict[object, str] = {}
+    kinds: dict[object, list[str]] = {}
     with_cards_first = sorted(waiting.world.nodes, key=lambda name: (not waiting.world.devices(name), name))
     for name in with_cards_first:
-        kinds.setdefault(_kind_of(waiting.world, name), name)
-    for name in list(kinds.values())[:_MOST_MODELS]:
-        copy = next(f"{name}-{n}" for n in range(2, 10**9) if not waiting.world.has_node(f"{name}-{n}"))
-        objects = copy_of(waiting.world, name, copy)
+        kinds.setdefault(_kind_of(waiting.world, name), []).append(name)
+    for names in list(kinds.values())[:_MOST_MODELS]:
+        made = next(filter(None, (_new_node(waiting.world, name) for name in names[:_MOST_TRIED])), None)
+        if made is None:
+            continue
+        name, copy, objects = made
         waiting.world.add(objects)
         try:
             node = waiting.node()
@@ -211,6 +216,15 @@ def _add_node(waiting: WaitingPod) -> Iterator[Remedy]:
             text = f"add a node like {name}"
             yield Remedy(RemedyKind.ADD_NODE, text, node, objects=tuple(objects))
             return
+
+
+def _new_node(world: World, name: str) -> tuple[str, str, list[Object]] | None:
+    """Return a node, what one more like it is called, and its objects; None if nobody knows how that would be."""
+    copy = next(f"{name}-{n}" for n in range(2, 10**9) if not world.has_node(f"{name}-{n}"))
+    try:
+        return name, copy, copy_of(world, name, copy)
+    except WorldError:
+        return None
 
 
 def _kind_of(world: World, name: str) -> object:

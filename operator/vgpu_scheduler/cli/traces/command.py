@@ -19,7 +19,7 @@ from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, ClusterOptions
 from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.cluster.view import read_cluster
 from vgpu_scheduler.cli.cluster.world import announce_compiling, exit_on_error, make_world
-from vgpu_scheduler.cli.simulate import read_policies
+from vgpu_scheduler.cli.policy_files import read_policies
 from vgpu_scheduler.cli.traces.reading import read_trace
 from vgpu_scheduler.cli.traces.show import show
 from vgpu_scheduler.model import counted
