@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -416,8 +417,17 @@ def test_node_selectors_that_make_no_sense_are_refused(tmp_path: Path, text: str
 
 
 def test_nobody_coexists_with_itself(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="both one of scheduler_names and of coexist_with"):
+    with pytest.raises(SettingsError, match=r"line 1: coexist_with: vgpu-scheduler is one of scheduler_names"):
         load(written(tmp_path, "coexist_with: [vgpu-scheduler]\n"), {})
+
+
+@pytest.mark.parametrize("names", [["volcan"], ["volcan", "x"], ["hami", "volcan"], [3]])
+def test_what_is_wrong_with_a_part_is_said_of_that_alone(tmp_path: Path, names: list[object]) -> None:
+    with pytest.raises(SettingsError) as raised:
+        load(written(tmp_path, f"dialects: {json.dumps(names)}\n"), {})
+    wrong = [name for name in names if name != "hami"]
+    assert str(raised.value).count("dialects.") == len(wrong)
+    assert "dialects: " not in str(raised.value)
 
 
 def test_dialects_are_an_ordered_list(tmp_path: Path) -> None:

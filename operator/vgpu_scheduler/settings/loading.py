@@ -160,9 +160,15 @@ def _joined(written: _Written, environment: type[EnvSettingsSource], flags: Mapp
         return Joined()
     except ValidationError as error:
         wrong = [(path_of(item), worded(item)) for item in error.errors()]
+        wrong = [(path, text) for path, text in wrong if not any(_is_within(other, path) for other, _ in wrong)]
     except SourceError as error:  # a section in the environment that is not JSON
         raise SettingsError(str(error)) from None
     raise SettingsError("; ".join(_named(path, text, written, flags) for path, text in wrong))
+
+
+def _is_within(path: tuple[str, ...], whole: tuple[str, ...]) -> bool:
+    """Tell whether a path leads into another setting: what is wrong with a part makes the whole look wrong, too."""
+    return bool(whole) and len(path) > len(whole) and path[: len(whole)] == whole
 
 
 def _named(path: tuple[str, ...], text: str, written: _Written, flags: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from vgpu_scheduler.kube import LabelSelector, parse_label_selector
@@ -142,12 +142,13 @@ class Settings(BaseSettings):
             raise ValueError("a dialect is listed twice")
         return names
 
-    @model_validator(mode="after")
-    def _no_rival_of_itself(self) -> Settings:
-        both = set(self.scheduler_names) & set(self.coexist_with)
-        if both:
-            raise ValueError(f"{min(both)} is both one of scheduler_names and of coexist_with")
-        return self
+    @field_validator("coexist_with")
+    @classmethod
+    def _check_rivals(cls, names: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        own = set(names).intersection(info.data.get("scheduler_names", ()))
+        if own:
+            raise ValueError(f"{min(own)} is one of scheduler_names: this scheduler is no rival of itself")
+        return names
 
     @model_validator(mode="after")
     def _listens_once(self) -> Settings:
