@@ -96,7 +96,13 @@ def test_nothing_is_written_to_a_copy(tmp_path: Path, flags: tuple[str, ...]) ->
     path = write([node("a")], tmp_path)
     result = run("cordon", "GPU-a-0", "--cluster", path, *flags)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "--cluster is a copy, to which nothing is written: add --dry-run" in result.stderr
+    server = flags == ("--dry-run=server",)
+    said = (
+        "which no API server can check: write --dry-run=client"
+        if server
+        else "to which nothing is written: add --dry-run"
+    )
+    assert f"--cluster is a copy, {said}" in result.stderr
 
 
 # What a shell offers ---------------------------------------------------------------------------------------------

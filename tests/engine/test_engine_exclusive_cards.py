@@ -65,17 +65,17 @@ def of_maker(vendor: Vendor, dice: Random) -> Iterator[Asked]:
     divisor = count if claims.divided else 1
     share = {claims.count: "1", claims.memory: str(max(4096 // claims.memory_factor, 1))}
     if claims.cores:
-        share[claims.cores] = str(max(claims.groups // 10, 1))
+        share[claims.cores] = str(max(claims.units // 10, 1))
     yield Asked(0, [share] * dice.randint(1, 3))
     yield Asked(count, [whole, share])
     yield Asked(dice.randint(1, 1), [share], MUTEX)
     yield Asked(2, [share, share], policy=EXCLUSIVE)
     yield Asked(1, [share], policy={"devices": {"policy": "numa,mutex"}})
     if claims.cores and not isinstance(claims, NpuNames):
-        full = {**share, claims.count: str(count), claims.cores: str(claims.groups * divisor)}
+        full = {**share, claims.count: str(count), claims.cores: str(claims.units * divisor)}
         full[claims.memory] = str(int(share[claims.memory]) * divisor)
         yield Asked(count, [full])
-        yield Asked(count + 1, [full, {**share, claims.cores: str(claims.groups)}])
+        yield Asked(count + 1, [full, {**share, claims.cores: str(claims.units)}])
     if claims.memory_percent:
         yield Asked(1, [{claims.count: "1", claims.memory_percent: "100"}])
         yield Asked(0, [{claims.count: "1", claims.memory_percent: "99"}])

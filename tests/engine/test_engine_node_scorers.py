@@ -94,11 +94,11 @@ def test_pods_that_request_nothing_are_taken_to_use_something() -> None:
 
 
 def test_a_shape_of_points_ranks_by_the_function_between_them() -> None:
-    pod_class = [{"utilization": 0, "score": 0}, {"utilization": 25, "score": 10}, {"utilization": 100, "score": 0}]
+    shape = [{"utilization": 0, "score": 0}, {"utilization": 25, "score": 10}, {"utilization": 100, "score": 0}]
     nodes = [having("a", {}), having("b", {})]
     engine = with_policies(
         engine_with(nodes, [pod("t", asks(0, cpu="8"), nodeName="b", started=True)]),
-        *by("requestedToCapacityRatio", pod_class=pod_class, resources={"memory": 0}),
+        *by("requestedToCapacityRatio", shape=shape, resources={"memory": 0}),
     )
     assert scored(engine, pod("p", asks(cpu="4"))) == {"a": 100.0, "b": 34.0}
 

@@ -82,14 +82,14 @@ def see_deleted(engine: Engine) -> None:
     engine.remove_pod("uid-p", 0.0)
 
 
-def give_back(engine: Engine) -> None:
-    engine.give_back("uid-p", 0.0)
+def unreserve(engine: Engine) -> None:
+    engine.unreserve("uid-p", 0.0)
 
 
 @pytest.mark.parametrize(
     "steps",
     [
-        (give_back,),
+        (unreserve,),
         (see_deleted,),
         (confirm, see_deleted),
         (confirm, see_bound, see_deleted),
