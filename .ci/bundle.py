@@ -69,7 +69,7 @@ def add_packages(folder: Path, machine: str) -> None:
     elsewhere = (
         [f"--platform={name}_{machine}" for name in PLATFORMS] + [f"--python-version={PYTHON}"] if machine else []
     )
-    limits = ("--only-binary=:all:", f"--constraint={ROOT / 'constraints.txt'}")
+    limits = ("--only-binary=:all:", f"--constraint={ROOT / 'constraints.txt'}", f"--find-links={wheels}")
     run(*pip, "download", *limits, *elsewhere, f"--dest={wheels}", str(demo), f"{operator}[tracing]")
 
 
