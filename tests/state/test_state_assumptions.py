@@ -83,7 +83,7 @@ def see_deleted(engine: Engine) -> None:
 
 
 def give_back(engine: Engine) -> None:
-    engine.give_back("uid-p", 0.0)
+    engine.unreserve("uid-p", 0.0)
 
 
 @pytest.mark.parametrize(

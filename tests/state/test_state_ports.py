@@ -57,7 +57,7 @@ def test_assumed_ports_are_taken_and_given_back() -> None:
     refused = "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports."
     assert decided(engine, "q", **on_ports(80, hostIP="10.0.0.1")) == refused
     assert decided(engine, "r", **on_ports(80, protocol="UDP")) == "a"
-    engine.give_back("uid-p", 1.0, at_least=5.0)
+    engine.unreserve("uid-p", 1.0, at_least=5.0)
     second = engine.attempt(1.0)
     assert second is not None
     assert (second.pod, second.outcome) == ("default/q", Outcome.PLACED)
