@@ -94,12 +94,11 @@ class NodeLocker:
         Where there is no lock, or where of several makers' plugins the first one to answer ends it, a plugin looks for
         any pod of its node that has not started. So such a pod has the node to itself until then.
         """
-        others = [other for other in self.context.engine.state.starting_pods(node) if other.uid != pod.uid]
-        if not others:
-            return None
         guessed = self._needs.of(pod).guessed
-        needs = ((other, self._needs.of(other)) for other in others)
-        return next((other for other, its in needs if its.guessed or (guessed and its.in_turn)), None)
+        for other, needs in self._needs.of_starting(node):
+            if (needs.guessed or (guessed and needs.in_turn)) and other.uid != pod.uid:
+                return other
+        return None
 
     async def try_take(self, node: Node, pod: Pod) -> tuple[str | None, bool]:
         """Try once to claim the cards of a node for a pod: its token, and its lock if the node side has one.
@@ -244,6 +243,7 @@ class NodeLocker:
     def forget(self, node: str) -> None:
         """Forget a node that is gone."""
         self._fence.forget(node)
+        self._needs.forget(node)
         self._seen.pop(node, None)
 
     def holding(self, node: str, lock: str) -> str | None:

@@ -157,9 +157,9 @@ class Known:
 
     def starting_pods(self, node: str) -> list[Pod]:
         """Return the pods that hold something on a node beyond a decision, and have neither started nor ended."""
-        held = (held for held in self._books.not_started(node) if held.phase is not Phase.ASSUMED)
-        pods = (self.pod(each.uid) for each in held)
-        return [pod for pod in pods if pod is not None and not pod.terminal]
+        uids = (held.uid for held in self._books.not_started(node) if held.phase is not Phase.ASSUMED)
+        known = (self._pods.get(uid) for uid in uids)
+        return [each.pod for each in known if each is not None and not each.pod.terminal]
 
     def unchanged_since_assumed(self, uid: str, pod: Pod) -> bool:
         """Tell whether an assumed placement needs no second look.
