@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.intake.watching import MERGE, NODES, PODS, Watcher, until
+from tests.intake.watching import MERGE, PODS, Watcher, until
 
 from vgpu_devcluster import WRITES, Fault
 from vgpu_scheduler.intake import KopfSource, Observer, supervised
@@ -25,21 +25,19 @@ def nameless(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 async def source(watcher: Watcher, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[KopfSource]:
-    """kopf, running, with node ``n0`` and pod ``p0`` seen; it is started again without much delay."""
+    """kopf, running, with pod ``p0`` seen; it is started again without much delay."""
     monkeypatch.setattr(supervised, "_RESTART_DELAY", 0.05)
-    await watcher.write("POST", NODES, {"metadata": {"name": "n0"}})
     await watcher.create("p0")
     made = KopfSource(
         watcher.api.credentials,
         watcher.observer,
         "vgpu-scheduler",
-        nodes=True,
         lost_track=watcher.lose_track,
         after_spawn=lambda: None,
     )
     task = asyncio.create_task(made.run())
     try:
-        await until(lambda: watcher.waiting == {"p0"} and watcher.nodes == {"n0"})
+        await until(lambda: watcher.waiting == {"p0"})
         yield made
     finally:
         task.cancel()
@@ -47,16 +45,14 @@ async def source(watcher: Watcher, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
             await task
 
 
-async def test_it_sees_our_pods_and_the_nodes(watcher: Watcher, source: KopfSource) -> None:
+async def test_it_sees_our_pods(watcher: Watcher, source: KopfSource) -> None:
     await watcher.create("p1")
     await watcher.create("theirs", scheduler="another", node="n0")
     await watcher.write("PATCH", f"{PODS}/p0", {"metadata": {"labels": {"a": "b"}}}, content_type=MERGE)
-    await watcher.write("POST", NODES, {"metadata": {"name": "n1"}})
-    await until(lambda: watcher.waiting == {"p0", "p1"} and watcher.nodes == {"n0", "n1"})
+    await until(lambda: watcher.waiting == {"p0", "p1"})
     await until(lambda: any(pod.labels for pod in watcher.engine.state.pods()))
     await watcher.delete("p0")
-    await watcher.write("DELETE", f"{NODES}/n1")
-    await until(lambda: watcher.waiting == {"p1"} and watcher.nodes == {"n0"})
+    await until(lambda: watcher.waiting == {"p1"})
     assert (watcher.lost_track, watcher.observer.stats.restarts) == (0, 0)
 
 
@@ -86,8 +82,7 @@ async def test_a_pod_that_was_bound_no_longer_waits_and_its_last_object_is_not_o
 
 async def test_it_writes_nothing(watcher: Watcher, source: KopfSource) -> None:
     await watcher.create("p1")
-    await watcher.write("DELETE", f"{NODES}/n0")
-    await until(lambda: watcher.waiting == {"p0", "p1"} and not watcher.nodes)
+    await until(lambda: watcher.waiting == {"p0", "p1"})
     total = watcher.cluster.requests.total
     assert sum(total(verb=verb) for verb in WRITES) == sum(total(verb=v, user_agent="somebody-else") for v in WRITES)
 
@@ -119,8 +114,7 @@ async def test_whatever_ends_it_it_watches_again(
         watcher.cluster.inject(fault)
     watcher.cluster.end_watches(expired=expired)
     await watcher.create("p1")
-    await watcher.write("POST", NODES, {"metadata": {"name": "n1"}})
-    await until(lambda: watcher.waiting >= {"p0", "p1"} and watcher.nodes == {"n0", "n1"}, within=30.0)
+    await until(lambda: watcher.waiting >= {"p0", "p1"}, within=30.0)
     await watcher.create("p2")
     await watcher.delete("p1")
     await until(lambda: watcher.waiting == {"p0", "p2"})
@@ -129,13 +123,13 @@ async def test_whatever_ends_it_it_watches_again(
 
 
 async def test_what_it_had_started_ends_with_it(watcher: Watcher, source: KopfSource) -> None:
-    """kopf itself leaves the watches of other kinds to the end of its process, and they go on to ask for ever."""
+    """kopf itself leaves watches to the end of its process, and they go on to ask for ever."""
     before = watches_under_way()
-    assert len(before) == 2
+    assert len(before) == 1
     ours = asyncio.create_task(asyncio.Event().wait())
     watcher.cluster.inject(Fault(verb="watch", resource="pods", status=410, times=1))
     watcher.cluster.end_watches()
-    await until(lambda: watcher.observer.stats.restarts == 1 and len(watches_under_way()) == 2)
+    await until(lambda: watcher.observer.stats.restarts == 1 and len(watches_under_way()) == 1)
     assert not {id(task) for task in before} & {id(task) for task in watches_under_way()}
     assert not ours.done()
     ours.cancel()
@@ -158,7 +152,7 @@ async def test_what_a_handler_starts_goes_on_when_it_ends(
     await until(lambda: started)
     watcher.cluster.inject(Fault(verb="watch", status=410, times=1))
     watcher.cluster.end_watches()
-    await until(lambda: watcher.observer.stats.restarts == 1 and len(watches_under_way()) == 2)
+    await until(lambda: watcher.observer.stats.restarts == 1 and len(watches_under_way()) == 1)
     assert not started[0].done()
     for task in started:
         task.cancel()
@@ -193,7 +187,7 @@ async def test_objects_that_cannot_be_read_stop_nothing(watcher: Watcher, source
 async def test_it_ends_when_it_is_told_to_even_if_nobody_answers(watcher: Watcher) -> None:
     watcher.cluster.inject(Fault(user_agent="kopf", delay=60.0))
     made = KopfSource(
-        watcher.api.credentials, watcher.observer, "vgpu-scheduler", nodes=True,
+        watcher.api.credentials, watcher.observer, "vgpu-scheduler",
         lost_track=watcher.lose_track, after_spawn=lambda: None,
     )  # fmt: skip
     task = asyncio.create_task(made.run())
@@ -250,11 +244,11 @@ async def test_a_broken_line_does_not_end_it_for_good(watcher: Watcher, monkeypa
     async with BreakingProxy(watcher.cluster.url) as proxy:
         monkeypatch.setattr(watcher.api.credentials.configuration, "host", proxy.url)
         made = KopfSource(
-            watcher.api.credentials, watcher.observer, "vgpu-scheduler", nodes=True,
+            watcher.api.credentials, watcher.observer, "vgpu-scheduler",
             lost_track=watcher.lose_track, after_spawn=lambda: None,
         )  # fmt: skip
         task = asyncio.create_task(made.run())
-        await until(lambda: watcher.waiting == {"p0"} and watcher.cluster.requests.total(verb="watch") == 2)
+        await until(lambda: watcher.waiting == {"p0"} and watcher.cluster.requests.total(verb="watch") == 1)
         proxy.breaks = 1
         await watcher.create("p1")
         await until(lambda: watcher.observer.stats.restarts == 1)

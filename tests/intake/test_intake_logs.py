@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from io import StringIO
 
 import pytest
-from tests.intake.watching import NODES, Watcher, until
+from tests.intake.watching import Watcher, until
 
 from vgpu_devcluster import Fault
 from vgpu_scheduler.intake import KopfSource, supervised
@@ -38,14 +38,13 @@ def log() -> Iterator[StringIO]:
 async def source(watcher: Watcher, log: StringIO, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
     """kopf, running, with pod ``p0`` seen; it is started again without much delay."""
     monkeypatch.setattr(supervised, "_RESTART_DELAY", 0.05)
-    await watcher.write("POST", NODES, {"metadata": {"name": "n0"}})
     await watcher.create("p0")
     made = KopfSource(
-        watcher.api.credentials, watcher.observer, "vgpu-scheduler", nodes=True,
+        watcher.api.credentials, watcher.observer, "vgpu-scheduler",
         lost_track=watcher.lose_track, after_spawn=lambda: None,
     )  # fmt: skip
     task = asyncio.create_task(made.run())
-    await until(lambda: watcher.waiting == {"p0"} and watcher.nodes == {"n0"})
+    await until(lambda: watcher.waiting == {"p0"})
     yield
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):

@@ -1,4 +1,4 @@
-"""Where observations come from: kopf handlers for waiting pods, nodes and policies, light streams for the rest."""
+"""Where observations come from: kopf handlers for waiting pods and policies, light streams for the rest."""
 
 from vgpu_scheduler.intake.admission import AdmissionEndpoint, AdmissionServer
 from vgpu_scheduler.intake.departed import DepartedPods

@@ -1,4 +1,4 @@
-"""The pods that wait for us, and the nodes, through kopf."""
+"""The pods that wait for us, through kopf."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable
 import kopf
 
 from vgpu_scheduler.apiclient import Credentials
-from vgpu_scheduler.intake.kinds import NODES, PODS
+from vgpu_scheduler.intake.kinds import PODS
 from vgpu_scheduler.intake.observer import Observer
 from vgpu_scheduler.intake.supervised import SupervisedKopf
 from vgpu_scheduler.intake.watching import EventHandler
 
 
 class KopfSource(SupervisedKopf):
-    """Watches the unscheduled pods of one scheduler name, and the nodes if asked to.
+    """Watches the unscheduled pods of one scheduler name.
 
     A pod leaves the selection when it is bound or deleted. kopf reports it as deleted then, with the object from
     before: all that says is that it no longer waits. What became of it is told by the stream of bound pods.
@@ -27,8 +27,6 @@ class KopfSource(SupervisedKopf):
         Where observations go.
     scheduler_name
         Selected by the server: ``spec.schedulerName``. Field selectors know no "or", so each name has its own source.
-    nodes
-        Watch the nodes, too.
     lost_track, after_spawn
         See :class:`SupervisedKopf`.
     """
@@ -39,7 +37,6 @@ class KopfSource(SupervisedKopf):
         observer: Observer,
         scheduler_name: str,
         *,
-        nodes: bool,
         lost_track: Callable[[], None],
         after_spawn: Callable[[], None],
     ) -> None:
@@ -51,12 +48,9 @@ class KopfSource(SupervisedKopf):
             restarted=observer.stats.restarted,
         )
         self._pods = EventHandler(PODS, observer, lost_track, observer.left_selection)
-        self._nodes = EventHandler(NODES, observer, lost_track) if nodes else None
 
     def _register(self, registry: kopf.OperatorRegistry) -> None:
         self._watch(registry, self._pods, "pods")
-        if self._nodes is not None:
-            self._watch(registry, self._nodes, "nodes")
 
     def _configure(self, settings: kopf.OperatorSettings) -> None:
         settings.watching.field_selectors["v1", "pods"] = f"spec.schedulerName={self._name},spec.nodeName="

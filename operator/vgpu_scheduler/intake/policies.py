@@ -1,6 +1,6 @@
 """Policy resources, namespaces and their quotas, through a kopf operator of their own.
 
-It is separate from those of pods and nodes because it has to look at CustomResourceDefinitions: with kopf's scanning
+It is separate from those of pods because it has to look at CustomResourceDefinitions: with kopf's scanning
 disabled, deleting one ends the operator, and one that is applied later is never seen. Without the definitions there are
 no policies, and scheduling goes on.
 """

@@ -211,15 +211,8 @@ class Replica:
         )
         if admission is not None:
             found.append(("kopf-admission", admission.run()))
-        for number, name in enumerate(self._settings.scheduler_names):
-            source = KopfSource(
-                credentials,
-                observer,
-                name,
-                nodes=number == 0,
-                lost_track=lost_track,
-                after_spawn=self._take_signals,
-            )
+        for name in self._settings.scheduler_names:
+            source = KopfSource(credentials, observer, name, lost_track=lost_track, after_spawn=self._take_signals)
             found.append((f"kopf-{name}", source.run()))
         policies = PolicySource(credentials, observer, lost_track=lost_track, after_spawn=self._take_signals)
         found.append(("kopf-policies", policies.run()))
@@ -229,7 +222,7 @@ class Replica:
             pods = ObjectStream(self._api, PODS, observer, lost_track, listed(PODS.name), selection)
             found.append((f"{selection.name}-pods", pods.run()))
         found.append(("departed-pods", DepartedPods(self._api, observer).run()))
-        for kind in self._optional:
+        for kind in (NODES, *self._optional):
             stream = ObjectStream(self._api, kind, observer, lost_track, listed(kind.name))
             found.append((kind.name, stream.run()))
         return found
