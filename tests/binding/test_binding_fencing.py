@@ -16,7 +16,7 @@ from vgpu_devcluster import Fault
 from vgpu_scheduler.apiclient import MERGE_PATCH
 from vgpu_scheduler.dialects.hami import format_lock, format_time
 from vgpu_scheduler.engine import ANY_CARD, Cause, Place
-from vgpu_scheduler.kube import Pod, poddecoding
+from vgpu_scheduler.kube import Pod, podspecs
 from vgpu_scheduler.kube.wire import FieldError, WireMeta
 
 TOKEN = "vgpu-scheduler.io/last-allocated"
@@ -207,7 +207,7 @@ async def test_a_lock_that_seems_to_come_from_the_future_is_as_old_as_it_has_bee
 @pytest.fixture
 def unreadable() -> Iterator[Callable[[], None]]:
     """Have pods of the name ``odd`` be such that no decoder reads them; give what ends that."""
-    owner = poddecoding._owner
+    owner = podspecs._owner
 
     def refuse(meta: WireMeta) -> str:
         if meta.name == "odd":
@@ -215,7 +215,7 @@ def unreadable() -> Iterator[Callable[[], None]]:
         return owner(meta)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(poddecoding, "_owner", refuse)
+        patch.setattr(podspecs, "_owner", refuse)
         yield patch.undo
 
 

@@ -16,7 +16,7 @@ from vgpu_devcluster import MTHREADS, Fault, made_cards
 from vgpu_scheduler.binding import Step
 from vgpu_scheduler.engine import Cause, Place
 from vgpu_scheduler.intake import PODS as POD_KIND
-from vgpu_scheduler.kube import Pod, poddecoding
+from vgpu_scheduler.kube import Pod, podspecs
 from vgpu_scheduler.kube.wire import FieldError, WireMeta
 from vgpu_scheduler.state import Phase
 
@@ -83,7 +83,7 @@ async def test_a_pod_that_cannot_be_read_tells_where_it_is(tmp_path: Path, monke
         def refuse(_: WireMeta) -> str:
             raise FieldError("metadata.ownerReferences", "nobody can read that")
 
-        monkeypatch.setattr(poddecoding, "_owner", refuse)
+        monkeypatch.setattr(podspecs, "_owner", refuse)
         assert b.submit() == 1
         await b.until(lambda: b.binder.stats.bound)
         assert phase(b, made) is Phase.CONFIRMED

@@ -12,8 +12,8 @@ from tests.binding.quick import QuickBench
 from tests.engine.builders import asks, pod
 
 from vgpu_scheduler.binding import Step, lanes, sender
+from vgpu_scheduler.binding.lanes import TRANSITIONS, BindState, BindStateError, checked
 from vgpu_scheduler.binding.locker import NodeLocker
-from vgpu_scheduler.binding.states import TRANSITIONS, BindState, BindStateError, checked
 from vgpu_scheduler.binding.volumes import VolumeBinder, VolumeError
 from vgpu_scheduler.intake import NODES, PODS
 from vgpu_scheduler.model import VolumePlan

@@ -18,8 +18,8 @@ from tests.golden.outcome import Outcome
 
 from vgpu_scheduler.engine.cluster_part import ClusterParts
 from vgpu_scheduler.engine.equivalence import NodePart
-from vgpu_scheduler.engine.filtered import Filtered
 from vgpu_scheduler.engine.nominated import NominatedPods
+from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import (
     Decode,
     Pod,

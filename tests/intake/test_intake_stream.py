@@ -26,7 +26,7 @@ from vgpu_scheduler.intake import (
     read_one,
 )
 from vgpu_scheduler.intake import PODS as POD_KIND
-from vgpu_scheduler.kube import DecodeError, Encoded, Pod, decode_pod
+from vgpu_scheduler.kube import DecodeError, Encoded, Node, Pod, decode_node, decode_pod
 from vgpu_scheduler.model import NO_USAGE, Hint, Usage
 
 THEIRS = "another"
@@ -393,3 +393,43 @@ async def test_an_object_that_cannot_be_taken_in_is_reported_and_the_others_go_o
     [problem] = watcher.problems
     assert (problem.kind, problem.namespace, problem.name) == ("Pod", "default", "bad")
     assert "ZeroDivisionError" in problem.message
+
+
+# Nodes ---------------------------------------------------------------------------------------------------------------
+
+
+async def test_nodes_are_followed(watcher: Watcher) -> None:
+    await watcher.write("POST", NODES.path, {"metadata": {"name": "n0"}})
+    stream = ObjectStream(watcher.api, NODES, watcher.observer, watcher.lose_track)
+    task = asyncio.create_task(stream.run())
+    try:
+        await until(lambda: watcher.nodes == {"n0"} and watches(watcher) == 1)
+        await watcher.write("POST", NODES.path, {"metadata": {"name": "n1"}})
+        await watcher.write("PATCH", f"{NODES.path}/n0", {"metadata": {"labels": {"a": "b"}}}, content_type=MERGE)
+        await until(lambda: watcher.nodes == {"n0", "n1"} and "n0" in watcher.moved)
+        await watcher.write("DELETE", f"{NODES.path}/n0")
+        await until(lambda: watcher.nodes == {"n1"})
+        assert watcher.lost_track == 0
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_node_whose_version_is_known_is_not_read_again(watcher: Watcher) -> None:
+    read: list[str] = []
+
+    def decode(obj: Encoded) -> Node:
+        found = decode_node(obj)
+        read.append(found.name)
+        return found
+
+    stream = ObjectStream(watcher.api, replace(NODES, decode=decode), watcher.observer, watcher.lose_track)
+    for version in (6, 7):  # an answer to a write of ours, and what others write after it
+        shown = json.dumps(node_object("a", version=version)).encode()
+        stream._read_news(shown)
+        watcher.observer.observe_answer(NODES, shown)
+        stream._read_news(shown)
+    assert read == ["a", "a"]
+    broken = json.dumps({"metadata": {"name": "b", "resourceVersion": "many"}}).encode()
+    with pytest.raises(DecodeError, match="Node b"):
+        stream._read_news(broken)

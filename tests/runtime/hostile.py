@@ -27,7 +27,7 @@ from vgpu_scheduler.engine import EventPort
 from vgpu_scheduler.intake import PODS, Observer
 from vgpu_scheduler.kube import decode_pod
 from vgpu_scheduler.model import BoundedCache, Decision
-from vgpu_scheduler.runtime.collecting import unreserve
+from vgpu_scheduler.runtime.collecting import release_memory
 from vgpu_scheduler.runtime.scheduling import SchedulingLoop
 from vgpu_scheduler.telemetry import Metrics
 
@@ -154,7 +154,7 @@ class World:
 def resident() -> float:
     """Return the MiB that this process has in memory."""
     gc.collect()
-    unreserve()
+    release_memory()
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
 
 

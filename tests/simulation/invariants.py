@@ -72,6 +72,14 @@ def check_indexes(state: State, rebuilt: State) -> None:
         assert len(claims) == 1, f"{volume} is taken for {sorted(claims)}"
 
 
+def check_starting_pods(state: State) -> None:
+    """Check that the pods which a node has yet to start are those that a walk over all that is held there finds."""
+    for node in {held.node for held in state.reservations()}:
+        held = [each for each in state.reservations(node) if each.phase is not Phase.ASSUMED]
+        there = [pod for each in held if (pod := state.pod(each.uid)) is not None]
+        assert state.starting_pods(node) == [pod for pod in there if not pod.started and not pod.terminal]
+
+
 def nobody_is_forgotten(engine: Engine) -> None:
     """Check that none of those who wait for a change could be placed now, by an engine that remembers nothing."""
     cycle = engine.cycle.on(engine.state.overlay())
@@ -109,6 +117,7 @@ def check_engine(
     if not widened(state):
         assert state.quotas.as_values() == rebuilt.quotas.as_values()
     assert (state.devices.columns.used >= 0).all()
+    check_starting_pods(state)
     for held in state.reservations():
         pod = state.pod(held.uid)
         assert pod is not None, f"{held} of a pod that nobody knows"

@@ -100,6 +100,7 @@ def test_the_books_are_right_in_a_few_runs(machine: type[SchedulerMachine]) -> N
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1200)  # an interrupted run looks like a wrong one
 @pytest.mark.parametrize(
     ("machine", "expected"),
     [(CardsMachine, BY_CARDS), (NeighboursMachine, BY_NEIGHBOURS)],

@@ -17,10 +17,12 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+import msgspec
 import yaml
 from kubernetes_asyncio import config
 from kubernetes_asyncio.client import Configuration
@@ -41,6 +43,23 @@ _DEFAULT_NAMESPACE = "default"
 _IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
 """What every container of a cluster has in its environment."""
 _ERROR = 400
+
+
+_ENCODER = msgspec.json.Encoder()
+
+
+def _encoded(body: object) -> bytes:
+    """Return a body as JSON."""
+    try:
+        return _ENCODER.encode(body)
+    except (TypeError, ValueError):  # halves of characters, which the standard library writes
+        return json.dumps(body, separators=(",", ":")).encode()
+
+
+@lru_cache
+def _within(seconds: float) -> aiohttp.ClientTimeout:
+    """Return the bound on a request; few are in use."""
+    return aiohttp.ClientTimeout(total=seconds)
 
 
 class ApiUnreachableError(Exception):
@@ -220,9 +239,10 @@ class ApiClient:
         self.user_agent = user_agent
         self.observer = observer
         self.answers: Counter[tuple[str, str]] = Counter()
+        self._server = credentials.server.rstrip("/")
         self._session = aiohttp.ClientSession(
-            base_url=credentials.server.rstrip("/") + "/",
             connector=aiohttp.TCPConnector(limit=_CONNECTIONS, ssl=credentials.ssl_context() or False),
+            cookie_jar=aiohttp.DummyCookieJar(),
             headers={"User-Agent": user_agent, "Accept": "application/json"},
             auto_decompress=True,
             read_bufsize=2**21,  # watch lines hold whole objects
@@ -257,18 +277,18 @@ class ApiClient:
         """
         if self.observer:
             self.observer(method, path)
-        data = None if body is None else json.dumps(body, separators=(",", ":")).encode()
+        data = None if body is None else _encoded(body)
         headers = {"Accept": accept, **await self._headers()}
         if data is not None:
             headers["Content-Type"] = content_type
         try:
             async with self._session.request(
                 method,
-                path.lstrip("/"),
+                self._server + path,
                 data=data,
                 headers=headers,
                 params=params,
-                timeout=aiohttp.ClientTimeout(total=timeout),
+                timeout=_within(timeout),
             ) as answer:
                 date = answer.headers.get("Date", "")
                 response = ApiResponse(answer.status, await answer.read(), _retry_after(answer.headers), date)
@@ -297,7 +317,7 @@ class ApiClient:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=idle_timeout)
         try:
             async with self._session.get(
-                path.lstrip("/"), params=params, headers=await self._headers(), timeout=timeout
+                self._server + path, params=params, headers=await self._headers(), timeout=timeout
             ) as answer:
                 self.answers["WATCH", str(answer.status)] += 1
                 answered = True

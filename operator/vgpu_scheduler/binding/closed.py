@@ -8,8 +8,7 @@ from contextlib import suppress
 from itertools import islice
 
 from vgpu_scheduler.apiclient import ApiUnreachableError
-from vgpu_scheduler.binding.background import Background
-from vgpu_scheduler.binding.context import BindContext
+from vgpu_scheduler.binding.context import Background, BindContext
 from vgpu_scheduler.binding.locker import NodeLocker
 from vgpu_scheduler.engine import IN_TURN, Cause, LockStatus, NodeClosure, Problem
 from vgpu_scheduler.model import EventReason, quoted

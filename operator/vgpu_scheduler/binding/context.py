@@ -1,9 +1,11 @@
-"""What all parts of binding work with."""
+"""What all parts of binding work with, and tasks that end with whoever has started them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from typing import Any
 
 from vgpu_scheduler.apiclient import ApiClient
 from vgpu_scheduler.binding.clock import Clock
@@ -46,3 +48,28 @@ class BindContext:
     may_write: Callable[[float], bool]
     observe: Callable[[str, Encoded], None]
     port: EventPort = field(default_factory=EventPort)
+
+
+class Background:
+    """Tasks of one owner."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __bool__(self) -> bool:
+        """Tell whether any of them goes on."""
+        return bool(self._tasks)
+
+    def start(self, work: Coroutine[Any, Any, None], name: str | None = None) -> None:
+        """Have something done."""
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def stop(self, grace: float = 0.0) -> None:
+        """Let them finish for at most ``grace`` seconds, and end those that have not."""
+        if self._tasks and grace:
+            await asyncio.wait(self._tasks, timeout=grace)
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -8,9 +8,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from vgpu_scheduler.binding.answers import Answer, BindResult
-from vgpu_scheduler.binding.background import Background
 from vgpu_scheduler.binding.closed import ClosedNodeWatch
-from vgpu_scheduler.binding.context import BindContext
+from vgpu_scheduler.binding.context import Background, BindContext
 from vgpu_scheduler.binding.lanes import Item, SentBinding
 from vgpu_scheduler.binding.locker import NodeLocker
 from vgpu_scheduler.binding.sender import Sender

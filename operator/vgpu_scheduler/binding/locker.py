@@ -94,15 +94,9 @@ class NodeLocker:
         Where there is no lock, or where of several makers' plugins the first one to answer ends it, a plugin looks for
         any pod of its node that has not started. So such a pod has the node to itself until then.
         """
-        guessed, state = self._needs.of(pod).guessed, self.context.engine.state
-        for held in state.reservations(node):
-            if held.phase is Phase.ASSUMED or held.uid == pod.uid:
-                continue
-            other = state.pod(held.uid)
-            if other is None or other.started or other.terminal:
-                continue
-            needs = self._needs.of(other)
-            if needs.guessed or (guessed and needs.in_turn):
+        guessed = self._needs.of(pod).guessed
+        for other, needs in self._needs.of_starting(node):
+            if (needs.guessed or (guessed and needs.in_turn)) and other.uid != pod.uid:
                 return other
         return None
 
@@ -249,6 +243,7 @@ class NodeLocker:
     def forget(self, node: str) -> None:
         """Forget a node that is gone."""
         self._fence.forget(node)
+        self._needs.forget(node)
         self._seen.pop(node, None)
 
     def holding(self, node: str, lock: str) -> str | None:
@@ -257,9 +252,11 @@ class NodeLocker:
         What it was taken as counts, whatever the pod would get now.
         """
         known = self.context.engine.state.node(node)
-        annotations = {} if known is None else known.annotations
-        names = (kind.annotation for kind in self._node_side.locks)
-        return next((name for name in names if annotations.get(name) == lock), None)
+        if known is not None:
+            for kind in self._node_side.locks:
+                if known.annotations.get(kind.annotation) == lock:
+                    return kind.annotation
+        return None
 
     async def release(self, node: str, lock: str) -> None:
         """Take back a lock of ours; one that cannot be is orphaned, and replaced when somebody wants it."""

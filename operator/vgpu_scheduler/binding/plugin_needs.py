@@ -51,6 +51,26 @@ class PluginNeedsReader:
         self._engine = engine
         self._catalogue = engine.policies.catalogue
         self._recent: BoundedCache[tuple[str, int, int], PluginNeeds] = BoundedCache(_MOST_BYTES)
+        self._on_node: dict[str, tuple[int, dict[str, tuple[int, PluginNeeds]]]] = {}
+        """By node, at a generation of policies, what the pods needed that had not started, by UID and version."""
+
+    def of_starting(self, node: str) -> list[tuple[Pod, PluginNeeds]]:
+        """Return the pods that are bound to a node and have not started, with what they need."""
+        generation = self._catalogue.generation
+        since, before = self._on_node.get(node, (generation, {}))
+        found, now = [], {}
+        for pod in self._engine.state.starting_pods(node):
+            known = before.get(pod.uid) if since == generation else None
+            if known is None or known[0] != pod.resource_version or not pod.resource_version:
+                known = pod.resource_version, self._read(pod)
+            now[pod.uid] = known
+            found.append((pod, known[1]))
+        self._on_node[node] = generation, now
+        return found
+
+    def forget(self, node: str) -> None:
+        """Forget what the pods of a node need, for it is gone."""
+        self._on_node.pop(node, None)
 
     def of(self, pod: Pod) -> PluginNeeds:
         """Return what a pod needs."""

@@ -1,4 +1,4 @@
-"""Sends the Binding and finds out what became of it."""
+"""Sends the Binding, and finds out what became of it."""
 
 from __future__ import annotations
 

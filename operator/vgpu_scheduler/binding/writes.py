@@ -15,6 +15,7 @@ from vgpu_scheduler.model import LAST_ALLOCATED, Decision, cut
 
 _ANNOTATIONS = "/metadata/annotations"
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_RECORD = json.JSONEncoder(separators=(",", ":"), sort_keys=True)
 NOTE_LIMIT = 1024
 """Bytes of an event's note: API servers refuse longer ones."""
 CONDITION_LIMIT = 32 * 1024
@@ -121,15 +122,13 @@ def decision_record(decision: Decision) -> str:
         part.scorer: {"raw": round(part.raw, 4), "normalised": round(part.normalised, 4), "weight": part.weight}
         for part in decision.scores.get(node, ())
     }
-    return json.dumps(
+    return _RECORD.encode(
         {
             "score": round(decision.score, 4),
             "scores": scores,
             "nodes": decision.nodes,
             "policy": dict(decision.sources),
-        },
-        separators=(",", ":"),
-        sort_keys=True,
+        }
     )
 
 

@@ -1,16 +1,17 @@
-"""The node parts of classes, and how much of them is kept."""
+"""The node parts of classes, and how many of them and of their columns are kept."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from dataclasses import replace
-from typing import Final
+from itertools import islice
+from typing import Final, Protocol
 
 import msgspec
 
 from vgpu_scheduler.allocators import Budgets
 from vgpu_scheduler.dialects import Dialect, Dialects
-from vgpu_scheduler.engine.column_cache import ColumnCache
 from vgpu_scheduler.engine.equivalence import Claimed, NodeColumns, NodePart, Refused
 from vgpu_scheduler.engine.node_part_builder import make_node_part
 from vgpu_scheduler.kernels.columns import CORES
@@ -19,7 +20,54 @@ from vgpu_scheduler.model import BoundedCache, Claim, PodClaims, bytes_of
 from vgpu_scheduler.policy import NO_POD_LIMITS
 from vgpu_scheduler.state import State
 
-__all__ = ["NodeParts", "unbound"]
+__all__ = ["ColumnCache", "NodeParts", "unbound"]
+
+
+class Droppable(Protocol):
+    """What can forget what it knows."""
+
+    def drop(self) -> None:
+        """Forget what it knows."""
+
+
+class ColumnCache:
+    """Keeps the columns of as many node parts as there is memory for.
+
+    Those used last stay. Of the older half one after the other goes, not always the oldest: where more take turns than
+    there is room for, the oldest is the very next one that is needed, and each of them would be computed anew.
+
+    Parameters
+    ----------
+    most
+        Returns how many may be kept.
+    """
+
+    def __init__(self, most: Callable[[], int]) -> None:
+        self._most = most
+        self._parts: OrderedDict[Droppable, None] = OrderedDict()
+        self._turn = 0
+
+    def __contains__(self, part: object) -> bool:
+        return part in self._parts
+
+    def use(self, part: Droppable) -> None:
+        """Note that a part is about to be used; others may have to go for it."""
+        if part in self._parts:
+            self._parts.move_to_end(part)
+            return
+        self._parts[part] = None
+        while len(self._parts) > max(self._most(), 1):
+            self._turn += 1
+            older = max(len(self._parts) // 2, 1)
+            victim = next(islice(self._parts, self._turn % older, None))
+            self.discard(victim)
+
+    def discard(self, part: Droppable) -> None:
+        """Let a part forget what it knows."""
+        if part in self._parts:
+            del self._parts[part]
+            part.drop()
+
 
 _PARTS_BYTES: Final = 32 * 2**20
 """Memory for parts without what they know of nodes."""

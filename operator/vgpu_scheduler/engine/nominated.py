@@ -14,8 +14,8 @@ import numpy as np
 from vgpu_scheduler.allocators import count_reasons
 from vgpu_scheduler.engine.cluster_part import ClusterPart
 from vgpu_scheduler.engine.equivalence import NodePart
-from vgpu_scheduler.engine.filtered import Filtered
 from vgpu_scheduler.engine.on_node import OnNode
+from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.predicates import Reason, Rejection, Rejections
 from vgpu_scheduler.state import State

@@ -1,4 +1,6 @@
-"""How nodes are ranked where somebody would like something: the pod, the taints of nodes, or the pods that are there.
+"""Which nodes pass all filters, and how they are ranked where somebody would like something.
+
+That may be the pod, the taints of nodes, or the pods that are there.
 
 Where nobody does, the node part's score decides alone. Where somebody does, that score is brought to 0 to 100 points,
 by the scale that each scorer has for being combined (C-03), and is one plugin among kube-scheduler's; the sum of the
@@ -10,21 +12,23 @@ because there are only these two.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vgpu_scheduler.engine.cluster_part import ClusterPart, PodPlugins
 from vgpu_scheduler.engine.equivalence import NodePart
-from vgpu_scheduler.engine.pod_plugins import PodPlugins
 from vgpu_scheduler.kernels import select_best
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import ScorePart
-from vgpu_scheduler.predicates import SCORE_PLUGINS, ScorePlugin, Scores
+from vgpu_scheduler.predicates import SCORE_PLUGINS, Reason, Rejection, Rejections, ScorePlugin, Scores
 from vgpu_scheduler.state import State
 
-__all__ = ["DEVICE", "Preferences", "Ranked"]
+__all__ = ["DEVICE", "Filtered", "Preferences", "Ranked"]
+
 
 DEVICE: Final = "device"
 """The name of the node part's score as one plugin."""
@@ -127,3 +131,84 @@ class Preferences:
             return None
         device = part.score[fitting]
         return Ranked(fitting, device, part.ranking.points(device), weight, said)
+
+
+class Filtered:
+    """What the filters say of all nodes for one pod now.
+
+    Parameters
+    ----------
+    node
+        The filters of single nodes; up to date.
+    cluster
+        The filters that look beyond; None if there are none.
+    pod
+        The pod.
+    rows
+        The live rows, shape (n,).
+
+    Attributes
+    ----------
+    turned_away
+        Why no node is tried; None if they are.
+    passing
+        The rows that no filter rejects, cards aside, where there is a cluster part; else all rows.
+    """
+
+    def __init__(self, node: NodePart, cluster: ClusterPart | None, pod: Pod, rows: NDArray[np.int64]) -> None:
+        self._node = node
+        self.rows = rows
+        self.passing = rows
+        self._rejected: list[tuple[Rejections, NDArray[np.int64], NDArray[np.int32]]] = []
+        self._beside_nominated: dict[int, Rejection] = {}
+        self.pre_filter_reason: Reason | None = node.predicates.rejection
+        if cluster is None:
+            return
+        self.pre_filter_reason = self.pre_filter_reason or cluster.pre_filter(pod)
+        if self.pre_filter_reason is None:
+            passing = rows[node.rejected[rows] == Rejections.PASSES]
+            self.passing, self._rejected = cluster.evaluate(pod, passing)
+        else:
+            self.passing = rows[:0]
+
+    def reject(self, row: int, rejection: Rejection) -> None:
+        """Note what rejects a row beside the pods that are nominated to it, whatever rejects it without them."""
+        self.passing = self.passing[self.passing != row]
+        self._beside_nominated[row] = rejection
+
+    def rejections(self) -> dict[int, Rejection]:
+        """Return what the first filter that rejects a row says, by row; rows that pass all are left out."""
+        part = self._node
+        if self.pre_filter_reason is not None:
+            return dict.fromkeys(self.rows.tolist(), Rejection((self.pre_filter_reason,), resolvable=False))
+        codes = part.rejected[self.rows]
+        found = {
+            row: part.predicates.rejections[code]
+            for row, code in zip(self.rows.tolist(), codes.tolist(), strict=True)
+            if code
+        }
+        for rejections, rows, others in self._rejected:
+            answers = zip(rows.tolist(), others.tolist(), strict=True)
+            found.update((row, rejections[code]) for row, code in answers if code)
+        return {**found, **self._beside_nominated}
+
+    def count(self) -> dict[Reason, int]:
+        """Count the rows under each reason of the first filter that rejects them."""
+        if self.pre_filter_reason is not None:
+            return {self.pre_filter_reason: int(self.rows.shape[0])}
+        part = self._node
+        if self._beside_nominated:
+            return _counted(self.rejections().values())
+        counts = part.predicates.rejections.count(part.rejected[self.rows])
+        for rejections, _, codes in self._rejected:
+            for reason, count in rejections.count(codes).items():
+                counts[reason] = counts.get(reason, 0) + count
+        return counts
+
+
+def _counted(rejections: Iterable[Rejection]) -> dict[Reason, int]:
+    counts: dict[Reason, int] = {}
+    for rejection in rejections:
+        for reason in rejection.reasons:
+            counts[reason] = counts.get(reason, 0) + 1
+    return counts

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from vgpu_scheduler.allocators import count_reasons, verdict
 from vgpu_scheduler.engine.closed_nodes import Cause
 from vgpu_scheduler.engine.equivalence import NodePart
-from vgpu_scheduler.engine.filtered import Filtered
+from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.model import Hint, NodeVerdict
 from vgpu_scheduler.state import NodeTable
 

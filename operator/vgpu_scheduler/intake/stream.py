@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Generic, TypeVar
 
 from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiUnreachableError
@@ -16,7 +17,7 @@ from vgpu_scheduler.intake.kinds import Kind
 from vgpu_scheduler.intake.lister import list_all, read
 from vgpu_scheduler.intake.observer import Observer
 from vgpu_scheduler.intake.selections import PodSelection
-from vgpu_scheduler.kube import DecodeError, Versioned, decode_event
+from vgpu_scheduler.kube import DecodeError, Encoded, ObjectIdentity, Versioned, decode_event, decode_identity
 
 log = logging.getLogger(__name__)
 
@@ -147,7 +148,7 @@ class ObjectStream(Generic[_Value]):
                     return ""  # it may be watched again; what was missed is listed
                 async for line in lines:
                     try:
-                        event = decode_event(line, lambda obj: read(self.kind, obj))
+                        event = decode_event(line, self._read if line.startswith(_DELETED) else self._read_news)
                     except DecodeError as error:
                         self._observer.stats.undecodable += 1
                         log.warning("%s", error)
@@ -162,13 +163,28 @@ class ObjectStream(Generic[_Value]):
                         break
                     version = event.resource_version or version
                     self._events += 1
-                    if event.object is not None:
+                    if event.object is not None and not isinstance(event.object, ObjectIdentity):
                         self._take(event.type, event.object)
                     self._show_up_to(version)
         except ApiUnreachableError as error:
             log.info("stream of %s: %s", self.kind.path, error)
             await asyncio.sleep(0.2)
         return version
+
+    def _read(self, obj: Encoded) -> _Value:
+        return read(self.kind, obj)
+
+    def _read_news(self, obj: Encoded) -> _Value | ObjectIdentity:
+        """Read an object, but for one that is known already: answers to our writes and lists may come first.
+
+        Whoever shows all bound pods has to show each, known or not.
+        """
+        if self._selection is None:
+            with suppress(DecodeError):  # what is wrong with it is said when it is read
+                identity = decode_identity(obj)
+                if self._observer.confirm(self.kind, identity):
+                    return identity
+        return read(self.kind, obj)
 
     def _take(self, how: str, found: _Value) -> None:
         """Take in what an event shows."""

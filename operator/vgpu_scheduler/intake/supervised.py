@@ -126,10 +126,10 @@ class SupervisedKopf(ABC):
         self._outside = copy_context()
 
     def _watch(self, registry: kopf.OperatorRegistry, handler: EventHandler[Any], *resource: str) -> None:
-        """Have a handler take in the events of a resource, from its initial listing on."""
+        """Have a handler take in what is news of a resource, from its initial listing on."""
         handler.begin()
 
-        @kopf.on.event(*resource, registry=registry)
+        @kopf.on.event(*resource, registry=registry, when=lambda event, **_: handler.is_news(event))
         async def take_in(event: Any, **_: Any) -> None:
             self._outside.run(handler, event)  # what it starts does not end with kopf
 

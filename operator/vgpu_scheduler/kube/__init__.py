@@ -24,11 +24,16 @@ from vgpu_scheduler.kube.namespaces import Namespace, decode_namespace
 from vgpu_scheduler.kube.nesting import decode_json, loads, of_any_depth
 from vgpu_scheduler.kube.nodedecoding import decode_node
 from vgpu_scheduler.kube.objects import ANY_ADDRESS, Condition, Container, HostPort, Node, Pod, PodSpec
-from vgpu_scheduler.kube.poddecoding import decode_pod
+from vgpu_scheduler.kube.podspecs import decode_pod
 from vgpu_scheduler.kube.podterms import PodSelector, PodTerm, TopologyTerm
 from vgpu_scheduler.kube.podvolumes import ClaimVolume, DiskKey, InlineDisk
 from vgpu_scheduler.kube.preferences import PreferredNodes, PreferredPods
 from vgpu_scheduler.kube.quantities import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    MEMORY,
+    PODS,
+    ContainerKind,
     QuantityError,
     has_unit,
     is_zero,
@@ -38,7 +43,6 @@ from vgpu_scheduler.kube.quantities import (
     to_milli,
 )
 from vgpu_scheduler.kube.quotas import ResourceQuota, decode_quota
-from vgpu_scheduler.kube.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, ContainerKind
 from vgpu_scheduler.kube.selecting import SELECTING_KINDS, SERVICE, SelectingObject, decode_selecting
 from vgpu_scheduler.kube.selectors import (
     LabelSelector,

@@ -8,8 +8,7 @@ import msgspec
 from vgpu_scheduler.kube.decoding import Encoded, decode_object
 from vgpu_scheduler.kube.images import node_images
 from vgpu_scheduler.kube.objects import Node
-from vgpu_scheduler.kube.quantities import QuantityError, to_exact_int, to_int, to_milli
-from vgpu_scheduler.kube.resources import CPU, PODS, is_schedulable
+from vgpu_scheduler.kube.quantities import CPU, PODS, QuantityError, is_schedulable, to_exact_int, to_int, to_milli
 from vgpu_scheduler.kube.taints import taint
 from vgpu_scheduler.kube.wire import FieldError, Quantities, WireNode
 

@@ -10,7 +10,7 @@ from vgpu_scheduler.kube.images import Image
 from vgpu_scheduler.kube.podterms import PodTerm
 from vgpu_scheduler.kube.podvolumes import ClaimVolume, InlineDisk
 from vgpu_scheduler.kube.preferences import PreferredNodes, PreferredPods
-from vgpu_scheduler.kube.resources import ContainerKind
+from vgpu_scheduler.kube.quantities import ContainerKind
 from vgpu_scheduler.kube.selectors import NodeSelector
 from vgpu_scheduler.kube.spread import SpreadConstraint
 from vgpu_scheduler.kube.taints import Taint, Toleration

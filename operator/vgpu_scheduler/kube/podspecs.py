@@ -1,25 +1,40 @@
-"""From a typed pod spec to the shared :class:`PodSpec` that says what it asks of a scheduler."""
+"""Pods as they are decoded, and the shared :class:`PodSpec` that says what each asks of a scheduler."""
+
+from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
+from sys import intern
 from typing import Final
 from weakref import WeakValueDictionary
 
 import msgspec
 
+from vgpu_scheduler.kube.decoding import Encoded, decode_object
 from vgpu_scheduler.kube.images import pod_images
-from vgpu_scheduler.kube.objects import ANY_ADDRESS, Container, HostPort, PodSpec
+from vgpu_scheduler.kube.objects import ANY_ADDRESS, Condition, Container, HostPort, Pod, PodSpec
 from vgpu_scheduler.kube.podterms import PodTerm, compile_pod_terms
 from vgpu_scheduler.kube.podvolumes import PodVolumes, read_pod_volumes
 from vgpu_scheduler.kube.preferences import compile_preferred_nodes, compile_preferred_pods
-from vgpu_scheduler.kube.quantities import QuantityError, to_nano
-from vgpu_scheduler.kube.resources import ContainerKind, pod_requests, unrequested
+from vgpu_scheduler.kube.quantities import ContainerKind, QuantityError, pod_requests, to_nano, unrequested
+from vgpu_scheduler.kube.rejections import kubelet_rejection
 from vgpu_scheduler.kube.selectors import NodeSelector, compile_node_selector
+from vgpu_scheduler.kube.sharing import SharedMaps
 from vgpu_scheduler.kube.spread import compile_spread
-from vgpu_scheduler.kube.wire import REQUIRED, FieldError, Quantities, WireContainer, WirePodSpec, WirePodStatus
+from vgpu_scheduler.kube.wire import (
+    REQUIRED,
+    FieldError,
+    Quantities,
+    WireContainer,
+    WireMeta,
+    WirePod,
+    WirePodSpec,
+    WirePodStatus,
+)
 from vgpu_scheduler.model import BoundedCache
 
-__all__ = ["intern_pod_spec", "resized_requests"]
+__all__ = ["decode_pod", "intern_pod_spec", "resized_requests"]
+
 
 _MOST_BYTES: Final = 32 * 2**20
 """What the specs may take that are remembered for the next pod of a workload: about 5,000 of the usual size."""
@@ -284,3 +299,76 @@ def _resized_pod_level(wire: WirePodSpec, status: WirePodStatus, *, infeasible: 
 
 def _largest(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
     return {name: max(one.get(name, 0), other.get(name, 0)) for name in {**one, **other}}
+
+
+_pods: Final = msgspec.json.Decoder(WirePod)
+_labels: Final = SharedMaps()
+
+
+def decode_pod(obj: Encoded) -> Pod:
+    """Read a pod.
+
+    Parameters
+    ----------
+    obj
+        The object as a dict (as kopf hands it out) or as JSON.
+
+    Raises
+    ------
+    DecodeError
+        If a field that is read has the wrong type, or a quantity is none.
+    """
+    return decode_object(obj, "Pod", _pods, _pod)
+
+
+def _pod(wire: WirePod) -> Pod:
+    meta, pod, status = wire.metadata, wire.spec, wire.status
+    spec = intern_pod_spec(pod)
+    reported = bool(status.container_statuses or status.init_container_statuses)
+    return Pod(
+        uid=meta.uid,
+        namespace=intern(meta.namespace),
+        name=meta.name,
+        resource_version=meta.version,
+        labels=_labels.get(meta.labels),
+        annotations=meta.annotations or {},
+        scheduler_name=intern(pod.scheduler_name),
+        node_name=intern(pod.node_name),
+        nominated_node_name=status.nominated_node_name,
+        phase=intern(status.phase),
+        priority=pod.priority or 0,
+        preemption_policy=pod.preemption_policy or "PreemptLowerPriority",
+        creation_timestamp=meta.creation_timestamp or "",
+        deleting=meta.deletion_timestamp is not None,
+        started=reported,
+        init_finished=_init_finished(pod, status),
+        scheduled_condition=_scheduled(status),
+        spec=spec,
+        resized_requests=resized_requests(pod, status, spec) if reported else None,
+        generation=meta.generation,
+        owner=_owner(meta),
+        rejection=kubelet_rejection(status) if status.reason else "",
+    )
+
+
+def _owner(meta: WireMeta) -> str:
+    """Return the UID of the controller: one text for all the pods that it owns."""
+    return next((intern(owner.uid) for owner in meta.owner_references or () if owner.controller), "")
+
+
+def _init_finished(pod: WirePodSpec, status: WirePodStatus) -> bool:
+    expected = {c.name for c in pod.init_containers or () if c.restart_policy != "Always"}
+    if not expected:
+        return True
+    for entry in status.init_container_statuses or ():
+        ended = entry.state.terminated if entry.state else None
+        if ended is not None and ended.exit_code == 0:
+            expected.discard(entry.name)
+    return not expected
+
+
+def _scheduled(status: WirePodStatus) -> Condition | None:
+    for condition in status.conditions or ():
+        if condition.type == "PodScheduled":
+            return Condition(condition.status, condition.reason or "", condition.message or "")
+    return None

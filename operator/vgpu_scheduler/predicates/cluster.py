@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from vgpu_scheduler.predicates.features import NODE_DECLARED_FEATURES_PLUGIN
 from vgpu_scheduler.predicates.filters import ClusterPlugin
 from vgpu_scheduler.predicates.interpod import INTER_POD_AFFINITY_PLUGIN
+from vgpu_scheduler.predicates.refusals import NODE_DECLARED_FEATURES_PLUGIN
 from vgpu_scheduler.predicates.scores import ScorePlugin
 from vgpu_scheduler.predicates.soft_interpod import INTER_POD_AFFINITY_SCORE
 from vgpu_scheduler.predicates.soft_nodes import NODE_AFFINITY_SCORE, TAINT_TOLERATION_SCORE

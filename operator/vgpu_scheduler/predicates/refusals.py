@@ -1,12 +1,21 @@
-"""Pods that are not tried at all: gated ones, and ones that ask for what is not checked here."""
+"""Pods that are not tried at all, or not on nodes without what they need: gates, unchecked wishes, node features."""
 
-from collections.abc import Iterator
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from vgpu_scheduler.kube import Pod, PodSpec
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["gated", "refusals"]
+from vgpu_scheduler.kube import Pod, PodSpec
+from vgpu_scheduler.predicates.filters import ClusterPlugin
+from vgpu_scheduler.predicates.lookups import ValueLookup
+from vgpu_scheduler.predicates.reasons import FEATURES, Reason, Rejections
+from vgpu_scheduler.state import State
+
+__all__ = ["NODE_DECLARED_FEATURES_PLUGIN", "FeaturesFilter", "gated", "refusals"]
 
 
 def gated(pod: Pod) -> str | None:
@@ -54,3 +63,53 @@ def _unchecked(spec: PodSpec) -> Iterator[tuple[str, str]]:
         yield "spec.resourceClaims", "dynamic resource allocation"
     if spec.pod_group_field:
         yield spec.pod_group_field, "groups of pods"
+
+
+_UNDECLARED: Final = 1
+
+
+def _key(pod: Pod, state: State) -> Hashable | None:
+    del state
+    return pod.spec.required_features or None
+
+
+class FeaturesFilter:
+    """The features that pods cannot run without; where a node declares none of them, they wait.
+
+    Parameters
+    ----------
+    pod
+        One of the pods; the features that it needs matter.
+    state
+        What is known.
+    """
+
+    rejections: Final = Rejections((FEATURES,))
+
+    def __init__(self, pod: Pod, state: State) -> None:
+        self._state = state
+        self._lookup: ValueLookup[tuple[str, ...]] = ValueLookup(
+            absent=False, accepts=frozenset(pod.spec.required_features).issubset
+        )
+
+    def pre_filter(self, pod: Pod) -> Reason | None:
+        """Return None: nodes are always to be tried."""
+        del pod
+        return None
+
+    def evaluate(self, pod: Pod, rows: NDArray[np.int64]) -> NDArray[np.int32] | None:
+        """Filter nodes; see :class:`ClusterFilter`."""
+        del pod
+        lacks: NDArray[np.bool_] = ~self._lookup(self._state.nodes.features, rows)
+        return lacks * np.int32(_UNDECLARED)
+
+    def equivalence(self, pod: Pod) -> Hashable:
+        """Return None: all of the pods get the same answers."""
+        del pod
+        return None
+
+    def close(self) -> None:
+        """Do nothing: nothing is kept for the filter alone."""
+
+
+NODE_DECLARED_FEATURES_PLUGIN: Final = ClusterPlugin("NodeDeclaredFeatures", _key, FeaturesFilter)

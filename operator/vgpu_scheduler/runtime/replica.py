@@ -229,7 +229,7 @@ class Replica:
             pods = ObjectStream(self._api, PODS, observer, lost_track, listed(PODS.name), selection)
             found.append((f"{selection.name}-pods", pods.run()))
         found.append(("departed-pods", DepartedPods(self._api, observer).run()))
-        for kind in self._optional:
+        for kind in (NODES, *self._optional):
             stream = ObjectStream(self._api, kind, observer, lost_track, listed(kind.name))
             found.append((kind.name, stream.run()))
         return found

@@ -1,7 +1,6 @@
 """The one owner of what is known: nodes, devices, pods, and who uses what."""
 
 from vgpu_scheduler.state.attached import UNLIMITED
-from vgpu_scheduler.state.counts import NodeCounts
 from vgpu_scheduler.state.free_volumes import Wanted
 from vgpu_scheduler.state.interpod import InterPodCounts, PodCounter
 from vgpu_scheduler.state.matrix import DeviceMatrix, canonical, distinct
@@ -9,7 +8,7 @@ from vgpu_scheduler.state.nodes import NodeTable
 from vgpu_scheduler.state.places import Item, from_size
 from vgpu_scheduler.state.quotas import QuotaUsage
 from vgpu_scheduler.state.reservations import Phase, Reservation
-from vgpu_scheduler.state.resident_terms import ResidentTerm
+from vgpu_scheduler.state.resident_terms import NodeCounts, ResidentTerm
 from vgpu_scheduler.state.selecting import SelectingObjects
 from vgpu_scheduler.state.state import Ledger, State
 from vgpu_scheduler.state.storage import STORAGE_KINDS

@@ -67,6 +67,7 @@ class Books:
         self._wakes = wakes
         self._reservations: dict[str, Reservation] = {}
         self._on_node: dict[str, dict[str, None]] = {}
+        self._not_started: set[str] = set()
         self.closing: dict[str, None] = {}
         """The UIDs of the pods of which nobody can tell which cards they are on."""
 
@@ -87,10 +88,21 @@ class Books:
         """Return the reservations on a node, in no order to rely upon: who is booked anew comes last."""
         return (self._reservations[uid] for uid in self._on_node.get(node, ()))
 
+    def not_started(self, node: str) -> list[Reservation]:
+        """Return those of the reservations on a node whose pods have not started, as last observed."""
+        waiting = self._not_started
+        return [self._reservations[uid] for uid in self._on_node.get(node, ()) if uid in waiting]
+
+    def note_start(self, uid: str, *, started: bool) -> None:
+        """Note whether a pod that holds something has started."""
+        (self._not_started.discard if started else self._not_started.add)(uid)
+
     def hold(self, reservation: Reservation) -> Hint:
         """Book a reservation; return what that may help: others may want to be near the pod."""
         self._reservations[reservation.uid] = reservation
         self._on_node.setdefault(reservation.node, {})[reservation.uid] = None
+        if not self._pod_of(reservation.uid).started:
+            self._not_started.add(reservation.uid)
         if reservation.closes_cards:
             self.closing[reservation.uid] = None
         at = self._indexes
@@ -104,6 +116,7 @@ class Books:
 
     def take_off(self, uid: str) -> Hint:
         """Take a reservation off the books; return whom among those that ask for other pods this may help."""
+        self._not_started.discard(uid)
         reservation = self._reservations.pop(uid)
         self.closing.pop(uid, None)
         on_node = self._on_node[reservation.node]
@@ -243,6 +256,7 @@ class Books:
         twin._reservations = dict(self._reservations)
         twin.closing = dict(self.closing)
         twin._on_node = {name: dict(uids) for name, uids in self._on_node.items()}
+        twin._not_started = set(self._not_started)
         return twin
 
     def _charge_devices(self, row: int, reservation: Reservation, sign: int) -> None:

@@ -13,8 +13,7 @@ from typing import Final, NamedTuple
 
 from vgpu_scheduler.kube import LabelSelector, Pod, PodSelector
 from vgpu_scheduler.model import BoundedCache, bytes_of
-from vgpu_scheduler.state.counts import LabelIndex, NodeCounts
-from vgpu_scheduler.state.resident_terms import ResidentTerm, ResidentTerms, WeighedTerm
+from vgpu_scheduler.state.resident_terms import LabelIndex, NodeCounts, ResidentTerm, ResidentTerms, WeighedTerm
 
 __all__ = ["InterPodCounts", "PodCounter"]
 

@@ -1,4 +1,6 @@
-"""Nodes as columns: what Kubernetes' filters ask of every node, in arrays addressed by row."""
+"""Nodes as columns: what Kubernetes' filters ask of every node, in arrays by row, and whom changes of a node help."""
+
+from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -11,11 +13,26 @@ from vgpu_scheduler.model import Hint
 from vgpu_scheduler.state.columns import InternedColumn
 from vgpu_scheduler.state.images import NodeImages
 from vgpu_scheduler.state.labels import NodeLabels
-from vgpu_scheduler.state.node_changes import changes
-from vgpu_scheduler.state.node_resources import NodeResources
-from vgpu_scheduler.state.ports import HostPorts
+from vgpu_scheduler.state.node_resources import HostPorts, NodeResources
 
-__all__ = ["NodeTable"]
+__all__ = ["NodeTable", "changes"]
+
+
+def changes(before: Node, after: Node) -> Hint:
+    """Return what of all that filters look at differs between two observations of a node; NONE if nothing does."""
+    if before.uid != after.uid:
+        return Hint.NODE  # made anew
+    found = Hint.NONE
+    if before.labels != after.labels:
+        found |= Hint.LABELS
+    if before.taints != after.taints or before.unschedulable != after.unschedulable:
+        found |= Hint.TAINTS
+    if before.allocatable != after.allocatable:
+        found |= Hint.ALLOCATABLE
+    if before.declared_features != after.declared_features:
+        found |= Hint.FEATURES
+    return found
+
 
 _FIRST_CAPACITY: Final = 16
 
@@ -273,7 +290,7 @@ class NodeTable:
         self._clock += 1
         self._version[row] = self._clock
 
-    def copy(self) -> "NodeTable":
+    def copy(self) -> NodeTable:
         """Copy that can change on its own. Versions go on from the same numbers on both sides."""
         other = NodeTable.__new__(NodeTable)
         other._rows = dict(self._rows)

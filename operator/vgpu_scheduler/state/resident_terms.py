@@ -2,14 +2,143 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
-from vgpu_scheduler.kube import TopologyTerm
-from vgpu_scheduler.state.counts import LabelIndex, NodeCounts
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["ResidentTerm", "ResidentTerms", "WeighedTerm"]
+from vgpu_scheduler.kube import LabelSelector, Operator, TopologyTerm
+from vgpu_scheduler.state.columns import ABSENT, InternedColumn
+
+__all__ = ["LabelIndex", "NodeCounts", "ResidentTerm", "ResidentTerms", "WeighedTerm"]
+
+
+_Item = TypeVar("_Item")
+
+
+class _ByValue(NamedTuple):
+    """Counts by the ids of a column's values, as they were at a version of the column."""
+
+    version: int
+    counts: NDArray[np.int64]
+
+
+class NodeCounts:
+    """How many pods of some kind are on each node, by node row, and in each topology that somebody asked about."""
+
+    __slots__ = ("_by_value", "_column", "_counts")
+
+    def __init__(self) -> None:
+        self._counts: dict[int, int] = {}
+        self._column: NDArray[np.int64] | None = None
+        self._by_value: dict[InternedColumn[str], _ByValue] = {}
+
+    def add(self, row: int, change: int) -> None:
+        """Change the number of pods on a node by ``change``."""
+        count = self._counts.get(row, 0) + change
+        if count:
+            self._counts[row] = count
+        else:
+            del self._counts[row]
+        if self._column is not None and row < self._column.shape[0]:
+            self._column[row] = count
+        for column, found in self._by_value.items():
+            value = column.ids[row]
+            if found.version == column.version and value != ABSENT:
+                found.counts[value] += change
+
+    def clear(self, row: int) -> None:
+        """Forget the pods of a node."""
+        count = self._counts.get(row)
+        if count:
+            self.add(row, -count)
+
+    def column(self, capacity: int) -> NDArray[np.int64]:
+        """Return how many such pods each node has, shape (capacity,); shared: do not write to it."""
+        if self._column is None or self._column.shape[0] != capacity:
+            self._column = np.zeros(capacity, dtype=np.int64)
+            self._column[list(self._counts)] = list(self._counts.values())
+        return self._column
+
+    def by_value(self, column: InternedColumn[str]) -> NDArray[np.int64]:
+        """Return how many such pods are on nodes with each value of a label.
+
+        Parameters
+        ----------
+        column
+            The label of the nodes whose rows are counted.
+
+        Returns
+        -------
+        NDArray[int64], shape (values + 1,)
+            By the id of the value. The last entry, for nodes without the label, is 0. Shared: do not write to it.
+        """
+        found = self._by_value.get(column)
+        if found is None or found.version != column.version:
+            counts = np.zeros(len(column.values) + 1, dtype=np.int64)
+            np.add.at(counts, column.ids.take(list(self._counts)), list(self._counts.values()))
+            counts[ABSENT] = 0
+            found = self._by_value[column] = _ByValue(column.version, counts)
+        return found.counts
+
+    def as_values(self) -> Mapping[int, int]:
+        """Return the counts that are not 0, to be compared."""
+        return dict(self._counts)
+
+    def copy(self) -> NodeCounts:
+        """Return an independent copy."""
+        twin = NodeCounts()
+        twin._counts = dict(self._counts)
+        return twin
+
+
+class LabelIndex(Generic[_Item]):
+    """Finds the label selectors that may match an object without asking all of them."""
+
+    __slots__ = ("_by_label", "_others")
+
+    def __init__(self) -> None:
+        self._by_label: dict[tuple[str, str], dict[_Item, None]] = {}
+        self._others: dict[_Item, None] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._by_label or self._others)
+
+    def add(self, item: _Item, selector: LabelSelector | None) -> None:
+        """Index something under its selector; one that selects nothing is never found."""
+        for found in self._places(selector):
+            found[item] = None
+
+    def discard(self, item: _Item, selector: LabelSelector | None) -> None:
+        """Take something out."""
+        for found in self._places(selector):
+            del found[item]
+        for label in _wanted(selector) if selector else ():
+            if not self._by_label.get(label, True):
+                del self._by_label[label]
+
+    def candidates(self, labels: Mapping[str, str]) -> Iterator[_Item]:
+        """Yield what may select an object with these labels, each once."""
+        if self._by_label:
+            for label in labels.items():
+                yield from self._by_label.get(label, ())
+        yield from self._others
+
+    def _places(self, selector: LabelSelector | None) -> list[dict[_Item, None]]:
+        if selector is None:
+            return []
+        wanted = _wanted(selector)
+        return [self._by_label.setdefault(label, {}) for label in wanted] if wanted else [self._others]
+
+
+def _wanted(selector: LabelSelector) -> list[tuple[str, str]]:
+    """Return labels of which an object that is selected has exactly one; empty if that cannot be said."""
+    for requirement in selector.requirements:
+        if requirement.operator is Operator.IN:
+            return [(requirement.key, value) for value in sorted(requirement.values)]
+    return []
 
 
 class WeighedTerm(NamedTuple):

@@ -14,7 +14,7 @@ from vgpu_scheduler.kube import (
     SelectingObject,
     VersionedStore,
 )
-from vgpu_scheduler.state.counts import LabelIndex
+from vgpu_scheduler.state.resident_terms import LabelIndex
 
 __all__ = ["SelectingObjects"]
 

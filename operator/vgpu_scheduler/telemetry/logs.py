@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable
-from typing import Final, Literal, TextIO
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from typing import Final, Literal, ParamSpec, TextIO
 
-__all__ = ["JsonFormatter", "Keyed", "KopfInPlainWords", "configure"]
+__all__ = ["JsonFormatter", "Keyed", "KopfInPlainWords", "configure", "guarded", "guarded_async"]
+
 
 _TEXT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _OBJECTS: Final = frozenset({"pod"})
@@ -189,3 +191,35 @@ def configure(level: str, form: Literal["text", "json"], stream: TextIO) -> None
     root.addHandler(handler)
     for name in ("kopf.objects", "numba"):  # one line per event, or per instruction that is compiled, otherwise
         logging.getLogger(name).setLevel(logging.WARNING)
+
+
+log = logging.getLogger(__name__)
+
+_P = ParamSpec("_P")
+_FAILED: Final = "%s failed; what it was told of goes on"
+
+
+def guarded(hook: Callable[_P, None]) -> Callable[_P, None]:
+    """Return a hook that fails in the log, and never its caller; what is no failure, such as a cancellation, passes."""
+
+    @wraps(hook)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> None:
+        try:
+            hook(*args, **kwargs)
+        except Exception:
+            log.exception(_FAILED, getattr(hook, "__qualname__", hook))
+
+    return call
+
+
+def guarded_async(hook: Callable[_P, Awaitable[None]]) -> Callable[_P, Awaitable[None]]:
+    """Do what :func:`guarded` does for a hook that is awaited."""
+
+    @wraps(hook)
+    async def call(*args: _P.args, **kwargs: _P.kwargs) -> None:
+        try:
+            await hook(*args, **kwargs)
+        except Exception:
+            log.exception(_FAILED, getattr(hook, "__qualname__", hook))
+
+    return call

@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 
 from vgpu_scheduler.telemetry import catalogue
 from vgpu_scheduler.telemetry.catalogue import Kind, Metric
-from vgpu_scheduler.telemetry.guarding import guarded
+from vgpu_scheduler.telemetry.logs import guarded
 
 log = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """HAMi's ecosystem: what its device plugins write on nodes and read on pods."""
 
-from vgpu_scheduler.dialects.entries import realign
+from vgpu_scheduler.dialects.allocation import realign
 from vgpu_scheduler.dialects.errors import CodecError
 from vgpu_scheduler.dialects.hami.codec import (
     AssignedDevice,

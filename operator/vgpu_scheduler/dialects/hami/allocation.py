@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from vgpu_scheduler.dialects.allocation import Stamp
+from vgpu_scheduler.dialects.allocation import Stamp, realign
 from vgpu_scheduler.dialects.claims import Claims
-from vgpu_scheduler.dialects.entries import realign
 from vgpu_scheduler.dialects.errors import ClaimError, CodecError
 from vgpu_scheduler.dialects.hami.claims import asked_vendors
 from vgpu_scheduler.dialects.hami.codec import decode_assignments, encode_assignments

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from vgpu_scheduler.dialects.allocation import Stamp
-from vgpu_scheduler.dialects.entries import realign
+from vgpu_scheduler.dialects.allocation import Stamp, realign
 from vgpu_scheduler.dialects.errors import ClaimError, CodecError
 from vgpu_scheduler.dialects.volcano import names as keys
 from vgpu_scheduler.dialects.volcano.claims import asks_for_cards, pod_claims, regular_containers

@@ -1,4 +1,4 @@
-"""How many volumes CSI drivers can attach to a node: kube-scheduler's NodeVolumeLimits for many nodes at once."""
+"""What volumes a node can take: kube-scheduler's NodeVolumeLimits and VolumeRestrictions for many nodes at once."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from vgpu_scheduler.dialects.hami.mig import (
 )
 from vgpu_scheduler.dialects.hami.vendors.admitting.nvidia import NvidiaAdmission, nvidia_rule
 from vgpu_scheduler.dialects.hami.vendors.base import Record, RuleKeys, Vendor, VendorPlacement
-from vgpu_scheduler.dialects.hami.vendors.nvidia_holdings import held
+from vgpu_scheduler.dialects.hami.vendors.nvidia_holdings import held, recorded, template_pieces
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import (
     ALLOCATED_ANNOTATION,
     CORDON_ANNOTATION,
@@ -41,7 +41,6 @@ from vgpu_scheduler.dialects.hami.vendors.nvidia_names import (
     MigGeometry,
     NvidiaNames,
 )
-from vgpu_scheduler.dialects.hami.vendors.nvidia_templates import recorded, template_pieces
 from vgpu_scheduler.dialects.hami.vendors.registered import as_written, decode_cards
 from vgpu_scheduler.dialects.hami.vendors.section import ConfigError, Section
 from vgpu_scheduler.kube import Node

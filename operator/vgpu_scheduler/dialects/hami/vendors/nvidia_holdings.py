@@ -1,15 +1,21 @@
-"""What a pod holds of its node's NVIDIA cards, from the annotations that tell which it was given."""
+"""What a pod holds of its node's NVIDIA cards, by their MIG templates, from the annotations that tell which."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from vgpu_scheduler.dialects.errors import CodecError
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice
-from vgpu_scheduler.dialects.hami.mig import SLICES, MigAllocation, decode_allocations, slices_of
-from vgpu_scheduler.dialects.hami.vendors.nvidia_names import MIG_ANNOTATION, VENDOR
-from vgpu_scheduler.dialects.hami.vendors.nvidia_templates import instance_of
+from vgpu_scheduler.dialects.hami.mig import SLICES, MigAllocation, Span, decode_allocations, slices_of
+from vgpu_scheduler.dialects.hami.vendors.nvidia_names import (
+    MIG_ANNOTATION,
+    MOST_INSTANCES,
+    MOST_TEMPLATES,
+    VENDOR,
+    Template,
+)
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import (
     Amounts,
@@ -17,12 +23,47 @@ from vgpu_scheduler.model import (
     Claim,
     ContainerClaims,
     ContainerKind,
+    Piece,
     PodClaims,
     Usage,
     add,
     charges,
     makers,
 )
+
+_SHARES = 64
+"""More shares than a card has of one template, so that no number of one weighs as much as fewer of the next."""
+_RECORDED = re.compile(r"(?P<uuid>.*)\[(?P<template>[0-9]{1,9})-(?P<instance>[0-9]{1,9})\]", re.DOTALL)
+
+
+def template_pieces(templates: Sequence[Template]) -> tuple[Piece, ...]:
+    """Return the instances of all templates, in the order in which they are tried."""
+    return tuple(
+        Piece(name, slot, 1, (1, memory, 0, *placed(number, slot)), number)
+        for number, template in enumerate(templates)
+        for slot, (name, memory) in enumerate((name, memory) for name, memory, count in template for _ in range(count))
+    )
+
+
+def placed(template: int, instance: int) -> Amounts:
+    """Return what an instance books of placements and slices; one that no card has, more than any card has."""
+    if template >= MOST_TEMPLATES or instance >= MOST_INSTANCES:
+        return (0, *(2,) * SLICES)
+    return (_SHARES ** (template + 1), *slices_of([Span(instance, 1)]))
+
+
+def recorded(uuid: str, piece: Piece | None) -> str:
+    """Return how an instance is named in the allocation of a pod."""
+    return uuid if piece is None or piece.template is None else f"{uuid}[{piece.template}-{piece.start}]"
+
+
+def instance_of(name: str) -> tuple[str, Amounts]:
+    """Return the card that an entry names, and what it books of placements and slices; nothing without a suffix."""
+    match = _RECORDED.fullmatch(name)
+    if match is None:
+        return name, ()
+    return match["uuid"], placed(int(match["template"]), int(match["instance"]))
+
 
 _NOTHING = (0, 0, 0)
 _ON_NO_CARD = (0,) * (len(_NOTHING) + 1) + (200,) * SLICES
