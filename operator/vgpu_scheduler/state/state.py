@@ -152,14 +152,13 @@ class State(Known):
         self._note_node(pod.uid, known.pod.node_name if known else "", pod.node_name)
         held = self._books.get(pod.uid)
         hint = self.nominations.observe(pod)
-        if held and known:
-            if known.pod.started is not pod.started:
-                self._books.note_start(pod.uid, started=pod.started)
-            if _counts_otherwise(known.pod, pod):
-                hint |= self._books.recount(held)
+        if held and known and _counts_otherwise(known.pod, pod):
+            hint |= self._books.recount(held)
         if pod.terminal:
             return hint | self._release(pod.uid)
         if not pod.node_name:
+            if held:
+                self._books.note_change(pod.uid)
             # A reservation of ours outlives observations from before its binding; nothing else holds an unbound pod.
             return hint | (self._release(pod.uid) if held and held.phase is Phase.BOUND else Hint.NONE)
         return hint | self._hold_bound(pod, uses, held)
