@@ -271,14 +271,6 @@ class State(Known):
         self._books.take_off(uid)
         self._in_flight.discard(uid)
 
-    def suspend(self, uid: str) -> None:
-        """Take a reservation off the books for the time of a question; ``resume`` must follow without a pause."""
-        self._books.take_off(uid)
-
-    def resume(self, reservation: Reservation) -> None:
-        """Put a suspended reservation back."""
-        self._books.hold(reservation)
-
     def without(self, uids: Iterable[str]) -> AbstractContextManager[None]:
         """Have what some pods hold off the books for the time of a question; those that hold nothing may be named."""
         return self._books.without(uids)
@@ -392,7 +384,7 @@ class State(Known):
         Notes
         -----
         Objects are shared, columns and tables are copied: some milliseconds for 5,000 nodes with 8 cards. A question
-        about one reservation is cheaper asked between :meth:`suspend` and :meth:`resume`.
+        about some reservations is cheaper asked :meth:`without` them.
         """
         view = State.__new__(State)
         view._adopt(self._indexes.copy())
