@@ -6,6 +6,8 @@ import json
 from datetime import datetime, timedelta, timezone
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.engine.builders import pod
 
 from vgpu_scheduler.binding import EventSource, LockChange, TokenPatch, binding_body, decision_record
@@ -120,6 +122,21 @@ def test_the_record_of_a_decision_is_short() -> None:
         "nodes": 5,
         "policy": {"nodes": "pod"},
     }
+
+
+AMOUNTS = st.floats() | st.floats(-1e4, 1e4)
+
+
+@given(AMOUNTS, AMOUNTS, AMOUNTS, st.text(max_size=4))
+def test_the_record_is_written_as_the_standard_library_does(score: float, raw: float, points: float, of: str) -> None:
+    parts = (ScorePart("hami", raw, points, 1, 0.0), ScorePart("binpack", points, raw, 2, 0.0))
+    decision = Decision("uid", "default/p", Outcome.PLACED, score=score, scores={"": parts}, sources={"nodes": of})
+    scores = {
+        part.scorer: {"raw": round(part.raw, 4), "normalised": round(part.normalised, 4), "weight": part.weight}
+        for part in parts
+    }
+    record = {"score": round(score, 4), "scores": scores, "nodes": 0, "policy": {"nodes": of}}
+    assert decision_record(decision) == json.dumps(record, separators=(",", ":"), sort_keys=True)
 
 
 def test_the_condition() -> None:

@@ -77,7 +77,9 @@ def check_starting_pods(state: State) -> None:
     for node in {held.node for held in state.reservations()}:
         held = [each for each in state.reservations(node) if each.phase is not Phase.ASSUMED]
         there = [pod for each in held if (pod := state.pod(each.uid)) is not None]
-        assert state.starting_pods(node) == [pod for pod in there if not pod.started and not pod.terminal]
+        starting = state.starting_pods(node)
+        assert starting.keys() == {pod.uid for pod in there if not pod.started and not pod.terminal}
+        assert list(starting.values()) == sorted(starting.values())
 
 
 def nobody_is_forgotten(engine: Engine) -> None:

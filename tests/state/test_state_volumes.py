@@ -111,8 +111,8 @@ def test_a_question_leaves_no_trace() -> None:
             pass
         with pytest.raises(ZeroDivisionError), world.state.uncounted(each.uid):
             raise ZeroDivisionError
-        world.state.suspend(each.uid)
-        world.state.resume(each)
+        with world.state.without([each.uid]):
+            pass
     assert told(world.state) == before
 
 

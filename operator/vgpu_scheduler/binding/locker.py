@@ -94,11 +94,8 @@ class NodeLocker:
         Where there is no lock, or where of several makers' plugins the first one to answer ends it, a plugin looks for
         any pod of its node that has not started. So such a pod has the node to itself until then.
         """
-        guessed = self._needs.of(pod).guessed
-        for other, needs in self._needs.of_starting(node):
-            if (needs.guessed or (guessed and needs.in_turn)) and other.uid != pod.uid:
-                return other
-        return None
+        uid = self._needs.taken_for(node, pod)
+        return None if uid is None else self.context.engine.state.pod(uid)
 
     async def try_take(self, node: Node, pod: Pod) -> tuple[str | None, bool]:
         """Try once to claim the cards of a node for a pod: its token, and its lock if the node side has one.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import takewhile
 
 from vgpu_scheduler.dialects import NodeLock, NodeSide
 from vgpu_scheduler.engine import Engine
@@ -38,6 +39,26 @@ class PluginNeeds:
     turn: str
 
 
+@dataclass(slots=True)
+class _Starting:
+    """The pods of a node that have not started, as far as others may be taken for them.
+
+    Attributes
+    ----------
+    generation
+        That of the policies under which they were read.
+    seen
+        The number of the last change that was looked at.
+    guessed, any
+        Those that a plugin may take for any pod, and with them those that it serves in turn.
+    """
+
+    generation: int
+    seen: int = 0
+    guessed: set[str] = field(default_factory=set)
+    any: set[str] = field(default_factory=set)
+
+
 class PluginNeedsReader:
     """Reads what pods need, and remembers it for as long as nothing changes that it follows from.
 
@@ -51,22 +72,28 @@ class PluginNeedsReader:
         self._engine = engine
         self._catalogue = engine.policies.catalogue
         self._recent: BoundedCache[tuple[str, int, int], PluginNeeds] = BoundedCache(_MOST_BYTES)
-        self._on_node: dict[str, tuple[int, dict[str, tuple[int, PluginNeeds]]]] = {}
-        """By node, at a generation of policies, what the pods needed that had not started, by UID and version."""
+        self._on_node: dict[str, _Starting] = {}
 
-    def of_starting(self, node: str) -> list[tuple[Pod, PluginNeeds]]:
-        """Return the pods that are bound to a node and have not started, with what they need."""
-        generation = self._catalogue.generation
-        since, before = self._on_node.get(node, (generation, {}))
-        found, now = [], {}
-        for pod in self._engine.state.starting_pods(node):
-            known = before.get(pod.uid) if since == generation else None
-            if known is None or known[0] != pod.resource_version or not pod.resource_version:
-                known = pod.resource_version, self._read(pod)
-            now[pod.uid] = known
-            found.append((pod, known[1]))
-        self._on_node[node] = generation, now
-        return found
+    def taken_for(self, node: str, pod: Pod) -> str | None:
+        """Return the UID of a pod of a node that a plugin may take for another pod, or that one for it.
+
+        Only pods that have changed since the node was asked about are read.
+        """
+        state, generation = self._engine.state, self._catalogue.generation
+        known = self._on_node.get(node)
+        if known is None or known.generation != generation:
+            known = self._on_node[node] = _Starting(generation)
+        starting = state.starting_pods(node)
+        for uid in list(takewhile(lambda uid: starting[uid] > known.seen, reversed(starting))):
+            other = state.pod(uid)
+            assert other is not None, f"pod {uid} holds something, and nobody knows it"
+            needs = self._read(other)
+            for found, is_one in ((known.guessed, needs.guessed), (known.any, needs.guessed or needs.in_turn)):
+                (found.add if is_one else found.discard)(uid)
+        known.seen = next((starting[uid] for uid in reversed(starting)), known.seen)
+        found = known.any if self.of(pod).guessed else known.guessed
+        found &= starting.keys()
+        return next((uid for uid in starting if uid in found and uid != pod.uid), None) if found else None
 
     def forget(self, node: str) -> None:
         """Forget what the pods of a node need, for it is gone."""

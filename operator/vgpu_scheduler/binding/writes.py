@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+
+import msgspec
 
 from vgpu_scheduler.binding.series import Event, Occurrences
 from vgpu_scheduler.kube import Pod
@@ -15,6 +18,8 @@ from vgpu_scheduler.model import LAST_ALLOCATED, Decision, cut
 
 _ANNOTATIONS = "/metadata/annotations"
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_WRITTEN_ALIKE = 1e15
+"""Below this, msgspec writes numbers as the standard library does, thirty times as fast."""
 _RECORD = json.JSONEncoder(separators=(",", ":"), sort_keys=True)
 NOTE_LIMIT = 1024
 """Bytes of an event's note: API servers refuse longer ones."""
@@ -118,18 +123,23 @@ def decision_record(decision: Decision) -> str:
     of the policy came from.
     """
     node = decision.placement.node if decision.placement else ""
+    parts = decision.scores.get(node, ())
     scores = {
         part.scorer: {"raw": round(part.raw, 4), "normalised": round(part.normalised, 4), "weight": part.weight}
-        for part in decision.scores.get(node, ())
+        for part in parts
     }
-    return _RECORD.encode(
-        {
-            "score": round(decision.score, 4),
-            "scores": scores,
-            "nodes": decision.nodes,
-            "policy": dict(decision.sources),
-        }
-    )
+    record = {
+        "score": round(decision.score, 4),
+        "scores": scores,
+        "nodes": decision.nodes,
+        "policy": dict(decision.sources),
+    }
+    largest = max(map(abs, (decision.score, *(number for part in parts for number in (part.raw, part.normalised)))))
+    with suppress(TypeError, ValueError):
+        text = msgspec.json.encode(record, order="sorted").decode()
+        if largest < _WRITTEN_ALIKE and text.isascii():
+            return text
+    return _RECORD.encode(record)
 
 
 def condition_body(reason: str, message: str, changed: datetime | None, generation: int = 0) -> dict[str, Any]:

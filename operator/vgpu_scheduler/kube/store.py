@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 _TOMBSTONES = 10_000
@@ -43,10 +43,20 @@ class VersionedStore(Generic[_Key, _Value]):
     pinned
         Tells of a removed key whether its end must be remembered whatever else is removed: a write about it is under
         way, whose answer must not raise the dead.
+    values
+        The objects of the store that this is to be a copy of.
+
+    Attributes
+    ----------
+    get
+        Returns an object by its key, or None.
     """
 
-    def __init__(self, pinned: Callable[[_Key], bool] = lambda _: False) -> None:
-        self._values: dict[_Key, _Value] = {}
+    def __init__(
+        self, pinned: Callable[[_Key], bool] = lambda _: False, values: Mapping[_Key, _Value] | None = None
+    ) -> None:
+        self._values: dict[_Key, _Value] = dict(values or {})
+        self.get: Callable[[_Key], _Value | None] = self._values.get
         self._versions: dict[_Key, int] = {}
         self._removed: OrderedDict[_Key, _End] = OrderedDict()
         self._pinned = pinned
@@ -62,10 +72,6 @@ class VersionedStore(Generic[_Key, _Value]):
 
     def __getitem__(self, key: _Key) -> _Value:
         return self._values[key]
-
-    def get(self, key: _Key) -> _Value | None:
-        """Return an object, or None."""
-        return self._values.get(key)
 
     def was_removed(self, key: _Key) -> bool:
         """Tell whether an object is known to be gone."""
@@ -121,8 +127,7 @@ class VersionedStore(Generic[_Key, _Value]):
 
     def copy(self) -> VersionedStore[_Key, _Value]:
         """Return an independent copy."""
-        twin: VersionedStore[_Key, _Value] = VersionedStore(self._pinned)
-        twin._values = dict(self._values)
+        twin: VersionedStore[_Key, _Value] = VersionedStore(self._pinned, self._values)
         twin._versions = dict(self._versions)
         twin._removed = self._removed.copy()
         return twin

@@ -18,6 +18,9 @@ from vgpu_scheduler.state.volumes import Volumes
 __all__ = ["Books", "Indexes"]
 
 
+_NONE: dict[str, int] = {}
+
+
 @dataclass(frozen=True, slots=True)
 class Indexes:
     """What is known of who uses what, each part from its own side; all of it follows from the reservations.
@@ -67,7 +70,9 @@ class Books:
         self._wakes = wakes
         self._reservations: dict[str, Reservation] = {}
         self._on_node: dict[str, dict[str, None]] = {}
-        self._not_started: set[str] = set()
+        self._starting: dict[str, dict[str, int]] = {}
+        """By node, the pods that hold something beyond a decision and have not started, by when they changed last."""
+        self._changes = 0
         self.closing: dict[str, None] = {}
         """The UIDs of the pods of which nobody can tell which cards they are on."""
 
@@ -88,21 +93,28 @@ class Books:
         """Return the reservations on a node, in no order to rely upon: who is booked anew comes last."""
         return (self._reservations[uid] for uid in self._on_node.get(node, ()))
 
-    def not_started(self, node: str) -> list[Reservation]:
-        """Return those of the reservations on a node whose pods have not started, as last observed."""
-        waiting = self._not_started
-        return [self._reservations[uid] for uid in self._on_node.get(node, ()) if uid in waiting]
+    def starting(self, node: str) -> dict[str, int]:
+        """Return the pods that hold something beyond a decision and have not started, as last observed.
 
-    def note_start(self, uid: str, *, started: bool) -> None:
-        """Note whether a pod that holds something has started."""
-        (self._not_started.discard if started else self._not_started.add)(uid)
+        Each has the number of its last change; the pods are in the order of these numbers, which never come twice.
+        """
+        return self._starting.get(node, _NONE)
+
+    def note_change(self, uid: str) -> None:
+        """Note that a pod that holds something was observed anew, or how sure that is."""
+        held = self._reservations[uid]
+        there = self._starting.setdefault(held.node, {})
+        there.pop(uid, None)
+        if held.phase is not Phase.ASSUMED and not self._pod_of(uid).started:
+            self._changes += 1
+            there[uid] = self._changes
 
     def hold(self, reservation: Reservation) -> Hint:
         """Book a reservation; return what that may help: others may want to be near the pod."""
         self._reservations[reservation.uid] = reservation
         self._on_node.setdefault(reservation.node, {})[reservation.uid] = None
-        if not self._pod_of(reservation.uid).started:
-            self._not_started.add(reservation.uid)
+        if reservation.phase is not Phase.ASSUMED:
+            self.note_change(reservation.uid)
         if reservation.closes_cards:
             self.closing[reservation.uid] = None
         at = self._indexes
@@ -116,13 +128,16 @@ class Books:
 
     def take_off(self, uid: str) -> Hint:
         """Take a reservation off the books; return whom among those that ask for other pods this may help."""
-        self._not_started.discard(uid)
         reservation = self._reservations.pop(uid)
         self.closing.pop(uid, None)
         on_node = self._on_node[reservation.node]
         del on_node[uid]
+        starting = self._starting.get(reservation.node)
+        if starting is not None:
+            starting.pop(uid, None)
         if not on_node:
             del self._on_node[reservation.node]
+            self._starting.pop(reservation.node, None)
         at = self._indexes
         at.quotas.charge(reservation.namespace, reservation.uses, -1, reservation.node)
         row = at.nodes.row(reservation.node)
@@ -149,6 +164,7 @@ class Books:
     def restate(self, reservation: Reservation) -> None:
         """Replace a reservation by one that is charged the same, so that no version moves."""
         self._reservations[reservation.uid] = reservation
+        self.note_change(reservation.uid)
 
     def recount(self, held: Reservation) -> Hint:
         """Have a pod counted anew of which labels, terms or volumes changed."""
@@ -203,7 +219,7 @@ class Books:
 
     def carried_out(self, reservation: Reservation) -> Hint:
         """Replace a reservation by one that is charged the same and has no plan for volumes any more."""
-        self._reservations[reservation.uid] = reservation
+        self.restate(reservation)
         return Hint.VOLUMES | self._indexes.volumes.add(self._pod_of(reservation.uid), reservation.node)
 
     def use_volumes(self, node: str) -> bool:
@@ -256,7 +272,8 @@ class Books:
         twin._reservations = dict(self._reservations)
         twin.closing = dict(self.closing)
         twin._on_node = {name: dict(uids) for name, uids in self._on_node.items()}
-        twin._not_started = set(self._not_started)
+        twin._starting = {name: dict(uids) for name, uids in self._starting.items()}
+        twin._changes = self._changes
         return twin
 
     def _charge_devices(self, row: int, reservation: Reservation, sign: int) -> None:

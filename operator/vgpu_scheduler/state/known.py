@@ -13,7 +13,7 @@ from vgpu_scheduler.state.books import Books, Indexes
 from vgpu_scheduler.state.ledger import Ledger, over_capacity, read_ledger
 from vgpu_scheduler.state.matrix import DeviceMatrix
 from vgpu_scheduler.state.nominations import Nominations
-from vgpu_scheduler.state.reservations import Phase, Reservation
+from vgpu_scheduler.state.reservations import Reservation
 from vgpu_scheduler.state.selecting import SelectingObjects
 from vgpu_scheduler.state.unrequested import Unrequested
 
@@ -155,11 +155,13 @@ class Known:
         """Return all reservations, or those on one node, in no order to rely upon."""
         return iter(self._books) if node is None else self._books.on(node)
 
-    def starting_pods(self, node: str) -> list[Pod]:
-        """Return the pods that hold something on a node beyond a decision, and have neither started nor ended."""
-        uids = (held.uid for held in self._books.not_started(node) if held.phase is not Phase.ASSUMED)
-        known = (self._pods.get(uid) for uid in uids)
-        return [each.pod for each in known if each is not None and not each.pod.terminal]
+    def starting_pods(self, node: str) -> dict[str, int]:
+        """Return the pods that hold something on a node beyond a decision and have neither started nor ended.
+
+        Each UID has the number of the last change of its pod; they are in the order of these numbers, and whoever has
+        seen all changes up to one need not look at those before.
+        """
+        return self._books.starting(node)
 
     def unchanged_since_assumed(self, uid: str, pod: Pod) -> bool:
         """Tell whether an assumed placement needs no second look.

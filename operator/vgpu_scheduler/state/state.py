@@ -152,14 +152,13 @@ class State(Known):
         self._note_node(pod.uid, known.pod.node_name if known else "", pod.node_name)
         held = self._books.get(pod.uid)
         hint = self.nominations.observe(pod)
-        if held and known:
-            if known.pod.started is not pod.started:
-                self._books.note_start(pod.uid, started=pod.started)
-            if _counts_otherwise(known.pod, pod):
-                hint |= self._books.recount(held)
+        if held and known and _counts_otherwise(known.pod, pod):
+            hint |= self._books.recount(held)
         if pod.terminal:
             return hint | self._release(pod.uid)
         if not pod.node_name:
+            if held:
+                self._books.note_change(pod.uid)
             # A reservation of ours outlives observations from before its binding; nothing else holds an unbound pod.
             return hint | (self._release(pod.uid) if held and held.phase is Phase.BOUND else Hint.NONE)
         return hint | self._hold_bound(pod, uses, held)
@@ -271,14 +270,6 @@ class State(Known):
         self._assumptions.drop(uid)
         self._books.take_off(uid)
         self._in_flight.discard(uid)
-
-    def suspend(self, uid: str) -> None:
-        """Take a reservation off the books for the time of a question; ``resume`` must follow without a pause."""
-        self._books.take_off(uid)
-
-    def resume(self, reservation: Reservation) -> None:
-        """Put a suspended reservation back."""
-        self._books.hold(reservation)
 
     def without(self, uids: Iterable[str]) -> AbstractContextManager[None]:
         """Have what some pods hold off the books for the time of a question; those that hold nothing may be named."""
@@ -393,7 +384,7 @@ class State(Known):
         Notes
         -----
         Objects are shared, columns and tables are copied: some milliseconds for 5,000 nodes with 8 cards. A question
-        about one reservation is cheaper asked between :meth:`suspend` and :meth:`resume`.
+        about some reservations is cheaper asked :meth:`without` them.
         """
         view = State.__new__(State)
         view._adopt(self._indexes.copy())

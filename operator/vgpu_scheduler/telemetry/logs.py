@@ -46,8 +46,8 @@ class Keyed:
         return " ".join(parts)
 
 
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+_quoted: Final = json.JSONEncoder(ensure_ascii=False).encode
+_in_one_line: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class JsonFormatter(logging.Formatter):
@@ -67,7 +67,7 @@ class JsonFormatter(logging.Formatter):
             line["msg"] = record.getMessage()
         if record.exc_info:
             line["trace"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False, separators=(",", ":"))
+        return _in_one_line(line)
 
 
 def _in_json(key: str, value: Value) -> object:

@@ -99,22 +99,9 @@ def _taking_it_back(waiting: WaitingPod, node: str, ending: Sequence[Pod]) -> li
 
 def _gets_room(waiting: WaitingPod, node: str, ending: Sequence[Pod], anew: Sequence[Pod]) -> bool:
     """Tell whether the pod fits on a node once some pods have ended, and others of them were placed anew before it."""
-    with _without(waiting, ending), _placed(waiting, sorted(anew, key=lambda pod: -pod.priority)):
+    held = waiting.world.engine.state.without(pod.uid for pod in ending)
+    with held, _placed(waiting, sorted(anew, key=lambda pod: -pod.priority)):
         return waiting.cycle.on_node.fits_without(waiting.ours, node, ()) is not None
-
-
-@contextmanager
-def _without(waiting: WaitingPod, pods: Sequence[Pod]) -> Iterator[None]:
-    """Take what pods hold off the books."""
-    state = waiting.world.engine.state
-    suspended = [held for pod in pods if (held := state.reservation(pod.uid)) is not None]
-    for held in suspended:
-        state.suspend(held.uid)
-    try:
-        yield
-    finally:
-        for held in reversed(suspended):
-            state.resume(held)
 
 
 @contextmanager

@@ -321,12 +321,8 @@ class RoomSearch:
 
     def _fits_beside(self, pod: Pod, node: str, tenant: _Tenant) -> bool:
         """Tell whether a pod fits on a node with a pod there that is off the books now."""
-        held = self._suspensions[tenant.pod.uid]
-        self._state.resume(held)
-        try:
+        with self._state.having(self._suspensions[tenant.pod.uid]):
             return self._fits(pod, node, ())
-        finally:
-            self._state.suspend(tenant.pod.uid)
 
     def _decided(self, pod: Pod) -> Placement | None:
         self._ask(pod)
@@ -388,16 +384,17 @@ class RoomSearch:
 
     @contextmanager
     def _suspended(self, tenants: Sequence[_Tenant]) -> Iterator[None]:
-        for tenant in tenants:
-            held = self._state.reservation(tenant.pod.uid)
+        uids = [tenant.pod.uid for tenant in tenants]
+        for uid in uids:
+            held = self._state.reservation(uid)
             assert held is not None
-            self._suspensions[tenant.pod.uid] = held
-            self._state.suspend(tenant.pod.uid)
+            self._suspensions[uid] = held
         try:
-            yield
+            with self._state.without(uids):
+                yield
         finally:
-            for tenant in reversed(tenants):
-                self._state.resume(self._suspensions.pop(tenant.pod.uid))
+            for uid in uids:
+                del self._suspensions[uid]
 
     @contextmanager
     def _made_anew(self, pod: Pod) -> Iterator[Pod]:
