@@ -238,9 +238,9 @@ def test_explain_without_rights_says_what_the_pod_says(api: Api) -> None:
         "default/large waits.",
         "  Unschedulable: 0/1 nodes: told before",
         "",
-        "What its reasons mean: docs/runbook.md.",
+        "What its reasons mean: the runbook of vgpu-scheduler (the setting runbook_url has its address printed here).",
         "",
-        "More cannot be said: you may not list nodes, list pods.",
+        "More cannot be said: you may not list nodes, list pods in all namespaces.",
     ]
     assert "decided among 3 nodes" in run("explain", "first").stdout
     gone = run("explain", "gone")

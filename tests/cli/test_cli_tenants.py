@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import yaml
 from tests.cli.listed_clusters import cluster, kubeconfig
-from tests.cli.live_cluster import KINDS, Api, run
-from tests.whatif.test_whatif_remedies import GPU, MEMORY, pod, running
+from tests.cli.live_cluster import FORBIDDEN, KINDS, Api, run
+from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, pod, running
+
+from vgpu_scheduler.apiclient import ApiResponse
+from vgpu_scheduler.engine import EngineOptions
+from vgpu_scheduler.whatif import World, ask, make_dialect
 
 EVERYTHING = frozenset(KINDS.values())
 CLUSTERS = 50
@@ -30,7 +35,10 @@ def test_pods_of_a_namespace_are_shown_to_those_who_may_see_them_alone(api: Api,
         result = run("top", "pods", "-n", space, "-o", "json")
         assert result.exit_code == 0, result.stderr
         assert json.loads(result.stdout) == [{**row, "cores": None} for row in everything]
-        assert "objects of kind Node could not be seen (list nodes)" in result.stderr
+        (warning,) = (line for line in result.stderr.splitlines() if line.startswith("warning: you may see"))
+        assert f"you may see namespace {space} only: nodes, " in warning
+        assert "could not be seen" not in result.stderr
+        assert "kernels are compiled" not in result.stderr
         assert "there is no node" not in result.stderr
         others = [name for name in spaces if name != space]
         assert not any(f"{name}/" in result.stderr for name in others)
@@ -41,7 +49,7 @@ def test_what_needs_more_names_the_rights(api: Api, words: tuple[str, ...]) -> N
     api.refused = EVERYTHING
     result = run(*words)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "you may not list nodes, list pods" in result.stderr
+    assert "you may not list nodes, list pods in all namespaces; top pods -n NAMESPACE shows" in result.stderr
 
 
 def test_a_namespace_that_may_not_be_seen_either_names_the_right(api: Api) -> None:
@@ -82,7 +90,7 @@ def test_what_quotas_and_policies_say_is_told_without_nodes(api: Api, seed: int,
     Path(path).write_text(yaml.safe_dump_all([_without_namespace(each) for each in pods]))
     result = run("simulate", "-f", path, "-n", "team", "-o", "json")
     assert result.exit_code == 2
-    assert "you may not list nodes, list pods: where pods go cannot be told" in result.stderr
+    assert "you may not list nodes, list pods in all namespaces: where pods go cannot be told" in result.stderr
     for (count, memory), found in zip(amounts, json.loads(result.stdout), strict=True):
         assert found["pod"].startswith("team/")
         assert ("limits.devicesPerPod" in found["refused"]) == (count > most)
@@ -114,3 +122,181 @@ def test_pods_of_files_are_where_kubectl_would_create_them(
     else:
         (found,) = json.loads(result.stdout)
         assert found["pod"] == f"{written or named or own or 'default'}/new"
+
+
+# explain -------------------------------------------------------------------------------------------------------------
+
+
+def waiting(name: str, message: str = "", **spec: Any) -> dict[str, Any]:
+    """Return a pod of the namespace team that waits, and says why."""
+    asked = pod(name, {GPU: 1, MEMORY: 100}, schedulerName="vgpu-scheduler", **spec)
+    asked["metadata"] = {"name": name, "namespace": "team", "uid": f"uid-{name}"}
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    asked["status"] = {"phase": "Pending", "conditions": [condition] if message else []}
+    return asked
+
+
+def explained(api: Api, name: str) -> dict[str, Any]:
+    """Return what somebody with rights in the namespace team is told about a pod, as both forms have it."""
+    api.refused = EVERYTHING
+    result = run("explain", name, "-n", "team", "-o", "json")
+    assert result.exit_code == 1, result.stderr
+    answer: dict[str, Any] = json.loads(result.stdout)
+    text = run("explain", name, "-n", "team").stdout
+    assert all(remedy in text for remedy in answer["remedies"])
+    return answer
+
+
+def random_policy(rng: np.random.Generator, name: str) -> tuple[dict[str, Any], str, str]:
+    """Return a policy that keeps the pod from the cards or nodes that there are, its field and what that says."""
+    metadata = {"name": name, "namespace": "team", "uid": name}
+    label = f"p{int(rng.integers(0, 99))}"
+    specs: list[tuple[dict[str, Any], str, str]] = [
+        ({"devices": {"types": {"deny": ["A100", label]}}}, "spec.devices.types.deny", f"A100, {label}"),
+        ({"devices": {"types": {"allow": [label]}}}, "spec.devices.types.allow", label),
+        ({"devices": {"modes": ["mig"]}}, "spec.devices.modes", "mig"),
+        ({"nodeSelector": {"matchLabels": {"pool": label}}}, "spec.nodeSelector", f"pool={label}"),
+    ]
+    spec, field, says = specs[int(rng.integers(0, len(specs)))]
+    return {"kind": "VGPUPolicy", "metadata": metadata, "spec": spec}, field, says
+
+
+@pytest.mark.parametrize("seed", range(CLUSTERS))
+def test_the_policy_of_the_namespace_that_keeps_a_pod_away_is_named(api: Api, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    policy, field, says = random_policy(rng, f"own-{seed}")
+    unseen = rng.random() < 0.3  # then it is one of the cluster
+    asked = waiting("p")
+    world = World(EngineOptions([make_dialect("hami")]))
+    world.add([node("a"), policy, asked])
+    decision = ask(world, next(iter(world.pending.values()))).decision
+    api.objects += [waiting("p", decision.message), *([] if unseen else [policy])]
+    remedies = explained(api, "p")["remedies"]
+    if unseen:
+        assert any("a cluster policy" in remedy for remedy in remedies)
+    else:
+        assert any(all(part in remedy for part in (field, f"VGPUPolicy team/own-{seed}", says)) for remedy in remedies)
+
+
+@pytest.mark.parametrize("seed", range(CLUSTERS))
+def test_a_scheduler_that_is_nobodys_is_asked_about(api: Api, seed: int, tmp_path: Path) -> None:
+    """By explain, and by simulate for pods that wait as for those of files."""
+    rng = np.random.default_rng(seed)
+    ours, where = "vgpu-scheduler", int(rng.integers(0, 13))
+    alike = rng.random() < 0.7
+    named = f"{ours[:where]}{ours[where + 1 :]}" if alike else f"{rng.choice(['volcano', 'koord-scheduler'])}-{seed}"
+    asked = waiting("p")
+    asked["spec"]["schedulerName"] = named
+    api.objects += [asked]
+    meant = "is vgpu-scheduler meant?" if alike else f"names the scheduler {named}"
+    answer = explained(api, "p")
+    assert answer["scheduler"] == {"named": named, "ours": False}
+    assert any("spec.schedulerName: vgpu-scheduler" in remedy for remedy in answer["remedies"]) == alike
+    assert meant in run("explain", "p", "-n", "team").stdout
+    pending = run("simulate", "--pending", "-n", "team")
+    assert meant in pending.stdout
+    assert "nothing that is known" not in pending.stdout
+    result = run("simulate", "-f", asking(tmp_path, asked), "-n", "team")
+    assert ("is vgpu-scheduler meant?" in result.stderr) == alike
+
+
+@pytest.mark.parametrize("seed", range(CLUSTERS))
+def test_what_is_known_of_claims_and_gates_is_told_without_nodes(api: Api, seed: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(seed)
+    words, spec = [], {}
+    name = f"data-{seed}"
+    state = str(rng.choice(["missing", "no class", "unbound", "later", "bound"]))
+    spec["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": name}}]
+    if state != "missing":
+        claim = {"storageClassName": f"class-{seed}", **({"volumeName": "pv"} if state == "bound" else {})}
+        metadata = {"name": name, "namespace": "team", "uid": name}
+        api.objects += [{"kind": "PersistentVolumeClaim", "metadata": metadata, "spec": claim}]
+    if state in {"unbound", "later"}:
+        mode = "WaitForFirstConsumer" if state == "later" else "Immediate"
+        api.objects += [
+            {
+                "kind": "StorageClass",
+                "metadata": {"name": f"class-{seed}"},
+                "provisioner": "x",
+                "volumeBindingMode": mode,
+            }
+        ]
+    if state == "no class":
+        words += [f"class-{seed}", "there is no class of that name"]
+    if state in {"missing", "unbound"}:
+        words += [f"PersistentVolumeClaim {name}"]
+    if rng.random() < 0.5:
+        spec["schedulingGates"] = [{"name": f"example.com/g{seed}"}]
+        words += [f"example.com/g{seed}", "whoever set it removes it"]
+    message = str(rng.choice(["", f"0/{seed + 1} nodes are available: {seed + 1} Insufficient cpu."]))
+    asked = waiting("p", message, **spec)
+    api.objects += [asked]
+    api.refused = EVERYTHING - {"StorageClass"}
+    new = run("simulate", "-f", asking(tmp_path, asked), "-n", "team").stdout
+    pending = run("simulate", "--pending", "-n", "team").stdout
+    assert all(word in new and word in pending for word in words)
+    assert message in pending
+    assert ("nothing that is known" in new) == (not words)
+    assert ("nothing that is known" in pending) == (not words and not message)
+    (found,) = json.loads(run("simulate", "--pending", "-n", "team", "-o", "json").stdout)
+    assert bool(found["reasons"]) == bool(words or message)
+
+
+def test_a_file_without_pods_is_told_whatever_the_rights(api: Api, tmp_path: Path) -> None:
+    path = asking(tmp_path, {"kind": "Service", "metadata": {"name": "s"}})
+    for api.refused in (frozenset(), EVERYTHING):
+        api.objects[:] = [node("a")]
+        result = run("simulate", "-f", path, "-n", "team")
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert f"{path}: there is no pod to place in it" in result.stderr
+
+
+@pytest.mark.parametrize("kind", ["deployment", "deploy", "deployment.apps", "job", "sts", "ReplicaSet", "svc", "no"])
+@pytest.mark.parametrize("name", ["d", "web-0", "a.b"])
+def test_what_is_no_pod_is_not_taken_for_a_namespace(api: Api, kind: str, name: str) -> None:
+    result = run("explain", f"{kind}/{name}")
+    assert result.exit_code == 2
+    assert f"explain is about pods, and {kind}/{name} is none" in " ".join(result.stderr.split())
+    assert not api.requests
+
+
+# doctor --------------------------------------------------------------------------------------------------------------
+
+
+class _Server(Api):
+    """An API server that says nothing about rights."""
+
+    credentials = SimpleNamespace(server="https://example")
+
+    async def request(self, method: str, path: str, *more: Any, **options: Any) -> ApiResponse:
+        return FORBIDDEN if "accessreviews" in path else await super().request(method, path, *more, **options)
+
+
+@pytest.mark.parametrize("seed", range(CLUSTERS))
+def test_doctor_looks_at_policies_and_quotas_of_a_namespace(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    api = _Server([])
+
+    async def connect(*_: object) -> Api:
+        return api
+
+    monkeypatch.setattr("vgpu_scheduler.cli.doctor.command.connect", connect)
+    rng = np.random.default_rng(seed)
+    wrong: dict[str, set[str]] = {"team": set(), "other": set()}
+    for number in range(int(rng.integers(1, 6))):
+        space, name = str(rng.choice(list(wrong))), f"o{number}"
+        metadata = {"name": name, "namespace": space, "uid": f"{space}-{name}"}
+        bad = rng.random() < 0.6
+        if rng.random() < 0.5:
+            hard = {"hard": {"limits.nvidia.com/gpumem": "1.5" if bad else "1000"}}
+            obj = {"kind": "ResourceQuota", "metadata": metadata, "spec": hard, "status": hard}
+        else:
+            spec = {"limits": {"devicesPerPod": "many" if bad else 2}}
+            obj = {"kind": "VGPUPolicy", "metadata": metadata, "spec": spec}
+        api.objects.append(obj)
+        if bad:
+            wrong[space].add(name)
+    api.refused = EVERYTHING
+    result = run("doctor", "-n", "team", "-o", "json")
+    found = {each["object"]["name"] for each in json.loads(result.stdout)["findings"]}
+    assert found >= wrong["team"]
+    assert found.isdisjoint(wrong["other"] - wrong["team"])

@@ -34,7 +34,10 @@ VIEWS = {
 }
 HELD = {"one": ((9000, 30), (5000, 60)), "two": ((12000, 80), (3000, 10)), "kept": ((1000, 0),)}
 """What is held of the cards of each node: MiB and percent."""
-ASK = re.compile(r"ask (?P<amount>\d+)(?P<unit>m|Mi)? of (?P<resource>\S+) .*in container (?P<container>[^\s,]+)")
+ASK = re.compile(
+    r"(?:^|and )ask (?P<amount>\d+)(?P<unit>m|Mi)? of (?P<resource>\S+) (?:(?!and ask ).)*?"
+    r"in container (?P<container>[^\s,]+)"
+)
 ANNOTATION = re.compile(r"leave out its annotation (\S+) ")
 FIELD = re.compile(r"leave out its .* \(spec\.([\w.]+)\)")
 CLAIM = re.compile(r"create the PersistentVolumeClaim (\S+), or")
@@ -138,10 +141,11 @@ class Told:
 
 async def do(cluster: Cluster, pod: Object, remedy: str) -> Object:
     """Do what a remedy says, and return the pod as it is to be created again."""
-    if found := ASK.match(remedy):
-        for container in pod["spec"]["containers"]:
-            if container["name"] == found["container"]:
-                container["resources"]["limits"][found["resource"]] = found["amount"] + (found["unit"] or "")
+    if ASK.match(remedy):
+        for found in ASK.finditer(remedy):  # what is joined has to be done together
+            for container in pod["spec"]["containers"]:
+                if container["name"] == found["container"]:
+                    container["resources"]["limits"][found["resource"]] = found["amount"] + (found["unit"] or "")
     elif found := ANNOTATION.match(remedy):
         del pod["metadata"]["annotations"][found[1]]
     elif found := FIELD.match(remedy):

@@ -167,7 +167,10 @@ async def test_of_what_is_known_in_its_present_version_only_the_metadata_is_read
     assert watcher.engine.listed("Pod") == listing.version
 
 
-async def test_of_unbound_pods_only_those_are_read_that_are_known_otherwise(watcher: Watcher) -> None:
+@pytest.mark.parametrize("unknown", [False, True])
+async def test_unbound_pods_that_are_not_known_are_read_where_that_is_asked_for(
+    watcher: Watcher, unknown: bool
+) -> None:
     for name in ("same", "changed", "bound", "gone"):
         await watcher.create(name)
     await watcher.observer.sweep(POD_KIND, await list_all(watcher.api, POD_KIND))
@@ -180,12 +183,13 @@ async def test_of_unbound_pods_only_those_are_read_that_are_known_otherwise(watc
     await watcher.create("unknown")
     await watcher.create("theirs", scheduler="another", node="n")
     asked = asked_of(watcher)
-    listing = await list_pods(watcher.api, known_to(watcher), watcher.engine.listed("Pod"))
-    assert asked == ["/api/v1/pods", f"{PODS}/changed", "/api/v1/pods", f"{PODS}/bound", f"{PODS}/theirs"]
-    assert [found.name for found in listing.present] == ["unknown"]
+    listing = await list_pods(watcher.api, known_to(watcher), watcher.engine.listed("Pod"), unknown=unknown)
+    read = [f"{PODS}/changed", *([f"{PODS}/unknown"] if unknown else [])]
+    assert asked == ["/api/v1/pods", *read, "/api/v1/pods", f"{PODS}/bound", f"{PODS}/theirs"]
+    assert [found.name for found in listing.present] == ([] if unknown else ["unknown"])
     assert [found.name for found in listing.unchanged] == ["same"]
     await watcher.observer.sweep(POD_KIND, listing)
-    assert watcher.pods == {"same", "changed", "bound", "theirs"}
+    assert watcher.pods == {"same", "changed", "bound", "theirs", *(["unknown"] if unknown else [])}
 
 
 async def test_a_pod_that_is_bound_between_the_two_lists_is_not_taken_for_gone(watcher: Watcher) -> None:

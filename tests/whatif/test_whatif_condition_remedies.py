@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.whatif.test_whatif_remedies import pod, world_of
+from tests.whatif.test_whatif_remedies import node, pod, world_of
 from tests.whatif.test_whatif_remedies_dialects import BYTES, CORE, CORES, MEMORY, NUMBER, RATIO, SHARED, SIZE, cluster
 
 from vgpu_scheduler.engine import EngineOptions, QuotaReport, event_note, quotas_told_in
-from vgpu_scheduler.model import NearMiss
+from vgpu_scheduler.model import NearMiss, Shortage
 from vgpu_scheduler.whatif import ConditionRemedies, World, ask, make_dialect, remedies_from_condition
 
 Object = dict[str, Any]
@@ -74,11 +74,18 @@ def test_doing_what_is_told_makes_the_pod_fit(dialect: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     objects = cluster(dialect, *(random_cards(rng) for _ in range(2)))
     written = pod("asked", asked_in(dialect, rng))
+    nearest: set[str] = set()
     for _ in range(MOST_ROUNDS):
         node, told = answer(world_of(*objects, written, dialect=dialect)[0])
         if node:
             return
         assert told.remedies, told
+        assert len(set(told.remedies)) == len(told.remedies)
+        assert not any("less than 1 of" in remedy for remedy in told.remedies)
+        if told.near_miss is not None:
+            card = f"{told.near_miss.node}/{told.near_miss.uuid}"
+            assert card not in nearest, "what was told about this card before was not all"
+            nearest.add(card)
         with_amounts = [remedy for remedy in told.remedies if DOABLE.match(remedy)]
         if not with_amounts:  # nothing tells how much nodes, other than cards, have left
             assert any(remedy.startswith("ask for less") for remedy in told.remedies), told
@@ -94,7 +101,9 @@ def test_near_misses_and_quotas_are_read_back_from_events(seed: int) -> None:
     def number() -> int:
         return int(rng.integers(0, 10**6))
 
-    near = NearMiss(f"n-{number()}.x", f"GPU-{number()}-MIG_1", "memory ratio", "percent", number(), number())
+    words = [("cores", "percent"), ("memory", "MiB"), ("slots", "shares")]
+    also = tuple(Shortage(*each, number(), number()) for each in words[: int(rng.integers(0, 4))])
+    near = NearMiss(f"n-{number()}.x", f"GPU-{number()}-MIG_1", "memory ratio", "percent", number(), number(), also)
     told = tuple(
         QuotaReport("team", f"x-{n}.com/gpu.mem_{n}", number(), number(), "MiB") for n in range(int(rng.integers(1, 4)))
     )
@@ -118,3 +127,87 @@ def test_the_nearest_card_is_one_that_the_pod_may_use() -> None:
     denied = {"metadata": {"annotations": {"nvidia.com/use-gputype": "T4"}}}
     _, told = answer(world_of(node, pod("asked", {HAMI[0]: 1, HAMI[1]: 17000}, **denied))[0])
     assert str(told.near_miss) == "nearest: 9000 of 17000 MiB memory free on n/T"
+
+
+def quota(name: str, hard: dict[str, int]) -> Object:
+    written = {"hard": {f"limits.{resource}": str(limit) for resource, limit in hard.items()}}
+    return {
+        "kind": "ResourceQuota",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": written,
+        "status": written,
+    }
+
+
+@pytest.mark.parametrize("seed", range(WORLDS))
+def test_what_quotas_leave_is_told_together_and_one_change_keeps_them_all(seed: int) -> None:
+    """What a pod does not name counts for a quota as what it is booked with: compute as nothing."""
+    rng = np.random.default_rng(seed)
+    asks: dict[str, int] = {HAMI[0]: int(rng.integers(1, 3)), HAMI[1]: int(rng.integers(4000, 8000))}
+    if rng.random() < 0.5:
+        asks[HAMI[2]] = int(rng.integers(40, 101))
+    limits = {HAMI[1]: int(rng.integers(2000, 9000)), HAMI[2]: int(rng.integers(10, 150))}
+    limits = {name: limit for name, limit in limits.items() if rng.random() < 0.8} or limits
+    objects = [node("a", cards=2), *(quota(f"q{n}", {name: limit}) for n, (name, limit) in enumerate(limits.items()))]
+    where, told = answer(world_of(*objects, pod("asked", asks))[0])
+    exceeded = [name for name, limit in limits.items() if asks[HAMI[0]] * asks.get(name, 0) > limit]
+    assert bool(where) == (not exceeded)
+    if not exceeded:
+        return
+    assert all(name in told.remedies[0] for name in exceeded) or "of nvidia.com/gpu " in told.remedies[0]
+    assert not any("counts as all of its cards" in remedy for remedy in told.remedies)
+    with_amounts = [remedy for remedy in told.remedies if DOABLE.match(remedy)]
+    for remedy in with_amounts:
+        assert answer(world_of(*objects, done(pod("asked", asks), remedy))[0])[0] == "a", remedy
+    (raised,) = (remedy for remedy in told.remedies if remedy.startswith("have "))
+    assert all(
+        f"limits.{name} raised to {asks[HAMI[0]] * asks[name]} (it is {limits[name]})" in raised for name in exceeded
+    )
+
+
+@pytest.mark.parametrize("seed", range(WORLDS))
+def test_what_limits_of_policies_allow_is_told_together(seed: int) -> None:
+    """What a pod does not name counts for a limit as all of its cards."""
+    rng = np.random.default_rng(seed)
+    asks: dict[str, int] = {HAMI[0]: int(rng.integers(1, 3)), HAMI[1]: int(rng.integers(4000, 8000))}
+    if rng.random() < 0.5:
+        asks[HAMI[2]] = int(rng.integers(40, 101))
+    limits = {"memoryPerPod": f"{int(rng.integers(2000, 9000))}Mi", "coresPerPod": int(rng.integers(10, 150))}
+    policy = {"kind": "VGPUPolicy", "metadata": {"name": "l", "namespace": "default", "uid": "l"}}
+    objects = [node("a", cards=2), {**policy, "spec": {"limits": limits}}]
+    where, told = answer(world_of(*objects, pod("asked", asks))[0])
+    if where:
+        return
+    with_amounts = [remedy for remedy in told.remedies if DOABLE.match(remedy)]
+    assert with_amounts
+    for remedy in with_amounts:
+        assert answer(world_of(*objects, done(pod("asked", asks), remedy))[0])[0] == "a", remedy
+    assert told.remedies[-1].startswith("have limits.")
+
+
+@pytest.mark.parametrize("seed", range(WORLDS))
+def test_nobody_is_told_to_ask_for_no_card(seed: int) -> None:
+    """That a node has no cards at all says nothing where others have too little free on theirs."""
+    rng = np.random.default_rng(seed)
+    count, with_cards = int(rng.integers(1, 4)), rng.random() < 0.5
+    plain = [node(f"plain-{n}", cards=0) for n in range(int(rng.integers(1, 4)))]
+    nodes = [*plain, node("a", cards=1)] if with_cards else plain
+    asks = {HAMI[0]: count, HAMI[1]: 20000} if with_cards else {HAMI[0]: count}
+    _, told = answer(world_of(*nodes, pod("asked", asks))[0])
+    assert told.remedies
+    about_cards = [remedy for remedy in told.remedies if "none or too few of nvidia.com/gpu" in remedy]
+    assert len(about_cards) == (not with_cards)
+    assert not any(re.search(r"less than (1 of|\d+ of nvidia.com/gpu\b(?!.*none))", text) for text in told.remedies)
+
+
+@pytest.mark.parametrize("seed", range(WORLDS))
+def test_tolerations_come_last_and_only_where_they_might_help(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    tainted = [node(f"t{n}", taints=[{"key": "k", "effect": "NoSchedule"}]) for n in range(int(rng.integers(1, 4)))]
+    small = [node(f"s{n}", cards=1, memory=4000) for n in range(int(rng.integers(0, 3)))]
+    others = [node(f"o{n}", cards=0) for n in range(int(rng.integers(0, 3)))]
+    _, told = answer(world_of(*tainted, *small, *others, pod("asked", {HAMI[0]: 1, HAMI[1]: 9000}))[0])
+    said = [number for number, remedy in enumerate(told.remedies) if remedy.startswith("tolerate")]
+    one_reason = bool(small) != bool(others)
+    assert said == ([] if one_reason else [len(told.remedies) - 1])
+    assert told.remedies

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -23,6 +24,12 @@ from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.whatif import Explanation, World, explain_bound, explain_pod
 
 _WORDS: Final = frozenset({"pod", "pods", "po"})
+_NO_PODS: Final = re.compile(
+    "(deployments?|deploy|statefulsets?|sts|daemonsets?|ds|replicasets?|rs|jobs?|cronjobs?|cj|replicationcontrollers?|rc"
+    r"|services?|svc|nodes?|no)(\..*)?",
+    re.IGNORECASE,
+)
+"""How kubectl calls what is no pod."""
 _FITS_NOWHERE: Final = 1
 
 
@@ -64,6 +71,11 @@ def pod_key(words: Sequence[str], namespace: str | None, cluster: ClusterOptions
     if len(named) != 1:
         raise click.UsageError("name one pod: [pod] [NAMESPACE/]NAME")
     before, slash, name = named[0].partition("/")
+    if slash and _NO_PODS.fullmatch(before):
+        raise click.UsageError(
+            f"explain is about pods, and {named[0]} is none: name one of its pods (or write -n {before} {name} for a"
+            f" pod of the namespace {before})"
+        )
     name = name if slash and before in _WORDS else named[0]
     if "/" not in name:
         return f"{namespace or own_namespace(cluster)}/{name}"

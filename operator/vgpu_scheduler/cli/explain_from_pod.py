@@ -4,25 +4,43 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final, NoReturn
 
 import click
 
-from vgpu_scheduler.cli.cluster.messages import fail
+from vgpu_scheduler.cli.cluster.messages import fail, print_pod_warnings
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, ClusterOptions
 from vgpu_scheduler.cli.cluster.output import dump
-from vgpu_scheduler.cli.cluster.view import get_object
-from vgpu_scheduler.cli.cluster.world import MissingRightsError
+from vgpu_scheduler.cli.cluster.schedulers import is_ours, left_to_whom, meant_scheduler
+from vgpu_scheduler.cli.cluster.view import NAMESPACED_KINDS, get_object
+from vgpu_scheduler.cli.cluster.world import MissingRightsError, open_namespace
+from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import DECISION, EventReason, counted
-from vgpu_scheduler.whatif import ConditionRemedies, World, remedies_from_condition
+from vgpu_scheduler.policy import CLUSTER_KIND
+from vgpu_scheduler.predicates.reasons import UNBOUND_IMMEDIATE
+from vgpu_scheduler.settings import Settings
+from vgpu_scheduler.whatif import (
+    ConditionRemedies,
+    NamespaceObjects,
+    World,
+    WorldError,
+    claim_problems,
+    policy_remedies,
+    remedies_from_condition,
+)
 
-__all__ = ["explain_from_pod_alone", "record_of", "worded_record"]
+__all__ = ["explain_from_pod_alone", "record_of", "scheduled_condition", "worded_record"]
 
 Object = Mapping[str, Any]
 
 _WAITS: Final = 1
-_RUNBOOK: Final = "docs/runbook.md"
+_RUNBOOK: Final = "the runbook of vgpu-scheduler (the setting runbook_url has its address printed here)"
+_READ: Final = (NAMESPACED_KINDS - {"Pod"}) | {CLUSTER_KIND, "Namespace", "StorageClass"}
+"""What may say something about a pod beside itself."""
+_VOLUMES: Final = re.compile(f'persistentvolumeclaim "|{re.escape(UNBOUND_IMMEDIATE.text)}')
 
 
 def explain_from_pod_alone(cluster: ClusterOptions, key: str, error: MissingRightsError, output: str) -> NoReturn:
@@ -35,17 +53,45 @@ def explain_from_pod_alone(cluster: ClusterOptions, key: str, error: MissingRigh
     if node:
         _show_bound(key, node, found, error, output)
         raise SystemExit(0)
-    condition = _scheduled_condition(found)
-    event = _last_event(cluster, namespace, found)
-    world = World(error.scheduler.options)
-    told = remedies_from_condition(world, world.pod(found), condition.get("message", ""), event)
+    condition = scheduled_condition(found)
+    world, pod, told = _told(cluster, namespace, found, condition, error)
+    print_pod_warnings(world, [pod])
+    settings = error.scheduler.settings
+    ours = is_ours(pod.scheduler_name, settings)
     if output not in FOR_PEOPLE:
         said = {"near_miss": str(told.near_miss or ""), "quotas": [str(each) for each in told.quotas]}
         answer = {"pod": key, "node": "", "condition": condition, **said, "remedies": list(told.remedies)}
-        dump({**answer, "missing": str(error)}, output)
+        dump({**answer, "scheduler": {"named": pod.scheduler_name, "ours": ours}, "missing": str(error)}, output)
     else:
-        _show_waiting(key, found, condition, told, error)
+        _show_waiting(key, pod, condition, told, error)
     raise SystemExit(_WAITS)
+
+
+def _told(
+    cluster: ClusterOptions, namespace: str, found: Object, condition: Object, error: MissingRightsError
+) -> tuple[World, Pod, ConditionRemedies]:
+    """Return the pod, and what it, its events and the objects of its namespace say."""
+    event, message = _last_event(cluster, namespace, found), str(condition.get("message", ""))
+    try:
+        world, view = open_namespace(cluster, namespace, (), _READ)
+    except WorldError:  # an object of the namespace that cannot be understood is no reason to say nothing
+        world, seen = World(error.scheduler.options), NamespaceObjects()
+    else:
+        seen = NamespaceObjects.among(view.objects, view.missing)
+    pod = world.pod(found)
+    told = remedies_from_condition(world, pod, message, event)
+    settings = error.scheduler.settings
+    remedies = [*_named_otherwise(pod.scheduler_name, settings), *told.remedies]
+    remedies += policy_remedies(world, pod, message, seen)
+    if not message or _VOLUMES.search(message):
+        remedies += claim_problems(found, seen)
+    return world, pod, replace(told, remedies=tuple(dict.fromkeys(remedies)))
+
+
+def _named_otherwise(named: str, settings: Settings) -> list[str]:
+    """Return what to do about a pod that names a scheduler which is nobody's, where another one is meant."""
+    meant = meant_scheduler(named, settings)
+    return [f"create it anew with spec.schedulerName: {meant} instead of {named}"] if meant else []
 
 
 def _show_bound(key: str, node: str, found: Object, error: MissingRightsError, output: str) -> None:
@@ -59,15 +105,15 @@ def _show_bound(key: str, node: str, found: Object, error: MissingRightsError, o
     click.echo(f"\nMore cannot be said: {error}.")
 
 
-def _show_waiting(
-    key: str, found: Object, condition: Object, told: ConditionRemedies, error: MissingRightsError
-) -> None:
+def _show_waiting(key: str, pod: Pod, condition: Object, told: ConditionRemedies, error: MissingRightsError) -> None:
+    settings = error.scheduler.settings
     click.echo(f"{key} waits.")
+    if not is_ours(pod.scheduler_name, settings):
+        click.echo(f"  {left_to_whom(pod.scheduler_name, settings)}")
     if condition.get("message"):
         click.echo(f"  {condition.get('reason', '')}: {condition['message']}")
     else:
-        named = (found.get("spec") or {}).get("schedulerName") or "default-scheduler"
-        click.echo(f"  No scheduler has said anything about it yet. It names the scheduler {named}.")
+        click.echo(f"  No scheduler has said anything about it yet. It names the scheduler {pod.scheduler_name}.")
     for line in (told.near_miss, *told.quotas):
         if line is not None:
             click.echo(f"  {line}")
@@ -75,12 +121,12 @@ def _show_waiting(
         click.echo("\nWhat may help, by what its condition and its event say:")
         for remedy in told.remedies:
             click.echo(f"  {remedy}")
-    else:
-        click.echo(f"\nWhat its reasons mean: {error.scheduler.settings.runbook_url or _RUNBOOK}.")
+    click.echo(f"\nWhat its reasons mean: {settings.runbook_url or _RUNBOOK}.")
     click.echo(f"\nMore cannot be said: {error}.")
 
 
-def _scheduled_condition(found: Object) -> Object:
+def scheduled_condition(found: Object) -> Object:
+    """Return what the pod says of whether it was placed; empty where nobody has said anything."""
     conditions = (found.get("status") or {}).get("conditions") or ()
     return next((each for each in conditions if each.get("type") == "PodScheduled"), {})
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import click
 
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE
 from vgpu_scheduler.cli.cluster.output import dump
+from vgpu_scheduler.cli.cluster.schedulers import is_ours, left_to_whom
+from vgpu_scheduler.cli.cluster.view import ClusterView
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Outcome
-from vgpu_scheduler.whatif import World, ask
+from vgpu_scheduler.settings import Settings
+from vgpu_scheduler.whatif import WORKLOADS, NamespaceObjects, World, ask, claims_of, known_problems
 
-__all__ = ["Known", "known_of", "show_known"]
+__all__ = ["Known", "known_of", "known_of_all", "show_known"]
+
+Object = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +30,8 @@ class Known:
     ----------
     refused
         Why no node whatsoever would do; empty if one may.
+    reasons
+        What else keeps it, and what has to be done about it.
     quota
         How its namespace stands; empty without limits.
     exceeded
@@ -34,22 +42,61 @@ class Known:
     refused: str
     quota: str
     exceeded: bool
+    reasons: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """Word it."""
-        if self.refused:
-            return f"{self.pod}: {self.refused}"
-        said = "its quota keeps it waiting" if self.exceeded else "nothing that is known keeps it from being placed"
-        return f"{self.pod}: {said}{f' ({self.quota})' if self.quota else ''}"
+        said = [self.refused] if self.refused else []
+        said += [f"its quota keeps it waiting ({self.quota})"] if self.exceeded else []
+        said += self.reasons
+        if said:
+            return f"{self.pod}: {'; '.join(said)}"
+        nothing = "nothing that is known keeps it from being placed"
+        return f"{self.pod}: {nothing}{f' ({self.quota})' if self.quota else ''}"
 
 
-def known_of(world: World, pod: Pod) -> Known:
-    """Return what is known of a pod in a world without nodes."""
+def known_of(world: World, pod: Pod, seen: NamespaceObjects, settings: Settings, *, waits: bool) -> Known:
+    """Return what is known of a pod in a world without nodes.
+
+    Parameters
+    ----------
+    seen
+        The objects of its namespace.
+    waits
+        Whether it is there, names its scheduler itself, and may have a condition.
+    """
     engine = world.engine
     decision = ask(world, pod).decision
     refused = "; ".join(decision.reasons) if decision.outcome is Outcome.REFUSED else ""
     exceeded = not refused and engine.quotas.refuses(pod.namespace, engine.cycle.classes.claims(pod), engine.state)
-    return Known(pod.key, refused, engine.quotas.describe(pod.namespace, engine.state), exceeded)
+    reasons = list(known_problems(world, pod, seen))
+    if waits:
+        if not is_ours(pod.scheduler_name, settings):
+            reasons.insert(0, left_to_whom(pod.scheduler_name, settings).rstrip("."))
+        condition = pod.scheduled_condition
+        if condition is not None and condition.message and condition.message.strip(". ") not in refused:
+            reasons.append(f"its condition says: {condition.message}")
+    return Known(pod.key, refused, engine.quotas.describe(pod.namespace, engine.state), exceeded, tuple(reasons))
+
+
+def known_of_all(
+    world: World, view: ClusterView, waiting: Sequence[Pod], new: Sequence[Pod], written: Sequence[Object]
+) -> list[Known]:
+    """Return what is known of pods that wait, and of those that files ask about.
+
+    Parameters
+    ----------
+    written
+        What the files hold.
+    """
+    made = [claim for obj in written if obj.get("kind") in WORKLOADS for claim in claims_of(obj)]
+    made = [{"kind": "PersistentVolumeClaim", **claim} for claim in made]
+    seen = NamespaceObjects.among([*view.objects, *written, *made], view.missing)
+    settings = view.scheduler.settings
+    return [
+        *(known_of(world, pod, seen, settings, waits=True) for pod in waiting),
+        *(known_of(world, pod, seen, settings, waits=False) for pod in new),
+    ]
 
 
 def show_known(found: Sequence[Known], output: str) -> None:

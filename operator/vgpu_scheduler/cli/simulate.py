@@ -19,7 +19,7 @@ from vgpu_scheduler.cli.cluster.output import dump, table
 from vgpu_scheduler.cli.cluster.schedulers import as_if_it_named_ours
 from vgpu_scheduler.cli.cluster.view import NAMESPACED_KINDS, ClusterView, read_cluster, read_files
 from vgpu_scheduler.cli.cluster.world import MissingRightsError, exit_on_error, make_world, open_namespace
-from vgpu_scheduler.cli.known_of_pods import known_of, show_known
+from vgpu_scheduler.cli.known_of_pods import known_of_all, show_known
 from vgpu_scheduler.cli.policy_files import read_policies, title
 from vgpu_scheduler.kube import LabelSelector, Pod
 from vgpu_scheduler.model import did_you_mean
@@ -161,10 +161,14 @@ def _answer_without_nodes(
     for path in scenario.policies:
         world.add(read_policies(path, scenario.home))
     waiting = _waiting(world, scenario) if scenario.pending else []
-    pods = [*waiting, *_new_pods(world, view.scheduler.settings, scenario)]
+    new = _new_pods(world, view.scheduler.settings, scenario)
+    if not waiting and not new and scenario.pods:
+        raise _nothing_to_place(world, scenario.pods)
     print_view_warnings(world, view)
-    print_pod_warnings(world, pods)
-    show_known([known_of(world, pod) for pod in pods], output)
+    print_pod_warnings(world, [*waiting, *new])
+    show_known(known_of_all(world, view, waiting, new, read_files(scenario.pods)), output)
+    if not waiting and not new and output in FOR_PEOPLE:
+        click.echo(_nobody_waits(world, scenario))
     fail(
         f"{error}: where pods go cannot be told. The ClusterRole vgpu-scheduler-doctor (manifests/doctor) has the right"
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,7 +12,7 @@ import click
 
 from vgpu_scheduler.apiclient import ApiUnreachableError
 from vgpu_scheduler.cli.cluster.cards import find_card
-from vgpu_scheduler.cli.cluster.messages import on_terminal, progress, view_warnings, warn
+from vgpu_scheduler.cli.cluster.messages import fail, on_terminal, progress, view_warnings, warn
 from vgpu_scheduler.cli.cluster.namespaces import chosen_namespace, label_selector
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, NAME, ClusterOptions, Listing, NamespaceOptions
 from vgpu_scheduler.cli.cluster.output import Columns, dump
@@ -71,7 +72,7 @@ def run(
         raise click.UsageError(f"-n is about pods and namespaces; {subject} belong to nobody")
     TABLES[subject].sorted([], listing.sort_by)  # says what is wrong with it before anything is read
     names = [name.removeprefix(f"{TABLES[subject].kind}/") for name in names]  # as -o name writes them
-    with exit_on_error():
+    with exit_on_error(), _other_way():
         labels = label_selector(listing.selector)
         namespace = namespaces.name if subject == "namespaces" else chosen_namespace(namespaces, cluster)
         question = _Question(subject, names, None if namespaces.every else namespace, labels, listing)
@@ -85,6 +86,15 @@ def run(
     except KeyboardInterrupt:
         progress("")
         raise SystemExit(_INTERRUPTED) from None
+
+
+@contextmanager
+def _other_way() -> Iterator[None]:
+    """Tell those who may not see the nodes what they may see."""
+    try:
+        yield
+    except MissingRightsError as error:
+        fail(f"{error}; top pods -n NAMESPACE shows the pods of a namespace that you may see")
 
 
 def _read(cluster: ClusterOptions, question: _Question) -> tuple[World, ClusterView]:

@@ -13,7 +13,7 @@ from vgpu_scheduler.doctor.access import Account, Answers, Question, Rbac, Right
 from vgpu_scheduler.doctor.check import RIGHTS, Check
 from vgpu_scheduler.doctor.checks import CHECKS
 from vgpu_scheduler.doctor.examine import DIAGNOSES, SETTINGS_UNREADABLE, examine, questions
-from vgpu_scheduler.doctor.facts import FACTS, ROLE_FACTS, Fact, beside_fact, take_in
+from vgpu_scheduler.doctor.facts import FACTS, OF_A_NAMESPACE, ROLE_FACTS, Fact, beside_fact, take_in
 from vgpu_scheduler.doctor.findings import PAGE, Diagnosis, Finding, ObjectRef, Report, Severity, Skipped
 from vgpu_scheduler.doctor.objects import ContainerSpec, decode_workload
 from vgpu_scheduler.doctor.seen import Expected, Seen, Server
@@ -22,6 +22,7 @@ __all__ = [
     "CHECKS",
     "DIAGNOSES",
     "FACTS",
+    "OF_A_NAMESPACE",
     "PAGE",
     "RIGHTS",
     "ROLE_FACTS",

@@ -50,6 +50,8 @@ class Fact:
         The objects that are asked for one by one; all are listed if there are none.
     older
         Versions that older API servers serve instead.
+    namespace
+        The one that they are listed in; empty for all.
     """
 
     kind: str
@@ -59,12 +61,14 @@ class Fact:
     decode: Decode[Any]
     names: tuple[str, ...] = ()
     older: tuple[str, ...] = ()
+    namespace: str = ""
 
     @property
     def paths(self) -> tuple[str, ...]:
         """Where all of them are listed, the newest version first."""
         prefix = f"/apis/{self.group}" if self.group else "/api"
-        return tuple(f"{prefix}/{version}/{self.resource}" for version in (self.version, *self.older))
+        within = f"namespaces/{self.namespace}/" if self.namespace else ""
+        return tuple(f"{prefix}/{version}/{within}{self.resource}" for version in (self.version, *self.older))
 
     @property
     def right(self) -> str:
@@ -122,6 +126,9 @@ FACTS: tuple[Fact, ...] = (
     ),
 )
 """What every look at a cluster takes."""
+
+OF_A_NAMESPACE = frozenset({"ResourceQuota", NAMESPACED_KIND})
+"""The kinds that may be looked at in one namespace alone."""
 
 ROLE_FACTS: tuple[Fact, ...] = (
     Fact("ClusterRole", _RBAC, "v1", "clusterroles", decoder("ClusterRole", Role)),

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.allocators import Allocator, FitColumns
 from vgpu_scheduler.dialects import Dialect
-from vgpu_scheduler.model import CardReason, Device, Dimension, NearMiss
+from vgpu_scheduler.model import CardReason, Device, Dimension, NearMiss, Shortage
 from vgpu_scheduler.state import State
 
 ABOUT_AMOUNTS = (
@@ -41,7 +41,7 @@ def nearest_miss(
     """Return the card with the smallest relative shortfall; among equals the smallest node name, then UUID.
 
     Only nodes that failed for lack of an amount count, and of them only cards in service that the pod may use. A card's
-    shortfall is its largest over the dimensions, because all of them would have to be freed.
+    shortfall is its largest over the dimensions, because all of them would have to be freed; all of them are told.
 
     Parameters
     ----------
@@ -70,16 +70,29 @@ def nearest_miss(
     ranks = state.nodes.rank[owner[closest]]
     closest = closest[ranks == ranks.min()]
     number = min(closest.tolist(), key=lambda i: devices_of.uuid(int(devices[i])))
-    about = dialect.inventory.dimensions[int(dimension[number])]
     listed = devices_of.listed(int(owner[number]), int(devices[number]))
-    left, wanted = in_unit(about, listed, int(dimension[number]), int(free[number]), int(asked[number]))
+
+    def shortage(column: int, wanted: int, left: int) -> Shortage:
+        about = dialect.inventory.dimensions[column]
+        left, wanted = in_unit(about, listed, column, left, wanted)
+        return Shortage(about.name, about.unit, left, wanted)
+
+    worst = shortage(int(dimension[number]), int(asked[number]), int(free[number]))
+    card = devices[number : number + 1]
+    also = [
+        shortage(int(column[0]), int(wanted[0]), int(left[0]))
+        for reason in ABOUT_AMOUNTS
+        for lacks, column, wanted, left in [allocator.shortfall(columns, card, np.array([reason], dtype=np.int64))]
+        if lacks[0] > 0 and column[0] != dimension[number]
+    ]
     return NearMiss(
         node=state.nodes.name(int(owner[number])),
         uuid=listed.uuid,
-        dimension=about.name,
-        unit=about.unit,
-        free=left,
-        asked=wanted,
+        dimension=worst.dimension,
+        unit=worst.unit,
+        free=worst.free,
+        asked=worst.asked,
+        also=tuple(also),
     )
 
 

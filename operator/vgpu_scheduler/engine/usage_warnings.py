@@ -96,10 +96,14 @@ class UsageWarnings:
         meant = _closest(name, self._annotations)
         return f"annotation {name} has no effect, did you mean {meant}?" if meant else ""
 
-    def _resource(self, name: str) -> str:
+    def meant_by(self, name: str) -> str:
+        """Return the device resource that is meant by a name that is none; empty where it is one, or like none."""
         if name in self._resources or _domain(name) not in self._domains:
             return ""
-        meant = _closest(name, self._resources)
+        return _closest(name, self._resources)
+
+    def _resource(self, name: str) -> str:
+        meant = self.meant_by(name)
         return f"no device resource is called {name}, did you mean {meant}?" if meant else ""
 
 

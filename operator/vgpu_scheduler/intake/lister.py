@@ -146,23 +146,24 @@ async def list_changed(
     return found
 
 
-async def list_pods(api: ApiClient, known: Known, since: int | None = None) -> Listing[Pod]:
+async def list_pods(api: ApiClient, known: Known, since: int | None = None, *, unknown: bool = True) -> Listing[Pod]:
     """Return which pods there are, and read those that are not known in their present version.
 
-    Unbound pods that are not known at all are not read: the watches of their selections show those that count. The
-    unbound ones are listed first: a pod that was known by then, and is in neither list, is gone.
+    The unbound ones are listed first: a pod that was known by then, and is in neither list, is gone.
 
     Parameters
     ----------
     known, since
         As in :func:`list_changed`.
+    unknown
+        Whether unbound pods that are not known at all are read, too.
 
     Raises
     ------
     ApiError, ApiUnreachableError
         If a page or a pod cannot be read.
     """
-    unbound = await list_changed(api, PODS, known, since, UNBOUND, unknown=False)
+    unbound = await list_changed(api, PODS, known, since, UNBOUND, unknown=unknown)
     found = await list_changed(api, PODS, known, since, BOUND_PODS.fields)
     return Listing(
         [*unbound.objects, *found.objects],

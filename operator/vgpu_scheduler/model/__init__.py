@@ -9,6 +9,7 @@ from vgpu_scheduler.model.decision import (
     NodeVerdict,
     Outcome,
     ScorePart,
+    Shortage,
     worded_shortage,
 )
 from vgpu_scheduler.model.device_policies import (
@@ -109,6 +110,7 @@ __all__ = [
     "QuotaResource",
     "Schema",
     "ScorePart",
+    "Shortage",
     "Usage",
     "Uses",
     "VendorKey",

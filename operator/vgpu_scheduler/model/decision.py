@@ -14,9 +14,9 @@ from vgpu_scheduler.model.reasons import Hint
 
 _MIB = 2**20
 _NEAR_MISS: Final = re.compile(
-    r"nearest: (?P<free>\d+) of (?P<asked>\d+) (?P<unit>\S+) (?P<dimension>[^/;]+) free"
-    r" on (?P<node>[^/\s]+)/(?P<uuid>[^\s;)]+)"
+    r"nearest: (?P<shortages>\d+ of \d+ \S+ [^/;]+) free on (?P<node>[^/\s]+)/(?P<uuid>[^\s;)]+)"
 )
+_SHORTAGE: Final = re.compile(r"(\d+) of (\d+) (\S+) (.+?)(?= and \d+ of |$)")
 
 
 class Outcome(Enum):
@@ -83,16 +83,39 @@ class ScorePart:
     within: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """An amount of which a card has too little free, in the unit of its dimension."""
+
+    dimension: str
+    unit: str
+    free: int
+    asked: int
+
+    def __str__(self) -> str:
+        """Say how much is free and how much was asked; bytes are said in MiB."""
+        free, asked, unit = self.free, self.asked, self.unit
+        if unit == "bytes":
+            free, asked, unit = free // _MIB, -(-asked // _MIB), "MiB"
+        return f"{free} of {asked} {unit} {self.dimension}"
+
+
 def worded_shortage(dimension: str, unit: str, free: int, asked: int) -> str:
     """Say how much of an amount is free and how much was asked; bytes are said in MiB."""
-    if unit == "bytes":
-        free, asked, unit = free // _MIB, -(-asked // _MIB), "MiB"
-    return f"{free} of {asked} {unit} {dimension} free"
+    return f"{Shortage(dimension, unit, free, asked)} free"
 
 
 @dataclass(frozen=True, slots=True)
 class NearMiss:
-    """The card that came closest: the smallest relative shortfall, then the names."""
+    """The card that came closest: the smallest relative shortfall, then the names.
+
+    Attributes
+    ----------
+    dimension, unit, free, asked
+        What it lacks most, relative to what is asked.
+    also
+        What else it lacks.
+    """
 
     node: str
     uuid: str
@@ -100,11 +123,16 @@ class NearMiss:
     unit: str
     free: int
     asked: int
+    also: tuple[Shortage, ...] = ()
+
+    @property
+    def shortages(self) -> tuple[Shortage, ...]:
+        """All that it lacks."""
+        return (Shortage(self.dimension, self.unit, self.free, self.asked), *self.also)
 
     def __str__(self) -> str:
         """Word it for an event."""
-        shortage = worded_shortage(self.dimension, self.unit, self.free, self.asked)
-        return f"nearest: {shortage} on {self.node}/{self.uuid}"
+        return f"nearest: {' and '.join(map(str, self.shortages))} free on {self.node}/{self.uuid}"
 
     @classmethod
     def found_in(cls, text: str) -> NearMiss | None:
@@ -112,8 +140,11 @@ class NearMiss:
         found = _NEAR_MISS.search(text)
         if found is None:
             return None
-        told = found.groupdict()
-        return cls(told["node"], told["uuid"], told["dimension"], told["unit"], int(told["free"]), int(told["asked"]))
+        worst, *also = (
+            Shortage(dimension, unit, int(free), int(asked))
+            for free, asked, unit, dimension in _SHORTAGE.findall(found["shortages"])
+        )
+        return cls(found["node"], found["uuid"], worst.dimension, worst.unit, worst.free, worst.asked, tuple(also))
 
 
 @dataclass(frozen=True, slots=True)

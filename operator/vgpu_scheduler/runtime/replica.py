@@ -184,7 +184,7 @@ class Replica:
 
     async def _decide(self) -> None:
         """Learn what the last leader did, then decide."""
-        await self._sweeps.sweep()
+        await self._sweeps.sweep(unknown=False)
         await self._binder.look_at_closed_nodes()
         self._loop.beat = self._clock.monotonic()
         self._deciding = True

@@ -59,8 +59,14 @@ class Sweeps:
         """Ask for a sweep: deletions may have been missed."""
         self._wanted.set()
 
-    async def sweep(self) -> None:
+    async def sweep(self, *, unknown: bool = True) -> None:
         """Bring everything in line with consistent lists, however long the API server takes to give them.
+
+        Parameters
+        ----------
+        unknown
+            Whether unbound pods that are not known are read, too: a watch may be silent. Who has just begun to watch
+            is shown them without that.
 
         Raises
         ------
@@ -69,7 +75,7 @@ class Sweeps:
         """
         while True:
             try:
-                listings = [(kind, await self._list(kind)) for kind in self._kinds()]
+                listings = [(kind, await self._list(kind, unknown=unknown)) for kind in self._kinds()]
                 break
             except (ApiError, ApiUnreachableError) as error:
                 log.warning("sweep: %s", error)
@@ -79,7 +85,7 @@ class Sweeps:
         if self._engine.epoch:
             raise RuntimeError("the API server's store was restored from an older copy: starting anew")
 
-    async def _list(self, kind: Kind[Any]) -> Listing[Any]:
+    async def _list(self, kind: Kind[Any], *, unknown: bool = True) -> Listing[Any]:
         """List a kind; of large kinds that were listed before, only what changed."""
         since, observed = self._engine.listed(kind.name), self._engine.kinds[kind.name]
         if not since or observed.version is None:
@@ -90,7 +96,7 @@ class Sweeps:
             return version(identify(found))
 
         if kind is PODS:
-            return await list_pods(self._api, known, since)
+            return await list_pods(self._api, known, since, unknown=unknown)
         return await list_changed(self._api, kind, known, since)
 
     async def _list_dispensable(self) -> list[tuple[Kind[Any], Listing[Any]]]:

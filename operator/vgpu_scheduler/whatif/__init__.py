@@ -18,6 +18,7 @@ from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind
 from vgpu_scheduler.whatif.simulation import Answer, ask, simulate
 from vgpu_scheduler.whatif.storage import STORAGE_DECODERS
 from vgpu_scheduler.whatif.tables import aligned, explain, number
+from vgpu_scheduler.whatif.tenant import NamespaceObjects, claim_problems, known_problems, policy_remedies
 from vgpu_scheduler.whatif.times import kinds_read, newest_time, read_at, when_read
 from vgpu_scheduler.whatif.workloads import WORKLOADS, claims_of, controllers_of, pods_of
 from vgpu_scheduler.whatif.world import World
@@ -35,6 +36,7 @@ __all__ = [
     "ConditionRemedies",
     "Explanation",
     "Move",
+    "NamespaceObjects",
     "Plan",
     "Remedy",
     "RemedyKind",
@@ -49,6 +51,7 @@ __all__ = [
     "capacity_of",
     "card_name",
     "check_case",
+    "claim_problems",
     "claims_of",
     "controllers_of",
     "copy_of",
@@ -58,6 +61,7 @@ __all__ = [
     "explain_pod",
     "flatten",
     "kinds_read",
+    "known_problems",
     "listed_cards",
     "make_dialect",
     "make_room",
@@ -65,6 +69,7 @@ __all__ = [
     "number",
     "place",
     "pods_of",
+    "policy_remedies",
     "read_at",
     "read_cases",
     "refusals",

@@ -12,7 +12,7 @@ from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.simulation import Answer, created
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["causes"]
+__all__ = ["causes", "rules_of_cards", "worded_selector"]
 
 Object = Mapping[str, Any]
 
@@ -53,9 +53,7 @@ def _of_pod(written: Object) -> Iterator[str]:
 def _selectors_of_policies(world: World, answer: Answer) -> Iterator[str]:
     for title, spec in _in_force(world, answer, "nodeSelector"):
         if selector := spec.get("nodeSelector"):
-            parts = [_labels(selector.get("matchLabels") or {})]
-            parts += [_expression(each) for each in selector.get("matchExpressions") or ()]
-            yield f"{title} asks for nodes with {', '.join(filter(None, parts))} (spec.nodeSelector)."
+            yield f"{title} asks for nodes with {worded_selector(selector)} (spec.nodeSelector)."
 
 
 def _denials(world: World, answer: Answer) -> Iterator[str]:
@@ -63,7 +61,7 @@ def _denials(world: World, answer: Answer) -> Iterator[str]:
     denied = list(_denied(world, answer))
     left = list(denied)
     for title, spec in _in_force(world, answer, "devices"):
-        for field, words, denies in _rules(spec.get("devices") or {}):
+        for field, words, denies in rules_of_cards(spec.get("devices") or {}):
             cards = Counter(device.type for device in denied if denies(device))
             if cards:
                 listed = ", ".join(f"{model} ({count})" for model, count in sorted(cards.items()))
@@ -89,7 +87,7 @@ def _denied(world: World, answer: Answer) -> Iterator[Device]:
         yield from {verdict.device.uuid: verdict.device for verdict in verdicts}.values()
 
 
-def _rules(devices: Object) -> Iterator[tuple[str, str, Callable[[Device], bool]]]:
+def rules_of_cards(devices: Object) -> Iterator[tuple[str, str, Callable[[Device], bool]]]:
     """Yield the rules of a policy about single cards: the field, what it says, and what it denies."""
     types = devices.get("types") or {}
     allow, deny, modes = (
@@ -112,6 +110,13 @@ def _in_force(world: World, answer: Answer, section: str) -> Iterator[tuple[str,
     for title in answer.sources.get(section, "").split(", "):
         if title in world.policies:
             yield title, world.policies[title].get("spec") or {}
+
+
+def worded_selector(selector: Object) -> str:
+    """Word a label selector as kubectl has it."""
+    parts = [_labels(selector.get("matchLabels") or {})]
+    parts += [_expression(each) for each in selector.get("matchExpressions") or ()]
+    return ", ".join(filter(None, parts))
 
 
 def _labels(selector: Object) -> str:

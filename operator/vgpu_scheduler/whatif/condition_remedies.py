@@ -1,7 +1,7 @@
 """What would help a pod by what its condition and its event say, for those who may not see the nodes.
 
-Nothing here is decided: a near miss is about one card and one amount, so what is said after a change may be the next
-thing that is missing.
+Nothing here is decided: a near miss is about one card, so what is said after a change may be the next thing that is
+missing. What has to be done together is one remedy.
 """
 
 from __future__ import annotations
@@ -12,18 +12,19 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from vgpu_scheduler.dialects import Dialect
-from vgpu_scheduler.engine import QuotaReport, quotas_told_in
-from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Amounts, CardReason, Claim, NearMiss, PodClaims
+from vgpu_scheduler.engine import PodSums, QuotaReport, pod_sums, quotas_told_in
+from vgpu_scheduler.kube import Pod, to_int
+from vgpu_scheduler.model import Amounts, CardReason, NearMiss, PodClaims, Shortage
+from vgpu_scheduler.predicates import gated
 from vgpu_scheduler.predicates import reasons as filters
-from vgpu_scheduler.whatif.amounts import Amount, amounts_of
+from vgpu_scheduler.whatif.amounts import Amount
 from vgpu_scheduler.whatif.constraints import constraints_of
+from vgpu_scheduler.whatif.corrections import corrected
 from vgpu_scheduler.whatif.mismatch import MODE_WORD, MODEL_WORD
-from vgpu_scheduler.whatif.objects import WorldError
-from vgpu_scheduler.whatif.searching import largest_that_fits
+from vgpu_scheduler.whatif.needs import Asked, Need, claims_of, met_together
 from vgpu_scheduler.whatif.world import World
 
-__all__ = ["ConditionRemedies", "remedies_from_condition"]
+__all__ = ["ConditionRemedies", "gate_remedies", "remedies_from_condition"]
 
 Object = Mapping[str, Any]
 
@@ -47,9 +48,16 @@ _KEEPS_FROM_CARDS: Final = {
 _TOO_FEW_CARDS: Final = (CardReason.AllocatedCardsInsufficientRequest, CardReason.NodeInsufficientDevice)
 _MISSING_CLAIM: Final = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
 _INSUFFICIENT: Final = re.compile(rf"{re.escape(filters.insufficient('').text.strip())} ([^\s,]+?)[,.](?:\s|$)")
-_LIMIT: Final = re.compile(r"(limits\.\w+ of \w+ \S+) allows (\w+)")
+_LIMIT: Final = re.compile(r"limits\.(\w+) of (\w+ \S+) allows (\w+)")
+_COUNTS: Final = re.compile(r"(?:: |, )\d+ (.+?)(?=, \d+ |\.\s|\.$)")
 _TAINTS: Final = "tolerate a taint of the nodes: whoever runs them can say which"
 _WAIT: Final = "the nearest card has none left: wait until other pods end, or ask for a node more"
+_SUMS: Final[Mapping[str, Callable[[PodSums, Dialect], int]]] = {
+    "devicesPerPod": lambda sums, _: sums.devices,
+    "coresPerPod": lambda sums, _: sums.cores,
+    "memoryPerPod": lambda sums, dialect: sums.memory * dialect.inventory.memory_unit,
+}
+"""What limits of policies are about, that a pod may ask less of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +80,7 @@ class ConditionRemedies:
 
 
 def remedies_from_condition(world: World, pod: Pod, message: str, event: str) -> ConditionRemedies:
-    """Return what the condition and the event of a pod say, and what follows from that.
+    """Return what the condition and the event of a pod say, and what follows from that and from the pod.
 
     Parameters
     ----------
@@ -83,72 +91,72 @@ def remedies_from_condition(world: World, pod: Pod, message: str, event: str) ->
     message, event
         The texts of the condition and of the event; empty where there is none.
     """
-    asked, near_miss, quotas = _Asked(world, pod), NearMiss.found_in(event), quotas_told_in(event)
+    meant = corrected(world, world.written(pod))
+    asked, near_miss, quotas = Asked(world, meant.written), NearMiss.found_in(event), quotas_told_in(event)
     remedies = [
+        *([" and ".join(meant.texts)] if meant.texts else ()),
+        *gate_remedies(pod),
         *(_less_of_a_card(asked, near_miss) if near_miss else ()),
-        *(line for report in quotas for line in _within_quota(asked, report)),
+        *_within_quotas(asked, quotas),
         *(_fewer_cards(asked) if any(reason.text in message for reason in _TOO_FEW_CARDS) else ()),
-        *_less_of_a_node(asked, set(_INSUFFICIENT.findall(message))),
-        *(
-            f"ask for no more than {limit} allows ({most}), or have it raised"
-            for limit, most in _LIMIT.findall(message)
-        ),
+        *_within_limits(asked, message),
+        *_less_of_a_node(asked, message),
         *_drop_constraints(asked, message),
-        *([_TAINTS] if filters.TAINT.text in message else ()),
         *(f"create the PersistentVolumeClaim {name}, or correct the name" for name in _MISSING_CLAIM.findall(message)),
     ]
+    if filters.TAINT.text in message and (not remedies or _is_about_taints(message)):
+        remedies.append(_TAINTS)
     return ConditionRemedies(near_miss, quotas, tuple(dict.fromkeys(remedies)))
 
 
-class _Asked:
-    """What a pod asks for, and would ask for if it were written otherwise."""
-
-    def __init__(self, world: World, pod: Pod) -> None:
-        self.world = world
-        self.written = world.written(pod)
-        self.dialects = world.engine.dialects
-        self.owners = list(self.dialects.owners(pod))
-        self.amounts = list(amounts_of(self.written, self.dialects, pod))
-        self.claims = self.claims_if(self.written)
-
-    def claims_if(self, written: Object) -> PodClaims:
-        """Return the claims of the pod if it were written so; empty where they would not be understood."""
-        try:
-            return self.world.engine.cycle.classes.claims(self.world.pod(written, again=True))
-        except WorldError:
-            return ()
-
-    def most(self, amount: Amount, fits: Callable[[PodClaims], bool]) -> int | None:
-        """Return the most steps of an amount, below those that are asked, with which the claims are right."""
-
-        def node_with(steps: int) -> str:
-            claims = self.claims_if(amount.applied(self.written, steps))
-            return "it fits" if claims and fits(claims) else ""
-
-        found = largest_that_fits(node_with, range(1, amount.steps))
-        return found[0] if found else None
-
-    def of(self, amount: Amount, claims: PodClaims) -> tuple[Claim, ...]:
-        """Return the claims of the container that an amount is of."""
-        return next((each.claims for each in claims if each.name == amount.container), ())
+def gate_remedies(pod: Pod) -> Iterator[str]:
+    """Yield what has to be done about the scheduling gates of a pod."""
+    if gated(pod):
+        gates = pod.spec.scheduling_gates
+        which = f"gate {gates[0]}" if len(gates) == 1 else f"gates {', '.join(gates)}"
+        yield f"wait until the scheduling {which} (spec.schedulingGates) is removed: whoever set it removes it"
 
 
-def _less_of_a_card(asked: _Asked, near: NearMiss) -> Iterator[str]:
-    """Yield the largest amounts of which the nearest card has enough."""
-    told = False
-    for dialect in asked.owners:
-        numbers = [n for n, about in enumerate(dialect.inventory.dimensions) if about.name == near.dimension]
-        for amount in asked.amounts if numbers and near.free else ():
-            if not _is_of(amount, dialect, numbers[0]):
-                continue
-            most = asked.most(amount, _fits_card(asked, amount, numbers[0], near, dialect))
-            if most is not None:
-                told = True
-                yield amount.worded(most)
-    if not told and near.free:
-        yield f"ask for less {near.dimension}: the nearest card has {near.free} of the {near.asked} {near.unit} asked"
-    elif not told:
+def _is_about_taints(message: str) -> bool:
+    """Tell whether other nodes are not all rejected for one same reason, which no toleration would mend."""
+    return len({reason for reason in _COUNTS.findall(message) if reason != filters.TAINT.text}) != 1
+
+
+# Cards ---------------------------------------------------------------------------------------------------------------
+
+
+def _less_of_a_card(asked: Asked, near: NearMiss) -> Iterator[str]:
+    """Yield the largest amounts of which the nearest card has enough, of all that it lacks together."""
+    if any(not shortage.free for shortage in near.shortages):
         yield _WAIT
+        return
+    needs = [need for shortage in near.shortages for need in _needs_of_card(asked, shortage)]
+    told = False
+    for text in met_together(asked, needs):
+        told = True
+        yield text
+    if not told and not (needs and asked.claims and all(need.fits(asked.claims) for need in needs)):
+        yield " and ".join(map(_less, near.shortages))
+
+
+def _less(shortage: Shortage) -> str:
+    dimension, free, wanted = shortage.dimension, shortage.free, shortage.asked
+    return f"ask for less {dimension}: the nearest card has {free} of the {wanted} {shortage.unit} asked"
+
+
+def _needs_of_card(asked: Asked, shortage: Shortage) -> Iterator[Need]:
+    """Yield a need for each container: to ask no more of a dimension than the nearest card has."""
+    for dialect in asked.owners:
+        numbers = [n for n, about in enumerate(dialect.inventory.dimensions) if about.name == shortage.dimension]
+        for each in asked.claims if numbers else ():
+
+            def concerns(
+                amount: Amount, name: str = each.name, dialect: Dialect = dialect, n: int = numbers[0]
+            ) -> bool:
+                return amount.container == name and _is_of(amount, dialect, n)
+
+            if any(map(concerns, asked.amounts)):
+                yield Need(_fits_card(asked, each.name, numbers[0], shortage, dialect), concerns, _less(shortage))
 
 
 def _is_of(amount: Amount, dialect: Dialect, dimension: int) -> bool:
@@ -157,21 +165,25 @@ def _is_of(amount: Amount, dialect: Dialect, dimension: int) -> bool:
 
 
 def _fits_card(
-    asked: _Asked, amount: Amount, dimension: int, near: NearMiss, dialect: Dialect
+    asked: Asked, container: str, dimension: int, shortage: Shortage, dialect: Dialect
 ) -> Callable[[PodClaims], bool]:
     """Return what tells whether the nearest card has enough of a dimension for a container."""
     in_bytes = dialect.inventory.dimensions[dimension].unit == _BYTES
-    free = near.free * (_MIB if in_bytes else 1)
-    percent = max((_of(claim.percent, dimension) for claim in asked.of(amount, asked.claims)), default=0)
+    free = shortage.free * (_MIB if in_bytes else 1)
+    percent = max((_of(claim.percent, dimension) for claim in claims_of(container, asked.claims)), default=0)
     # Of a card of which 90 percent are what was asked, so many percent are what is free.
-    most_percent = percent * near.free // near.asked if in_bytes else percent * (near.free + 1) // (near.asked + 1)
+    most_percent = (
+        percent * shortage.free // max(shortage.asked, 1)
+        if in_bytes
+        else percent * (shortage.free + 1) // (shortage.asked + 1)
+    )
 
     def fits(claims: PodClaims) -> bool:
         return all(
             needed <= free
             if (needed := _of(claim.amounts, dimension))
             else _of(claim.percent, dimension) <= most_percent
-            for claim in asked.of(amount, claims)
+            for claim in claims_of(container, claims)
         )
 
     return fits
@@ -181,47 +193,129 @@ def _of(amounts: Amounts, dimension: int) -> int:
     return amounts[dimension] if dimension < len(amounts) else 0
 
 
-def _within_quota(asked: _Asked, report: QuotaReport) -> Iterator[str]:
-    """Yield the largest amounts that a quota leaves, and what it would have to be."""
-    quotas, name = asked.world.engine.quotas, f"limits.{report.resource}"
-    now, left = quotas.asked(report.resource, asked.claims), report.limit - report.used
-    if 0 < now <= left:
-        return
-    told = False
-    for amount in asked.amounts if left > 0 else ():
-        if 0 < quotas.asked(report.resource, asked.claims_if(amount.applied(asked.written, 1))) < (now or left + 1):
-            most = asked.most(amount, lambda claims: 0 < quotas.asked(report.resource, claims) <= left)
-            if most is not None:
-                told = True
-                yield amount.worded(most)
-    if now:
-        yield f"have {name} raised to {report.used + now} (it is {report.limit}), or end pods of the namespace"
-    elif left > 0 and not told:
-        yield f"ask for no more than the {left} that {name} leaves, or have it raised"
-
-
-def _fewer_cards(asked: _Asked) -> Iterator[str]:
+def _fewer_cards(asked: Asked) -> Iterator[str]:
     """Yield how one card is asked for where several are: how many fit together is not told."""
     for amount in asked.amounts:
-        now = max((claim.count for claim in asked.of(amount, asked.claims)), default=0)
+        now = max((claim.count for claim in claims_of(amount.container, asked.claims)), default=0)
 
         def asks_for_one(claims: PodClaims, amount: Amount = amount) -> bool:
-            return {claim.count for claim in asked.of(amount, claims)} == {1}
+            return {claim.count for claim in claims_of(amount.container, claims)} == {1}
 
         most = asked.most(amount, asks_for_one) if now > 1 else None
         if most is not None:
             yield f"{amount.worded(most)} (more may fit)"
 
 
-def _less_of_a_node(asked: _Asked, resources: Collection[str]) -> Iterator[str]:
-    """Yield what nodes have too little left of: how much that is is not told."""
+# Quotas and limits ---------------------------------------------------------------------------------------------------
+
+
+def _within_quotas(asked: Asked, reports: Collection[QuotaReport]) -> Iterator[str]:
+    """Yield the largest amounts that quotas leave, together, and what the quotas would have to be.
+
+    What a pod does not name counts as it does for a quota: memory as the whole of its cards, compute as nothing.
+    """
+    quotas = asked.world.engine.quotas
+    told = [(r, quotas.asked(r.resource, asked.claims)) for r in reports if _counts_for(asked, r.resource)]
+    exceeded = [(report, now) for report, now in told if now > report.limit - report.used]
+    exceeded = exceeded or [(report, now) for report, now in told if not now]  # what counts depends on the card
+    if all(report.used < report.limit for report, _ in exceeded):
+        yield from met_together(asked, [_need_of_quota(asked, report, now) for report, now in exceeded])
+    raised = [
+        f"limits.{report.resource} raised"
+        + (
+            f" to {report.used + now} (it is {report.limit})"
+            if now
+            else f" (of {report.limit}, {report.used} are used)"
+        )
+        for report, now in exceeded
+    ]
+    if raised:
+        yield f"have {' and '.join(raised)}, or end pods of the namespace"
+
+
+def _need_of_quota(asked: Asked, report: QuotaReport, now: int) -> Need:
+    quotas, resource, left = asked.world.engine.quotas, report.resource, report.limit - report.used
+
+    def concerns(amount: Amount) -> bool:
+        return 0 < quotas.asked(resource, asked.claims_if(amount.applied(asked.written, 1))) < (now or left + 1)
+
+    def fits(claims: PodClaims) -> bool:
+        return 0 < quotas.asked(resource, claims) <= left
+
+    return Need(fits, concerns, f"ask for no more than the {left} that limits.{resource} leaves")
+
+
+def _counts_for(asked: Asked, resource: str) -> bool:
+    """Tell whether what a pod asks for counts in a quota at all, be it an amount or a part of a card."""
+    for container in asked.claims:
+        about = asked.dialects[container.dialect].allocation.quota_resources.get(resource)
+        for claim in container.claims if about is not None else ():
+            assert about is not None
+            if claim.vendor == about.vendor and (
+                _of(claim.amounts, about.dimension) or _of(claim.percent, about.dimension)
+            ):
+                return True
+    return False
+
+
+def _within_limits(asked: Asked, message: str) -> Iterator[str]:
+    """Yield the largest amounts that the limits of policies allow, together, and which limits these are.
+
+    What a pod does not name counts as the whole of its cards for a limit.
+    """
+    told = list(dict.fromkeys(_LIMIT.findall(message)))
+    needs = [
+        _need_of_limit(asked, field, to_int(most), f"ask for no more than limits.{field} of {source} allows ({most})")
+        for field, source, most in told
+    ]
+    yield from met_together(asked, needs)
+    if told:
+        yield f"have {' and '.join(f'limits.{field} of {source} raised (it is {m})' for field, source, m in told)}"
+
+
+def _need_of_limit(asked: Asked, field: str, most: int, otherwise: str) -> Need:
+    sums_of = _SUMS.get(field)
+
+    def fits(claims: PodClaims) -> bool:
+        if sums_of is None or not claims:
+            return False
+        dialect = asked.dialects[claims[0].dialect]
+        return max(sums_of(sums, dialect) for sums in pod_sums(claims, dialect)) <= most
+
+    return Need(fits, lambda _: sums_of is not None, otherwise)
+
+
+# Nodes ---------------------------------------------------------------------------------------------------------------
+
+
+def _less_of_a_node(asked: Asked, message: str) -> Iterator[str]:
+    """Yield what nodes have too little left of: how much that is is not told.
+
+    That some nodes have none of the cards says nothing where others reject the pod for their cards. Nobody is told to
+    ask for no card.
+    """
+    resources = set(_INSUFFICIENT.findall(message))
+    about_cards = any(reason.text in message for reason in CardReason)
+    devices = {name for dialect in asked.dialects for name in dialect.claims.resources}
     for amount in asked.amounts:
         for part in amount.parts:
-            if part.resource in resources and part.written:
-                yield f"ask for less than {part.written} of {part.resource} in container {amount.container}"
+            if part.resource not in resources or not part.written or (part.resource in devices and about_cards):
+                continue
+            where = f"{part.resource} in container {amount.container}"
+            if part.resource in devices:
+                none = f"nodes have none or too few of {part.resource}"
+                yield (
+                    f"ask for less than {part.written} of {where}: {none}"
+                    if amount.steps > 1
+                    else (f"{none}: whoever runs them can say which cards there are")
+                )
+            elif amount.steps > 1:
+                yield f"ask for less than {part.written} of {where}"
+            else:
+                yield f"leave out {where}: nodes have none or too few of it"
 
 
-def _drop_constraints(asked: _Asked, message: str) -> Iterator[str]:
+def _drop_constraints(asked: Asked, message: str) -> Iterator[str]:
     """Yield what the pod may leave out of what nodes and cards reject it for."""
     words = [word for reason, told in _KEEPS_FROM_CARDS.items() if reason.text in message for word in told]
     for constraint in constraints_of(asked.written, asked.dialects.pod_annotations):

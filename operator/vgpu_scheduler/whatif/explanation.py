@@ -97,9 +97,12 @@ class Explanation:
         if self.left_out:
             more = counted(self.left_out, "more node")
             parts.append(f"  and the cards of {more}: --node NAME shows those of one, -o wide all")
-        if self.remedies:
-            lines = [f"  - {remedy.text} (goes to {remedy.node})" for remedy in self.remedies]
-            parts.append("\n".join(["Each of these alone would help:", *lines]))
+        first = [f"  - {remedy.text}" for remedy in self.remedies if not remedy.node]
+        enough = [f"  - {remedy.text} (goes to {remedy.node})" for remedy in self.remedies if remedy.node]
+        if first and not enough:
+            parts.append("\n".join(["This comes first; it does not suffice alone:", *first]))
+        elif enough:
+            parts.append("\n".join(["Each of these alone would help:", *enough]))
         elif not self.answer.node and self.answer.decision.outcome is Outcome.UNSCHEDULABLE:
             parts.append("No single change was found that would help; combinations of changes were not searched.")
         return "\n\n".join(parts)

@@ -7,11 +7,13 @@ Within each kind it is minimal: of an amount one step more would not do, and of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.whatif.amounts import Amount, amounts_of
 from vgpu_scheduler.whatif.constraints import constraints_of
+from vgpu_scheduler.whatif.corrections import corrected
 from vgpu_scheduler.whatif.ending import end_pods
 from vgpu_scheduler.whatif.limits import ask_within_limits, gets_around_limits, raise_limits
 from vgpu_scheduler.whatif.nodes import TAINTS_OF_STATE, copy_of, is_cordoned, listed_cards, uncordoned, with_annotation
@@ -44,9 +46,31 @@ _LARGEST: Final = 2**40
 def remedies(world: World, pod: Pod) -> list[Remedy]:
     """Return what would help a pod that fits nowhere, kind by kind; nothing of the world is changed.
 
-    What would take several changes of different kinds at once is not searched for.
+    What would take several changes of different kinds at once is not searched for. What is hardly meant comes first:
+    the others are those of the pod as it is meant.
     """
     waiting = WaitingPod(world, pod)
+    meant = corrected(world, waiting.written)
+    if not meant.texts:
+        return _searched(waiting)
+    text = " and ".join(meant.texts)
+    if node := waiting.node(meant.written):
+        return [Remedy(RemedyKind.CORRECT, text, node, meant.written)]
+    first = Remedy(RemedyKind.CORRECT, text, "", meant.written)
+    return [first, *(_after(first, remedy) for remedy in _searched(waiting.rewritten(meant.written)))]
+
+
+def _after(first: Remedy, remedy: Remedy) -> Remedy:
+    """Return what is to be done after something else as one remedy."""
+    return replace(
+        remedy,
+        text=f"{first.text} and {remedy.text}",
+        pod=remedy.pod or first.pod,
+        nameless=remedy.nameless and f"{first.text} and {remedy.nameless}",
+    )
+
+
+def _searched(waiting: WaitingPod) -> list[Remedy]:
     found: list[Remedy] = []
     for search in _SEARCHES:
         found += search(waiting)

@@ -24,6 +24,7 @@ Object = Mapping[str, Any]
 class RemedyKind(StrEnum):
     """What somebody would have to do."""
 
+    CORRECT = "correct a mistake"
     ASK_LESS = "ask for less"
     DROP_CONSTRAINT = "drop a constraint"
     TOLERATE = "tolerate a taint"
@@ -45,7 +46,7 @@ class Remedy:
     text
         What is to be changed, as one sentence.
     node
-        Where the pod would go then.
+        Where the pod would go then; empty for what has to be done first, and does not suffice.
     pod
         The pod as it would have to be written; None where it stays.
     objects
@@ -82,6 +83,15 @@ class WaitingPod:
         self.written = world.written(pod)
         self.ours = created(world, pod, pod.uid)
         self.cycle: Cycle = world.engine.cycle
+
+    def rewritten(self, written: Object) -> WaitingPod:
+        """Return the pod as it would be if it were written so; itself where that cannot be read."""
+        ours = self.read(written)
+        if ours is None:
+            return self
+        other = WaitingPod(self.world, self.pod)
+        other.written, other.ours = written, ours
+        return other
 
     def is_claim(self, dialect: Dialect, written: Object) -> bool:
         """Tell whether a dialect understands what the pod would ask if it were written so."""

@@ -18,6 +18,7 @@ from vgpu_scheduler.whatif import World, refusals
 
 _ERROR = 2
 _MOST_PROBLEMS = 10
+_LIST = "list "
 
 
 def view_warnings(world: World, view: ClusterView) -> Iterator[str]:
@@ -28,7 +29,14 @@ def view_warnings(world: World, view: ClusterView) -> Iterator[str]:
         yield f"warning: and {len(world.problems) - _MOST_PROBLEMS} more"
     for kind, times in sorted(world.ignored.items()):
         yield f"ignored: {counted(times, 'object')} of kind {kind or '(none)'}"
-    for kind, right in sorted(view.missing.items()):
+    unseen = sorted(view.missing.items())
+    if view.namespace:
+        refused = [right.removeprefix(_LIST) for _, right in unseen if ":" not in right]
+        unseen = [(kind, right) for kind, right in unseen if ":" in right]
+        if refused:
+            first = sorted(refused, key=lambda name: (name != "nodes", name))
+            yield f"warning: you may see namespace {view.namespace} only: {', '.join(first)} are left out"
+    for kind, right in unseen:
         yield f"warning: objects of kind {kind} could not be seen ({right}): the answer assumes that there are none"
     if view.scheduler.problem:
         yield f"warning: the settings of the cluster cannot be read: {view.scheduler.problem}"

@@ -50,11 +50,18 @@ def as_if_it_named_ours(world: World, settings: Settings, pod: Mapping[str, Any]
     return f"spec.schedulerName {said}: placed as if it were {settings.scheduler_names[0]}; {how}"
 
 
-def _meant(named: str, settings: Settings) -> str:
-    """Return in brackets which of our names is meant, if one is much like a name that is nobody's."""
+def meant_scheduler(named: str, settings: Settings) -> str:
+    """Return which of our names is meant by one that is much like it and nobody's; empty where none is."""
     known = {DEFAULT_SCHEDULER, *settings.coexist_with}
     meant = closest(named, (*settings.scheduler_names, *known), _ALIKE)
-    return f" (is {meant} meant?)" if meant in settings.scheduler_names and named not in known else ""
+    others = {*known, *settings.scheduler_names}
+    return meant if meant in settings.scheduler_names and named not in others else ""
+
+
+def _meant(named: str, settings: Settings) -> str:
+    """Ask in brackets whether one of our names is meant."""
+    meant = meant_scheduler(named, settings)
+    return f" (is {meant} meant?)" if meant else ""
 
 
 def _webhook_names(world: World, settings: Settings, pod: Mapping[str, Any], namespace: str) -> bool:

@@ -52,6 +52,7 @@ LIST_PATHS: Final[Mapping[str, str]] = {
 """Where the objects of each kind are listed."""
 SELECTING_PATHS: Final[Mapping[str, str]] = {kind.name: kind.path for kind in SELECTING}
 """Where those are listed that say which pods belong together; only the system's spread needs them."""
+ALL_KINDS: Final = frozenset(LIST_PATHS.keys() | SELECTING_PATHS.keys())
 NAMESPACED_KINDS: Final = frozenset(
     {"Pod", "ResourceQuota", "PersistentVolumeClaim", "PodDisruptionBudget", NAMESPACED_KIND}
 )
@@ -82,6 +83,8 @@ class ClusterView:
         The objects that the settings were read from; none where a settings file stands for them.
     kinds
         The kinds that were read, those included of which there was no object.
+    namespace
+        The one that alone was read; empty where all were.
     """
 
     objects: Sequence[Object]
@@ -92,6 +95,7 @@ class ClusterView:
     read_at: datetime | None = None
     settings_objects: Sequence[Object] = ()
     kinds: frozenset[str] = frozenset()
+    namespace: str = ""
 
     def has_read(self, kind: str) -> bool:
         """Tell whether the objects of a kind were read, be there none."""
@@ -187,7 +191,7 @@ async def read_live_cluster(
     api: ApiClient,
     options: ClusterOptions,
     on_progress: OnProgress = lambda _: None,
-    kinds: Collection[str] = LIST_PATHS.keys() | SELECTING_PATHS.keys(),
+    kinds: Collection[str] = ALL_KINDS,
     namespace: str = "",
 ) -> ClusterView:
     """Read a live cluster.
@@ -244,6 +248,7 @@ async def read_live_cluster(
         read_at=now,
         settings_objects=installed.objects,
         kinds=frozenset(objects),
+        namespace=namespace,
     )
 
 
@@ -253,7 +258,7 @@ def _within(namespace: str, path: str) -> str:
     return f"{group}/namespaces/{namespace}/{resource}"
 
 
-def read_namespace(options: ClusterOptions, namespace: str) -> ClusterView:
+def read_namespace(options: ClusterOptions, namespace: str, kinds: Collection[str] = ALL_KINDS) -> ClusterView:
     """Read what somebody may see who has rights in one namespace of the live cluster.
 
     Raises
@@ -265,7 +270,7 @@ def read_namespace(options: ClusterOptions, namespace: str) -> ClusterView:
     async def read() -> ClusterView:
         api = await connect_to(options)
         try:
-            return await read_live_cluster(api, options, namespace=namespace)
+            return await read_live_cluster(api, options, kinds=kinds, namespace=namespace)
         finally:
             await api.close()
 

@@ -14,10 +14,12 @@ from vgpu_scheduler.apiclient import ApiUnreachableError
 from vgpu_scheduler.cli.cluster.files import TOO_DEEP, FileError
 from vgpu_scheduler.cli.cluster.messages import fail, print_view_warnings, progress
 from vgpu_scheduler.cli.cluster.options import ClusterOptions
-from vgpu_scheduler.cli.cluster.view import REQUIRED_KINDS, ClusterView, read_cluster, read_namespace
+from vgpu_scheduler.cli.cluster.view import ALL_KINDS, REQUIRED_KINDS, ClusterView, read_cluster, read_namespace
 from vgpu_scheduler.runtime.warmup import is_compiled
 from vgpu_scheduler.settings import SettingsError
 from vgpu_scheduler.whatif import World, WorldError
+
+_POD: Final = "Pod"
 
 
 class MissingRightsError(Exception):
@@ -31,8 +33,13 @@ class MissingRightsError(Exception):
 
     def __init__(self, view: ClusterView) -> None:
         self.scheduler = view.scheduler
-        rights = ", ".join(view.missing[kind] for kind in sorted(view.missing) if kind in REQUIRED_KINDS)
-        super().__init__(f"you may not {rights}")
+        where = f" in namespace {view.namespace}" if view.namespace else " in all namespaces"
+        rights = [
+            f"{view.missing[kind]}{where if kind == _POD and ':' not in view.missing[kind] else ''}"
+            for kind in sorted(view.missing)
+            if kind in REQUIRED_KINDS
+        ]
+        super().__init__(f"you may not {', '.join(rights)}")
 
 
 _EXPECTED_ERRORS = (
@@ -78,8 +85,17 @@ def open_world(options: ClusterOptions) -> tuple[World, ClusterView]:
     return world, view
 
 
-def open_namespace(options: ClusterOptions, namespace: str, required: Collection[str]) -> tuple[World, ClusterView]:
+def open_namespace(
+    options: ClusterOptions, namespace: str, required: Collection[str], kinds: Collection[str] = ALL_KINDS
+) -> tuple[World, ClusterView]:
     """Read a namespace, for those who may see no more, and make a world of it, in which no node need be.
+
+    Parameters
+    ----------
+    required
+        The kinds without which nothing can be said.
+    kinds
+        What is read.
 
     Raises
     ------
@@ -88,7 +104,7 @@ def open_namespace(options: ClusterOptions, namespace: str, required: Collection
     MissingRightsError
         If objects of a required kind may not be listed there.
     """
-    view = read_namespace(options, namespace)
+    view = read_namespace(options, namespace, kinds)
     world = make_world(view, required)
     if "Node" in view.missing:
         world.problems = [text for text in world.problems if _NO_NODE not in text]
@@ -120,7 +136,8 @@ def make_world(view: ClusterView, required: Collection[str] = REQUIRED_KINDS) ->
     progress("")
     if not world.nodes and not view.live:
         raise WorldError(f"{view.origin}: there is no Node among the objects of the cluster")
-    announce_compiling()
+    if world.nodes:  # else nothing is compiled
+        announce_compiling()
     return world
 
 

@@ -6,10 +6,16 @@ from typing import Any
 
 import click
 
-from vgpu_scheduler.cli.cluster.options import cluster_options, report_option, run_module
+from vgpu_scheduler.cli.cluster.options import cluster_options, offer, report_option, run_module
 
 
 @click.command("doctor")
+@click.option(
+    "-n",
+    "--namespace",
+    help="Look at the policies and quotas of this namespace alone; default: at those of all.",
+    shell_complete=offer("namespaces"),
+)
 @cluster_options
 @report_option
 def doctor(**options: Any) -> None:

@@ -37,10 +37,11 @@ def _without_logs() -> Iterator[None]:
 
 
 @_without_logs()
-def run(*, cluster: ClusterOptions, output: str) -> None:
-    """Examine a cluster, and print the findings."""
+def run(*, cluster: ClusterOptions, namespace: str | None, output: str) -> None:
+    """Examine a cluster, or of it the policies and quotas of one namespace alone, and print the findings."""
+    within = namespace or ""
     try:
-        seen = facts_of_files(cluster) if cluster.files else asyncio.run(_read(cluster))
+        seen = facts_of_files(cluster, within) if cluster.files else asyncio.run(_read(cluster, within))
     except (UnauthorizedError, ApiUnreachableError, SettingsError, ConfigException, FileError, OSError) as error:
         _fail(str(error))  # OSError: of a certificate or key that the kubeconfig names
     report = examine(seen)
@@ -52,10 +53,10 @@ def run(*, cluster: ClusterOptions, output: str) -> None:
     raise SystemExit(_status(report))
 
 
-async def _read(cluster: ClusterOptions) -> Seen:
+async def _read(cluster: ClusterOptions, namespace: str) -> Seen:
     api = await connect(cluster.kubeconfig, cluster.context, f"vgpu-scheduler-doctor/{__version__}")
     try:
-        return await read_facts(api, cluster)
+        return await read_facts(api, cluster, namespace)
     finally:
         await api.close()
 

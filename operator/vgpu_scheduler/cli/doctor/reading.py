@@ -15,6 +15,7 @@ from vgpu_scheduler.cli.cluster.view import read_cluster
 from vgpu_scheduler.cli.doctor.expected import expectations, expected_of
 from vgpu_scheduler.doctor import (
     FACTS,
+    OF_A_NAMESPACE,
     RIGHTS,
     ROLE_FACTS,
     Answers,
@@ -50,8 +51,13 @@ class _Collected:
     findings: list[Finding] = field(default_factory=list)
 
 
-async def read_facts(api: ApiClient, options: ClusterOptions) -> Seen:
+async def read_facts(api: ApiClient, options: ClusterOptions, namespace: str = "") -> Seen:
     """Read what the checks need, as far as the user may.
+
+    Parameters
+    ----------
+    namespace
+        Read the policies and quotas of this one alone; empty for those of all.
 
     Raises
     ------
@@ -66,7 +72,8 @@ async def read_facts(api: ApiClient, options: ClusterOptions) -> Seen:
     expected, findings = await expectations(api, options.config, options.scheduler_namespace)
     beside = (kind for dialect in expected.options.dialects if (kind := dialect.inventory.beside))
     collected = _Collected(findings=findings)
-    await _list_all(api, [*FACTS, *map(beside_fact, beside)], collected)
+    facts = [replace(fact, namespace=namespace if fact.kind in OF_A_NAMESPACE else "") for fact in FACTS]
+    await _list_all(api, [*facts, *map(beside_fact, beside)], collected)
     seen = Seen(expected=expected, server=server, objects=collected.objects, missing=collected.missing)
     rights: Rights | None = (
         await _reviewed(api, questions(seen), collected)
@@ -76,8 +83,13 @@ async def read_facts(api: ApiClient, options: ClusterOptions) -> Seen:
     return replace(seen, rights=rights, findings=tuple(collected.findings))
 
 
-def facts_of_files(options: ClusterOptions) -> Seen:
+def facts_of_files(options: ClusterOptions, namespace: str = "") -> Seen:
     """Return what files tell of a cluster; a kind of which they have no object was not read, unless they say so.
+
+    Parameters
+    ----------
+    namespace
+        Look at the policies and quotas of this one alone; empty for those of all.
 
     Raises
     ------
@@ -91,6 +103,8 @@ def facts_of_files(options: ClusterOptions) -> Seen:
     for fact in (*FACTS, *map(beside_fact, beside), *ROLE_FACTS):
         if view.has_read(fact.kind):
             items = [obj for obj in (*view.objects, *view.settings_objects) if obj.get("kind") == fact.kind]
+            if namespace and fact.kind in OF_A_NAMESPACE:
+                items = [obj for obj in items if (obj.get("metadata") or {}).get("namespace") == namespace]
             values, unreadable = take_in(fact, items)
             collected.objects[fact.kind] = values
             collected.findings += unreadable

@@ -1,0 +1,225 @@
+"""What of a pod is hardly meant, or keeps it from every node, and how it would have to be written instead.
+
+That follows from the pod and the settings alone, so that whoever may see no node is told it, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from vgpu_scheduler.kube import QuantityError, has_unit, to_int
+from vgpu_scheduler.model import Outcome
+from vgpu_scheduler.whatif.objects import WorldError
+from vgpu_scheduler.whatif.simulation import created
+from vgpu_scheduler.whatif.world import World
+
+__all__ = ["Corrected", "corrected"]
+
+Object = Mapping[str, Any]
+
+_FIELDS: Final = ("initContainers", "containers")
+_AMOUNTS: Final = ("limits", "requests")
+_MIB: Final = 2**20
+_MOST_OF_A_CARD: Final = 2**20
+"""MiB that no card has: an amount beyond, with a unit, was meant in bytes."""
+_MOST_ROUNDS: Final = 16
+"""What is refused is told one after the other."""
+_WITHOUT_COUNT: Final = re.compile(
+    r'container "(?P<container>[^"]+)": \S+ is given without .*: add (?P<count>\S+): 1\b'
+)
+_IN_BYTES: Final = re.compile(
+    r'container "(?P<container>[^"]+)": (?P<resource>\S+): (?P<text>\S+) is more than any card has, '
+    r"because the unit is .*: (?:in bytes it would be|write) (?P<meant>\d+)"
+)
+_UNSUPPORTED: Final = re.compile(r"(spec\.\S+) is not supported")
+_VOLUME: Final = re.compile(r"spec\.volumes\[(\d+)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Corrected:
+    """A pod as it would have to be written.
+
+    Attributes
+    ----------
+    texts
+        What is to be changed; empty where nothing is.
+    """
+
+    written: Object
+    texts: tuple[str, ...] = ()
+
+
+def corrected(world: World, written: Object) -> Corrected:
+    """Return a pod as it is probably meant, with what had to be changed for that.
+
+    Parameters
+    ----------
+    world
+        Knows the scheduler's settings and policies; nothing else need be in it.
+    """
+    found = _respelt(world, written)
+    for _ in range(_MOST_ROUNDS):
+        more = _accepted(world, found.written) or _in_mebibytes(world, found.written)
+        if more is None:
+            break
+        found = Corrected(more.written, (*found.texts, *more.texts))
+    return found
+
+
+def _respelt(world: World, written: Object) -> Corrected:
+    """Write the resources of devices whose names are misspelt as they are called."""
+    texts: dict[str, None] = {}
+    for field, index, container in _containers(written):
+        asked = {name for places in _AMOUNTS for name in _listed(container, places)}
+        for name in sorted(asked):
+            meant = world.engine.usage_warnings.meant_by(name)
+            if not meant:
+                continue
+            where = f"in container {container.get('name', '')}"
+            said = f"write {meant} instead of {name} {where}"
+            if meant in asked:
+                said = f"leave out {name} {where}, which asks for {meant} as well"
+            texts[said] = None
+            written = _renamed(written, field, index, name, "" if meant in asked else meant)
+    return Corrected(written, tuple(texts))
+
+
+def _renamed(written: Object, field: str, index: int, name: str, meant: str) -> Object:
+    """Return a pod of which a container asks for another resource, or for none instead of it."""
+
+    def change(amounts: Object) -> Object:
+        return {meant if key == name else key: value for key, value in amounts.items() if key != name or meant}
+
+    return _with_amounts(written, field, index, dict.fromkeys(_AMOUNTS, change))
+
+
+def _with_amounts(written: Object, field: str, index: int, changes: Mapping[str, Any]) -> Object:
+    """Return a pod with other limits or requests of a container."""
+    spec = written["spec"]
+    containers = list(spec[field])
+    resources = dict(containers[index].get("resources") or {})
+    for place, change in changes.items():
+        if (after := change(resources.get(place) or {})) or place in resources:
+            resources[place] = after
+    containers[index] = {**containers[index], "resources": resources}
+    return {**written, "spec": {**spec, field: containers}}
+
+
+def _accepted(world: World, written: Object) -> Corrected | None:
+    """Mend one of the things that a pod is refused for; None where it is for none of which it is known how."""
+    refusal = _refusal(world, written)
+    if found := _WITHOUT_COUNT.search(refusal):
+        name, count = found["container"], found["count"]
+        text = f"add {count}: 1 to the limits of container {name}"
+        return _set(written, name, count, "1", text)
+    if found := _IN_BYTES.search(refusal):
+        name, resource, meant = found["container"], found["resource"], found["meant"]
+        text = f"ask {meant} of {resource} instead of {found['text']} in container {name}"
+        return _set(written, name, resource, meant, text)
+    for path in _UNSUPPORTED.findall(refusal):
+        if (without := _without(written, path)) is not None:
+            return Corrected(without, (f"leave out {path}",))
+    return None
+
+
+def _refusal(world: World, written: Object) -> str:
+    """Return what a pod is refused for whatever the nodes are; empty where it is not."""
+    try:
+        pod = world.pod(written, again=True)
+        decision = world.engine.cycle.decide(created(world, pod, pod.uid))
+    except WorldError:
+        return ""
+    return "; ".join(decision.reasons) if decision.outcome is Outcome.REFUSED else ""
+
+
+def _set(written: Object, container: str, resource: str, amount: str, text: str) -> Corrected | None:
+    """Return a pod of which a container asks for an amount of a resource; None where there is no such container."""
+    for field, index, each in _containers(written):
+        if each.get("name") == container:
+            places = [place for place in _AMOUNTS if resource in _listed(each, place)] or ["limits"]
+
+            def change(amounts: Object) -> Object:
+                return {**amounts, resource: amount}
+
+            return Corrected(_with_amounts(written, field, index, dict.fromkeys(places, change)), (text,))
+    return None
+
+
+def _without(written: Object, path: str) -> Object | None:
+    """Return a pod without a field that is not supported; None where it has none."""
+    spec = dict(written.get("spec") or {})
+    if volume := _VOLUME.match(path):
+        volumes = list(spec.get("volumes") or ())
+        if int(volume[1]) >= len(volumes):
+            return None
+        gone = volumes.pop(int(volume[1])).get("name")
+        spec["volumes"] = volumes
+        for field in _FIELDS:
+            if field in spec:
+                spec[field] = [
+                    {**each, "volumeMounts": [m for m in each.get("volumeMounts") or () if m.get("name") != gone]}
+                    for each in spec[field]
+                ]
+        return {**written, "spec": spec}
+    name = path.removeprefix("spec.")
+    if name not in spec:
+        return None
+    del spec[name]
+    if name == "resourceClaims":
+        for field in _FIELDS:
+            if field in spec:
+                spec[field] = [_without_claims(each) for each in spec[field]]
+    return {**written, "spec": spec}
+
+
+def _without_claims(container: Object) -> Object:
+    resources = {key: value for key, value in (container.get("resources") or {}).items() if key != "claims"}
+    return {**container, "resources": resources}
+
+
+def _in_mebibytes(world: World, written: Object) -> Corrected | None:
+    """Ask one amount of memory in MiB that says more with its unit than any card has; None where none does."""
+    for _, _, container in _containers(written):
+        for place in _AMOUNTS:
+            for name, quantity in _listed(container, place).items():
+                called = str(container.get("name", ""))
+                meant = _meant_in_bytes(world, written, called, name, str(quantity))
+                if meant:
+                    text = f"ask {meant} of {name} instead of {quantity} in container {called}"
+                    return _set(written, called, name, str(meant), text)
+    return None
+
+
+def _meant_in_bytes(world: World, written: Object, container: str, name: str, quantity: str) -> int:
+    """Return how much of the memory of cards was meant by an amount in bytes; 0 where it was not meant so."""
+    dialect = next((each for each in world.engine.dialects if name in each.inventory.device_resources), None)
+    if dialect is None or not has_unit(quantity):
+        return 0
+    about, limited = dialect.inventory.device_resources[name], dialect.allocation.quota_resources.get(name)
+    if about.percent or about.dimension != dialect.inventory.memory or dialect.inventory.memory_unit != _MIB:
+        return 0
+    try:
+        amount = to_int(quantity)
+        claims = world.engine.cycle.classes.claims(world.pod(written, again=True))
+    except (QuantityError, WorldError):
+        return 0
+    own = [claim for each in claims if each.name == container for claim in each.claims if claim.vendor == about.vendor]
+    most = max((claim.amounts[about.dimension] for claim in own), default=0)
+    if (limited is not None and limited.bytes) or most < _MOST_OF_A_CARD or amount < _MOST_OF_A_CARD:
+        return 0
+    return amount // (_MIB * max(most // amount, 1))
+
+
+def _containers(written: Object) -> Iterator[tuple[str, int, Object]]:
+    spec = written.get("spec") or {}
+    for field in _FIELDS:
+        for index, container in enumerate(spec.get(field) or ()):
+            yield field, index, container
+
+
+def _listed(container: Object, place: str) -> Object:
+    found = (container.get("resources") or {}).get(place)
+    return found if isinstance(found, Mapping) else {}

@@ -1,0 +1,138 @@
+"""The amounts that a pod would have to ask for so that several needs are met together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import Claim, PodClaims
+from vgpu_scheduler.whatif.amounts import Amount, amounts_of
+from vgpu_scheduler.whatif.objects import WorldError
+from vgpu_scheduler.whatif.searching import largest_that_fits
+from vgpu_scheduler.whatif.world import World
+
+__all__ = ["Asked", "Need", "met_together"]
+
+Object = Mapping[str, Any]
+
+
+class Asked:
+    """What a pod asks for, and would ask for if it were written otherwise.
+
+    Parameters
+    ----------
+    world
+        Knows the scheduler's settings.
+    written
+        The pod, as it is written.
+    """
+
+    def __init__(self, world: World, written: Object) -> None:
+        self.world = world
+        self.written = written
+        self.dialects = world.engine.dialects
+        read: Pod = world.pod(written, again=True)
+        self.owners = list(self.dialects.owners(read))
+        self.amounts = list(amounts_of(self.written, self.dialects, read))
+        self.claims = self.claims_if(self.written)
+
+    def claims_if(self, written: Object) -> PodClaims:
+        """Return the claims of the pod if it were written so; empty where they would not be understood."""
+        try:
+            return self.world.engine.cycle.classes.claims(self.world.pod(written, again=True))
+        except WorldError:
+            return ()
+
+    def most(
+        self, amount: Amount, fits: Callable[[PodClaims], bool], written: Object | None = None, below: int = 0
+    ) -> int | None:
+        """Return the most steps of an amount, below those that are asked, with which the claims are right.
+
+        Parameters
+        ----------
+        written
+            The pod with other changes; as it is unless given.
+        below
+            The steps that are asked, where that is not what the amount says.
+        """
+
+        def node_with(steps: int) -> str:
+            claims = self.claims_if(amount.applied(self.written if written is None else written, steps))
+            return "it fits" if claims and fits(claims) else ""
+
+        found = largest_that_fits(node_with, range(1, below or amount.steps))
+        return found[0] if found else None
+
+
+def claims_of(container: str, claims: PodClaims) -> tuple[Claim, ...]:
+    """Return the claims of one container."""
+    return next((each.claims for each in claims if each.name == container), ())
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Something that claims have to keep.
+
+    Attributes
+    ----------
+    fits
+        Whether they do.
+    concerns
+        Whether an amount has to do with it.
+    otherwise
+        What is said where no amount helps; empty where nothing is.
+    """
+
+    fits: Callable[[PodClaims], bool]
+    concerns: Callable[[Amount], bool]
+    otherwise: str = ""
+
+
+def met_together(asked: Asked, needs: Sequence[Need]) -> Iterator[str]:
+    """Yield sentences, each of which says how all needs are met: the first that comes to mind, then others.
+
+    Where several amounts would do for a need, there is a sentence for each of them.
+    """
+    choices = _Choices(asked, needs)
+    base = choices.text({})
+    if not base:
+        return
+    yield base
+    for number, options in enumerate(tuple(choices.options)):
+        for other in range(1, options):
+            yield choices.text({number: other})
+
+
+class _Choices:
+    """Meets needs one after the other, each by one of the amounts that would do."""
+
+    def __init__(self, asked: Asked, needs: Sequence[Need]) -> None:
+        self._asked = asked
+        self._needs = needs
+        self.options: list[int] = []
+        """How many amounts would have done for each need, when it was its turn."""
+
+    def text(self, chosen: Mapping[int, int]) -> str:
+        """Say what is to be asked if another amount than the first one is chosen for some needs."""
+        asked, written = self._asked, self._asked.written
+        steps: dict[int, int] = {}  # by the number of the amount
+        otherwise: dict[str, None] = {}
+        self.options = []
+        for number, need in enumerate(self._needs):
+            options: list[tuple[int, int]] = []
+            if not need.fits(asked.claims_if(written)):
+                for which, amount in enumerate(asked.amounts):
+                    below = steps.get(which, 0)
+                    most = asked.most(amount, need.fits, written, below) if need.concerns(amount) else None
+                    if most is not None:
+                        options.append((which, most))
+                if not options and need.otherwise:
+                    otherwise[need.otherwise] = None
+            self.options.append(len(options))
+            if options:
+                which, most = options[min(chosen.get(number, 0), len(options) - 1)]
+                steps[which] = most
+                written = asked.amounts[which].applied(written, most)
+        return " and ".join([*(asked.amounts[which].worded(most) for which, most in steps.items()), *otherwise])

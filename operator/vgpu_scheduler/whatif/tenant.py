@@ -1,0 +1,155 @@
+"""What the objects of one namespace tell about a pod that waits, for those who may see no more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import CardReason
+from vgpu_scheduler.policy import CLUSTER_KIND
+from vgpu_scheduler.predicates import reasons as filters
+from vgpu_scheduler.whatif.causes import rules_of_cards, worded_selector
+from vgpu_scheduler.whatif.condition_remedies import gate_remedies
+from vgpu_scheduler.whatif.corrections import corrected
+from vgpu_scheduler.whatif.world import World
+
+__all__ = ["NamespaceObjects", "claim_problems", "known_problems", "policy_remedies"]
+
+Object = Mapping[str, Any]
+
+_CLAIM: Final = "PersistentVolumeClaim"
+_CLASS: Final = "StorageClass"
+_LATER: Final = "WaitForFirstConsumer"
+_BY_OTHERS: Final = "a cluster policy, which you may not read: whoever runs the cluster can say which"
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceObjects:
+    """What could be read of a namespace, and of the cluster beside it.
+
+    Attributes
+    ----------
+    claims, classes
+        The claims of the namespace and the storage classes by name; None where these may not be read.
+    cluster_policies
+        Whether the policies of the cluster were read.
+    """
+
+    claims: Mapping[str, Object] | None = None
+    classes: Mapping[str, Object] | None = None
+    cluster_policies: bool = False
+
+    @classmethod
+    def among(cls, objects: Iterable[Object], missing: Iterable[str]) -> NamespaceObjects:
+        """Find them among what was read.
+
+        Parameters
+        ----------
+        missing
+            The kinds that could not be.
+        """
+        found: dict[str, dict[str, Object]] = {_CLAIM: {}, _CLASS: {}}
+        for obj in objects:
+            if (kind := str(obj.get("kind"))) in found:
+                found[kind][str((obj.get("metadata") or {}).get("name", ""))] = obj
+        unread = set(missing)
+        claims, classes = (None if kind in unread else found[kind] for kind in (_CLAIM, _CLASS))
+        return cls(claims, classes, CLUSTER_KIND not in unread)
+
+
+def known_problems(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[str]:
+    """Yield what keeps a pod from being placed whatever the nodes are, as what would have to be done about it."""
+    if texts := corrected(world, world.written(pod)).texts:
+        yield " and ".join(texts)
+    yield from gate_remedies(pod)
+    yield from claim_problems(world.written(pod), seen)
+
+
+# Volumes -------------------------------------------------------------------------------------------------------------
+
+
+def claim_problems(written: Object, seen: NamespaceObjects) -> Iterator[str]:
+    """Yield what has to be done about claims of a pod that are not there, or that should be bound before and are not.
+
+    Parameters
+    ----------
+    written
+        The pod.
+    """
+    if seen.claims is None:
+        return
+    pod = str((written.get("metadata") or {}).get("name", ""))
+    for volume in (written.get("spec") or {}).get("volumes") or ():
+        named = (volume.get("persistentVolumeClaim") or {}).get("claimName")
+        made = f"{pod}-{volume.get('name', '')}" if volume.get("ephemeral") else None
+        claim = seen.claims.get(str(named or made))
+        if named and claim is None:
+            yield f"create the PersistentVolumeClaim {named}, or correct the name"
+        elif claim is not None and not (claim.get("spec") or {}).get("volumeName"):
+            yield from _unbound(str(named or made), claim.get("spec") or {}, seen.classes)
+
+
+def _unbound(name: str, spec: Object, classes: Mapping[str, Object] | None) -> Iterator[str]:
+    title, wanted = f"PersistentVolumeClaim {name}", spec.get("storageClassName")
+    if not wanted:
+        yield f"have {title} bound: it names no storage class, so that somebody has to bind it to a volume by hand"
+    elif classes is None:
+        yield (
+            f"wait until {title} is bound, or see its events: its storage class {wanted}, which you may not read, says"
+            " whether it is bound before pods are placed"
+        )
+    elif wanted not in classes:
+        yield (
+            f"have storage class {wanted} made, or make {title} anew with another one: it is not bound, and there is no"
+            " class of that name"
+        )
+    elif classes[wanted].get("volumeBindingMode") != _LATER:
+        yield (
+            f"wait until {title} is bound, or see its events: its storage class {wanted} has it bound before pods are"
+            " placed"
+        )
+
+
+# Policies ------------------------------------------------------------------------------------------------------------
+
+
+def policy_remedies(world: World, pod: Pod, message: str, seen: NamespaceObjects) -> Iterator[str]:
+    """Yield which fields of which policies keep a pod from nodes and cards, where its condition says that some do."""
+    sources = world.engine.policies.resolve(pod).source_of
+    for reason, fields in (
+        (filters.POLICY_SELECTOR.text, _selectors(world, sources)),
+        (CardReason.CardDeniedByPolicy.text, _rules(world, sources)),
+    ):
+        if reason not in message:
+            continue
+        told = list(fields)
+        yield from told
+        if not told:
+            yield f"have {'a policy' if seen.cluster_policies else _BY_OTHERS}"
+
+
+def _selectors(world: World, sources: Mapping[str, str]) -> Iterator[str]:
+    for title, spec in _policies(world, sources, "nodeSelector"):
+        if selector := spec.get("nodeSelector"):
+            yield f"have spec.nodeSelector of {title} changed: it allows nodes with {worded_selector(selector)} only"
+
+
+def _rules(world: World, sources: Mapping[str, str]) -> Iterator[str]:
+    for title, spec in _policies(world, sources, "devices"):
+        devices = spec.get("devices") or {}
+        for field, words, _ in rules_of_cards(devices):
+            does = "denies" if field.endswith("deny") else "allows no other cards than"
+            yield f"have spec.devices.{field} of {title} changed: it {does} {words}"
+        if devices.get("exclusive"):
+            yield f"have spec.devices.exclusive of {title} changed: it denies cards that are not whole"
+    for title, spec in _policies(world, sources, "limits"):
+        if most := (spec.get("limits") or {}).get("memoryPerPod"):
+            yield f"have limits.memoryPerPod of {title} raised: it is {most}, and larger cards would give the pod more"
+
+
+def _policies(world: World, sources: Mapping[str, str], section: str) -> Iterator[tuple[str, Object]]:
+    for title in sources.get(section, "").split(", "):
+        if title in world.policies:
+            yield title, world.policies[title].get("spec") or {}

@@ -1,0 +1,126 @@
+"""What a pod says by mistake is told first, whoever sees the nodes or sees none; who corrects it sees the pod fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.whatif.test_whatif_condition_remedies import HAMI, answer
+from tests.whatif.test_whatif_remedies import pod, world_of
+from tests.whatif.test_whatif_remedies_dialects import CORE, CORES, MEMORY, NUMBER, RATIO, SHARED, SIZE, cluster
+
+from vgpu_scheduler.whatif import RemedyKind, remedies
+from vgpu_scheduler.whatif.corrections import corrected
+
+Object = dict[str, Any]
+
+CASES = 60
+NAMES = {"hami": HAMI, "volcano": (NUMBER, MEMORY, CORES), "koordinator": (SHARED, CORE, RATIO)}
+
+
+def asked(dialect: str, rng: np.random.Generator) -> Object:
+    """Return what a container asks, of which any node has enough."""
+    amounts = {"koordinator": (1, 30, 30)}.get(dialect, (1, int(rng.integers(100, SIZE // 2)), 30))
+    return dict(zip(NAMES[dialect], amounts, strict=True))
+
+
+def misspelt(name: str, rng: np.random.Generator) -> str:
+    """Return a name with one letter left out, doubled or changed, behind its first two."""
+    domain, _, word = name.partition("/")
+    where = int(rng.integers(2, len(word)))
+    change = {0: "", 1: word[where] * 2, 2: "x"}[int(rng.integers(0, 3))]
+    return f"{domain}/{word[:where]}{change}{word[where + 1 :]}"
+
+
+def told(dialect: str, written: Object) -> tuple[str, list[str], list[Any]]:
+    """Return where a pod goes, what is told without the nodes, and what with them."""
+    rooms: list[list[list[tuple[int, int]]]] = [[[], []]] * 2
+    world, waiting = world_of(*cluster(dialect, *rooms), written, dialect=dialect)
+    node, said = answer(world)
+    return node, list(said.remedies), remedies(world, waiting)
+
+
+def fits_when_corrected(dialect: str, written: Object) -> bool:
+    world, waiting = world_of(*cluster(dialect, [[], []]), written, dialect=dialect)
+    better = dict(corrected(world, world.written(waiting)).written)
+    again, _ = world_of(*cluster(dialect, [[], []]), better, dialect=dialect)
+    return bool(answer(again)[0])
+
+
+@pytest.mark.parametrize("dialect", NAMES)
+@pytest.mark.parametrize("seed", range(CASES))
+def test_names_that_are_misspelt_come_first(dialect: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    amounts = asked(dialect, rng)
+    right = str(rng.choice(NAMES[dialect]))
+    wrong = misspelt(right, rng)
+    written = pod("p", {wrong if name == right else name: amount for name, amount in amounts.items()})
+    node, without_nodes, with_nodes = told(dialect, written)
+    if node or wrong in NAMES[dialect]:
+        pytest.skip("another name that is known, or one that nobody minds")
+    words = f"write {right} instead of {wrong} in container main"
+    if not without_nodes[0].startswith(words):
+        world, _ = world_of(*cluster(dialect, [[], []]), written, dialect=dialect)
+        assert world.engine.usage_warnings.meant_by(wrong) != right, "no more like it than like another"
+        return
+    assert not any(f"less than {amounts[right]} of {wrong}" in text for text in without_nodes)
+    assert (with_nodes[0].kind, bool(with_nodes[0].node)) == (RemedyKind.CORRECT, True)
+    assert with_nodes[0].text.startswith(words)
+    assert fits_when_corrected(dialect, written)
+
+
+@pytest.mark.parametrize("seed", range(CASES))
+def test_memory_in_bytes_is_told_in_its_unit(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    unit, size = [("Mi", 2**20), ("Gi", 2**30), ("M", 10**6), ("G", 10**9)][int(rng.integers(0, 4))]
+    number = int(rng.integers(2, SIZE * 2**20 // size))
+    dialect = str(rng.choice(["hami", "volcano"]))
+    name = NAMES[dialect][1]
+    written = pod("p", {NAMES[dialect][0]: 1, name: f"{number}{unit}"})
+    _, without_nodes, with_nodes = told(dialect, written)
+    meant = number * size // 2**20
+    words = f"ask {meant} of {name} instead of {number}{unit} in container main"
+    assert without_nodes[0] == with_nodes[0].text == words
+    assert with_nodes[0].node
+    assert fits_when_corrected(dialect, written)
+
+
+@pytest.mark.parametrize("seed", range(CASES))
+def test_what_is_refused_tells_what_to_write_instead(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    dialect = str(rng.choice(["hami", "volcano"]))
+    amounts, more, words = asked(dialect, rng), {}, []
+    if rng.random() < 0.5:
+        more["resourceClaims"] = [{"name": f"c{seed}", "resourceClaimName": "x"}]
+        words.append("leave out spec.resourceClaims")
+    if rng.random() < 0.3:
+        more["volumes"] = [{"name": "w", "emptyDir": {}}, {"name": "v", "unheardOf": {}}]
+        words.append("leave out spec.volumes[1].unheardOf")
+    if dialect == "hami" and (rng.random() < 0.5 or not words):
+        del amounts[HAMI[0]]
+        words.append(f"add {HAMI[0]}: 1 to the limits of container main")
+    written = pod("p", amounts, **more)
+    node, without_nodes, with_nodes = told(dialect, written)
+    if node:
+        assert not words
+        return
+    for text in words:
+        assert text in without_nodes[0]
+        assert text in with_nodes[0].text
+    assert with_nodes[0].node
+    assert fits_when_corrected(dialect, written)
+
+
+@pytest.mark.parametrize("seed", range(CASES))
+def test_gates_are_named_with_who_removes_them(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    gates = [f"example.com/g{n}" for n in rng.integers(0, 99, size=int(rng.integers(1, 4))).tolist()]
+    gates = list(dict.fromkeys(gates))
+    written = pod("p", asked("hami", rng), schedulingGates=[{"name": name} for name in gates])
+    world, waiting = world_of(written)
+    from vgpu_scheduler.whatif import remedies_from_condition  # noqa: PLC0415 - beside its one use
+
+    (text,) = remedies_from_condition(world, waiting, "", "").remedies
+    assert all(name in text for name in gates)
+    assert "whoever set it removes it" in text
