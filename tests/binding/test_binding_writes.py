@@ -124,7 +124,7 @@ def test_the_record_of_a_decision_is_short() -> None:
     }
 
 
-AMOUNTS = st.floats() | st.floats(-1e4, 1e4)
+AMOUNTS = st.floats(allow_nan=False, allow_infinity=False) | st.floats(-1e4, 1e4)
 
 
 @given(AMOUNTS, AMOUNTS, AMOUNTS, st.text(max_size=4))
