@@ -10,6 +10,7 @@ import pytest
 from tests.engine.builders import OURS, allocation, asks, cards, make_engine, node, pod, pod_object
 
 from vgpu_scheduler.engine import Engine
+from vgpu_scheduler.engine.departures import Departures
 from vgpu_scheduler.kube import Pod, decode_pod
 from vgpu_scheduler.model import Outcome
 
@@ -139,3 +140,13 @@ def test_fifty_thousand_pods_that_are_deleted_unbound_leave_nothing() -> None:
     assert not list(engine.state.pods())
     assert (len(engine.queue), engine.gated) == (0, 0)
     assert not engine.unsettled(1.0)
+
+
+def test_departures_that_are_settled_otherwise_leave_nothing() -> None:
+    departures = Departures()
+    for number in range(10_000):
+        departures.note(f"uid-{number}", number + 1, 0.0)
+        departures.settle(f"uid-{number}")
+    departures.note("last", 20_000, 0.0)
+    assert len(departures._by_version) < 200
+    assert departures.settle_up_to(20_000) == [("last", 20_000)]

@@ -13,11 +13,13 @@ from tests.engine.builders import OURS, allocation, cards, node, node_object, po
 from tests.intake.watching import MERGE, PODS, Watcher, until
 
 from vgpu_devcluster import Fault
+from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiResponse
 from vgpu_scheduler.dialects.hami.allocation import HamiAllocation
 from vgpu_scheduler.intake import (
     BOUND_PODS,
     NODES,
     DepartedPods,
+    Kind,
     Listing,
     ObjectStream,
     PodSelection,
@@ -26,6 +28,7 @@ from vgpu_scheduler.intake import (
     read_one,
 )
 from vgpu_scheduler.intake import PODS as POD_KIND
+from vgpu_scheduler.intake import departed as departed_module
 from vgpu_scheduler.kube import DecodeError, Encoded, Node, Pod, decode_node, decode_pod
 from vgpu_scheduler.model import NO_USAGE, Hint, Usage
 
@@ -163,6 +166,32 @@ async def test_a_departed_pod_of_which_no_stream_tells_is_read(announcing: Watch
     assert announcing.engine.state.ledger() == {}
     assert announcing.pods == set()
     assert announcing.cluster.requests.total(user_agent="intake", verb="get") == reads + 1
+
+
+@QUIET
+@pytest.mark.parametrize("how", ["cannot be decoded", "cannot be given"])
+async def test_a_departed_pod_that_cannot_be_read_stays_charged_and_stops_no_other(
+    announcing: Watcher, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = departed_module.read_one
+
+    async def reading(api: ApiClient, kind: Kind[Pod], namespace: str, name: str) -> Pod | None:
+        if name != "p":
+            return await read(api, kind, namespace, name)
+        if how == "cannot be given":
+            raise ApiError(ApiResponse(500, b"corrupt"))
+        raise DecodeError("Pod", f"{namespace}/{name}", "spec", "nobody can read it")
+
+    monkeypatch.setattr(departed_module, "read_one", reading)
+    await announcing.create("q", scheduler=THEIRS)
+    notes = {"metadata": {"annotations": allocation("n0", ("n0-gpu-0", 100, 1))}}
+    await announcing.write("PATCH", f"{PODS}/q", notes, content_type=MERGE)
+    await until(lambda: announcing.engine.state.ledger() == {"n0": {"n0-gpu-0": (2, 3100, 11)}})
+    for name in ("p", "q"):
+        await announcing.delete(name)
+    await until(lambda: len(announcing.engine.unsettled(1.0)) == 2)
+    await DepartedPods(announcing.api, announcing.observer, grace=-1.0).look()
+    assert announcing.engine.state.ledger() == HELD
 
 
 @QUIET

@@ -65,7 +65,7 @@ class AllocationFence:
         Returns
         -------
         bool
-            False if the API server did not tell, or if the pod was bound and cannot be read (:meth:`in_the_way`); the
+            False if the API server did not tell, or if the pod was bound and cannot be read (:meth:`blocking_pod`); the
             node's token must not be replaced then.
         """
         token, state = node.annotations.get(LAST_ALLOCATED), self.context.engine.state

@@ -92,7 +92,7 @@ class PluginNeedsReader:
                 (found.add if is_one else found.discard)(uid)
         known.seen = next((starting[uid] for uid in reversed(starting)), known.seen)
         found = known.any if self.of(pod).guessed else known.guessed
-        found &= starting.keys()
+        found.intersection_update(starting)
         return next((uid for uid in starting if uid in found and uid != pod.uid), None) if found else None
 
     def forget(self, node: str) -> None:

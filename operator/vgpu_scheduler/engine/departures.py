@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 __all__ = ["Departure", "Departures"]
+
+
+_MOST_LEFTOVERS: Final = 64
+"""Entries of departures that were settled otherwise, besides as many as there are departures."""
 
 
 class Departure(NamedTuple):
@@ -47,6 +51,8 @@ class Departures:
         if version > self.version(uid):
             self._left[uid] = Departure(version, now)
             heappush(self._by_version, (version, uid))
+            if len(self._by_version) > _MOST_LEFTOVERS + 2 * len(self._left):
+                self._by_version = sorted((departure.version, uid) for uid, departure in self._left.items())
 
     def version(self, uid: str) -> int:
         """Return the resource version as of which a pod left; 0 if it did not, or what became of it is known."""

@@ -145,10 +145,14 @@ class EquivalenceClasses:
         claimed = self.read(pod)
         return None if isinstance(claimed, Refused) else claimed
 
-    def need(self, pod: Pod) -> tuple[Claimed, CardNeed | None]:
-        """Return what a pod that was found unschedulable asks of devices, and what one card must have for it."""
+    def need(self, pod: Pod) -> tuple[Claimed, CardNeed | None] | None:
+        """Return what a pod that was found unschedulable asks of devices, and what one card must have for it.
+
+        None for one that is refused: it needs another policy, or to be another pod.
+        """
         pod_class = self.of_few_nodes(pod)
-        assert isinstance(pod_class, Fitted)
+        if isinstance(pod_class, Refused):
+            return None
         allocator = pod_class.node.allocator
         return pod_class.claimed, allocator.need() if allocator is not None else None
 

@@ -84,11 +84,9 @@ def make_node_part(
     """
     policy, claims, allocator = claimed.policy, claimed.claims, None
     try:
-        for owner in dialects.owners(pod):  # a pod that names amounts may claim nothing, and see all cards
-            owner.node_side.check(pod, claims)
+        check_asked(pod, claimed, dialects)
         if claims_devices(claims):
             dialect = dialects[claimed.dialect]
-            _check_followed_by_node(pod, claimed.annotations, claims, policy, dialect)
             bound = most_memory(claims, policy.limits, dialect, idle=claimed.choice.takes_idle_cards)
             limits = replace(claimed.choice.limits, most_memory=bound)
             choice = replace(claimed.choice, limits=limits, budgets=budgets)
@@ -101,6 +99,21 @@ def make_node_part(
         _ranking(pod, claimed, dialects),
         claimed.dialect,
     )
+
+
+def check_asked(pod: Pod, claimed: Claimed, dialects: Dialects) -> None:
+    """Refuse a pod that says what its node would take for something else, or do although no policy allows it.
+
+    Raises
+    ------
+    ClaimError
+        If it does; the message names the annotation.
+    """
+    for owner in dialects.owners(pod):  # a pod that names amounts may claim nothing, and see all cards
+        owner.node_side.check(pod, claimed.claims)
+    if claims_devices(claimed.claims):
+        dialect = dialects[claimed.dialect]
+        _check_followed_by_node(pod, claimed.annotations, claimed.claims, claimed.policy, dialect)
 
 
 def _followed_annotations(pod: Pod, policy: ResolvedPolicy, dialect: Dialect) -> tuple[dict[str, str], list[str]]:

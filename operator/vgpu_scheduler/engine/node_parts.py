@@ -11,9 +11,9 @@ from typing import Final, Protocol
 import msgspec
 
 from vgpu_scheduler.allocators import Budgets
-from vgpu_scheduler.dialects import Dialect, Dialects
+from vgpu_scheduler.dialects import ClaimError, Dialect, Dialects
 from vgpu_scheduler.engine.equivalence import Claimed, NodeColumns, NodePart, Refused
-from vgpu_scheduler.engine.node_part_builder import make_node_part
+from vgpu_scheduler.engine.node_part_builder import check_asked, make_node_part
 from vgpu_scheduler.kernels.columns import CORES
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import BoundedCache, Claim, PodClaims, bytes_of
@@ -136,6 +136,10 @@ class NodeParts:
         dialect = self._dialects[claimed.dialect]
         claims = self._just_beyond(claimed.claims, dialect)
         if claims is claimed.claims:
+            return None
+        try:
+            check_asked(pod, claimed, self._dialects)  # of what else it says the part that is shared knows nothing
+        except ClaimError:
             return None
         asked = (*_asked_of_node(pod, self._dialects.unknown_to_kubelet), *sorted(claimed.annotations.items()))
         part = self._made(

@@ -24,7 +24,7 @@ class ParkedClass(NamedTuple):
 
     Attributes
     ----------
-    alike
+    equivalence
         Pods with an equal value get the same answer.
     waits_for
         What could help them.

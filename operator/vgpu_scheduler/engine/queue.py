@@ -166,7 +166,7 @@ class SchedulingQueue:
 
         Parameters
         ----------
-        alike
+        equivalence
             Pods with an equal value get the same answer: one of them is tried for all. None for a pod that stands for
             itself.
         rejected_by

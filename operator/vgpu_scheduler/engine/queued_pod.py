@@ -33,7 +33,7 @@ class Diagnosis:
 
     Attributes
     ----------
-    alike, waits_for, rejected_by
+    equivalence, waits_for, rejected_by
         See :meth:`SchedulingQueue.park`.
     clock
         As of which version of the nodes.

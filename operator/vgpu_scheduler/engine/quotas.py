@@ -70,7 +70,7 @@ class Quotas:
     ----------
     dialects
         Say which resources are limited, and what they stand for; a name belongs to the first one that knows it.
-    suspicions
+    usage_warnings
         Say which names are hardly meant.
     wakes
         Where it is noted which limits have changed; nowhere without it.

@@ -116,8 +116,11 @@ class Waker:
 
     def note(self, pod: Pod, parked_class: ParkedClass | None) -> None:
         """Note what the pods of a class need, of which one was just found unschedulable."""
-        if parked_class is not None and parked_class.per_node:
-            self._needs.put(parked_class, pod, *self._classes.need(pod))
+        if parked_class is None or not parked_class.per_node:
+            return
+        need = self._classes.need(pod)
+        if need is not None:
+            self._needs.put(parked_class, pod, *need)
 
     def changed_since(self, pod: Pod, diagnosis: Diagnosis) -> NDArray[np.int64] | None:
         """Return the nodes that may have come to help a pod since it was rejected; None if all have to be asked."""

@@ -10,6 +10,7 @@ from vgpu_scheduler.apiclient import ApiClient, ApiError, ApiUnreachableError
 from vgpu_scheduler.intake.kinds import PODS
 from vgpu_scheduler.intake.lister import read_one
 from vgpu_scheduler.intake.observer import Observer
+from vgpu_scheduler.kube import DecodeError
 
 __all__ = ["DepartedPods"]
 
@@ -44,19 +45,23 @@ class DepartedPods:
             await asyncio.sleep(self._every)
             try:
                 await self.look()
-            except (ApiError, ApiUnreachableError) as error:
+            except ApiUnreachableError as error:
                 log.warning("pods that were bound or deleted: %s", error)
 
     async def look(self) -> None:
-        """Read the pods of which nothing was told in time.
+        """Read the pods of which nothing was told in time; what one holds that cannot be read stays charged.
 
         Raises
         ------
-        ApiError, ApiUnreachableError
-            If one cannot be read; what it holds stays charged.
+        ApiUnreachableError
+            If there is no answer.
         """
         for pod in self._observer.engine.unsettled(self._observer.monotonic() - self._grace):
-            found = await read_one(self._api, PODS, pod.namespace, pod.name)
+            try:
+                found = await read_one(self._api, PODS, pod.namespace, pod.name)
+            except (ApiError, DecodeError) as error:
+                log.warning("pod %s was bound or deleted, and cannot be read: %s", pod.key, error)
+                continue
             if found is None or found.uid != pod.uid:
                 self._observer.deleted(pod)
             else:

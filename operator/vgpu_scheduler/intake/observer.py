@@ -109,6 +109,7 @@ class Observer:
         It was bound, is gone or counts no more, which the stream of bound pods tells; the object is from before that.
         """
         self.engine.leave_selection(pod.uid, pod.resource_version, self.monotonic())
+        self.port.decide_again()  # the turn of another one of its class may have come
 
     def bound_shown_up_to(self, version: int) -> None:
         """Take in that the stream of bound pods has shown all that were bound up to a resource version."""

@@ -72,7 +72,7 @@ class ObjectStream(Generic[_Value]):
         self.kind = kind
         self._selection = selection
         self._has_gap = False
-        """Whether something was shown that could not be read: it may be a pod that was bound."""
+        """Whether something could not be read, which may be a pod that was bound: sweeps tell then who is gone."""
         self._observer = observer
         self._lost_track = lost_track
         self._events = 0

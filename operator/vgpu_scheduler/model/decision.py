@@ -183,7 +183,7 @@ class Decision:
         What could change an ``UNSCHEDULABLE`` outcome.
     rejected_by
         The plugins, card reasons or other causes that kept it from nodes, each once.
-    alike
+    equivalence
         Pods whose ``UNSCHEDULABLE`` decisions have an equal value get the same answer from the same state; None for a
         pod that stands for itself.
     per_node
