@@ -1,4 +1,4 @@
-"""Units: the pods that are decided together, all of them or none."""
+"""Pod groups: the pods that are decided together, all of them or none."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class PodGroups:
         self._state = state
         self._members: dict[str, dict[str, None]] = {}
         self._started: set[str] = set()
-        """Units of which a pod was bound: those that are left are decided however few they are."""
+        """Groups of which a pod was bound: those that are left are decided however few they are."""
         self._group_of: dict[str, PodGroupKey] = {}
 
     def observe(self, pod: Pod) -> None:
