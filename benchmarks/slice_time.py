@@ -109,7 +109,7 @@ async def _read(candidate: Candidate, process: OperatorProcess, plane: ControlPl
 
 
 async def _readings(candidate: Checkout, limits: dict[str, str]) -> tuple[_Reading, _Reading]:
-    """Have a burst of pods bound; return what had been used when some were, and when all were."""
+    """Have a burst of pods bound; return what had been used when a third of them were, and when all were."""
     async with cluster(NODES, NODE_SIDE_DELAY) as found:
         if limits:  # as in the table of throughput, plain pods are left to themselves
             await found.nodes.start()
@@ -123,7 +123,8 @@ async def _readings(candidate: Checkout, limits: dict[str, str]) -> tuple[_Readi
             async def read() -> _Reading:
                 return await _read(operator, process, found.plane, samples)
 
-            return await until_bound(read, "pods, sampled", pause=0.1)
+            _, third, last = await until_bound(read, "pods, sampled", ROUND, pause=0.1)
+            return third, last
 
 
 async def _burst(candidate: Checkout, limits: dict[str, str]) -> Burst:

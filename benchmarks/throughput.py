@@ -6,7 +6,7 @@ import asyncio
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -23,9 +23,9 @@ MANY_NODES = 5000
 NODE_SIDE_DELAY = 0.02
 CONCURRENT = 32
 ROUND = 1500
-"""Pods of one turn."""
-WARM = 500
-"""Pods of a turn that do not count: what a scheduler does as it starts, such as listing nodes, is over by then."""
+"""Pods of one turn with a lock."""
+PLAIN_ROUND = 3000
+"""Plain pods of one turn."""
 TURNS = 4
 """Turns of each contender."""
 WITHIN = 180.0
@@ -38,11 +38,21 @@ SLICES_WITH_ALL_WRITES = "slices, node side with all its writes"
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One turn of a candidate: how many pods it bound, in how many seconds, with how many seconds of its CPU."""
+    """One turn of a candidate: how many pods it bound, in how many seconds, with how many seconds of its CPU.
+
+    Attributes
+    ----------
+    pods, seconds, cpu
+        From the first pod that was seen bound to the last one.
+    late_pods, late_seconds
+        From a third of them to the last one: without what a scheduler does as it starts, such as filling its caches.
+    """
 
     pods: int
     seconds: float
     cpu: float = 0.0
+    late_pods: int = 0
+    late_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +76,14 @@ class Throughput:
 
     @property
     def rate(self) -> float:
-        """Pods per second."""
+        """Pods per second, whole turns."""
         return sum(turn.pods for turn in self.turns) / sum(turn.seconds for turn in self.turns)
+
+    @property
+    def late_rate(self) -> float | None:
+        """Pods per second after a third of each turn; ``None`` where nothing starts."""
+        seconds = sum(turn.late_seconds for turn in self.turns)
+        return sum(turn.late_pods for turn in self.turns) / seconds if seconds else None
 
 
 async def create(http: aiohttp.ClientSession, requests: Sequence[tuple[str, dict[str, Any]]]) -> None:
@@ -81,6 +97,14 @@ async def create(http: aiohttp.ClientSession, requests: Sequence[tuple[str, dict
     await asyncio.gather(*(one(path, body) for path, body in requests))
 
 
+@dataclass(frozen=True, slots=True)
+class Pods:
+    """The pods of a turn: how many, and what each asks for."""
+
+    number: int
+    limits: Mapping[str, str]
+
+
 class Contender(Protocol):
     """Whoever binds pods of a name."""
 
@@ -88,8 +112,8 @@ class Contender(Protocol):
     def name(self) -> str:
         """What the table calls it; empty for the operator of this checkout."""
 
-    async def turn(self, http: aiohttp.ClientSession, prefix: str, limits: dict[str, str]) -> Turn:
-        """Bind :data:`ROUND` pods, whose names begin with the prefix."""
+    async def turn(self, http: aiohttp.ClientSession, prefix: str, pods: Pods) -> Turn:
+        """Bind pods, whose names begin with the prefix."""
 
 
 class BareBindings:
@@ -97,18 +121,18 @@ class BareBindings:
 
     name = BARE
 
-    async def turn(self, http: aiohttp.ClientSession, prefix: str, limits: dict[str, str]) -> Turn:
+    async def turn(self, http: aiohttp.ClientSession, prefix: str, pods: Pods) -> Turn:
         """Bind pods to one node after the other."""
-        names = [f"{prefix}-{n}" for n in range(ROUND)]
-        await create(http, [(PODS, pod(name, "nobody", limits)) for name in names])
-        targets = ({"kind": "Node", "name": node_name(n % NODES, NODES)} for n in range(ROUND))
+        names = [f"{prefix}-{n}" for n in range(pods.number)]
+        await create(http, [(PODS, pod(name, "nobody", dict(pods.limits))) for name in names])
+        targets = ({"kind": "Node", "name": node_name(n % NODES, NODES)} for n in range(pods.number))
         bodies = [
             (f"{PODS}/{name}/binding", {"metadata": {"name": name}, "target": target})
             for name, target in zip(names, targets, strict=True)
         ]
         began = time.perf_counter()
         await create(http, bodies)
-        return Turn(ROUND, time.perf_counter() - began)
+        return Turn(pods.number, time.perf_counter() - began)
 
 
 class Scheduler(ABC):
@@ -133,12 +157,14 @@ class Scheduler(ABC):
     async def look(self) -> SchedulerLook:
         """Return what it says of itself."""
 
-    async def turn(self, http: aiohttp.ClientSession, prefix: str, limits: dict[str, str]) -> Turn:
+    async def turn(self, http: aiohttp.ClientSession, prefix: str, pods: Pods) -> Turn:
         """Have pods that wait already bound: the creation of pods takes nothing from a scheduler."""
-        await create(http, [(PODS, pod(f"{prefix}-{n}", self.scheduler, limits)) for n in range(ROUND)])
+        names = (f"{prefix}-{n}" for n in range(pods.number))
+        await create(http, [(PODS, pod(name, self.scheduler, dict(pods.limits))) for name in names])
         async with self.running():
-            first, last = await until_bound(self.look, f"{prefix} {self.name}", pause=0.05)
-        return Turn(int(last.bound - first.bound), last.at - first.at, last.cpu - first.cpu)
+            first, third, last = await until_bound(self.look, f"{prefix} {self.name}", pods.number, pause=0.05)
+        whole = int(last.bound - first.bound), last.at - first.at, last.cpu - first.cpu
+        return Turn(*whole, int(last.bound - third.bound), last.at - third.at)
 
 
 class Candidate(Scheduler):
@@ -240,23 +266,23 @@ def _metric(text: str, name: str) -> float:
 
 
 async def _through(
-    http: aiohttp.ClientSession, contenders: Sequence[Contender], what: str, limits: dict[str, str]
+    http: aiohttp.ClientSession, contenders: Sequence[Contender], what: str, pods: Pods
 ) -> list[Throughput]:
     """Measure everybody in :data:`TURNS` turns. Pods stay, and more on a node cost more."""
     turns: dict[str, list[Turn]] = {}
     for number, each in enumerate(in_turns(contenders, TURNS)):
         prefix = re.sub(r"[^a-z0-9]+", "-", f"{what} {number}".lower()).strip("-")
-        turns.setdefault(each.name, []).append(await each.turn(http, prefix, limits))
+        turns.setdefault(each.name, []).append(await each.turn(http, prefix, pods))
     return [Throughput(what, whose, found) for whose, found in turns.items()]
 
 
-async def until_bound(look: Callable[[], Awaitable[L]], what: str, *, pause: float) -> tuple[L, L]:
-    """Look until a turn's pods are bound; return the look that found :data:`WARM` of them bound, and the last one.
-
-    The start of the process so does not count.
+async def until_bound(look: Callable[[], Awaitable[L]], what: str, pods: int, *, pause: float) -> tuple[L, L, L]:
+    """Look until a turn's pods are bound; return the looks that found one of them bound, a third of them, and all.
 
     Parameters
     ----------
+    pods
+        How many pods there are.
     pause
         Seconds between two looks: they cost who is asked time, too.
 
@@ -265,12 +291,13 @@ async def until_bound(look: Callable[[], Awaitable[L]], what: str, *, pause: flo
     TimeoutError
         If they are not bound in time.
     """
-    deadline, first = time.perf_counter() + WITHIN, None
+    deadline, first, third = time.perf_counter() + WITHIN, None, None
     while time.perf_counter() < deadline:
         found = await look()
-        first = first or (found if found.bound >= WARM else None)
-        if first is not None and found.bound >= ROUND:
-            return first, found
+        first = first or (found if found.bound else None)
+        third = third or (found if found.bound >= pods / 3 else None)
+        if first is not None and third is not None and found.bound >= pods:
+            return first, third, found
         await asyncio.sleep(pause)
     raise TimeoutError(f"{what}: not bound after {WITHIN:.0f} s")
 
@@ -291,18 +318,18 @@ async def measure(candidates: Sequence[Checkout] = (OURS,)) -> list[Throughput]:
     async with cluster(NODES, NODE_SIDE_DELAY) as found:
         ours = operators(found, candidates)
         everybody: list[Contender] = [BareBindings(), KubeScheduler(found.plane), *ours]
-        results = await _through(found.http, everybody, PLAIN, {})
+        results = await _through(found.http, everybody, PLAIN, Pods(PLAIN_ROUND, {}))
         await found.nodes.start()
-        waiting = ROUND * TURNS * len(everybody)
+        waiting = PLAIN_ROUND * TURNS * len(everybody)
         await found.nodes.until(lambda: found.nodes.counts["running"] >= waiting, within=TURNS * WITHIN)
-        results += await _through(found.http, ours, SLICES, SLICE)
+        results += await _through(found.http, ours, SLICES, Pods(ROUND, SLICE))
         found.manner.quiet = False
-        results += await _through(found.http, ours, SLICES_WITH_ALL_WRITES, SLICE)
+        results += await _through(found.http, ours, SLICES_WITH_ALL_WRITES, Pods(ROUND, SLICE))
         if found.nodes.violations:
             raise RuntimeError(f"the node side objects: {found.nodes.violations[:3]}")
     async with cluster(MANY_NODES) as found:  # which nobody plays
         many = [KubeScheduler(found.plane), *operators(found, candidates)]
-        return results + await _through(found.http, many, PLAIN_ON_MANY, {})
+        return results + await _through(found.http, many, PLAIN_ON_MANY, Pods(PLAIN_ROUND, {}))
 
 
 def compared(found: Sequence[Throughput]) -> Iterator[Compared]:
