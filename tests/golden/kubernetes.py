@@ -9,7 +9,7 @@ filter here reads.
 import gzip
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -91,7 +91,7 @@ def run_case(case: dict[str, Any]) -> Outcome:
 class _WithoutCards:
     """Says what nominated pods hold: none of these asks for cards."""
 
-    def would_hold(self, pod: Pod, node: str) -> Reservation:
+    def would_hold(self, pod: Pod, node: str, beside: Sequence[Reservation]) -> Reservation:
         return Reservation(pod.uid, pod.key, node, Phase.ASSUMED, {}, pod.spec.requests, ports=pod.spec.host_ports)
 
 

@@ -134,11 +134,27 @@ class CardNeed(NamedTuple):
 class Allocator(Protocol):
     """Chooses cards on one node for the claims of one pod."""
 
-    def fit(self, devices: DeviceMatrix, rows: NDArray[np.int64], into: FitColumns) -> None:
-        """Fit the claims on each of the node rows; ``into`` is written at those rows."""
+    def fit(
+        self, devices: DeviceMatrix, rows: NDArray[np.int64], into: FitColumns, columns: DeviceColumns | None = None
+    ) -> None:
+        """Fit the claims on each of the node rows; ``into`` is written at those rows.
 
-    def place(self, devices: DeviceMatrix, row: int) -> tuple[ContainerAssignments, ...] | None:
-        """Return the devices of each container on one node row, or None if the claims do not fit there."""
+        Parameters
+        ----------
+        columns
+            The devices with other amounts in use than there are; those there are without it.
+        """
+
+    def place(
+        self, devices: DeviceMatrix, row: int, columns: DeviceColumns | None = None
+    ) -> tuple[ContainerAssignments, ...] | None:
+        """Return the devices of each container on one node row, or None if the claims do not fit there.
+
+        Parameters
+        ----------
+        columns
+            See :meth:`fit`.
+        """
 
     def may_use(self, devices: DeviceMatrix) -> NDArray[np.bool_]:
         """Tell which devices the pod and its policies let it use at all, whatever is free; by number, shape (D,)."""

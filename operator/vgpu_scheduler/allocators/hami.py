@@ -143,23 +143,29 @@ class HamiAllocator:
         self._found: tuple[int, bytes] | None = None
         """The node row whose cards are in the scratch, and what was used of them then."""
 
-    def fit(self, devices: DeviceMatrix, rows: NDArray[np.int64], into: FitColumns) -> None:
-        """Fit the claims on each of the node rows; ``into`` is written at those rows."""
+    def fit(
+        self, devices: DeviceMatrix, rows: NDArray[np.int64], into: FitColumns, columns: DeviceColumns | None = None
+    ) -> None:
+        """Fit the claims on each of the node rows; see :class:`Allocator`."""
         request, scratch = self._prepare(devices)
-        fit_nodes(devices.columns, request, scratch, rows, into.result())
+        columns = columns or devices.columns
+        fit_nodes(columns, request, scratch, rows, into.result())
         last = int(rows[-1]) if rows.size else -1
-        self._found = (last, devices.in_use(last)) if last >= 0 and into.fits[last] else None
+        self._found = (last, _in_use(columns, last)) if last >= 0 and into.fits[last] else None
 
     def fit_arguments(self, devices: DeviceMatrix) -> tuple[DeviceColumns, Request, Scratch, FitResult]:
         """Return what the kernel is called with, for room for one node: what is compiled ahead has these types."""
         return devices.columns, *self._prepare(devices), FitColumns.empty(1).result()
 
-    def place(self, devices: DeviceMatrix, row: int) -> tuple[ContainerAssignments, ...] | None:
-        """Return the cards of each container on one node row, or None if the claims do not fit."""
+    def place(
+        self, devices: DeviceMatrix, row: int, columns: DeviceColumns | None = None
+    ) -> tuple[ContainerAssignments, ...] | None:
+        """Return the cards of each container on one node row; see :class:`Allocator`."""
         _, scratch = self._prepare(devices)
-        if self._found != (row, devices.in_use(row)):  # a search among linked cards is not done twice for a node
+        columns = columns or devices.columns
+        if self._found != (row, _in_use(columns, row)):  # a search among linked cards is not done twice for a node
             own = FitColumns.empty(row + 1)
-            self.fit(devices, np.array([row], dtype=np.int64), own)
+            self.fit(devices, np.array([row], dtype=np.int64), own, columns)
             if not own.fits[row]:
                 return None
         containers: list[list[Assignment]] = [[] for _ in self._claims]
@@ -335,6 +341,11 @@ class HamiAllocator:
             links=link_scratch(most, candidates) if self._topology else _NO_LINKS,
             quota=np.zeros((PEAK + most, 2), dtype=np.int64) if self._choice.budgets else NO_QUOTA,
         )
+
+
+def _in_use(columns: DeviceColumns, row: int) -> bytes:
+    """Return what is used of the devices of a node row, to be compared with what it was."""
+    return columns.used[columns.first[row] : columns.last[row]].tobytes()
 
 
 def _numbers(devices: DeviceMatrix, vendor: str, uuids: Iterable[str]) -> NDArray[np.int64]:

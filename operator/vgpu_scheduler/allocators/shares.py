@@ -79,16 +79,20 @@ class ShareAllocator:
         self._scratch: ShareScratch | None = None
         self._layout = -1
 
-    def fit(self, devices: DeviceMatrix, rows: NDArray[np.int64], into: FitColumns) -> None:
-        """Fit the claims on each of the node rows; ``into`` is written at those rows."""
+    def fit(
+        self, devices: DeviceMatrix, rows: NDArray[np.int64], into: FitColumns, columns: DeviceColumns | None = None
+    ) -> None:
+        """Fit the claims on each of the node rows; see :class:`Allocator`."""
         request, scratch = self._prepare(devices)
-        fit_shares(devices.columns, request, scratch, rows, into.result())
+        fit_shares(columns or devices.columns, request, scratch, rows, into.result())
 
-    def place(self, devices: DeviceMatrix, row: int) -> tuple[ContainerAssignments, ...] | None:
-        """Return the devices of each container on one node row, or None if the claims do not fit there."""
+    def place(
+        self, devices: DeviceMatrix, row: int, columns: DeviceColumns | None = None
+    ) -> tuple[ContainerAssignments, ...] | None:
+        """Return the devices of each container on one node row; see :class:`Allocator`."""
         request, scratch = self._prepare(devices)
         own = FitColumns.empty(row + 1)
-        fit_shares(devices.columns, request, scratch, np.array([row], dtype=np.int64), own.result())
+        fit_shares(columns or devices.columns, request, scratch, np.array([row], dtype=np.int64), own.result())
         if not own.fits[row]:
             return None
         containers: list[list[Assignment]] = [[] for _ in self._claims]

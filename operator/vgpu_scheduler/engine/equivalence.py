@@ -20,7 +20,7 @@ from vgpu_scheduler.model import PodClaims, dialect_of
 from vgpu_scheduler.policy import ResolvedPolicy
 from vgpu_scheduler.predicates import CompiledPredicates
 from vgpu_scheduler.scorers import NodeRanking, WeightedScorer
-from vgpu_scheduler.state import State
+from vgpu_scheduler.state import InUse, State
 
 _NEVER = -1
 
@@ -188,21 +188,34 @@ class NodePart:
             raise
         return count
 
+    def ask(self, state: State, row: int, in_use: InUse) -> NodePart:
+        """Return the same question with the answer of one node that has other amounts in use; the columns stay.
+
+        Parameters
+        ----------
+        in_use
+            What is taken to be in use of the node.
+        """
+        asked = self.on(NodeColumns(row + 1))
+        asked._fit(state, np.array([row], dtype=np.int64), in_use)
+        return asked
+
     def examine(self, state: State, rows: NDArray[np.int64]) -> None:
         """Compute the columns of the given node rows, whatever they say."""
         if self._columns.capacity == state.nodes.capacity:
             self._columns.fitted[rows] = _NEVER
         self.refresh(state, rows)
 
-    def _fit(self, state: State, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _fit(self, state: State, rows: NDArray[np.int64], in_use: InUse | None = None) -> NDArray[np.int64]:
         """Fit the pod on nodes; return the rows of those where it fits."""
-        rejected = self.predicates.evaluate(rows)
+        rejected = self.predicates.evaluate(rows, in_use)
         self.rejected[rows] = rejected
         passing = rows if not rejected.any() else rows[rejected == 0]
         self.feasible[rows] = False
         self.fit.counts[rows] = 0
         if self.allocator is not None and passing.shape[0]:
-            self.allocator.fit(state.matrix(self.dialect), passing, self.fit)
+            columns = None if in_use is None else in_use.devices[self.dialect]
+            self.allocator.fit(state.matrix(self.dialect), passing, self.fit, columns)
             passing = passing[self.fit.fits[passing]]
         self.feasible[passing] = True
         return passing

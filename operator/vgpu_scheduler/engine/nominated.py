@@ -7,7 +7,6 @@ there, when others are filtered; and since they may never arrive, a node has to 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from vgpu_scheduler.engine.on_node import OnNode
 from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.predicates import Reason, Rejection, Rejections
-from vgpu_scheduler.state import State
+from vgpu_scheduler.state import Reservation, State, Trial
 
 __all__ = ["NominatedPods"]
 
@@ -39,6 +38,7 @@ class NominatedPods:
     def __init__(self, state: State, on_node: OnNode) -> None:
         self._state = state
         self._on_node = on_node
+        self._trial = Trial(state.nodes, state.matrices)
 
     def reject(self, pod: Pod, node: NodePart, cluster: ClusterPart | None, found: Filtered) -> None:
         """Note in ``found`` which nodes do not let a pod pass beside the pods that are nominated to them.
@@ -46,16 +46,17 @@ class NominatedPods:
         Parameters
         ----------
         node, cluster
-            The filters of the pod; the columns stay up to date.
+            The filters of the pod; the columns stay as they are.
         """
         for name, uids in self._state.nominations if found.pre_filter_reason is None else ():
             row = self._state.nodes.row(name)
             others = list(self._count_for(pod, uids))
             if row is None or not others:
                 continue
-            with self._present(others, name):
-                rejection = self._rejection(pod, row, node, cluster)
-            node.refresh(self._state, np.array([row], dtype=np.int64))
+            beside = self._holding(others, name)
+            with self._state.counting(beside=beside):
+                asked = node.ask(self._state, row, self._trial.on(row, beside=beside))
+                rejection = self._rejection(pod, row, asked, cluster)
             if rejection is not None:
                 found.reject(row, rejection)
 
@@ -65,17 +66,15 @@ class NominatedPods:
         others = [each for each in waiting if each.uid != pod.uid and each.priority >= pod.priority]
         yield from sorted(others, key=lambda each: (-each.priority, each.uid))
 
-    @contextmanager
-    def _present(self, others: list[Pod], node: str) -> Iterator[None]:
-        """Have pods hold what they would get of a node, one beside the other, for the time of a question."""
-        with ExitStack() as questions:
-            for other in others:
-                questions.enter_context(self._state.having(self._on_node.would_hold(other, node)))
-            yield
+    def _holding(self, others: list[Pod], node: str) -> list[Reservation]:
+        """Return what pods would get of a node, one beside the other."""
+        held: list[Reservation] = []
+        for other in others:
+            held.append(self._on_node.would_hold(other, node, held))
+        return held
 
     def _rejection(self, pod: Pod, row: int, node: NodePart, cluster: ClusterPart | None) -> Rejection | None:
         rows = np.array([row], dtype=np.int64)
-        node.refresh(self._state, rows)
         if node.rejected[row] != Rejections.PASSES:
             return node.predicates.rejections[int(node.rejected[row])]
         _, rejected = (rows, []) if cluster is None else cluster.evaluate(pod, rows)

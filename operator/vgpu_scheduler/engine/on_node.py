@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Placement, Usage
 from vgpu_scheduler.predicates import volume_plan
-from vgpu_scheduler.state import Phase, Reservation
+from vgpu_scheduler.state import InUse, Phase, Reservation, Trial
 
 __all__ = ["OnNode"]
 
@@ -37,6 +37,7 @@ class OnNode:
         self._classes = classes
         self._dialects = classes.dialects
         self._closed_nodes = closed_nodes
+        self._trial = Trial(self.state.nodes, self.state.matrices)
 
     def refit(self, pod: Pod, node: str) -> Placement | None:
         """Return a placement of the pod on one node, or None if it does not fit there now."""
@@ -47,52 +48,82 @@ class OnNode:
         pod_class.node.refresh(self.state, np.array([row], dtype=np.int64))
         if not pod_class.node.feasible[row] or not (pod_class.cluster is None or pod_class.cluster.lets(pod, row)):
             return None
-        placement = self.placement(pod, pod_class, row)
-        return None if metadata_problem(pod, self._dialects.encoded(placement, pod)) else placement
+        return self._written(pod, self.placement(pod, pod_class, row))
 
     def fits_without(self, pod: Pod, node: str, tenants: Iterable[str]) -> Placement | None:
-        """Return a placement of a pod on a node if some of the pods there were gone, or None if it would not go there.
+        """Return a placement of a pod on a node if some pods were gone, or None if it would not go there.
 
-        A node that is closed to the pod stays so. Nothing is copied: what the tenants hold is taken off the books for
-        the time of the question.
+        A node that is closed to the pod stays so. The ledger stays as it is.
 
         Parameters
         ----------
         tenants
             UIDs of pods; those that hold nothing make no difference.
         """
+        held = [found for uid in tenants if (found := self.state.reservation(uid)) is not None]
         pod_class = self._classes.of(pod)
-        if isinstance(pod_class, Fitted) and node in self.closed_to(pod_class, pod):
+        if isinstance(pod_class, Refused) or node in self.closed_to(pod_class, pod):
             return None
-        with self.state.without(tenants):
-            return self.refit(pod, node)
+        if pod_class.cluster is None and not pod_class.limited:
+            return self._placement_with(pod, pod_class, node, held)
+        with self.state.counting(without=held):
+            pod_class = self._classes.of(pod)  # what quotas leave is part of it
+            return None if isinstance(pod_class, Refused) else self._placement_with(pod, pod_class, node, held)
 
-    def would_hold(self, pod: Pod, node: str) -> Reservation:
-        """Return what a pod would hold on a node; of one that does not fit there, only the requests."""
-        placement, uses, spec = self.refit(pod, node), dict[str, Usage](), pod.spec
+    def would_hold(self, pod: Pod, node: str, beside: Sequence[Reservation] = ()) -> Reservation:
+        """Return what a pod would hold on a node beside some others; of one that does not fit there, the requests."""
+        uses, spec, placement = dict[str, Usage](), pod.spec, None
+        with self.state.counting(beside=beside):
+            pod_class = self._classes.of(pod)
+            if not isinstance(pod_class, Refused):
+                placement = self._placement_with(pod, pod_class, node, (), beside)
         if placement is not None and placement.dialect:
             uses = {placement.dialect: placement_usage(placement, self._classes.claims(pod))}
         return Reservation(pod.uid, pod.key, node, Phase.ASSUMED, uses, spec.requests, placement, ports=spec.host_ports)
+
+    def _placement_with(
+        self,
+        pod: Pod,
+        pod_class: Fitted,
+        node: str,
+        without: Iterable[Reservation],
+        beside: Iterable[Reservation] = (),
+    ) -> Placement | None:
+        """Return a placement with other amounts in use of the node; what else pods count for is as it is counted."""
+        row = self.state.nodes.row(node)
+        if row is None:
+            return None
+        in_use = self._trial.on(row, [held for held in without if held.node == node], beside)
+        part, cluster = pod_class.node.ask(self.state, row, in_use), pod_class.cluster
+        if not part.feasible[row] or not (cluster is None or cluster.lets(pod, row)):
+            return None
+        return self._written(pod, self.placement(pod, pod_class, row, in_use))
+
+    def _written(self, pod: Pod, placement: Placement) -> Placement | None:
+        """Return a placement if it can be written."""
+        return None if metadata_problem(pod, self._dialects.encoded(placement, pod)) else placement
 
     def may_stay(self, pod: Pod, cluster: ClusterPart, placement: Placement) -> bool:
         """Tell whether what depends on more than its node still lets an assumed pod be where it was placed.
 
         Of what was to be done about its claims some may have been done since; something else must not be needed now.
         """
-        row = self.state.nodes.row(placement.node)
-        if row is None:
+        row, held = self.state.nodes.row(placement.node), self.state.reservation(pod.uid)
+        if row is None or held is None:
             return False
-        with self.state.uncounted(pod.uid):
+        with self.state.counting(without=[held]):
             return cluster.lets(pod, row) and volume_plan(pod, row, self.state).is_part_of(placement.volumes)
 
-    def placement(self, pod: Pod, pod_class: Fitted, row: int) -> Placement:
-        """Return what a pod gets of a node that fits."""
+    def placement(self, pod: Pod, pod_class: Fitted, row: int, in_use: InUse | None = None) -> Placement:
+        """Return what a pod gets of a node that fits, with other amounts in use if they are given."""
         name, volumes = self.state.nodes.name(row), volume_plan(pod, row, self.state)
         if pod_class.node.allocator is None:
             return Placement(name, ((),) * len(pod_class.claimed.claims), volumes=volumes)
-        containers = pod_class.node.allocator.place(self.state.matrix(pod_class.node.dialect), row)
+        dialect = pod_class.node.dialect
+        columns = None if in_use is None else in_use.devices[dialect]
+        containers = pod_class.node.allocator.place(self.state.matrix(dialect), row, columns)
         assert containers is not None, f"the cards of node {name} changed within a decision"
-        return Placement(name, containers, pod_class.node.dialect, volumes)
+        return Placement(name, containers, dialect, volumes)
 
     def closed_to(self, pod_class: Fitted, pod: Pod) -> Mapping[str, Cause]:
         """Return the nodes where a pod would wait for its device plugin in vain, or be rejected, and why."""

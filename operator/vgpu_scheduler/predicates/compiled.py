@@ -28,7 +28,7 @@ from vgpu_scheduler.predicates.reasons import (
     Rejections,
     insufficient,
 )
-from vgpu_scheduler.state import NodeTable
+from vgpu_scheduler.state import InUse, NodeTable
 
 __all__ = ["CompiledPredicates", "compile_predicates"]
 
@@ -106,13 +106,15 @@ class CompiledPredicates:
         self.rejections = Rejections(_BASE)
         self._plan()
 
-    def evaluate(self, rows: NDArray[np.int64]) -> NDArray[np.int32]:
+    def evaluate(self, rows: NDArray[np.int64], in_use: InUse | None = None) -> NDArray[np.int32]:
         """Filter nodes.
 
         Parameters
         ----------
         rows
             Live rows of the table; shape (n,).
+        in_use
+            What is taken to be in use of them; what is in use without it.
 
         Returns
         -------
@@ -121,7 +123,7 @@ class CompiledPredicates:
         """
         if self.rejection is not None:
             return np.full(rows.shape[0], _CODES[self.rejection], dtype=np.int32)
-        codes = self._fit(rows)
+        codes = self._fit(rows, self._nodes.used if in_use is None else in_use.resources)
         # From the last plugin to the first, each overwriting what comes after it. Policies have the last word: what
         # kube-scheduler would say of a node is said first.
         for labels, reason in ((self._policy, POLICY_SELECTOR), (self._managed, NOT_MANAGED)):
@@ -131,7 +133,8 @@ class CompiledPredicates:
             if labels:
                 np.copyto(codes, _CODES[reason], where=~allowed & (codes == 0))
         if self._ports:
-            np.copyto(codes, _CODES[PORTS], where=self._nodes.ports.conflicts(rows, self._ports))
+            ports = self._nodes.ports if in_use is None else in_use.ports
+            np.copyto(codes, _CODES[PORTS], where=ports.conflicts(rows, self._ports))
         if self._affinity:
             np.copyto(codes, _CODES[AFFINITY], where=~self._affinity(self._nodes, rows))
         np.copyto(codes, _CODES[TAINT], where=~self._taints(self._nodes.taints, rows))
@@ -173,13 +176,13 @@ class CompiledPredicates:
         self._unoffered = self.rejections.code(Rejection(tuple(unoffered), not unoffered))
         self._needs = [needs[first : first + _TOGETHER] for first in range(0, len(needs), _TOGETHER)]
 
-    def _fit(self, rows: NDArray[np.int64]) -> NDArray[np.int32]:
+    def _fit(self, rows: NDArray[np.int64], in_use: NDArray[np.int64]) -> NDArray[np.int32]:
         """NodeResourcesFit: every resource that is short is a reason."""
         nodes = self._nodes
         if self._planned != len(nodes.resources):
             self._plan()
         codes = np.full(rows.shape[0], self._unoffered, dtype=np.int32)
-        offered, used = nodes.allocatable.T, nodes.used.T
+        offered, used = nodes.allocatable.T, in_use.T
         for needs in self._needs:
             short: NDArray[np.int64] | None = None
             # Column by column: temporaries of one column come from the allocator's cache, those of all columns from

@@ -2,6 +2,7 @@
 
 from vgpu_scheduler.state.attached import UNLIMITED
 from vgpu_scheduler.state.free_volumes import Wanted
+from vgpu_scheduler.state.in_use import InUse, Trial
 from vgpu_scheduler.state.interpod import InterPodCounts, PodCounter
 from vgpu_scheduler.state.matrix import DeviceMatrix, canonical, distinct
 from vgpu_scheduler.state.nodes import NodeTable
@@ -18,6 +19,7 @@ __all__ = [
     "STORAGE_KINDS",
     "UNLIMITED",
     "DeviceMatrix",
+    "InUse",
     "InterPodCounts",
     "Item",
     "Ledger",
@@ -30,6 +32,7 @@ __all__ = [
     "ResidentTerm",
     "SelectingObjects",
     "State",
+    "Trial",
     "Volumes",
     "Wanted",
     "canonical",

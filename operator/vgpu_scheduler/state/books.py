@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -196,14 +196,36 @@ class Books:
             self.take_off(reservation.uid)
 
     @contextmanager
-    def uncounted(self, uid: str) -> Iterator[None]:
-        """Leave a pod that holds something out of what depends on more than its node, for the time of a question."""
-        held = self._reservations[uid]
-        self._uncount(held)
+    def counting(self, without: Sequence[Reservation] = (), beside: Sequence[Reservation] = ()) -> Iterator[None]:
+        """Count other pods in what depends on more than one node (quotas, terms, volumes) for the time of a question.
+
+        What is in use of nodes stays, and so do their versions.
+
+        Parameters
+        ----------
+        without
+            Reservations that are there, and are left out.
+        beside
+            Reservations that are not there, and are counted.
+        """
+        for held in without:
+            self._recount_elsewhere(held, -1)
+        for held in beside:
+            self._recount_elsewhere(held, 1)
         try:
             yield
         finally:
+            for held in reversed(beside):
+                self._recount_elsewhere(held, -1)
+            for held in reversed(without):
+                self._recount_elsewhere(held, 1)
+
+    def _recount_elsewhere(self, held: Reservation, sign: int) -> None:
+        self._indexes.quotas.charge(held.namespace, held.uses, sign, held.node)
+        if sign > 0:
             self._count(held)
+        else:
+            self._uncount(held)
 
     def _count(self, held: Reservation) -> Hint:
         """Count a pod in what depends on more than its node."""

@@ -183,10 +183,6 @@ class DeviceMatrix:
                 used.pop()
             yield device.uuid, tuple(used)
 
-    def in_use(self, row: int) -> bytes:
-        """Return what is used of the devices of a node row, to be compared with what it was."""
-        return self._used[self._first[row] : self._last[row]].tobytes()
-
     def over_capacity(self, row: int) -> list[str]:
         """Return the UUIDs of the devices of a node row that are used beyond what they have."""
         first, last = int(self._first[row]), int(self._last[row])
@@ -294,9 +290,21 @@ class DeviceMatrix:
         used = self._used[device]
         for dimension, amount in enumerate(amounts):
             used[dimension] += sign * amount
-        in_places = self._roles[self._schema[device], Role.PLACEMENTS] >= 0
-        if in_places and (self._partitioned[device] or len(amounts) > CORES + 1):
+        if self._in_places(device, amounts):
             self._explained[device] = is_explained(self.columns, device)
+
+    def charge_in(self, columns: DeviceColumns, device: int, amounts: Amounts, sign: int) -> None:
+        """Add (``sign`` = 1) or give back (-1) amounts on a device number in columns of somebody else."""
+        used = columns.used[device]
+        for dimension, amount in enumerate(amounts):
+            used[dimension] += sign * amount
+        if self._in_places(device, amounts):
+            columns.explained[device] = is_explained(columns, device)
+
+    def _in_places(self, device: int, amounts: Amounts) -> bool:
+        """Tell whether amounts may change whether all that is in use of a device has a place on it."""
+        in_places = bool(self._roles[self._schema[device], Role.PLACEMENTS] >= 0)
+        return in_places and bool(self._partitioned[device] or len(amounts) > CORES + 1)
 
     def reset_usage(self, row: int) -> None:
         """Set everything used on a node row to 0."""

@@ -94,6 +94,14 @@ class NodeResources:
                 self._charge_aside(row, name, change)
         used[self._columns[PODS], row] += sign * pods
 
+    def charge_in(self, used: NDArray[np.int64], requests: Mapping[str, int], sign: int) -> None:
+        """Count a pod with its requests (``sign`` = 1), or take it back (-1), in a row that lies elsewhere."""
+        for name, amount in requests.items():
+            column = self._columns.get(name)
+            if column is not None:
+                used[column] += sign * min(amount, _MOST_PER_POD)
+        used[self._columns[PODS]] += sign
+
     def clear(self, row: int) -> None:
         """Forget what a row offers and all that is charged to it."""
         self._aside.pop(row, None)
@@ -199,6 +207,14 @@ class HostPorts:
             for (protocol, port), holders in self._taken.get(row, _NONE).items()
             for ip, count in holders.items()
         )
+
+    def on_row(self, row: int) -> HostPorts:
+        """Return an independent copy of one node's."""
+        twin = HostPorts()
+        taken = self._taken.get(row)
+        if taken:
+            twin._taken[row] = {port: holders.copy() for port, holders in taken.items()}
+        return twin
 
     def copy(self) -> HostPorts:
         """Return an independent copy."""

@@ -307,9 +307,11 @@ class State(Known):
         self._node_objects.forget_versions()
         self._books.doubt_confirmations()
 
-    def uncounted(self, uid: str) -> AbstractContextManager[None]:
-        """Leave a pod that holds something out of what depends on more than its node, for the time of a question."""
-        return self._books.uncounted(uid)
+    def counting(
+        self, without: Sequence[Reservation] = (), beside: Sequence[Reservation] = ()
+    ) -> AbstractContextManager[None]:
+        """Count other pods in what depends on more than one node, for the time of a question; see :class:`Books`."""
+        return self._books.counting(without, beside)
 
     def _release(self, uid: str) -> Hint:
         self._assumptions.drop(uid)
