@@ -1,4 +1,4 @@
-"""The list of intended differences from HAMi, Volcano and Koordinator: quirk, reason, and the cases that show it."""
+"""The list of intended differences from those that made the cases: quirk, reason, and the cases that show it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from tests.naive.hami26.quirks import Quirk26
 from tests.naive.hami_quirks import ALL
 from tests.naive.koordinator_quirks import KOORDINATOR
+from tests.naive.kubernetes_quirks import KubernetesQuirk
 from tests.naive.vendors.quirks import VendorQuirk
 from tests.naive.volcano_quirks import VOLCANO
 from tests.naive.webhook.quirks import WebhookQuirk
@@ -53,7 +54,10 @@ class Deviations:
         ValueError
             If it names no quirk, or one twice, or gives no reason.
         """
-        known = {quirk.value for quirk in (*ALL, *Quirk26, *VendorQuirk, *WebhookQuirk, *KOORDINATOR, *VOLCANO)}
+        known = {
+            quirk.value
+            for quirk in (*ALL, *Quirk26, *VendorQuirk, *WebhookQuirk, *KubernetesQuirk, *KOORDINATOR, *VOLCANO)
+        }
         found = []
         for name, entry in tomllib.loads(path.read_text(encoding="utf-8")).items():
             if name not in known:

@@ -9,16 +9,17 @@ filter here reads.
 import gzip
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.golden.kubernetes_preemption import nominated_pods, preempt, preemption_differences
 from tests.golden.kubernetes_scores import Points, differences, points
 from tests.golden.outcome import Outcome
 
 from vgpu_scheduler.engine.cluster_part import ClusterParts
 from vgpu_scheduler.engine.equivalence import NodePart
-from vgpu_scheduler.engine.nominated import NominatedPods
+from vgpu_scheduler.engine.preemption import Asked
 from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import (
     Decode,
@@ -41,10 +42,11 @@ from vgpu_scheduler.predicates import (
     unschedulable_message,
 )
 from vgpu_scheduler.scorers import NodeRanking
-from vgpu_scheduler.state import Phase, Reservation, State
+from vgpu_scheduler.state import State
 
 FAMILIES = (
     "resources", "nodeaffinity", "taints", "ports", "interpod", "spread", "volumes", "gates", "mixed", "images",
+    "preemption",
 )  # fmt: skip
 STORAGE: Mapping[str, Decode[StorageObject]] = {
     "persistentvolumeclaims": decode_claim,
@@ -56,6 +58,10 @@ STORAGE: Mapping[str, Decode[StorageObject]] = {
     "volumeattachments": decode_attachment,
 }
 VECTORS = Path(__file__).parent.parent / "vectors" / "kubernetes"
+DIFFERENCES: Mapping[str, Mapping[str, Any]] = json.loads(
+    Path(__file__).with_name("kubernetes_differences.json").read_text(encoding="utf-8")
+)
+"""By case in which this scheduler differs on purpose: the quirk of kube-scheduler, and what either says."""
 
 
 class Answer(NamedTuple):
@@ -67,6 +73,7 @@ class Answer(NamedTuple):
     held_back: str | None
     scores: tuple[Points, dict[str, int]] | None = None
     problem: str = ""
+    preemption: dict[str, Any] | None = None
 
 
 def cases(family: str) -> Iterator[dict[str, Any]]:
@@ -85,14 +92,13 @@ def run_case(case: dict[str, Any]) -> Outcome:
             return Outcome("failed", f"refused, and yet placed on {answer.feasible}: {missing}")
         return Outcome("not_implemented", missing)
     found = [*_differences(case["expect"], answer), *differences(case, answer.scores)]
-    return Outcome("failed", "; ".join(found)) if found else Outcome("passed", "")
-
-
-class _WithoutCards:
-    """Says what nominated pods hold: none of these asks for cards."""
-
-    def would_hold(self, pod: Pod, node: str, beside: Sequence[Reservation]) -> Reservation:
-        return Reservation(pod.uid, pod.key, node, Phase.ASSUMED, {}, pod.spec.requests, ports=pod.spec.host_ports)
+    found += preemption_differences(case["expect"], answer.preemption)
+    if not found:
+        return Outcome("passed", "")
+    known = DIFFERENCES.get(case["id"])
+    if known is not None and known["differences"] == found:
+        return Outcome("decided", "; ".join(found), frozenset((known["quirk"],)))
+    return Outcome("failed", "; ".join(found))
 
 
 def decide(case: dict[str, Any]) -> Answer:
@@ -110,21 +116,22 @@ def decide(case: dict[str, Any]) -> Answer:
     node.refresh(state, rows)
     cluster = ClusterParts(state).of(pod)
     found = Filtered(node, cluster, pod, rows)
-    NominatedPods(state, _WithoutCards()).reject(pod, node, cluster, found)  # type: ignore[arg-type]
+    nominated_pods(state).reject(pod, node, cluster, found)
     rejections = {nodes.name(row): rejection for row, rejection in found.rejections().items()}
     rejected = {}
     for name, rejection in rejections.items():
         status = "Unschedulable" if rejection.resolvable else "UnschedulableAndUnresolvable"
         assert {reason.plugin for reason in rejection.reasons} == {rejection.plugin}
         rejected[name] = (rejection.plugin, status, frozenset(rejection.texts))
-    message = ""
+    message, preemption = "", None
     if len(rejected) == len(nodes):
+        preemption = preempt(case, state, Asked(pod, node, cluster), found)
         counts = Counter(text for rejection in rejections.values() for text in rejection.texts)
         rejection = found.pre_filter_reason.text if found.pre_filter_reason else ""
         message = unschedulable_message(len(nodes), counts, rejection=rejection)
     feasible = sorted(nodes.name(row) for row in rows if nodes.name(row) not in rejected)
     if len(feasible) < 2:  # there is nothing to rank
-        return Answer(feasible, rejected, message, None)
+        return Answer(feasible, rejected, message, None, preemption=preemption)
     if pod.spec.preferences_problem:
         return Answer(feasible, rejected, message, None, problem=pod.spec.preferences_problem)
     return Answer(feasible, rejected, message, None, points(case, state, feasible))

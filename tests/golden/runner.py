@@ -55,7 +55,6 @@ NOT_RUN = {
     "koordinator_numa_hints": "nothing is said to Koordinator's topology manager",
     "koordinator_webhook_mutate": "no resources are written for pods of Koordinator's names at their admission",
     "koordinator_webhook_validate": "pods of Koordinator's names are refused when they are decided, not when they come",
-    "kubernetes preemption": "nobody is preempted",
     "volcano_ascend_hami": "Ascend cards are not served under Volcano's names",
     "volcano_gpushare": "the names of Volcano's earlier sharing are not read",
     "volcano_nodeorder": "kube-scheduler's own scores rank nodes, not Volcano's plugin of them",

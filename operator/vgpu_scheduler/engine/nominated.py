@@ -6,7 +6,7 @@ there, when others are filtered; and since they may never arrive, a node has to 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.predicates import Reason, Rejection, Rejections
 from vgpu_scheduler.state import Reservation, State, Trial
 
-__all__ = ["NominatedPods"]
+__all__ = ["NominatedPods", "rejection_of"]
 
 _DEVICES = "Devices"
 
@@ -48,40 +48,55 @@ class NominatedPods:
         node, cluster
             The filters of the pod; the columns stay as they are.
         """
-        for name, uids in self._state.nominations if found.pre_filter_reason is None else ():
+        for name, _ in self._state.nominations if found.pre_filter_reason is None else ():
             row = self._state.nodes.row(name)
-            others = list(self._count_for(pod, uids))
-            if row is None or not others:
-                continue
-            beside = self._holding(others, name)
-            with self._state.counting(beside=beside):
-                asked = node.ask(self._state, row, self._trial.on(row, beside=beside))
-                rejection = self._rejection(pod, row, asked, cluster)
-            if rejection is not None:
+            rejection = None if row is None else self.rejection_on(name, pod, node, cluster)
+            if row is not None and rejection is not None:
                 found.reject(row, rejection)
 
-    def _count_for(self, pod: Pod, uids: Iterable[str]) -> Iterator[Pod]:
+    def rejection_on(
+        self,
+        name: str,
+        pod: Pod,
+        node: NodePart,
+        cluster: ClusterPart | None,
+        without: Sequence[Reservation] = (),
+    ) -> Rejection | None:
+        """Return why a node does not let a pod pass beside the pods that are nominated to it; None if it does.
+
+        None, too, if no nominated pods count for it.
+
+        Parameters
+        ----------
+        without
+            What is not in use there for the time of the question; it is not counted elsewhere, either.
+        """
+        row, others = self._state.nodes.row(name), self._count_for(pod, self._state.nominations.on(name))
+        if row is None or not others:
+            return None
+        beside: list[Reservation] = []
+        for other in others:
+            beside.append(self._on_node.would_hold(other, name, beside, without))
+        with self._state.counting(beside=beside):
+            return rejection_of(pod, row, node.ask(self._state, row, self._trial.on(row, without, beside)), cluster)
+
+    def _count_for(self, pod: Pod, uids: Iterable[str]) -> list[Pod]:
         known = (self._state.pod(uid) for uid in uids)
         waiting = (each for each in known if each and self._state.reservation(each.uid) is None)
         others = [each for each in waiting if each.uid != pod.uid and each.priority >= pod.priority]
-        yield from sorted(others, key=lambda each: (-each.priority, each.uid))
+        return sorted(others, key=lambda each: (-each.priority, each.uid))
 
-    def _holding(self, others: list[Pod], node: str) -> list[Reservation]:
-        """Return what pods would get of a node, one beside the other."""
-        held: list[Reservation] = []
-        for other in others:
-            held.append(self._on_node.would_hold(other, node, held))
-        return held
 
-    def _rejection(self, pod: Pod, row: int, node: NodePart, cluster: ClusterPart | None) -> Rejection | None:
-        rows = np.array([row], dtype=np.int64)
-        if node.rejected[row] != Rejections.PASSES:
-            return node.predicates.rejections[int(node.rejected[row])]
-        _, rejected = (rows, []) if cluster is None else cluster.evaluate(pod, rows)
-        if rejected:
-            rejections, _, codes = rejected[0]
-            return rejections[int(codes[0])]
-        if node.feasible[row]:
-            return None
-        cards = count_reasons(node.fit.counts[rows])
-        return Rejection(tuple(Reason(_DEVICES, card.text, True, card.hint) for card in cards), resolvable=True)
+def rejection_of(pod: Pod, row: int, node: NodePart, cluster: ClusterPart | None) -> Rejection | None:
+    """Return why a node does not let a pod pass, whose node part has been asked about it; None if it does."""
+    rows = np.array([row], dtype=np.int64)
+    if node.rejected[row] != Rejections.PASSES:
+        return node.predicates.rejections[int(node.rejected[row])]
+    _, rejected = (rows, []) if cluster is None else cluster.evaluate(pod, rows)
+    if rejected:
+        rejections, _, codes = rejected[0]
+        return rejections[int(codes[0])]
+    if node.feasible[row]:
+        return None
+    cards = count_reasons(node.fit.counts[rows])
+    return Rejection(tuple(Reason(_DEVICES, card.text, True, card.hint) for card in cards), resolvable=True)

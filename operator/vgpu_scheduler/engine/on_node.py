@@ -70,13 +70,23 @@ class OnNode:
             pod_class = self._classes.of(pod)  # what quotas leave is part of it
             return None if isinstance(pod_class, Refused) else self._placement_with(pod, pod_class, node, held)
 
-    def would_hold(self, pod: Pod, node: str, beside: Sequence[Reservation] = ()) -> Reservation:
-        """Return what a pod would hold on a node beside some others; of one that does not fit there, the requests."""
+    def would_hold(
+        self, pod: Pod, node: str, beside: Sequence[Reservation] = (), without: Sequence[Reservation] = ()
+    ) -> Reservation:
+        """Return what a pod would hold on a node; of one that does not fit there, only the requests.
+
+        Parameters
+        ----------
+        beside
+            What is held there, too, although it is not known.
+        without
+            What is known to be held there, and is taken to be gone; it is not counted elsewhere any more.
+        """
         uses, spec, placement = dict[str, Usage](), pod.spec, None
         with self.state.counting(beside=beside):
             pod_class = self._classes.of(pod)
             if not isinstance(pod_class, Refused):
-                placement = self._placement_with(pod, pod_class, node, (), beside)
+                placement = self._placement_with(pod, pod_class, node, without, beside)
         if placement is not None and placement.dialect:
             uses = {placement.dialect: placement_usage(placement, self._classes.claims(pod))}
         return Reservation(pod.uid, pod.key, node, Phase.ASSUMED, uses, spec.requests, placement, ports=spec.host_ports)

@@ -1,6 +1,7 @@
 """Kubernetes objects as this program needs them: quantities, selectors, pods and nodes, and the one decoder."""
 
 from vgpu_scheduler.kube.beside import NodeInventory
+from vgpu_scheduler.kube.budgets import DisruptionBudget, decode_budget, violating_budgets
 from vgpu_scheduler.kube.csidecoding import (
     decode_attachment,
     decode_csi_driver,
@@ -111,6 +112,7 @@ __all__ = [
     "Decode",
     "DecodeError",
     "DiskKey",
+    "DisruptionBudget",
     "Encoded",
     "HostPort",
     "Image",
@@ -151,6 +153,7 @@ __all__ = [
     "WatchStatus",
     "compile_label_selector",
     "decode_attachment",
+    "decode_budget",
     "decode_claim",
     "decode_csi_driver",
     "decode_csi_node",
@@ -178,4 +181,5 @@ __all__ = [
     "to_exact_int",
     "to_int",
     "to_milli",
+    "violating_budgets",
 ]

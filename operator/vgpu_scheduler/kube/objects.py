@@ -154,8 +154,12 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     ----------
     resource_version
         Version of the object; 0 if it has none (a file).
-    owner
-        UID of the controller that it belongs to, empty if none.
+    owner, owner_kind
+        UID and kind of the controller that it belongs to, empty if none.
+    start_time
+        When its kubelet took note of it, in seconds since the epoch; None if it has not.
+    disruption
+        Why it is about to be ended (the reason of its ``DisruptionTarget`` condition); empty if it is not.
     rejection
         Why its kubelet did not admit it, in the kubelet's word; empty if it did, or has not been asked.
     generation
@@ -203,6 +207,9 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     resized_requests: Mapping[str, int] | None = None
     generation: int = 0
     owner: str = ""
+    owner_kind: str = ""
+    start_time: int | None = None
+    disruption: str = ""
     rejection: str = ""
 
     @property
@@ -214,6 +221,16 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     def terminal(self) -> bool:
         """Whether it has run to its end and holds nothing any more."""
         return self.phase in ("Succeeded", "Failed")
+
+    @property
+    def is_static(self) -> bool:
+        """Whether its kubelet runs it from a file: the API server only mirrors it, and cannot end it."""
+        return self.owner_kind == "Node" or "kubernetes.io/config.mirror" in self.annotations
+
+    @property
+    def is_of_daemon_set(self) -> bool:
+        """Whether a DaemonSet makes it anew on the same node when it ends."""
+        return self.owner_kind == "DaemonSet"
 
     @property
     def used_requests(self) -> Mapping[str, int]:

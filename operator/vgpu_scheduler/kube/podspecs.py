@@ -26,7 +26,6 @@ from vgpu_scheduler.kube.wire import (
     FieldError,
     Quantities,
     WireContainer,
-    WireMeta,
     WirePod,
     WirePodSpec,
     WirePodStatus,
@@ -324,6 +323,7 @@ def decode_pod(obj: Encoded) -> Pod:
 def _pod(wire: WirePod) -> Pod:
     meta, pod, status = wire.metadata, wire.spec, wire.status
     spec = intern_pod_spec(pod)
+    owner = next((each for each in meta.owner_references or () if each.controller), None)
     reported = bool(status.container_statuses or status.init_container_statuses)
     return Pod(
         uid=meta.uid,
@@ -346,14 +346,12 @@ def _pod(wire: WirePod) -> Pod:
         spec=spec,
         resized_requests=resized_requests(pod, status, spec) if reported else None,
         generation=meta.generation,
-        owner=_owner(meta),
+        owner=intern(owner.uid) if owner is not None else "",
+        owner_kind=intern(owner.kind) if owner is not None else "",
+        start_time=int(status.start_time.timestamp()) if status.start_time is not None else None,
+        disruption=_disruption(status),
         rejection=kubelet_rejection(status) if status.reason else "",
     )
-
-
-def _owner(meta: WireMeta) -> str:
-    """Return the UID of the controller: one text for all the pods that it owns."""
-    return next((intern(owner.uid) for owner in meta.owner_references or () if owner.controller), "")
 
 
 def _init_finished(pod: WirePodSpec, status: WirePodStatus) -> bool:
@@ -365,6 +363,13 @@ def _init_finished(pod: WirePodSpec, status: WirePodStatus) -> bool:
         if ended is not None and ended.exit_code == 0:
             expected.discard(entry.name)
     return not expected
+
+
+def _disruption(status: WirePodStatus) -> str:
+    for condition in status.conditions or ():
+        if condition.type == "DisruptionTarget" and condition.status == "True":
+            return condition.reason or ""
+    return ""
 
 
 def _scheduled(status: WirePodStatus) -> Condition | None:

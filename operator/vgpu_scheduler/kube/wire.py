@@ -4,6 +4,7 @@ msgspec skips every field that is not named here, so these structs are also the 
 the API server already guarantees is not validated again; only types are. All of it is private to this package.
 """
 
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -37,6 +38,7 @@ class WireOwner(Wire):
     """An owner reference."""
 
     uid: str = ""
+    kind: str = ""
     controller: bool | None = None
 
 
@@ -281,6 +283,7 @@ class WirePodStatus(Wire):
     reason: str = ""
     message: str = ""
     nominated_node_name: str = ""
+    start_time: datetime | None = None
     conditions: list[WireCondition] | None = None
     container_statuses: list[WireContainerStatus] | None = None
     init_container_statuses: list[WireContainerStatus] | None = None

@@ -31,6 +31,10 @@ class Nominations:
         """Yield the nodes by name, each with the UIDs of the pods that are nominated to it."""
         return ((node, frozenset(uids)) for node, uids in sorted(self._on_node.items()))
 
+    def on(self, node: str) -> frozenset[str]:
+        """Return the UIDs of the pods that are nominated to a node."""
+        return frozenset(self._on_node.get(node, ()))
+
     def observe(self, pod: Pod) -> Hint:
         """Take in a pod; return what it may help that it is no longer nominated where it was."""
         node = "" if pod.node_name or pod.terminal else pod.nominated_node_name

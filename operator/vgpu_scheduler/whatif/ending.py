@@ -12,9 +12,8 @@ from contextlib import contextmanager
 from typing import Final
 
 from vgpu_scheduler.dialects import placement_usage
-from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.kube import DisruptionBudget, Pod
 from vgpu_scheduler.model import Outcome, counted
-from vgpu_scheduler.whatif.budgets import Budget
 from vgpu_scheduler.whatif.controllers import controller_of, is_node_bound
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
 from vgpu_scheduler.whatif.simulation import created
@@ -56,7 +55,7 @@ def end_pods(waiting: WaitingPod) -> Iterator[Remedy]:
         yield _remedy(waiting, node, ending, back)
 
 
-def _unprotected(budgets: Sequence[Budget], pods: Sequence[Pod]) -> list[Pod]:
+def _unprotected(budgets: Sequence[DisruptionBudget], pods: Sequence[Pod]) -> list[Pod]:
     """Return those of some pods that end anyway, and the least important ones that budgets allow to end together."""
     found: list[Pod] = []
     for pod in sorted(pods, key=_last_to_stay):

@@ -13,9 +13,11 @@ import msgspec
 from vgpu_scheduler.engine import Engine, EngineOptions, review_locks
 from vgpu_scheduler.kube import (
     SELECTING_KINDS,
+    DisruptionBudget,
     Namespace,
     Node,
     Pod,
+    decode_budget,
     decode_node,
     decode_pod,
     decode_quota,
@@ -30,7 +32,6 @@ from vgpu_scheduler.policy import (
     title,
 )
 from vgpu_scheduler.whatif.admission import SYSTEM_CLASSES, missing_class, with_defaults
-from vgpu_scheduler.whatif.budgets import Budget, budget_of
 from vgpu_scheduler.whatif.cards import WRITERS, card_name
 from vgpu_scheduler.whatif.objects import Object, WorldError, decoded, flatten, metadata_of, origin_of
 from vgpu_scheduler.whatif.storage import STORAGE_DECODERS, ephemeral_claims, is_default_class, with_default_class
@@ -75,7 +76,7 @@ class World:
         """The objects beside nodes that list their devices, by the name of the node."""
         self.policies: dict[str, Object] = {}
         """The policies as they were written, by what messages call them."""
-        self.budgets: list[Budget] = []
+        self.budgets: list[DisruptionBudget] = []
         """The disruption budgets."""
         self.pending: dict[str, Pod] = {}
         """Pods that are not bound and have not ended, by UID."""
@@ -119,7 +120,7 @@ class World:
             "Namespace": lambda _, name, metadata: self._add_namespace(name, metadata.get("labels") or {}),
             "ResourceQuota": lambda obj, *_: self.replace_quota(obj),
             "Device": lambda obj, name, _: self._add_device(name, obj),
-            "PodDisruptionBudget": lambda obj, *_: self.budgets.append(budget_of(obj)),
+            "PodDisruptionBudget": lambda obj, *_: self.budgets.append(decoded(decode_budget, obj, metadata_of(obj))),
             "PriorityClass": lambda obj, name, _: self._add_priority_class(name, obj.get("value")),
             **dict.fromkeys(STORAGE_DECODERS, lambda obj, *_: self._add_storage(str(obj["kind"]), obj)),
             **dict.fromkeys(

@@ -1,0 +1,85 @@
+"""The pods of one node that would have to end for another one, and what that costs: kube-scheduler's rules.
+
+All of lower priority are taken off first. If the pod fits then, as many as possible are *reprieved*: given their place
+back, those whose end would violate a disruption budget first, each of them by importance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from vgpu_scheduler.kube import DisruptionBudget, Pod, violating_budgets
+
+__all__ = ["Victims", "by_importance", "reprieve"]
+
+_MIN_PRIORITY: Final = -(2**31)
+"""The lowest priority that there is; sums of priorities count from it, so that fewer victims cost less."""
+
+
+@dataclass(frozen=True, slots=True)
+class Victims:
+    """The pods of a node that would have to end.
+
+    Attributes
+    ----------
+    pods
+        At least one, the most important first.
+    violations
+        How many of them end against a disruption budget.
+    """
+
+    node: str
+    pods: tuple[Pod, ...]
+    violations: int
+
+    @property
+    def cost(self) -> tuple[int, int, int, int, float]:
+        """What is compared among nodes, the smallest first.
+
+        Fewest violations; the lowest highest priority; the smallest sum of priorities; fewest pods; the latest start of
+        the pods of the highest priority.
+        """
+        highest = self.pods[0].priority
+        earliest = min(_start(pod) for pod in self.pods if pod.priority == highest)
+        total = sum(pod.priority - _MIN_PRIORITY for pod in self.pods)
+        return self.violations, highest, total, len(self.pods), -earliest
+
+
+def by_importance(pods: Iterable[Pod]) -> list[Pod]:
+    """Return pods by priority, of the same by the time for which they run, the most important first."""
+    return sorted(pods, key=lambda pod: (-pod.priority, _start(pod), pod.key))
+
+
+def reprieve(
+    node: str,
+    lower: Iterable[Pod],
+    budgets: Sequence[DisruptionBudget],
+    fits_without: Callable[[Sequence[Pod]], bool],
+) -> Victims | None:
+    """Return the victims of a node on which a pod fits once all of lower priority are gone; None if none need go.
+
+    Parameters
+    ----------
+    lower
+        The pods that may end.
+    fits_without
+        Tells whether the pod fits once some of them are gone.
+    """
+    gone = by_importance(lower)
+    violating = {pod.uid for pod in violating_budgets(gone, budgets)}
+    violations = 0
+    for pod in sorted(gone, key=lambda pod: pod.uid not in violating):
+        without = [other for other in gone if other is not pod]
+        if fits_without(without):
+            gone = without
+        else:
+            violations += pod.uid in violating
+    return Victims(node, tuple(gone), violations) if gone else None
+
+
+def _start(pod: Pod) -> float:
+    """Return when a pod was started; one that was not is younger than all that were."""
+    return math.inf if pod.start_time is None else pod.start_time

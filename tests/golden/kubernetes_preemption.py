@@ -1,0 +1,88 @@
+"""Golden cases of preemption: whom kube-scheduler 1.36.3 would have ended, against whom this scheduler would."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from vgpu_scheduler.engine.nominated import NominatedPods
+from vgpu_scheduler.engine.preemption import NOT_HELPFUL, Asked, VictimSearch, ineligible
+from vgpu_scheduler.engine.preferences import Filtered
+from vgpu_scheduler.kube import Pod, decode_budget
+from vgpu_scheduler.predicates import Rejection, unschedulable_message
+from vgpu_scheduler.state import Phase, Reservation, State
+
+_OF_CLAIMS = "no new claims to deallocate, "
+"""What another plugin of kube-scheduler says first; it is about dynamic resources alone."""
+
+
+class _WithoutCards:
+    """Says what nominated pods hold: none of these asks for cards."""
+
+    def would_hold(self, pod: Pod, node: str, *_: Sequence[Reservation]) -> Reservation:
+        return Reservation(pod.uid, pod.key, node, Phase.ASSUMED, {}, pod.spec.requests, ports=pod.spec.host_ports)
+
+
+def nominated_pods(state: State) -> NominatedPods:
+    """Return what filters nodes beside nominated pods that ask for no cards."""
+    return NominatedPods(state, _WithoutCards())  # type: ignore[arg-type]
+
+
+def preempt(case: dict[str, Any], state: State, asked: Asked, found: Filtered) -> dict[str, Any]:
+    """Return what the product says about a case whose pod fits nowhere, in the terms of ``expect.preemption``."""
+    nodes = state.nodes
+    rejections = {nodes.name(row): rejection for row, rejection in found.rejections().items()}
+    message = ineligible(asked.pod, state, rejections)
+    if message:
+        return {"candidates": {}, "node_statuses": {}, "best": {}, "message": f"preemption: {message}"}
+    budgets = [decode_budget(budget) for budget in case["objects"].get("poddisruptionbudgets", ())]
+    search = VictimSearch(state, nominated_pods(state), lambda: budgets, lambda _: True)
+    candidates = search.candidates(asked, (name for name, each in rejections.items() if each.resolvable))
+    if not candidates.victims:
+        tried = [*candidates.rejections.values()]
+        tried += [Rejection((NOT_HELPFUL,), resolvable=False)] * (len(nodes) - len(tried))
+        counts = Counter(text for rejection in tried for text in rejection.texts)
+        message = f"preemption: {unschedulable_message(len(nodes), counts)}"
+    return {
+        "candidates": {
+            node: {"pods": [pod.key for pod in victims.pods], "pdb_violations": victims.violations}
+            for node, victims in candidates.victims.items()
+        },
+        "node_statuses": {
+            node: (rejection.resolvable, sorted(rejection.texts)) for node, rejection in candidates.rejections.items()
+        },
+        "best": {victims.node: [pod.key for pod in victims.pods] for victims in candidates.best},
+        "message": message,
+    }
+
+
+def preemption_differences(expect: dict[str, Any], answer: dict[str, Any] | None) -> Iterator[str]:
+    """Compare what is said of preemption, where the case says anything of it."""
+    wanted = expect.get("preemption")
+    if wanted is None:
+        return
+    if answer is None:
+        yield "nothing was said of preemption"
+        return
+    statuses = {
+        node: (status["code"] == "Unschedulable", sorted(status["reasons"]))
+        for node, status in wanted.get("node_statuses", {}).items()
+    }
+    if answer["candidates"] != wanted["candidates"]:
+        yield f"candidates: {_shown(answer['candidates'])}, not {_shown(wanted['candidates'])}"
+    if answer["node_statuses"] != statuses:
+        yield f"statuses: {_shown(answer['node_statuses'])}, not {_shown(statuses)}"
+    nominated = wanted["nominated"]
+    ties = set(wanted.get("ties") or ([nominated] if nominated else []))
+    if set(answer["best"]) != ties:
+        yield f"best: {sorted(answer['best'])}, not {sorted(ties)}"
+    if nominated and sorted(answer["best"].get(nominated, ())) != sorted(wanted["victims"]):
+        yield f"victims: {answer['best'].get(nominated)}, not {wanted['victims']}"
+    if answer["message"] != wanted["message"].removeprefix(_OF_CLAIMS):
+        yield f"message: {answer['message']!r}, not {wanted['message']!r}"
+
+
+def _shown(by_node: dict[str, Any]) -> str:
+    return json.dumps(by_node, sort_keys=True)
