@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.golden.kubernetes_preemption import nominated_pods, preempt, preemption_differences
+from tests.golden.kubernetes_preemption import fast_path_differences, nominated_pods, preempt, preemption_differences
 from tests.golden.kubernetes_scores import Points, differences, points
 from tests.golden.outcome import Outcome
 
@@ -93,6 +93,7 @@ def run_case(case: dict[str, Any]) -> Outcome:
         return Outcome("not_implemented", missing)
     found = [*_differences(case["expect"], answer), *differences(case, answer.scores)]
     found += preemption_differences(case["expect"], answer.preemption)
+    found += fast_path_differences(case, answer.feasible)
     if not found:
         return Outcome("passed", "")
     known = DIFFERENCES.get(case["id"])

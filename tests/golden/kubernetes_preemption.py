@@ -7,10 +7,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from vgpu_scheduler.dialects.volcano import volcano_dialect
+from vgpu_scheduler.engine import Engine, EngineOptions
 from vgpu_scheduler.engine.nominated import NominatedPods
 from vgpu_scheduler.engine.preemption import NOT_HELPFUL, Asked, VictimSearch, ineligible
 from vgpu_scheduler.engine.preferences import Filtered
-from vgpu_scheduler.kube import Pod, decode_budget
+from vgpu_scheduler.kube import Pod, decode_budget, decode_node, decode_pod
+from vgpu_scheduler.policy import PolicyDefaults
 from vgpu_scheduler.predicates import Rejection, unschedulable_message
 from vgpu_scheduler.state import Phase, Reservation, State
 
@@ -56,6 +59,23 @@ def preempt(case: dict[str, Any], state: State, asked: Asked, found: Filtered) -
         "best": {victims.node: [pod.key for pod in victims.pods] for victims in candidates.best},
         "message": message,
     }
+
+
+def fast_path_differences(case: dict[str, Any], feasible: Sequence[str]) -> Iterator[str]:
+    """Compare whether a pod goes to the node that it is nominated to, whatever the others are like."""
+    pod, wanted = decode_pod(case["pod"]), bool(case["expect"].get("nominated_fast_path"))
+    found = False
+    if pod.nominated_node_name and len(feasible) > 0:
+        engine = Engine(EngineOptions([volcano_dialect()], PolicyDefaults(), [pod.scheduler_name]))
+        for node in case["nodes"]:
+            engine.observe_node(decode_node(node), 0.0)
+        for known in case["pods"]:
+            engine.observe_pod(decode_pod(known), 0.0)
+        engine.observe_pod(pod, 0.0)
+        placement = engine.cycle.decide(pod).placement
+        found = placement is not None and placement.node == pod.nominated_node_name
+    if found is not wanted:
+        yield f"goes to its nominated node: {found}, not {wanted}"
 
 
 def preemption_differences(expect: dict[str, Any], answer: dict[str, Any] | None) -> Iterator[str]:

@@ -91,7 +91,7 @@ UNCHECKED = {
     "hami-2.10 codec pod_decode": {"app_only"},
     "hami-2.6 placement": {"deterministic", "deterministic_shuffled"},
     "koordinator_request": {"message"},
-    "kubernetes": {"event_message", "prefilter", "nominated_fast_path"},
+    "kubernetes": {"event_message", "prefilter"},
     "volcano_vgpu": {"score", "nodeScore", "reason"},
 }
 """What a case says besides that is not compared: HAMi's own bookkeeping, what follows from preemption, and Volcano's

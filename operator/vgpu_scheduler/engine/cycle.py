@@ -115,6 +115,8 @@ class Cycle:
         except FilterError as error:
             return Decision(pod.uid, pod.key, Outcome.ERROR, message=str(error), error=error)
         rows, part, rank = self.on_node.open_to(pod_class, pod, found.passing), pod_class.node, self.state.nodes.rank
+        if pod.nominated_node_name:
+            rows = self._nominated_first(pod, part, rows)
         ranked = self._preferences.rank(pod, part, rows, pod_class.claimed.policy.device_weight)
         best = ranked.best(part, rank) if ranked else int(select_best(rows, part.feasible, part.score, rank))
         if best < 0:
@@ -130,6 +132,11 @@ class Cycle:
         return replace(
             decision, verdicts=verdicts(part, found, self.on_node.closed_to(pod_class, pod), self.state.nodes)
         )
+
+    def _nominated_first(self, pod: Pod, part: NodePart, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Leave the node that a pod is nominated to alone, if it fits there: no other is ranked beside it."""
+        nominated = rows[rows == self.state.nodes.row(pod.nominated_node_name)]
+        return nominated if part.feasible[nominated].any() else rows
 
     def _rows_without(self, nodes: Collection[str]) -> NDArray[np.int64]:
         rows = self.state.nodes.rows()
