@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from vgpu_scheduler.engine import CardVerdict, card_verdicts
@@ -17,6 +17,7 @@ from vgpu_scheduler.whatif.remedies import remedies
 from vgpu_scheduler.whatif.remedy import Remedy
 from vgpu_scheduler.whatif.simulation import Answer, ask, created
 from vgpu_scheduler.whatif.tables import explain, few, indented, number, rank
+from vgpu_scheduler.whatif.turns import placed, turns_around
 from vgpu_scheduler.whatif.world import World
 
 _MOST_ALIKE: Final = 3
@@ -53,6 +54,8 @@ class Explanation:
         Which models of cards there are, where none is one that the pod takes.
     causes
         The selectors and rules behind the reasons of nodes and cards, a sentence each.
+    first
+        How many pods that wait are served before it; empty where that makes no difference.
     """
 
     answer: Answer
@@ -64,6 +67,7 @@ class Explanation:
     comparison: str = ""
     models: str = ""
     causes: Sequence[str] = ()
+    first: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -76,6 +80,7 @@ class Explanation:
             **({"comparison": self.comparison} if self.comparison else {}),
             **({"models": self.models} if self.models else {}),
             **({"causes": list(self.causes)} if self.causes else {}),
+            **({"first": self.first} if self.first else {}),
         }
 
     def text(self, *, wide: bool = False) -> str:
@@ -90,6 +95,7 @@ class Explanation:
         parts += [f"  {self.quotas}"] if self.quotas else []
         parts += [f"  {self.models}"] if self.models else []
         parts += ["\n".join(f"  {cause}" for cause in self.causes)] if self.causes else []
+        parts += [f"  {self.first}"] if self.first else []
         parts += [self.comparison] if self.comparison else []
         rows = _rows([(node, verdict) for node, listed in self.cards.items() for verdict in listed], single=wide)
         if rows:
@@ -118,16 +124,33 @@ def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = Fal
     all_cards
         Show the cards of all nodes that they keep the pod from, and not of the first few.
     """
-    answer = ask(world, pod)
-    helps = [] if answer.node or answer.decision.outcome is Outcome.ERROR else remedies(world, pod)
-    shown = [node] if node else _nodes_with_cards(world, answer)
-    cards, left_out = _cards(world, answer, shown, all_cards=all_cards)
-    engine = world.engine
-    over = CardReason.ResourceQuotaNotFit.text in answer.decision.reasons
-    quotas = engine.quotas.describe(pod.namespace, engine.state) if over else ""
-    return Explanation(
-        answer, cards, left_out, helps, quotas, models=mismatch_worded(world, answer), causes=causes(world, answer)
-    )
+    before, _ = turns_around(world, pod)
+    with placed(world, before) as going:
+        answer = ask(world, pod)
+        helps = [] if answer.node or answer.decision.outcome is Outcome.ERROR else remedies(world, pod)
+        shown = [node] if node else _nodes_with_cards(world, answer)
+        cards, left_out = _cards(world, answer, shown, all_cards=all_cards)
+        engine = world.engine
+        over = CardReason.ResourceQuotaNotFit.text in answer.decision.reasons
+        quotas = engine.quotas.describe(pod.namespace, engine.state) if over else ""
+        found = Explanation(
+            answer, cards, left_out, helps, quotas, first=_first(len(going), len(before) - len(going) if helps else 0)
+        )
+        return replace(found, models=mismatch_worded(world, answer), causes=causes(world, answer))
+
+
+def _first(going: int, waits: int) -> str:
+    """Say how many pods are served before one: those that fit now, and those that would take what a change frees."""
+    parts = [f"{counted(going, 'pod')} that {_does(going, 'fit')} now"] if going else []
+    parts += [f"{counted(waits, 'pod')} that {_does(waits, 'wait')}, too,"] if waits else []
+    if not parts:
+        return ""
+    served = f"{' and '.join(parts)} {'is' if going + waits == 1 else 'are'} served before it"
+    return f"{served} (higher priority, or the same and longer in the queue); the answer leaves them their places."
+
+
+def _does(count: int, verb: str) -> str:
+    return f"{verb}s" if count == 1 else verb
 
 
 def explain_bound(world: World, pod: Pod, node: str = "", *, all_cards: bool = False) -> Explanation:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import permutations
+from itertools import chain, permutations
 from typing import Any, Final
 
 from vgpu_scheduler.engine import SCHEDULER_NAME
@@ -19,6 +19,7 @@ from vgpu_scheduler.model import Outcome
 from vgpu_scheduler.whatif.moving import Move, Moves, Spot
 from vgpu_scheduler.whatif.room_search import Goal, RoomSearch
 from vgpu_scheduler.whatif.simulation import ask, simulate
+from vgpu_scheduler.whatif.turns import turns_around
 from vgpu_scheduler.whatif.world import World
 
 MOST_MOVES: Final = 3
@@ -114,8 +115,8 @@ def make_room(
     """
     now = ask(world, pod)
     if now.decision.outcome is Outcome.PLACED:
-        return _told(world, pod, (), fewest=True, schedulers=schedulers)
-    _place_others(world, pod, schedulers)
+        return _told(world, pod, (), fewest=True)
+    simulate(world, chain(*turns_around(world, pod)), as_they_are=True, explained=False)  # before anything moves
     moves = Moves(world, schedulers)
     search = RoomSearch(world, pod, moves, on_question)
     if now.decision.outcome is Outcome.REFUSED or not search.may_help():
@@ -124,12 +125,12 @@ def make_room(
     for count in range(1, MOST_MOVES + 1):
         steps = by_moves.steps(count)
         if steps is not None:
-            return _told(world, pod, steps, fewest=by_moves.certain, schedulers=schedulers)
+            return _told(world, pod, steps, fewest=by_moves.certain)
     for goals in search.clearing_plans():
         steps = _Steering(world, moves, goals).carry_out()
         if steps is not None:
             fewest = by_moves.certain and len(goals) == MOST_MOVES + 2  # the pod itself is a goal, too
-            return _told(world, pod, steps, fewest=fewest, schedulers=schedulers)
+            return _told(world, pod, steps, fewest=fewest)
     return Room(pod.key, fewest=by_moves.certain)
 
 
@@ -169,29 +170,19 @@ class _ByMoves:
         return None
 
 
-def _told(world: World, pod: Pod, steps: tuple[Step, ...], *, fewest: bool, schedulers: Container[str]) -> Room:
+def _told(world: World, pod: Pod, steps: tuple[Step, ...], *, fewest: bool) -> Room:
     """Place all pods that wait, and say where the pod goes, or who takes its room."""
     alone = ask(world, pod)
     node, cards = alone.node, alone.cards
-    waiting = [each for each in _left(world) if each.scheduler_name in schedulers or each.uid == pod.uid]
-    answers = {answer.pod.uid: answer for answer in simulate(world, waiting, as_they_are=True, explained=False)}
+    before, after = turns_around(world, pod)
+    waiting = simulate(world, [*before, pod, *after], as_they_are=True, explained=False)
+    answers = {answer.pod.uid: answer for answer in waiting}
     mine = answers[pod.uid]
     if mine.decision.outcome is Outcome.PLACED:
         return Room(pod.key, mine.node, mine.cards, steps, fewest)
     placed = [answer for answer in answers.values() if answer.node]
     there = [answer for answer in placed if answer.node == node and not set(cards).isdisjoint(answer.cards)]
     return Room(pod.key, node, cards, steps, fewest, taken_by=tuple(answer.pod.key for answer in there or placed))
-
-
-def _place_others(world: World, pod: Pod, schedulers: Container[str]) -> None:
-    """Place the pods that wait and fit now: they have their place before anything moves."""
-    others = [each for each in world.pending.values() if each.scheduler_name in schedulers and each.uid != pod.uid]
-    simulate(world, others, as_they_are=True, explained=False)
-
-
-def _left(world: World) -> list[Pod]:
-    """Return the pods that wait and have not been placed."""
-    return [pod for pod in world.pending.values() if world.engine.state.reservation(pod.uid) is None]
 
 
 class _Steering:
@@ -208,7 +199,7 @@ class _Steering:
         self._moves = moves
         self._room, *self._moved = goals
         owners = world.engine.dialects.owners
-        self._others_wait = any(owners(pod) for pod in _left(world) if pod.uid != self._room.pod.uid)
+        self._others_wait = any(owners(pod) for pod in chain(*turns_around(world, self._room.pod)))
         self._steps: list[Step] = []
         self._cordoned: dict[Spot, None] = {}
 
