@@ -19,6 +19,7 @@ from vgpu_scheduler.whatif.limits import ask_within_limits, gets_around_limits, 
 from vgpu_scheduler.whatif.nodes import TAINTS_OF_STATE, copy_of, is_cordoned, listed_cards, uncordoned, with_annotation
 from vgpu_scheduler.whatif.objects import WorldError
 from vgpu_scheduler.whatif.remedy import Remedy, RemedyKind, WaitingPod
+from vgpu_scheduler.whatif.repairs import repair_nodes
 from vgpu_scheduler.whatif.searching import largest_that_fits
 from vgpu_scheduler.whatif.turns import placed, turns_around
 from vgpu_scheduler.whatif.world import World
@@ -293,6 +294,7 @@ _SEARCHES: Final[tuple[Callable[[WaitingPod], Iterator[Remedy]], ...]] = (
     _tolerate,
     _uncordon_nodes,
     _uncordon_cards,
+    repair_nodes,
     end_pods,
     _raise_quotas,
     raise_limits,

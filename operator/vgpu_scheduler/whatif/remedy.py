@@ -31,6 +31,7 @@ class RemedyKind(StrEnum):
     TOLERATE = "tolerate a taint"
     UNCORDON_NODE = "uncordon a node"
     UNCORDON_CARD = "uncordon a card"
+    REPAIR_NODE = "repair a node"
     WAIT = "wait"
     END_PODS = "end pods"
     RAISE_QUOTA = "raise a quota"
