@@ -16,6 +16,8 @@ from typing import Any, Final
 from vgpu_scheduler.engine import SCHEDULER_NAME
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Outcome
+from vgpu_scheduler.predicates import gated
+from vgpu_scheduler.whatif.held import held_by
 from vgpu_scheduler.whatif.moving import Move, Moves, Spot
 from vgpu_scheduler.whatif.room_search import Goal, RoomSearch
 from vgpu_scheduler.whatif.simulation import ask, simulate
@@ -66,6 +68,8 @@ class Room:
         What is to be done, in this order, each when what was moved before runs again.
     fewest
         Whether it is certain that fewer moves do not do; where none were found, that none up to three do.
+    held
+        What holds the pod that moves do not change; empty where nothing is known that does.
     hopeless
         It does not fit anywhere even if all pods that can be moved were gone: what it waits for then.
     taken_by
@@ -77,6 +81,7 @@ class Room:
     cards: tuple[str, ...] = ()
     steps: tuple[Step, ...] = ()
     fewest: bool = True
+    held: str = ""
     hopeless: str = ""
     taken_by: tuple[str, ...] = ()
 
@@ -93,6 +98,7 @@ class Room:
             "steps": [step.as_json() for step in self.steps],
             "moves": len(self.moves),
             "fewest": self.fewest,
+            "held": self.held,
             "hopeless": self.hopeless,
             "takenBy": list(self.taken_by),
         }
@@ -114,12 +120,14 @@ def make_room(
         Is called now and then with how many questions were asked of the engine.
     """
     now = ask(world, pod)
-    if now.decision.outcome is Outcome.PLACED:
+    if now.decision.outcome is Outcome.PLACED and not gated(pod):
         return _told(world, pod, (), fewest=True)
+    if held := held_by(world, pod, now.decision):
+        return Room(pod.key, held=held)
     simulate(world, chain(*turns_around(world, pod)), as_they_are=True, explained=False)  # before anything moves
     moves = Moves(world, schedulers)
     search = RoomSearch(world, pod, moves, on_question)
-    if now.decision.outcome is Outcome.REFUSED or not search.may_help():
+    if not search.may_help():
         return Room(pod.key, fewest=search.certain, hopeless=now.decision.message)
     by_moves = _ByMoves(world, moves, search)
     for count in range(1, MOST_MOVES + 1):
