@@ -59,7 +59,8 @@ class World:
         """What could not be understood; the engine goes on without it, as in a cluster."""
         self._strict = strict
         self._homes: dict[str, str] = {}  # card to node
-        self._namespaces: set[str] = set()
+        self.namespaces: dict[str, Mapping[str, str]] = {}
+        """The labels of the namespaces, by name."""
         self._namespaces_matter = False
         self._priorities = dict(SYSTEM_CLASSES)
         self._numbers = count(1)
@@ -232,7 +233,7 @@ class World:
         if not isinstance(labels, Mapping) or not all(isinstance(value, str) for value in labels.values()):
             raise WorldError(f"Namespace {name}: metadata.labels is no mapping of texts")
         self.engine.effective_policies.observe_namespace(Namespace(name, dict(labels)))
-        self._namespaces.add(name)
+        self.namespaces[name] = labels
 
     def replace_policy(self, obj: Object) -> PolicyResource:
         """Take in a policy, or another version of one."""
@@ -312,7 +313,7 @@ class World:
 
     def ensure_namespace(self, name: str) -> None:
         """Make a namespace without labels, unless there is one of that name."""
-        if name in self._namespaces:
+        if name in self.namespaces:
             return
         if self._namespaces_matter and not self._strict:
             self.problems.append(f"Namespace {name} is not there: it is taken to have no labels")
