@@ -117,9 +117,7 @@ def _without_others(world: World, found: Explanation, cluster: ClusterOptions) -
 def _notes(world: World, pod: Pod, *, fits: bool) -> list[str]:
     """Return what else there is to know about a pod that waits."""
     lines = []
-    if behind := gated(pod):
-        lines.append(f"It is not tried yet: {behind}")
-    elif fits:
+    if fits and not gated(pod):
         others = sum(other.priority > pod.priority for other in world.pending.values())
         before = (
             f" {counted(others, 'pod')} of higher priority {'waits' if others == 1 else 'wait'}, too." if others else ""

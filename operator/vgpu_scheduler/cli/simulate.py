@@ -45,7 +45,7 @@ from vgpu_scheduler.whatif import (
     unknown_fields,
 )
 
-_HEAD: Final = ("pod", "outcome", "node", "cards", "score", "policy")
+_HEAD: Final = ("pod", "outcome", "node", "cards", "score", "policies")
 _NO_PLACE: Final = 1
 _MOST_NODES: Final = 1000
 _AS_MANY_AS_FIT: Final = "max"
@@ -380,8 +380,14 @@ def _row(answer: Answer) -> tuple[str, ...]:
         answer.node or "-",
         ",".join(answer.cards) or "-",
         number(answer.decision.score) if answer.node else "-",
-        answer.sources.get("nodes", "-"),
+        _policies(answer),
     )
+
+
+def _policies(answer: Answer) -> str:
+    """Name the policies of which a section is in force for a pod; where there is none, the settings decide."""
+    sources = dict.fromkeys(each for source in answer.sources.values() for each in source.split(", "))
+    return ", ".join(each for each in sources if " " in each) or ", ".join(sources) or "-"
 
 
 def _show_capacities(capacities: Sequence[Capacity], output: str) -> None:
