@@ -191,7 +191,7 @@ def named_output_option(command: _Callback) -> _Callback:
 
 def report_option(command: _Callback) -> _Callback:
     """Add ``-o`` to a command that answers in sentences."""
-    return _outputs(TEXT, JSON, YAML)(command)
+    return _outputs(TEXT, NAME, JSON, YAML)(command)
 
 
 def _outputs(*choices: str) -> Callable[[_Callback], _Callback]:
